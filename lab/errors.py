@@ -1,0 +1,43 @@
+"""The lab's own errors: who is at fault decides the verdict and the exit code.
+
+`UsageProblem` is bad input (exit 2), `LabFault` the lab's failure to be what it claims (INVALID, exit 4),
+`ClientFault` the program under test (FAIL, exit 1; an AssertionError, so that Robot reports a failed test).
+Every message is one line that says what, where and what to do.
+"""
+
+from __future__ import annotations
+
+EXIT_PASS = 0
+EXIT_FAIL = 1
+EXIT_USAGE = 2
+EXIT_INCONCLUSIVE = 3
+EXIT_INVALID = 4
+
+
+class ThroughlineError(Exception):
+    """Base of the errors that end in one clear line; `remedy` says what the reader can do."""
+
+    exit_code = EXIT_INVALID
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(f"{message} ({remedy})" if remedy else message)
+        self.message = message
+        self.remedy = remedy
+
+
+class UsageProblem(ThroughlineError):
+    """Bad input: a typo in YAML, an unknown unit, topology, suite or client, an option out of range."""
+
+    exit_code = EXIT_USAGE
+
+
+class LabFault(ThroughlineError):
+    """The lab, not the client, is at fault: the cell is INVALID."""
+
+    exit_code = EXIT_INVALID
+
+
+class ClientFault(ThroughlineError, AssertionError):
+    """The client under test broke its promise: the cell FAILs."""
+
+    exit_code = EXIT_FAIL
