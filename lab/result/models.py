@@ -1,0 +1,206 @@
+"""What a run leaves behind, as closed, versioned models; `schema/cell.schema.json` is generated from them.
+
+One file per cell. Plain numbers carry their unit in the name (`_s` seconds, `_ms`, `_bit_s`, `_byte_s`, `_bytes`; a bare
+`_error`, `_deviation` or `_ratio` is a fraction). Goodput is TCP payload, counted once.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lab.spec.models import Expectation, Link, Topology, Transfer
+
+SCHEMA_VERSION = "1.0"
+
+VerdictName = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
+DirectionName = Literal["up", "down"]
+
+
+class Closed(BaseModel):
+    """Extra keys are errors: a schema that nobody enforces rots."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Interval(Closed):
+    """A mean with its two-sided Student interval over `n` independent values."""
+
+    n: int = Field(ge=1, description="independent values behind the mean")
+    mean: float
+    low: float
+    high: float
+    confidence: float = Field(gt=0, lt=1, description="two-sided, e.g. 0.90")
+
+
+class DirectionCalibration(Closed):
+    """One direction of the link, saturated by iperf3 and counted on the router's port between two instants."""
+
+    direction: DirectionName
+    goodput_bit_s: float = Field(description="TCP payload leaving the router per second, spurious retransmissions taken off")
+    ideal_bit_s: float | None = Field(description="what theory gives for this link; null where it is unshaped")
+    goodput_error: float | None = Field(description="goodput / ideal - 1; null where there is no ideal")
+    window_s: float = Field(description="seconds counted, well after the start")
+    wire_bytes: int = Field(description="Ethernet bytes counted in the window")
+    wire_packets: int
+    mean_packet_bytes: float = Field(description="of frames entering the router from the sender; above MTU + 14 offloads are on")
+    retransmits: int
+    router_drops: int
+    iperf3_bit_s: float | None = Field(description="iperf3's own receiver figure for the whole run, start included")
+
+
+class Calibration(Closed):
+    """One look at the link: both directions and the idle round trip."""
+
+    at: datetime
+    attempt: int = Field(ge=1, description="1 unless an earlier look at the same instant was beyond tolerance")
+    up: DirectionCalibration
+    down: DirectionCalibration
+    rtt_asked_ms: float
+    rtt_ideal_ms: float = Field(description="asked, plus the probe's own serialisation")
+    rtt_ms: list[float] = Field(description="every ping of the idle link")
+    rtt_excess_ms: float = Field(description="median ping - rtt_ideal_ms")
+    ok: bool
+    problems: list[str] = Field(description="each way in which this look is beyond tolerance; empty when ok")
+
+
+class Certificate(Closed):
+    """The proof that the link was what it claims, before and after the samples."""
+
+    link: Link
+    congestion_control: str
+    goodput_tolerance: float
+    rtt_tolerance_ms: float
+    before: list[Calibration]
+    after: list[Calibration]
+    qdisc_commands: list[str] = Field(description="the tc commands as applied")
+    qdisc_readback: dict[str, object] = Field(description="`tc -s -j qdisc` per router port, after the samples")
+
+
+class ClientNumbers(Closed):
+    """What the client itself reports about one transfer; seconds from its start."""
+
+    bytes: int
+    total_s: float
+    first_byte_s: float | None = None
+    connect_s: float | None = None
+    tls_s: float | None = None
+    http_version: str | None = None
+    status: int | None = None
+    raw: dict[str, object] = Field(default_factory=dict, description="the client's own report, untouched")
+
+
+class WireSeries(Closed):
+    """Payload per slot at the router's port towards the receiver, from the first to the last data packet."""
+
+    slot_ms: float
+    goodput_bit_s: list[float]
+    worst_window_byte_s: float | None = Field(description="fastest 100 ms, bytes per second")
+    slowest_window_byte_s: float | None = Field(description="slowest 100 ms between first and last byte")
+    longest_gap_ms: float
+    late_slots: int = Field(description="slots whose counter was read more than half a slot late")
+
+
+class WireCounters(Closed):
+    """Counted over one sample."""
+
+    wire_bytes_down: int
+    wire_bytes_up: int
+    wire_packets_down: int
+    wire_packets_up: int
+    payload_bytes: int = Field(description="TCP payload towards the receiver, retransmissions included")
+    retransmits: int = Field(description="segments the data's sender sent again (TcpRetransSegs of its namespace)")
+    router_drops_down: int
+    router_drops_up: int
+
+
+class Sample(Closed):
+    """One whole transfer."""
+
+    index: int = Field(ge=0)
+    started_at: datetime
+    exit_code: int
+    ok: bool = Field(description="exit code 0, all bytes arrived, content right")
+    problem: str = ""
+    expected_bytes: int
+    client: ClientNumbers | None
+    wall_s: float = Field(description="process start to process end, by the lab's clock")
+    body_s: float | None = Field(description="first to last body byte by the client's clock: the denominator of body_byte_s")
+    body_byte_s: float | None
+    total_byte_s: float | None = Field(description="bytes / the client's total time, connection set-up included")
+    deviation: float | None = Field(description="body_byte_s / limit - 1; null where the transfer has no limit")
+    cpu_user_s: float
+    cpu_system_s: float
+    max_rss_bytes: int | None
+    series: WireSeries | None
+    wire: WireCounters | None
+    pcap: str | None = Field(default=None, description="file beside this one, when --pcap asked for it")
+
+
+class Verdict(Closed):
+    """The judgement and the reasoning a reader can check."""
+
+    name: VerdictName
+    reason: str = Field(description="one sentence with the number, the band, the interval and n")
+    interval: Interval | None = None
+    band_low: float | None = None
+    band_high: float | None = None
+    looks: list[int] = Field(default_factory=list, description="sample counts at which the interval was looked at")
+    alpha_per_look: float | None = None
+    warnings: list[str] = Field(default_factory=list)
+
+
+class ClientIdentity(Closed):
+    name: str
+    version: str
+    path: str
+    sha256: str
+    command: list[str] = Field(description="the first sample's command line, secrets never in it")
+
+
+class HostSnapshot(Closed):
+    """Provenance of one moment: flat, named facts per host (sysctls, offloads, routes, tc -s)."""
+
+    at: datetime
+    machine: dict[str, object]
+    hosts: dict[str, dict[str, object]]
+
+
+class CellResult(Closed):
+    """Everything about one cell; everything else is derived from it."""
+
+    schema_version: str = SCHEMA_VERSION
+    id: str = Field(description="client--topology--transfer, as `lab run` takes it")
+    run: str
+    lab_version: str
+    backend: str
+    router: dict[str, object]
+    client: ClientIdentity
+    topology: Topology
+    transfer: Transfer
+    expectation: Expectation
+    certificate: Certificate | None
+    samples: list[Sample]
+    verdict: Verdict
+    started_at: datetime
+    ended_at: datetime
+    before: HostSnapshot
+    after: HostSnapshot
+    timing_s: dict[str, float] = Field(description="where the wall time went: bring_up, shape, calibrate, transfer, overhead")
+
+
+class RunRecord(Closed):
+    """The run as a whole: what was asked, in which order cells ran, and what came of them."""
+
+    schema_version: str = SCHEMA_VERSION
+    run: str
+    command: list[str]
+    lab_version: str
+    git_revision: str | None
+    started_at: datetime
+    ended_at: datetime
+    cells: list[str]
+    verdicts: dict[str, VerdictName]
+    exit_code: int
