@@ -1,0 +1,153 @@
+"""The lab's side of the agent: start one, find one, ask it things."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from lab.backend.namespaces.protocol import HOME_DIR, LAB_UID, LAB_USER, receive, send, socket_name
+from lab.errors import LabFault, UsageProblem
+
+START_TIMEOUT_S = 10.0
+
+_REMEDIES = {
+    "user and network namespaces": "user namespaces are off or restricted here: `sudo sysctl user.max_user_namespaces=10000`; "
+    "on Ubuntu also `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`; or run the lab as root",
+    "mounts": "in a container give it --privileged, or run the lab on the host",
+}
+
+
+class AgentHandle:
+    """A name at which an agent listens; `process` is set where this lab started it (and it dies with us)."""
+
+    def __init__(self, name: str, process: subprocess.Popen[bytes] | None = None) -> None:
+        self.name = name
+        self._process = process
+
+    @classmethod
+    def launch(cls, name: str, hosts: dict[str, str]) -> AgentHandle:
+        """Start an agent; `hosts` maps host names to addresses for /etc/hosts.
+
+        The agent dies with the *thread* that calls this (prctl(2), PR_SET_PDEATHSIG): call it from the main thread.
+        """
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        report_read, report_write = os.pipe()
+        with listener:
+            try:
+                listener.bind(socket_name(name))
+            except OSError:
+                raise UsageProblem(
+                    f"a lab named {name!r} is already running", remedy=f"lab down {name}, or choose another --name"
+                ) from None
+            listener.listen(64)
+            fds = (listener.fileno(), report_write)
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-m", "lab.backend.namespaces.agent", *map(str, fds), str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=fds,
+                cwd="/",
+            )
+        os.close(report_write)
+        try:
+            _feed(process, _files(hosts))
+            report = _read_report(report_read)
+        finally:
+            os.close(report_read)
+        if not report.get("ready"):
+            process.kill()
+            process.wait()
+            step = str(report.get("step", "start"))
+            raise LabFault(
+                f"the lab cannot make its {step}: {report.get('error', 'its agent ended')}",
+                remedy=_REMEDIES.get(step, "see `lab doctor`"),
+            )
+        return cls(name, process)
+
+    def connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            connection.connect(socket_name(self.name))
+        except OSError as error:
+            connection.close()
+            raise LabFault(f"lab {self.name!r} is not running any more ({error.strerror})", remedy="lab status") from None
+        return connection
+
+    def ask(self, message: dict[str, Any], *, timeout_s: float = 10.0) -> dict[str, Any]:
+        """One request, one answer. Raises LabFault with the agent's own words."""
+        with self.connect() as connection:
+            connection.settimeout(timeout_s)
+            try:
+                send(connection, message)
+                answer, _ = receive(connection)
+            except TimeoutError:
+                raise LabFault(f"lab {self.name!r} did not answer {message['op']!r} within {timeout_s:g} s") from None
+            except OSError as error:
+                raise LabFault(f"lab {self.name!r} is gone: {error}") from None
+        if answer is None:
+            raise LabFault(f"lab {self.name!r} ended while it was asked for {message['op']!r}")
+        if "error" in answer:
+            raise LabFault(str(answer["error"]))
+        return answer
+
+    def detach(self) -> None:
+        self.ask({"op": "detach"})
+
+    def shutdown(self) -> None:
+        """Idempotent: a lab that is gone is shut down. Returns when the last of its processes is."""
+        try:
+            with self.connect() as connection:
+                send(connection, {"op": "shutdown"})
+                # The agent holds its end until it dies, and the kernel reaps its whole pid namespace first.
+                connection.settimeout(START_TIMEOUT_S)
+                while receive(connection)[0] is not None:
+                    pass
+        except (LabFault, OSError):
+            pass
+        if self._process is not None:
+            try:
+                self._process.wait(START_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+
+def running_labs() -> list[str]:
+    """Names of this user's labs on this machine, from the kernel's list of Unix sockets."""
+    pattern = re.compile(rf"@throughline/{os.getuid()}/(\S+)$", re.MULTILINE)
+    return sorted(set(pattern.findall(Path("/proc/net/unix").read_text(errors="replace"))))
+
+
+def _files(hosts: dict[str, str]) -> dict[str, str]:
+    """What the lab's hosts see in /etc: each other by name, no resolver, and the lab's ordinary user."""
+    names = "".join(f"{address}\t{name}\n" for name, address in hosts.items())
+    user = f"{LAB_USER}:x:{LAB_UID}:{LAB_UID}:Throughline:{HOME_DIR}:/bin/sh\n"
+    group = f"{LAB_USER}:x:{LAB_UID}:\n"
+    return {
+        "/etc/hosts": f"127.0.0.1\tlocalhost\n{names}",
+        "/etc/resolv.conf": "# no resolver inside the lab\n",
+        "/etc/passwd": Path("/etc/passwd").read_text() + user,
+        "/etc/group": Path("/etc/group").read_text() + group,
+    }
+
+
+def _feed(process: subprocess.Popen[bytes], files: dict[str, str]) -> None:
+    assert process.stdin is not None
+    try:
+        process.stdin.write(json.dumps(files).encode())
+        process.stdin.close()
+    except BrokenPipeError:
+        pass  # it ended at once; its report says why
+
+
+def _read_report(fd: int) -> dict[str, Any]:
+    ready, _, _ = select.select([fd], [], [], START_TIMEOUT_S)
+    line = os.read(fd, 65536) if ready else b""
+    return json.loads(line) if line else {}

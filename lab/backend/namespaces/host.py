@@ -1,0 +1,283 @@
+"""Hosts of the namespaces backend: a namespace behind the agent, and the UML router behind its console."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shlex
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, Literal
+
+from lab.backend.host import Completed
+from lab.backend.namespaces.handle import AgentHandle
+from lab.backend.namespaces.protocol import HOME_DIR, LAB_USER, RUN_DIR, receive, send
+from lab.errors import LabFault
+
+_KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TERM", "THROUGHLINE_CACHE")
+
+
+class AgentProcess:
+    """A command running under the agent. Output goes to anonymous memory unless the caller gave files."""
+
+    def __init__(self, connection: socket.socket, argv: tuple[str, ...], stdout: int, stderr: int) -> None:
+        self._connection = connection
+        self._argv = argv
+        self._stdout, self._stderr = stdout, stderr
+        self._completed: Completed | None = None
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self._argv
+
+    def running(self) -> bool:
+        if self._completed is None:
+            self._receive(0.0)
+        return self._completed is None
+
+    def wait(self, timeout_s: float) -> Completed:
+        if not self._receive(timeout_s):
+            self.signal(signal.SIGKILL)
+            if not self._receive(5.0):
+                raise LabFault(f"{self._argv[0]} cannot be killed; is its disk or network file system stuck?")
+            assert self._completed is not None
+            self._completed = Completed(**{**self._completed.__dict__, "timed_out": True})
+        assert self._completed is not None
+        return self._completed
+
+    def stop(self, grace_s: float = 2.0) -> Completed:
+        self.signal(signal.SIGTERM)
+        return self.wait(grace_s)
+
+    def signal(self, number: int) -> None:
+        if self._completed is None:
+            try:
+                send(self._connection, {"op": "signal", "number": int(number)})
+            except OSError as error:
+                raise LabFault(f"the lab is gone while {self._argv[0]} was running ({error})") from None
+
+    def _receive(self, timeout_s: float) -> bool:
+        """True when the command has ended."""
+        if self._completed is not None:
+            return True
+        self._connection.settimeout(max(timeout_s, 0.000001))
+        try:
+            answer, _ = receive(self._connection)
+        except (TimeoutError, BlockingIOError):
+            return False
+        except OSError as error:
+            raise LabFault(f"the lab is gone while {self._argv[0]} was running ({error})") from None
+        self._connection.close()
+        if answer is None:
+            raise LabFault(f"the lab ended while {self._argv[0]} was running")
+        self._completed = Completed(argv=self._argv, stdout=_drain(self._stdout), stderr=_drain(self._stderr), **answer)
+        return True
+
+
+class NamespaceHost:
+    """A network namespace (with the lab's mounts) seen as a Host."""
+
+    platform: Literal["linux"] = "linux"
+
+    def __init__(self, agent: AgentHandle, name: str, address: str, *, namespace: str = "") -> None:
+        self._agent = agent
+        self._namespace = namespace or name
+        self.name = name
+        self.address = address
+        self.workdir: PurePath = PurePosixPath(RUN_DIR, "lab", self._namespace)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout_s: float = 30.0,
+        check: bool = True,
+        root: bool = False,
+    ) -> Completed:
+        done = self._start(argv, stdin=stdin, env=env, cwd=cwd, root=root).wait(timeout_s)
+        if check and (done.returncode or done.timed_out):
+            what = f"took longer than {timeout_s:g} s" if done.timed_out else f"failed ({done.returncode}): {done.error_text}"
+            raise LabFault(f"{self.name}: `{shlex.join(argv)[:200]}` {what}")
+        return done
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        root: bool = False,
+        stdout: Path | None = None,
+        stderr: Path | None = None,
+    ) -> AgentProcess:
+        return self._start(argv, env=env, cwd=cwd, root=root, stdout=stdout, stderr=stderr)
+
+    def write(self, path: str | PurePath, data: bytes, *, mode: int = 0o644) -> None:
+        script = 'set -e; mkdir -p "$(dirname "$1")"; umask 077; cat >"$1.part"; chmod "$2" "$1.part"; mv -f "$1.part" "$1"'
+        self.run(["/bin/sh", "-c", script, "write", str(path), f"{mode:o}"], stdin=data)
+
+    def read(self, path: str | PurePath) -> bytes:
+        return self.run(["cat", "--", str(path)]).stdout
+
+    def attach(
+        self, argv: Sequence[str], fds: tuple[int, int, int], *, env: Mapping[str, str], cwd: str, uid: int, terminal: bool
+    ) -> AgentProcess:
+        """Run on the caller's own descriptors: `lab exec` and `lab shell`. uid 0 is the lab's root."""
+        more = {"uid": uid, "terminal": terminal}
+        return self._send(argv, fds, (-1, -1), env=dict(env), cwd=cwd, root=uid == 0, more=more)
+
+    def _start(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        root: bool = False,
+        stdout: Path | None = None,
+        stderr: Path | None = None,
+    ) -> AgentProcess:
+        kept = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
+        whole = {**kept, "HOME": HOME_DIR, "USER": LAB_USER, "LOGNAME": LAB_USER, "TMPDIR": f"{RUN_DIR}/lab/tmp", **(env or {})}
+        whole["PATH"] = whole.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
+        source = _memory("stdin", stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
+        sinks = (_sink("stdout", stdout), _sink("stderr", stderr))
+        kept_sinks = (-1 if stdout else sinks[0], -1 if stderr else sinks[1])
+        try:
+            return self._send(argv, (source, *sinks), kept_sinks, env=whole, cwd=cwd or str(self.workdir), root=root)
+        finally:
+            for fd in {source, *sinks} - set(kept_sinks):
+                os.close(fd)
+
+    def _send(
+        self,
+        argv: Sequence[str],
+        fds: tuple[int, int, int],
+        kept: tuple[int, int],
+        *,
+        env: dict[str, str],
+        cwd: str,
+        root: bool,
+        more: dict[str, Any] | None = None,
+    ) -> AgentProcess:
+        words = tuple(str(word) for word in argv)
+        connection = self._agent.connect()
+        request = {"op": "run", "host": self._namespace, "argv": words, "env": env, "cwd": cwd, "root": root, **(more or {})}
+        send(connection, request, fds)
+        connection.settimeout(10.0)
+        answer, _ = receive(connection)
+        if answer is None or "error" in answer:
+            connection.close()
+            raise LabFault(f"{self.name}: {words[0]} could not be started: {(answer or {}).get('error', 'the lab is gone')}")
+        return AgentProcess(connection, words, *kept)
+
+
+class ConsoleHost:
+    """The UML router: a busybox shell with tc and ip, one command at a time, always root."""
+
+    platform: Literal["linux"] = "linux"
+    name = "router"
+    workdir: PurePath = PurePosixPath("/tmp")  # noqa: S108 - the guest's own, and nobody else is there
+
+    def __init__(self, agent: AgentHandle, address: str) -> None:
+        self._agent = agent
+        self.address = address
+
+    def start_boot(self, argv: Sequence[str], *, timeout_s: float) -> Callable[[], str]:
+        """Start the guest; the returned function waits until its shell is there and gives all it printed."""
+        connection = self._agent.connect()
+        send(connection, {"op": "console", "start": list(argv), "timeout_s": timeout_s})
+
+        def wait() -> str:
+            with connection:
+                connection.settimeout(timeout_s + 5)
+                try:
+                    answer, _ = receive(connection)
+                except OSError as error:
+                    raise LabFault(f"the User-Mode Linux router did not boot: {error}") from None
+            if answer is None or "error" in answer:
+                raise LabFault((answer or {}).get("error", "the lab ended while its router booted"))
+            return str(answer["output"])
+
+        return wait
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout_s: float = 30.0,
+        check: bool = True,
+        root: bool = False,
+    ) -> Completed:
+        del root
+        if stdin:
+            raise ValueError("the router's console has no standard input for a command")
+        # busybox's shell prefers its own `ip` and `tc`, which know neither JSON nor netem.
+        program = f"/sbin/{argv[0]}" if argv[0] in ("ip", "tc") else argv[0]
+        words = [f"{name}={shlex.quote(value)}" for name, value in (env or {}).items()] + [shlex.join([program, *argv[1:]])]
+        line = f"cd {shlex.quote(cwd)}; " * bool(cwd) + " ".join(words)
+        started_ns = time.monotonic_ns()
+        answer = self._agent.ask({"op": "console", "line": line, "timeout_s": timeout_s}, timeout_s=timeout_s + 5)
+        output = str(answer["output"]).encode()
+        done = Completed(tuple(argv), int(answer["returncode"]), output, b"", started_ns, time.monotonic_ns(), 0.0, 0.0)
+        if check and done.returncode:
+            raise LabFault(f"{self.name}: `{shlex.join(argv)[:200]}` failed ({done.returncode}): {done.error_text}")
+        return done
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        root: bool = False,
+        stdout: Path | None = None,
+        stderr: Path | None = None,
+    ) -> AgentProcess:
+        del argv, env, cwd, root, stdout, stderr
+        raise LabFault("the User-Mode Linux router runs one command at a time; what must run beside it runs on `wire`")
+
+    def write(self, path: str | PurePath, data: bytes, *, mode: int = 0o644) -> None:
+        target = shlex.quote(str(path))
+        self.run(["/bin/busybox", "sh", "-c", f": >{target}.part"])
+        for start in range(0, len(data), 2400):
+            text = base64.b64encode(data[start : start + 2400]).decode()
+            self.run(["/bin/busybox", "sh", "-c", f"echo {text} | /bin/busybox base64 -d >>{target}.part"])
+        self.run(
+            ["/bin/busybox", "sh", "-c", f"/bin/busybox chmod {mode:o} {target}.part; /bin/busybox mv -f {target}.part {target}"]
+        )
+
+    def read(self, path: str | PurePath) -> bytes:
+        return base64.b64decode(self.run(["/bin/busybox", "base64", str(path)]).stdout)
+
+
+def _memory(name: str, data: bytes) -> int:
+    fd = os.memfd_create(name)
+    with os.fdopen(os.dup(fd), "wb") as file:
+        file.write(data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _sink(name: str, path: Path | None) -> int:
+    """A file for a command's output: the caller's, or memory, which cannot fill up a pipe and stop the command."""
+    if path is None:
+        return os.memfd_create(name)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+
+
+def _drain(fd: int) -> bytes:
+    if fd < 0:
+        return b""
+    with os.fdopen(fd, "rb") as file:
+        file.seek(0)
+        return file.read()

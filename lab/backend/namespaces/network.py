@@ -1,0 +1,200 @@
+"""Makes the three hosts of a topology out of namespaces and joins them: wired and routed, not yet shaped.
+
+client ns            router ns                     server ns
+ eth0 ─── veth ─── to-client   to-server ─── veth ─── eth0
+                       │ kernel router: addresses and netem are here
+                       │ UML router: packet sockets here, vec0 and vec1 with addresses and netem in the guest
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from lab.backend.host import Host, Ports, RouterFacts
+from lab.backend.namespaces.handle import AgentHandle
+from lab.backend.namespaces.host import ConsoleHost, NamespaceHost
+from lab.errors import LabFault, UsageProblem
+
+RouterChoice = Literal["auto", "kernel", "uml"]
+ROUTER_CHOICES: tuple[str, ...] = get_args(RouterChoice)
+
+# Private addresses that exist only inside the lab's own namespaces; two labs may use the same ones.
+CLIENT_ADDRESS, CLIENT_GATEWAY = "10.77.1.2", "10.77.1.1"
+SERVER_ADDRESS, SERVER_GATEWAY = "10.77.2.2", "10.77.2.1"
+_MAC = {CLIENT_ADDRESS: "02:54:4c:01:00:02", CLIENT_GATEWAY: "02:54:4c:01:00:01"} | {
+    SERVER_ADDRESS: "02:54:4c:02:00:02",
+    SERVER_GATEWAY: "02:54:4c:02:00:01",
+}
+PORTS = Ports(client="to-client", server="to-server")
+
+UML_BOOT_TIMEOUT_S = 30.0
+UML_MEMORY_MIB = 256
+# Bursts at link-local speed must fit while the guest is not scheduled: 64 MiB is 50 ms at 10 Gbit/s.
+UML_BUFFER_BYTES = 64 << 20
+
+
+@dataclass
+class NamespaceNetwork:
+    """A `Network` (backend/host.py) whose hosts are namespaces of one agent."""
+
+    agent: AgentHandle
+    client: Host
+    router: Host
+    server: Host
+    wire: Host
+    router_ports: Ports
+    wire_ports: Ports
+    router_facts: RouterFacts
+    backend: str = "namespaces"
+
+    @property
+    def name(self) -> str:
+        return self.agent.name
+
+    def close(self) -> None:
+        self.agent.shutdown()
+
+
+def open_network(*, router: RouterChoice = "auto", name: str = "") -> NamespaceNetwork:
+    """Bring the hosts up. Raises UsageProblem for a router that cannot be had here, LabFault when the machine refuses."""
+    if router not in ROUTER_CHOICES:
+        raise UsageProblem(f"unknown router {router!r}", remedy="use " + ", ".join(ROUTER_CHOICES))
+    lab = name or f"lab-{secrets.token_hex(3)}"
+    agent = AgentHandle.launch(lab, {"client": CLIENT_ADDRESS, "server": SERVER_ADDRESS, "router": CLIENT_GATEWAY})
+    try:
+        return _wire(agent, router)
+    except BaseException:
+        agent.shutdown()
+        raise
+
+
+def _wire(agent: AgentHandle, choice: RouterChoice) -> NamespaceNetwork:
+    wire = NamespaceHost(agent, "wire", "", namespace="router")
+    client = NamespaceHost(agent, "client", CLIENT_ADDRESS)
+    server = NamespaceHost(agent, "server", SERVER_ADDRESS)
+    for host in (client, server):
+        agent.ask({"op": "namespace", "name": host.name})
+    wire.run(["/bin/sh", "-ec", _ports_script()], root=True)
+    kernel_router = choice != "uml" and _kernel_has_netem(wire)
+    if choice == "kernel" and not kernel_router:
+        raise UsageProblem(
+            "this kernel has no sch_netem, so it cannot be the router",
+            remedy="use --router uml, or load the module: sudo modprobe sch_netem",
+        )
+    finish = _kernel_router(agent, wire) if kernel_router else _uml_router(agent)
+    for host, gateway in ((client, CLIENT_GATEWAY), (server, SERVER_GATEWAY)):
+        host.run(["/bin/sh", "-ec", _leaf_script(host.address, gateway)], root=True)
+    router, ports, facts = finish()
+    return NamespaceNetwork(agent, client, router, server, wire, ports, PORTS, facts)
+
+
+_QUIET_IPV6 = "for f in all default; do echo 1 >/proc/sys/net/ipv6/conf/$f/disable_ipv6; done 2>/dev/null || :"
+
+
+def _ports_script() -> str:
+    """No IPv6: its neighbour discovery would put packets on the link that a seeded loss would count."""
+    lines = [_QUIET_IPV6, "ip link set lo up"]
+    for port, leaf, address, gateway in (
+        (PORTS.client, "client", CLIENT_ADDRESS, CLIENT_GATEWAY),
+        (PORTS.server, "server", SERVER_ADDRESS, SERVER_GATEWAY),
+    ):
+        lines.append(f"ip link add {port} address {_MAC[gateway]} type veth peer name eth0 address {_MAC[address]} netns {leaf}")
+        lines.append(f"ip link set {port} up")
+    return "\n".join(lines)
+
+
+def _leaf_script(address: str, gateway: str) -> str:
+    """Permanent neighbours: an ARP exchange at the wrong moment would shift which packet a seed drops."""
+    return "\n".join(
+        (
+            _QUIET_IPV6,
+            "ip link set lo up",
+            f"ip address add {address}/24 dev eth0",
+            "ip link set eth0 up",
+            f"ip neighbour replace {gateway} lladdr {_MAC[gateway]} nud permanent dev eth0",
+            f"ip route add default via {gateway}",
+            "echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start",
+        )
+    )
+
+
+def _router_commands(ports: Ports) -> list[list[str]]:
+    commands = []
+    for device, leaf, gateway in (
+        (ports.client, CLIENT_ADDRESS, CLIENT_GATEWAY),
+        (ports.server, SERVER_ADDRESS, SERVER_GATEWAY),
+    ):
+        commands.append(["ip", "address", "add", f"{gateway}/24", "dev", device])
+        commands.append(["ip", "link", "set", device, "up"])
+        commands.append(["ip", "neighbour", "replace", leaf, "lladdr", _MAC[leaf], "nud", "permanent", "dev", device])
+    return commands
+
+
+Router = tuple[Host, Ports, RouterFacts]
+
+
+def _kernel_router(agent: AgentHandle, wire: NamespaceHost) -> Callable[[], Router]:
+    router = NamespaceHost(agent, "router", CLIENT_GATEWAY)
+
+    def finish() -> Router:
+        script = "\n".join(shlex.join(command) for command in _router_commands(PORTS))
+        script += "\necho 1 >/proc/sys/net/ipv4/ip_forward\ntc -V"
+        version = wire.run(["/bin/sh", "-ec", script], root=True).text
+        facts = RouterFacts("kernel", os.uname().release, _iproute2(version), _knows_seed(os.uname().release, version))
+        return router, PORTS, facts
+
+    return finish
+
+
+def _uml_router(agent: AgentHandle) -> Callable[[], Router]:
+    """Starts the boot now; the returned function waits for it."""
+    from lab.assets.uml import find
+
+    asset = find()
+    if asset is None:
+        raise UsageProblem("the User-Mode Linux router has not been built yet", remedy="run `lab setup` (or `make setup`)")
+    ports = Ports(client="vec0", server="vec1")
+    router = ConsoleHost(agent, CLIENT_GATEWAY)
+    inner = [sys.executable, "-I", "-m", "lab.backend.namespaces.uml_launch", str(asset.root), str(UML_MEMORY_MIB)]
+    port_words = [f"{PORTS.client}={_MAC[CLIENT_GATEWAY]}", f"{PORTS.server}={_MAC[SERVER_GATEWAY]}"]
+    booted = router.start_boot([*inner, str(UML_BUFFER_BYTES), *port_words], timeout_s=UML_BOOT_TIMEOUT_S)
+
+    def finish() -> Router:
+        greeting = booted()
+        for command in _router_commands(ports):
+            router.run(command)
+        router.run(["sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"])
+        buffers = [int(size) for size in re.findall(r"receive-buffer (\d+)", greeting)]
+        if not buffers:
+            raise LabFault(f"the User-Mode Linux router started without its ports: {greeting[-200:]}")
+        facts = RouterFacts("uml", asset.kernel_release, asset.iproute2, asset.supports_seed, receive_buffer_bytes=min(buffers))
+        return router, ports, facts
+
+    return finish
+
+
+def _kernel_has_netem(wire: Host) -> bool:
+    """Tried on the lab's own loopback: a module list would not know of built-in code."""
+    script = "tc qdisc add dev lo root netem delay 1us && tc qdisc del dev lo root"
+    return wire.run(["/bin/sh", "-ec", script], root=True, check=False).returncode == 0
+
+
+def _iproute2(version: str) -> str:
+    found = re.search(r"iproute2-([\d.]+)", version)
+    return found[1] if found else version.strip()
+
+
+def _knows_seed(kernel: str, tc_version: str) -> bool:
+    """netem's seed: kernel 6.6 and iproute2 6.6 (commit a67cf9a2)."""
+
+    def number(text: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+
+    return number(kernel) >= (6, 6) and number(_iproute2(tc_version)) >= (6, 6)

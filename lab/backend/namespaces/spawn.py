@@ -1,0 +1,86 @@
+"""Fork a command into a namespace of the lab. Stdlib only: part of the agent."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import termios
+import time
+from dataclasses import dataclass
+
+from lab.backend.namespaces import syscalls
+
+
+@dataclass(frozen=True)
+class Child:
+    """A command in a session, and so a process group, of its own."""
+
+    pid: int
+    started_ns: int
+
+    def kill(self, number: int) -> None:
+        """Signal the whole group of a command that has not been reaped yet."""
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            # Just forked: it has not made its session yet.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill_rest(self) -> None:
+        """SIGKILL what a command that has ended left running in its group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+
+def fork_into(
+    argv: list[str],
+    *,
+    env: dict[str, str],
+    cwd: str | None,
+    stdio: tuple[int, int, int],
+    namespace: int,
+    hostname: str,
+    uid: int | None,
+    terminal: bool,
+) -> Child:
+    """`uid` None keeps the lab's root; a number makes the command that ordinary user, with no capability left.
+
+    Exit code 127 when there is no such command, 126 when it cannot be executed, with the reason on its stderr.
+    """
+    started_ns = time.monotonic_ns()
+    pid = os.fork()
+    if pid:
+        return Child(pid, started_ns)
+    code = 126
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        for target, source in enumerate(stdio):
+            os.dup2(source, target, inheritable=True)
+        if terminal:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        syscalls.setns(namespace, syscalls.CLONE_NEWNET)
+        syscalls.unshare(syscalls.CLONE_NEWUTS)
+        syscalls.sethostname(hostname)
+        if uid is not None:
+            syscalls.new_user_namespace(uid)
+        if cwd is not None:
+            os.chdir(cwd)
+        os.execvpe(argv[0], argv, env)
+    except FileNotFoundError as error:
+        code = 127
+        _tell(f"{error.filename or argv[0]}: not found")
+    except OSError as error:
+        _tell(f"{argv[0]}: {error}")
+    finally:
+        os._exit(code)
+
+
+def _tell(text: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, text.encode() + b"\n")

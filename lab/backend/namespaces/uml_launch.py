@@ -1,0 +1,51 @@
+"""Turns itself into the User-Mode Linux router. Runs as root of the lab, in the router's namespace; stdlib only.
+
+    python -I -m lab.backend.namespaces.uml_launch ROOT MEMORY_MIB BUFFER_BYTES INTERFACE=MAC INTERFACE=MAC
+
+ROOT is the folder that `lab.assets` built: the UML kernel, its libc and initrd.gz. Each INTERFACE becomes vec0, vec1, ... in the
+guest, over a packet socket opened here with a large receive buffer and passed in (`transport=fd`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from lab.backend.namespaces import syscalls
+from lab.backend.namespaces.protocol import RUN_DIR
+
+
+def main() -> None:
+    root, memory_mib, buffer_bytes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    devices = []
+    for number, port in enumerate(sys.argv[4:]):
+        interface, mac = port.split("=")
+        opened, real_buffer = syscalls.packet_socket(interface, buffer_bytes)
+        fd = opened.detach()
+        os.set_inheritable(fd, True)
+        devices.append(f"vec{number}:transport=fd,fd={fd},mac={mac},depth=128")
+        print(f"receive-buffer {real_buffer}", flush=True)
+    # Seen by this process alone: UML wants /proc, some of /dev, and a writable place for its memory and its uml_dir.
+    syscalls.unshare(syscalls.CLONE_NEWNS)
+    for folder in ("/dev", "/proc", RUN_DIR):
+        syscalls.bind(folder, root + ("/run" if folder == RUN_DIR else folder), recursive=True)
+    os.chroot(root)
+    os.chdir("/")
+    syscalls.hide_extended_registers()
+    kernel = "/usr/bin/linux.uml"
+    arguments = [
+        f"mem={memory_mib}M",
+        "con=null",
+        "con0=fd:0,fd:1",
+        "initrd=/initrd.gz",
+        "root=/dev/ram0",
+        "rdinit=/init",
+        "uml_dir=/run/uml",
+        "quiet",
+        *devices,
+    ]
+    os.execve(kernel, [kernel, *arguments], {"TMPDIR": "/run/uml", "HOME": "/run/uml", "PATH": "/usr/bin"})
+
+
+if __name__ == "__main__":
+    main()
