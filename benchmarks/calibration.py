@@ -1,0 +1,88 @@
+"""The accuracy of the lab's links: every rate x RTT, n looks each; writes docs/calibration.md.
+
+python -m benchmarks.calibration [--router kernel|uml] [-n 5] [--no-docs]
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from datetime import UTC, datetime
+
+from benchmarks.common import keep
+from lab.backend.namespaces.network import ROUTER_CHOICES, open_network
+from lab.cli.calibrate import looks_at, summarise
+from lab.paths import project_root
+from lab.result.models import Calibration
+from lab.runner.progress import Lines
+from lab.spec.models import Link
+from lab.spec.units import BitRate, Duration
+
+RATES = ("20 Mbit/s", "50 Mbit/s", "200 Mbit/s", "500 Mbit/s")
+RTTS = ("2 ms", "20 ms", "100 ms")
+REPORTED = (("1 Gbit/s", "100 ms"), (None, "0 ms"))
+
+
+def links() -> list[Link]:
+    asked = [(rate, rtt) for rate in RATES for rtt in RTTS] + list(REPORTED)
+    return [Link(rate=BitRate.parse(rate) if rate else None, rtt=Duration.parse(rtt)) for rate, rtt in asked]
+
+
+def line(link: Link, looks: list[Calibration]) -> str:
+    summary = summarise(link, looks)
+    cells = [str(link.rate) if link.rate else "unshaped (link-local)", str(link.rtt)]
+    for name in ("up", "down"):
+        side = summary["directions"][name]  # type: ignore[index]
+        error, goodput = side["goodput_error"], side["goodput_bit_s"]
+        ideal = f"{side['ideal_bit_s'] / 1e6:.2f}" if side["ideal_bit_s"] else "–"
+        cells.append(f"{goodput['mean'] / 1e6:.2f} / {ideal}")
+        cells.append(
+            f"{error['mean']:+.2%} [{error['low']:+.2%}, {error['high']:+.2%}]"
+            if error
+            else f"spread {min(goodput['values']) / 1e6:.0f}–{max(goodput['values']) / 1e6:.0f}"
+        )
+    excess = summary["rtt_excess_ms"]
+    cells.append(f"{excess['mean']:+.3f} [{excess['low']:+.3f}, {excess['high']:+.3f}]")  # type: ignore[index]
+    cells.append(str(len(looks)))
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--router", choices=ROUTER_CHOICES, default="auto")
+    parser.add_argument("-n", type=int, default=5)
+    parser.add_argument("--no-docs", action="store_true")
+    options = parser.parse_args()
+    progress = Lines()
+    network = open_network(router=options.router)
+    lines = [
+        "| asked | RTT | up: goodput / ideal, Mbit/s | up: error, mean [90 %] "
+        "| down: goodput / ideal | down: error | RTT excess, ms | n |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    raw = []
+    try:
+        facts = network.router_facts
+        for link in links():
+            looks = looks_at(network, link, options.n, congestion_control="cubic", progress=progress)
+            lines.append(line(link, looks))
+            raw.append({"link": link.model_dump(mode="json"), "looks": [look.model_dump(mode="json") for look in looks]})
+            progress.clear()
+            print(lines[-1], flush=True)
+    finally:
+        network.close()
+    print(f"raw samples: {keep('calibration', raw)}")
+    if not options.no_docs:
+        path = project_root() / "docs" / f"calibration-{facts.kind}.md"
+        head = (
+            f"# Calibration of the {facts.kind} router\n\n"
+            f"Made by `make bench-calibration` on {datetime.now(UTC):%Y-%m-%d}: host kernel {platform.release()}, router kernel "
+            f"{facts.kernel}, iproute2 {facts.iproute2}. Goodput is TCP payload counted on the router's ports (cubic, 4 flows); "
+            "the ideal is rate × 1448/1514.\n\n"
+        )
+        path.write_text(head + "\n".join(lines) + "\n")
+        print(f"table: {path.relative_to(project_root())}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""`lab calibrate`: how far is a link of this machine from the ideal?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from lab.backend.host import Network
+from lab.backend.namespaces.network import RouterChoice, open_network
+from lab.cli.options import Jitter, Json, Loss, Rate, Router, Rtt, Seed, make_link
+from lab.errors import EXIT_INVALID
+from lab.judge.interval import mean_interval
+from lab.network.calibrate import Tolerance, calibrate
+from lab.network.guard import assert_no_bypass
+from lab.network.pins import pin
+from lab.network.shape import shape
+from lab.result.models import Calibration, Interval
+from lab.result.table import CalibrationRow, calibration_table
+from lab.runner.progress import Lines
+from lab.server.iperf3 import start as start_iperf3
+from lab.spec.models import Link
+from lab.spec.units import Duration, Ratio
+
+CONFIDENCE = 0.90
+
+
+def register(app: typer.Typer) -> None:
+    app.command("calibrate")(calibrate_command)
+
+
+def calibrate_command(
+    rate: Rate = None,
+    rtt: Rtt = Duration(0),
+    loss: Loss = Ratio(0.0),
+    jitter: Jitter = Duration(0),
+    seed: Seed = None,
+    n: Annotated[int, typer.Option("-n", min=2, max=50, help="How often to measure.")] = 5,
+    congestion_control: Annotated[str, typer.Option("--cc", help="TCP congestion control of the probes.")] = "cubic",
+    router: Router = "auto",
+    json_output: Json = False,
+) -> None:
+    """Shape a link and measure it n times: goodput each way against the ideal, and the idle round trip.
+
+    Exit code 4 when a mean is beyond the tolerance at which cells become INVALID (1 % of goodput, 1 ms of RTT).
+    """
+    link = make_link(rate, rtt, loss, jitter, seed)
+    progress = Lines()
+    looks = measure_link(link, n, congestion_control=congestion_control, router=router, progress=progress)  # type: ignore[arg-type]
+    progress.clear()
+    summary = summarise(link, looks)
+    if json_output:
+        typer.echo(json.dumps(summary, indent=2))
+    else:
+        calibration_table([row(link, looks)], Console(file=sys.stdout))
+    tolerance = Tolerance()
+    if link.shaped and any(not look.ok for look in looks):
+        beyond = sorted({problem for look in looks for problem in look.problems})
+        typer.echo(f"lab: beyond tolerance ({tolerance.goodput:.1%}, {tolerance.rtt_ms:g} ms): {beyond[0]}", err=True)
+        raise typer.Exit(EXIT_INVALID)
+
+
+def measure_link(link: Link, n: int, *, congestion_control: str, router: RouterChoice, progress: Lines) -> list[Calibration]:
+    """n looks at a link of a lab made for the purpose."""
+    progress.step("bringing the network up")
+    network = open_network(router=router)
+    try:
+        return looks_at(network, link, n, congestion_control=congestion_control, progress=progress)
+    finally:
+        network.close()
+
+
+def looks_at(network: Network, link: Link, n: int, *, congestion_control: str, progress: Lines) -> list[Calibration]:
+    pin(network, congestion_control)
+    assert_no_bypass(network)
+    server = start_iperf3(network.server)
+    shape(network, link)
+    looks = []
+    for number in range(n):
+        progress.step(f"measuring {number + 1} of {n}")
+        looks.append(calibrate(network, link, congestion_control))
+    server.stop()
+    return looks
+
+
+def row(link: Link, looks: Sequence[Calibration]) -> CalibrationRow:
+    return CalibrationRow(link=link, looks=list(looks))
+
+
+def summarise(link: Link, looks: Sequence[Calibration]) -> dict[str, object]:
+    """What --json prints: per direction goodput_error (fraction of the ideal) and rtt_excess_ms, each with its interval."""
+
+    def interval(values: list[float]) -> dict[str, object]:
+        found: Interval = mean_interval(values, CONFIDENCE)
+        return {**found.model_dump(), "values": values}
+
+    directions: dict[str, object] = {}
+    for name in ("up", "down"):
+        sides = [getattr(look, name) for look in looks]
+        errors = [side.goodput_error for side in sides if side.goodput_error is not None]
+        directions[name] = {
+            "ideal_bit_s": sides[0].ideal_bit_s,
+            "goodput_bit_s": interval([side.goodput_bit_s for side in sides]),
+            "goodput_error": interval(errors) if len(errors) == len(sides) else None,
+            "retransmits": [side.retransmits for side in sides],
+            "router_drops": [side.router_drops for side in sides],
+        }
+    return {
+        "link": link.model_dump(mode="json"),
+        "n": len(looks),
+        "directions": directions,
+        "rtt_ideal_ms": looks[0].rtt_ideal_ms,
+        "rtt_excess_ms": interval([look.rtt_excess_ms for look in looks]),
+        "ok": all(look.ok for look in looks),
+        "problems": [problem for look in looks for problem in look.problems],
+    }

@@ -1,0 +1,206 @@
+"""`lab shell`, `lab up`, `lab link`, `lab exec`, `lab status`, `lab down`: networks a person works in."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from lab.backend.namespaces.handle import AgentHandle, running_labs
+from lab.backend.namespaces.host import ConsoleHost, NamespaceHost
+from lab.backend.namespaces.network import NamespaceNetwork, attach, open_network, remember
+from lab.cli.options import Jitter, Json, Loss, Rate, Router, Rtt, Seed, make_link
+from lab.cli.terminal import run_attached
+from lab.errors import LabFault, UsageProblem
+from lab.network.guard import assert_no_bypass
+from lab.network.pins import pin
+from lab.network.shape import change, read_qdiscs, shape
+from lab.server.bundle import Servers, start_servers
+from lab.spec.load import load_topology
+from lab.spec.models import Link, Topology
+from lab.spec.units import Duration, Ratio
+
+_PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+Lab = Annotated[str, typer.Option("--lab", help="Which lab, when more than one is up.")]
+Command = Annotated[list[str] | None, typer.Argument(metavar="-- CMD...", help="The command; a shell without one.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("shell", context_settings=_PASS_THROUGH)(shell)
+    app.command("up")(up)
+    app.command("link")(link_command)
+    app.command("exec", context_settings=_PASS_THROUGH)(exec_command)
+    app.command("status")(status)
+    app.command("down")(down)
+
+
+def shell(
+    command: Command = None,
+    rate: Rate = None,
+    rtt: Rtt = Duration(0),
+    loss: Loss = Ratio(0.0),
+    jitter: Jitter = Duration(0),
+    seed: Seed = None,
+    topology: Annotated[str, typer.Option("--topology", help="A topology instead of --rate and --rtt.")] = "",
+    router: Router = "auto",
+) -> None:
+    """Run any command on the client of a shaped network; `server` is reachable by that name.
+
+    lab shell --rate 20mbit --rtt 40ms -- curl -o /dev/null http://server/files/5MiB
+    """
+    link = load_topology(topology).link if topology else make_link(rate, rtt, loss, jitter, seed)
+    network = open_network(router=router)  # type: ignore[arg-type]
+    try:
+        servers = _prepare(network, link, "cubic")
+        code = _attached(network.client, command or [os.environ.get("SHELL", "/bin/sh")], servers.environment)
+    finally:
+        network.close()
+    raise typer.Exit(code)
+
+
+def _prepare(network: NamespaceNetwork, link: Link, congestion_control: str) -> Servers:
+    """Shaped before anything runs on it."""
+    pin(network, congestion_control)
+    assert_no_bypass(network)
+    shape(network, link)
+    return start_servers(network)
+
+
+def _attached(host: NamespaceHost, command: Sequence[str], more: dict[str, str]) -> int:
+    """As the caller: own uid, own environment, own folder, own terminal."""
+    env = {**os.environ, **more}
+    code = run_attached(
+        lambda fds, terminal: host.attach(command, fds, env=env, cwd=os.getcwd(), uid=os.getuid(), terminal=terminal)  # noqa: PTH109
+    )
+    if code == 127:
+        raise UsageProblem(f"{command[0]}: there is no such command", remedy="give a path, or install it")
+    return code
+
+
+def up(
+    topology: Annotated[str, typer.Argument(help="A topology's name or file.")] = "link-local",
+    name: Annotated[str, typer.Option(help="What to call this lab.")] = "default",
+    router: Router = "auto",
+) -> None:
+    """Bring a network up and leave it running; `lab exec`, `lab link` and `lab down` find it by name."""
+    wanted = load_topology(topology)
+    network = open_network(router=router, name=name)  # type: ignore[arg-type]
+    try:
+        servers = _prepare(network, wanted.link, wanted.congestion_control)
+        remember(network, {"topology": wanted.model_dump(mode="json"), "environment": servers.environment})
+        network.agent.detach()
+    except BaseException:
+        network.close()
+        raise
+    typer.echo(
+        f"lab {name}: {wanted.name} is up ({network.router_facts.kind} router); servers at {network.server.address} (server)"
+    )
+    for variable, value in servers.environment.items():
+        typer.echo(f"  {variable}={value}")
+
+
+def _pick(name: str) -> str:
+    """The lab that is meant: the named one, or the only one that is up."""
+    labs = running_labs()
+    if name:
+        if name not in labs:
+            raise UsageProblem(f"no lab called {name!r} is up", remedy="lab status")
+        return name
+    if len(labs) != 1:
+        raise UsageProblem(
+            "no lab is up" if not labs else f"several labs are up: {', '.join(labs)}",
+            remedy="lab up" if not labs else "say which with --lab",
+        )
+    return labs[0]
+
+
+def link_command(
+    topology: Annotated[str, typer.Argument(help="A topology's name or file; or use --rate and --rtt.")] = "",
+    rate: Rate = None,
+    rtt: Rtt = Duration(0),
+    loss: Loss = Ratio(0.0),
+    jitter: Jitter = Duration(0),
+    seed: Seed = None,
+    lab: Lab = "",
+) -> None:
+    """Change the link of a running lab while traffic flows."""
+    network, note = attach(_pick(lab))
+    wanted = load_topology(topology) if topology else None
+    shaped = change(network, wanted.link if wanted else make_link(rate, rtt, loss, jitter, seed))
+    base = Topology.model_validate(note["topology"])
+    now = wanted or base.model_copy(update={"link": shaped.link})
+    kept = {key: value for key, value in note.items() if key in ("environment",)}
+    remember(network, {**kept, "topology": now.model_dump(mode="json")})
+    for command in shaped.commands:
+        typer.echo(command)
+
+
+def exec_command(
+    host: Annotated[str, typer.Argument(help="client, server, or router.")],
+    command: Command = None,
+    lab: Lab = "",
+) -> None:
+    """Run a command on a host of a running lab, with your terminal."""
+    network, note = attach(_pick(lab))
+    hosts: dict[str, Any] = {"client": network.client, "server": network.server, "router": network.router, "wire": network.wire}
+    if host not in hosts:
+        raise UsageProblem(f"no host called {host!r}", remedy="use " + ", ".join(hosts))
+    target = hosts[host]
+    if isinstance(target, ConsoleHost):
+        if not command:
+            raise UsageProblem("the User-Mode Linux router takes one command at a time", remedy="lab exec router -- tc -s qdisc")
+        done = target.run(command, check=False)
+        sys.stdout.write(done.text)
+        raise typer.Exit(done.returncode)
+    code = _attached(target, command or [os.environ.get("SHELL", "/bin/sh")], dict(note.get("environment", {})))
+    raise typer.Exit(code)
+
+
+def status(json_output: Json = False) -> None:
+    """List this user's running labs."""
+    found = []
+    for name in running_labs():
+        try:
+            network, note = attach(name)
+            qdiscs = read_qdiscs(network)
+        except (LabFault, UsageProblem):
+            found.append({"name": name, "state": "a run in progress"})
+            continue
+        seconds = round(time.time() - note["started"])
+        found.append(
+            {
+                "name": name,
+                "state": "up",
+                "topology": note["topology"]["name"],
+                "router": note["router_facts"]["kind"],
+                "up_s": seconds,
+                "drops": sum(int(qdisc.get("drops", 0)) for port in qdiscs.values() for qdisc in port),
+            }
+        )
+    if json_output:
+        import json
+
+        typer.echo(json.dumps(found, indent=2))
+        return
+    if not found:
+        typer.echo("no lab is up")
+    for entry in found:
+        typer.echo("  ".join(f"{key} {value}" if key != "name" else str(value) for key, value in entry.items()))
+
+
+def down(
+    name: Annotated[str, typer.Argument(help="Which lab; the only one without a name.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Every lab of this user.")] = False,
+) -> None:
+    """Take a lab down: its processes, namespaces, mounts and files end with it."""
+    names = running_labs() if everything else [_pick(name)]
+    for lab in names:
+        AgentHandle(lab).shutdown()
+        typer.echo(f"lab {shlex.quote(lab)} is down")
+    if not names:
+        typer.echo("no lab is up")

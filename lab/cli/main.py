@@ -1,0 +1,63 @@
+"""The `lab` command: one file per group of subcommands; here they are put together and errors become one line."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+from typing import Never
+
+import typer
+
+from lab import __version__
+from lab.cli import admin, calibrate, live, run
+from lab.errors import ThroughlineError
+
+app = typer.Typer(
+    name="lab",
+    help="Throughline: qualify file-transfer clients on networks that are proven to be what they claim.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"throughline {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version and exit."),
+) -> None:
+    """Exit codes: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid (the lab was at fault)."""
+
+
+for group in (run, calibrate, live, admin):
+    group.register(app)
+
+
+def _stop(number: int, _: FrameType | None) -> Never:
+    raise SystemExit(128 + number)
+
+
+def main() -> None:
+    """Entry point. Every known error ends in one line on stderr and its exit code; SIGTERM and SIGHUP end in order."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
+    try:
+        app()
+    except ThroughlineError as problem:
+        typer.echo(f"lab: {problem}", err=True)
+        sys.exit(problem.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("lab: interrupted", err=True)
+        sys.exit(128 + signal.SIGINT)
+    except BrokenPipeError:
+        sys.exit(128 + signal.SIGPIPE)
+
+
+if __name__ == "__main__":
+    main()

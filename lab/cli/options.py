@@ -1,0 +1,57 @@
+"""Options that several subcommands share, and the parsing of quantities at the edge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
+import typer
+from pydantic import ValidationError
+
+from lab.backend.namespaces.network import ROUTER_CHOICES, RouterChoice
+from lab.errors import UsageProblem
+from lab.spec.models import Link
+from lab.spec.units import BitRate, Duration, Ratio
+
+T = TypeVar("T")
+
+
+def quantity(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """A Typer parser: the type's own message becomes the usage error."""
+
+    def convert(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    convert.__name__ = getattr(parse, "__qualname__", "value").split(".", maxsplit=1)[0].lower()
+    return convert
+
+
+def router_choice(text: str) -> RouterChoice:
+    if text not in ROUTER_CHOICES:
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(ROUTER_CHOICES)}")
+    return text  # type: ignore[return-value]
+
+
+Router = Annotated[
+    str,
+    typer.Option(
+        "--router", parser=router_choice, metavar="auto|kernel|uml", help="What shapes the link; auto prefers the kernel."
+    ),
+]
+Rate = Annotated[BitRate | None, typer.Option(parser=quantity(BitRate.parse), metavar="RATE", help='e.g. 20mbit, "50 Mbit/s".')]
+Rtt = Annotated[Duration, typer.Option(parser=quantity(Duration.parse), metavar="TIME", help="Round trip, e.g. 40ms.")]
+Loss = Annotated[Ratio, typer.Option(parser=quantity(Ratio.parse), metavar="SHARE", help="Random loss each way, e.g. 1%.")]
+Jitter = Annotated[Duration, typer.Option(parser=quantity(Duration.parse), metavar="TIME", help="Jitter each way.")]
+Seed = Annotated[int | None, typer.Option(help="Makes the losses the same every time.")]
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, nothing else there.")]
+
+
+def make_link(rate: BitRate | None, rtt: Duration, loss: Ratio, jitter: Duration, seed: int | None) -> Link:
+    """A Link from options; UsageProblem in one line when they contradict each other."""
+    try:
+        return Link(rate=rate, rtt=rtt, loss=loss, jitter=jitter, seed=seed)
+    except ValidationError as error:
+        raise UsageProblem(f"this link cannot be: {error.errors()[0]['msg']}") from None

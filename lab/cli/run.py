@@ -1,0 +1,93 @@
+"""`lab run`, `lab topologies`, `lab suites`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from lab.cli.options import Json, Router
+from lab.errors import UsageProblem
+from lab.result.store import RunDir
+from lab.result.table import render_run
+from lab.runner.progress import Lines
+from lab.runner.robot_run import check_cells, find_suite, list_suites, run_cells, run_suite
+from lab.runner.session import Options, Session
+from lab.spec.load import list_topologies, load_topology
+
+
+def register(app: typer.Typer) -> None:
+    app.command("run")(run)
+    app.command("topologies")(topologies)
+
+
+def _complete_target(incomplete: str) -> list[str]:
+    return [name for name in list_suites() if name.startswith(incomplete)]
+
+
+def run(
+    targets: Annotated[
+        list[str], typer.Argument(metavar="SUITE|CELL...", autocompletion=_complete_target, help="One suite, or cells by name.")
+    ],
+    router: Router = "auto",
+    client: Annotated[str, typer.Option(help="The client under test: a name, a path, or NAME=PATH.")] = "curl",
+    test: Annotated[list[str] | None, typer.Option(help="Only tests of the suite that match this pattern.")] = None,
+    variable: Annotated[list[str] | None, typer.Option("-v", help="A Robot variable, NAME:VALUE.")] = None,
+    pcap: Annotated[bool, typer.Option("--pcap", help="Keep a capture per sample.")] = False,
+    json_output: Json = False,
+) -> None:
+    """Run a suite, or cells by name, and print the verdicts.
+
+    A cell is CLIENT--TOPOLOGY--TRANSFER, e.g. curl--dsl-20--http1-get-5MiB-at-1MBps.
+    """
+    suite = find_suite(targets[0])
+    if suite is not None and len(targets) > 1:
+        raise UsageProblem("one suite at a time, or any number of cells")
+    if suite is None:
+        check_cells(targets)
+    variables = dict([_split(text) for text in variable or []])
+    record = RunDir.create(suite.stem if suite else "cells")
+    progress = Lines()
+    session = Session(record, Options(router=router, pcap=pcap), progress=progress)  # type: ignore[arg-type]
+    try:
+        if suite is not None:
+            run_suite(suite, session, {"CLIENT": client, **variables}, test or ())
+        else:
+            run_cells(targets, session)
+    finally:
+        progress.clear()
+        if not session.results:
+            record.discard()
+    whole = session.record()
+    if json_output:
+        typer.echo(whole.model_dump_json(indent=2))
+    else:
+        render_run(session.results, Console(file=sys.stdout, width=None if sys.stdout.isatty() else 110))
+        typer.echo(f"results: {record.path}")
+    raise typer.Exit(whole.exit_code)
+
+
+def _split(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name:
+        raise UsageProblem(f"{text!r} is not a Robot variable", remedy="write -v NAME:VALUE")
+    return name, value
+
+
+def topologies(json_output: Json = False) -> None:
+    """List the networks that ship with the lab."""
+    found = [load_topology(name) for name in list_topologies()]
+    if json_output:
+        import json
+
+        typer.echo(json.dumps([topology.model_dump(mode="json") for topology in found], indent=2))
+        return
+    for topology in found:
+        link = topology.link
+        rate = str(link.rate) if link.rate else "unshaped"
+        more = ", ".join(
+            f"{name} {getattr(link, name)}" for name in ("loss", "jitter") if getattr(link, name) != type(getattr(link, name))(0)
+        )
+        typer.echo(f"{topology.name:14} {rate:12} RTT {link.rtt!s:8} {more:24} {topology.description}")

@@ -1,0 +1,83 @@
+"""Puts a Link on a live network's router, reads it back, and changes it while traffic flows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from lab.backend.host import Network
+from lab.errors import LabFault
+from lab.link.plan import QdiscPlan, plan
+from lab.link.readback import compare
+from lab.spec.models import Link
+
+DIRECTIONS = ("up", "down")
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """A link as applied: the plan and the tc commands per direction ("up" leaves the router towards the server)."""
+
+    link: Link
+    plans: dict[str, QdiscPlan | None]
+    commands: tuple[str, ...]
+
+
+def router_port(network: Network, direction: str) -> str:
+    """The router's interface on whose egress `direction` is shaped."""
+    return network.router_ports.server if direction == "up" else network.router_ports.client
+
+
+def shape(network: Network, link: Link) -> Shaped:
+    """A fresh qdisc per direction: counters at zero and a seed at its start. Drops what is in flight."""
+    return _put(network, link, fresh=True)
+
+
+def change(network: Network, link: Link) -> Shaped:
+    """Change rate, delay and impairments in place: nothing queued is lost, the flow lives on."""
+    return _put(network, link, fresh=False)
+
+
+def _put(network: Network, link: Link, *, fresh: bool) -> Shaped:
+    plans: dict[str, QdiscPlan | None] = {}
+    commands: list[str] = []
+    before = read_qdiscs(network)
+    for direction in DIRECTIONS:
+        port = router_port(network, direction)
+        found = plan(link.direction(direction), link.rtt, supports_seed=network.router_facts.supports_seed)
+        plans[direction] = found
+        shaped_now = before[port] and before[port][0].get("kind") == "netem"
+        if shaped_now and (fresh or found is None):
+            network.router.run(["tc", "qdisc", "del", "dev", port, "root"], root=True)
+        if found is None:
+            continue
+        for command in found.commands(port, "change" if shaped_now and not fresh else "add"):
+            network.router.run(command, root=True)
+            commands.append(" ".join(command))
+    shaped = Shaped(link, plans, tuple(commands))
+    problems = differences(network, shaped)
+    if problems:
+        raise LabFault(f"the router does not hold the link it was given: {'; '.join(problems)}", remedy="see `lab doctor`")
+    return shaped
+
+
+def differences(network: Network, shaped: Shaped) -> list[str]:
+    """What the kernel holds against what was planned, in words; empty when they agree."""
+    qdiscs = read_qdiscs(network)
+    problems = []
+    for direction in DIRECTIONS:
+        port = router_port(network, direction)
+        problems += [f"{direction}: {problem}" for problem in compare(shaped.plans[direction], qdiscs[port])]
+    return problems
+
+
+def read_qdiscs(network: Network) -> dict[str, list[dict[str, Any]]]:
+    """`tc -s -j qdisc` of the router's two ports, as parsed JSON."""
+    output = network.router.run(["tc", "-s", "-j", "qdisc", "show"], root=True).text
+    try:
+        qdiscs = json.loads(output or "[]")
+    except ValueError:
+        raise LabFault(f"the router's tc answered with something else than JSON: {output[:120]!r}") from None
+    ports = (network.router_ports.client, network.router_ports.server)
+    return {port: [qdisc for qdisc in qdiscs if qdisc.get("dev") == port and qdisc.get("root")] for port in ports}

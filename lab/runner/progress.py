@@ -1,0 +1,70 @@
+"""What a person sees while the lab works: a live line on a terminal, plain lines in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Protocol, TextIO
+
+from lab.result.models import Sample, Verdict
+
+
+class Progress(Protocol):
+    def step(self, text: str) -> None:
+        """The lab has begun something that takes a moment."""
+        ...
+
+    def sample(self, cell: str, sample: Sample, of: int) -> None: ...
+
+    def verdict(self, cell: str, verdict: Verdict) -> None: ...
+
+
+class Silent:
+    """For tests and for --json."""
+
+    def step(self, text: str) -> None:
+        pass
+
+    def sample(self, cell: str, sample: Sample, of: int) -> None:
+        pass
+
+    def verdict(self, cell: str, verdict: Verdict) -> None:
+        pass
+
+
+class Lines:
+    """Steps overwrite each other on a terminal; in a log they are left out and samples and verdicts are lines."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        # Not sys.stderr at run time: Robot replaces it while keywords run.
+        self._stream = stream or sys.__stderr__ or sys.stderr
+        self._live = self._stream.isatty()
+        self._started = time.monotonic()
+        self._shown = 0
+
+    def step(self, text: str) -> None:
+        if self._live:
+            line = f"[{time.monotonic() - self._started:5.1f} s] {text}"[:119]
+            self._stream.write("\r" + line.ljust(self._shown))
+            self._shown = len(line)
+            self._stream.flush()
+
+    def sample(self, cell: str, sample: Sample, of: int) -> None:
+        if sample.ok and sample.body_byte_s is not None:
+            deviation = "" if sample.deviation is None else f", {sample.deviation:+.2%} of the limit"
+            self._line(f"{cell}  {sample.index + 1}/{of}  {sample.body_byte_s / 1e6:.3f} MB/s{deviation}")
+        else:
+            self._line(f"{cell}  {sample.index + 1}/{of}  failed: {sample.problem}")
+
+    def verdict(self, cell: str, verdict: Verdict) -> None:
+        self._line(f"{cell}  {verdict.name}: {verdict.reason}")
+
+    def _line(self, text: str) -> None:
+        self.clear()
+        self._stream.write(f"[{time.monotonic() - self._started:5.1f} s] {text}\n")
+        self._stream.flush()
+
+    def clear(self) -> None:
+        if self._live and self._shown:
+            self._stream.write("\r" + " " * self._shown + "\r")
+            self._shown = 0

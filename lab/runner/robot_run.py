@@ -1,0 +1,103 @@
+"""Runs a suite file, or cells by name, under Robot Framework inside this process; its log, report and xunit go into the run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.errors import UsageProblem
+from lab.paths import suites_dir
+from lab.runner import current
+from lab.runner.session import Session
+from lab.spec.cell import parse_cell_name
+from lab.spec.load import load_topology
+
+LIBRARY = "lab.keywords.library.LabLibrary"
+TEST_TIMEOUT = "15 minutes"
+
+
+def find_suite(name: str) -> Path | None:
+    """A suite by its name in `suites/` or by its path."""
+    candidates = (suites_dir() / f"{name}.robot", Path(name))
+    return next((path for path in candidates if path.suffix == ".robot" and path.is_file()), None)
+
+
+def list_suites() -> list[str]:
+    return sorted(path.stem for path in suites_dir().glob("*.robot"))
+
+
+def check_cells(names: Sequence[str]) -> None:
+    """Say what is wrong with a cell's name before anything is started."""
+    for name in names:
+        if "--" not in name:
+            raise UsageProblem(
+                f"no suite called {name!r}, and a cell is called CLIENT--TOPOLOGY--TRANSFER",
+                remedy="suites: " + ", ".join(list_suites()),
+            )
+        _, topology, _ = parse_cell_name(name)
+        load_topology(topology)
+
+
+def run_suite(path: Path, session: Session, variables: dict[str, str], tests: Sequence[str] = ()) -> None:
+    """`tests` are Robot name patterns; none means all."""
+    from robot.api import TestSuite
+
+    suite = TestSuite.from_file_system(str(path))
+    if tests:
+        suite.filter(included_tests=list(tests))
+        if not suite.test_count:
+            raise UsageProblem(f"no test of {path.stem} matches {', '.join(map(repr, tests))}")
+    _run(suite, session, [f"{name}:{value}" for name, value in variables.items()])
+
+
+def run_cells(names: Sequence[str], session: Session) -> None:
+    """The same as a suite of one test per cell."""
+    from robot.api import TestSuite
+
+    suite = TestSuite(name="Cells", doc="Cells named on the command line.")
+    suite.resource.imports.library(LIBRARY)
+    for name in names:
+        test = suite.tests.create(name=name, timeout=TEST_TIMEOUT)
+        test.body.create_keyword(name="Judge Cell", args=[name])
+    _run(suite, session, [])
+
+
+def _run(suite: object, session: Session, variables: list[str]) -> None:
+    folder = session.run.path / "robot"
+    said = io.StringIO()
+    with current.use(session), session, contextlib.redirect_stdout(said):
+        result = suite.run(  # type: ignore[attr-defined]
+            outputdir=str(folder),
+            output="output.xml",
+            variable=variables,
+            console="none",
+            stdout=said,
+            stderr=said,
+        )
+        _write_reports(folder)
+    if session.problem:
+        raise session.problem
+    if not session.results:
+        raise UsageProblem(_first_problem(result, said.getvalue()))
+
+
+def _write_reports(folder: Path) -> None:
+    """`TestSuite.run` writes output.xml only; log, report and xunit are made from it."""
+    from robot.api import ResultWriter
+
+    ResultWriter(str(folder / "output.xml")).write_results(
+        log=str(folder / "log.html"),
+        report=str(folder / "report.html"),
+        xunit=str(folder / "xunit.xml"),
+        stdout=io.StringIO(),
+        stderr=io.StringIO(),
+    )
+
+
+def _first_problem(result: object, said: str) -> str:
+    """Why not one cell ran: an import that failed, a variable that was not there."""
+    messages = [test.message for test in getattr(getattr(result, "suite", None), "all_tests", []) if test.message]
+    lines = [line.strip() for line in said.splitlines() if "ERROR" in line]
+    return next(iter(messages + lines), "the suite ran no test").splitlines()[0]

@@ -1,0 +1,110 @@
+"""The lab notices when it is not what it claims: every fault here is made to happen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lab.backend.namespaces.network import CLIENT_ADDRESS, SERVER_ADDRESS, NamespaceNetwork
+from lab.errors import LabFault
+from lab.network.calibrate import calibrate
+from lab.network.guard import assert_no_bypass
+from lab.network.pins import unpinned
+from lab.network.shape import differences, shape
+from lab.spec.models import Link
+from lab.spec.units import BitRate, Duration
+
+DSL_50 = Link(rate=BitRate.parse("50 Mbit/s"), rtt=Duration.parse("20 ms"))
+
+
+def test_an_untouched_network_has_no_bypass(network: NamespaceNetwork) -> None:
+    assert_no_bypass(network)
+
+
+def test_a_cable_between_client_and_server_is_refused(network: NamespaceNetwork) -> None:
+    script = f"""
+        ip link add short netns client type veth peer name cut netns server
+        ip -n client address add 10.9.9.1/24 dev short; ip -n client link set short up
+        ip -n server address add 10.9.9.2/24 dev cut; ip -n server link set cut up
+        ip -n client route add {SERVER_ADDRESS}/32 via 10.9.9.2
+        ip -n server route add {CLIENT_ADDRESS}/32 via 10.9.9.1
+    """
+    network.wire.run(["/bin/sh", "-ec", script], root=True)
+    with pytest.raises(LabFault, match="round the router: client has another interface, short"):
+        assert_no_bypass(network)
+
+
+def test_a_second_server_address_on_the_clients_own_wire_is_refused(network: NamespaceNetwork) -> None:
+    """Same interface, but no router between: a route that delivers directly."""
+    network.client.run(["ip", "route", "add", f"{SERVER_ADDRESS}/32", "dev", "eth0"], root=True)
+    with pytest.raises(LabFault, match="client reaches server directly"):
+        assert_no_bypass(network)
+
+
+def test_a_default_sized_queue_is_refused(network: NamespaceNetwork) -> None:
+    shaped = shape(network, DSL_50)
+    assert differences(network, shaped) == []
+    port = network.router_ports.client
+    network.router.run(["tc", "qdisc", "replace", "dev", port, "root", "netem", "delay", "10ms", "rate", "50mbit"], root=True)
+    problems = differences(network, shaped)
+    assert any("limit" in problem and "1000" in problem for problem in problems), problems
+
+
+def test_a_qdisc_that_is_gone_is_noticed(network: NamespaceNetwork) -> None:
+    shaped = shape(network, DSL_50)
+    network.router.run(["tc", "qdisc", "del", "dev", network.router_ports.server, "root"], root=True)
+    assert any(problem.startswith("up:") for problem in differences(network, shaped))
+
+
+def test_changed_settings_of_a_host_are_noticed(network: NamespaceNetwork) -> None:
+    assert unpinned(network.client, "cubic") == []
+    network.client.run(["/bin/sh", "-c", "echo 0 >/proc/sys/net/ipv4/tcp_no_metrics_save"], root=True)
+    network.client.run(["ip", "route", "replace", "default", "via", "10.77.1.1", "congctl", "reno"], root=True)
+    found = unpinned(network.client, "cubic")
+    assert any("tcp_no_metrics_save" in problem for problem in found)
+    assert any("congestion control" in problem and "reno" in problem for problem in found)
+
+
+@pytest.mark.usefixtures("iperf3")
+def test_offload_left_on_is_detected_by_setting_and_by_packet_size(network: NamespaceNetwork) -> None:
+    shape(network, DSL_50)
+    network.server.run(["ethtool", "-K", "eth0", "tx", "on", "tso", "on", "gso", "on"], root=True)
+    assert any("tcp-segmentation-offload" in problem for problem in unpinned(network.server, "cubic"))
+    try:
+        look = calibrate(network, DSL_50, "cubic")
+    except LabFault as fault:  # frames above the MTU may not get through a router at all
+        assert "could not fill the link (down)" in fault.message  # noqa: PT017
+    else:
+        assert any("offload" in problem for problem in look.problems), look.problems
+
+
+@pytest.mark.usefixtures("iperf3")
+def test_a_link_that_is_not_what_was_asked_fails_its_calibration(network: NamespaceNetwork) -> None:
+    shape(network, DSL_50)
+    claimed = DSL_50.model_copy(update={"rate": BitRate.parse("60 Mbit/s"), "rtt": Duration.parse("26 ms")})
+    look = calibrate(network, claimed, "cubic")
+    assert not look.ok
+    assert any("goodput" in problem for problem in look.problems)
+    assert any("RTT" in problem for problem in look.problems)
+
+
+def test_a_router_that_dies_is_a_lab_fault(network: NamespaceNetwork) -> None:
+    if network.router_facts.kind != "uml":
+        pytest.skip("the router here is the kernel itself, which cannot be killed")
+    network.wire.run(["/bin/sh", "-c", "kill -9 $(pidof linux.uml) || pkill -9 -f linux.uml"], root=True, check=False)
+    with pytest.raises(LabFault, match="router does not answer"):
+        shape(network, replace_rate(DSL_50))
+
+
+def replace_rate(link: Link) -> Link:
+    return link.model_copy(update={"rate": BitRate.parse("20 Mbit/s")})
+
+
+def test_ports_of_the_wire_and_router_agree(network: NamespaceNetwork) -> None:
+    """A frame the router sends to the client is a frame that leaves the wire's client port."""
+    network.client.run(["ping", "-n", "-c", "20", "-i", "0.01", SERVER_ADDRESS], root=True)
+    counters = network.wire.run(["cat", "/proc/self/net/dev"], root=True).text
+    sent = next(line.split() for line in counters.splitlines() if network.wire_ports.client in line)
+    assert int(sent[10]) >= 20
+    assert replace(network.wire_ports) == network.wire_ports
