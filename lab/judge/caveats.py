@@ -1,0 +1,79 @@
+"""What a reader should know before trusting a verdict: too few samples to decide, an outlier, a drift.
+
+Caveats never change a verdict. Each one is a sentence; `values` are log ratios in the order the samples were taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist, median, stdev
+
+from lab.judge.interval import student_quantile
+
+CHANCE_TO_DECIDE = 0.90
+OUTLIER_SCORE = 5.0
+DRIFT_P = 0.02
+"""Five samples in strict order, the most that five can say, have p = 2/120 = 0.017."""
+RELEVANT_SHARE = 0.25
+"""Of the tolerance: an outlier or a drift smaller than that cannot have moved the verdict."""
+MAX_PREDICTED = 1000
+
+
+def predict_samples(mean: float, spread: float, edges: tuple[float, float], alpha: float) -> int | None:
+    """Samples that decide with a chance of 90 % if `mean` and `spread` (standard deviation) are the true ones.
+
+    `alpha` is the one-sided error at each edge. None when more than 1000 would be needed.
+    """
+    room = min(abs(mean - edge) for edge in edges)
+    if spread == 0:
+        return 2
+    quantile = NormalDist().inv_cdf(CHANCE_TO_DECIDE)
+    for n in range(2, MAX_PREDICTED + 1):
+        if (student_quantile(1 - alpha, n - 1) + quantile) * spread / math.sqrt(n) <= room:
+            return n
+    return None
+
+
+def size_caveat(values: Sequence[float], edges: tuple[float, float], alpha: float, cap: int) -> str | None:
+    """Says so when the spread seen will hardly let the plan decide before its last look at `cap` samples."""
+    if len(values) < 3:
+        return None
+    spread = stdev(values)
+    needed = predict_samples(math.fsum(values) / len(values), spread, edges, alpha)
+    if needed is not None and needed <= cap:
+        return None
+    about = f"about {needed}" if needed is not None else f"more than {MAX_PREDICTED}"
+    return f"with a spread of {spread * 100:.2f} % from run to run this needs {about} samples; the plan ends at {cap}"
+
+
+def outlier_caveat(values: Sequence[float], tolerance: float) -> str | None:
+    """Names the sample that lies far from the rest by the modified z-score (median and MAD)."""
+    if len(values) < 5:
+        return None
+    middle = median(values)
+    distances = [abs(value - middle) for value in values]
+    worst = max(range(len(values)), key=distances.__getitem__)
+    scale = 1.4826 * median(distances)
+    if distances[worst] <= max(OUTLIER_SCORE * scale, RELEVANT_SHARE * tolerance):
+        return None
+    return (
+        f"sample {worst + 1} ({math.expm1(values[worst]) * 100:+z.2f} %) lies far from the others "
+        f"(median {math.expm1(middle) * 100:+z.2f} %)"
+    )
+
+
+def drift_caveat(values: Sequence[float], tolerance: float) -> str | None:
+    """Says so when the values rise or fall with their order (Kendall) by a relevant amount (Theil-Sen)."""
+    n = len(values)
+    if n < 5 or min(values) == max(values):
+        return None
+    slope = median((values[j] - values[i]) / (j - i) for i in range(n) for j in range(i + 1, n))
+    total = slope * (n - 1)
+    if abs(total) < RELEVANT_SHARE * tolerance:
+        return None
+    from scipy.stats import kendalltau
+
+    if float(kendalltau(range(n), values).pvalue) > DRIFT_P:
+        return None
+    return f"the samples drift by {math.expm1(total) * 100:+z.2f} % from the first to the last: they may not be independent"

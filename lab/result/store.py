@@ -1,0 +1,279 @@
+"""A run's folder: where every result goes, and the only way in which one is written.
+
+```
+results/
+  latest -> RUN
+  RUN/run.json            the run as a whole
+  RUN/cells/CELL.json     one validated CellResult per cell
+  RUN/evidence/CELL/      logs, captures; named in the cell, never needed to read it
+```
+A file is there whole and valid, or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel, ValidationError
+
+from lab.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, LabFault, UsageProblem
+from lab.paths import results_dir
+from lab.result.models import SCHEMA_VERSION, CellResult, RunRecord, VerdictName
+
+Model = TypeVar("Model", bound=BaseModel)
+
+RUN_FILE = "run.json"
+LATEST = "latest"
+_DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_SYMLINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
+_ROOM_REMEDY = "free space or set THROUGHLINE_RESULTS to a folder on another disk"
+
+
+class RunDir:
+    """One run's folder on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, word: str, *, results: Path | None = None, now: datetime | None = None) -> RunDir:
+        """Make `results/YYYYmmddTHHMMSS-word-hex4` (UTC) and point `results/latest` at it.
+
+        `word` is a suite's name or any word; what a file name should not hold becomes a dash. `results` is
+        `lab.paths.results_dir()` unless given. Raises UsageProblem when the folder cannot be made, LabFault when the disk
+        is full.
+        """
+        results = results or results_dir()
+        stamp = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%dT%H%M%S")
+        slug = re.sub(r"[^a-z0-9]+", "-", word.lower())[:40].strip("-") or "run"
+        while True:
+            path = results / f"{stamp}-{slug}-{secrets.token_hex(2)}"
+            try:
+                results.mkdir(parents=True, exist_ok=True)
+                path.mkdir()
+            except OSError as error:
+                # Only the run's own name may be taken; anything else there is not a folder for results.
+                if isinstance(error, FileExistsError) and results.is_dir():
+                    continue
+                raise _cannot_make(path, error) from error
+            break
+        run = cls(path)
+        run._make(run.cells)
+        run._make(run.path / "evidence")
+        run._point_latest()
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> RunDir:
+        """An existing run's folder, `latest` resolved. Raises UsageProblem when it is not one."""
+        if not (path / "cells").is_dir():
+            raise UsageProblem(f"{path} is not the folder of a run", remedy="name one under results/, or results/latest")
+        return cls(path.resolve())
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def cells(self) -> Path:
+        return self.path / "cells"
+
+    def cell_path(self, cell_id: str) -> Path:
+        """Where the cell of this id is or will be; characters a file name cannot hold are percent-encoded."""
+        return self.cells / f"{quote(cell_id, safe='')}.json"
+
+    def evidence(self, cell_id: str) -> Path:
+        """The folder of a cell's evidence, made. Raises UsageProblem or LabFault as `create` does."""
+        path = self.path / "evidence" / quote(cell_id, safe="")
+        self._make(path)
+        return path
+
+    def write_cell(self, cell: CellResult) -> Path:
+        """Write, re-read from disk and validate one cell; returns its path.
+
+        Raises LabFault when it cannot be written or when what is on disk is not what was meant; nothing is then left
+        under the final name that was not there before.
+        """
+        return _write(self.cell_path(cell.id), cell)
+
+    def write_run(self, record: RunRecord) -> Path:
+        """Write the run's own record, as `write_cell` does."""
+        return _write(self.path / RUN_FILE, record)
+
+    def discard(self) -> None:
+        """Remove a run that came to nothing; `latest` goes back to the newest run that is left.
+
+        Raises ValueError when a cell was written: results are never thrown away.
+        """
+        if any(self.cells.glob("*.json")):
+            raise ValueError(f"{self.path} holds results")
+        try:
+            shutil.rmtree(self.path)
+            left = [run for run in self.path.parent.glob(f"*/{self.cells.name}") if not run.parent.is_symlink()]
+            if left:
+                RunDir(max(left).parent)._point_latest()
+            else:
+                (self.path.parent / LATEST).unlink(missing_ok=True)
+        except OSError as error:
+            raise LabFault(f"{self.path}: cannot be removed, {error.strerror or error}") from error
+
+    def read_cells(self) -> list[CellResult]:
+        """Every cell written so far, in the order they started. Raises UsageProblem as `read_cell` does."""
+        return sorted((read_cell(path) for path in self.cells.glob("*.json")), key=lambda cell: cell.started_at)
+
+    def _make(self, path: Path) -> None:
+        try:
+            path.mkdir(exist_ok=True)
+        except OSError as error:
+            raise _cannot_make(path, error) from error
+
+    def _point_latest(self) -> None:
+        link = self.path.parent / LATEST
+        temporary = self.path.parent / f".{LATEST}-{self.name}"
+        try:
+            temporary.symlink_to(self.name)
+            temporary.replace(link)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            # A convenience: a file system without symbolic links keeps its results without it.
+            if error.errno not in _NO_SYMLINKS:
+                raise _cannot_make(link, error) from error
+
+
+_WORST_FIRST: tuple[tuple[VerdictName, int], ...] = (
+    ("FAIL", EXIT_FAIL),
+    ("INVALID", EXIT_INVALID),
+    ("INCONCLUSIVE", EXIT_INCONCLUSIVE),
+)
+
+
+def exit_code(verdicts: Iterable[VerdictName]) -> int:
+    """What a run's verdicts mean to a shell: 1 for any FAIL, else 4 for any INVALID, else 3 for any INCONCLUSIVE, else 0.
+
+    FAIL comes first: a proven fault of the client stands, whatever befell the other cells.
+    """
+    seen = set(verdicts)
+    return next((code for name, code in _WORST_FIRST if name in seen), EXIT_PASS)
+
+
+def read_cell(path: Path) -> CellResult:
+    """Read and validate one cell. Raises UsageProblem, one line, when it is missing, cut off, newer or not a cell."""
+    return _read(path, CellResult)
+
+
+def read_run(path: Path) -> RunRecord:
+    """Read and validate a run's record: `run.json` or the folder that holds it. Raises UsageProblem as `read_cell`."""
+    return _read(path / RUN_FILE if path.is_dir() else path, RunRecord)
+
+
+def _write(path: Path, model: Model) -> Path:
+    """Validate before the rename, so that a bad file never bears the final name."""
+    try:
+        # `allow_nan=False`: pydantic alone writes NaN as null, which an optional field would read back as "not measured".
+        data = json.dumps(model.model_dump(mode="json"), allow_nan=False, ensure_ascii=False, indent=1).encode()
+    except ValueError as error:
+        raise LabFault(f"{path}: the result holds what JSON cannot ({_one_line(error)})", remedy="report it: a bug") from error
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        _write_whole(temporary, data)
+        if (problem := _difference(temporary, data, type(model))) is not None:
+            raise LabFault(f"{path}: the result read back from disk {problem}", remedy="check the disk, else report it: a bug")
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        full = error.errno in _DISK_IS_FULL
+        why = "the disk is full" if full else error.strerror or str(error)
+        raise LabFault(f"{path}: the result could not be written, {why}", remedy=_ROOM_REMEDY if full else "") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    return path
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _difference(path: Path, data: bytes, kind: type[Model]) -> str | None:
+    """How the file on disk fails to be `data` as a `kind`; None when it is."""
+    found = path.read_bytes()
+    if found != data:
+        return f"has {len(found)} bytes that are not the {len(data)} written"
+    try:
+        again = kind.model_validate_json(found)
+    except ValidationError as error:
+        return f"is not a valid {kind.__name__}: {_first_fault(error)}"
+    if again.model_dump(mode="json") != json.loads(data):
+        return f"is another {kind.__name__} than the one written"
+    return None
+
+
+def _read(path: Path, kind: type[Model]) -> Model:
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageProblem(f"{path}: {error.strerror or error}", remedy="name a result that exists") from error
+    except ValueError as error:
+        raise UsageProblem(f"{path}: cut off or not JSON ({_one_line(error)})", remedy="run the cell again") from error
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    number = _version(version)
+    if number is None:
+        raise UsageProblem(f"{path}: not a result of this lab, it names no schema_version such as {SCHEMA_VERSION}")
+    if number > (_version(SCHEMA_VERSION) or ()):
+        remedy = "update the lab"
+        raise UsageProblem(f"{path}: schema {version} is newer than {SCHEMA_VERSION}, the newest this lab reads", remedy=remedy)
+    try:
+        return kind.model_validate_json(json.dumps(document))
+    except ValidationError as error:
+        raise UsageProblem(f"{path}: not a valid {kind.__name__}: {_first_fault(error)}") from error
+
+
+def _version(text: object) -> tuple[int, ...] | None:
+    if not isinstance(text, str) or not re.fullmatch(r"\d+\.\d+", text):
+        return None
+    return tuple(int(part) for part in text.split("."))
+
+
+def _first_fault(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "the document"
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{where}: {first['msg']}{more}"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _cannot_make(path: Path, error: OSError) -> UsageProblem | LabFault:
+    if error.errno in _DISK_IS_FULL:
+        return LabFault(f"{path}: cannot be made, the disk is full", remedy=_ROOM_REMEDY)
+    why = error.strerror or str(error)
+    return UsageProblem(f"{path}: cannot be made, {why}", remedy="set THROUGHLINE_RESULTS to a folder you may write to")

@@ -1,0 +1,226 @@
+"""A run as text: what an engineer would put into a mail. Derived from the cells, and disposable.
+
+Works at 100 columns; colour only on a terminal, and never as the only sign. MB/s is 10^6 bytes per second.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from lab.judge.interval import mean_interval
+from lab.result.models import Calibration, CellResult, DirectionCalibration, DirectionName, Interval, Sample, VerdictName
+from lab.spec.models import Link
+
+NOTHING = "-"
+CALIBRATION_CONFIDENCE = 0.90
+_STYLES: dict[VerdictName, str] = {
+    "PASS": "bold green",
+    "FAIL": "bold red",
+    "INCONCLUSIVE": "bold yellow",
+    "INVALID": "bold magenta",
+}
+
+
+def render_run(cells: Sequence[CellResult], console: Console, path: Path | None = None) -> None:
+    """Print a block per cell, a row per cell, the count of verdicts and, when given, where the results are."""
+    for cell in cells:
+        render_cell(cell, console)
+    if len(cells) > 1:
+        console.print(_overview(cells))
+        console.print()
+    console.print(count_line(cell.verdict.name for cell in cells), highlight=False)
+    if path is not None:
+        # A path broken over two lines cannot be copied.
+        console.print(Text(f"results: {path}"), soft_wrap=True)
+
+
+def render_cell(cell: CellResult, console: Console) -> None:
+    """Print one cell: a row per sample, what the wire and the link showed, and the verdict with its reason."""
+    console.print(Text(f"{cell.id}", style="bold"), soft_wrap=True)
+    console.print(Text(f"{cell.client.name} {cell.client.version} over {_link_words(cell)}"))
+    if cell.samples:
+        console.print(_indented(_sample_table(cell)))
+    console.print(_indented(_facts(cell)))
+    console.print()
+
+
+def count_line(verdicts: Iterable[VerdictName]) -> str:
+    """`3 PASS, 0 FAIL, 1 INCONCLUSIVE, 0 INVALID`: every word, so that a reader can search for it."""
+    counts = Counter(verdicts)
+    return ", ".join(f"{counts[name]} {name}" for name in get_args(VerdictName))
+
+
+@dataclass(frozen=True)
+class CalibrationRow:
+    """One link and every look at it; becomes one line per direction."""
+
+    link: Link
+    looks: Sequence[Calibration]
+
+
+def calibration_table(rows: Sequence[CalibrationRow], console: Console) -> None:
+    """Print goodput against the ideal and the round trip against what was asked, each with its 90 % interval over the looks."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("rate")
+    table.add_column("RTT")
+    table.add_column("dir")
+    table.add_column("n", justify="right")
+    table.add_column("goodput\nMbit/s", justify="right")
+    table.add_column("ideal\nMbit/s", justify="right")
+    table.add_column("error %\n(90 % interval)", justify="right")
+    table.add_column("RTT excess ms\n(90 % interval)", justify="right")
+    for row in rows:
+        excess = _spread([look.rtt_excess_ms for look in row.looks], scale=1, digits=3)
+        for name in get_args(DirectionName):
+            sides: list[DirectionCalibration] = [getattr(look, name) for look in row.looks]
+            errors = [side.goodput_error for side in sides if side.goodput_error is not None]
+            table.add_row(
+                _rate_words(row.link, name),
+                f"{row.link.rtt.ms:g} ms",
+                name,
+                str(len(row.looks)),
+                f"{_mean([side.goodput_bit_s for side in sides]) / 1e6:.3f}" if sides else NOTHING,
+                f"{sides[0].ideal_bit_s / 1e6:.3f}" if sides and sides[0].ideal_bit_s is not None else NOTHING,
+                _spread(errors, scale=100, digits=3),
+                excess,
+            )
+    console.print(table)
+
+
+def _sample_table(cell: CellResult) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("#", justify="right")
+    table.add_column("limit")
+    table.add_column("link")
+    for heading in ("time s", "bytes", "MB/s", "deviation"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    limit = str(cell.transfer.limit) if cell.transfer.limit is not None else "none"
+    for sample in cell.samples:
+        table.add_row(
+            str(sample.index + 1),
+            Text(limit),
+            Text(cell.topology.name),
+            _number(sample.body_s, "{:.3f}"),
+            str(sample.client.bytes) if sample.client else NOTHING,
+            _number(sample.body_byte_s, "{:.3f}", scale=1e-6),
+            _number(sample.deviation, "{:+z.2f} %", scale=100),
+            Text("" if sample.ok else f"failed: {sample.problem or f'exit code {sample.exit_code}'}", style=_STYLES["FAIL"]),
+        )
+    return table
+
+
+def _facts(cell: CellResult) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    if (seen := _wire_words(cell)) is not None:
+        table.add_row("wire", seen)
+    if cell.certificate is not None:
+        for when, looks in (("before", cell.certificate.before), ("after", cell.certificate.after)):
+            if looks:
+                table.add_row(f"link {when}", Text(_calibration_words(looks)))
+    for warning in cell.verdict.warnings:
+        table.add_row("note", Text(warning))
+    table.add_row("verdict", Text.assemble(_verdict(cell.verdict.name), f": {cell.verdict.reason}"))
+    return table
+
+
+def _overview(cells: Sequence[CellResult]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("cell", overflow="fold")
+    for heading in ("mean", "interval", "n"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for cell in cells:
+        interval = cell.verdict.interval
+        table.add_row(
+            Text(cell.id),
+            f"{interval.mean * 100:+z.2f} %" if interval else NOTHING,
+            f"{interval.low * 100:+z.2f} to {interval.high * 100:+z.2f} %" if interval else NOTHING,
+            str(interval.n if interval else len(cell.samples)),
+            _verdict(cell.verdict.name),
+        )
+    return table
+
+
+def _wire_words(cell: CellResult) -> str | None:
+    """The worst of all samples: a mean can hide a burst or a stall."""
+    series = [sample.series for sample in cell.samples if sample.series is not None]
+    if not series:
+        return None
+    gap = f"longest gap {max(each.longest_gap_ms for each in series):.0f} ms"
+    fastest = max((each.worst_window_byte_s for each in series if each.worst_window_byte_s is not None), default=None)
+    if fastest is None:
+        return gap
+    if cell.transfer.limit is None:
+        return f"worst 100 ms window {fastest / 1e6:.3f} MB/s, {gap}"
+    ratio = fastest / cell.transfer.limit.byte_s
+    return f"worst 100 ms window {fastest / 1e6:.3f} MB/s ({ratio:.2f} x limit), {gap}{_retransmits(cell.samples)}"
+
+
+def _retransmits(samples: Sequence[Sample]) -> str:
+    counted = [sample.wire.retransmits for sample in samples if sample.wire is not None]
+    return f", {sum(counted)} retransmits" if any(counted) else ""
+
+
+def _calibration_words(looks: Sequence[Calibration]) -> str:
+    last = looks[-1]
+    sides = ", ".join(f"{side.direction} {_goodput_words(side)}" for side in (last.down, last.up))
+    words = f"goodput {sides}; RTT {last.rtt_excess_ms:+z.2f} ms of {last.rtt_asked_ms:g} ms asked"
+    if len(looks) > 1:
+        words += f"; attempt {len(looks)}"
+    return words if last.ok else f"{words}; beyond tolerance: {'; '.join(last.problems)}"
+
+
+def _goodput_words(side: DirectionCalibration) -> str:
+    if side.goodput_error is None:
+        return f"{side.goodput_bit_s / 1e6:.0f} Mbit/s (unshaped)"
+    return f"{side.goodput_error * 100:+z.2f} % of ideal"
+
+
+def _link_words(cell: CellResult) -> str:
+    link = cell.topology.link
+    down, up = _rate_words(link, "down"), _rate_words(link, "up")
+    rates = down if down == up else f"{down} down, {up} up"
+    return f"{cell.topology.name} ({rates}, RTT {link.rtt.ms:g} ms)"
+
+
+def _rate_words(link: Link, direction: DirectionName) -> str:
+    rate = link.direction(direction).rate
+    return str(rate) if rate is not None else "unshaped"
+
+
+def _verdict(name: VerdictName) -> Text:
+    return Text(name, style=_STYLES[name])
+
+
+def _indented(table: Table) -> Padding:
+    return Padding(table, (0, 0, 0, 2), expand=False)
+
+
+def _number(value: float | None, form: str, *, scale: float = 1.0) -> str:
+    return NOTHING if value is None else form.format(value * scale)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _spread(values: Sequence[float], *, scale: float, digits: int) -> str:
+    """`+0.012 (-0.003 to +0.027)`; a single value has no interval."""
+    if not values:
+        return NOTHING
+    if len(values) == 1:
+        return f"{values[0] * scale:+z.{digits}f}"
+    found: Interval = mean_interval(values, CALIBRATION_CONFIDENCE)
+    return f"{found.mean * scale:+z.{digits}f} ({found.low * scale:+z.{digits}f} to {found.high * scale:+z.{digits}f})"

@@ -1,0 +1,289 @@
+"""The equivalence verdict: its looks, its edges, its words, and its error rates by simulation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from lab.judge.tolerance import LookPlan, judge_samples, judge_tolerance, next_look, samples_wanted, with_invalid
+from lab.result.models import Sample
+from lab.spec.models import Expectation
+
+PLAN = LookPlan()
+LIMIT = Expectation.model_validate({"kind": "limit", "tolerance": "5 %"})
+NOTHING = Expectation.model_validate({"kind": "none", "tolerance": "5 %"})
+GOOD = [0.001, -0.002, 0.0, 0.002, -0.001]
+
+deviations = st.lists(st.floats(-0.5, 1.0), min_size=0, max_size=25)
+tolerances = st.floats(0.005, 0.5)
+full_looks = st.lists(st.floats(-0.2, 0.2), min_size=5, max_size=5).filter(lambda values: np.std(values) > 1e-6)
+
+
+def tost_p_values(values: list[float], tolerance: float) -> tuple[float, float]:
+    """Two one-sided t tests, the way a textbook does it: p of "below the lower edge", p of "above the upper edge"."""
+    ratios = np.log1p(values)
+    above_low = stats.ttest_1samp(ratios, math.log1p(-tolerance), alternative="greater").pvalue
+    below_high = stats.ttest_1samp(ratios, math.log1p(tolerance), alternative="less").pvalue
+    return float(above_low), float(below_high)
+
+
+@given(full_looks, tolerances)
+def test_pass_is_two_one_sided_tests(values: list[float], tolerance: float) -> None:
+    p = tost_p_values(values, tolerance)
+    verdict = judge_tolerance(values, tolerance, PLAN)
+    assert (verdict.name == "PASS") == (max(p) <= PLAN.alpha_per_look)
+    assert (verdict.name == "FAIL") == (max(p) > 1 - PLAN.alpha_per_look)
+
+
+@given(deviations, tolerances)
+def test_verdict_and_next_look_agree(values: list[float], tolerance: float) -> None:
+    verdict, goal = judge_tolerance(values, tolerance, PLAN), next_look(values, tolerance, PLAN)
+    if goal is None:
+        assert verdict.name in ("PASS", "FAIL") or len(values) >= PLAN.cap
+    else:
+        assert verdict.name == "INCONCLUSIVE"
+        assert goal in PLAN.looks
+        assert goal > len(values)
+
+
+@given(deviations, tolerances)
+def test_what_follows_the_deciding_look_changes_nothing(values: list[float], tolerance: float) -> None:
+    decided = judge_tolerance(values, tolerance, PLAN)
+    later = judge_tolerance([*values, 0.9, -0.4, 0.9, -0.4, 0.9], tolerance, PLAN)
+    if decided.name != "INCONCLUSIVE":
+        assert (later.name, later.interval, later.looks) == (decided.name, decided.interval, decided.looks)
+
+
+@given(st.floats(-0.9, 0.9), st.integers(0, 4))
+def test_never_before_the_first_look(value: float, n: int) -> None:
+    assert judge_tolerance([value] * n, 0.05, PLAN).name == "INCONCLUSIVE"
+    assert next_look([value] * n, 0.05, PLAN) == 5
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        (GOOD, "PASS"),
+        ([-0.05] * 5, "PASS"),
+        ([0.05] * 5, "PASS"),
+        ([-0.0501] * 5, "FAIL"),
+        ([0.06, 0.061, 0.059, 0.06, 0.062], "FAIL"),
+        ([-0.08, -0.081, -0.079, -0.08, -0.08], "FAIL"),
+        ([0.05, 0.049, 0.051, 0.05, 0.052], "INCONCLUSIVE"),
+        ([-0.4, 0.4, -0.3, 0.5, 0.0], "INCONCLUSIVE"),
+    ],
+)
+def test_band(values: list[float], name: str) -> None:
+    verdict = judge_tolerance(values, 0.05, PLAN)
+    assert verdict.name == name
+    assert (verdict.band_low, verdict.band_high, verdict.looks) == (-0.05, 0.05, [5])
+
+
+def test_interval_is_told_in_fractions_of_the_ratio() -> None:
+    verdict = judge_tolerance([-0.5, 1.0, -0.5, 1.0, 0.0], 0.05, PLAN)
+    assert verdict.interval is not None
+    assert verdict.interval.mean == pytest.approx(0.0), "half and double cancel only as ratios"
+    assert (1 + verdict.interval.low) * (1 + verdict.interval.high) == pytest.approx(1.0)
+    assert verdict.interval.confidence == pytest.approx(0.9636)
+
+
+def test_an_undecided_look_is_followed_by_the_next() -> None:
+    wide = [-0.04, 0.04, -0.045, 0.05, 0.0]
+    assert next_look(wide, 0.05, PLAN) == 10
+    assert next_look([*wide, 0.0], 0.05, PLAN) == 10
+    verdict = judge_tolerance([*wide, *GOOD], 0.05, PLAN)
+    assert (verdict.name, verdict.looks) == ("PASS", [5, 10])
+    assert judge_tolerance([*wide, *GOOD[:4]], 0.05, PLAN).looks == [5], "nine samples are no look"
+
+
+def test_the_plan_ends_at_its_cap() -> None:
+    edge = [0.045, 0.055] * 10
+    assert next_look(edge, 0.05, PLAN) is None
+    verdict = judge_tolerance(edge, 0.05, PLAN)
+    assert (verdict.name, verdict.looks) == ("INCONCLUSIVE", [5, 10, 15, 20])
+
+
+def test_reason_has_the_figures() -> None:
+    verdict = judge_tolerance(GOOD, 0.05, PLAN)
+    assert verdict.interval is not None
+    for figure in (f"{verdict.interval.low * 100:+.2f}", f"{verdict.interval.high * 100:+.2f}", "±5 %", "n = 5", "96.36 %"):
+        assert figure in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.03, -0.03, 0.06, 0.1, 0.045], "samples; the plan ends at 20"),
+        ([0.0, 0.001, -0.04, 0.001, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], "sample 3 (-4.00 %) lies far"),
+        ([0.0, 0.005, 0.01, 0.016, 0.02], "drift by +2"),
+        ([*GOOD, *GOOD], "5 taken after that are not used"),
+    ],
+)
+def test_caveats_name_what_is_odd(values: list[float], expected: str) -> None:
+    assert any(expected in warning for warning in judge_tolerance(values, 0.05, PLAN).warnings)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        GOOD,
+        [0.0] * 5,
+        [1e-9, 2e-9, 3e-9, 4e-9, 5e-9],  # strictly rising, but what is a billionth to a band of 5 %?
+        [0.0, 0.0, 0.0, 0.0, 0.001],
+    ],
+)
+def test_no_caveat_where_nothing_is_odd(values: list[float]) -> None:
+    assert judge_tolerance(values, 0.05, PLAN).warnings == []
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1.0, -0.1, math.nan])
+def test_refuses_a_band_that_is_none(tolerance: float) -> None:
+    with pytest.raises(ValueError, match="tolerance"):
+        judge_tolerance(GOOD, tolerance, PLAN)
+
+
+@pytest.mark.parametrize("value", [-1.0, -2.0, math.nan])
+def test_refuses_a_speed_that_is_none(value: float) -> None:
+    with pytest.raises(ValueError, match="deviation"):
+        judge_tolerance([*GOOD, value], 0.05, PLAN)
+
+
+@pytest.mark.parametrize(
+    ("looks", "alpha"), [((), 0.05), ((1, 5), 0.05), ((5, 5), 0.05), ((10, 5), 0.05), ((5,), 0.0), ((5,), 0.5)]
+)
+def test_refuses_a_plan_that_is_none(looks: tuple[int, ...], alpha: float) -> None:
+    with pytest.raises(ValueError, match=r"looks|alpha"):
+        LookPlan(looks, alpha)
+
+
+# --- whole samples ------------------------------------------------------------------------------------------------------------
+
+
+def sample(index: int, deviation: float | None, *, ok: bool = True, problem: str = "") -> Sample:
+    return Sample(
+        index=index,
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        exit_code=0 if ok else 18,
+        ok=ok,
+        problem=problem,
+        expected_bytes=5,
+        client=None,
+        wall_s=1,
+        body_s=1,
+        body_byte_s=5,
+        total_byte_s=5,
+        deviation=deviation,
+        cpu_user_s=0,
+        cpu_system_s=0,
+        max_rss_bytes=None,
+        series=None,
+        wire=None,
+    )
+
+
+SAMPLES = [sample(index, deviation) for index, deviation in enumerate(GOOD)]
+FAILED = sample(5, None, ok=False, problem="3 of 5 bytes arrived")
+
+
+def test_samples_are_judged_by_their_deviations() -> None:
+    assert judge_samples(SAMPLES, LIMIT, PLAN) == judge_tolerance(GOOD, 0.05, PLAN)
+    assert samples_wanted(SAMPLES[:3], LIMIT, PLAN) == 5
+    assert samples_wanted(SAMPLES, LIMIT, PLAN) is None
+
+
+@pytest.mark.parametrize("expectation", [LIMIT, NOTHING])
+def test_a_failed_transfer_fails_the_cell(expectation: Expectation) -> None:
+    verdict = judge_samples([*SAMPLES, FAILED], expectation, PLAN)
+    assert verdict.name == "FAIL"
+    assert "transfer 6 of 6 failed: 3 of 5 bytes arrived" in verdict.reason
+    assert samples_wanted([FAILED], expectation, PLAN) is None
+
+
+def test_a_failure_without_words_gives_its_exit_code() -> None:
+    assert "exit code 18" in judge_samples([sample(0, None, ok=False)], LIMIT, PLAN).reason
+
+
+def test_a_speed_the_lab_did_not_measure_is_the_labs_fault() -> None:
+    blind = [*SAMPLES, sample(5, None)]
+    assert judge_samples(blind, LIMIT, PLAN).name == "INVALID"
+    assert samples_wanted(blind, LIMIT, PLAN) is None
+
+
+def test_nothing_expected_of_the_speed() -> None:
+    verdict = judge_samples([sample(index, None) for index in range(5)], NOTHING, PLAN)
+    assert (verdict.name, verdict.interval) == ("PASS", None)
+    assert judge_samples([], NOTHING, PLAN).name == "INCONCLUSIVE"
+    assert samples_wanted([], NOTHING, PLAN) == 5
+    assert samples_wanted(SAMPLES, NOTHING, PLAN) is None
+
+
+def test_invalid_keeps_the_figures_and_names_the_lab() -> None:
+    verdict = judge_tolerance([-0.08] * 5, 0.05, PLAN)
+    invalid = with_invalid(verdict, ["goodput is 3 % low", "RTT is 4 ms high"])
+    assert (invalid.name, invalid.interval, invalid.looks) == ("INVALID", verdict.interval, verdict.looks)
+    assert "goodput is 3 % low; RTT is 4 ms high" in invalid.reason
+    assert with_invalid(verdict, []) is verdict
+    assert with_invalid(None, ["no network"]).reason.endswith("no network")
+
+
+# --- error rates --------------------------------------------------------------------------------------------------------------
+
+
+def error_rate(judge: Callable[[NDArray[np.float64]], str], wrong: str, offset: float, runs: int = 3000) -> float:
+    """How often clients whose true mean is `offset` get the `wrong` verdict; 2 % spread from run to run."""
+    draws = np.random.default_rng(20260101).normal(math.log1p(offset), 0.02, (runs, PLAN.cap))
+    return sum(judge(np.expm1(row)) == wrong for row in draws) / runs
+
+
+def under(plan: LookPlan) -> Callable[[NDArray[np.float64]], str]:
+    return lambda row: judge_tolerance(row.tolist(), 0.05, plan).name
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quantiles from a table and no caveats: thousands of verdicts in a moment, and the same verdicts."""
+    table: dict[tuple[float, int], float] = {}
+
+    def quantile(probability: float, degrees: int) -> float:
+        key = (probability, degrees)
+        if key not in table:
+            table[key] = float(stats.t.ppf(*key))
+        return table[key]
+
+    monkeypatch.setattr("lab.judge.interval.student_quantile", quantile)
+    for name in ("size_caveat", "outlier_caveat", "drift_caveat"):
+        monkeypatch.setattr(f"lab.judge.tolerance.{name}", lambda *_: None)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("edge", [-0.05, 0.05])
+def test_a_client_at_the_edge_seldom_passes(edge: float) -> None:
+    assert error_rate(under(PLAN), "PASS", edge) < 0.06
+
+
+@pytest.mark.usefixtures("quick")
+def test_peeking_without_correction_would_pass_it_twice_as_often() -> None:
+    assert error_rate(under(LookPlan(alpha_per_look=0.05)), "PASS", -0.05) > 0.10
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_client_out_of_tolerance_hardly_ever_passes_and_a_good_one_never_fails() -> None:
+    assert error_rate(under(PLAN), "PASS", -0.06, 1000) < 0.01
+    assert error_rate(under(PLAN), "FAIL", 0.0, 1000) == 0.0
+    assert error_rate(under(PLAN), "PASS", 0.0, 1000) > 0.95
+
+
+@settings(max_examples=20)
+@given(st.integers(2, 40))
+def test_a_single_look_needs_no_correction(n: int) -> None:
+    plan = LookPlan.single(n)
+    assert plan.confidence == pytest.approx(0.90)
+    assert judge_tolerance([0.0] * n, 0.05, plan).name == "PASS"
