@@ -1,0 +1,41 @@
+# Everything starts here: `make demo` and `make test` each begin from nothing but a checkout.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
+
+.PHONY: help setup demo test clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile
+
+setup: ## what the lab needs: packages, Python environment, router, servers; quick when it is all there
+	@sh lab/assets/setup.sh
+
+# 0, 1 and 3 are verdicts (PASS, FAIL, INCONCLUSIVE): the qualification did its work. 2 and 4 mean that there is none.
+demo: setup ## qualify the system's curl: a table of its throttled speed on three networks
+	@code=0; $(BIN)/lab run throttle || code=$$?; \
+	case $$code in \
+	0) echo "demo: the qualification is complete, and every cell passed." ;; \
+	1) echo "demo: the qualification is complete. A FAIL above is the client's: the links were proven, this curl misses its own limit." ;; \
+	3) echo "demo: the qualification is complete. INCONCLUSIVE cells need more samples or a quieter machine." ;; \
+	*) echo "demo: no verdict (exit code $$code); '$(BIN)/lab doctor' tells what is missing." >&2; exit $$code ;; \
+	esac
+
+# One process, one test after the other: tests that bring a network up measure time and must not share the machine.
+# pytest's own last line is followed by the plain count that a CI can read.
+test: setup ## ruff, mypy, robocop and all tests, those that bring networks up included
+	@$(BIN)/ruff check --quiet --no-cache .
+	@$(BIN)/ruff format --check --quiet --no-cache .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/robocop check --no-cache suites
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; code=0; \
+	$(PYTEST) 2>&1 | tee "$$log" || code=$$?; \
+	tail -n 1 "$$log" | awk '{ for (i = 2; i <= NF; i++) { if ($$i ~ /^passed/) p = $$(i-1); if ($$i ~ /^(failed|error)/) f += $$(i-1) } \
+		printf "%d passed, %d failed\n", p, f }'; \
+	exit $$code
+
+clean: ## what tests and builds left in the checkout; results, the environment and the cache stay
+	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .robocop_cache .hypothesis
+	@find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

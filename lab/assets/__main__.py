@@ -1,0 +1,58 @@
+"""`python -m lab.assets`: what setup.sh asks of this package. Standard library only; any Python 3.11 will do."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from lab.assets import tools, uml
+from lab.errors import EXIT_INVALID, EXIT_PASS, ThroughlineError
+
+
+def progress(message: str) -> None:
+    print(f"setup: {message}", flush=True)
+
+
+def packages() -> int:
+    """The Debian packages this machine lacks, one per line; never servers, and nothing optional."""
+    installable = (tool for tool in tools.TOOLS if not (tool.daemon or tool.optional))
+    for package in tools.packages(tools.missing(installable)):
+        print(package)
+    return EXIT_PASS
+
+
+def check() -> int:
+    """Whether everything is here and whole; one line for each thing that is not."""
+    faults = [f"{tool.name} is missing ({tools.remedy(tool.name)})" for tool in tools.missing() if not tool.optional]
+    if uml.find() is None:
+        faults.append("the UML router is missing or damaged (make setup builds it)")
+    for fault in faults:
+        progress(fault)
+    return EXIT_INVALID if faults else EXIT_PASS
+
+
+def build(*, force: bool) -> int:
+    tools.fetch_servers(progress)
+    asset = uml.build(progress, force=force)
+    progress(f"UML router of Debian {asset.suite} in {asset.directory}")
+    return EXIT_PASS
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m lab.assets", description="What the lab runs but does not install.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("packages", help="print the Debian packages that are missing")
+    commands.add_parser("check", help="exit 0 when everything is here and whole")
+    commands.add_parser("build", help="download what is missing").add_argument("--force", action="store_true", help="build anew")
+    arguments = parser.parse_args()
+    try:
+        if arguments.command == "build":
+            return build(force=arguments.force)
+        return packages() if arguments.command == "packages" else check()
+    except ThroughlineError as error:
+        print(f"setup: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""nginx and sshd without installing them: their packages downloaded and extracted into the cache.
+
+Works for an ordinary user. Libraries this machine lacks are extracted too, and the program is then reached through a
+wrapper that sets LD_LIBRARY_PATH, so that nobody who starts it has to know.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lab.assets import store
+from lab.assets.store import Progress
+from lab.errors import LabFault
+from lab.paths import cache_dir
+
+_FOLDERS = ("usr/sbin", "usr/bin", "usr/lib/openssh", "usr/libexec", "sbin", "bin")
+_LIBRARIES = "lib-extra"
+_ROUNDS = 4  # a library's own libraries, and theirs; Debian's servers need one round at most
+
+
+def find(name: str) -> Path | None:
+    """A server from the newest extraction whose checksums hold."""
+    places = sorted(cache_dir().glob("servers-*"), key=lambda place: place.stat().st_mtime, reverse=True)
+    for place in places:
+        manifest = store.load(place)
+        if manifest and name in manifest["programs"]:
+            return place / str(manifest["programs"][name])
+    return None
+
+
+def build(programs: Mapping[str, str], progress: Progress) -> Path:
+    """Extracts `programs` (name -> Debian package) into `cache/servers-<versions>`; the folder is returned."""
+    with store.locked(progress) as cache, store.staging(cache) as work:
+        packages = list(dict.fromkeys(programs.values()))
+        progress(f"downloading {', '.join(packages)} (extracted, not installed: no daemon is started)")
+        debs = _download(packages, work / "debs")
+        tree = work / "tree"
+        for deb in debs:
+            _extract(deb, tree)
+        paths = {name: _program(tree, name) for name in programs}
+        if _add_missing_libraries(list(paths.values()), debs, work, tree):
+            paths = {name: _wrapper(tree, name, path) for name, path in paths.items()}
+        for folder in ("usr/share", "usr/lib/systemd", "lib", "etc", "var"):  # nothing the lab reads
+            shutil.rmtree(tree / folder, ignore_errors=True)
+        facts = {
+            "programs": {name: str(path.relative_to(tree)) for name, path in paths.items()},
+            "packages": dict(_name_and_version(deb) for deb in debs),
+        }
+        store.write_manifest(tree, facts, store.digests(tree))
+        versions = "-".join(f"{name}_{version}" for name, version in sorted(facts["packages"].items()))
+        final = cache / f"servers-{versions.replace(':', '.')}"
+        store.publish(tree, final)
+    return final
+
+
+def _download(packages: Sequence[str], into: Path) -> list[Path]:
+    """`apt-get download`; with package lists of our own if the machine has none, or only outdated ones."""
+    into.mkdir(parents=True, exist_ok=True)
+    before = set(into.glob("*.deb"))
+    command = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "-o", "Acquire::http::Timeout=20"]
+    code, output = store.run([*command, "download", *packages], cwd=into)
+    if code != 0:
+        state = into.parent / "apt"
+        for folder in ("lists/partial", "cache/archives/partial"):
+            (state / folder).mkdir(parents=True, exist_ok=True)
+        command += ["-o", f"Dir::State::lists={state / 'lists'}", "-o", f"Dir::Cache={state / 'cache'}"]
+        code, output = store.run([*command, "update"])
+        if code == 0:
+            code, output = store.run([*command, "download", *packages], cwd=into)
+    if code != 0:
+        raise LabFault(f"cannot download {', '.join(packages)}: {store.reason(output)}", remedy="is the Debian mirror reachable?")
+    return sorted(set(into.glob("*.deb")) - before)
+
+
+def _extract(deb: Path, tree: Path) -> None:
+    tree.mkdir(exist_ok=True)
+    code, output = store.run(["dpkg-deb", "-x", deb, tree])
+    if code != 0:
+        raise LabFault(f"cannot extract {deb.name}: {store.reason(output)}")
+
+
+def _program(tree: Path, name: str) -> Path:
+    for folder in _FOLDERS:
+        path = tree / folder / name
+        if path.is_file():
+            return path
+    raise LabFault(f"the extracted packages hold no {name}")
+
+
+def _add_missing_libraries(binaries: Sequence[Path], debs: Sequence[Path], work: Path, tree: Path) -> bool:
+    """Copies into the tree what ldd does not find; True if there was anything.
+
+    Only the missing files are taken: a whole foreign libc beside the machine's would break more than it mends.
+    """
+    extra = tree / _LIBRARIES
+    parents = list(debs)
+    for _ in range(_ROUNDS):
+        lacking = missing_libraries(binaries, extra)
+        if not lacking:
+            return extra.is_dir()
+        needed = sorted({package for deb in parents for package in _library_packages(deb)})
+        if not needed:
+            break
+        parents = _download(needed, work / "libraries")
+        for deb in parents:
+            _extract(deb, work / "library-tree")
+        extra.mkdir(exist_ok=True)
+        for soname in lacking:
+            if found := next((path for path in (work / "library-tree").rglob(soname) if path.is_file()), None):
+                shutil.copyfile(found, extra / soname)
+    lacking = missing_libraries(binaries, extra)
+    if lacking:
+        raise LabFault(f"no package found for {', '.join(lacking)}", remedy="install nginx and openssh-server by hand")
+    return True
+
+
+def missing_libraries(binaries: Sequence[Path], extra: Path) -> list[str]:
+    """The sonames that neither this machine nor `extra` has, as ldd tells."""
+    names: set[str] = set()
+    for binary in binaries:
+        _, output = store.run(["env", f"LD_LIBRARY_PATH={extra}", "ldd", binary])
+        names.update(re.findall(r"^\s*(\S+) => not found", output, flags=re.MULTILINE))
+    return sorted(names)
+
+
+def _library_packages(deb: Path) -> list[str]:
+    """The library packages a package depends on; of alternatives the first. libc is the machine's, always."""
+    code, output = store.run(["dpkg-deb", "-f", deb, "Depends", "Pre-Depends"])
+    if code != 0:
+        raise LabFault(f"cannot read {deb.name}: {store.reason(output)}")
+    names = re.findall(r"(?:^|:|,)\s*(lib[a-z0-9.+-]+)", output, flags=re.MULTILINE)
+    return [name for name in dict.fromkeys(names) if not name.startswith(("libc6", "libnginx-mod"))]
+
+
+def _wrapper(tree: Path, name: str, binary: Path) -> Path:
+    """`exec` keeps the program's own absolute path as its name, which sshd insists on when it re-executes itself."""
+    path = tree / "wrapped" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(
+        "#!/bin/sh\n"
+        'here=$(cd "$(dirname "$0")/.." && pwd)\n'
+        f'export LD_LIBRARY_PATH="$here/{_LIBRARIES}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"\n'
+        f'exec "$here/{binary.relative_to(tree)}" "$@"\n'
+    )
+    path.chmod(0o755)
+    return path
+
+
+def _name_and_version(deb: Path) -> tuple[str, str]:
+    name, version, _ = deb.stem.split("_")
+    return name, version.replace("%3a", ":")

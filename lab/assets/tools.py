@@ -1,0 +1,120 @@
+"""The programs the lab runs: one table of what each is for and where it comes from, and how to find it.
+
+setup.sh installs what the table asks for, `lab doctor` explains it, everybody else calls `require`. Servers are marked
+`daemon`: installing those packages would start daemons on the user's machine, so they are downloaded and extracted into
+the cache instead (see `servers`), unless the machine already has them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.assets import servers
+from lab.assets.store import Progress
+from lab.errors import LabFault, UsageProblem
+
+SERVERS_VARIABLE = "THROUGHLINE_SERVERS"
+
+
+@dataclass(frozen=True)
+class Tool:
+    """`folders` are searched besides PATH; `file` or `module` is looked for instead, where the tool is no program."""
+
+    name: str
+    package: str
+    why: str
+    daemon: bool = False
+    optional: bool = False
+    folders: tuple[str, ...] = ()
+    file: str = ""
+    module: str = ""
+
+
+TOOLS: tuple[Tool, ...] = (
+    Tool("ip", "iproute2", "wires hosts together and pins their routes"),
+    Tool("tc", "iproute2", "shapes the link, on a kernel that has netem"),
+    Tool("ethtool", "ethtool", "switches segmentation offload off and proves it"),
+    Tool("ping", "iputils-ping", "calibrates the round-trip time"),
+    Tool("iperf3", "iperf3", "calibrates the goodput"),
+    Tool("tcpdump", "tcpdump", "captures a sample's packets (--pcap)"),
+    Tool("curl", "curl", "a client, and the one the throttle suite qualifies"),
+    Tool("ssh", "openssh-client", "the transport of sftp"),
+    Tool("sftp", "openssh-client", "a client"),
+    Tool("ssh-keygen", "openssh-client", "makes the keys of a run"),
+    Tool("time", "time", "measures a client's CPU and memory where the lab is not its parent"),
+    Tool("mmdebstrap", "mmdebstrap", "downloads the User-Mode Linux router"),
+    Tool(
+        "debian-archive-keyring",
+        "debian-archive-keyring",
+        "proves that download is Debian's",
+        file="/usr/share/keyrings/debian-archive-keyring.gpg",
+    ),
+    Tool("venv", "python3-venv", "holds the lab's Python packages", module="ensurepip"),
+    Tool("git", "git", "records the revision a result was made with", optional=True),
+    Tool("nginx", "nginx", "the HTTP server", daemon=True),
+    Tool("sshd", "openssh-server", "the SFTP server", daemon=True),
+    Tool(
+        "sftp-server",
+        "openssh-sftp-server",
+        "the SFTP server's file part",
+        daemon=True,
+        folders=("/usr/lib/openssh", "/usr/libexec"),
+    ),
+)
+
+_BY_NAME = {tool.name: tool for tool in TOOLS}
+# An ordinary user's PATH has no sbin, but these programs are usable by ordinary users inside the lab's namespaces.
+_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/bin", "/bin")
+
+
+def find(name: str) -> Path | None:
+    """The user's own build first (PATH), then the machine's, then the cache's."""
+    tool = _BY_NAME.get(name, Tool(name, "", ""))
+    if tool.file:
+        path = Path(tool.file)
+        return path if path.exists() else None
+    if tool.module:
+        spec = importlib.util.find_spec(tool.module)
+        return Path(spec.origin) if spec and spec.origin else None
+    if not (tool.daemon and os.environ.get(SERVERS_VARIABLE) == "cache"):
+        path_variable = os.environ.get("PATH", "")
+        if found := shutil.which(name, path=os.pathsep.join((path_variable, *tool.folders, *_FOLDERS))):
+            return Path(found).absolute()
+    return servers.find(name) if tool.daemon else None
+
+
+def require(name: str) -> Path:
+    """The program, or one line that says how to get it."""
+    if path := find(name):
+        return path
+    raise UsageProblem(f"{name} is not installed", remedy=remedy(name))
+
+
+def remedy(name: str) -> str:
+    tool = _BY_NAME.get(name)
+    if tool is None:
+        return "not a program the lab provides"
+    return "make setup downloads it" if tool.daemon else f"sudo apt-get install {tool.package}, or make setup"
+
+
+def missing(tools: Iterable[Tool] = TOOLS) -> list[Tool]:
+    return [tool for tool in tools if find(tool.name) is None]
+
+
+def packages(tools: Iterable[Tool]) -> list[str]:
+    """The Debian packages that bring `tools`, each once, in the table's order."""
+    return list(dict.fromkeys(tool.package for tool in tools))
+
+
+def fetch_servers(progress: Progress) -> None:
+    """Downloads the servers this machine lacks. All of them if any: they are one megabyte, and one folder is simpler."""
+    daemons = [tool for tool in TOOLS if tool.daemon]
+    if missing(daemons):
+        servers.build({tool.name: tool.package for tool in daemons}, progress)
+    if still := missing(daemons):
+        raise LabFault(f"{', '.join(tool.name for tool in still)} cannot be provided", remedy="install the packages by hand")

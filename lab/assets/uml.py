@@ -1,0 +1,206 @@
+"""The User-Mode Linux router: a Debian kernel with netem that runs as a process, for machines whose kernel has none.
+
+Built from packages that are downloaded and extracted, never installed: mmdebstrap in its chrootless mode with the
+"extract" variant runs no package script and needs neither root nor a user namespace nor subordinate ids, so root and
+ordinary users take the same path. Debian 13 (kernel 6.12, iproute2 6.15) is wanted, because its netem takes a seed;
+Debian 12 (6.1) is the fallback. `linux.uml` needs a newer glibc than Debian 12 has, so it is run inside `root/`, a
+chroot with nothing but itself, its loader, its libc and the initramfs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab.assets import initrd, store
+from lab.assets.store import Progress
+from lab.assets.tools import require
+from lab.errors import LabFault, UsageProblem
+from lab.paths import cache_dir
+
+SUITES = ("trixie", "bookworm")
+PACKAGES = ("user-mode-linux", "iproute2", "busybox-static")
+SUITE_VARIABLE = "THROUGHLINE_UML_SUITE"
+
+KERNEL = "usr/bin/linux.uml"
+INITRD = "initrd.gz"
+# What every boot of this router needs on its command line; consoles, memory, devices and uml_dir are the backend's.
+# A name=value the kernel does not know becomes init's environment. The tunable keeps glibc off AVX: where UML saves
+# registers by the old call (always under the lab's seccomp filter), it loses the upper halves of vector registers at a
+# context switch. Seen as busybox 1.35 crashing in 6.1 at once; 6.12 was merely lucky.
+BOOT_ARGUMENTS = (
+    f"initrd=/{INITRD}",
+    "root=/dev/ram0",
+    "rdinit=/init",
+    "quiet",
+    "GLIBC_TUNABLES=glibc.cpu.hwcaps=-XSAVE,-XSAVEC,-AVX,-AVX2,-AVX512F,-AVX512VL",
+)
+_MOUNT_POINTS = ("dev", "proc", "run", "tmp")
+_SEED_SINCE = (6, 6)  # both the kernel's and iproute2's netem learnt `seed` in 6.6
+_LAYOUT = 1  # raise when the directory's layout changes in a way the text of init does not show
+
+
+@dataclass(frozen=True)
+class UmlAsset:
+    """A built router. `root` is the chroot; inside it the kernel is /usr/bin/linux.uml and the initramfs /initrd.gz."""
+
+    directory: Path
+    root: Path
+    kernel_release: str
+    iproute2: str
+    supports_seed: bool
+    suite: str
+    packages: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def kernel(self) -> Path:
+        return self.root / KERNEL
+
+    @property
+    def initrd(self) -> Path:
+        return self.root / INITRD
+
+
+def find() -> UmlAsset | None:
+    """The router from the cache, its checksums verified; None when there is none, or one that has been damaged."""
+    return next((asset for suite in wanted_suites() if (asset := _load(_place(suite), suite))), None)
+
+
+def build(progress: Progress, *, force: bool = False) -> UmlAsset:
+    """The router, built if the cache has no whole one (or if forced). The first suite that can be had wins."""
+    suites = wanted_suites()
+    if platform.machine() != "x86_64":
+        raise LabFault(f"the UML router needs an x86-64 machine, this is {platform.machine()}", remedy="use --router kernel")
+    mmdebstrap = require("mmdebstrap")
+    with store.locked(progress):
+        if not force and (ready := find()):
+            return ready
+        failures: list[str] = []
+        for suite in suites:
+            try:
+                return _build(suite, mmdebstrap, progress)
+            except LabFault as fault:
+                failures.append(f"{suite}: {fault.message}")
+                progress(f"no UML router from {failures[-1]}")
+    raise LabFault("cannot build the UML router: " + "; ".join(failures), remedy="is the Debian mirror reachable?")
+
+
+def wanted_suites() -> tuple[str, ...]:
+    """Newest first, unless the environment forces one."""
+    forced = os.environ.get(SUITE_VARIABLE, "")
+    if forced and forced not in SUITES:
+        raise UsageProblem(f"{SUITE_VARIABLE}={forced}: no such suite", remedy=f"one of {', '.join(SUITES)}")
+    return (forced,) if forced else SUITES
+
+
+def supports_seed(kernel_release: str, iproute2: str) -> bool:
+    return _version(kernel_release) >= _SEED_SINCE and _version(iproute2) >= _SEED_SINCE
+
+
+def _version(text: str) -> tuple[int, ...]:
+    match = re.match(r"(\d+)\.(\d+)", text)
+    return tuple(int(part) for part in match.groups()) if match else (0, 0)
+
+
+def _place(suite: str) -> Path:
+    """Named by what it is made from, so that a lab with another init does not find this one."""
+    recipe = "\n".join((initrd.INIT, *PACKAGES, str(_LAYOUT)))
+    return cache_dir() / f"uml-{suite}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+
+
+def _load(directory: Path, suite: str) -> UmlAsset | None:
+    manifest = store.load(directory)
+    root = directory / "root"
+    if manifest is None or not all((root / name).is_dir() for name in _MOUNT_POINTS):
+        return None
+    try:
+        return UmlAsset(
+            directory=directory,
+            root=root,
+            kernel_release=manifest["kernel_release"],
+            iproute2=manifest["iproute2"],
+            supports_seed=manifest["supports_seed"],
+            suite=suite,
+            packages=manifest["packages"],
+        )
+    except KeyError:
+        return None
+
+
+def _build(suite: str, mmdebstrap: Path, progress: Progress) -> UmlAsset:
+    final = _place(suite)
+    with store.staging(cache_dir()) as work:
+        progress(f"downloading the UML router from Debian {suite} (about 30 MB)")
+        tree = work / "tree"
+        _extract(suite, mmdebstrap, tree)
+        result = work / "result"
+        facts = _assemble(tree, result)
+        store.write_manifest(result, {**facts, "suite": suite}, store.digests(result))
+        store.publish(result, final)
+    asset = _load(final, suite)
+    if asset is None:
+        raise LabFault(f"{final} does not read back as it was written", remedy="is the disk sound?")
+    progress(f"UML router: kernel {asset.kernel_release}, iproute2 {asset.iproute2}{_seed_note(asset)}")
+    return asset
+
+
+def _seed_note(asset: UmlAsset) -> str:
+    return "" if asset.supports_seed else " (its netem takes no seed, so losses are not reproducible)"
+
+
+def _extract(suite: str, mmdebstrap: Path, tree: Path) -> None:
+    options = {"APT::Sandbox::User": "root", "Acquire::Retries": "2", "Acquire::http::Timeout": "20"}
+    code, output = store.run(
+        [
+            mmdebstrap,
+            "--mode=chrootless",
+            "--variant=extract",
+            # Root is warned off chrootless for fear of package scripts; this variant runs none.
+            # The package files are kept for their names: they tell the versions.
+            "--skip=check/chrootless,cleanup/apt/cache",
+            *(f'--aptopt={name} "{value}"' for name, value in options.items()),
+            f"--include={','.join(PACKAGES)}",
+            suite,
+            tree,
+        ]
+    )
+    if code != 0:
+        raise LabFault(store.reason(output))
+
+
+def _assemble(tree: Path, result: Path) -> dict[str, Any]:
+    """What is used at run time, from the 200 MB that were downloaded, and the facts about it."""
+    root = result / "root"
+    kernel = initrd.program(tree, "linux.uml")
+    copies = {KERNEL: kernel, initrd.LOADER: initrd.loader(tree)}
+    copies.update({f"{initrd.LIBRARIES}/{soname}": path for soname, path in initrd.libraries(tree, kernel).items()})
+    for name, source in copies.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, root / name)
+        (root / name).chmod(0o755)
+    for name in _MOUNT_POINTS:
+        (root / name).mkdir()
+    (root / INITRD).write_bytes(initrd.build(tree))
+
+    versions = _package_versions(tree)
+    release, _ = initrd.modules(tree)
+    iproute2 = versions.get("iproute2", "").partition("-")[0]
+    return {
+        "packages": {name: versions.get(name, "") for name in PACKAGES},
+        "kernel_release": release,
+        "iproute2": iproute2,
+        "supports_seed": supports_seed(release, iproute2),
+    }
+
+
+def _package_versions(tree: Path) -> dict[str, str]:
+    """From the names of the package files: name_version_arch.deb, the colon of an epoch written %3a."""
+    names = (path.stem.split("_") for path in (tree / "var/cache/apt/archives").glob("*.deb"))
+    return {parts[0]: parts[1].replace("%3a", ":") for parts in names if len(parts) == 3}

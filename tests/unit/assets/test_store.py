@@ -1,0 +1,120 @@
+"""A directory of the cache is whole or it is not there."""
+
+from __future__ import annotations
+
+import multiprocessing
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import pytest
+
+from lab.assets import store
+from lab.errors import LabFault
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def make(directory: Path) -> Path:
+    (directory / "sub").mkdir(parents=True)
+    (directory / "sub" / "kernel").write_bytes(b"kernel")
+    (directory / "initrd").write_bytes(b"initrd")
+    store.write_manifest(directory, {"suite": "trixie"}, store.digests(directory))
+    return directory
+
+
+def test_whole_directory_is_loaded(tmp_path: Path) -> None:
+    manifest = store.load(make(tmp_path / "asset"))
+    assert manifest is not None
+    assert manifest["suite"] == "trixie"
+    assert sorted(manifest["files"]) == ["initrd", "sub/kernel"]
+
+
+def test_damage_of_the_same_size_is_seen(tmp_path: Path) -> None:
+    asset = make(tmp_path / "asset")
+    (asset / "sub" / "kernel").write_bytes(b"kernEl")
+    assert store.load(asset) is None
+
+
+def test_missing_file_is_seen(tmp_path: Path) -> None:
+    asset = make(tmp_path / "asset")
+    (asset / "initrd").unlink()
+    assert store.load(asset) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"files": {}}', '{"files": null}'])
+def test_broken_manifest_means_absent(tmp_path: Path, text: str) -> None:
+    asset = make(tmp_path / "asset")
+    (asset / store.MANIFEST).write_text(text)
+    assert store.load(asset) is None
+
+
+def test_publish_replaces_and_staging_leaves_nothing(cache: Path) -> None:
+    with store.locked(print):
+        make(cache / "final")
+        (cache / "final" / "initrd").write_bytes(b"damaged")
+        with store.staging(cache) as work:
+            store.publish(make(work / "result"), cache / "final")
+    assert store.load(cache / "final") is not None
+    assert sorted(path.name for path in cache.iterdir()) == ["assets.lock", "final"]
+
+
+def test_leftover_of_a_killed_build_is_swept(cache: Path) -> None:
+    (cache / ".building-abc" / "tree").mkdir(parents=True)
+    with store.locked(print):
+        assert not list(cache.glob(".building-*"))
+
+
+def _hold(ready: Event, release: Event) -> None:
+    with store.locked(print):
+        ready.set()
+        release.wait(20)
+
+
+def test_second_builder_waits_and_says_so() -> None:
+    context = multiprocessing.get_context("fork")
+    ready, release = context.Event(), context.Event()
+    other = context.Process(target=_hold, args=(ready, release))
+    other.start()
+    assert ready.wait(20)
+    said: list[str] = []
+
+    def progress(message: str) -> None:
+        said.append(message)
+        release.set()
+
+    with store.locked(progress):
+        other.join(20)
+    assert other.exitcode == 0
+    assert len(said) == 1
+
+
+def test_unwritable_cache_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(LabFault) as caught, store.locked(print):
+        pass
+    assert "THROUGHLINE_CACHE" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_full_disk_while_building_is_one_line(cache: Path) -> None:
+    cache.mkdir()
+    with pytest.raises(LabFault, match="No space left"), store.staging(cache) as work:
+        raise OSError(28, "No space left on device", str(work))
+    assert not list(cache.iterdir())
+
+
+def test_a_helper_that_hangs_is_ended() -> None:
+    code, output = store.run(["sleep", "60"], timeout_s=0.2)
+    assert code == 124
+    assert store.reason(output) == "no answer within 0 s"
+
+
+def test_reason_prefers_the_first_error() -> None:
+    assert store.reason("I: go\nE: no route\nE: giving up\nI: bye\n") == "E: no route"
+    assert store.reason("one\ntwo\n") == "two"
+    assert store.reason("") == "no output"

@@ -1,0 +1,97 @@
+"""Finding programs, and what is said when they are not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.assets import servers, store, tools
+from lab.errors import UsageProblem
+
+
+@pytest.fixture
+def empty_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No PATH, no usual folders, an empty cache."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tools, "_FOLDERS", ())
+    monkeypatch.delenv(tools.SERVERS_VARIABLE, raising=False)
+    return tmp_path
+
+
+def executable(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+def extracted(cache: Path, name: str) -> Path:
+    place = cache / "servers-test"
+    program = executable(place / "usr/sbin" / name)
+    store.write_manifest(place, {"programs": {name: f"usr/sbin/{name}"}, "packages": {}}, store.digests(place))
+    return program
+
+
+def test_names_are_unique() -> None:
+    assert len({tool.name for tool in tools.TOOLS}) == len(tools.TOOLS)
+
+
+def test_no_server_is_ever_installed() -> None:
+    installed = tools.packages(tool for tool in tools.TOOLS if not tool.daemon)
+    assert {"nginx", "sshd", "sftp-server"} == {tool.name for tool in tools.TOOLS if tool.daemon}
+    assert not {"nginx", "openssh-server", "openssh-sftp-server"} & set(installed)
+
+
+def test_missing_program_tells_its_package(empty_machine: Path) -> None:
+    with pytest.raises(UsageProblem) as caught:
+        tools.require("iperf3")
+    assert str(caught.value) == "iperf3 is not installed (sudo apt-get install iperf3, or make setup)"
+    assert caught.value.exit_code == 2
+
+
+def test_missing_server_is_not_to_be_installed(empty_machine: Path) -> None:
+    with pytest.raises(UsageProblem) as caught:
+        tools.require("nginx")
+    assert "apt-get install" not in str(caught.value)
+
+
+def test_unknown_program_is_refused(empty_machine: Path) -> None:
+    with pytest.raises(UsageProblem, match="no-such-client is not installed"):
+        tools.require("no-such-client")
+
+
+def test_path_comes_first_then_the_usual_folders(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = executable(empty_machine / "sbin" / "tc")
+    monkeypatch.setattr(tools, "_FOLDERS", (str(empty_machine / "sbin"),))
+    assert tools.find("tc") == system
+    own = executable(empty_machine / "bin" / "tc")
+    assert tools.find("tc") == own
+
+
+def test_server_comes_from_the_cache_last_unless_told(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cached = extracted(empty_machine / "cache", "nginx")
+    assert tools.find("nginx") == cached
+    machine = executable(empty_machine / "bin" / "nginx")
+    assert tools.find("nginx") == machine
+    monkeypatch.setenv(tools.SERVERS_VARIABLE, "cache")
+    assert tools.find("nginx") == cached
+
+
+def test_damaged_server_is_not_found(empty_machine: Path) -> None:
+    extracted(empty_machine / "cache", "sshd").write_text("changed")
+    assert tools.find("sshd") is None
+
+
+def test_wrapper_sets_the_library_path_and_keeps_the_absolute_name(tmp_path: Path) -> None:
+    binary = executable(tmp_path / "usr/sbin/sshd")
+    binary.write_text('#!/bin/sh\necho "$0 $LD_LIBRARY_PATH $*"\n')
+    wrapper = servers._wrapper(tmp_path, "sshd", binary)
+    code, output = store.run([wrapper, "-t", "a b"])
+    assert code == 0
+    assert output.split("\n")[0] == f"{binary} {tmp_path}/lib-extra -t a b"
+
+
+def test_ldd_tells_no_missing_library_of_a_sound_program(tmp_path: Path) -> None:
+    assert servers.missing_libraries([Path("/bin/sh")], tmp_path) == []
