@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,8 @@ def run(argv: Sequence[str | Path], *, timeout_s: float = 300, cwd: Path | None 
 
 
 def reason(output: str) -> str:
-    """The line of a failed program's output that says why: its first error, else its last words."""
+    """The line of a failed program's output that says why: what apt says below its first "Err:", an error, the last words."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith(("E:", "Err:", "error:"))]
-    return (errors or lines[-1:] or ["no output"])[0]
+    fetching = [after for line, after in pairwise(lines) if line.startswith("Err:")]
+    errors = [line for line in lines if line.startswith(("E:", "error:"))]
+    return (fetching or errors or lines[-1:] or ["no output"])[0]

@@ -115,6 +115,7 @@ def test_a_helper_that_hangs_is_ended() -> None:
 
 
 def test_reason_prefers_the_first_error() -> None:
+    assert store.reason("Err:1 http://deb.debian.org\n  Could not resolve it\nE: apt-get failed\n") == "Could not resolve it"
     assert store.reason("I: go\nE: no route\nE: giving up\nI: bye\n") == "E: no route"
     assert store.reason("one\ntwo\n") == "two"
     assert store.reason("") == "no output"

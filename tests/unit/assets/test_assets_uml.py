@@ -126,7 +126,9 @@ def test_missing_mount_point_is_noticed(copy: Path) -> None:
 @pytest.mark.network
 def test_boots_shapes_and_powers_off_when_the_console_closes(asset: uml.UmlAsset) -> None:
     """The asset as the agent uses it: READY line, tc and ip by plain name, netem with its jitter tables, end at EOF."""
-    argv = ["unshare", "-Urmpn", "--fork", "--kill-child", sys.executable, BOOT, asset.root, *uml.BOOT_ARGUMENTS]
+    # Root needs no user namespace, and in a chroot may not make one.
+    namespaces = "-mpn" if os.geteuid() == 0 else "-Urmpn"
+    argv = ["unshare", namespaces, "--fork", "--kill-child", sys.executable, BOOT, asset.root, *uml.BOOT_ARGUMENTS]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True) as router:
         assert router.stdin is not None
         assert router.stdout is not None
