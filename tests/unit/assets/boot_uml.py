@@ -1,7 +1,7 @@
 """Boots the UML router in the chroot given as first argument, the others being the kernel's.
 
 Its console is this process's standard input and output.
-Run as `unshare -Urmpn --fork --kill-child python3 boot_uml.py ROOT ARGUMENT…` (-mpn will do for root): a stand-in for the lab's agent,
+Run as `unshare -Urmpn --fork --kill-child python3 boot_uml.py ROOT ARGUMENT…` (root: -mpn): a stand-in for the lab's agent,
 so that the asset can be tested without it. The seccomp filter answers ptrace(PTRACE_GETREGSET) with EINVAL, because
 6.12 cannot hold the registers of CPUs with AMX and falls back to the older call when it is refused.
 """
