@@ -1,0 +1,142 @@
+"""curl, any version since 7.60: HTTP/1.1, HTTP/1.1 over TLS, h2 and SFTP, both ways."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from lab.backend.host import Completed, Host
+from lab.client.adapter import UnreadableReportError, clean_environment, identify_program
+from lab.client.endpoints import Endpoints
+from lab.result.models import ClientIdentity, ClientNumbers
+from lab.spec.models import Transfer
+
+_PROTOCOL = {"http1": ["--http1.1"], "https1": ["--http1.1"], "h2": ["--http2"]}
+_TEXT = ("http_version", "scheme")
+_NUMBERS = (
+    "http_code",
+    "num_connects",
+    "size_download",
+    "size_upload",
+    "speed_download",
+    "speed_upload",
+    "time_namelookup",
+    "time_connect",
+    "time_appconnect",
+    "time_pretransfer",
+    "time_starttransfer",
+    "time_total",
+)
+# Spelt out instead of `%{json}`, which came in 7.70 and whose keys differ between versions; on a line of its own, with a mark.
+_MARK = "throughline-curl "
+WRITE_OUT = (
+    f"\\n{_MARK}{{"
+    + ", ".join([f'"{key}": "%{{{key}}}"' for key in _TEXT] + [f'"{key}": "%{{{key}}}"' for key in _NUMBERS])
+    + "}\\n"
+)
+
+
+@dataclass(frozen=True)
+class Curl:
+    """`name` is what results call it (`curl`, `curl-8.5.0`); `program` a path or a name to be found on the host's PATH."""
+
+    name: str = "curl"
+    program: str = "curl"
+
+    def identify(self, host: Host) -> ClientIdentity:
+        return identify_program(host, self.name, self.program, ["-q", "--version"])
+
+    def supports(self, transfer: Transfer) -> str:
+        if transfer.buffer_size is not None:
+            return "curl has no option for its buffer size"
+        if transfer.protocol == "sftp" and (transfer.chunked or transfer.sink):
+            return "chunked and sink are properties of an HTTP server"
+        return ""
+
+    def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:
+        # -q must come first to keep ~/.curlrc out; a failed request must be a failed command (--fail).
+        words = [self.program, "-q", "-sS", "--fail", "-w", WRITE_OUT]
+        words += _PROTOCOL.get(transfer.protocol, [])
+        if transfer.protocol in ("https1", "h2"):
+            words += ["--cacert", endpoints.ca_path]
+        if transfer.protocol == "sftp":
+            # The server is checked against $HOME/.ssh/known_hosts (see `environment`), in every version, unlike --hostpubsha256.
+            words += [
+                "--key",
+                endpoints.ssh_key_path,
+                "--pubkey",
+                f"{endpoints.ssh_key_path}.pub",
+                "-u",
+                f"{endpoints.ssh_user}:",
+            ]
+        if transfer.limit is not None:
+            words += ["--limit-rate", str(transfer.limit.byte_s)]
+        if transfer.direction == "put":
+            words += ["-T", endpoints.source_path]
+            if transfer.protocol != "sftp":
+                # Without this, HTTP/1.1 uploads wait a round trip for `100 Continue`: after the clock of the body has started.
+                words += ["-H", "Expect:"]
+        return [*words, "-o", endpoints.output_path, endpoints.url(transfer)]
+
+    def environment(self, endpoints: Endpoints) -> dict[str, str]:
+        return dict(clean_environment(endpoints))
+
+    def parse(self, transfer: Transfer, completed: Completed) -> ClientNumbers:
+        report = _report(completed)
+        size = report["size_upload" if transfer.direction == "put" else "size_download"]
+        return ClientNumbers(
+            bytes=int(size),
+            total_s=report["time_total"],
+            first_byte_s=report["time_starttransfer"] or None,
+            connect_s=report["time_connect"] or None,
+            tls_s=report["time_appconnect"] or None,
+            http_version=report["http_version"] if report["http_version"] not in ("", "0") else None,
+            status=int(report["http_code"]) or None,
+            raw=report,
+        )
+
+    def body_start_s(self, transfer: Transfer, numbers: ClientNumbers) -> float:
+        return body_start_s(transfer, numbers)
+
+    def body_seconds(self, transfer: Transfer, numbers: ClientNumbers) -> float | None:
+        return body_seconds(transfer, numbers)
+
+
+def body_start_s(transfer: Transfer, numbers: ClientNumbers) -> float:
+    """When the first body byte came (download: `time_starttransfer`) or was about to go (upload: `time_pretransfer`)."""
+    if transfer.direction == "get":
+        return numbers.first_byte_s or 0.0
+    # Not time_starttransfer, which some versions set by the answer's first byte.
+    return float(str(numbers.raw["time_pretransfer"]))
+
+
+def body_seconds(transfer: Transfer, numbers: ClientNumbers) -> float | None:
+    """First to last body byte by curl's own clock, in seconds; None when its report makes no sense.
+
+    A download ends at `time_total` (last byte). An upload's `time_total` is when the answer came, so one round trip is taken off,
+    known from the TCP handshake (`time_connect` - `time_namelookup`): curl before 8.10 does not say when its last byte left.
+    Over SFTP the last write's acknowledgement and the close take one each.
+    """
+    body_s = numbers.total_s - body_start_s(transfer, numbers)
+    if transfer.direction == "put":
+        round_trip_s = float(str(numbers.raw["time_connect"])) - float(str(numbers.raw["time_namelookup"]))
+        body_s -= round_trip_s * (2 if transfer.protocol == "sftp" else 1)
+    return body_s if body_s > 0 else None
+
+
+def _report(completed: Completed) -> dict[str, Any]:
+    """The line that WRITE_OUT asked for, numbers as numbers. Some versions print a size as a float, some a decimal comma."""
+    lines = [line for line in completed.text.splitlines() if line.startswith(_MARK)]
+    if not lines:
+        raise UnreadableReportError("curl printed no report (-w)")
+    try:
+        report = json.loads(lines[-1].removeprefix(_MARK))
+        numbers = {key: float(str(report[key]).replace(",", ".")) for key in _NUMBERS}
+        texts = {key: str(report[key]) for key in _TEXT}
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnreadableReportError(f"curl's report cannot be read: {error!r} in {lines[-1][:120]!r}") from None
+    if not all(math.isfinite(value) and value >= 0 for value in numbers.values()):
+        raise UnreadableReportError(f"curl's report has impossible numbers: {lines[-1][:120]!r}")
+    return {**texts, **numbers}

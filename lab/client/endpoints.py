@@ -1,0 +1,65 @@
+"""What an adapter is told about the other end: names, ports, credentials, and which file is meant this time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lab.spec.models import Transfer
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Paths are on the host they belong to. `payload` and `upload_name` change with every sample (`for_sample`)."""
+
+    server: str
+    server_workdir: str
+    client_workdir: str
+    ca_path: str
+    known_hosts_path: str
+    ssh_key_path: str
+    ssh_user: str = "lab"
+    http_port: int = 80
+    https_port: int = 443
+    ssh_port: int = 22
+    payload: str = "PAYLOAD"
+    upload_name: str = "UPLOAD"
+
+    def for_sample(self, payload: str, upload_name: str) -> Endpoints:
+        return replace(self, payload=payload, upload_name=upload_name)
+
+    @property
+    def output_path(self) -> str:
+        """Where the client leaves a download (for an upload: the server's answer)."""
+        return f"{self.client_workdir}/out/{self.payload}"
+
+    @property
+    def source_path(self) -> str:
+        """The file the client uploads."""
+        return f"{self.client_workdir}/files/{self.payload}"
+
+    @property
+    def stored_path(self) -> str:
+        """Where an upload ends up on the server, unless it goes to the sink."""
+        return f"{self.server_workdir}/upload/{self.upload_name}"
+
+    def http_path(self, transfer: Transfer) -> str:
+        if transfer.direction == "put":
+            return f"/{'sink' if transfer.sink else 'upload'}/{self.upload_name}"
+        return f"/{'chunked' if transfer.chunked else 'files'}/{self.payload}"
+
+    def url(self, transfer: Transfer) -> str:
+        """An absolute URL; the default port is left out, as a user would."""
+        if transfer.protocol == "sftp":
+            path = self.stored_path if transfer.direction == "put" else f"{self.server_workdir}/files/{self.payload}"
+            return f"sftp://{_place(self.server, self.ssh_port, 22)}{path}"
+        if transfer.protocol == "http1":
+            return f"http://{_place(self.server, self.http_port, 80)}{self.http_path(transfer)}"
+        return f"https://{_place(self.server, self.https_port, 443)}{self.http_path(transfer)}"
+
+    def sink_uri(self, transfer: Transfer) -> str:
+        """What the sink notes for this upload; empty when the upload is stored."""
+        return self.http_path(transfer) if transfer.sink and transfer.direction == "put" else ""
+
+
+def _place(host: str, port: int, default: int) -> str:
+    return host if port == default else f"{host}:{port}"

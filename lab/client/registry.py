@@ -1,0 +1,46 @@
+"""From what the user wrote (`curl`, `/opt/curl-8/bin/curl`, `curl-8.5=/opt/...`) to the adapter that speaks for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import PurePath
+
+from lab.client.adapter import ClientAdapter
+from lab.client.curl import Curl
+from lab.errors import UsageProblem
+from lab.spec.models import ClientSpec
+
+_ADAPTERS: dict[str, Callable[[str, str], ClientAdapter]] = {"curl": Curl}
+
+
+def adapter_for(name: str, path: str = "") -> ClientAdapter:
+    """The adapter whose name begins `name`, or else the file's own name. Raises UsageProblem for a client nobody knows."""
+    for known, make in _ADAPTERS.items():
+        if any(_is(known, candidate) for candidate in (name, PurePath(path).name)):
+            # A command runs in its host's own folder: a relative path means the one where the user typed it.
+            return make(name, os.path.abspath(path) if "/" in path else path or known)  # noqa: PTH100 - keeps symlinks, as typed
+    raise UsageProblem(
+        f"unknown client {name!r}",
+        remedy=f"known: {', '.join(sorted(_ADAPTERS))}; NAME=PATH names a build of one, e.g. curl-8.5=PATH",
+    )
+
+
+def parse_client(text: str) -> ClientAdapter:
+    """`curl`, `/opt/curl-8/bin/curl` or `curl-8.5=/opt/curl-8.5/bin/curl`."""
+    name, equals, path = text.partition("=")
+    if equals and (not name or not path):
+        raise UsageProblem(f"client {text!r}: NAME=PATH needs both")
+    if not equals and "/" in text:
+        return adapter_for(PurePath(text).name, text)
+    return adapter_for(name, path)
+
+
+def resolve(client: ClientSpec) -> ClientAdapter:
+    """The adapter of a cell's client; its results bear the cell's name for it."""
+    label, equals, path = client.program.partition("=")
+    return adapter_for(client.name if not equals else label, path or client.program)
+
+
+def _is(known: str, candidate: str) -> bool:
+    return candidate == known or candidate.startswith((f"{known}-", f"{known}_", f"{known}."))

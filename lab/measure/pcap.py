@@ -1,0 +1,47 @@
+"""A packet capture of one of the router's ports, as evidence beside a sample."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lab.backend.host import Host
+from lab.errors import LabFault
+
+# Ethernet, IP, TCP with all options and the first bytes of a TLS or SSH record; content is not evidence.
+SNAP_BYTES = 128
+_PATIENCE_S = 5.0
+_PAUSE_S = 0.005
+
+
+def tcpdump_command(port: str, program: str = "tcpdump") -> list[str]:
+    """The capture goes to stdout, so the file is the lab's own whatever machine the host is.
+
+    `--immediate-mode`: else up to a second of packets is still in the kernel's block at the end, and lost. `-Z root`: tcpdump
+    otherwise becomes the user `tcpdump`, who does not exist in a user namespace.
+    """
+    return [program, "-i", port, "-s", str(SNAP_BYTES), "-B", "16384", "--immediate-mode", "-n", "-Z", "root", "-w", "-"]
+
+
+@contextmanager
+def capture(host: Host, port: str, file: Path, *, program: str = "tcpdump") -> Iterator[Path]:
+    """Captures while the block runs. Raises LabFault with tcpdump's own words when it cannot."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    said = file.with_suffix(".log")
+    process = host.start(tcpdump_command(port, program), root=True, stdout=file, stderr=said)
+    try:
+        deadline = time.monotonic() + _PATIENCE_S
+        while "listening on" not in _text(said):
+            if not process.running() or time.monotonic() > deadline:
+                raise LabFault(f"{host.name}: tcpdump does not capture on {port}: {_text(said).strip() or 'it says nothing'}")
+            time.sleep(_PAUSE_S)
+        yield file
+    finally:
+        process.stop()
+        said.unlink(missing_ok=True)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""

@@ -1,0 +1,192 @@
+"""One whole transfer: run the client, count on the wire meanwhile, check what arrived, and put it all into a `Sample`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+
+from lab.backend.host import Completed, Host, Network
+from lab.client import usage
+from lab.client.adapter import ClientAdapter, UnreadableReportError
+from lab.errors import LabFault
+from lab.measure.arrived import collect, sink_count
+from lab.measure.pcap import capture
+from lab.measure.ports import PortReading, PortSampler
+from lab.measure.series import SLOT_NS, Reading, build_series, late_slots, payload_between
+from lab.measure.tcp import retransmits
+from lab.result.models import ClientNumbers, Sample, WireCounters, WireSeries
+from lab.server.bundle import Servers
+from lab.spec.models import Transfer
+
+_HTTP_VERSION = {"http1": "1.1", "https1": "1.1", "h2": "2"}
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Counters that only grow; a sample is the difference of two."""
+
+    retransmits: int
+    drops_down: int
+    drops_up: int
+
+
+def patience_s(transfer: Transfer) -> float:
+    """Seconds after which a client is given up: five times what its limit asks for; ten minutes where it has none."""
+    return 60 + 5 * transfer.size.bytes / transfer.limit.byte_s if transfer.limit else 600.0
+
+
+def take_sample(
+    network: Network,
+    servers: Servers,
+    adapter: ClientAdapter,
+    transfer: Transfer,
+    index: int,
+    *,
+    pcap_dir: Path | None = None,
+    ports: PortSampler | None = None,
+    timeout_s: float | None = None,
+) -> Sample:
+    """A client that fails, lies or hangs makes a sample that is not ok; LabFault is raised only when the lab itself fails.
+
+    `ports` is a running sampler to cut this sample from; without one, one is started, which costs about 40 ms.
+    """
+    client, server = network.client, network.server
+    size = transfer.size.bytes
+    sender = server if transfer.direction == "get" else client
+    payload = servers.payload(sender, size)
+    endpoints = servers.endpoints.for_sample(payload.name, servers.next_upload_name(payload.name))
+    memory_path = f"{endpoints.output_path}.rss"
+    command = usage.wrap(adapter.command(transfer, endpoints), usage.find_time(), memory_path)
+    receiver_port = network.wire_ports.client if transfer.direction == "get" else network.wire_ports.server
+    pcap = pcap_dir / f"sample-{index:03d}.pcap" if pcap_dir else None
+    with ExitStack() as stack, ThreadPoolExecutor(3) as pool:
+        counting = pool.submit(_count, network, sender)
+        sampler = stack.enter_context(nullcontext(ports) if ports else PortSampler(network))
+        if pcap:
+            stack.enter_context(capture(network.wire, receiver_port, pcap))
+        before = counting.result()
+        started_at = datetime.now(UTC)
+        done = client.run(
+            command,
+            env=adapter.environment(endpoints),
+            cwd=endpoints.client_workdir,
+            timeout_s=timeout_s or patience_s(transfer),
+            check=False,
+        )
+        after_job = pool.submit(_count, network, sender)
+        here_job = pool.submit(collect, client, endpoints.output_path, memory_path)
+        if transfer.direction == "get":
+            there_job = here_job
+        elif uri := endpoints.sink_uri(transfer):
+            there_job = pool.submit(sink_count, server, str(servers.nginx.sink_counts), uri)
+        else:
+            there_job = pool.submit(collect, server, endpoints.stored_path)
+        rows = sampler.between(done.started_ns, done.ended_ns + SLOT_NS)
+        after, here, there = after_job.result(), here_job.result(), there_job.result()
+    report = _numbers(adapter, transfer, done)
+    numbers = None if isinstance(report, str) else report
+    problem = next(
+        (line for line in (*_problems(adapter, transfer, done, report), there.problem(size, payload.sha256)) if line), ""
+    )
+    body_s = adapter.body_seconds(transfer, numbers) if numbers else None
+    body_byte_s = size / body_s if body_s and not problem else None
+    return Sample(
+        index=index,
+        started_at=started_at,
+        exit_code=done.returncode,
+        ok=not problem,
+        problem=problem,
+        expected_bytes=size,
+        client=numbers,
+        wall_s=done.wall_s,
+        body_s=body_s,
+        body_byte_s=body_byte_s,
+        total_byte_s=numbers.bytes / numbers.total_s if numbers and numbers.total_s > 0 else None,
+        deviation=body_byte_s / transfer.limit.byte_s - 1 if body_byte_s and transfer.limit else None,
+        cpu_user_s=done.user_s,
+        cpu_system_s=done.system_s,
+        max_rss_bytes=usage.max_rss_bytes(here.note),
+        series=_series(sampler, rows, receiver_port, done, adapter.body_start_s(transfer, numbers) if numbers else 0.0),
+        wire=_wire(network, rows, receiver_port, before, after),
+        pcap=pcap.name if pcap else None,
+    )
+
+
+def _numbers(adapter: ClientAdapter, transfer: Transfer, done: Completed) -> ClientNumbers | str:
+    """The client's numbers, or one line on why they cannot be read."""
+    try:
+        return adapter.parse(transfer, done)
+    except UnreadableReportError as error:
+        return str(error)
+
+
+def _problems(adapter: ClientAdapter, transfer: Transfer, done: Completed, numbers: ClientNumbers | str) -> Iterator[str]:
+    """What is wrong with the client's end and report, one line each, the most telling first. `numbers` or why there are none."""
+    size, wanted = transfer.size.bytes, _HTTP_VERSION.get(transfer.protocol)
+    if done.timed_out:
+        yield f"{adapter.name} was still running after {done.wall_s:.0f} s and was killed"
+    if done.returncode:
+        why = f": {done.error_text}" if done.stderr.strip() else ""
+        yield f"{adapter.name} failed with exit code {done.returncode}{why}"
+    if isinstance(numbers, str):
+        yield numbers
+        return
+    if numbers.bytes != size:
+        yield f"{adapter.name} reports {numbers.bytes} of {size} bytes"
+    if wanted and numbers.http_version and numbers.http_version != wanted:
+        yield f"{adapter.name} was asked for HTTP/{wanted} and spoke HTTP/{numbers.http_version}"
+
+
+def _series(sampler: PortSampler, rows: list[PortReading], port: str, done: Completed, body_start_s: float) -> WireSeries | None:
+    """Cut at the client's own body start, so that the round trips of a handshake are not taken for silences of the transfer.
+
+    The client's clock starts a few ms after the process, hence nothing of the body is cut away.
+    """
+    from_ns = done.started_ns + round(body_start_s * 1e9)
+    first = max((index for index, row in enumerate(rows) if row.t_ns <= from_ns), default=0)
+    body = rows[first:]
+    grid = sampler.grid
+    late = late_slots([row.t_ns for row in body], grid.base_ns, grid.interval_ns) if grid else 0
+    return build_series([_reading(row, port) for row in body], late=late)
+
+
+def _reading(row: PortReading, port: str) -> Reading:
+    return Reading(row.t_ns, row[port].tx_bytes, row[port].tx_packets)
+
+
+def _wire(
+    network: Network, rows: list[PortReading], receiver_port: str, before: _Counted, after: _Counted
+) -> WireCounters | None:
+    if not rows:
+        return None
+    down, up = network.wire_ports.client, network.wire_ports.server
+    first, last = rows[0], rows[-1]
+    return WireCounters(
+        wire_bytes_down=last[down].tx_bytes - first[down].tx_bytes,
+        wire_bytes_up=last[up].tx_bytes - first[up].tx_bytes,
+        wire_packets_down=last[down].tx_packets - first[down].tx_packets,
+        wire_packets_up=last[up].tx_packets - first[up].tx_packets,
+        payload_bytes=payload_between(_reading(first, receiver_port), _reading(last, receiver_port)),
+        retransmits=after.retransmits - before.retransmits,
+        router_drops_down=after.drops_down - before.drops_down,
+        router_drops_up=after.drops_up - before.drops_up,
+    )
+
+
+def _count(network: Network, sender: Host) -> _Counted:
+    """Two commands: the sender's counters, and every qdisc of the router in one go."""
+    drops = import_module("lab.link.readback").drops
+    text = network.router.run(["tc", "-s", "-j", "qdisc", "show"], root=True).text
+    try:
+        qdiscs = json.loads(text)
+    except ValueError:
+        raise LabFault(f"the router's tc gives no JSON: {text[:80]!r}") from None
+    ports = network.router_ports
+    down, up = (drops([qdisc for qdisc in qdiscs if qdisc.get("dev") == port]) for port in (ports.client, ports.server))
+    return _Counted(retransmits(sender), down, up)

@@ -1,0 +1,87 @@
+"""Counter readings -> goodput on the wire per exact slot, and what a mean hides: bursts and silences. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from lab.result.models import WireSeries
+
+# Ethernet 14 + IPv4 20 + TCP 20 + timestamps 12: what every frame of an established connection carries besides payload.
+HEADER_BYTES = 66
+SLOT_NS = 10_000_000
+WINDOW_SLOTS = 10
+# Less than this per reading is no data: a SYN counts 8 (its longer header), an ACK with SACK blocks up to 28, an h2
+# WINDOW_UPDATE in TLS 35; the smallest data packet worth the name is far above.
+LEAST_DATA_BYTES = 64
+
+
+class Reading(NamedTuple):
+    """A port's transmit counters towards the receiver at one instant."""
+
+    t_ns: int
+    bytes: int
+    packets: int
+
+
+def payload_between(first: Reading, last: Reading) -> int:
+    """TCP payload, retransmissions included. ARP and SYN make it a few bytes wrong, never negative."""
+    return max(0, last.bytes - first.bytes - HEADER_BYTES * (last.packets - first.packets))
+
+
+def late_slots(times_ns: Sequence[int], base_ns: int, interval_ns: int) -> int:
+    """Readings more than half an interval after they were due, and those that never came."""
+    late = sum((t_ns - base_ns) % interval_ns > interval_ns // 2 for t_ns in times_ns)
+    ticks = [(t_ns - base_ns) // interval_ns for t_ns in times_ns]
+    return late + sum(max(0, later - earlier - 1) for earlier, later in pairwise(ticks))
+
+
+def build_series(readings: Sequence[Reading], *, late: int = 0, slot_ns: int = SLOT_NS) -> WireSeries | None:
+    """From the reading before the first data to the one after the last; None when there was no data.
+
+    Readings may be uneven: payload is spread evenly between two of them, so it is conserved, and slots are exact. The first and
+    last slot hold a beginning and an end, so the slowest window leaves them out. The longest gap is counted in readings without
+    data: it is at most two reading intervals shorter than the real silence.
+    """
+    steps = [(earlier, later, payload_between(earlier, later)) for earlier, later in pairwise(readings)]
+    with_data = [index for index, step in enumerate(steps) if step[2] >= LEAST_DATA_BYTES]
+    if not with_data:
+        return None
+    steps = steps[with_data[0] : with_data[-1] + 1]
+    slots = _resample(steps, slot_ns)
+    window_s = WINDOW_SLOTS * slot_ns / 1e9
+    fastest = [total / window_s for total in _windows(slots)]
+    slowest = [total / window_s for total in _windows(slots[1:-1])]
+    return WireSeries(
+        slot_ms=slot_ns / 1e6,
+        goodput_bit_s=[slot * 8e9 / slot_ns for slot in slots],
+        worst_window_byte_s=max(fastest, default=None),
+        slowest_window_byte_s=min(slowest, default=None),
+        longest_gap_ms=_longest_gap_ns(steps) / 1e6,
+        late_slots=late,
+    )
+
+
+def _resample(steps: Sequence[tuple[Reading, Reading, int]], slot_ns: int) -> list[float]:
+    """Bytes per slot, the first slot beginning with the first step. The sum is that of the steps."""
+    origin = steps[0][0].t_ns
+    slots = [0.0] * -(-(steps[-1][1].t_ns - origin) // slot_ns)
+    for earlier, later, payload in steps:
+        start, end = earlier.t_ns - origin, later.t_ns - origin
+        for index in range(start // slot_ns, -(-end // slot_ns)):
+            overlap = min(end, (index + 1) * slot_ns) - max(start, index * slot_ns)
+            slots[index] += payload * overlap / (end - start)
+    return slots
+
+
+def _windows(slots: Sequence[float]) -> list[float]:
+    return [sum(slots[start : start + WINDOW_SLOTS]) for start in range(len(slots) - WINDOW_SLOTS + 1)]
+
+
+def _longest_gap_ns(steps: Sequence[tuple[Reading, Reading, int]]) -> int:
+    longest, since = 0, steps[0][0].t_ns
+    for earlier, later, payload in steps:
+        if payload >= LEAST_DATA_BYTES:
+            longest, since = max(longest, earlier.t_ns - since), later.t_ns
+    return longest

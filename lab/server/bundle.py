@@ -1,0 +1,171 @@
+"""The three servers of a network and what a client needs to reach them, brought up together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import PurePath
+
+from lab.backend.host import Host, Network
+from lab.client.endpoints import Endpoints
+from lab.server import iperf3 as iperf3_server
+from lab.server import nginx as nginx_server
+from lab.server import sshd as sshd_server
+from lab.server.ca import make_certificates
+from lab.server.nginx import NginxServer
+from lab.server.payload import Payload, write_payload
+from lab.server.process import ServerProcess, wait_ready
+from lab.server.sshd import Sshd
+
+DEFAULT_PAYLOADS = (5 * 1024 * 1024,)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where servers listen and who logs in: the lab's own network, unless a test runs them on the machine itself."""
+
+    server_name: str = "server"
+    bind: str = "0.0.0.0"  # noqa: S104 - the lab's own network namespace
+    http_port: int = nginx_server.HTTP_PORT
+    https_port: int = nginx_server.HTTPS_PORT
+    ssh_port: int = sshd_server.PORT
+    iperf3_port: int = iperf3_server.PORT
+    ssh_user: str = "lab"
+    sshd: str | PurePath | None = None
+    nginx_user: str = ""
+
+
+@dataclass
+class Servers:
+    """Running servers. `endpoints` is what adapters get; `environment` is the same for a person's shell."""
+
+    network: Network
+    nginx: NginxServer
+    sshd: Sshd
+    iperf3: ServerProcess
+    ca_pem: bytes
+    endpoints: Endpoints
+    _payloads: dict[tuple[str, int], Payload] = field(default_factory=dict)
+    _uploads: Iterator[int] = field(default_factory=count)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For `lab shell`: curl and OpenSSL programs trust the run's CA; the names say the rest."""
+        ends = self.endpoints
+        return {
+            "CURL_CA_BUNDLE": ends.ca_path,
+            "SSL_CERT_FILE": ends.ca_path,
+            "LAB_CA": ends.ca_path,
+            "LAB_SSH_KEY": ends.ssh_key_path,
+            "LAB_KNOWN_HOSTS": ends.known_hosts_path,
+            "LAB_SSH_USER": ends.ssh_user,
+            "LAB_SERVER_FILES": ends.server_workdir + "/files",
+        }
+
+    def payload(self, host: Host, size: int) -> Payload:
+        """The payload of that size on that host, written at its first use."""
+        key = (host.name, size)
+        if key not in self._payloads:
+            self._payloads[key] = write_payload(host, size)
+        return self._payloads[key]
+
+    def next_upload_name(self, payload: str) -> str:
+        """Never the same twice on one server, so that an earlier upload cannot be taken for this one."""
+        return f"{next(self._uploads)}-{payload}"
+
+    def error_log(self) -> str:
+        """What the servers have to say for themselves: evidence for a failed cell."""
+        logs = ((server.name, server.error_log().strip()) for server in (self.nginx, self.sshd, self.iperf3))
+        return "".join(f"== {name}\n{log}\n" for name, log in logs if log)
+
+    def stop(self) -> None:
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(lambda server: server.stop(), (self.nginx, self.sshd, self.iperf3)))
+
+
+def start_servers(
+    network: Network,
+    *,
+    payload_sizes: Iterable[int] = DEFAULT_PAYLOADS,
+    places: Places = Places(),
+) -> Servers:
+    """Start all three, write payloads and credentials, and return when each answers a real request.
+
+    Raises LabFault with the server's own message; nothing is left running then.
+    """
+    host, client = network.server, network.client
+    certificates = make_certificates(
+        [host.address, "127.0.0.1"], names=dict.fromkeys((places.server_name, "server", "localhost"))
+    )
+    with ExitStack() as started, ThreadPoolExecutor(8) as pool:
+        nginx_job = pool.submit(
+            nginx_server.launch,
+            host,
+            certificates,
+            http_port=places.http_port,
+            https_port=places.https_port,
+            bind=places.bind,
+            worker_user=places.nginx_user,
+        )
+        sshd_job = pool.submit(
+            sshd_server.launch,
+            host,
+            sshd=places.sshd,
+            port=places.ssh_port,
+            bind=places.bind,
+            names=(places.server_name,),
+        )
+        iperf3_job = pool.submit(iperf3_server.launch, host, port=places.iperf3_port, bind=places.bind)
+        payload_jobs = [pool.submit(write_payload, host, size) for size in payload_sizes]
+        servers: list[ServerProcess] = []
+        failures: list[BaseException] = []
+        for job in (nginx_job, sshd_job, iperf3_job):
+            if problem := job.exception():
+                failures.append(problem)
+            else:
+                servers.append(job.result())
+                started.callback(servers[-1].stop)
+        if failures:
+            raise failures[0]
+        endpoints = _endpoints(host, client, places)
+        writes = [
+            pool.submit(client.write, endpoints.ca_path, certificates.ca_pem),
+            pool.submit(client.write, endpoints.known_hosts_path, sshd_job.result().known_hosts.encode(), mode=0o600),
+            pool.submit(client.write, endpoints.ssh_key_path, sshd_job.result().user_key.private, mode=0o600),
+            pool.submit(client.write, f"{endpoints.ssh_key_path}.pub", sshd_job.result().user_key.public.encode() + b"\n"),
+            pool.submit(client.write, f"{endpoints.client_workdir}/out/.keep", b""),
+        ]
+        wait_ready(servers)
+        for write in writes:
+            write.result()
+        payloads = {(host.name, job.result().size): job.result() for job in payload_jobs}
+        bundle = Servers(
+            network,
+            nginx_job.result(),
+            sshd_job.result(),
+            iperf3_job.result(),
+            certificates.ca_pem,
+            endpoints,
+            payloads,
+        )
+        started.pop_all()
+    return bundle
+
+
+def _endpoints(server: Host, client: Host, places: Places) -> Endpoints:
+    return Endpoints(
+        server=places.server_name,
+        server_workdir=str(server.workdir),
+        client_workdir=str(client.workdir),
+        ca_path=str(client.workdir / "ca.pem"),
+        # libssh2 in curl looks only at $HOME/.ssh/known_hosts, so the client's HOME is its workdir.
+        known_hosts_path=str(client.workdir / ".ssh" / "known_hosts"),
+        ssh_key_path=str(client.workdir / ".ssh" / "id_ed25519"),
+        ssh_user=places.ssh_user,
+        http_port=places.http_port,
+        https_port=places.https_port,
+        ssh_port=places.ssh_port,
+    )

@@ -1,0 +1,86 @@
+"""A certificate authority and a server certificate for one run; nothing is kept, nothing is printed."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+# A guest's or a VM's clock may be behind the lab's.
+_BACKDATED = timedelta(hours=1)
+_LIFETIME = timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """PEM bytes. The authority's own key is forgotten at once: it signs exactly one certificate."""
+
+    ca_pem: bytes
+    server_pem: bytes
+    server_key_pem: bytes = field(repr=False)
+
+
+def make_certificates(addresses: Iterable[str], *, names: Iterable[str] = ("server", "localhost")) -> Certificates:
+    """EC P-256 throughout; the server's certificate is good for every DNS name and every IP address given."""
+    now = datetime.now(UTC)
+    ca_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    ca_name, server_name = _name("Throughline CA of one run"), _name("server")
+    ca = (
+        _builder(ca_name, ca_name, ca_key.public_key(), now)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(ca=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    alternatives: list[x509.GeneralName] = [x509.DNSName(name) for name in names]
+    alternatives += [x509.IPAddress(ipaddress.ip_address(address)) for address in dict.fromkeys(addresses) if address]
+    server = (
+        _builder(server_name, ca_name, server_key.public_key(), now)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(ca=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    key_pem = server_key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return Certificates(ca.public_bytes(pem), server.public_bytes(pem), key_pem)
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, now: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BACKDATED)
+        .not_valid_after(now + _LIFETIME)
+    )
+
+
+def _key_usage(*, ca: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not ca,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=ca,
+        crl_sign=ca,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -1,0 +1,54 @@
+"""Names and paths of clients, and what GNU time says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.client import usage
+from lab.client.curl import Curl
+from lab.client.registry import parse_client, resolve
+from lab.errors import UsageProblem
+from lab.spec.models import ClientSpec
+
+
+@pytest.mark.parametrize(
+    ("text", "adapter"),
+    [
+        ("curl", Curl("curl", "curl")),
+        ("/opt/curl-8/bin/curl", Curl("curl", "/opt/curl-8/bin/curl")),
+        ("curl-8.5=/opt/x/curl", Curl("curl-8.5", "/opt/x/curl")),
+        ("new=/opt/x/curl", Curl("new", "/opt/x/curl")),
+        ("/opt/curl-8.5.0", Curl("curl-8.5.0", "/opt/curl-8.5.0")),
+    ],
+)
+def test_known_clients(text: str, adapter: Curl) -> None:
+    assert parse_client(text) == adapter
+
+
+def test_relative_path_is_where_the_user_typed_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert parse_client("./curl") == Curl("curl", str(tmp_path / "curl"))
+
+
+@pytest.mark.parametrize("text", ["wget", "/usr/bin/curlew", "curl=", "=/usr/bin/curl", "ferry=/usr/bin/true"])
+def test_unknown_clients_are_the_users_problem(text: str) -> None:
+    with pytest.raises(UsageProblem):
+        parse_client(text)
+
+
+def test_spec_of_a_cell() -> None:
+    assert resolve(ClientSpec.parse("/opt/c/curl")) == Curl("curl", "/opt/c/curl")
+    assert resolve(ClientSpec(name="curl")) == Curl("curl", "curl")
+
+
+def test_memory_report_and_its_absence() -> None:
+    assert usage.max_rss_bytes("11668\n") == 11668 * 1024
+    assert usage.max_rss_bytes("") is None
+    assert usage.max_rss_bytes("time: cannot run nothing") is None
+
+
+def test_wrap_is_nothing_without_gnu_time() -> None:
+    assert usage.wrap(["curl", "-V"], None, "/r") == ["curl", "-V"]
+    assert usage.wrap(["curl"], Path("/usr/bin/time"), "/r")[-2:] == ["--", "curl"]

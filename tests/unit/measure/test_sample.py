@@ -1,0 +1,154 @@
+"""Whole samples against real servers on the loopback, and clients that misbehave. The loopback's port counts both directions."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.client.curl import Curl
+from lab.measure import sample as sample_module
+from lab.measure.sample import patience_s, take_sample
+from lab.result.models import Sample
+from lab.server.bundle import Servers
+from lab.spec.models import Transfer
+from lab.spec.units import ByteRate, Size
+from tests.support.local_host import LocalNetwork
+
+SIZE = 300_000
+# Prints a perfect report and transfers nothing, or what `{body}` says.
+LIAR = """#!/bin/sh
+while [ $# -gt 1 ]; do [ "$1" = -o ] && out=$2; shift; done
+{body}
+cat <<'END'
+throughline-curl {report}
+END
+exit {code}
+"""
+REPORT = (
+    '{"http_version": "1.1", "scheme": "HTTP", "http_code": "200", "num_connects": "1", "size_download": "300000", '
+    '"size_upload": "300000", "speed_download": "1", "speed_upload": "1", "time_namelookup": "0", "time_connect": "0.001", '
+    '"time_appconnect": "0", "time_pretransfer": "0.001", "time_starttransfer": "0.002", "time_total": "0.5"}'
+)
+
+
+def transfer(protocol: str = "http1", direction: str = "get", **more: Any) -> Transfer:
+    return Transfer.model_validate({"protocol": protocol, "direction": direction, "size": Size(SIZE), **more})
+
+
+def liar(folder: Path, *, body: str = "", report: str = REPORT, code: int = 0) -> Curl:
+    program = folder / "liar"
+    program.write_text(LIAR.replace("{body}", body).replace("{report}", report).replace("{code}", str(code)))
+    program.chmod(0o755)
+    return Curl("liar", str(program))
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        transfer("http1", "get"),
+        transfer("https1", "get", chunked=True),
+        transfer("h2", "get"),
+        transfer("sftp", "get"),
+        transfer("http1", "put"),
+        transfer("https1", "put", sink=True),
+        transfer("h2", "put", sink=True),
+        transfer("h2", "put"),
+        transfer("sftp", "put"),
+    ],
+    ids=lambda t: f"{t.protocol}-{t.direction}{'-sink' * t.sink}{'-chunked' * t.chunked}",
+)
+def test_every_transfer_curl_can_do(network: LocalNetwork, servers: Servers, wanted: Transfer) -> None:
+    found = take_sample(network, servers, Curl(), wanted, 3)
+    assert found.problem == ""
+    assert (found.ok, found.index, found.expected_bytes, found.exit_code) == (True, 3, SIZE, 0)
+    assert found.client is not None
+    assert found.client.bytes == SIZE
+    assert found.body_byte_s is not None
+    assert found.body_s is not None
+    assert 0 < found.body_s < found.client.total_s <= found.wall_s
+    assert found.body_byte_s * found.body_s == pytest.approx(SIZE)
+    assert found.wire is not None
+    # A RST has no timestamps: each makes the estimate 12 bytes too small.
+    assert found.wire.payload_bytes >= 0.999 * SIZE
+    assert found.series is not None
+    assert sum(found.series.goodput_bit_s) * found.series.slot_ms / 8e3 >= 0.95 * SIZE
+    assert (found.wire.router_drops_down, found.deviation) == (0, None)
+    assert Sample.model_validate_json(found.model_dump_json()) == found
+
+
+def test_limit_gives_a_deviation_and_files_are_gone(network: LocalNetwork, servers: Servers) -> None:
+    found = take_sample(network, servers, Curl(), transfer("http1", "put", limit=ByteRate(1_500_000)), 0)
+    assert found.ok, found.problem
+    assert found.body_byte_s is not None
+    assert found.deviation == pytest.approx(found.body_byte_s / 1_500_000 - 1)
+    assert [path.name for path in Path(network.client.workdir, "out").iterdir()] == [".keep"]
+    assert not list(Path(network.server.workdir, "upload").glob("*B"))
+
+
+def test_memory_is_the_clients_own(network: LocalNetwork, servers: Servers) -> None:
+    if sample_module.usage.find_time() is None:
+        pytest.skip("GNU time is not installed")
+    found = take_sample(network, servers, Curl(), transfer(), 0)
+    assert found.max_rss_bytes is not None
+    assert 2 << 20 < found.max_rss_bytes < 40 << 20  # this Python, which forked it, has more
+
+
+@pytest.mark.parametrize(
+    ("body", "more", "problem"),
+    [
+        ("", {}, "0 of 300000 bytes arrived"),
+        ("head -c 200000 /dev/zero >$out", {}, "200000 of 300000 bytes arrived"),
+        ("head -c 300000 /dev/zero >$out", {}, "the content is wrong: sha256 "),
+        ("echo no route >&2", {"code": 7}, "liar failed with exit code 7: no route"),
+        ("", {"code": 9}, "liar failed with exit code 9"),
+        ("", {"report": "<garbage>"}, "curl's report cannot be read"),
+        ("", {"report": REPORT.replace('"300000"', '"5"')}, "liar reports 5 of 300000 bytes"),
+        ("", {"report": REPORT.replace('"1.1"', '"2"')}, "liar was asked for HTTP/1.1 and spoke HTTP/2"),
+        ("kill -9 $$", {}, "liar failed with exit code "),
+        ("exec sleep 60", {}, "liar was still running after"),
+    ],
+)
+def test_a_client_at_fault_makes_a_sample_that_is_not_ok(
+    network: LocalNetwork, servers: Servers, tmp_path: Path, body: str, more: dict[str, Any], problem: str
+) -> None:
+    found = take_sample(network, servers, liar(tmp_path, body=body, **more), transfer(), 0, timeout_s=1.0)
+    assert not found.ok
+    assert found.problem.startswith(problem), found.problem
+    assert "\n" not in found.problem
+    assert (found.body_byte_s, found.deviation) == (None, None)
+
+
+@pytest.mark.parametrize("sink", [False, True], ids=["stored", "sink"])
+def test_an_upload_that_never_came_is_noticed_on_the_server(
+    network: LocalNetwork, servers: Servers, tmp_path: Path, sink: bool
+) -> None:
+    found = take_sample(network, servers, liar(tmp_path), transfer("http1", "put", sink=sink), 0)
+    assert found.problem == f"0 of {SIZE} bytes arrived"
+
+
+def test_client_that_is_not_there_is_its_samples_problem(network: LocalNetwork, servers: Servers) -> None:
+    found = take_sample(network, servers, Curl("curl-0", "/no/such/curl"), transfer(), 0)
+    assert (found.ok, found.exit_code) == (False, 127)
+    assert found.client is None
+
+
+def test_download_is_compared_with_what_was_meant_not_with_the_servers_file(network: LocalNetwork, servers: Servers) -> None:
+    payload = servers.payload(network.server, SIZE)
+    path = Path(payload.path)
+    good = path.read_bytes()
+    path.write_bytes(bytes(SIZE))
+    try:
+        found = take_sample(network, servers, Curl(), transfer(), 0)
+    finally:
+        path.write_bytes(good)
+    assert found.problem.startswith("the content is wrong")
+    assert hashlib.sha256(good).hexdigest() == replace(payload).sha256
+
+
+def test_patience_follows_the_limit() -> None:
+    assert patience_s(transfer(limit=ByteRate(100_000))) == 60 + 15
+    assert patience_s(transfer()) == 600
