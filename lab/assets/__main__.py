@@ -23,7 +23,7 @@ def packages() -> int:
 
 def check() -> int:
     """Whether everything is here and whole; one line for each thing that is not."""
-    faults = [f"{tool.name} is missing ({tools.remedy(tool.name)})" for tool in tools.missing() if not tool.optional]
+    faults = [f"{tool.name} is missing ({tools.remedy(tool)})" for tool in tools.missing() if not tool.optional]
     if uml.find() is None:
         faults.append("the UML router is missing or damaged (make setup builds it)")
     for fault in faults:

@@ -95,11 +95,12 @@ def require(name: str) -> Path:
     raise UsageProblem(f"{name} is not installed", remedy=remedy(name))
 
 
-def remedy(name: str) -> str:
-    tool = _BY_NAME.get(name)
-    if tool is None:
+def remedy(tool: Tool | str) -> str:
+    """How to get a tool, in words that fit in brackets."""
+    known = _BY_NAME.get(tool) if isinstance(tool, str) else tool
+    if known is None:
         return "not a program the lab provides"
-    return "make setup downloads it" if tool.daemon else f"sudo apt-get install {tool.package}, or make setup"
+    return "make setup downloads it" if known.daemon else f"sudo apt-get install {known.package}, or make setup"
 
 
 def missing(tools: Iterable[Tool] = TOOLS) -> list[Tool]:
