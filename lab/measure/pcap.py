@@ -1,4 +1,4 @@
-"""A packet capture of one of the router's ports, as evidence beside a sample."""
+"""A packet capture of one interface of a host, as evidence beside a sample."""
 
 from __future__ import annotations
 

@@ -24,6 +24,9 @@ from lab.result.models import ClientNumbers, Sample, WireCounters, WireSeries
 from lab.server.bundle import Servers
 from lab.spec.models import Transfer
 
+# Captures are taken where the data arrives, behind the router: on the wire's own ports a tap does not see what a User-Mode Linux
+# router sends, because its sockets bypass the queueing layer where taps sit (PACKET_QDISC_BYPASS).
+HOST_INTERFACE = "eth0"
 _HTTP_VERSION = {"http1": "1.1", "https1": "1.1", "h2": "2"}
 
 
@@ -58,7 +61,7 @@ def take_sample(
     """
     client, server = network.client, network.server
     size = transfer.size.bytes
-    sender = server if transfer.direction == "get" else client
+    sender, receiver = (server, client) if transfer.direction == "get" else (client, server)
     payload = servers.payload(sender, size)
     endpoints = servers.endpoints.for_sample(payload.name, servers.next_upload_name(payload.name))
     memory_path = f"{endpoints.output_path}.rss"
@@ -69,7 +72,7 @@ def take_sample(
         counting = pool.submit(_count, network, sender)
         sampler = stack.enter_context(nullcontext(ports) if ports else PortSampler(network))
         if pcap:
-            stack.enter_context(capture(network.wire, receiver_port, pcap))
+            stack.enter_context(capture(receiver, HOST_INTERFACE, pcap))
         before = counting.result()
         started_at = datetime.now(UTC)
         done = client.run(
