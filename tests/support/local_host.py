@@ -159,7 +159,7 @@ class LocalHost:
 class RouterStub(LocalHost):
     """A router whose tc says that nothing was ever dropped."""
 
-    def run(self, argv: Sequence[str], **_: object) -> Completed:  # type: ignore[override]
+    def run(self, argv: Sequence[str], **_: object) -> Completed:
         rows = b'[{"kind":"netem","handle":"1:","dev":"lo","root":true,"options":{},"bytes":0,"packets":0,"drops":3}]'
         return Completed(tuple(argv), 0, rows, b"", 0, 0, 0.0, 0.0)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from lab.client import usage
 from lab.client.curl import Curl
-from lab.measure import sample as sample_module
 from lab.measure.sample import patience_s, take_sample
 from lab.result.models import Sample
 from lab.server.bundle import Servers
@@ -90,7 +90,7 @@ def test_limit_gives_a_deviation_and_files_are_gone(network: LocalNetwork, serve
 
 
 def test_memory_is_the_clients_own(network: LocalNetwork, servers: Servers) -> None:
-    if sample_module.usage.find_time() is None:
+    if usage.find_time() is None:
         pytest.skip("GNU time is not installed")
     found = take_sample(network, servers, Curl(), transfer(), 0)
     assert found.max_rss_bytes is not None
