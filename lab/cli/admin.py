@@ -36,13 +36,15 @@ _MARKS: dict[Level, str] = {"ok": "ok", "note": "note", "missing": "MISSING"}
 
 def setup() -> None:
     """Build what the lab runs but does not install: the User-Mode Linux router, nginx and sshd (see `make setup`)."""
-    from lab.assets.servers import ensure as ensure_servers
-    from lab.assets.uml import build, find
+    from lab.assets.tools import fetch_servers
+    from lab.assets.uml import build
 
-    if find() is None:
-        build(lambda text: typer.echo(f"setup: {text}"))
-    ensure_servers(lambda text: typer.echo(f"setup: {text}"))
-    typer.echo("setup: everything is there")
+    def say(text: str) -> None:
+        typer.echo(f"setup: {text}")
+
+    build(say)
+    fetch_servers(say)
+    say("everything is there")
 
 
 def schema(

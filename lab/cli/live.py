@@ -163,7 +163,7 @@ def exec_command(
 
 def status(json_output: Json = False) -> None:
     """List this user's running labs."""
-    found = []
+    found: list[dict[str, Any]] = []
     for name in running_labs():
         try:
             network, note = attach(name)

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from lab.cli.options import Json, Router
 from lab.errors import UsageProblem
+from lab.judge.tolerance import LookPlan
 from lab.result.store import RunDir
 from lab.result.table import render_run
 from lab.runner.progress import Lines
@@ -36,6 +37,7 @@ def run(
     test: Annotated[list[str] | None, typer.Option(help="Only tests of the suite that match this pattern.")] = None,
     variable: Annotated[list[str] | None, typer.Option("-v", help="A Robot variable, NAME:VALUE.")] = None,
     pcap: Annotated[bool, typer.Option("--pcap", help="Keep a capture per sample.")] = False,
+    max_samples: Annotated[int, typer.Option(min=5, max=20, help="Stop looking for a verdict after so many samples.")] = 20,
     json_output: Json = False,
 ) -> None:
     """Run a suite, or cells by name, and print the verdicts.
@@ -50,12 +52,13 @@ def run(
     variables = dict([_split(text) for text in variable or []])
     record = RunDir.create(suite.stem if suite else "cells")
     progress = Lines()
-    session = Session(record, Options(router=router, pcap=pcap), progress=progress)  # type: ignore[arg-type]
+    looks = LookPlan(looks=tuple(look for look in LookPlan().looks if look <= max_samples))
+    session = Session(record, Options(router=router, pcap=pcap, looks=looks), progress=progress)  # type: ignore[arg-type]
     try:
         if suite is not None:
             run_suite(suite, session, {"CLIENT": client, **variables}, test or ())
         else:
-            run_cells(targets, session)
+            run_cells(targets, session, client)
     finally:
         progress.clear()
         if not session.results:

@@ -26,20 +26,9 @@ def adapter_for(name: str, path: str = "") -> ClientAdapter:
     )
 
 
-def parse_client(text: str) -> ClientAdapter:
-    """`curl`, `/opt/curl-8/bin/curl` or `curl-8.5=/opt/curl-8.5/bin/curl`."""
-    name, equals, path = text.partition("=")
-    if equals and (not name or not path):
-        raise UsageProblem(f"client {text!r}: NAME=PATH needs both")
-    if not equals and "/" in text:
-        return adapter_for(PurePath(text).name, text)
-    return adapter_for(name, path)
-
-
 def resolve(client: ClientSpec) -> ClientAdapter:
     """The adapter of a cell's client; its results bear the cell's name for it."""
-    label, equals, path = client.program.partition("=")
-    return adapter_for(client.name if not equals else label, path or client.program)
+    return adapter_for(client.name, client.program)
 
 
 def _is(known: str, candidate: str) -> bool:

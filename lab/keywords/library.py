@@ -13,7 +13,7 @@ from robot.api.deco import keyword, library
 from robot.libraries.BuiltIn import BuiltIn
 
 from lab import __version__
-from lab.errors import ClientFault, LabFault
+from lab.errors import ClientFault, LabFault, UsageProblem
 from lab.result.models import CellResult
 from lab.result.store import RunDir
 from lab.runner import current
@@ -64,11 +64,14 @@ class LabLibrary:
         return self._judge(client, topology, transfer, Expectation(tolerance=tolerance))
 
     @keyword(tags=("lab",))
-    def judge_cell(self, name: str, tolerance: Ratio = Ratio(0.05)) -> CellResult:
-        """Runs the cell called ``name`` (client--topology--transfer) and judges it against its own limit, if it has one."""
-        client, topology, transfer = parse_cell_name(name)
+    def judge_cell(self, name: str, *, tolerance: Ratio = Ratio(0.05), client: str = "") -> CellResult:
+        """Runs the cell called ``name`` (client--topology--transfer) and judges it against its own limit, if it has one.
+
+        ``client`` says where the cell's client is, as NAME=PATH, when it is not simply on the path.
+        """
+        named, topology, transfer = parse_cell_name(name)
         kind: Literal["limit", "none"] = "limit" if transfer.limit else "none"
-        return self._judge(client, topology, transfer, Expectation(kind=kind, tolerance=tolerance))
+        return self._judge(client or named, topology, transfer, Expectation(kind=kind, tolerance=tolerance))
 
     def _judge(self, client: str, topology: str, transfer: Transfer, expectation: Expectation) -> CellResult:
         cell = Cell(client=ClientSpec.parse(client), topology=load_topology(topology), transfer=transfer, expectation=expectation)
@@ -89,6 +92,14 @@ class LabLibrary:
         if self._own is not None:
             self._own.close()
             self._own = None
+
+
+def parse_client(text: str) -> ClientSpec:
+    """As `ClientSpec.parse`, in the lab's own error."""
+    try:
+        return ClientSpec.parse(text)
+    except ValueError as error:
+        raise UsageProblem(str(error)) from None
 
 
 def report(result: CellResult) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,8 +56,9 @@ class PortSampler:
     def __init__(self, network: Network, *, interval_ms: float = INTERVAL_MS) -> None:
         self._network = network
         self._interval_ms = interval_ms
-        self._folder = tempfile.TemporaryDirectory(prefix="throughline-")
-        self._path = Path(self._folder.name) / "ports"
+        # Anonymous memory, by the name it has for this process: a lab that is killed leaves no file behind.
+        self._memory = os.memfd_create("ports")
+        self._path = Path(f"/proc/self/fd/{self._memory}")
         self._process: Process | None = None
         self._offset = 0
         self._rows: list[PortReading] = []
@@ -78,7 +79,9 @@ class PortSampler:
         if self._process is not None:
             self._process.stop()
             self._process = None
-        self._folder.cleanup()
+        if self._memory >= 0:
+            os.close(self._memory)
+            self._memory = -1
 
     def rows(self) -> list[PortReading]:
         """Every reading so far, oldest first."""
@@ -101,7 +104,7 @@ class PortSampler:
     def wait_until(self, t_ns: int) -> None:
         """Until a reading at or after `t_ns` is there. Raises LabFault when the sampler has ended or does not get to it."""
         deadline = time.monotonic() + _PATIENCE_S
-        while not ((self._path.exists() and self.rows()) and self._rows[-1].t_ns >= t_ns):
+        while not (self.rows() and self._rows[-1].t_ns >= t_ns):
             assert self._process is not None
             if not self._process.running():
                 raise LabFault(f"the port counters stopped: {self._process.wait(1.0).error_text}")

@@ -16,21 +16,24 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import NamedTuple
 
-from lab.backend.host import Host, Network
+from lab.backend.host import Host, Network, Process
 from lab.errors import LabFault
 from lab.link import theory
+from lab.link.readback import drops
 from lab.measure.ports import PortReading, PortSampler
-from lab.measure.tcp import retransmits
+from lab.measure.tcp import read_counters, retransmits
 from lab.network.shape import read_qdiscs, router_port
 from lab.result.models import Calibration, DirectionCalibration, DirectionName
 from lab.spec.models import Link
+from lab.spec.units import BitRate
 
 IPERF3_PORT = 5201
 # One cubic flow may leave slow start long before the link is full; four never all do.
 STREAMS = 4
 PINGS = 11
 _UDP_PAYLOAD_BYTES = 1448
-_UDP_HEADERS_BYTES = 14 + 20 + 8
+_POLL_S = 0.03
+_MARGIN_NS = 40_000_000
 
 
 @dataclass(frozen=True)
@@ -64,34 +67,62 @@ class Window:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Seconds from the first data packet: how long to let the flows grow, then how long to count."""
+    """Seconds: from the first data packet until the link may count as full, until it is taken as it is, and to count."""
 
-    warm_s: float
+    least_warm_s: float
+    most_warm_s: float
     window_s: float
 
 
 def schedule(link: Link, direction: DirectionName) -> Schedule:
-    """Slow start fills a link in about ten round trips; the window holds at least 600 packets (one is then < 0.2 %)."""
+    """Slow start takes some ten round trips, a flow that left it early longer; 600 packets make one of them < 0.2 %."""
     rtt_s = link.rtt.s
     rate = link.direction(direction).rate
     packets_s = 600 * theory.frame_bytes(link.mtu) * 8 / rate.bit_s if rate else 0.0
-    return Schedule(warm_s=0.25 + 12 * rtt_s, window_s=min(10.0, max(0.75, 5 * rtt_s, packets_s)))
+    return Schedule(
+        least_warm_s=0.25 + 4 * rtt_s,
+        most_warm_s=4.0 + 30 * rtt_s if rate else 0.25 + 4 * rtt_s,
+        window_s=min(10.0, max(0.75, 5 * rtt_s, packets_s)),
+    )
 
 
-def cut_window(readings: Sequence[Reading], plan: Schedule) -> Window | None:
-    """The counted window, or None when data did not flow for long enough.
+def first_data_ns(readings: Sequence[Reading]) -> int | None:
+    """When more than iperf3's control connection began to flow: the first slot with over two full frames."""
+    return next((later.t_ns for earlier, later in pairwise(readings) if later.out_bytes - earlier.out_bytes > 2 * 1514), None)
 
-    Starts `warm_s` after the first slot with data and ends `window_s` later; both at real readings: their true distance counts.
+
+def full_ns(readings: Sequence[Reading], plan: Schedule, wire_bit_s: float | None, rtt_s: float) -> int | None:
+    """From when on the link is taken as full; None: wait on.
+
+    That is when it has carried 97 % of its rate over the last RTT (at least 200 ms), or when it had time enough: a link that is
+    not what it claims must be measured too. What is counted comes after that instant: choosing it does not flatter the link.
     """
-    data = [later for earlier, later in pairwise(readings) if later.out_bytes - earlier.out_bytes > 2 * 1514]
-    if not data:
+    first = first_data_ns(readings)
+    if first is None:
         return None
-    start_ns = data[0].t_ns + round(plan.warm_s * 1e9)
-    end_ns = start_ns + round(plan.window_s * 1e9)
-    if data[-1].t_ns < end_ns:
+    start = first + round(plan.least_warm_s * 1e9)
+    last = readings[-1]
+    if last.t_ns >= first + round(plan.most_warm_s * 1e9):
+        return last.t_ns
+    span_ns = round(max(0.2, rtt_s) * 1e9)
+    earlier = next((reading for reading in reversed(readings) if reading.t_ns <= last.t_ns - span_ns), None)
+    if last.t_ns < start or earlier is None or wire_bit_s is None:
+        return None
+    carried = (last.out_bytes - earlier.out_bytes) * 8e9 / (last.t_ns - earlier.t_ns)
+    return last.t_ns if carried >= 0.97 * wire_bit_s else None
+
+
+def cut_window(readings: Sequence[Reading], start_ns: int, window_s: float) -> Window | None:
+    """What was counted from the first reading at `start_ns` for `window_s`; None when data stopped before that.
+
+    Both ends are real readings: the distance between them is what counts, not the one that was asked for.
+    """
+    end_ns = start_ns + round(window_s * 1e9)
+    data = [later.t_ns for earlier, later in pairwise(readings) if later.out_packets > earlier.out_packets]
+    if not data or data[-1] < end_ns:
         return None
     first = next(reading for reading in readings if reading.t_ns >= start_ns)
-    last = next((reading for reading in readings if reading.t_ns >= end_ns), readings[-1])
+    last = next(reading for reading in readings if reading.t_ns >= end_ns)
     return Window((last.t_ns - first.t_ns) / 1e9, *(b - a for a, b in zip(first[1:], last[1:], strict=True)))
 
 
@@ -159,10 +190,9 @@ def ping(host: Host, address: str) -> list[float]:
 
 
 def _direction(network: Network, link: Link, name: DirectionName, congestion_control: str) -> DirectionCalibration:
-    sender = network.client if name == "up" else network.server
+    sender, receiver = (network.client, network.server) if name == "up" else (network.server, network.client)
     side = link.direction(name)
-    udp = side.loss.value > 0
-    plan = schedule(link, name)
+    udp = side.loss.value > 0 and side.rate is not None
     flags = ["-P", str(STREAMS)]
     if udp and side.rate is not None:
         # TCP cannot fill a link that drops at random; a constant bit rate just above it can.
@@ -173,17 +203,12 @@ def _direction(network: Network, link: Link, name: DirectionName, congestion_con
         argv.append("-R")
     drops_before, retransmits_before = _drops(network, name), retransmits(sender)
     with PortSampler(network) as sampler:
-        report, problem = _saturate(network.client, argv, seconds=8 * link.rtt.s + plan.warm_s + plan.window_s + 0.15)
-        readings = [_reading(row, network, name) for row in sampler.rows()]
-    drops, again = _drops(network, name) - drops_before, retransmits(sender) - retransmits_before
-    window = cut_window(readings, plan)
-    if window is None:
-        raise LabFault(f"the calibration could not fill the link ({name}): {problem or 'data stopped early'}")
+        flow = _Flow(network, sampler, name, receiver)
+        window, duplicates, report = flow.saturate(argv, schedule(link, name), side.rate, link.rtt.s)
     used = str(report.get("end", {}).get("sender_tcp_congestion", congestion_control))
     if not udp and used != congestion_control:
         raise LabFault(f"{sender.name} sends with {used}, not {congestion_control}")
-    total_packets = max(1, readings[-1].out_packets - readings[0].out_packets)
-    duplicate_share = 0.0 if udp else max(0, again - drops) / total_packets
+    duplicate_share = 0.0 if udp else min(1.0, duplicates / max(1, window.out_packets))
     goodput = goodput_bit_s(window, udp=udp, mtu=link.mtu, duplicate_share=duplicate_share)
     ideal = theory.ideal_goodput_bit_s(side)
     return DirectionCalibration(
@@ -195,44 +220,93 @@ def _direction(network: Network, link: Link, name: DirectionName, congestion_con
         wire_bytes=window.out_bytes,
         wire_packets=window.out_packets,
         mean_packet_bytes=window.in_bytes / max(1, window.in_packets),
-        retransmits=again,
-        router_drops=drops,
+        retransmits=retransmits(sender) - retransmits_before,
+        router_drops=_drops(network, name) - drops_before,
         iperf3_bit_s=_iperf3_figure(report),
     )
 
 
-def _saturate(client: Host, argv: list[str], *, seconds: float) -> tuple[dict[str, dict[str, object]], str]:
-    """Run iperf3 for about `seconds`. Its server needs a moment between two tests and says `busy` until then."""
-    problem = ""
-    for _ in range(5):
-        process = client.start(argv)
-        deadline = time.monotonic() + seconds
+@dataclass
+class _Flow:
+    """iperf3 in one direction, watched at the router's ports."""
+
+    network: Network
+    sampler: PortSampler
+    name: DirectionName
+    receiver: Host
+
+    def saturate(
+        self, argv: list[str], plan: Schedule, rate: BitRate | None, rtt_s: float
+    ) -> tuple[Window, int, dict[str, dict[str, object]]]:
+        """What was counted once the link was full, how many segments arrived twice meanwhile, and iperf3's report.
+
+        iperf3's server needs a moment between two tests and says `busy` until then.
+        """
+        problem = ""
+        for _ in range(5):
+            process = self.network.client.start(argv)
+            since = time.monotonic_ns()
+            found = self._count(process, since, plan, rate, rtt_s)
+            done = process.stop(grace_s=3.0)
+            report = _parse(done.stdout)
+            if found is not None:
+                return (*found, report)
+            problem = str(report.get("error", done.error_text))
+            if "busy" not in problem and "unable to connect" not in problem:
+                break
+            time.sleep(0.05)
+        raise LabFault(f"the calibration could not fill the link ({self.name}): {problem}")
+
+    def _count(
+        self, process: Process, since_ns: int, plan: Schedule, rate: BitRate | None, rtt_s: float
+    ) -> tuple[Window, int] | None:
+        start_ns = self._wait(process, since_ns, plan, rate, rtt_s)
+        if start_ns is None:
+            return None
+        before = duplicates_received(self.receiver)
+        end_ns = start_ns + round(plan.window_s * 1e9)
+        while process.running() and time.monotonic_ns() < end_ns + _MARGIN_NS:
+            time.sleep(_POLL_S)
+        duplicates = duplicates_received(self.receiver) - before
+        window = cut_window(self._readings(since_ns), start_ns, plan.window_s)
+        return (window, duplicates) if window else None
+
+    def _wait(self, process: Process, since_ns: int, plan: Schedule, rate: BitRate | None, rtt_s: float) -> int | None:
+        """Until the link is full. A handshake takes some eight round trips."""
+        deadline = time.monotonic() + 5 + 10 * rtt_s + plan.most_warm_s
         while process.running() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        cut_short = process.running()
-        done = process.stop(grace_s=3.0)
-        try:
-            report = json.loads(done.stdout or b"{}")
-        except ValueError:
-            report = {}
-        if cut_short:
-            return report, ""
-        problem = str(report.get("error", done.error_text))
-        if "busy" not in problem and "unable to connect" not in problem:
-            break
-        time.sleep(0.05)
-    return {}, problem
+            start_ns = full_ns(self._readings(since_ns), plan, rate.bit_s if rate else None, rtt_s)
+            if start_ns is not None:
+                return start_ns
+            time.sleep(_POLL_S)
+        return None
+
+    def _readings(self, since_ns: int) -> list[Reading]:
+        return [_reading(row, self.network, self.name) for row in self.sampler.rows() if row.t_ns >= since_ns]
+
+
+def _parse(report: bytes) -> dict[str, dict[str, object]]:
+    try:
+        found = json.loads(report or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _iperf3_figure(report: dict[str, dict[str, object]]) -> float | None:
     end = report.get("end", {})
     total = end.get("sum_received") or end.get("sum")
-    return float(total["bits_per_second"]) if isinstance(total, dict) and "bits_per_second" in total else None
+    # A client that was stopped has not heard from its server what arrived there, and says 0.
+    return (float(total["bits_per_second"]) or None) if isinstance(total, dict) and "bits_per_second" in total else None
+
+
+def duplicates_received(host: Host) -> int:
+    """Segments that arrived a second time: each makes the receiver send a DSACK (RFC 2883)."""
+    counters = read_counters(host)
+    return counters.get("TcpExtTCPDSACKOldSent", 0) + counters.get("TcpExtTCPDSACKOfoSent", 0)
 
 
 def _drops(network: Network, name: DirectionName) -> int:
-    from lab.link.readback import drops
-
     return drops(read_qdiscs(network)[router_port(network, name)])
 
 

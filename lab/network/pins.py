@@ -67,7 +67,8 @@ def unpinned(host: Host, congestion_control: str) -> list[str]:
         if found.split() != wanted.split():
             problems.append(f"{name} is {' '.join(found.split())!r}, not {wanted!r}")
     routes = json.loads(parts[1] or "[]")
-    used = [str(metric["congctl"]) for route in routes for metric in route.get("metrics", []) if "congctl" in metric]
+    # iproute2 says `congctl` in text and `congestion` in JSON.
+    used = [str(metric["congestion"]) for route in routes for metric in route.get("metrics", []) if "congestion" in metric]
     if used != [congestion_control]:
         problems.append(f"congestion control of the default route is {', '.join(used) or 'not set'}, not {congestion_control}")
     features = dict(line.strip().split(": ", 1) for line in parts[2].splitlines() if ": " in line)

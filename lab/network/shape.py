@@ -10,9 +10,9 @@ from lab.backend.host import Network
 from lab.errors import LabFault
 from lab.link.plan import QdiscPlan, plan
 from lab.link.readback import compare
-from lab.spec.models import Link
+from lab.spec.models import DirectionName, Link
 
-DIRECTIONS = ("up", "down")
+DIRECTIONS: tuple[DirectionName, ...] = ("up", "down")
 
 
 @dataclass(frozen=True)

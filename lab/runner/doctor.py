@@ -41,7 +41,7 @@ def _tools() -> Iterator[Finding]:
         if path:
             yield Finding("ok", tool.name, str(path))
         else:
-            yield Finding("missing", tool.name, f"not found; {tool.why}", tools.remedy(tool))
+            yield Finding("note" if tool.optional else "missing", tool.name, f"not found; {tool.why}", tools.remedy(tool))
 
 
 def _kernel() -> Iterator[Finding]:

@@ -52,15 +52,18 @@ def run_suite(path: Path, session: Session, variables: dict[str, str], tests: Se
     _run(suite, session, [f"{name}:{value}" for name, value in variables.items()])
 
 
-def run_cells(names: Sequence[str], session: Session) -> None:
-    """The same as a suite of one test per cell."""
+def run_cells(names: Sequence[str], session: Session, client: str = "") -> None:
+    """The same as a suite of one test per cell. `client` (NAME=PATH) is where cells of that name find their program."""
     from robot.api import TestSuite
 
     suite = TestSuite(name="Cells", doc="Cells named on the command line.")
     suite.resource.imports.library(LIBRARY)
     for name in names:
         test = suite.tests.create(name=name, timeout=TEST_TIMEOUT)
-        test.body.create_keyword(name="Judge Cell", args=[name])
+        test.body.create_keyword(
+            name="Judge Cell",
+            args=[name, *([f"client={client}"] if client and name.startswith(client.partition("=")[0] + "--") else [])],
+        )
     _run(suite, session, [])
 
 

@@ -22,7 +22,8 @@ from lab.backend.namespaces.network import RouterChoice, open_network
 from lab.client.adapter import ClientAdapter
 from lab.client.registry import resolve
 from lab.errors import LabFault, ThroughlineError, UsageProblem
-from lab.judge.tolerance import LookPlan, judge_samples, next_look, with_invalid
+from lab.judge.tolerance import LookPlan, judge_samples, samples_wanted, with_invalid
+from lab.measure.ports import PortSampler
 from lab.measure.sample import take_sample
 from lab.network.calibrate import Tolerance, calibrate
 from lab.network.guard import assert_no_bypass
@@ -208,13 +209,21 @@ class Session:
         pcap_dir: Path | None,
     ) -> None:
         looks = self.options.looks
-        while (goal := _next_goal(cell, samples, looks)) is not None:
+        with PortSampler(network) as ports:
+            self._until_decided(
+                cell,
+                samples,
+                looks,
+                lambda index: take_sample(network, servers, adapter, cell.transfer, index, pcap_dir=pcap_dir, ports=ports),
+            )
+
+    def _until_decided(self, cell: Cell, samples: list[Sample], looks: LookPlan, take: Callable[[int], Sample]) -> None:
+        while (goal := samples_wanted(samples, cell.expectation, looks)) is not None:
             while len(samples) < goal:
                 self.progress.step(f"{cell.id}: sample {len(samples) + 1} of {goal}")
-                sample = take_sample(network, servers, adapter, cell.transfer, len(samples), pcap_dir=pcap_dir)
-                samples.append(sample)
-                self.progress.sample(cell.id, sample, goal)
-                if not sample.ok:
+                samples.append(take(len(samples)))
+                self.progress.sample(cell.id, samples[-1], goal)
+                if not samples[-1].ok:
                     return
 
     def _shape(self, topology: Topology, network: Network) -> Shaped:
@@ -261,13 +270,6 @@ class Session:
             yield
         finally:
             self._spent[what] = self._spent.get(what, 0.0) + time.monotonic() - started
-
-
-def _next_goal(cell: Cell, samples: list[Sample], looks: LookPlan) -> int | None:
-    if cell.transfer.limit is None or cell.expectation.kind == "none":
-        return looks.looks[0] if len(samples) < looks.looks[0] else None
-    deviations = [sample.deviation for sample in samples if sample.deviation is not None]
-    return next_look(deviations, cell.expectation.tolerance.value, looks)
 
 
 def _too_slow(cell: Cell, calibration: Calibration) -> str:

@@ -35,6 +35,7 @@ class Job:
 
     child: Child
     connection: socket.socket
+    kept: bool = False  # lives on when nobody waits any more: the servers of `lab up`
 
 
 class Agent:
@@ -91,7 +92,7 @@ class Agent:
     def _hang_up(self, connection: socket.socket) -> None:
         self.selector.unregister(connection)
         for job in self.jobs.values():
-            if job.connection is connection:
+            if job.connection is connection and not job.kept:
                 job.child.kill(signal.SIGKILL)
         if self.console:
             self.console.forget(connection)
@@ -178,8 +179,10 @@ class Agent:
         return {"note": self.note, "started": self.started, "commands": len(self.jobs)}
 
     def _op_detach(self, connection: socket.socket, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """`lab up` has finished: live on without the process that started it."""
+        """`lab up` has finished: live on, with what it started, without the process that started us."""
         del connection, message, fds
+        for job in self.jobs.values():
+            job.kept = True
         syscalls.die_with_parent(enabled=False)
         os.write(PARENT_PIPE, b"d")
         return {}

@@ -33,6 +33,10 @@ class AgentProcess:
     def argv(self) -> tuple[str, ...]:
         return self._argv
 
+    def fileno(self) -> int:
+        """For select: readable when the command has ended."""
+        return self._connection.fileno()
+
     def running(self) -> bool:
         if self._completed is None:
             self._receive(0.0)
@@ -224,7 +228,7 @@ class ConsoleHost:
         # busybox's shell prefers its own `ip` and `tc`, which know neither JSON nor netem.
         program = f"/sbin/{argv[0]}" if argv[0] in ("ip", "tc") else argv[0]
         words = [f"{name}={shlex.quote(value)}" for name, value in (env or {}).items()] + [shlex.join([program, *argv[1:]])]
-        line = f"cd {shlex.quote(cwd)}; " * bool(cwd) + " ".join(words)
+        line = (f"cd {shlex.quote(cwd)}; " if cwd else "") + " ".join(words)
         started_ns = time.monotonic_ns()
         answer = self._agent.ask({"op": "console", "line": line, "timeout_s": timeout_s}, timeout_s=timeout_s + 5)
         output = str(answer["output"]).encode()

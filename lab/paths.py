@@ -1,0 +1,52 @@
+"""Where the lab's own things are. Nothing here creates a folder.
+
+`THROUGHLINE_RESULTS` moves the results, `THROUGHLINE_CACHE` the cache; an empty value counts as unset.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lab.errors import UsageProblem
+
+
+def project_root() -> Path:
+    """The checkout that holds `lab/`, `topologies/` and `suites/`."""
+    return Path(__file__).resolve().parent.parent
+
+
+def topologies_dir() -> Path:
+    """The project's networks, one YAML file each."""
+    return project_root() / "topologies"
+
+
+def suites_dir() -> Path:
+    """The project's Robot suites."""
+    return project_root() / "suites"
+
+
+def results_dir() -> Path:
+    """`$THROUGHLINE_RESULTS`, else `results/` in the project; absolute."""
+    return _from_environment("THROUGHLINE_RESULTS") or project_root() / "results"
+
+
+def cache_dir() -> Path:
+    """`$THROUGHLINE_CACHE`, else `throughline` in `$XDG_CACHE_HOME` or in `~/.cache`; absolute.
+
+    A relative XDG_CACHE_HOME is ignored, as the XDG Base Directory Specification asks. Raises UsageProblem when there is no home.
+    """
+    if found := _from_environment("THROUGHLINE_CACHE"):
+        return found
+    xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if xdg.is_absolute():
+        return xdg / "throughline"
+    try:
+        return Path.home() / ".cache" / "throughline"
+    except RuntimeError:
+        raise UsageProblem("this user has no home folder for the cache", remedy="set THROUGHLINE_CACHE to a folder") from None
+
+
+def _from_environment(variable: str) -> Path | None:
+    value = os.environ.get(variable, "")
+    return Path(value).expanduser().absolute() if value else None

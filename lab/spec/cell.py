@@ -1,0 +1,81 @@
+"""The names of cells: `CLIENT--TOPOLOGY--TRANSFER`, e.g. `curl--dsl-20--http1-get-5MiB-at-1MBps-chunked`.
+
+Formatting and parsing are exact inverses, so a cell in a report can be run again by its name, and the name is a file name.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lab.errors import UsageProblem
+from lab.spec.models import SLUG_PATTERN, Transfer, first_problem
+from lab.spec.units import ByteRate, Size
+
+FORM = (
+    "CLIENT--TOPOLOGY--PROTOCOL-DIRECTION-SIZE[-at-RATE][-chunked][-sink][-bufSIZE], e.g. curl--dsl-20--http1-get-5MiB-at-1MBps"
+)
+_TRANSFER = re.compile(
+    r"(?P<protocol>[a-z0-9]+)-(?P<direction>[a-z]+)-(?P<size>[0-9.]+[A-Za-z]*)"
+    r"(?:-at-(?P<limit>[0-9.]+[A-Za-z]+))?(?P<chunked>-chunked)?(?P<sink>-sink)?(?:-buf(?P<buffer>[0-9.]+[A-Za-z]*))?"
+)
+_SLUG = re.compile(SLUG_PATTERN)
+
+
+def format_transfer(transfer: Transfer) -> str:
+    """The transfer's part of a cell name: "http1-get-5MiB-at-1MBps"."""
+    parts = [transfer.protocol, transfer.direction, _tight(transfer.size)]
+    if transfer.limit is not None:
+        parts += ["at", _tight(transfer.limit)]
+    parts += [flag for flag, on in (("chunked", transfer.chunked), ("sink", transfer.sink)) if on]
+    if transfer.buffer_size is not None:
+        parts.append(f"buf{_tight(transfer.buffer_size)}")
+    return "-".join(parts)
+
+
+def format_cell_name(client: str, topology: str, transfer: Transfer) -> str:
+    """The name of the cell; `client` and `topology` are slugs."""
+    return f"{client}--{topology}--{format_transfer(transfer)}"
+
+
+def parse_transfer(text: str) -> Transfer:
+    """The transfer that `text` names. Raises UsageProblem that shows the form."""
+    match = _TRANSFER.fullmatch(text)
+    if match is None:
+        raise _problem(text, "a transfer", "it does not have the form")
+    try:
+        return Transfer.model_validate(
+            {
+                "protocol": match["protocol"],
+                "direction": match["direction"],
+                "size": Size.parse(match["size"]),
+                "limit": ByteRate.parse(match["limit"]) if match["limit"] else None,
+                "chunked": bool(match["chunked"]),
+                "sink": bool(match["sink"]),
+                "buffer_size": Size.parse(match["buffer"]) if match["buffer"] else None,
+            }
+        )
+    except ValueError as problem:
+        raise _problem(text, "a transfer", first_problem(problem)) from None
+
+
+def parse_cell_name(text: str) -> tuple[str, str, Transfer]:
+    """Client, topology name and transfer of a cell. Raises UsageProblem that shows the form; whether they exist is not asked."""
+    parts = text.split("--")
+    if len(parts) != 3:
+        raise _problem(text, "a cell", f"it has {len(parts)} part{'s' if len(parts) > 1 else ''}, not three")
+    client, topology, transfer = parts
+    for what, part in (("client", client), ("topology", topology)):
+        if not _SLUG.fullmatch(part):
+            raise _problem(
+                text, "a cell", f"{part!r} is no name of a {what} (small letters, digits, and single - . _ between them)"
+            )
+    return client, topology, parse_transfer(transfer)
+
+
+def _tight(quantity: Size | ByteRate) -> str:
+    """Without the characters a shell or a file system would mind: "1 MB/s" is "1MBps"."""
+    return str(quantity).replace(" ", "").replace("/s", "ps")
+
+
+def _problem(text: str, what: str, why: str) -> UsageProblem:
+    return UsageProblem(f"{text!r} is not the name of {what}: {why}", remedy=f"the form is {FORM}")

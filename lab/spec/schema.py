@@ -1,0 +1,48 @@
+"""JSON Schemas, generated from the models: for editors of topologies and for readers of results.
+
+`python -m lab.spec.schema` rewrites both files; a unit test compares them with the generator.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from lab.paths import project_root, topologies_dir
+from lab.spec.models import Topology
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def topology_schema() -> dict[str, Any]:
+    return {"$schema": _DIALECT, **Topology.model_json_schema()}
+
+
+def cell_schema() -> dict[str, Any]:
+    """The schema of one result file; imported late, because results stand above the spec."""
+    from lab.result.models import CellResult
+
+    return {"$schema": _DIALECT, **CellResult.model_json_schema(mode="serialization")}
+
+
+def files() -> dict[Path, dict[str, Any]]:
+    """Every generated file and what belongs in it."""
+    return {
+        topologies_dir() / "topology.schema.json": topology_schema(),
+        project_root() / "lab" / "result" / "cell.schema.json": cell_schema(),
+    }
+
+
+def render(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"
+
+
+def main() -> None:
+    for path, schema in files().items():
+        path.write_text(render(schema), encoding="utf-8")
+        print(path)
+
+
+if __name__ == "__main__":
+    main()
