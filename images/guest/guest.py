@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
             timeout_s=arguments.timeout,
             environment=dict(_assignment(text) for text in arguments.env),
         )
-        options = machine.Options(accel=arguments.accel, cpus=arguments.cpus, memory_mib=arguments.memory)
+        options = machine.Options(accel=arguments.accel, cpus=arguments.cpus, memory_mib=arguments.memory, console=arguments.console)
         return machine.run(image.build(progress), wanted, options, progress)
     except ThroughlineError as error:
         progress(str(error))
@@ -85,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--accel", choices=machine.ACCELS, default="auto", help="auto tries KVM, then TCG (emulation: slow)")
     run.add_argument("--cpus", type=int, default=2, help="default: %(default)s")
     run.add_argument("--memory", type=int, default=4096, metavar="MIB", help="files written in the guest included; %(default)s")
+    run.add_argument("--console", action="store_true", help="show the guest's serial console too")
     run.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="for the command; may be repeated")
     return parser
 

@@ -50,6 +50,7 @@ class Options:
     accel: Accel = "auto"
     cpus: int = 2
     memory_mib: int = 4096
+    console: bool = False
 
 
 def run(image: Image, job: jobs.Job, options: Options, progress: Progress) -> int:
@@ -167,6 +168,9 @@ class Guest:
             stream.flush()
         else:
             self.log += data
+            if self.options.console:
+                sys.stderr.buffer.write(data)
+                sys.stderr.flush()
             if not self.job_began and _BEGINS in self.log:
                 self.job_began = time.monotonic()
                 self.progress(f"booted in {self.job_began - self.began:.1f} s; the command begins")
@@ -185,7 +189,7 @@ def command(image: Image, options: Options, channels: dict[str, int], disks: dic
     argv = [shutil.which(_QEMU) or _QEMU, "-no-user-config", "-nodefaults", "-display", "none", "-no-reboot", "-nic", "none"]
     argv += ["-machine", "q35", "-accel", accelerator, "-cpu", _CPU[options.accel]]
     argv += ["-smp", str(options.cpus), "-m", f"{options.memory_mib}M"]
-    argv += ["-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", "console=ttyS0 quiet panic=-1"]
+    argv += ["-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", "console=ttyS0 quiet panic=-1" + (" clearcpuid=cx16" if options.accel == "tcg" else "")]
     for drive in drives:
         name = drive.partition(",")[0].removeprefix("id=")
         argv += ["-drive", f"if=none,format=raw,file.locking=off,{drive}", "-device", f"virtio-blk-pci,drive={name}"]

@@ -22,6 +22,7 @@ from lab.link import theory
 from lab.link.readback import drops
 from lab.measure.ports import PortReading, PortSampler
 from lab.measure.tcp import read_counters, retransmits
+from lab.network.pins import assert_pinned
 from lab.network.shape import read_qdiscs, router_port
 from lab.result.models import Calibration, DirectionCalibration, DirectionName
 from lab.spec.models import Link
@@ -138,8 +139,12 @@ def goodput_bit_s(window: Window, *, udp: bool, mtu: int, duplicate_share: float
 def calibrate(
     network: Network, link: Link, congestion_control: str, *, tolerance: Tolerance = Tolerance(), attempt: int = 1
 ) -> Calibration:
-    """One look at the link, both ways; a few seconds. Raises LabFault when nothing can be measured at all."""
+    """One look at the link, both ways; a few seconds.
+
+    Raises LabFault when a host does not hold its settings, or when nothing can be measured at all.
+    """
     at = datetime.now(UTC)
+    assert_pinned(network, congestion_control)
     rtts = ping(network.client, network.server.address)
     up, down = (_direction(network, link, name, congestion_control) for name in ("up", "down"))
     ideal_ms = theory.ideal_rtt_ms(link)

@@ -39,6 +39,11 @@ def pin(network: Network, congestion_control: str) -> None:
         _set(host, congestion_control)
     ports = " ".join(shlex.quote(port) for port in (network.wire_ports.client, network.wire_ports.server))
     network.wire.run(["/bin/sh", "-ec", f"for p in {ports}; do ethtool -K $p gro off; done"], root=True)
+    assert_pinned(network, congestion_control)
+
+
+def assert_pinned(network: Network, congestion_control: str) -> None:
+    """Raises LabFault that names every setting a host does not hold."""
     for host in (network.client, network.server):
         problems = unpinned(host, congestion_control)
         if problems:

@@ -41,7 +41,7 @@ def parse_transfer(text: str) -> Transfer:
     """The transfer that `text` names. Raises UsageProblem that shows the form."""
     match = _TRANSFER.fullmatch(text)
     if match is None:
-        raise _problem(text, "a transfer", "it does not have the form")
+        raise _problem(text, "a transfer", "it is not of the form PROTOCOL-DIRECTION-SIZE...")
     try:
         return Transfer.model_validate(
             {

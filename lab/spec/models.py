@@ -120,7 +120,7 @@ class Link(Model):
     down: LinkOverride | None = Field(None, description="server to client")
 
     def direction(self, name: DirectionName) -> LinkDirection:
-        """One direction, resolved. The link's seed is for `down`, the next one for `up`: equal seeds would make both lose alike."""
+        """One direction, resolved. The seed is for `down` and the next one for `up`: equal seeds would make both lose alike."""
         found: dict[str, object] = {field: getattr(self, field) for field in LinkDirection.model_fields if field != "delay"}
         found["delay"] = self._delay(name)
         if self.seed is not None and name == "up":

@@ -66,7 +66,7 @@ class Quantity:
 
     @classmethod
     def _from_amount(cls, amount: Fraction, unit: str) -> Self:
-        """The quantity of `amount` base units, spelt in `unit`. Raises ValueError saying what is wrong, without naming the text."""
+        """The quantity of `amount` base units, spelt in `unit`. Raises ValueError saying why not, without the text."""
         raise NotImplementedError
 
     @classmethod

@@ -195,9 +195,6 @@ class Ratio(Quantity):
     def __float__(self) -> float:
         return self.value
 
-    def __bool__(self) -> bool:
-        return self.value > 0
-
     def percent(self) -> str:
         """The shortest percentage that reads back as the same fraction, without exponent: "0.5"."""
         text = format(Decimal(repr(self.value)).scaleb(2), "f")

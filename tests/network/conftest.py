@@ -10,6 +10,7 @@ from lab.assets.uml import find as find_uml
 from lab.backend.namespaces.network import NamespaceNetwork, open_network
 from lab.network.pins import pin
 from lab.server.iperf3 import start as start_iperf3
+from lab.server.process import ServerProcess
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,5 +35,6 @@ def network() -> Iterator[NamespaceNetwork]:
 
 
 @pytest.fixture
-def iperf3(network: NamespaceNetwork) -> None:
-    start_iperf3(network.server)
+def iperf3(network: NamespaceNetwork) -> ServerProcess:
+    """Kept by the fixture: a command that nobody holds any more is killed."""
+    return start_iperf3(network.server)

@@ -9,9 +9,11 @@ import pytest
 
 from lab.backend.namespaces.network import SERVER_ADDRESS, NamespaceNetwork
 from lab.link.readback import drops
+from lab.measure.ports import PortSampler
 from lab.network.shape import change, read_qdiscs, router_port, shape
 from lab.server.bundle import start_servers
-from lab.spec.models import Link
+from lab.server.payload import payload_name
+from lab.spec.models import Link, Queue
 from lab.spec.units import BitRate, Duration, Ratio
 
 
@@ -20,8 +22,9 @@ def link(**more: object) -> Link:
 
 
 def test_one_percent_loss_is_about_one_percent_of_the_routers_count(network: NamespaceNetwork) -> None:
-    shape(network, link(loss=Ratio.parse("1%"), seed=7))
-    network.client.run(["ping", "-n", "-q", "-f", "-c", "8000", SERVER_ADDRESS], root=True, check=False, timeout_s=60)
+    shape(network, link(loss=Ratio.parse("1%"), seed=7, queue=Queue.parse("1000 packets")))
+    argv = ["ping", "-n", "-q", "-f", "-l", "100", "-c", "8000", SERVER_ADDRESS]
+    network.client.run(argv, root=True, check=False, timeout_s=60)
     found = drops(read_qdiscs(network)[router_port(network, "up")])
     # Binomial, n = 8000, p = 0.01: mean 80, standard deviation 8.9; five of them either way.
     assert 80 - 45 <= found <= 80 + 45
@@ -46,20 +49,19 @@ def test_the_same_seed_drops_the_same_packets_and_another_seed_others(network: N
 
 
 def test_a_link_changed_mid_transfer_keeps_the_flow_alive_and_shows_in_the_series(network: NamespaceNetwork) -> None:
-    from lab.measure.ports import PortSampler
-
     slow = Link(rate=BitRate.parse("10 Mbit/s"), rtt=Duration.parse("10 ms"))
     fast = slow.model_copy(update={"rate": BitRate.parse("40 Mbit/s")})
     shape(network, slow)
     servers = start_servers(network)
     with PortSampler(network) as sampler:
-        url = f"http://server/files/{servers.payload_name(5 << 20)}"
+        url = f"http://server/files/{payload_name(5 << 20)}"
         process = network.client.start(["curl", "-q", "-sS", "-o", "/dev/null", url])
         time.sleep(1.5)
         changed_ns = time.monotonic_ns()
         change(network, fast)
         done = process.wait(20)
         rows = sampler.rows()
+    servers.stop()
     assert done.returncode == 0, done.error_text
     port = network.wire_ports.client
 
