@@ -2,14 +2,16 @@
 
 One netem per egress does it all: in sch_netem.c a packet is due at max(now + delay, the last one's time) + size / rate, so
 propagation comes first and then serialisation, and the packets on their way and those queued share one `limit`. Hence
-limit = rate x one-way delay + queue.
-Consequences to know: with a rate, jitter cannot reorder; `reorder`ed packets skip both delay and rate.
+limit = rate x (one-way delay + jitter) + queue: a packet that draws the longest delay holds up all behind it.
+Consequences to know: with a rate, jitter cannot reorder; `reorder`ed packets skip both delay and rate; `duplicate` must never
+meet a second netem on the same device, which some kernels refuse.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from lab.errors import UsageProblem
@@ -25,6 +27,8 @@ NETEM_DEFAULT_LIMIT = 1000
 LEAST_QUEUE_PACKETS = 32
 # Where nothing limits the rate, the delay line must hold what a fast host can send meanwhile.
 UNLIMITED = BitRate(1_000_000_000)
+_BIT_NS_PER_BYTE = 8 * 10**9
+_PER_BDP = 1000  # a queue's multiple of the BDP comes in thousandths
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,12 @@ class QdiscPlan:
     seed: int | None
 
     def commands(self, device: str, verb: Verb = "replace") -> list[tuple[str, ...]]:
-        """tc argument lists. `change` alters a netem in place; a seed given again starts its sequence again."""
+        """tc argument lists. `change` and `replace` alter a netem in place; a seed given again starts its sequence again."""
+        # sch_netem.c leaves reorder, corrupt and rate as they were when a change does not name them (seen on 6.12 with tc 6.15),
+        # and `replace` of a netem by a netem is a change. A new qdisc has nothing to reset.
+        reset = verb != "add"
         words = ["tc", "qdisc", verb, "dev", device, "root", "netem", "limit", str(self.limit_packets)]
-        if self.delay.ns or self.jitter.ns:
+        if self.delay.ns or reset:
             words += ["delay", _tc_time(self.delay)]
             if self.jitter.ns:
                 words.append(_tc_time(self.jitter))
@@ -54,10 +61,10 @@ class QdiscPlan:
             ("corrupt", self.corrupt),
             ("duplicate", self.duplicate),
         ):
-            if share.value > 0:
-                words += [name, f"{float(share.value) * 100:.7g}%"]
-        if self.rate is not None:
-            words += ["rate", f"{self.rate.bit_s}bit"]
+            if share.value > 0 or reset:
+                words += [name, f"{share.percent()}%"]
+        if self.rate is not None or reset:
+            words += ["rate", f"{self.rate.bit_s if self.rate else 0}bit"]
         if self.seed is not None:
             words += ["seed", str(self.seed)]
         return [tuple(words)]
@@ -76,7 +83,7 @@ def plan(direction: LinkDirection, rtt: Duration, *, supports_seed: bool) -> Qdi
             remedy="use --router uml (Debian 13's kernel), or leave the seed out",
         )
     rate = direction.rate or UNLIMITED
-    on_the_way = bdp_packets(rate, direction.delay, direction.mtu)
+    on_the_way = bdp_packets(rate, Duration(direction.delay.ns + direction.jitter.ns), direction.mtu)
     return QdiscPlan(
         limit_packets=on_the_way + queue_packets(direction, rate, rtt),
         delay=direction.delay,
@@ -97,7 +104,7 @@ def queue_packets(direction: LinkDirection, rate: BitRate, rtt: Duration) -> int
         return queue.amount
     if queue.kind == "time":
         return max(1, bdp_packets(rate, Duration(queue.amount), direction.mtu))
-    exact = rate.bit_s * rtt.ns / 8e9 / frame_bytes(direction.mtu) * queue.amount / 1000
+    exact = Fraction(rate.bit_s * rtt.ns * queue.amount, _BIT_NS_PER_BYTE * frame_bytes(direction.mtu) * _PER_BDP)
     return max(LEAST_QUEUE_PACKETS, math.ceil(exact))
 
 

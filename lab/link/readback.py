@@ -15,60 +15,79 @@ Qdisc = Mapping[str, Any]
 
 # What a port has when nobody shapes it; anything else would delay or drop.
 PLAIN_KINDS = frozenset({"noqueue", "pfifo_fast", "pfifo", "mq", "fq_codel"})
-# netem holds probabilities in 32 bits and tc prints them through a float; times are exact to the nanosecond but for that print.
-_SHARE_TOLERANCE = 1e-6
-_TIME_TOLERANCE_S = 2e-6
+# tc prints numbers with six significant digits ("%g"), and netem holds a probability in 32 bits.
+_PRINT_TOLERANCE = 6e-6
+_SHARE_STEP = 2.0**-32
+# Older tc hands times over in ticks of 64 ns (/proc/net/psched).
+_TIME_STEP_S = 64e-9
+# What the lab never asks for; each would make the link something else than its plan.
+_NEVER_ASKED = ("slot", "ecn", "loss-state", "loss-gemodel")
+_IMPAIRMENTS = (("loss-random", "loss"), ("reorder", "reorder"), ("corrupt", "corrupt"), ("duplicate", "duplicate"))
+_OVERHEADS = ("packetoverhead", "cellsize", "celloverhead")
 
 
 def compare(plan: QdiscPlan | None, qdiscs: Sequence[Qdisc]) -> list[str]:
-    """Every difference in words; empty when the port holds exactly the plan."""
-    roots = [qdisc for qdisc in qdiscs if qdisc.get("root", True)]
+    """Every difference in words; empty when the port holds exactly the plan. `qdiscs` are all of one port, children too."""
     if plan is None:
-        return [
-            f"{qdisc.get('kind')} is on a port that should be plain" for qdisc in roots if qdisc.get("kind") not in PLAIN_KINDS
-        ]
+        found = [str(qdisc.get("kind")) for qdisc in qdiscs]
+        return [f"{kind} is on a port that should be plain" for kind in found if kind not in PLAIN_KINDS]
+    roots = [qdisc for qdisc in qdiscs if _is_root(qdisc)]
     if len(roots) != 1 or roots[0].get("kind") != "netem":
         kinds = ", ".join(str(qdisc.get("kind")) for qdisc in roots) or "nothing"
         return [f"netem is not there (found {kinds})"]
-    return _compare_netem(plan, roots[0].get("options", {}))
+    extra = [f"{qdisc.get('kind')} sits below netem" for qdisc in qdiscs if not _is_root(qdisc)]
+    return _compare_netem(plan, roots[0].get("options", {})) + extra
+
+
+def drops(qdiscs: Sequence[Qdisc]) -> int:
+    """Packets dropped at the root: random loss and overflow together, as the kernel counts them."""
+    return sum(int(qdisc.get("drops", 0)) for qdisc in qdiscs if _is_root(qdisc))
+
+
+def backlog(qdiscs: Sequence[Qdisc]) -> tuple[int, int]:
+    """(bytes, packets) held at the root now: on their way and queued."""
+    roots = [qdisc for qdisc in qdiscs if _is_root(qdisc)]
+    return sum(int(qdisc.get("backlog", 0)) for qdisc in roots), sum(int(qdisc.get("qlen", 0)) for qdisc in roots)
+
+
+def _is_root(qdisc: Qdisc) -> bool:
+    """tc says `root: true` or names the parent."""
+    return bool(qdisc.get("root", "parent" not in qdisc))
 
 
 def _compare_netem(plan: QdiscPlan, options: Mapping[str, Any]) -> list[str]:
-    found_limit = options.get("limit")
     problems = []
+    found_limit = options.get("limit")
     if found_limit != plan.limit_packets:
         origin = ", netem's own default" if found_limit == NETEM_DEFAULT_LIMIT else ""
         problems.append(f"limit is {found_limit} packets{origin}, not {plan.limit_packets}")
     delay = options.get("delay", {})
     for name, wanted in (("delay", plan.delay), ("jitter", plan.jitter)):
         found_s = float(delay.get(name, 0.0))
-        if not math.isclose(found_s, wanted.s, abs_tol=_TIME_TOLERANCE_S, rel_tol=1e-6):
+        if not math.isclose(found_s, wanted.s, abs_tol=_TIME_STEP_S, rel_tol=_PRINT_TOLERANCE):
             problems.append(f"{name} is {found_s * 1e3:g} ms, not {wanted}")
-    found_rate = int(options.get("rate", {}).get("rate", 0)) * 8
-    wanted_rate = plan.rate.bit_s if plan.rate else 0
-    # Held in whole bytes per second.
-    if abs(found_rate - wanted_rate) > 8:
-        problems.append(f"rate is {found_rate} bit/s, not {wanted_rate}")
-    for name, keys, share in (
-        ("loss", ("loss-random", "loss"), plan.loss),
-        ("reorder", ("reorder", "reorder"), plan.reorder),
-        ("corrupt", ("corrupt", "corrupt"), plan.corrupt),
-        ("duplicate", ("duplicate", "duplicate"), plan.duplicate),
-    ):
-        found = float(options.get(keys[0], {}).get(keys[1], 0.0))
-        if abs(found - float(share.value)) > _SHARE_TOLERANCE:
-            problems.append(f"{name} is {found:.4%}, not {float(share.value):.4%}")
+    problems += _compare_rate(plan, options.get("rate", {}))
+    for (group, name), share in zip(_IMPAIRMENTS, (plan.loss, plan.reorder, plan.corrupt, plan.duplicate), strict=True):
+        found = float(options.get(group, {}).get(name, 0.0))
+        if not math.isclose(found, share.value, abs_tol=_SHARE_STEP, rel_tol=_PRINT_TOLERANCE):
+            problems.append(f"{name} is {found * 100:.6g} %, not {share}")
     if plan.seed is not None and options.get("seed") != plan.seed:
         problems.append(f"seed is {options.get('seed')}, not {plan.seed}")
+    groups = ("delay", *(group for group, _ in _IMPAIRMENTS))
+    problems += [f"{group} is correlated, which was not asked" for group in groups if options.get(group, {}).get("correlation")]
+    problems += [f"{name} is set, which was not asked" for name in _NEVER_ASKED if options.get(name)]
+    # tc sets a gap of 1 with every reorder; any other makes reordering regular instead of random.
+    if options.get("gap", 0) not in ((0, 1) if plan.reorder.value > 0 else (0,)):
+        problems.append(f"gap is {options['gap']}, which was not asked")
     return problems
 
 
-def drops(qdiscs: Sequence[Qdisc]) -> int:
-    """Packets dropped at the root: random loss and overflow together, as the kernel counts them."""
-    return sum(int(qdisc.get("drops", 0)) for qdisc in qdiscs if qdisc.get("root", True))
-
-
-def backlog(qdiscs: Sequence[Qdisc]) -> tuple[int, int]:
-    """(bytes, packets) held at the root now: on their way and queued."""
-    roots = [qdisc for qdisc in qdiscs if qdisc.get("root", True)]
-    return sum(int(qdisc.get("backlog", 0)) for qdisc in roots), sum(int(qdisc.get("qlen", 0)) for qdisc in roots)
+def _compare_rate(plan: QdiscPlan, found: Mapping[str, Any]) -> list[str]:
+    """netem holds whole bytes per second; tc rounds bits down to them."""
+    wanted_byte_s = plan.rate.bit_s // 8 if plan.rate else 0
+    found_byte_s = int(found.get("rate", 0))
+    problems = [f"rate has a {name} of {found[name]}, which was not asked" for name in _OVERHEADS if found.get(name)]
+    if found_byte_s != wanted_byte_s:
+        wanted = f"{plan.rate.bit_s} bit/s" if plan.rate else "unlimited"
+        problems.append(f"rate is {f'{found_byte_s * 8} bit/s' if found_byte_s else 'unlimited'}, not {wanted}")
+    return problems

@@ -7,6 +7,7 @@ rate of 50 Mbit/s therefore carries 50 x 1448 / 1514 = 47.82 Mbit/s of TCP paylo
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from lab.spec.models import Link, LinkDirection
 from lab.spec.units import BitRate, Duration
@@ -61,9 +62,9 @@ def ideal_rtt_ms(link: Link) -> float:
 
 def bdp_bytes(rate: BitRate, rtt: Duration) -> int:
     """Bandwidth-delay product: what is in flight on a full link with an empty queue."""
-    return math.ceil(rate.bit_s * rtt.ns / 8e9)
+    return math.ceil(Fraction(rate.bit_s * rtt.ns, 8 * 10**9))
 
 
 def bdp_packets(rate: BitRate, rtt: Duration, mtu: int) -> int:
     """The same in full-sized frames, rounded up."""
-    return math.ceil(rate.bit_s * rtt.ns / 8e9 / frame_bytes(mtu))
+    return math.ceil(Fraction(rate.bit_s * rtt.ns, 8 * 10**9 * frame_bytes(mtu)))

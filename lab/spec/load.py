@@ -50,10 +50,12 @@ def parse_topology(text: str, origin: str) -> Topology:
     """The topology in `text`; `origin` names it in messages. Raises UsageProblem."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-        data = _plain(root, origin)
+        data = _plain(root, origin, set())
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UsageProblem(f"{origin}:{line}: this is not YAML: {error.problem or error.context}") from None
+    except RecursionError:
+        raise UsageProblem(f"{origin}: it is nested too deeply for a topology") from None
     except yaml.YAMLError as error:
         raise UsageProblem(f"{origin}: this is not YAML: {str(error).splitlines()[0]}") from None
     try:
@@ -62,29 +64,42 @@ def parse_topology(text: str, origin: str) -> Topology:
         raise _explain(error, root, origin) from None
 
 
-def _plain(node: yaml.Node | None, origin: str) -> object:
-    """The node as plain data; a key given twice is refused, where YAML would silently take the last."""
+def _plain(node: yaml.Node | None, origin: str, seen: set[int], line: int = 1) -> object:
+    """The node as plain data; a key given twice is refused, where YAML would silently take the last.
+
+    So is an alias (a node met again): it could contain itself, and says nothing that a network needs. `line` is where the
+    node is used, which for an alias is not where it is written.
+    """
     if node is None:
         return None
+    if id(node) in seen:
+        raise UsageProblem(f"{origin}:{line}: a YAML alias; write the value out")
+    seen.add(id(node))
     if isinstance(node, yaml.MappingNode):
         found: dict[str, object] = {}
         for key, value in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise UsageProblem(f"{origin}:{line}: a key must be a word")
             if key.value in found:
-                raise UsageProblem(f"{origin}:{key.start_mark.line + 1}: {key.value} is given twice")
-            found[key.value] = _plain(value, origin)
+                raise UsageProblem(f"{origin}:{line}: {key.value} is given twice")
+            found[key.value] = _plain(value, origin, seen, line)
         return found
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, origin) for item in node.value]
+        return [_plain(item, origin, seen, node.start_mark.line + 1) for item in node.value]
     loader = yaml.SafeLoader("")
     try:
         return loader.construct_object(node)
+    except ValueError as error:
+        raise UsageProblem(f"{origin}:{line}: {node.value[:60]!r}: {error}") from None
     finally:
         loader.dispose()
 
 
 def _explain(error: ValidationError, root: yaml.Node | None, origin: str) -> UsageProblem:
-    """The first fault, where it is and what was perhaps meant."""
-    fault = error.errors(include_url=False)[0]
+    """The first fault, where it is and what was perhaps meant. A misspelt field comes first: it is why another is missing."""
+    faults = error.errors(include_url=False)
+    fault = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
     place: Place = tuple(fault["loc"])
     line = _line(root, place)
     field = ".".join(str(part) for part in place) or "the file"

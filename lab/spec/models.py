@@ -60,7 +60,7 @@ class LinkDirection(Model):
     jitter: Duration = Field(
         Duration(0), description="the delay varies uniformly by plus or minus this; without a rate it reorders"
     )
-    seed: Seed | None = None
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = None
     mtu: Mtu = 1500
 
     @property

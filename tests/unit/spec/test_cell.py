@@ -1,0 +1,82 @@
+"""Cell names: exact inverses, and a message that shows the form."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.errors import UsageProblem
+from lab.spec.cell import format_cell_name, format_transfer, parse_cell_name, parse_transfer
+from lab.spec.models import SLUG_PATTERN, Transfer
+from lab.spec.units import ByteRate, Size
+
+SLUGS = st.from_regex(SLUG_PATTERN, fullmatch=True).filter(str.isascii)
+
+
+@st.composite
+def transfers(draw: st.DrawFn) -> Transfer:
+    protocol = draw(st.sampled_from(["http1", "https1", "h2", "sftp"]))
+    direction = draw(st.sampled_from(["get", "put"]))
+    flag = draw(st.booleans()) and protocol != "sftp"
+    return Transfer.model_validate(
+        {
+            "protocol": protocol,
+            "direction": direction,
+            "size": Size(draw(st.integers(0, 2**50))),
+            "limit": draw(st.none() | st.builds(ByteRate, st.integers(1, 2**50))),
+            "chunked": flag and direction == "get",
+            "sink": flag and direction == "put",
+            "buffer_size": draw(st.none() | st.builds(Size, st.integers(1, 2**40))),
+        }
+    )
+
+
+@given(SLUGS, SLUGS, transfers())
+def test_a_cells_name_is_its_inverse_and_a_plain_file_name(client: str, topology: str, transfer: Transfer) -> None:
+    name = format_cell_name(client, topology, transfer)
+    assert parse_cell_name(name) == (client, topology, transfer)
+    assert re.fullmatch(r"[A-Za-z0-9._-]+", name)
+
+
+@given(transfers())
+def test_a_transfers_name_is_its_inverse(transfer: Transfer) -> None:
+    assert parse_transfer(format_transfer(transfer)) == transfer
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("http1-get-5MiB-at-1MBps", {"size": "5 MiB", "limit": "1 MB/s"}),
+        ("h2-get-5MB-at-8Mbps-chunked", {"protocol": "h2", "size": "5 MB", "limit": "1 MB/s", "chunked": True}),
+        ("https1-put-20kB-sink", {"protocol": "https1", "direction": "put", "size": "20 kB", "sink": True}),
+        ("sftp-put-1GiB-buf64KiB", {"protocol": "sftp", "direction": "put", "size": "1 GiB", "buffer_size": "64 KiB"}),
+        ("http1-get-5MiB-at-512KiBps-buf20kB", {"size": "5 MiB", "limit": "512 KiB/s", "buffer_size": "20 kB"}),
+    ],
+)
+def test_names_as_people_write_them(text: str, fields: dict[str, object]) -> None:
+    assert parse_transfer(text) == Transfer.model_validate({"protocol": "http1", "direction": "get"} | fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("curl--dsl-20", "it has 2 parts, not three"),
+        ("", "it has 1 part, not three"),
+        ("Curl--dsl-20--http1-get-5MiB", "'Curl' is no name of a client"),
+        ("curl--dsl_--http1-get-5MiB", "'dsl_' is no name of a topology"),
+        ("curl--dsl-20--http1-get", "it is not of the form"),
+        ("curl--dsl-20--http3-get-5MiB", "'http1', 'https1', 'h2' or 'sftp'"),
+        ("curl--dsl-20--http1-get-5Mib", "'5Mib' is not a size: unknown unit 'Mib'"),
+        ("curl--dsl-20--http1-get-5MiB-at-1bps", "whole number of bytes per second"),
+        ("curl--dsl-20--http1-put-5MiB-chunked", "only an HTTP get can be chunked"),
+        ("curl--dsl-20--http1-get-5MiB\n", "it is not of the form"),
+    ],
+)
+def test_bad_names_say_why_and_show_the_form(text: str, problem: str) -> None:
+    with pytest.raises(UsageProblem, match=re.escape(problem)) as caught:
+        parse_cell_name(text)
+    assert "CLIENT--TOPOLOGY--PROTOCOL-DIRECTION-SIZE" in caught.value.remedy
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,115 @@
+"""Topologies from files: every fault is one line that says file, line, field and what was perhaps meant."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from lab.errors import UsageProblem
+from lab.paths import topologies_dir
+from lab.spec import schema
+from lab.spec.load import list_topologies, load_topology, parse_topology
+from lab.spec.units import BitRate, Duration
+
+GOOD = "name: mine\ndescription: A test.\nlink:\n  rate: 20 Mbit/s\n  rtt: 30 ms\n"
+SHIPPED = ["dsl-20", "dsl-50", "gigabit-far", "link-local", "lossy-wifi", "lte", "satellite", "transatlantic"]
+
+
+def test_the_projects_own_topologies_are_what_the_issue_asks_for() -> None:
+    assert list_topologies() == SHIPPED
+    links = {name: load_topology(name).link for name in SHIPPED}
+    figures = {name: (link.rate, link.rtt) for name, link in links.items()}
+    assert figures["dsl-50"][0] == BitRate.parse("50 Mbit/s")
+    assert figures["dsl-20"][0] == BitRate.parse("20 Mbit/s")
+    assert figures["transatlantic"] == (BitRate.parse("500 Mbit/s"), Duration.parse("100 ms"))
+    assert figures["gigabit-far"] == (BitRate.parse("1 Gbit/s"), Duration.parse("100 ms"))
+    assert not links["link-local"].shaped
+    assert links["lte"].direction("up").rate != links["lte"].direction("down").rate
+    assert links["lte"].jitter.ns > 0
+    assert 500 < links["satellite"].rtt.ms < 700
+    assert links["lossy-wifi"].loss.value > 0
+    assert links["lossy-wifi"].seed is not None
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_file_tells_editors_its_schema(name: str) -> None:
+    first = (topologies_dir() / f"{name}.yaml").read_text(encoding="utf-8").splitlines()[0]
+    assert first == "# yaml-language-server: $schema=./topology.schema.json"
+
+
+def test_the_committed_schemas_are_what_the_generator_makes() -> None:
+    for path, made in schema.files().items():
+        assert json.loads(path.read_text(encoding="utf-8")) == made, f"{path.name} is stale: python -m lab.spec.schema"
+
+
+def test_a_file_loads_by_path_and_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+    assert load_topology(str(path)) == load_topology("mine", tmp_path)
+    assert load_topology("mine", tmp_path).link.rtt == Duration.parse("30 ms")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        (GOOD.replace("rtt", "rtd"), 5, "link.rtd: there is no such field; did you mean 'rtt'?"),
+        (GOOD.replace("description", "descripton"), 2, "descripton: there is no such field; did you mean 'description'?"),
+        (GOOD + "  up:\n    rat: 1 Mbit/s\n", 7, "link.up.rat: there is no such field; did you mean 'rate'?"),
+        (GOOD.replace("20 Mbit/s", "20 Mbitt/s"), 4, "link.rate: '20 Mbitt/s' is not a bit rate: unknown unit 'Mbitt/s'"),
+        (GOOD.replace("30 ms", "30"), 5, "link.rtt: '30' is not a duration: it has no unit"),
+        (GOOD + "  jitter: 20 ms\n", 3, "link: jitter 20 ms is more than the one-way delay 15 ms"),
+        (GOOD + "  rtt: 40 ms\n", 6, "rtt is given twice"),
+        ("name: mine\nlink: {}\n", 1, "description: it is missing"),
+        ("", 1, "the file: "),
+        ("- a\n", 1, "the file: "),
+        (GOOD + " bad: indent\n", 6, "this is not YAML"),
+        (GOOD + "---\nname: two\n", 6, "this is not YAML"),
+        (GOOD.replace("link:", "link: &a\n  up: *a"), 4, "a YAML alias"),
+        ("? [a]\n: 1\n", 1, "a key must be a word"),
+        ("name: 2001-99-99\n", 1, "'2001-99-99': month"),
+        ("name: !secret x\n", 1, "this is not YAML"),
+        ("\x07", None, "this is not YAML"),
+        ("[" * 5000, None, "nested too deeply"),
+    ],
+)
+def test_faults_say_where_and_what(tmp_path: Path, text: str, line: int | None, problem: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageProblem) as caught:
+        load_topology(str(path))
+    place = f"{path}:{line}: " if line else f"{path}: "
+    assert str(caught.value).startswith(place)
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_file_and_the_name_in_it_must_agree(tmp_path: Path) -> None:
+    path = tmp_path / "other.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+    with pytest.raises(UsageProblem, match=re.escape("name: it says 'mine' but the file is called other.yaml")):
+        load_topology("other", tmp_path)
+
+
+def test_an_unknown_name_gets_a_suggestion_and_the_list() -> None:
+    with pytest.raises(UsageProblem, match="no topology called 'dls-20'; did you mean 'dsl-20'") as caught:
+        load_topology("dls-20")
+    assert all(name in caught.value.remedy for name in SHIPPED)
+
+
+def test_files_that_cannot_be_read_are_the_users_problem(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match="No such file"):
+        load_topology(str(tmp_path / "none.yaml"))
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageProblem, match="not text"):
+        load_topology(str(tmp_path / "binary.yaml"))
+    (tmp_path / "folder.yaml").mkdir()
+    with pytest.raises(UsageProblem, match="directory"):
+        load_topology(str(tmp_path / "folder.yaml"))
+
+
+def test_a_key_given_twice_is_refused_where_yaml_would_take_the_last() -> None:
+    with pytest.raises(UsageProblem, match=r"^x:2: a is given twice"):
+        parse_topology("a: 1\na: 2\n", "x")

@@ -1,0 +1,168 @@
+"""Links resolve into two directions; what makes no sense is refused where it is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from lab.spec.models import Cell, ClientSpec, Expectation, Link, LinkOverride, Queue, Topology, Transfer
+from lab.spec.units import BitRate, ByteRate, Duration, Ratio, Size
+
+
+def link(**fields: Any) -> Link:
+    return Link.model_validate(fields)
+
+
+def transfer(**fields: Any) -> Transfer:
+    return Transfer.model_validate({"protocol": "http1", "direction": "get", "size": "5 MiB"} | fields)
+
+
+def test_both_directions_are_alike_unless_told_otherwise() -> None:
+    found = link(rate="20 Mbit/s", rtt="30 ms", loss="1 %", queue="40 ms")
+    assert found.direction("up") == found.direction("down")
+    down = found.direction("down")
+    assert (down.rate, down.delay, down.loss) == (BitRate(20_000_000), Duration.parse("15 ms"), Ratio(0.01))
+    assert down.queue == Queue("time", 40_000_000)
+
+
+def test_an_override_changes_its_own_direction_only() -> None:
+    found = link(rate="30 Mbit/s", rtt="50 ms", up={"rate": "10 Mbit/s", "mtu": 1400, "loss": "0 %"}, loss="2 %")
+    assert found.direction("up").rate == BitRate(10_000_000)
+    assert (found.direction("up").mtu, found.direction("up").loss) == (1400, Ratio(0))
+    assert found.direction("down") == link(rate="30 Mbit/s", rtt="50 ms", loss="2 %").direction("down")
+
+
+@given(st.integers(0, 10**10), st.data())
+def test_the_delays_always_sum_to_the_round_trip(rtt_ns: int, data: st.DataObject) -> None:
+    plain = Link(rtt=Duration(rtt_ns))
+    assert plain.direction("up").delay.ns + plain.direction("down").delay.ns == rtt_ns
+    assert abs(plain.direction("up").delay.ns - plain.direction("down").delay.ns) <= 1
+    own = Duration(data.draw(st.integers(0, rtt_ns)))
+    skewed = Link(rtt=Duration(rtt_ns), up=LinkOverride(delay=own))
+    assert skewed.direction("up").delay == own
+    assert skewed.direction("down").delay.ns == rtt_ns - own.ns
+
+
+def test_the_two_directions_never_share_a_derived_seed() -> None:
+    found = link(loss="1 %", seed=7)
+    assert (found.direction("down").seed, found.direction("up").seed) == (7, 8)
+    assert link(loss="1 %", seed=7, up={"seed": 7}).direction("up").seed == 7
+    assert link(loss="1 %").direction("up").seed is None
+    last = 2**32 - 2
+    assert link(loss="1 %", seed=last).direction("up").seed == last + 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "shaped"),
+    [
+        ({}, False),
+        ({"queue": "100 packets", "seed": 3, "mtu": 1400}, False),
+        ({"rate": "1 Gbit/s"}, True),
+        ({"rtt": "1 ms"}, True),
+        ({"loss": "1 %"}, True),
+        ({"corrupt": "1 %"}, True),
+        ({"duplicate": "1 %"}, True),
+        ({"up": {"rate": "1 Mbit/s"}}, True),
+    ],
+)
+def test_shaped_says_whether_a_qdisc_is_needed(fields: dict[str, Any], shaped: bool) -> None:
+    assert link(**fields).shaped is shaped
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"loss": "100 %"}, "loss must be below 100 %"),
+        ({"rtt": "10 ms", "jitter": "6 ms"}, "jitter 6 ms is more than the one-way delay 5 ms"),
+        ({"rtt": "10 ms", "jitter": "2 ms", "up": {"delay": "1 ms"}}, "jitter 2 ms is more than the one-way delay 1 ms"),
+        ({"reorder": "1 %"}, "reorder needs a delay"),
+        ({"rate": "100 bit/s"}, "too low to carry anything"),
+        ({"rtt": "200 s"}, "longer than"),
+        ({"rtt": "10 ms", "up": {"delay": "11 ms"}}, "up.delay 11 ms is more than the rtt 10 ms"),
+        ({"rtt": "10 ms", "up": {"delay": "4 ms"}, "down": {"delay": "5 ms"}}, r"write rtt: 9 ms"),
+        ({"mtu": 100}, "greater than or equal to 576"),
+        ({"mtu": "1500"}, "valid integer"),
+        ({"seed": -1}, "greater than or equal to 0"),
+        ({"rtd": "10 ms"}, "Extra inputs"),
+        ({"up": {"rtt": "10 ms"}}, "Extra inputs"),
+        ({"rate": 50}, "it has no unit"),
+    ],
+)
+def test_links_that_make_no_sense_are_refused(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        link(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"chunked": True, "direction": "put"}, "only an HTTP get can be chunked"),
+        ({"chunked": True, "protocol": "sftp"}, "only an HTTP get can be chunked"),
+        ({"sink": True}, "only an HTTP put can go to a sink"),
+        ({"sink": True, "direction": "put", "protocol": "sftp"}, "only an HTTP put can go to a sink"),
+        ({"buffer_size": "0 B"}, "a buffer of 0 bytes"),
+        ({"protocol": "http3"}, "protocol"),
+    ],
+)
+def test_transfers_that_make_no_sense_are_refused(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        transfer(**fields)
+
+
+@pytest.mark.parametrize("tolerance", ["0 %", "100 %"])
+def test_a_tolerance_must_tolerate_something_and_not_everything(tolerance: str) -> None:
+    with pytest.raises(ValidationError, match="is no tolerance"):
+        Expectation.model_validate({"tolerance": tolerance})
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "program"),
+    [
+        ("curl", "curl", "curl"),
+        ("/opt/curl-8.1/bin/curl", "curl", "/opt/curl-8.1/bin/curl"),
+        ("./My Client--2", "my-client-2", "./My Client--2"),
+        ("curl-8=/opt/curl-8/bin/curl", "curl-8", "/opt/curl-8/bin/curl"),
+    ],
+)
+def test_a_client_is_named_after_its_program_or_as_told(text: str, name: str, program: str) -> None:
+    assert ClientSpec.parse(text) == ClientSpec(name=name, program=program)
+
+
+@pytest.mark.parametrize("text", ["", "/", "--", "=x", "x=", "A--B=/bin/x"])
+def test_a_client_needs_a_name(text: str) -> None:
+    with pytest.raises(ValueError, match=r"name|NAME"):
+        ClientSpec.parse(text)
+
+
+def test_a_client_without_a_program_is_the_program_of_its_name() -> None:
+    assert ClientSpec(name="curl").program == "curl"
+
+
+def test_a_cell_has_an_id_and_cannot_expect_a_limit_that_is_not_set() -> None:
+    topology = Topology(name="dsl-20", description="x")
+    limited = Cell(client=ClientSpec(name="curl"), topology=topology, transfer=transfer(limit="1 MB/s"))
+    assert limited.id == "curl--dsl-20--http1-get-5MiB-at-1MBps"
+    with pytest.raises(ValidationError, match="without a limit"):
+        Cell(client=ClientSpec(name="curl"), topology=topology, transfer=transfer())
+    Cell(client=ClientSpec(name="curl"), topology=topology, transfer=transfer(), expectation=Expectation(kind="none"))
+
+
+@pytest.mark.parametrize("name", ["", "Dsl", "a--b", "-a", "a-", "a/b", "a b", "a\n", "x" * 65])
+def test_names_are_slugs(name: str) -> None:
+    with pytest.raises(ValidationError):
+        Topology(name=name, description="x")
+
+
+def test_models_survive_json() -> None:
+    asked = link(rate="20 Mbit/s", rtt="30 ms", queue="1.5 BDP", up={"rate": "1 Mbit/s", "delay": "10 ms"}, seed=5, loss="0.1 %")
+    again = Link.model_validate_json(asked.model_dump_json())
+    assert again == asked
+    assert again.direction("up") == asked.direction("up")
+    whole = transfer(limit="8 Mbit/s", buffer_size="64 KiB")
+    assert whole.limit == ByteRate(1_000_000)
+    assert whole.size == Size(5 << 20)
+    assert Transfer.model_validate_json(whole.model_dump_json()) == whole
