@@ -14,7 +14,7 @@ import typer
 from lab.backend.namespaces.handle import AgentHandle, running_labs
 from lab.backend.namespaces.host import ConsoleHost, NamespaceHost
 from lab.backend.namespaces.network import NamespaceNetwork, attach, open_network, remember
-from lab.cli.options import Jitter, Json, Loss, Rate, Router, Rtt, Seed, make_link
+from lab.cli.options import Jitter, Json, Loss, Rate, Router, Rtt, Seed, bare, make_link
 from lab.cli.terminal import run_attached
 from lab.errors import LabFault, UsageProblem
 from lab.network.guard import assert_no_bypass
@@ -57,7 +57,7 @@ def shell(
     network = open_network(router=router)  # type: ignore[arg-type]
     try:
         servers = _prepare(network, link, "cubic")
-        code = _attached(network.client, command or [os.environ.get("SHELL", "/bin/sh")], servers.environment)
+        code = _attached(network.client, bare(command) or [os.environ.get("SHELL", "/bin/sh")], servers.environment)
     finally:
         network.close()
     raise typer.Exit(code)
@@ -152,12 +152,12 @@ def exec_command(
         raise UsageProblem(f"no host called {host!r}", remedy="use " + ", ".join(hosts))
     target = hosts[host]
     if isinstance(target, ConsoleHost):
-        if not command:
+        if not bare(command):
             raise UsageProblem("the User-Mode Linux router takes one command at a time", remedy="lab exec router -- tc -s qdisc")
-        done = target.run(command, check=False)
+        done = target.run(bare(command), check=False)
         sys.stdout.write(done.text)
         raise typer.Exit(done.returncode)
-    code = _attached(target, command or [os.environ.get("SHELL", "/bin/sh")], dict(note.get("environment", {})))
+    code = _attached(target, bare(command) or [os.environ.get("SHELL", "/bin/sh")], dict(note.get("environment", {})))
     raise typer.Exit(code)
 
 

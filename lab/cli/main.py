@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from types import FrameType
@@ -11,7 +12,7 @@ import typer
 
 from lab import __version__
 from lab.cli import admin, calibrate, live, run
-from lab.errors import ThroughlineError
+from lab.errors import EXIT_USAGE, ThroughlineError
 
 app = typer.Typer(
     name="lab",
@@ -48,15 +49,26 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
     except ThroughlineError as problem:
-        typer.echo(f"lab: {problem}", err=True)
-        sys.exit(problem.exit_code)
-    except KeyboardInterrupt:
-        typer.echo("lab: interrupted", err=True)
-        sys.exit(128 + signal.SIGINT)
+        _end(str(problem), problem.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        _end("interrupted", 128 + signal.SIGINT)
     except BrokenPipeError:
+        # Whoever read our output has left; Python must not try to flush what is left of it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
+    except Exception as error:
+        # Typer's own usage errors: which library they come from depends on its version, what they can do does not.
+        show = getattr(error, "format_message", None)
+        if show is None:
+            raise
+        _end(" ".join(str(show()).split()), EXIT_USAGE)
+
+
+def _end(line: str, code: int) -> Never:
+    typer.echo(f"lab: {line}", err=True)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

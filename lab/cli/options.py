@@ -16,10 +16,12 @@ from lab.spec.units import BitRate, Duration, Ratio
 T = TypeVar("T")
 
 
-def quantity(parse: Callable[[str], T]) -> Callable[[str], T]:
+def quantity(parse: Callable[[str], T]) -> Callable[[str | T], T]:
     """A Typer parser: the type's own message becomes the usage error."""
 
-    def convert(text: str) -> T:
+    def convert(text: str | T) -> T:
+        if not isinstance(text, str):
+            return text  # the option's default
         try:
             return parse(text)
         except ValueError as error:
@@ -47,6 +49,12 @@ Loss = Annotated[Ratio, typer.Option(parser=quantity(Ratio.parse), metavar="SHAR
 Jitter = Annotated[Duration, typer.Option(parser=quantity(Duration.parse), metavar="TIME", help="Jitter each way.")]
 Seed = Annotated[int | None, typer.Option(help="Makes the losses the same every time.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, nothing else there.")]
+
+
+def bare(command: list[str] | None) -> list[str]:
+    """The command without the `--` that stands before it."""
+    words = list(command or [])
+    return words[1:] if words[:1] == ["--"] else words
 
 
 def make_link(rate: BitRate | None, rtt: Duration, loss: Ratio, jitter: Duration, seed: int | None) -> Link:

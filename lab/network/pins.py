@@ -33,10 +33,10 @@ OFFLOADS: dict[str, str] = {
 LEAF_INTERFACE = "eth0"
 
 
-def pin(network: Network, congestion_control: str) -> None:
+def pin(network: Network, congestion_control: str, mtu: int = 1500) -> None:
     """Set everything on client and server, and assert it. Idempotent."""
     for host in (network.client, network.server):
-        _set(host, congestion_control)
+        _set(host, congestion_control, mtu)
     ports = " ".join(shlex.quote(port) for port in (network.wire_ports.client, network.wire_ports.server))
     network.wire.run(["/bin/sh", "-ec", f"for p in {ports}; do ethtool -K $p gro off; done"], root=True)
     assert_pinned(network, congestion_control)
@@ -50,9 +50,10 @@ def assert_pinned(network: Network, congestion_control: str) -> None:
             raise LabFault(f"{host.name} does not hold its settings: {'; '.join(problems)}", remedy="see `lab doctor`")
 
 
-def _set(host: Host, congestion_control: str) -> None:
+def _set(host: Host, congestion_control: str, mtu: int) -> None:
     settings = " ".join(f"{short} off" for short in OFFLOADS.values())
     lines = [f"echo '{value}' >/proc/sys/{name.replace('.', '/')}" for name, value in SYSCTLS.items()]
+    lines.append(f"ip link set {LEAF_INTERFACE} mtu {mtu}")
     lines.append(f"ethtool -K {LEAF_INTERFACE} {settings} >/dev/null 2>&1")
     # Not by sysctl: outside the first network namespace the kernel refuses an algorithm the administrator has restricted.
     lines.append(

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.errors import UsageProblem
+from lab.errors import LabFault, UsageProblem
 from lab.paths import suites_dir
 from lab.runner import current
 from lab.runner.session import Session
@@ -79,6 +79,7 @@ def _run(suite: object, session: Session, variables: list[str]) -> None:
             stdout=said,
             stderr=said,
         )
+    if session.problem is None or session.results:
         _write_reports(folder)
     if session.problem:
         raise session.problem
@@ -87,16 +88,21 @@ def _run(suite: object, session: Session, variables: list[str]) -> None:
 
 
 def _write_reports(folder: Path) -> None:
-    """`TestSuite.run` writes output.xml only; log, report and xunit are made from it."""
+    """`TestSuite.run` writes output.xml only; log, report and xunit are made from it, whole or not at all."""
     from robot.api import ResultWriter
+    from robot.errors import DataError
 
-    ResultWriter(str(folder / "output.xml")).write_results(
-        log=str(folder / "log.html"),
-        report=str(folder / "report.html"),
-        xunit=str(folder / "xunit.xml"),
-        stdout=io.StringIO(),
-        stderr=io.StringIO(),
-    )
+    made = {"log": folder / "log.html", "report": folder / "report.html", "xunit": folder / "xunit.xml"}
+    options = {name: str(path) for name, path in made.items()}
+    try:
+        ResultWriter(str(folder / "output.xml")).write_results(**options, stdout=io.StringIO(), stderr=io.StringIO())
+    except (OSError, DataError) as error:
+        for path in made.values():
+            path.unlink(missing_ok=True)
+        raise LabFault(
+            f"Robot's reports cannot be written to {folder}: {str(error).splitlines()[0]}",
+            remedy="free space, or set THROUGHLINE_RESULTS; the cells' own results are whole",
+        ) from None
 
 
 def _first_problem(result: object, said: str) -> str:

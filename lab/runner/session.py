@@ -140,7 +140,7 @@ class Session:
             run=self.run.name,
             lab_version=__version__,
             backend=network.backend,
-            router=dict(vars(network.router_facts)),
+            router={**vars(network.router_facts), "notes": list(network.router_facts.notes)},
             client=_with_command(identity, adapter, cell.transfer, servers),
             topology=cell.topology,
             transfer=cell.transfer,
@@ -232,7 +232,7 @@ class Session:
             return self._shaped[1]
         with self._timed("shape"):
             self._forget_link()
-            pin(network, topology.congestion_control)
+            pin(network, topology.congestion_control, topology.link.mtu)
             shaped = shape(network, topology.link)
         self._shaped = (topology, shaped)
         return shaped

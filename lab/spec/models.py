@@ -32,8 +32,8 @@ SLUG_PATTERN = r"[a-z0-9]+(?:[-._][a-z0-9]+)*"
 Slug = Annotated[str, Field(pattern=rf"^{SLUG_PATTERN}$", max_length=64)]
 # Below 2^53, so that every reader of JSON keeps it; netem takes 64 bits.
 Seed = Annotated[int, Field(ge=0, le=2**32 - 2, strict=True)]
-# 576 is the least a host must accept (RFC 791), 9000 a jumbo frame.
-Mtu = Annotated[int, Field(ge=576, le=9000, strict=True)]
+# 576 is the least a host must accept (RFC 791); the router's ports take 1500.
+Mtu = Annotated[int, Field(ge=576, le=1500, strict=True)]
 # tc holds rates in bytes per second; below this one frame takes longer than any timeout.
 _LEAST_RATE = BitRate(1000)
 _LONGEST_DELAY = Duration.parse("60 s")

@@ -14,6 +14,7 @@ import pytest
 
 from lab.backend.namespaces.handle import running_labs
 from lab.backend.namespaces.network import SERVER_ADDRESS, open_network
+from lab.network.pins import pin
 
 # CONTRIBUTING.md: KILLS=50 for the long version.
 KILLS = int(os.environ.get("KILLS", "6"))
@@ -98,7 +99,8 @@ def test_an_orderly_end_leaves_nothing_either(tmp_path: Path, number: signal.Sig
     env = {**os.environ, "THROUGHLINE_RESULTS": str(tmp_path / "results")}
     argv = [sys.executable, "-m", "lab.cli.main", "shell", "--rate", "20mbit", "--", "sleep", "60"]
     lab = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, start_new_session=True)
-    _settle(lambda: any("sleep 60" in line for line in _sleepers()), 15)
+    _settle(lambda: bool(_sleepers()), 15)
+    assert len(_sleepers()) == 1
     lab.send_signal(number)
     assert lab.wait(10) != 0
     assert _left() == []
@@ -113,22 +115,25 @@ def _sleepers() -> list[str]:
                 commands.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
             except OSError:
                 continue
-    return [command for command in commands if command.startswith("sleep")]
+    return [command for command in commands if command.startswith("sleep 60")]
 
 
 def test_two_labs_do_not_see_each_other() -> None:
     machine = _machine()
     one, two = open_network(), open_network()
     try:
+        for network in (one, two):
+            pin(network, "cubic")
         one.server.write(f"{one.server.workdir}/mine", b"one")
         assert two.server.run(["cat", f"{two.server.workdir}/mine"], check=False).returncode != 0
-        listener = one.server.start(["iperf3", "-s", "-1", "-p", "7001"])
-        probe = ["iperf3", "-c", SERVER_ADDRESS, "-p", "7001", "-n", "10K", "--connect-timeout", "500"]
-        _settle(lambda: one.client.run(["bash", "-c", f"exec 3<>/dev/tcp/{SERVER_ADDRESS}/7001"], check=False).returncode == 0, 3)
-        assert two.client.run(probe, check=False).returncode != 0
+        listener = one.server.start(["python3", "-m", "http.server", "7001"])
+        connect = ["bash", "-c", f"exec 3<>/dev/tcp/{SERVER_ADDRESS}/7001"]
+        _settle(lambda: one.client.run(connect, check=False).returncode == 0)
+        assert one.client.run(connect, check=False).returncode == 0
+        assert two.client.run(connect, check=False).returncode != 0
         listener.stop()
-        own = {network.name: network.wire.run(["ps", "-e", "-o", "pid="], root=True).text for network in (one, two)}
-        assert all("    1" in text or "  1\n" in text for text in own.values())
+        agents = [network.wire.run(["cat", "/proc/1/cmdline"], root=True).text for network in (one, two)]
+        assert all("lab.backend.namespaces.agent" in command for command in agents)
         assert {one.name, two.name} <= set(running_labs())
         two.close()
         assert one.client.run(["true"]).returncode == 0

@@ -184,6 +184,7 @@ class Agent:
         for job in self.jobs.values():
             job.kept = True
         syscalls.die_with_parent(enabled=False)
+        let_go_of_terminal()
         os.write(PARENT_PIPE, b"d")
         return {}
 
@@ -246,8 +247,9 @@ def main() -> int:
         read_end, PARENT_PIPE = os.pipe()
         pid = os.fork()
         if pid:
-            os.close(PARENT_PIPE)
-            os.close(report_fd)
+            # The listener too: a name must be free as soon as its agent is gone.
+            for fd in (PARENT_PIPE, report_fd, listener_fd):
+                os.close(fd)
             return wait_for_agent(pid, read_end)
         os.close(read_end)
         syscalls.die_with_parent()
@@ -271,11 +273,19 @@ def main() -> int:
     return 0
 
 
+def let_go_of_terminal() -> None:
+    """Whoever waits for the end of `lab up`'s output must not wait for the lab's."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 2)
+    os.close(null)
+
+
 def wait_for_agent(pid: int, pipe: int) -> int:
     """A's whole life: a byte from B means `detach`, end of file means that B is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while os.read(pipe, 1):
         syscalls.die_with_parent(enabled=False)
+        let_go_of_terminal()
     _, status = os.waitpid(pid, 0)
     return 0 if status == 0 else 1
 

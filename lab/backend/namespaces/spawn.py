@@ -72,9 +72,9 @@ def fork_into(
         if cwd is not None:
             os.chdir(cwd)
         os.execvpe(argv[0], argv, env)
-    except FileNotFoundError as error:
+    except FileNotFoundError:
         code = 127
-        _tell(f"{error.filename or argv[0]}: not found")
+        _tell(f"{argv[0]}: not found" if cwd is None or os.path.isdir(cwd) else f"{cwd}: no such folder")  # noqa: PTH112
     except OSError as error:
         _tell(f"{argv[0]}: {error}")
     finally:

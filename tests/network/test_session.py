@@ -1,0 +1,125 @@
+"""A cell from shaping to verdict: what is the lab's fault is INVALID, what is the client's is FAIL."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.backend.host import Network
+from lab.errors import UsageProblem
+from lab.judge.tolerance import LookPlan
+from lab.network import shape as shaping
+from lab.result.store import RunDir, read_cell
+from lab.runner import session as session_module
+from lab.runner.session import Options, Session
+from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology, Transfer
+from lab.spec.units import BitRate, ByteRate, Duration, Ratio, Size
+
+FAST = Topology(name="fast", description="-", link=Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("4 ms")))
+TWO_LOOKS = LookPlan(looks=(2, 3))
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    with Session(RunDir.create("test", results=tmp_path), Options(looks=TWO_LOOKS)) as made:
+        yield made
+
+
+def cell(program: str = "curl", *, topology: Topology = FAST, limit: str | None = None, size: str = "1 MB") -> Cell:
+    transfer = Transfer(protocol="http1", direction="get", size=Size.parse(size), limit=ByteRate.parse(limit) if limit else None)
+    expectation = Expectation(kind="limit" if limit else "none", tolerance=Ratio.parse("30 %"))
+    return Cell(client=ClientSpec(name="curl", program=program), topology=topology, transfer=transfer, expectation=expectation)
+
+
+def script(folder: Path, text: str) -> str:
+    path = folder / "curl"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    return str(path)
+
+
+def test_a_good_client_on_a_good_link_passes_and_its_result_is_whole(session: Session) -> None:
+    result = session.run_cell(cell())
+    assert result.verdict.name == "PASS", result.verdict.reason
+    stored = read_cell(session.run.cell_path(result.id))
+    assert stored == result
+    certificate = stored.certificate
+    assert certificate
+    assert certificate.before[-1].ok
+    assert certificate.after[-1].ok
+    assert [sample.client.bytes for sample in stored.samples if sample.client] == [1_000_000] * 2
+    sample = stored.samples[0]
+    assert sample.wire
+    assert 1_000_000 <= sample.wire.payload_bytes < 1_100_000
+    assert sample.max_rss_bytes
+    assert 2 << 20 < sample.max_rss_bytes < 64 << 20
+    assert "offload.eth0.tcp-segmentation-offload" in stored.before.hosts["client"]
+    assert stored.after.hosts["router"]["qdiscs"]
+
+
+def test_a_wrong_rate_on_the_router_is_invalid_not_fail(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The router does something else than it says: somebody changes it behind the lab's back."""
+
+    def sabotaged(network: Network, link: Link) -> shaping.Shaped:
+        shaped = shaping.shape(network, link)
+        port = network.router_ports.client
+        limit = shaped.plans["down"].limit_packets if shaped.plans["down"] else 0
+        network.router.run(
+            ["tc", "qdisc", "change", "dev", port, "root", "netem", "limit", str(limit), "delay", "2ms", "rate", "80mbit"],
+            root=True,
+        )
+        return shaped
+
+    monkeypatch.setattr(session_module, "shape", sabotaged)
+    result = session.run_cell(cell(limit="2 MB/s"))
+    assert result.verdict.name == "INVALID"
+    assert "down: goodput" in result.verdict.reason
+    assert result.samples == []
+    assert result.certificate
+    assert len(result.certificate.before) == session_module.CALIBRATION_ATTEMPTS
+
+
+def test_a_link_that_changes_during_the_samples_is_invalid(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    take = session_module.take_sample
+
+    def sabotaging(network: Network, *args: object, **more: object) -> object:
+        sample = take(network, *args, **more)  # type: ignore[arg-type]
+        shaping.change(network, Link(rate=BitRate.parse("60 Mbit/s"), rtt=Duration.parse("4 ms")))
+        return sample
+
+    monkeypatch.setattr(session_module, "take_sample", sabotaging)
+    result = session.run_cell(cell())
+    assert result.verdict.name == "INVALID"
+    assert "after:" in result.verdict.reason
+
+
+def test_a_limit_that_the_link_cannot_carry_is_not_judged(session: Session) -> None:
+    result = session.run_cell(cell(limit="20 MB/s"))
+    assert result.verdict.name == "INVALID"
+    assert "too little to judge a limit" in result.verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('exec /usr/bin/curl -m 0.02 "$@"', "exit code 28"),
+        ("exit 0", "report"),
+        ("echo not json; exit 0", "report"),
+        ("kill -9 $$", "exit code 137"),
+    ],
+)
+def test_a_client_that_fails_or_lies_fails_its_cell(session: Session, tmp_path: Path, text: str, problem: str) -> None:
+    text = f'case "$*" in *--version*|*-V*) exec /usr/bin/curl --version;; esac\n{text}'
+    result = session.run_cell(cell(script(tmp_path, text)))
+    assert result.verdict.name == "FAIL"
+    assert problem in result.verdict.reason
+    assert len(result.samples) == 1
+
+
+def test_a_client_that_is_not_there_is_the_users_problem(session: Session) -> None:
+    with pytest.raises(UsageProblem, match="there is no /nowhere/curl"):
+        session.run_cell(cell("/nowhere/curl"))
+    assert session.results == []
