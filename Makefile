@@ -5,7 +5,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
 
-.PHONY: help setup demo test clean
+.PHONY: help setup demo test clean libdoc bench-bringup bench-calibration bench-overhead kernel-router
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -15,7 +15,7 @@ setup: ## what the lab needs: packages, Python environment, router, servers; qui
 
 # 0, 1 and 3 are verdicts (PASS, FAIL, INCONCLUSIVE): the qualification did its work. 2 and 4 mean that there is none.
 demo: setup ## qualify the system's curl: a table of its throttled speed on three networks
-	@code=0; $(BIN)/lab run throttle || code=$$?; \
+	@code=0; $(BIN)/lab run throttle --max-samples 10 || code=$$?; \
 	case $$code in \
 	0) echo "demo: the qualification is complete, and every cell passed." ;; \
 	1) echo "demo: the qualification is complete. A FAIL above is the client's: the links were proven, this curl misses its own limit." ;; \
@@ -35,6 +35,19 @@ test: setup ## ruff, mypy, robocop and all tests, those that bring networks up i
 	tail -n 1 "$$log" | awk '{ for (i = 2; i <= NF; i++) { if ($$i ~ /^passed/) p = $$(i-1); if ($$i ~ /^(failed|error)/) f += $$(i-1) } \
 		printf "%d passed, %d failed\n", p, f }'; \
 	exit $$code
+
+libdoc: setup ## the page of the Robot keywords, docs/keywords.html
+	@$(BIN)/libdoc lab.keywords.library.LabLibrary docs/keywords.html
+
+# Benchmarks print figures and keep raw samples in results/benchmarks; they want an idle machine and are no part of CI.
+bench-bringup: setup ## bring-up and tear-down of a lab, median of 20
+	@$(BIN)/python -m benchmarks.bringup 20
+
+bench-calibration: setup ## how far links are from the ideal; writes docs/calibration-ROUTER.md
+	@$(BIN)/python -m benchmarks.calibration
+
+bench-overhead: setup ## what the throttle suite costs beyond its transfers
+	@$(BIN)/python -m benchmarks.overhead throttle
 
 clean: ## what tests and builds left in the checkout; results, the environment and the cache stay
 	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .robocop_cache .hypothesis
