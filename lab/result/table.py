@@ -46,7 +46,7 @@ def render_run(cells: Sequence[CellResult], console: Console, path: Path | None 
 def render_cell(cell: CellResult, console: Console) -> None:
     """Print one cell: a row per sample, what the wire and the link showed, and the verdict with its reason."""
     console.print(Text(f"{cell.id}", style="bold"), soft_wrap=True)
-    console.print(Text(f"{cell.client.name} {cell.client.version} over {_link_words(cell)}"))
+    console.print(Text(f"{_client_words(cell)} over {_link_words(cell)}"))
     if cell.samples:
         console.print(_indented(_sample_table(cell)))
     console.print(_indented(_facts(cell)))
@@ -186,6 +186,12 @@ def _goodput_words(side: DirectionCalibration) -> str:
     if side.goodput_error is None:
         return f"{side.goodput_bit_s / 1e6:.0f} Mbit/s (unshaped)"
     return f"{side.goodput_error * 100:+z.2f} % of ideal"
+
+
+def _client_words(cell: CellResult) -> str:
+    """Name and version without the list of libraries that some clients add; the result keeps it."""
+    version = cell.client.version.split(" (", maxsplit=1)[0]
+    return version if version.startswith(cell.client.name) else f"{cell.client.name}: {version}"
 
 
 def _link_words(cell: CellResult) -> str:
