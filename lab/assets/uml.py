@@ -169,7 +169,8 @@ def _extract(suite: str, mmdebstrap: Path, tree: Path) -> None:
             f"--include={','.join(PACKAGES)}",
             suite,
             tree,
-        ]
+        ],
+        scratch=tree.parent,
     )
     if code != 0:
         raise LabFault(store.reason(output))
