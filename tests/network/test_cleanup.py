@@ -46,6 +46,8 @@ def _left() -> list[str]:
         if entry.name.isdigit():
             try:
                 command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if entry.stat().st_uid != os.getuid():
+                    continue
             except OSError:
                 continue
             if any(word in command for word in ("lab.backend.namespaces", "linux.uml", "iperf3 -s", "nginx: ")):

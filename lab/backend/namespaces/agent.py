@@ -247,8 +247,8 @@ def main() -> int:
         read_end, PARENT_PIPE = os.pipe()
         pid = os.fork()
         if pid:
-            # The listener too: a name must be free as soon as its agent is gone.
-            for fd in (PARENT_PIPE, report_fd, listener_fd):
+            # Not the listener: the lab's name is taken until this process has seen the last of its processes go.
+            for fd in (PARENT_PIPE, report_fd):
                 os.close(fd)
             return wait_for_agent(pid, read_end)
         os.close(read_end)
@@ -263,6 +263,7 @@ def main() -> int:
         # A terminal's Ctrl-C is the lab's business; it closes us in order.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
+        os.set_inheritable(listener_fd, False)
         agent = Agent(socket.socket(fileno=listener_fd), wake)
     except OSError as error:
         os.write(report_fd, json.dumps({"error": str(error), "step": step}).encode() + b"\n")
