@@ -10,8 +10,8 @@ from typing import Never
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from images.guest import image, job, machine
-from lab.errors import EXIT_PASS, ThroughlineError, UsageProblem
+from images.guest import image, job, machine  # noqa: E402 - a script finds them only now
+from lab.errors import EXIT_PASS, ThroughlineError, UsageProblem  # noqa: E402
 
 
 def progress(message: str) -> None:
@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
             timeout_s=arguments.timeout,
             environment=dict(_assignment(text) for text in arguments.env),
         )
-        options = machine.Options(accel=arguments.accel, cpus=arguments.cpus, memory_mib=arguments.memory, console=arguments.console)
+        options = machine.Options(arguments.accel, arguments.cpus, arguments.memory, arguments.console)
         return machine.run(image.build(progress), wanted, options, progress)
     except ThroughlineError as error:
         progress(str(error))

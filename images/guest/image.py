@@ -13,6 +13,7 @@ import hashlib
 import lzma
 import os
 import platform
+import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ KERNEL, INITRD, ROOT = "vmlinuz", "initrd.gz", "root.ext4"
 _BOOT_MODULES = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4", "overlay")
 _INIT = Path(__file__).with_name("initramfs-init")
 _NOT_WANTED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/lintian/*")
-_LAYOUT = 1  # raise when the image changes in a way that packages and init do not show
+_LAYOUT = 2  # raise when the image changes in a way that packages and init do not show
 
 # program -> Debian package
 _HOST_PROGRAMS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "tar": "tar"}
@@ -99,8 +100,9 @@ def need(programs: dict[str, str]) -> None:
 
 def place() -> Path:
     """Named by what it is made from."""
-    recipe = "\n".join((*PACKAGES, KERNEL_PACKAGE, *FROM_BACKPORTS, *_BOOT_MODULES, *_NOT_WANTED, _INIT.read_text(), str(_LAYOUT)))
-    return cache_dir() / f"guest-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+    recipe = (*PACKAGES, KERNEL_PACKAGE, *FROM_BACKPORTS, *_BOOT_MODULES, *_NOT_WANTED, _INIT.read_text(), str(_LAYOUT))
+    key = hashlib.sha256("\n".join(recipe).encode()).hexdigest()
+    return cache_dir() / f"guest-{key[:12]}"
 
 
 def find() -> Image | None:
@@ -135,7 +137,7 @@ def build(progress: Progress, *, force: bool = False) -> Image:
                 break
             except LabFault as fault:
                 failures.append(fault.message)
-                progress(f"no guest {'with kernel and iproute2 of backports' if backports else 'of plain Debian 12'}: {fault.message}")
+                progress(f"no guest from {BACKPORTS if backports else 'plain bookworm'}: {fault.message}")
         else:
             raise LabFault(f"cannot build the guest: {failures[0]}", remedy="is the Debian mirror reachable?")
     image = find()
@@ -179,6 +181,8 @@ def _bootstrap(archive: Path, *, backports: bool) -> None:
             f"--include={','.join(packages)}",
             f"--customize-hook={kernel_hook(backports=backports)}",
             f'--customize-hook=chroot "$1" useradd --create-home --shell /bin/bash --uid {GUEST_UID} {GUEST_USER}',
+            # In place of a file capability, which fakeroot cannot carry: Debian's own second choice.
+            '--customize-hook=chmod u+s "$1/usr/bin/ping"',
             '--customize-hook=echo guest >"$1/etc/hostname"; printf "127.0.0.1 localhost guest\\n" >"$1/etc/hosts"',
             "bookworm",
             archive,
@@ -194,7 +198,8 @@ def kernel_hook(*, backports: bool) -> str:
     """Unpacks the kernel that the metapackage means: modules to their place, the kernel itself to /vmlinuz."""
     release = f"-o APT::Default-Release={BACKPORTS}" if backports else ""
     steps = (
-        f"name=$(apt-cache {release} depends --important {KERNEL_PACKAGE} | sed -n 's/.*Depends: \\(linux-image-[0-9].*\\)/\\1/p')",
+        f"depends=$(apt-cache {release} depends --important {KERNEL_PACKAGE})",
+        "name=$(echo \"$depends\" | sed -n 's/.*Depends: \\(linux-image-[0-9].*\\)/\\1/p')",
         "mkdir /lab-kernel",
         "cd /lab-kernel",
         f'apt-get {release} -o APT::Sandbox::User=root download "$name"',
@@ -220,7 +225,7 @@ def _image(archive: Path, tree: Path, result: Path, *, as_root: bool) -> dict[st
     state = archive.with_name("fakeroot-state")
     state.touch()
     wrap = [] if as_root else ["fakeroot", "-i", str(state), "-s", str(state)]
-    _step([*wrap, "tar", "-xpf", archive, "-C", tree, "--numeric-owner", "--xattrs", "--xattrs-include=security.capability"])
+    _step([*wrap, "tar", "-xpf", archive, "-C", tree, "--numeric-owner"])
     archive.unlink()
     shutil.copyfile(tree / KERNEL, result / KERNEL)
     modules = tree / "usr/lib/modules"
@@ -230,7 +235,8 @@ def _image(archive: Path, tree: Path, result: Path, *, as_root: bool) -> dict[st
     image = result / ROOT
     size_mib = used * 115 // 100 // (1 << 20) + 64
     features = "^has_journal,^metadata_csum,^resize_inode"
-    _step([*wrap, "/sbin/mke2fs", "-q", "-t", "ext4", "-O", features, "-m", "0", "-L", "guest", "-d", tree, image, f"{size_mib}M"])
+    options = ["-q", "-t", "ext4", "-O", features, "-m", "0", "-L", "guest"]
+    _step([*wrap, "/sbin/mke2fs", *options, "-d", tree, image, f"{size_mib}M"])
     versions = _versions(tree)
     iproute2 = versions.get("iproute2", "").partition("-")[0]
     return {
@@ -244,7 +250,7 @@ def _image(archive: Path, tree: Path, result: Path, *, as_root: bool) -> dict[st
 def _step(argv: list[str | Path]) -> None:
     code, output = store.run(argv, timeout_s=600)
     if code != 0:
-        raise LabFault(f"{Path(argv[0]).name}: {store.reason(output)}")
+        raise LabFault(f"{shlex.join(map(str, argv))[:100]}: {store.reason(output)}")
 
 
 def boot_modules(dependencies: str, wanted: tuple[str, ...] = _BOOT_MODULES) -> list[str]:

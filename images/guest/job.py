@@ -37,6 +37,8 @@ _LEFT_OUT = (
     f"{_VENV}/bin/python{PYTHON}",
     f"{_VENV}/bin/ruff",
     f"{_VENV}/pyvenv.cfg",
+    f"{_PACKAGES}/*__mypyc.*",
+    f"{_PACKAGES}/*/tests",
     f"{_PACKAGES}/ast_serialize",
     f"{_PACKAGES}/mypy",
     f"{_PACKAGES}/mypyc",
@@ -113,7 +115,7 @@ def pack(job: Job, target: IO[bytes]) -> None:
     routers = [_inside(path) for path in sorted(cache.glob("uml-*"))]
     excludes = [f"--exclude={_inside(root)}/{name}" for name in _LEFT_OUT]
     owner = [f"--owner=:{job.uid}", f"--group=:{job.uid}"]
-    command = ["tar", "-c", "--format=gnu", "--anchored", "--no-wildcards", *excludes, *owner, "-C", "/", _inside(root), *routers]
+    command = ["tar", "-c", "--format=gnu", "--anchored", *excludes, *owner, "-C", "/", _inside(root), *routers]
     done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE, text=True, check=False)
     # 1 means that a file changed while it was read: the tree is being worked on.
     if done.returncode not in (0, 1):
@@ -151,16 +153,16 @@ class Outcome:
 
 def unpack(disk: IO[bytes]) -> Outcome | None:
     """Moves what came back into the results folder; None when the guest never got so far."""
-    disk.seek(0)
-    if not any(disk.read(512)):
+    descriptor = disk.fileno()  # tar shares its position, which a buffered seek need not move
+    if not any(os.pread(descriptor, 512, 0)):
         return None
-    disk.seek(0)
+    os.lseek(descriptor, 0, os.SEEK_SET)
     results = results_dir()
     staged = results / f".guest-{secrets.token_hex(4)}"
     staged.mkdir(parents=True)
     try:
         command = ["tar", "-x", "--no-same-owner", "-C", str(staged)]
-        done = subprocess.run(command, stdin=disk, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(command, stdin=descriptor, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
             raise LabFault(f"cannot unpack the guest's results: {done.stderr.strip()}")
         try:
@@ -179,7 +181,7 @@ def move_results(source: Path, results: Path) -> list[Path]:
     for path in sorted(source.iterdir()) if source.is_dir() else ():
         target = results / path.name
         if path.is_symlink():
-            os.replace(path, target)
+            path.replace(target)
             continue
         if target.exists():
             target = results / f"{path.name}-guest-{secrets.token_hex(2)}"

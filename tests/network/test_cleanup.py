@@ -18,7 +18,16 @@ from lab.network.pins import pin
 
 # CONTRIBUTING.md: KILLS=50 for the long version.
 KILLS = int(os.environ.get("KILLS", "6"))
-WATCHED_FOLDERS = ("/tmp", "/run", "/dev/shm", "/var/tmp")
+WATCHED_FOLDERS = ("/run", "/dev/shm", "/var/tmp")
+
+
+@pytest.fixture(autouse=True)
+def _own_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """/tmp is everybody's and changes by itself; a folder of the test's own, where the lab is told to look for it, does not."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
 
 
 def _machine() -> dict[str, object]:
@@ -35,7 +44,9 @@ def _machine() -> dict[str, object]:
         "netns": output("ip", "netns", "list"),
         "mounts": Path("/proc/self/mountinfo").read_text(),
         "sysctls": [Path("/proc/sys", name).read_text() for name in sysctls],
-        "files": {folder: sorted(path.name for path in Path(folder).iterdir()) for folder in WATCHED_FOLDERS},
+        "files": {
+            folder: sorted(path.name for path in Path(folder).iterdir()) for folder in (*WATCHED_FOLDERS, os.environ["TMPDIR"])
+        },
     }
 
 
