@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 from typing import Never
 
-sys.path[0] = str(Path(__file__).resolve().parents[2])
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from images.guest import image, job, machine  # noqa: E402 - a script finds them only now
-from lab.errors import EXIT_PASS, ThroughlineError, UsageProblem  # noqa: E402
+from images.guest import image, job, machine
+from lab.errors import EXIT_PASS, ThroughlineError, UsageProblem
 
 
 def progress(message: str) -> None:

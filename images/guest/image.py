@@ -60,7 +60,7 @@ KERNEL, INITRD, ROOT = "vmlinuz", "initrd.gz", "root.ext4"
 _BOOT_MODULES = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4", "overlay")
 _INIT = Path(__file__).with_name("initramfs-init")
 _NOT_WANTED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/lintian/*")
-_LAYOUT = 2  # raise when the image changes in a way that packages and init do not show
+_LAYOUT = 3  # raise when the image changes in a way that packages and init do not show
 
 # program -> Debian package
 _HOST_PROGRAMS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "tar": "tar"}
@@ -235,7 +235,7 @@ def _image(archive: Path, tree: Path, result: Path, *, as_root: bool) -> dict[st
     image = result / ROOT
     size_mib = used * 115 // 100 // (1 << 20) + 64
     features = "^has_journal,^metadata_csum,^resize_inode"
-    options = ["-q", "-t", "ext4", "-O", features, "-m", "0", "-L", "guest"]
+    options = ["-q", "-t", "ext4", "-b", "4096", "-O", features, "-m", "0", "-L", "guest"]
     _step([*wrap, "/sbin/mke2fs", *options, "-d", tree, image, f"{size_mib}M"])
     versions = _versions(tree)
     iproute2 = versions.get("iproute2", "").partition("-")[0]
