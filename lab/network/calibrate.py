@@ -19,7 +19,7 @@ from typing import NamedTuple
 from lab.backend.host import Host, Network, Process
 from lab.errors import LabFault
 from lab.link import theory
-from lab.link.readback import drops
+from lab.link.readback import backlog, drops
 from lab.measure.ports import PortReading, PortSampler
 from lab.measure.tcp import read_counters, retransmits
 from lab.network.pins import assert_pinned
@@ -145,6 +145,7 @@ def calibrate(
     """
     at = datetime.now(UTC)
     assert_pinned(network, congestion_control)
+    wait_for_silence(network, link.rtt.s)
     rtts = ping(network.client, network.server.address)
     up, down = (_direction(network, link, name, congestion_control) for name in ("up", "down"))
     ideal_ms = theory.ideal_rtt_ms(link)
@@ -184,11 +185,37 @@ def _problems(side: DirectionCalibration, tolerance: Tolerance) -> list[str]:
     ]
 
 
+def wait_for_silence(network: Network, rtt_s: float) -> None:
+    """Until nothing has crossed the router for a round trip and nothing is queued on it.
+
+    What an earlier look or sample left in queues and in closed sockets would be taken for delay of the link.
+    Raises LabFault when the link does not fall silent.
+    """
+    deadline = time.monotonic() + 10 + 5 * rtt_s
+    before = None
+    while time.monotonic() < deadline:
+        qdiscs = read_qdiscs(network)
+        now = [sum(int(qdisc.get("bytes", 0)) for qdisc in port) for port in qdiscs.values()]
+        if now == before and all(backlog(port) == (0, 0) for port in qdiscs.values()):
+            return
+        before = now
+        time.sleep(max(0.02, 1.2 * rtt_s))
+    raise LabFault("the link does not fall silent before its calibration: something keeps sending on it")
+
+
+# One process per probe, staggered: ping(8) prints single times of 100 ms and more in whole milliseconds, but its summary in
+# microseconds. $1 probes, $2 address.
+_PING = """\
+i=0
+while [ $i -lt $1 ]; do ping -n -q -c 1 -W 2 "$2" & sleep 0.02; i=$((i + 1)); done
+wait
+"""
+
+
 def ping(host: Host, address: str) -> list[float]:
     """Round trips in ms over the idle link; at least three must come back (a lossy link may eat some)."""
-    argv = ["ping", "-n", "-c", str(PINGS), "-i", "0.02", "-W", "2", address]
-    done = host.run(argv, root=True, check=False, timeout_s=30)
-    times = [float(text) for text in re.findall(r"time=([\d.]+) ms", done.text)]
+    done = host.run(["/bin/sh", "-c", _PING, "ping", str(PINGS), address], root=True, check=False, timeout_s=30)
+    times = [float(text) for text in re.findall(r"^rtt [^=]*= ([\d.]+)/", done.text, re.MULTILINE)]
     if len(times) < 3:
         raise LabFault(f"only {len(times)} of {PINGS} pings crossed the link: {done.error_text}")
     return times
