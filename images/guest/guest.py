@@ -64,6 +64,7 @@ def _assignment(text: str) -> tuple[str, str]:
 
 
 def _stop(number: int, _: object) -> Never:
+    progress(f"stopped by {signal.Signals(number).name}; the guest is gone and its results with it")
     raise SystemExit(128 + number)
 
 
