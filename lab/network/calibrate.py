@@ -31,7 +31,7 @@ from lab.spec.units import BitRate
 IPERF3_PORT = 5201
 # One cubic flow may leave slow start long before the link is full; four never all do.
 STREAMS = 4
-PINGS = 11
+LEAST_PINGS, MOST_PINGS = 5, 15
 _UDP_PAYLOAD_BYTES = 1448
 _POLL_S = 0.03
 _MARGIN_NS = 40_000_000
@@ -146,7 +146,9 @@ def calibrate(
     at = datetime.now(UTC)
     assert_pinned(network, congestion_control)
     wait_for_silence(network, link.rtt.s)
-    rtts = ping(network.client, network.server.address)
+    # Half a second of them, but never too few for a median.
+    probes = max(LEAST_PINGS, min(MOST_PINGS, int(0.5 / max(link.rtt.s, 0.001))))
+    rtts = ping(network.client, network.server.address, probes)
     up, down = (_direction(network, link, name, congestion_control) for name in ("up", "down"))
     ideal_ms = theory.ideal_rtt_ms(link)
     excess = statistics.median(rtts) - ideal_ms
@@ -203,21 +205,20 @@ def wait_for_silence(network: Network, rtt_s: float) -> None:
     raise LabFault("the link does not fall silent before its calibration: something keeps sending on it")
 
 
-# One process per probe, staggered: ping(8) prints single times of 100 ms and more in whole milliseconds, but its summary in
-# microseconds. $1 probes, $2 address.
+# One process per probe, one after the other: ping(8) prints single times in three digits, but its summary in microseconds, and
+# probes side by side would wait for each other's start. $1 probes, $2 address.
 _PING = """\
 i=0
-while [ $i -lt $1 ]; do ping -n -q -c 1 -W 2 "$2" & sleep 0.02; i=$((i + 1)); done
-wait
+while [ $i -lt $1 ]; do ping -n -q -c 1 -W 2 "$2"; i=$((i + 1)); done
 """
 
 
-def ping(host: Host, address: str) -> list[float]:
+def ping(host: Host, address: str, probes: int) -> list[float]:
     """Round trips in ms over the idle link; at least three must come back (a lossy link may eat some)."""
-    done = host.run(["/bin/sh", "-c", _PING, "ping", str(PINGS), address], root=True, check=False, timeout_s=30)
+    done = host.run(["/bin/sh", "-c", _PING, "ping", str(probes), address], root=True, check=False, timeout_s=60)
     times = [float(text) for text in re.findall(r"^rtt [^=]*= ([\d.]+)/", done.text, re.MULTILINE)]
     if len(times) < 3:
-        raise LabFault(f"only {len(times)} of {PINGS} pings crossed the link: {done.error_text}")
+        raise LabFault(f"only {len(times)} of {probes} pings crossed the link: {done.error_text}")
     return times
 
 

@@ -17,6 +17,8 @@ from lab.backend.namespaces.spawn import fork_into
 # The guest's terminal takes lines of up to 4096 bytes (n_tty's buffer) and silently cuts longer ones.
 MAX_LINE_BYTES = 4000
 _KEPT_BYTES = 4096
+# A busy guest has been seen to miss that its console became readable; an empty line does nothing but wake it.
+_NUDGE_S = 1.0
 
 
 @dataclass
@@ -39,6 +41,7 @@ class Console:
         self._waiting: deque[Question] = deque()
         self._current: Question | None = None
         self._count = 0
+        self._nudge_at = 0.0
         self._dead = ""
         self._last = bytearray()
         selector.register(from_guest, selectors.EVENT_READ, self._readable)
@@ -79,10 +82,16 @@ class Console:
         self._waiting = deque(q for q in self._waiting if q.connection is not connection)
 
     def seconds_to_deadline(self) -> float | None:
-        return max(0.0, self._current.deadline - time.monotonic()) if self._current else None
+        return max(0.0, min(_NUDGE_S, self._current.deadline - time.monotonic())) if self._current else None
 
     def expire(self) -> None:
-        if self._current and time.monotonic() >= self._current.deadline:
+        """Give up a question that is overdue; nudge a guest that takes its time."""
+        now = time.monotonic()
+        if self._current and self._current.line is not None and now >= self._nudge_at:
+            self._nudge_at = now + _NUDGE_S
+            with contextlib.suppress(OSError):
+                os.write(self._to_guest, b"\n")
+        if self._current and now >= self._current.deadline:
             # An answer that comes too late could be taken for the next one's: the console is no longer to be trusted.
             self._die(f"no answer in time to {self._current.line or 'its boot'}")
 
@@ -96,6 +105,7 @@ class Console:
 
     def _next(self) -> None:
         self._current = self._waiting.popleft() if self._waiting else None
+        self._nudge_at = time.monotonic() + _NUDGE_S
         if self._current and self._current.line is not None:
             try:
                 os.write(self._to_guest, self._current.line.encode() + b"\n")
