@@ -49,6 +49,11 @@ bench-calibration: setup ## how far links are from the ideal; writes docs/calibr
 bench-overhead: setup ## what the throttle suite costs beyond its transfers
 	@$(BIN)/python -m benchmarks.overhead throttle
 
+# Needs qemu-system-x86; without KVM the emulated processor is too slow to hold links of 100 Mbit/s and more (docs/limits.md).
+kernel-router: setup ## the throttle suite on a kernel router, in a guest whose kernel has sch_netem; its own command, not CI
+	@$(BIN)/python images/guest/guest.py build
+	@$(BIN)/python images/guest/guest.py run --timeout 1200 -- lab run throttle --router kernel --max-samples 5
+
 clean: ## what tests and builds left in the checkout; results, the environment and the cache stay
 	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .robocop_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
