@@ -1,6 +1,6 @@
 """What a verdict costs beyond the transfers: wall time of a suite over the sum of its transfer times, and where the rest goes.
 
-python -m benchmarks.overhead [SUITE]
+python -m benchmarks.overhead [SUITE [OPTION OF lab run...]]
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from lab.result.store import read_cell
 
 
 def main() -> None:
-    suite = sys.argv[1] if len(sys.argv) > 1 else "throttle"
+    suite, *more = sys.argv[1:] or ["throttle"]
     before = set(results_dir().glob("*/run.json"))
     started = time.monotonic()
-    subprocess.run([sys.executable, "-m", "lab.cli.main", "run", suite], check=False)
+    subprocess.run([sys.executable, "-m", "lab.cli.main", "run", suite, *more], check=False)
     wall_s = time.monotonic() - started
     new = set(results_dir().glob("*/run.json")) - before
     if len(new) != 1:

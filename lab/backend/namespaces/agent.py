@@ -271,7 +271,8 @@ def main() -> int:
     os.write(report_fd, b'{"ready": true}\n')
     os.close(report_fd)
     agent.serve()
-    return 0
+    # At once: Python's orderly end would close the wake-up socket while children still end.
+    os._exit(0)
 
 
 def let_go_of_terminal() -> None:
