@@ -31,7 +31,7 @@ from lab.spec.units import BitRate
 IPERF3_PORT = 5201
 # One cubic flow may leave slow start long before the link is full; four never all do.
 STREAMS = 4
-LEAST_PINGS, MOST_PINGS = 5, 15
+LEAST_PINGS, MOST_PINGS = 7, 15
 _UDP_PAYLOAD_BYTES = 1448
 _POLL_S = 0.03
 _MARGIN_NS = 40_000_000
@@ -83,7 +83,8 @@ def schedule(link: Link, direction: DirectionName) -> Schedule:
     return Schedule(
         least_warm_s=0.25 + 4 * rtt_s,
         most_warm_s=4.0 + 30 * rtt_s if rate else 0.25 + 4 * rtt_s,
-        window_s=min(10.0, max(0.75, 5 * rtt_s, packets_s)),
+        # Where nothing is claimed, a short look is enough to report what there is.
+        window_s=min(10.0, max(0.75, 5 * rtt_s, packets_s)) if rate else 0.4,
     )
 
 
@@ -146,8 +147,8 @@ def calibrate(
     at = datetime.now(UTC)
     assert_pinned(network, congestion_control)
     wait_for_silence(network, link.rtt.s)
-    # Half a second of them, but never too few for a median.
-    probes = max(LEAST_PINGS, min(MOST_PINGS, int(0.5 / max(link.rtt.s, 0.001))))
+    # A quarter of a second of them, but never too few for a median.
+    probes = max(LEAST_PINGS, min(MOST_PINGS, int(0.25 / max(link.rtt.s, 0.001))))
     rtts = ping(network.client, network.server.address, probes)
     up, down = (_direction(network, link, name, congestion_control) for name in ("up", "down"))
     ideal_ms = theory.ideal_rtt_ms(link)
