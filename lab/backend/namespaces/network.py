@@ -143,13 +143,17 @@ Router = tuple[Host, Ports, RouterFacts]
 
 
 def _kernel_router(agent: AgentHandle, wire: NamespaceHost) -> Callable[[], Router]:
+    from lab.assets.uml import supports_seed
+
     router = NamespaceHost(agent, "router", CLIENT_GATEWAY)
 
     def finish() -> Router:
         script = "\n".join(shlex.join(command) for command in _router_commands(PORTS))
         script += "\necho 1 >/proc/sys/net/ipv4/ip_forward\ntc -V"
         version = wire.run(["/bin/sh", "-ec", script], root=True).text
-        facts = RouterFacts("kernel", os.uname().release, _iproute2(version), _knows_seed(os.uname().release, version))
+        facts = RouterFacts(
+            "kernel", os.uname().release, _iproute2(version), supports_seed(os.uname().release, _iproute2(version))
+        )
         return router, PORTS, facts
 
     return finish
@@ -192,15 +196,6 @@ def kernel_has_netem(wire: Host) -> bool:
 def _iproute2(version: str) -> str:
     found = re.search(r"iproute2-([\d.]+)", version)
     return found[1] if found else version.strip()
-
-
-def _knows_seed(kernel: str, tc_version: str) -> bool:
-    """netem's seed: kernel 6.6 and iproute2 6.6 (commit a67cf9a2)."""
-
-    def number(text: str) -> tuple[int, ...]:
-        return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
-
-    return number(kernel) >= (6, 6) and number(_iproute2(tc_version)) >= (6, 6)
 
 
 def remember(network: NamespaceNetwork, more: dict[str, object]) -> None:

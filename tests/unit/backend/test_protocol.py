@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.backend.namespaces.network import _iproute2, _knows_seed
+from lab.assets.uml import supports_seed
+from lab.backend.namespaces.network import _iproute2
 from lab.backend.namespaces.protocol import receive, send, socket_name
 
 
@@ -46,7 +47,7 @@ def test_names_of_users_do_not_collide() -> None:
     ],
 )
 def test_seeds_need_kernel_and_iproute2_6_6(kernel: str, tc: str, knows: bool) -> None:
-    assert _knows_seed(kernel, tc) is knows
+    assert supports_seed(kernel, _iproute2(tc)) is knows
 
 
 def test_an_unknown_tc_is_named_as_it_names_itself() -> None:
