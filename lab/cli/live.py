@@ -17,9 +17,10 @@ from lab.backend.namespaces.network import NamespaceNetwork, attach, open_networ
 from lab.cli.options import Jitter, Json, Loss, Rate, Router, Rtt, Seed, bare, make_link
 from lab.cli.terminal import run_attached
 from lab.errors import LabFault, UsageProblem
+from lab.measure.qdiscs import read_qdiscs
 from lab.network.guard import assert_no_bypass
 from lab.network.pins import pin
-from lab.network.shape import change, read_qdiscs, shape
+from lab.network.shape import change, shape
 from lab.server.bundle import Servers, start_servers
 from lab.spec.load import load_topology
 from lab.spec.models import Link, Topology

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 
 from lab.backend.host import Completed, Host, Network
 from lab.client import usage
 from lab.client.adapter import ClientAdapter, UnreadableReportError
-from lab.errors import LabFault
+from lab.link.readback import drops
 from lab.measure.arrived import collect, sink_count
 from lab.measure.pcap import capture
 from lab.measure.ports import PortReading, PortSampler
+from lab.measure.qdiscs import read_qdiscs
 from lab.measure.series import SLOT_NS, Reading, build_series, late_slots, payload_between
 from lab.measure.tcp import retransmits
 from lab.result.models import ClientNumbers, Sample, WireCounters, WireSeries
@@ -184,12 +183,5 @@ def _wire(
 
 def _count(network: Network, sender: Host) -> _Counted:
     """Two commands: the sender's counters, and every qdisc of the router in one go."""
-    drops = import_module("lab.link.readback").drops
-    text = network.router.run(["tc", "-s", "-j", "qdisc", "show"], root=True).text
-    try:
-        qdiscs = json.loads(text)
-    except ValueError:
-        raise LabFault(f"the router's tc gives no JSON: {text[:80]!r}") from None
-    ports = network.router_ports
-    down, up = (drops([qdisc for qdisc in qdiscs if qdisc.get("dev") == port]) for port in (ports.client, ports.server))
-    return _Counted(retransmits(sender), down, up)
+    qdiscs, ports = read_qdiscs(network), network.router_ports
+    return _Counted(retransmits(sender), drops(qdiscs[ports.client]), drops(qdiscs[ports.server]))

@@ -21,14 +21,15 @@ from lab.errors import LabFault
 from lab.link import theory
 from lab.link.readback import backlog, drops
 from lab.measure.ports import PortReading, PortSampler
+from lab.measure.qdiscs import read_qdiscs
 from lab.measure.tcp import read_counters, retransmits
 from lab.network.pins import assert_pinned
-from lab.network.shape import read_qdiscs, router_port
+from lab.network.shape import router_port
 from lab.result.models import Calibration, DirectionCalibration, DirectionName
+from lab.server import iperf3
 from lab.spec.models import Link
 from lab.spec.units import BitRate
 
-IPERF3_PORT = 5201
 # One cubic flow may leave slow start long before the link is full; four never all do.
 STREAMS = 4
 LEAST_PINGS, MOST_PINGS = 7, 15
@@ -232,7 +233,7 @@ def _direction(network: Network, link: Link, name: DirectionName, congestion_con
         # TCP cannot fill a link that drops at random; a constant bit rate just above it can.
         offered = round(1.1 * side.rate.bit_s / (1 - side.loss.value))
         flags = ["-u", "-l", str(_UDP_PAYLOAD_BYTES), "-b", str(offered)]
-    argv = ["iperf3", "-c", network.server.address, "-p", str(IPERF3_PORT), "-t", "60", "-J", *flags]
+    argv = ["iperf3", "-c", network.server.address, "-p", str(iperf3.PORT), "-t", "60", "-J", *flags]
     if name == "down":
         argv.append("-R")
     drops_before, retransmits_before = _drops(network, name), retransmits(sender)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any
 
 from lab.backend.host import Network
 from lab.errors import LabFault
 from lab.link.plan import QdiscPlan, plan
 from lab.link.readback import compare
+from lab.measure.qdiscs import read_qdiscs
 from lab.spec.models import DirectionName, Link
 
 DIRECTIONS: tuple[DirectionName, ...] = ("up", "down")
@@ -70,14 +69,3 @@ def differences(network: Network, shaped: Shaped) -> list[str]:
         port = router_port(network, direction)
         problems += [f"{direction}: {problem}" for problem in compare(shaped.plans[direction], qdiscs[port])]
     return problems
-
-
-def read_qdiscs(network: Network) -> dict[str, list[dict[str, Any]]]:
-    """`tc -s -j qdisc` of the router's two ports, as parsed JSON."""
-    output = network.router.run(["tc", "-s", "-j", "qdisc", "show"], root=True).text
-    try:
-        qdiscs = json.loads(output or "[]")
-    except ValueError:
-        raise LabFault(f"the router's tc answered with something else than JSON: {output[:120]!r}") from None
-    ports = (network.router_ports.client, network.router_ports.server)
-    return {port: [qdisc for qdisc in qdiscs if qdisc.get("dev") == port and qdisc.get("root")] for port in ports}

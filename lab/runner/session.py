@@ -24,11 +24,12 @@ from lab.client.registry import resolve
 from lab.errors import LabFault, ThroughlineError, UsageProblem
 from lab.judge.tolerance import LookPlan, judge_samples, samples_wanted, with_invalid
 from lab.measure.ports import PortSampler
+from lab.measure.qdiscs import read_qdiscs
 from lab.measure.sample import take_sample
 from lab.network.calibrate import Tolerance, calibrate
 from lab.network.guard import assert_no_bypass
 from lab.network.pins import pin
-from lab.network.shape import Shaped, differences, read_qdiscs, shape
+from lab.network.shape import Shaped, differences, shape
 from lab.result.models import (
     Calibration,
     CellResult,

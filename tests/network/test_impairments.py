@@ -10,7 +10,8 @@ import pytest
 from lab.backend.namespaces.network import SERVER_ADDRESS, NamespaceNetwork
 from lab.link.readback import drops
 from lab.measure.ports import PortSampler
-from lab.network.shape import change, read_qdiscs, router_port, shape
+from lab.measure.qdiscs import read_qdiscs
+from lab.network.shape import change, router_port, shape
 from lab.server.bundle import start_servers
 from lab.server.payload import payload_name
 from lab.spec.models import Link, Queue
