@@ -1,0 +1,250 @@
+//! One stream's limit.
+//!
+//! Two straight lines bound the bytes taken, and both are computed from where they start, never from increments:
+//!
+//! ```text
+//!  bytes                      . deadline + quantum       line       slope         through                 bounds
+//!    |                    . '/                           deadline   rate          anchor + shortfall, 0   taken <= line + quantum
+//!    |      late      . '_._/  <- two quanta at most     catch-up   1.08 x rate   the last take that      taken <= line
+//!    |        :   . '_.-'  /      at once, then 1.08                              found it full,
+//!    |        . '      : /        x the rate until                                two quanta above
+//!    |    . '  +-------+          the deadline is met
+//!    | . '+---+   /
+//!    +----+-----/      time ->
+//! ```
+//!
+//! - The **deadline** says that byte n is due at anchor + n / rate. A quantum may go when all the bytes before it are
+//!   due, so what is taken is at most one quantum ahead. A late wake-up thus corrects itself: the line has gone on.
+//! - The **catch-up** line says how fast. It is a bucket two quanta deep, filled at 1.08 x the rate: whenever it is
+//!   full, it starts anew from there. So any window of w seconds sees at most 1.08 x rate x w + 2 quanta, whatever
+//!   happened before. Two quanta and not one, because a waker that is late by less than a quantum's time every time
+//!   would otherwise find a full bucket every time, lose what overflows, and never meet the deadline again.
+//! - What lags by more than the **horizon** is given up: the deadline line moves to the right, by an amount that is
+//!   added to the shortfall. A transfer that its network held back for a minute is not rushed for twelve.
+//!
+//! A waker that is late by more than a quantum's time *every* time cannot keep the rate: two quanta per wake-up are all
+//! it gets. With the default quantum that can happen only above 26 MB/s, where 64 KiB last less than 2.5 ms: there,
+//! wait more precisely, or choose a larger quantum.
+
+use crate::rate::Line;
+use crate::{Nanos, Rate};
+
+/// Short enough not to be seen in a rate over 10 ms, long enough for a system call per quantum to cost little.
+const QUANTUM_NS: u64 = 2_500_000;
+const QUANTUM_MIN: u64 = 1024;
+const QUANTUM_MAX: u64 = 64 * 1024;
+
+/// One Ethernet frame or less: on the wire, the last piece ends when it begins.
+const LAST_PIECE_MAX: u64 = 1024;
+
+/// How a [`Pacer`] divides and catches up. The defaults suit a transfer of any rate.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes that may move at once, at least 1. `None`: what the rate moves in 2.5 ms, but 1 KiB to 64 KiB.
+    pub quantum: Option<u64>,
+    /// The lag, in nanoseconds, that is still made up; what is more is given up. Default: 100 ms.
+    pub catch_up_horizon_ns: u64,
+    /// How much faster than the rate a lag is made up, in percent of the rate. Default: 8.
+    pub catch_up_percent: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            quantum: None,
+            catch_up_horizon_ns: 100_000_000,
+            catch_up_percent: 8,
+        }
+    }
+}
+
+/// Decides when how many bytes of one stream may move.
+#[derive(Clone, Debug)]
+pub struct Pacer {
+    quantum: u64,
+    horizon_ns: u64,
+    deadline: Line,
+    catch_up: Line,
+    anchor: Option<Nanos>,
+    shortfall_ns: u64,
+    taken: u64,
+    total: Option<u64>,
+    latest: Nanos,
+}
+
+impl Pacer {
+    /// A pacer for `rate` that has not begun: its clock starts with the first byte taken.
+    #[must_use]
+    pub fn new(rate: Rate, options: Options) -> Self {
+        let quantum = match options.quantum {
+            Some(bytes) => bytes.max(1),
+            None => rate.bytes_in(QUANTUM_NS).clamp(QUANTUM_MIN, QUANTUM_MAX),
+        };
+        let fast = rate.plus_percent(options.catch_up_percent);
+        Self {
+            quantum,
+            horizon_ns: options.catch_up_horizon_ns,
+            deadline: Line {
+                rate,
+                since: Nanos(0),
+                base: 0,
+            },
+            catch_up: Line {
+                rate: fast,
+                since: Nanos(0),
+                base: quantum.saturating_mul(2),
+            },
+            anchor: None,
+            shortfall_ns: 0,
+            taken: 0,
+            total: None,
+            latest: Nanos(0),
+        }
+    }
+
+    /// The limit.
+    #[must_use]
+    pub fn rate(&self) -> Rate {
+        self.deadline.rate
+    }
+
+    /// Bytes that may move at once.
+    #[must_use]
+    pub fn quantum(&self) -> u64 {
+        self.quantum
+    }
+
+    /// Bytes taken so far.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// When the first byte was taken; `None` before.
+    #[must_use]
+    pub fn anchor(&self) -> Option<Nanos> {
+        self.anchor
+    }
+
+    /// The lag given up so far, in nanoseconds: by so much the end will be later than anchor + bytes / rate.
+    #[must_use]
+    pub fn shortfall_ns(&self) -> u64 {
+        self.shortfall_ns
+    }
+
+    /// Says that the body has `bytes` bytes in all, at any time and as often as it becomes known better.
+    ///
+    /// The last piece (1 KiB or an eighth of a quantum, whichever is less) then waits for the deadline of the last byte
+    /// instead of its first, so that an upload's last byte leaves when it is due and not up to a quantum early. Once
+    /// `bytes` are taken, nothing more is allowed; taking more nevertheless shows that the total was wrong, and it is
+    /// forgotten.
+    pub fn expect_total(&mut self, bytes: u64) {
+        self.total = (bytes >= self.taken).then_some(bytes);
+    }
+
+    /// How many bytes may move at `now`; 0: wait until [`Pacer::next_at`].
+    ///
+    /// Before the anchor it is one quantum. Less than a quarter of a quantum is not handed out, unless it is all that is
+    /// left: a caller that looks in too early would otherwise pay a system call for every few bytes.
+    pub fn allowance(&mut self, now: Nanos) -> u64 {
+        self.settle(now);
+        let (end, gate) = self.part();
+        let left = end - self.taken;
+        let open = match self.anchor {
+            None => self.quantum,
+            Some(_) if self.latest < gate => 0,
+            Some(_) => {
+                let due = self.deadline.at(self.latest).saturating_add(self.quantum);
+                due.min(self.catch_up.at(self.latest)).saturating_sub(self.taken)
+            }
+        };
+        if open < left.min(self.quantum.div_ceil(4)) {
+            0
+        } else {
+            open.min(left)
+        }
+    }
+
+    /// `bytes` moved at `now`. The first of them anchors the clock; 0 bytes do not.
+    ///
+    /// More than the last allowance is tolerated and paid for by waiting longer.
+    pub fn take(&mut self, now: Nanos, bytes: u64) {
+        self.settle(now);
+        if bytes == 0 {
+            return;
+        }
+        if self.anchor.is_none() {
+            self.anchor = Some(self.latest);
+            self.deadline.since = self.latest;
+            self.catch_up.since = self.latest;
+        }
+        self.taken = self.taken.saturating_add(bytes);
+        self.total = self.total.filter(|&total| total >= self.taken);
+    }
+
+    /// The earliest time at which [`Pacer::allowance`] will be at least one quantum, or all that is left if that is
+    /// less: when to wake up. With nothing left, it is [`Pacer::due`].
+    #[must_use]
+    pub fn next_at(&self) -> Nanos {
+        self.next_at_after(0)
+    }
+
+    /// When everything taken so far is due, anchor + shortfall + taken / rate: the final wait. The epoch before the anchor.
+    #[must_use]
+    pub fn due(&self) -> Nanos {
+        self.deadline.reaches(self.taken)
+    }
+
+    /// [`Pacer::next_at`], if `bytes` others had already been taken.
+    pub(crate) fn next_at_after(&self, bytes: u64) -> Nanos {
+        if self.anchor.is_none() {
+            return self.latest;
+        }
+        let (end, gate) = self.part();
+        let taken = self.taken.saturating_add(bytes).min(end);
+        let wanted = taken.saturating_add(self.quantum.min(end - taken));
+        let due = self.deadline.reaches(wanted.saturating_sub(self.quantum));
+        due.max(gate).max(self.catch_up.reaches(wanted))
+    }
+
+    /// The latest time this pacer was told.
+    pub(crate) fn latest(&self) -> Nanos {
+        self.latest
+    }
+
+    /// Where the part that is being taken ends (bytes), and before when none of it may go.
+    ///
+    /// With a known total there are two parts: all but the last piece, which goes as it is allowed, and the last piece.
+    fn part(&self) -> (u64, Nanos) {
+        let Some(total) = self.total else {
+            return (u64::MAX, Nanos(0));
+        };
+        let last_piece = (self.quantum / 8).clamp(1, LAST_PIECE_MAX).min(total / 2);
+        let body = total - last_piece;
+        if self.taken < body {
+            (body, Nanos(0))
+        } else {
+            (total, self.deadline.reaches(total))
+        }
+    }
+
+    /// Brings both lines up to `now`. A clock that went back is one that stood still.
+    fn settle(&mut self, now: Nanos) {
+        self.latest = self.latest.max(now);
+        if self.anchor.is_none() || self.total == Some(self.taken) {
+            return;
+        }
+        // The last piece is waiting for its gate, not lagging, however long that takes at a low rate.
+        let opened = self.due().max(self.part().1);
+        let given_up = self.latest.since(opened).saturating_sub(self.horizon_ns);
+        self.deadline.since = self.deadline.since.saturating_add(given_up);
+        self.shortfall_ns = self.shortfall_ns.saturating_add(given_up);
+
+        // Not only when it overflows: a line that starts anew when just full keeps the bound of a window free of roundings.
+        let full = self.taken.saturating_add(self.quantum.saturating_mul(2));
+        if self.catch_up.at(self.latest) >= full {
+            self.catch_up.since = self.latest;
+            self.catch_up.base = full;
+        }
+    }
+}
