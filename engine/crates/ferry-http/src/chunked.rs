@@ -1,0 +1,166 @@
+//! The chunked transfer coding (RFC 9112, section 7.1), read byte by byte between the data and in one step within it.
+
+/// Most bytes of chunk extensions that are skipped, for each chunk. Nobody sends them; endless ones are an attack.
+const MAX_EXTENSION: usize = 4096;
+/// Most bytes of trailer fields.
+const MAX_TRAILERS: usize = 16 * 1024;
+/// As many hex digits as a u64 has; more could only be padding, or an overflow in a reader that counts on wrapping.
+const MAX_DIGITS: u8 = 16;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Size,
+    /// Blanks between the size and its extension: "bad whitespace" that a recipient has to accept there and only there.
+    Blank,
+    Extension,
+    SizeLf,
+    Data,
+    DataCr,
+    DataLf,
+    TrailerStart,
+    TrailerName,
+    TrailerValue,
+    TrailerLf,
+    LastLf,
+    Done,
+}
+
+#[derive(Debug)]
+pub(crate) struct Chunked {
+    state: State,
+    /// The size being read, then the bytes of the chunk still to come.
+    left: u64,
+    digits: u8,
+    /// Bytes of this chunk's extension, then of all trailers.
+    skipped: usize,
+}
+
+/// What the bytes that were used meant.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    NeedMore,
+    /// The last bytes used, this many, are data.
+    Data(usize),
+    End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Chunk(&'static str),
+    Trailer(&'static str),
+}
+
+impl Chunked {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: State::Size,
+            left: 0,
+            digits: 0,
+            skipped: 0,
+        }
+    }
+
+    /// Uses bytes up to the end of the first piece of data, or all of them. Framing bytes are never asked for again.
+    pub(crate) fn next(&mut self, input: &[u8]) -> Result<(usize, Step), Fault> {
+        let mut at = 0;
+        while self.state != State::Done {
+            let Some(&byte) = input.get(at) else {
+                return Ok((at, Step::NeedMore));
+            };
+            if self.state == State::Data {
+                let length = usize::try_from(self.left).unwrap_or(usize::MAX).min(input.len() - at);
+                self.left -= length as u64;
+                if self.left == 0 {
+                    self.state = State::DataCr;
+                }
+                return Ok((at + length, Step::Data(length)));
+            }
+            self.state = self.framing(byte)?;
+            at += 1;
+        }
+        Ok((at, Step::End))
+    }
+
+    /// The state after one byte that is not data.
+    fn framing(&mut self, byte: u8) -> Result<State, Fault> {
+        match (self.state, byte) {
+            (State::Size, _) if byte.is_ascii_hexdigit() => self.digit(byte),
+            (State::Size, _) if self.digits == 0 => Err(Fault::Chunk("size does not begin with a hex digit")),
+            (State::Size | State::Extension, b'\r') => Ok(State::SizeLf),
+            (State::Size | State::Blank, b';') => self.skip(State::Extension),
+            (State::Size | State::Blank, b' ' | b'\t') => self.skip(State::Blank),
+            (State::Size | State::Blank, _) => Err(Fault::Chunk("size is followed by neither an extension nor CRLF")),
+            (State::Extension, _) if is_field_byte(byte) => self.skip(State::Extension),
+            (State::Extension, _) => Err(Fault::Chunk("control character in an extension")),
+            (State::SizeLf, b'\n') => Ok(self.chunk_begins()),
+            (State::SizeLf, _) => Err(Fault::Chunk("CR without LF after the size")),
+            (State::DataCr, b'\r') => Ok(State::DataLf),
+            (State::DataLf, b'\n') => Ok(State::Size),
+            (State::DataCr | State::DataLf, _) => Err(Fault::Chunk("data is longer than its size said")),
+            (State::TrailerStart, b'\r') => Ok(State::LastLf),
+            (State::TrailerName, b':') => self.skip_trailer(State::TrailerValue),
+            (State::TrailerStart | State::TrailerName, _) if is_token_byte(byte) => {
+                self.skip_trailer(State::TrailerName)
+            }
+            (State::TrailerStart | State::TrailerName, _) => Err(Fault::Trailer("malformed name")),
+            (State::TrailerValue, b'\r') => Ok(State::TrailerLf),
+            (State::TrailerValue, _) if is_field_byte(byte) => self.skip_trailer(State::TrailerValue),
+            (State::TrailerValue, _) => Err(Fault::Trailer("control character in a value")),
+            (State::TrailerLf, b'\n') => self.skip_trailer(State::TrailerStart),
+            (State::LastLf, b'\n') => Ok(State::Done),
+            (State::TrailerLf | State::LastLf, _) => Err(Fault::Trailer("CR without LF")),
+            (State::Data | State::Done, _) => unreachable!("handled by next"),
+        }
+    }
+
+    fn digit(&mut self, byte: u8) -> Result<State, Fault> {
+        if self.digits == MAX_DIGITS {
+            return Err(Fault::Chunk("size has more than 16 digits"));
+        }
+        self.digits += 1;
+        let value = match byte {
+            b'0'..=b'9' => byte - b'0',
+            _ => (byte | 0x20) - b'a' + 10,
+        };
+        self.left = self.left << 4 | u64::from(value);
+        Ok(State::Size)
+    }
+
+    fn chunk_begins(&mut self) -> State {
+        self.digits = 0;
+        self.skipped = 0;
+        if self.left == 0 {
+            State::TrailerStart
+        } else {
+            State::Data
+        }
+    }
+
+    fn skip(&mut self, next: State) -> Result<State, Fault> {
+        self.skipped += 1;
+        if self.skipped > MAX_EXTENSION {
+            Err(Fault::Chunk("extension longer than 4096 bytes"))
+        } else {
+            Ok(next)
+        }
+    }
+
+    fn skip_trailer(&mut self, next: State) -> Result<State, Fault> {
+        self.skipped += 1;
+        if self.skipped > MAX_TRAILERS {
+            Err(Fault::Trailer("longer than 16384 bytes"))
+        } else {
+            Ok(next)
+        }
+    }
+}
+
+/// What may stand in a field value or a quoted string (RFC 9110, section 5.5).
+fn is_field_byte(byte: u8) -> bool {
+    byte == b'\t' || (byte >= 0x20 && byte != 0x7f)
+}
+
+/// tchar (RFC 9110, section 5.6.2).
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}

@@ -1,0 +1,226 @@
+//! Reading one response: head, body, end.
+
+use http::Method;
+
+use crate::FrameError;
+use crate::chunked::{Chunked, Fault, Step};
+use crate::head::{self, MAX_HEAD, ResponseBody, ResponseHead};
+
+/// The most interim responses before a final one. Servers that say "still working" do so every few seconds at most.
+pub const MAX_INFORMATIONAL: u32 = 256;
+
+/// What the next bytes of a connection mean.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// Nothing yet: call again with the bytes that were not used and more behind them.
+    NeedMore,
+    /// An interim response, 1xx but never 101 (RFC 9110, section 15.2); the final one follows.
+    Informational(ResponseHead),
+    /// The final head. [`ResponseReader::body_length`] knows from now on what follows.
+    Head(ResponseHead),
+    /// Body bytes, never none.
+    Data(&'a [u8]),
+    /// The response is complete; bytes that were not used belong to the next one.
+    End,
+}
+
+/// Reads one response (RFC 9112, section 4) from bytes as they arrive.
+#[derive(Debug)]
+pub struct ResponseReader {
+    method: Method,
+    state: State,
+    body: Option<ResponseBody>,
+    received: u64,
+    persists: bool,
+    /// Bytes of interim heads that are done with, and their number.
+    interim_bytes: u64,
+    interim_heads: u32,
+    /// Bytes of an incomplete head that have been looked at.
+    scanned: usize,
+}
+
+#[derive(Debug)]
+enum State {
+    Head,
+    Known { left: u64 },
+    Chunked(Chunked),
+    UntilClose,
+    Done,
+    Failed(FrameError),
+}
+
+impl ResponseReader {
+    /// A reader for the response to one request; the method decides whether there can be a body.
+    #[must_use]
+    pub fn new(method: &Method) -> Self {
+        Self {
+            method: method.clone(),
+            state: State::Head,
+            body: None,
+            received: 0,
+            persists: false,
+            interim_bytes: 0,
+            interim_heads: 0,
+            scanned: 0,
+        }
+    }
+
+    /// Looks at `input` and tells how many of its bytes were used and what they meant.
+    ///
+    /// An incomplete head is not used: the caller keeps it and gives it again with more behind. Data borrows from `input`.
+    /// After [`Event::End`] it goes on to say so and uses nothing.
+    ///
+    /// # Errors
+    /// When the bytes are not a response by RFC 9112; the reader then repeats the error for ever.
+    pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Event<'a>), FrameError> {
+        let result = self.step(input);
+        if let Err(error) = result {
+            self.state = State::Failed(error);
+        }
+        result
+    }
+
+    fn step<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Event<'a>), FrameError> {
+        let (used, length) = match &mut self.state {
+            State::Failed(error) => return Err(*error),
+            State::Done | State::Known { left: 0 } => {
+                self.state = State::Done;
+                return Ok((0, Event::End));
+            }
+            State::Head => return self.head(input),
+            State::Known { left } => {
+                let length = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                *left -= length as u64;
+                (length, length)
+            }
+            State::UntilClose => (input.len(), input.len()),
+            State::Chunked(chunked) => match chunked.next(input) {
+                Ok((used, Step::Data(length))) => (used, length),
+                Ok((used, Step::NeedMore)) => (used, 0),
+                Ok((used, Step::End)) => {
+                    self.state = State::Done;
+                    return Ok((used, Event::End));
+                }
+                Err(Fault::Chunk(reason)) => {
+                    return Err(FrameError::BadChunk {
+                        reason,
+                        received: self.received,
+                    });
+                }
+                Err(Fault::Trailer(reason)) => {
+                    return Err(FrameError::BadTrailer {
+                        reason,
+                        received: self.received,
+                    });
+                }
+            },
+        };
+        if length == 0 {
+            return Ok((used, Event::NeedMore));
+        }
+        self.received += length as u64;
+        Ok((used, Event::Data(&input[used - length..used])))
+    }
+
+    fn head<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Event<'a>), FrameError> {
+        let Some((used, head)) = self.complete_head(input)? else {
+            return Ok((0, Event::NeedMore));
+        };
+        self.scanned = 0;
+        if head.status == 101 {
+            return Err(FrameError::UnexpectedUpgrade);
+        }
+        if head.status < 200 {
+            self.interim_heads += 1;
+            self.interim_bytes += used as u64;
+            if self.interim_heads > MAX_INFORMATIONAL {
+                return Err(FrameError::TooManyInformational(MAX_INFORMATIONAL));
+            }
+            return Ok((used, Event::Informational(head)));
+        }
+        let body = head::body_of(&self.method, &head)?;
+        self.persists = body != ResponseBody::UntilClose && head::persists(&self.method, &head);
+        self.body = Some(body);
+        self.state = match body {
+            ResponseBody::None => State::Done,
+            ResponseBody::Known(left) => State::Known { left },
+            ResponseBody::Chunked => State::Chunked(Chunked::new()),
+            ResponseBody::UntilClose => State::UntilClose,
+        };
+        Ok((used, Event::Head(head)))
+    }
+
+    /// The head at the beginning of `input`, once it is complete.
+    ///
+    /// It is parsed again only when another line has ended, so a head that drips in costs lines x bytes, not bytes x bytes.
+    /// And only whole lines are judged, so that the verdict does not depend on how the bytes were cut.
+    fn complete_head(&mut self, input: &[u8]) -> Result<Option<(usize, ResponseHead)>, FrameError> {
+        // Says at once that this is TLS, HTTP/2 or what a previous response left behind, where waiting for a line could take
+        // for ever. Empty lines before the head are left over too.
+        if input.iter().zip(b"HTTP/1.").any(|(got, wanted)| got != wanted) {
+            return Err(FrameError::BadHead("not an HTTP/1 response"));
+        }
+        let window = &input[..input.len().min(MAX_HEAD)];
+        if window.get(self.scanned..).is_some_and(|fresh| fresh.contains(&b'\n')) {
+            match head::parse(window) {
+                Ok(None) => {}
+                Ok(complete) => return Ok(complete),
+                Err(_) => {
+                    let lines = window.iter().rposition(|b| *b == b'\n').map_or(0, |last| last + 1);
+                    head::parse(&window[..lines])?;
+                }
+            }
+        }
+        self.scanned = window.len();
+        if window.len() == MAX_HEAD {
+            Err(FrameError::HeadTooLong(MAX_HEAD))
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// The peer closed the connection, and all bytes before that have been given to [`Self::next`].
+    ///
+    /// # Errors
+    /// Unless that is a proper end (RFC 9112, section 8): after the last byte, or of a body that lasts until then.
+    pub fn closed(&mut self) -> Result<(), FrameError> {
+        let error = match &self.state {
+            State::Done | State::UntilClose | State::Known { left: 0 } => {
+                self.state = State::Done;
+                return Ok(());
+            }
+            State::Failed(error) => *error,
+            State::Head => FrameError::ClosedInHead {
+                bytes: self.interim_bytes + self.scanned as u64,
+            },
+            State::Known { left } => FrameError::Truncated {
+                received: self.received,
+                expected: Some(self.received + left),
+            },
+            State::Chunked(_) => FrameError::Truncated {
+                received: self.received,
+                expected: None,
+            },
+        };
+        self.state = State::Failed(error);
+        Err(error)
+    }
+
+    /// How the body is delimited (RFC 9112, section 6.3): known once the final head is.
+    #[must_use]
+    pub fn body_length(&self) -> Option<ResponseBody> {
+        self.body
+    }
+
+    /// Body bytes handed out so far, without framing.
+    #[must_use]
+    pub fn body_received(&self) -> u64 {
+        self.received
+    }
+
+    /// Whether the connection may carry another request (RFC 9112, section 9.3): only ever after [`Event::End`].
+    #[must_use]
+    pub fn keep_alive(&self) -> bool {
+        self.persists && matches!(self.state, State::Done)
+    }
+}

@@ -1,0 +1,120 @@
+//! Header values that ferry acts on. What does not follow the grammar is `None`: a guess here would damage a file.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+/// The longest wait that [`retry_after`] tells, 68 years: what a server says can then be added to any clock
+/// (RFC 9111, section 1.2.2 caps its seconds alike).
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(1 << 31);
+
+/// A decimal number of digits alone; `str::parse` would take a sign.
+pub(crate) fn number(text: &str) -> Option<u64> {
+    if text.bytes().all(|b| b.is_ascii_digit()) {
+        text.parse().ok()
+    } else {
+        None
+    }
+}
+
+/// What part of the whole a 206 or 416 speaks of (RFC 9110, section 14.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContentRange {
+    /// `bytes first-last/size`, both ends included.
+    Part {
+        /// Position of the first byte.
+        first: u64,
+        /// Position of the last byte, not below `first` and below `size`.
+        last: u64,
+        /// Bytes of the whole, unless the server does not know them.
+        size: Option<u64>,
+    },
+    /// `bytes */size`: no part of what was asked for exists.
+    Unsatisfied {
+        /// Bytes of the whole.
+        size: u64,
+    },
+}
+
+impl ContentRange {
+    /// Reads a Content-Range value (RFC 9110, section 14.4).
+    #[must_use]
+    pub fn parse(value: &str) -> Option<Self> {
+        let (unit, rest) = value.split_once(' ')?;
+        if !unit.eq_ignore_ascii_case("bytes") {
+            return None;
+        }
+        let (part, size) = rest.split_once('/')?;
+        if part == "*" {
+            return Some(Self::Unsatisfied { size: number(size)? });
+        }
+        let (first, last) = part.split_once('-')?;
+        let (first, last) = (number(first)?, number(last)?);
+        let size = if size == "*" { None } else { Some(number(size)?) };
+        (first <= last && size.is_none_or(|size| last < size)).then_some(Self::Part { first, last, size })
+    }
+}
+
+/// How long a Retry-After value asks to wait (RFC 9110, section 10.2.3), from `now` if it is a date; a date in the past asks for
+/// nothing. At most [`MAX_RETRY_AFTER`].
+#[must_use]
+pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    let wait = if !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()) {
+        // Only an overflow can fail here, and that is a long wait, not none.
+        value.parse().map_or(MAX_RETRY_AFTER, Duration::from_secs)
+    } else {
+        httpdate::parse_http_date(value)
+            .ok()?
+            .duration_since(now)
+            .unwrap_or_default()
+    };
+    Some(wait.min(MAX_RETRY_AFTER))
+}
+
+/// The entity tag, quotes included, if it is a strong one (RFC 9110, section 8.8.3). A weak one is no use in If-Range, which
+/// asks for the same bytes (section 13.1.5).
+#[must_use]
+pub fn strong_etag(value: &str) -> Option<&str> {
+    let tag = value.strip_prefix('"')?.strip_suffix('"')?;
+    tag.bytes().all(|b| b > b' ' && b != b'"' && b != 0x7f).then_some(value)
+}
+
+/// A range to ask for (RFC 9110, section 14.1.2), as the --range option writes it; displays as the value of a Range header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ByteRange {
+    /// `first-last`, both ends included.
+    Part {
+        /// Position of the first byte.
+        first: u64,
+        /// Position of the last byte, not below `first`.
+        last: u64,
+    },
+    /// `first-`: from there to the end.
+    From(u64),
+    /// `-length`: the last bytes, at least one.
+    Last(u64),
+}
+
+impl ByteRange {
+    /// Reads one range without its unit. `-0` is refused: no server can satisfy it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.split_once('-')? {
+            ("", length) => number(length).filter(|length| *length > 0).map(Self::Last),
+            (first, "") => number(first).map(Self::From),
+            (first, last) => {
+                let (first, last) = (number(first)?, number(last)?);
+                (first <= last).then_some(Self::Part { first, last })
+            }
+        }
+    }
+}
+
+impl fmt::Display for ByteRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Part { first, last } => write!(f, "bytes={first}-{last}"),
+            Self::From(first) => write!(f, "bytes={first}-"),
+            Self::Last(length) => write!(f, "bytes=-{length}"),
+        }
+    }
+}
