@@ -162,13 +162,9 @@ impl ResponseReader {
         }
         let window = &input[..input.len().min(MAX_HEAD)];
         if window.get(self.scanned..).is_some_and(|fresh| fresh.contains(&b'\n')) {
-            match head::parse(window) {
-                Ok(None) => {}
-                Ok(complete) => return Ok(complete),
-                Err(_) => {
-                    let lines = window.iter().rposition(|b| *b == b'\n').map_or(0, |last| last + 1);
-                    head::parse(&window[..lines])?;
-                }
+            let judged = head::parse(window).or_else(|_| head::parse(whole_lines(window)))?;
+            if judged.is_some() {
+                return Ok(judged);
             }
         }
         self.scanned = window.len();
@@ -223,4 +219,9 @@ impl ResponseReader {
     pub fn keep_alive(&self) -> bool {
         self.persists && matches!(self.state, State::Done)
     }
+}
+
+fn whole_lines(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |last| last + 1);
+    &bytes[..end]
 }
