@@ -1,0 +1,33 @@
+//! What this side announces in its first SETTINGS frame.
+
+use crate::flow::MAX_WINDOW;
+
+/// This side's limits (RFC 9113, 6.5.2). Values out of range are brought into it by [`crate::Connection::new`].
+#[derive(Copy, Clone, Eq, PartialEq, Debug)]
+pub struct Config {
+    /// `SETTINGS_INITIAL_WINDOW_SIZE`: what a stream may send before it is granted more; at most 2^31-1.
+    pub stream_window: u32,
+    /// The connection's window; what exceeds the protocol's 65 535 is granted at the start. At most 2^31-1.
+    pub connection_window: u32,
+    /// `SETTINGS_MAX_HEADER_LIST_SIZE`, enforced: 16 to 64 KiB.
+    pub max_header_list: u32,
+    /// `SETTINGS_HEADER_TABLE_SIZE` of the decoder: 0 to 64 KiB.
+    pub header_table: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { stream_window: 16 << 20, connection_window: 64 << 20, max_header_list: 64 << 10, header_table: 4096 }
+    }
+}
+
+impl Config {
+    pub(crate) fn clamped(&self) -> Self {
+        Self {
+            stream_window: self.stream_window.min(MAX_WINDOW),
+            connection_window: self.connection_window.min(MAX_WINDOW),
+            max_header_list: self.max_header_list.clamp(16 << 10, 64 << 10),
+            header_table: self.header_table.min(64 << 10),
+        }
+    }
+}

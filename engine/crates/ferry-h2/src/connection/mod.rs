@@ -1,0 +1,127 @@
+//! The connection: its state, and what can be asked of it.
+
+mod receive;
+mod send;
+mod streams;
+
+use crate::config::Config;
+use crate::error::ConnectionError;
+use crate::flow::{DEFAULT_WINDOW, ReceiveWindow, SendWindow};
+use crate::frame::{self, DEFAULT_MAX_FRAME, setting};
+use crate::StreamId;
+use streams::{Expect, Streams};
+
+/// Until the peer's SETTINGS tell, this many streams may be opened; what the RFC recommends as the least a peer allows
+/// (RFC 9113, 6.5.2), so that a client that does not wait for SETTINGS is not refused.
+const OPEN_LIMIT_BEFORE_SETTINGS: u32 = 100;
+
+/// What the peer announced in SETTINGS (RFC 9113, 6.5.2).
+struct Peer {
+    max_concurrent: u32,
+    initial_window: u32,
+    max_frame: u32,
+}
+
+/// An HTTP/2 client connection.
+pub struct Connection {
+    config: Config,
+    streams: Streams,
+    next_id: u32,
+    peer: Peer,
+    output: Vec<u8>,
+    /// Bytes of answers to the peer's frames in `output`: what a flood makes grow.
+    control_unsent: usize,
+    receive_window: ReceiveWindow,
+    send_window: SendWindow,
+    /// What the peer's decoder may hold for this side's encoder, as far as told; see [`Self::open`].
+    encoder_table: u32,
+    encoder_update_due: bool,
+    peer_going_away: bool,
+    going_away: bool,
+    failed: Option<ConnectionError>,
+}
+
+impl Connection {
+    /// A connection whose preface, SETTINGS and `WINDOW_UPDATE` are in [`Self::output`] (RFC 9113, 3.4).
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        let config = config.clamped();
+        let mut output = Vec::with_capacity(16 << 10);
+        output.extend_from_slice(frame::PREFACE);
+        frame::put_settings(
+            &mut output,
+            &[
+                (setting::HEADER_TABLE_SIZE, config.header_table),
+                (setting::ENABLE_PUSH, 0),
+                (setting::INITIAL_WINDOW_SIZE, config.stream_window),
+                (setting::MAX_HEADER_LIST_SIZE, config.max_header_list),
+            ],
+        );
+        let mut receive_window = ReceiveWindow::new(DEFAULT_WINDOW);
+        let raise = receive_window.grant(config.connection_window.saturating_sub(DEFAULT_WINDOW));
+        if raise > 0 {
+            frame::put_number(&mut output, frame::kind::WINDOW_UPDATE, 0, raise);
+        }
+        Self {
+            config,
+            streams: Streams::new(),
+            next_id: 1,
+            peer: Peer {
+                max_concurrent: OPEN_LIMIT_BEFORE_SETTINGS,
+                initial_window: DEFAULT_WINDOW,
+                max_frame: DEFAULT_MAX_FRAME,
+            },
+            output,
+            control_unsent: 0,
+            receive_window,
+            send_window: SendWindow::new(DEFAULT_WINDOW),
+            encoder_table: 4096,
+            encoder_update_due: false,
+            peer_going_away: false,
+            going_away: false,
+            failed: None,
+        }
+    }
+
+    /// What is to be sent to the peer. The caller takes it and clears it; the order of its bytes is the connection's.
+    pub fn output(&mut self) -> &mut Vec<u8> {
+        &mut self.output
+    }
+
+    /// The peer's `SETTINGS_MAX_CONCURRENT_STREAMS`; 100 until its SETTINGS have come.
+    #[must_use]
+    pub fn open_limit(&self) -> u32 {
+        self.peer.max_concurrent
+    }
+
+    /// Streams that count against [`Self::open_limit`]: open or half closed (RFC 9113, 5.1.2).
+    #[must_use]
+    pub fn active(&self) -> u32 {
+        u32::try_from(self.streams.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether the peer has sent a GOAWAY (RFC 9113, 6.8): no more streams can be opened, those that are left go on.
+    #[must_use]
+    pub fn peer_going_away(&self) -> bool {
+        self.peer_going_away
+    }
+
+    /// Bytes the peer may still send on a stream; 0 when its receive side is over.
+    #[must_use]
+    pub fn receive_window(&self, stream: StreamId) -> i64 {
+        match self.streams.get(stream.0) {
+            Some(found) if found.expect != Expect::Nothing => i64::from(found.receive.left()),
+            _ => 0,
+        }
+    }
+
+    /// Bytes that may be sent on a stream now: the smaller of its and the connection's window; 0 when its send side is
+    /// over.
+    #[must_use]
+    pub fn capacity(&self, stream: StreamId) -> usize {
+        match self.streams.get(stream.0) {
+            Some(found) if !found.sent_all => found.send.available().min(self.send_window.available()),
+            _ => 0,
+        }
+    }
+}
