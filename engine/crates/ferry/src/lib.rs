@@ -2,4 +2,6 @@
 
 #![allow(missing_docs)]
 
+pub mod cli;
 pub mod report;
+pub mod units;

@@ -1,8 +1,10 @@
 //! What ferry tells about a run: one JSON document, whose schema (`ferry schema`) is generated from these types.
 
+mod output;
 mod problem;
 mod series;
 
+pub use output::Destination;
 pub use problem::{Class, Problem};
 pub use series::{Series, SeriesBuilder};
 

@@ -52,7 +52,12 @@ pub struct Problem {
 impl Problem {
     #[must_use]
     pub fn new(class: Class, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), retry_after: None, status: None }
+        Self {
+            class,
+            message: message.into(),
+            retry_after: None,
+            status: None,
+        }
     }
 
     #[must_use]
@@ -83,7 +88,10 @@ impl Problem {
     /// For the report.
     #[must_use]
     pub fn failure(&self) -> Failure {
-        Failure { class: self.class, message: self.message.clone() }
+        Failure {
+            class: self.class,
+            message: self.message.clone(),
+        }
     }
 }
 

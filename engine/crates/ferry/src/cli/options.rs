@@ -1,0 +1,195 @@
+//! What a command line means, once parsed and checked: plain values, no strings that someone must parse again.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Method};
+use url::Url;
+
+use crate::report::Destination;
+use crate::units::{ByteRate, ByteSize};
+
+/// What every command that connects has.
+#[derive(Debug, Clone)]
+pub struct Common {
+    pub version: Version,
+    /// Instead of the system's certificates.
+    pub ca_file: Option<PathBuf>,
+    pub insecure: bool,
+    /// Checked, none of them one that ferry sets itself; credentials among them are marked sensitive.
+    pub headers: HeaderMap,
+    pub resolve: Vec<Resolve>,
+    pub timeouts: Timeouts,
+    /// Where the report goes; without it, a summary line goes to standard error unless `quiet`.
+    pub json: Option<Destination>,
+    /// Neither `--quiet` nor `--no-progress`; `Progress` adds that standard error is a terminal.
+    pub progress: bool,
+    pub quiet: bool,
+}
+
+/// What `get` and `put` have beyond [`Common`].
+#[derive(Debug, Clone)]
+pub struct TransferOptions {
+    pub limit: Option<ByteRate>,
+    /// The piece in which a body goes to or comes from its file.
+    pub buffer_size: ByteSize,
+    /// Attempts after the first.
+    pub retries: u32,
+    /// The longest wait before another attempt, Retry-After included.
+    pub retry_max_wait: Duration,
+    /// 0 follows none.
+    pub max_redirects: u32,
+    pub checksum: Option<Checksum>,
+}
+
+/// `ferry get`.
+#[derive(Debug, Clone)]
+pub struct GetOptions {
+    pub common: Common,
+    pub transfer: TransferOptions,
+    /// At least one.
+    pub sources: Vec<Remote>,
+    pub target: Target,
+    /// The limit is each transfer's own, instead of shared by all.
+    pub limit_each: bool,
+    /// Transfers at once, at least one.
+    pub parallel: usize,
+    pub range: Option<RangeArg>,
+    pub resume: bool,
+    pub overwrite: bool,
+}
+
+/// `ferry put`.
+#[derive(Debug, Clone)]
+pub struct PutOptions {
+    pub common: Common,
+    pub transfer: TransferOptions,
+    pub source: Source,
+    pub destination: Remote,
+    /// PUT or POST.
+    pub method: Method,
+    /// Repeat also what is not idempotent.
+    pub retry_unsafe: bool,
+}
+
+/// `ferry bench`.
+#[derive(Debug, Clone)]
+pub struct BenchOptions {
+    pub common: Common,
+    pub url: Remote,
+    /// In all, at least one.
+    pub requests: u64,
+    /// Requests at once over all connections; no less than `connections`.
+    pub parallel: u32,
+    pub connections: u32,
+}
+
+/// A URL of the command line: http or https, without user, password and fragment, so that it can be printed as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote {
+    pub url: Url,
+    /// From user and password in the URL, marked sensitive. Only for this URL's own origin: a redirect elsewhere must not take it along.
+    pub authorization: Option<HeaderValue>,
+    /// The last part of the path as it was typed; what [`Target::FromUrl`] writes to. Never `None` with that target.
+    pub file_name: Option<String>,
+}
+
+/// Where `get` puts what it gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// There is exactly one source.
+    File(PathBuf),
+    /// There is exactly one source.
+    Stdout,
+    /// Each source into its own `file_name`, all of them different.
+    FromUrl,
+    Discard,
+}
+
+/// Where `put` takes what it sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    File(PathBuf),
+    /// Of unknown size, and not repeatable.
+    Stdin,
+}
+
+/// Which HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// ALPN decides on https; HTTP/1.1 on http.
+    Auto,
+    Http11,
+    /// Every URL is https.
+    Http2,
+}
+
+/// How long what may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    pub connect: Duration,
+    pub tls: Duration,
+    pub first_byte: Duration,
+    pub total: Option<Duration>,
+    /// No byte moved although the limit would have allowed it.
+    pub stall: Duration,
+}
+
+/// `--resolve`: this host and port is at that address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolve {
+    /// As `Url::host_str` writes it.
+    pub host: String,
+    pub port: u16,
+    pub address: IpAddr,
+}
+
+/// `--range`: `first..=last`, `first..` without `last`, and the final `last` bytes without `first`. Never without both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RangeArg {
+    pub first: Option<u64>,
+    pub last: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    Sha1,
+    Sha256,
+    Sha384,
+    Sha512,
+}
+
+impl Algorithm {
+    pub const ALL: [Self; 4] = [Self::Sha256, Self::Sha384, Self::Sha512, Self::Sha1];
+
+    /// As typed and as reported.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sha1 => "sha1",
+            Self::Sha256 => "sha256",
+            Self::Sha384 => "sha384",
+            Self::Sha512 => "sha512",
+        }
+    }
+
+    /// Bytes of a digest.
+    #[must_use]
+    pub fn digest_len(self) -> usize {
+        match self {
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+            Self::Sha384 => 48,
+            Self::Sha512 => 64,
+        }
+    }
+}
+
+/// `--checksum`: compute it, and compare it with what is expected, if something is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checksum {
+    pub algorithm: Algorithm,
+    /// As long as the algorithm's digest.
+    pub expected: Option<Vec<u8>>,
+}
