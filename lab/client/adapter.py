@@ -23,7 +23,10 @@ class ClientAdapter(Protocol):
     def name(self) -> str: ...
 
     def identify(self, host: Host) -> ClientIdentity:
-        """Version, path and checksum of the program on that host. Raises UsageProblem when it is not there."""
+        """Version, path and checksum of the program on that host; comes before the first `command` is run there.
+
+        A program that the lab brings along is put onto the host here. Raises UsageProblem when there is none.
+        """
         ...
 
     def supports(self, transfer: Transfer) -> str:

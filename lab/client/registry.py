@@ -1,4 +1,4 @@
-"""From what the user wrote (`curl`, `/opt/curl-8/bin/curl`, `curl-8.5=/opt/...`) to the adapter that speaks for it."""
+"""From what the user wrote (`ferry`, `curl`, `/opt/curl-8/bin/curl`, `curl-8.5=/opt/...`) to the adapter that speaks for it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from pathlib import PurePath
 
 from lab.client.adapter import ClientAdapter
 from lab.client.curl import Curl
+from lab.client.ferry import Ferry
 from lab.errors import UsageProblem
 from lab.spec.models import ClientSpec
 
-_ADAPTERS: dict[str, Callable[[str, str], ClientAdapter]] = {"curl": Curl}
+# In the order in which they are named to the user: the lab's own first.
+_ADAPTERS: dict[str, Callable[[str, str], ClientAdapter]] = {"ferry": Ferry, "curl": Curl}
 
 
 def adapter_for(name: str, path: str = "") -> ClientAdapter:
@@ -22,7 +24,7 @@ def adapter_for(name: str, path: str = "") -> ClientAdapter:
             return make(name, os.path.abspath(path) if "/" in path else path or known)  # noqa: PTH100 - keeps symlinks, as typed
     raise UsageProblem(
         f"unknown client {name!r}",
-        remedy=f"known: {', '.join(sorted(_ADAPTERS))}; NAME=PATH names a build of one, e.g. curl-8.5=PATH",
+        remedy=f"known: {', '.join(_ADAPTERS)}; NAME=PATH names a build of one, e.g. curl-8.5=PATH",
     )
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from lab.client import usage
+from lab.client.adapter import ClientAdapter
 from lab.client.curl import Curl
+from lab.client.ferry import Ferry
 from lab.client.registry import resolve
 from lab.errors import UsageProblem
 from lab.spec.models import ClientSpec
@@ -21,9 +23,12 @@ from lab.spec.models import ClientSpec
         ("curl-8.5=/opt/x/curl", Curl("curl-8.5", "/opt/x/curl")),
         ("new=/opt/x/curl", Curl("new", "/opt/x/curl")),
         ("/opt/curl-8.5.0", Curl("curl-8.5.0", "/opt/curl-8.5.0")),
+        ("ferry", Ferry("ferry", "ferry")),
+        ("ferry-next=/opt/x/ferry", Ferry("ferry-next", "/opt/x/ferry")),
+        ("/opt/x/ferry", Ferry("ferry", "/opt/x/ferry")),
     ],
 )
-def test_known_clients(text: str, adapter: Curl) -> None:
+def test_known_clients(text: str, adapter: ClientAdapter) -> None:
     assert resolve(ClientSpec.parse(text)) == adapter
 
 
@@ -32,7 +37,7 @@ def test_relative_path_is_where_the_user_typed_it(monkeypatch: pytest.MonkeyPatc
     assert resolve(ClientSpec.parse("./curl")) == Curl("curl", str(tmp_path / "curl"))
 
 
-@pytest.mark.parametrize("text", ["wget", "/usr/bin/curlew", "curl=", "=/usr/bin/curl", "ferry=/usr/bin/true"])
+@pytest.mark.parametrize("text", ["wget", "/usr/bin/curlew", "curl=", "=/usr/bin/curl", "wget=/usr/bin/true"])
 def test_unknown_clients_are_the_users_problem(text: str) -> None:
     with pytest.raises((UsageProblem, ValueError)):
         resolve(ClientSpec.parse(text))
