@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from lab.assets import tools, uml
+from lab.assets import engine, tools, uml
 from lab.errors import EXIT_INVALID, EXIT_PASS, ThroughlineError
 
 
@@ -26,6 +26,8 @@ def check() -> int:
     faults = [f"{tool.name} is missing ({tools.remedy(tool)})" for tool in tools.missing() if not tool.optional]
     if uml.find() is None:
         faults.append("the UML router is missing or damaged (make setup builds it)")
+    if not engine.up_to_date():
+        faults.append("ferry has not been built from what is in engine/ (make setup builds it)")
     for fault in faults:
         progress(fault)
     return EXIT_INVALID if faults else EXIT_PASS
@@ -33,8 +35,16 @@ def check() -> int:
 
 def build(*, force: bool) -> int:
     tools.fetch_servers(progress)
-    asset = uml.build(progress, force=force)
-    progress(f"UML router of Debian {asset.suite} in {asset.directory}")
+    if force or uml.find() is None:
+        asset = uml.build(progress, force=force)
+        progress(f"UML router of Debian {asset.suite} in {asset.directory}")
+    engine.build(progress)
+    return EXIT_PASS
+
+
+def cargo() -> int:
+    """The cargo that builds the engine, for scripts that test it; its folder goes first on PATH."""
+    print(tools.require("cargo"))
     return EXIT_PASS
 
 
@@ -44,11 +54,13 @@ def main() -> int:
     commands.add_parser("packages", help="print the Debian packages that are missing")
     commands.add_parser("check", help="exit 0 when everything is here and whole")
     commands.add_parser("build", help="download what is missing").add_argument("--force", action="store_true", help="build anew")
+    commands.add_parser("cargo", help="print the cargo that is recent enough")
     arguments = parser.parse_args()
+    simple = {"packages": packages, "check": check, "cargo": cargo}
     try:
         if arguments.command == "build":
             return build(force=arguments.force)
-        return packages() if arguments.command == "packages" else check()
+        return simple[arguments.command]()
     except ThroughlineError as error:
         print(f"setup: {error}", file=sys.stderr)
         return error.exit_code

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sets this checkout up: Debian packages, virtual environment, UML router, servers, the `lab` launcher.
+# Sets this checkout up: Debian packages, virtual environment, UML router, servers, ferry, the `lab` launcher.
 #
 # Idempotent, and under a second when there is nothing to do. Starts no daemon and touches nothing outside the checkout, the
 # user's cache and one launcher, except through apt-get when a package is missing. THROUGHLINE_LAUNCHER=no leaves the launcher out.
@@ -43,8 +43,9 @@ install_packages() {
     command -v apt-get >/dev/null || fail "missing programs, and no apt-get here: install what Debian calls $*"
     # Noninteractive: iperf3 asks whether to run as a daemon, and its default is not to.
     $become env DEBIAN_FRONTEND=noninteractive apt-get update -qq || say "apt-get update failed; trying with the package lists there are"
+    # No removals: cargo-web takes the place of Debian's older cargo, which may be somebody's; that is theirs to decide.
     # shellcheck disable=SC2086  # $become is nothing or one word
-    $become env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null ||
+    $become env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends --no-remove "$@" >/dev/null ||
         fail "cannot install packages; ask an administrator to run: apt-get install --no-install-recommends $*"
 }
 

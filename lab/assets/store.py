@@ -97,13 +97,18 @@ def publish(staged: Path, final: Path) -> None:
 
 
 def run(
-    argv: Sequence[str | Path], *, timeout_s: float = 300, cwd: Path | None = None, scratch: Path | None = None
+    argv: Sequence[str | Path],
+    *,
+    timeout_s: float = 300,
+    cwd: Path | None = None,
+    scratch: Path | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> tuple[int, str]:
     """Exit code and all output of a helper program; one that hangs (a dead mirror) is asked to end, then killed.
 
     What it leaves in its TMPDIR when this process is killed too belongs into `scratch`, which the next build sweeps.
     """
-    environment = {**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
+    environment = {**(os.environ if env is None else env), "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
     if scratch:
         environment["TMPDIR"] = str(scratch)
     with subprocess.Popen(

@@ -10,11 +10,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.assets import servers
+from lab.assets import engine, servers
 from lab.assets.store import Progress
 from lab.errors import LabFault, UsageProblem
 
@@ -23,7 +23,9 @@ SERVERS_VARIABLE = "THROUGHLINE_SERVERS"
 
 @dataclass(frozen=True)
 class Tool:
-    """`folders` are searched besides PATH; `file` or `module` is looked for instead, where the tool is no program."""
+    """`folders` are searched besides PATH; `file` or `module` is looked for instead, where the tool is no program; `finder` is a
+    search of the tool's own, where being there is not enough.
+    """
 
     name: str
     package: str
@@ -33,6 +35,7 @@ class Tool:
     folders: tuple[str, ...] = ()
     file: str = ""
     module: str = ""
+    finder: Callable[[], Path | None] | None = None
 
 
 TOOLS: tuple[Tool, ...] = (
@@ -55,6 +58,9 @@ TOOLS: tuple[Tool, ...] = (
         file="/usr/share/keyrings/debian-archive-keyring.gpg",
     ),
     Tool("venv", "python3-venv", "holds the lab's Python packages", module="ensurepip"),
+    Tool("cargo", engine.PACKAGE, "builds ferry", finder=engine.find_cargo),
+    Tool("cc", "gcc", "compiles ferry's cryptography"),
+    Tool("libc6-dev", "libc6-dev", "what ferry is linked with", file="/usr/include/stdio.h"),
     Tool("git", "git", "records the revision a result was made with", optional=True),
     Tool("nginx", "nginx", "the HTTP server", daemon=True),
     Tool("sshd", "openssh-server", "the SFTP server", daemon=True),
@@ -75,6 +81,8 @@ _FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/bin
 def find(name: str) -> Path | None:
     """The user's own build first (PATH), then the machine's, then the cache's."""
     tool = _BY_NAME.get(name, Tool(name, "", ""))
+    if tool.finder:
+        return tool.finder()
     if tool.file:
         path = Path(tool.file)
         return path if path.exists() else None
@@ -100,6 +108,8 @@ def remedy(tool: Tool | str) -> str:
     known = _BY_NAME.get(tool) if isinstance(tool, str) else tool
     if known is None:
         return "not a program the lab provides"
+    if known.finder:
+        return engine.remedy()
     return "make setup downloads it" if known.daemon else f"sudo apt-get install {known.package}, or make setup"
 
 

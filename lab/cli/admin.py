@@ -35,7 +35,8 @@ _MARKS: dict[Level, str] = {"ok": "ok", "note": "note", "missing": "MISSING"}
 
 
 def setup() -> None:
-    """Build what the lab runs but does not install: the User-Mode Linux router, nginx and sshd (see `make setup`)."""
+    """Build what the lab runs but does not install: the User-Mode Linux router, nginx and sshd, ferry (see `make setup`)."""
+    from lab.assets import engine
     from lab.assets.tools import fetch_servers
     from lab.assets.uml import build
 
@@ -44,6 +45,7 @@ def setup() -> None:
 
     build(say)
     fetch_servers(say)
+    engine.build(say)
     say("everything is there")
 
 

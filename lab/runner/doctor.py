@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from lab.assets import tools
+from lab.assets import engine, tools
 from lab.assets.uml import find as find_uml
 from lab.backend.namespaces.handle import AgentHandle
 from lab.backend.namespaces.network import kernel_has_netem
+from lab.client.ferry import find_ferry
 from lab.errors import ThroughlineError
 from lab.paths import cache_dir, results_dir
 
@@ -32,7 +33,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    return [*_tools(), *_kernel(), *_machine()]
+    return [*_tools(), *_engine(), *_kernel(), *_machine()]
 
 
 def _tools() -> Iterator[Finding]:
@@ -42,6 +43,18 @@ def _tools() -> Iterator[Finding]:
             yield Finding("ok", tool.name, str(path))
         else:
             yield Finding("note" if tool.optional else "missing", tool.name, f"not found; {tool.why}", tools.remedy(tool))
+
+
+def _engine() -> Iterator[Finding]:
+    try:
+        path = find_ferry()
+    except ThroughlineError as problem:
+        yield Finding("missing", "ferry", problem.message, problem.remedy)
+        return
+    if path == engine.program() and not engine.up_to_date():
+        yield Finding("note", "ferry", f"{path}, older than what is in engine/", "make setup")
+        return
+    yield Finding("ok", "ferry", str(path))
 
 
 def _kernel() -> Iterator[Finding]:
