@@ -96,14 +96,14 @@ impl Chunked {
             (State::SizeLf, _) => Err(Fault::Chunk("CR without LF after the size")),
             (State::DataCr, b'\r') => Ok(State::DataLf),
             (State::DataLf, b'\n') => Ok(State::Size),
-            (State::DataCr | State::DataLf, _) => Err(Fault::Chunk("data is longer than its size said")),
+            (State::DataCr | State::DataLf, _) => Err(Fault::Chunk("data is not followed by CRLF")),
             (State::TrailerStart, b'\r') => Ok(State::LastLf),
             (State::TrailerName, b':') => self.skip_trailer(State::TrailerValue),
             (State::TrailerStart | State::TrailerName, _) if is_token_byte(byte) => {
                 self.skip_trailer(State::TrailerName)
             }
             (State::TrailerStart | State::TrailerName, _) => Err(Fault::Trailer("malformed name")),
-            (State::TrailerValue, b'\r') => Ok(State::TrailerLf),
+            (State::TrailerValue, b'\r') => self.skip_trailer(State::TrailerLf),
             (State::TrailerValue, _) if is_field_byte(byte) => self.skip_trailer(State::TrailerValue),
             (State::TrailerValue, _) => Err(Fault::Trailer("control character in a value")),
             (State::TrailerLf, b'\n') => self.skip_trailer(State::TrailerStart),
@@ -163,4 +163,60 @@ fn is_field_byte(byte: u8) -> bool {
 /// tchar (RFC 9110, section 5.6.2).
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The data, and what remains unused.
+    fn decode(mut input: &[u8]) -> Result<(Vec<u8>, &[u8], bool), Fault> {
+        let (mut chunked, mut data) = (Chunked::new(), Vec::new());
+        loop {
+            let (used, step) = chunked.next(input)?;
+            let (now, rest) = input.split_at(used);
+            input = rest;
+            match step {
+                Step::Data(length) => data.extend_from_slice(&now[now.len() - length..]),
+                Step::NeedMore => return Ok((data, input, false)),
+                Step::End => return Ok((data, input, true)),
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_extensions_and_trailers() {
+        let wire = b"5\r\nhello\r\n00B;a;b=\"c;\xff\"\r\n, big world\r\n1 \t;x\r\n!\r\n000\r\nSum: 1\r\nX:\r\n\r\nnext";
+        assert_eq!(decode(wire), Ok((b"hello, big world!".to_vec(), &b"next"[..], true)));
+        for cut in 0..wire.len() - 4 {
+            assert!(
+                matches!(decode(&wire[..cut]), Ok((_, [], false))),
+                "nothing is kept back at {cut}"
+            );
+        }
+    }
+
+    #[test]
+    fn one_call_per_chunk() {
+        let mut chunked = Chunked::new();
+        assert_eq!(chunked.next(b"3\r\nabc\r\n4\r\ndefg\r\n"), Ok((6, Step::Data(3))));
+        assert_eq!(chunked.next(b"\r\n4\r\nde"), Ok((7, Step::Data(2))));
+        assert_eq!(chunked.next(b"fg"), Ok((2, Step::Data(2))));
+        assert_eq!(chunked.next(b"\r\n0\r\n\r\n"), Ok((7, Step::End)));
+    }
+
+    #[test]
+    fn limits() {
+        let with_extension = |length| decode(format!("1;{}\r\na\r\n", "x".repeat(length)).repeat(2).as_bytes()).is_ok();
+        assert!(with_extension(MAX_EXTENSION - 1), "each chunk may have as much");
+        assert!(!with_extension(MAX_EXTENSION));
+        let with_trailer = |length| decode(format!("0\r\nA:{}\r\n\r\n", "x".repeat(length)).as_bytes()).is_ok();
+        assert!(with_trailer(MAX_TRAILERS - 4));
+        assert!(!with_trailer(MAX_TRAILERS - 3));
+        assert!(decode(b"0000000000000001\r\na\r\n").is_ok());
+        assert_eq!(
+            decode(b"00000000000000001"),
+            Err(Fault::Chunk("size has more than 16 digits"))
+        );
+    }
 }

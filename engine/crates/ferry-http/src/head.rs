@@ -149,3 +149,88 @@ pub(crate) fn persists(method: &Method, head: &ResponseHead) -> bool {
 fn is_tunnel(method: &Method, head: &ResponseHead) -> bool {
     *method == Method::CONNECT && (200..300).contains(&head.status)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(text: &str) -> ResponseHead {
+        let (length, head) = parse(format!("{text}\r\n\r\nbody").as_bytes())
+            .unwrap()
+            .expect("complete");
+        assert_eq!(length, text.len() + 4);
+        head
+    }
+
+    fn body(method: &Method, text: &str) -> Result<ResponseBody, FrameError> {
+        body_of(method, &head(text))
+    }
+
+    #[test]
+    fn what_a_head_says() {
+        let head = head("HTTP/1.0 206\r\nX-A:  1 \r\nx-a: \u{e4}2\r\nEmpty:\r\nB: c\td");
+        assert_eq!((head.status, head.version), (206, Version::Http10));
+        let values: Vec<_> = head.headers.get_all("x-a").iter().map(HeaderValue::as_bytes).collect();
+        assert_eq!(values, ["1".as_bytes(), "\u{e4}2".as_bytes()]);
+        assert_eq!(head.headers["empty"], "");
+        assert_eq!(head.headers["b"], "c\td");
+        assert_eq!(parse(b"HTTP/1.1 200 OK\r\nA: b\r\n"), Ok(None));
+        assert_eq!(
+            parse(b"HTTP/1.1 600 ?\r\n\r\n").map(|h| h.map(|h| h.1.status)),
+            Ok(Some(600))
+        );
+    }
+
+    #[test]
+    fn where_the_body_ends() {
+        let get = Method::GET;
+        assert_eq!(body(&get, "HTTP/1.1 200 OK"), Ok(ResponseBody::UntilClose));
+        assert_eq!(
+            body(&get, "HTTP/1.1 200 OK\r\nContent-Length: 007"),
+            Ok(ResponseBody::Known(7))
+        );
+        assert_eq!(
+            body(&get, "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\nContent-Length: 5"),
+            Ok(ResponseBody::Known(5))
+        );
+        assert_eq!(
+            body(&get, "HTTP/1.1 404 No\r\nTransfer-Encoding: CHUNKED"),
+            Ok(ResponseBody::Chunked)
+        );
+    }
+
+    #[test]
+    fn no_body_whatever_the_headers_say() {
+        for line in ["HTTP/1.1 204 No", "HTTP/1.1 304 No\r\nContent-Length: 5"] {
+            assert_eq!(body(&Method::GET, line), Ok(ResponseBody::None));
+        }
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5";
+        assert_eq!(body(&Method::HEAD, chunked), Ok(ResponseBody::None));
+        assert_eq!(body(&Method::CONNECT, chunked), Ok(ResponseBody::None));
+        assert_eq!(
+            body(&Method::CONNECT, "HTTP/1.1 403 No\r\nContent-Length: 5"),
+            Ok(ResponseBody::Known(5))
+        );
+    }
+
+    #[test]
+    fn who_leaves_the_connection_open() {
+        for (text, expected) in [
+            ("HTTP/1.1 200 OK", true),
+            ("HTTP/1.1 200 OK\r\nConnection: closely", true),
+            (
+                "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nConnection: TE , Close",
+                false,
+            ),
+            ("HTTP/1.0 200 OK", false),
+            ("HTTP/1.0 200 OK\r\nConnection: Keep-Alive", true),
+            ("HTTP/1.0 200 OK\r\nConnection: keep-alive, close", false),
+        ] {
+            assert_eq!(persists(&Method::GET, &head(text)), expected, "{text}");
+            assert!(
+                !persists(&Method::CONNECT, &head(text)),
+                "a tunnel is no HTTP connection"
+            );
+        }
+    }
+}

@@ -101,3 +101,86 @@ fn put(out: &mut Vec<u8>, parts: &[&str]) {
 fn is_one_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use http::header::{ACCEPT, RANGE};
+
+    fn encode(target: &str, host: &str, headers: &HeaderMap, body: BodyLength) -> Result<String, BadRequest> {
+        let mut out = b"before ".to_vec();
+        let result = encode_request(
+            &mut out,
+            &RequestHead {
+                method: &Method::PUT,
+                target,
+                host,
+                headers,
+                body,
+            },
+        );
+        let text = String::from_utf8(out).unwrap();
+        let head = text.strip_prefix("before ").expect("appended").to_owned();
+        assert!(result.is_ok() || head.is_empty(), "all or nothing");
+        result.map(|()| head)
+    }
+
+    #[test]
+    fn order_and_framing() {
+        let mut headers = HeaderMap::new();
+        headers.insert(RANGE, HeaderValue::from_static("bytes=5-"));
+        headers.append(ACCEPT, HeaderValue::from_static("a"));
+        headers.append(ACCEPT, HeaderValue::from_static("b"));
+        let start = "PUT /a?b HTTP/1.1\r\nHost: [::1]:80\r\nrange: bytes=5-\r\naccept: a\r\naccept: b\r\n";
+        for (body, end) in [
+            (BodyLength::None, "\r\n"),
+            (BodyLength::Known(0), "Content-Length: 0\r\n\r\n"),
+            (
+                BodyLength::Known(u64::MAX),
+                "Content-Length: 18446744073709551615\r\n\r\n",
+            ),
+            (BodyLength::Chunked, "Transfer-Encoding: chunked\r\n\r\n"),
+        ] {
+            assert_eq!(encode("/a?b", "[::1]:80", &headers, body), Ok(format!("{start}{end}")));
+        }
+    }
+
+    #[test]
+    fn nothing_breaks_out_of_its_line() {
+        let none = HeaderMap::new();
+        for bad in ["", "/a b", "/a\r\nX: y", "/\0", "/\t", "/\x7f", "/\u{e4}"] {
+            assert_eq!(
+                encode(bad, "host", &none, BodyLength::None),
+                Err(BadRequest::Target),
+                "{bad:?}"
+            );
+            assert_eq!(
+                encode("/", bad, &none, BodyLength::None),
+                Err(BadRequest::Host),
+                "{bad:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_ours_is_refused() {
+        for name in [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION] {
+            let headers = HeaderMap::from_iter([(name.clone(), HeaderValue::from_static("5"))]);
+            assert_eq!(
+                encode("/", "host", &headers, BodyLength::None),
+                Err(BadRequest::OwnHeader(name))
+            );
+        }
+    }
+
+    #[test]
+    fn chunks() {
+        let mut out = Vec::new();
+        encode_chunk(&mut out, b"");
+        assert!(out.is_empty(), "an empty chunk is the last one");
+        encode_chunk(&mut out, &[b'x'; 26]);
+        encode_last_chunk(&mut out);
+        assert_eq!(out, b"1a\r\nxxxxxxxxxxxxxxxxxxxxxxxxxx\r\n0\r\n\r\n");
+    }
+}

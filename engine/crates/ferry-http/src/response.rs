@@ -142,7 +142,8 @@ impl ResponseReader {
         self.persists = body != ResponseBody::UntilClose && head::persists(&self.method, &head);
         self.body = Some(body);
         self.state = match body {
-            ResponseBody::None => State::Done,
+            // Not yet done: the end is an event of its own.
+            ResponseBody::None => State::Known { left: 0 },
             ResponseBody::Known(left) => State::Known { left },
             ResponseBody::Chunked => State::Chunked(Chunked::new()),
             ResponseBody::UntilClose => State::UntilClose,
@@ -225,3 +226,6 @@ fn whole_lines(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |last| last + 1);
     &bytes[..end]
 }
+
+#[cfg(test)]
+mod tests;

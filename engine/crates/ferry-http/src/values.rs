@@ -118,3 +118,119 @@ impl fmt::Display for ByteRange {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_ranges() {
+        let part = |first, last, size| Some(ContentRange::Part { first, last, size });
+        assert_eq!(ContentRange::parse("bytes 5-9/100"), part(5, 9, Some(100)));
+        assert_eq!(ContentRange::parse("Bytes 0-0/1"), part(0, 0, Some(1)));
+        assert_eq!(ContentRange::parse("bytes 5-9/*"), part(5, 9, None));
+        assert_eq!(
+            ContentRange::parse("bytes */0"),
+            Some(ContentRange::Unsatisfied { size: 0 })
+        );
+        let most = format!("bytes 0-{}/{}", u64::MAX - 1, u64::MAX);
+        assert_eq!(ContentRange::parse(&most), part(0, u64::MAX - 1, Some(u64::MAX)));
+    }
+
+    #[test]
+    fn content_ranges_that_are_none() {
+        for value in [
+            "",
+            "bytes",
+            "bytes ",
+            "bytes 5-9",
+            "bytes 9-5/100",
+            "bytes 5-100/100",
+            "bytes */*",
+            "bytes -9/100",
+            "bytes 5-/100",
+            "bytes +5-9/100",
+            "bytes 5-9/",
+            "bytes=5-9/100",
+            "bytes  5-9/100",
+            "bytes 5-9/100 ",
+            "bytes 5 - 9/100",
+            "lines 5-9/100",
+            "bytes 0-9/18446744073709551616",
+            "bytes 5-9/100/100",
+            "bytes 5-9-10/100",
+            "bytes 0x5-9/100",
+            "bytes */",
+        ] {
+            assert_eq!(ContentRange::parse(value), None, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn waits() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(946_684_790);
+        for (value, seconds) in [
+            ("0", 0),
+            ("120", 120),
+            ("2147483649", 1 << 31),
+            ("99999999999999999999999", 1 << 31),
+            ("Fri, 31 Dec 1999 23:59:59 GMT", 9),
+            ("Friday, 31-Dec-99 23:59:59 GMT", 9),
+            ("Fri Dec 31 23:59:59 1999", 9),
+            ("Fri, 31 Dec 1999 23:59:40 GMT", 0),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", 1 << 31),
+        ] {
+            assert_eq!(retry_after(value, now), Some(Duration::from_secs(seconds)), "{value}");
+        }
+        for value in ["", "-1", "+1", "1.5", "1 ", "soon", "Fri, 32 Dec 1999 23:59:59 GMT"] {
+            assert_eq!(retry_after(value, now), None, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn entity_tags() {
+        for tag in ["\"\"", "\"a-1:!\"", "\"\u{e4}\""] {
+            assert_eq!(strong_etag(tag), Some(tag));
+        }
+        for tag in [
+            "",
+            "\"",
+            "W/\"a\"",
+            "a",
+            "\"a",
+            "\"a\"b\"",
+            "\"a b\"",
+            "\"a\", \"b\"",
+            "\"\x7f\"",
+            " \"a\"",
+        ] {
+            assert_eq!(strong_etag(tag), None, "{tag:?}");
+        }
+    }
+
+    #[test]
+    fn ranges_to_ask_for() {
+        for text in ["0-499", "0-0", "500-", "-500", "-1", "0-18446744073709551615"] {
+            assert_eq!(
+                ByteRange::parse(text).map(|range| range.to_string()),
+                Some(format!("bytes={text}"))
+            );
+        }
+        for text in [
+            "",
+            "-",
+            "-0",
+            "5",
+            "5-4",
+            "1-2,3-4",
+            "--5",
+            "+1-2",
+            " 1-2",
+            "1-2-3",
+            "bytes=1-2",
+            "-18446744073709551616",
+        ] {
+            assert_eq!(ByteRange::parse(text), None, "{text:?}");
+        }
+    }
+}

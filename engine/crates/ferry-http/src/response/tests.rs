@@ -1,0 +1,87 @@
+use super::*;
+
+#[test]
+fn an_upload_s_interim_and_final_responses() {
+    let wire =
+        b"HTTP/1.1 100 Continue\r\nContent-Length: 9\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nokHTTP";
+    let mut reader = ResponseReader::new(&Method::PUT);
+    let (first, event) = reader.next(wire).unwrap();
+    assert!(matches!(event, Event::Informational(head) if head.status == 100));
+    assert_eq!(reader.body_length(), None, "an interim response has no body");
+    let (second, event) = reader.next(&wire[first..]).unwrap();
+    assert!(matches!(event, Event::Head(head) if head.status == 201));
+    assert_eq!(reader.body_length(), Some(ResponseBody::Known(2)));
+    let at = first + second;
+    assert_eq!(reader.next(&wire[at..]), Ok((2, Event::Data(b"ok"))));
+    assert!(!reader.keep_alive(), "not before the end");
+    assert_eq!(
+        reader.next(&wire[at + 2..]),
+        Ok((0, Event::End)),
+        "the next response is left alone"
+    );
+    assert!(reader.keep_alive());
+    assert_eq!(reader.body_received(), 2);
+}
+
+#[test]
+fn an_incomplete_head_is_kept_by_the_caller() {
+    let wire = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n";
+    let mut reader = ResponseReader::new(&Method::GET);
+    for length in 0..wire.len() {
+        assert_eq!(reader.next(&wire[..length]), Ok((0, Event::NeedMore)));
+    }
+    assert!(matches!(reader.next(wire), Ok((used, Event::Head(_))) if used == wire.len()));
+}
+
+#[test]
+fn a_body_until_the_close() {
+    let mut reader = ResponseReader::new(&Method::GET);
+    assert!(matches!(
+        reader.next(b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\n"),
+        Ok((_, Event::Head(_)))
+    ));
+    assert_eq!(reader.next(b"abc"), Ok((3, Event::Data(b"abc"))));
+    assert_eq!(reader.next(b""), Ok((0, Event::NeedMore)));
+    assert_eq!(reader.closed(), Ok(()));
+    assert_eq!(reader.next(b""), Ok((0, Event::End)));
+    assert!(!reader.keep_alive(), "whatever it promised, it is gone");
+}
+
+#[test]
+fn a_close_too_early() {
+    let closed_after = |wire: &[u8]| {
+        let (mut reader, mut at) = (ResponseReader::new(&Method::GET), 0);
+        while let (used, Event::Head(_) | Event::Informational(_) | Event::Data(_)) = reader.next(&wire[at..]).unwrap()
+        {
+            at += used;
+        }
+        let error = reader.closed().unwrap_err();
+        assert_eq!(reader.next(b"more"), Err(error), "for good");
+        error
+    };
+    assert_eq!(closed_after(b""), FrameError::ClosedInHead { bytes: 0 });
+    assert_eq!(
+        closed_after(b"HTTP/1.1 103 Hints\r\n\r\nHTTP/"),
+        FrameError::ClosedInHead { bytes: 27 }
+    );
+    let known = closed_after(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc");
+    assert_eq!(
+        known,
+        FrameError::Truncated {
+            received: 3,
+            expected: Some(9)
+        }
+    );
+    assert_eq!(
+        known.to_string(),
+        "connection closed after 3 of 9 body bytes, 6 missing"
+    );
+    let chunked = closed_after(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n");
+    assert_eq!(
+        chunked,
+        FrameError::Truncated {
+            received: 3,
+            expected: None
+        }
+    );
+}
