@@ -17,7 +17,12 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { stream_window: 16 << 20, connection_window: 64 << 20, max_header_list: 64 << 10, header_table: 4096 }
+        Self {
+            stream_window: 16 << 20,
+            connection_window: 64 << 20,
+            max_header_list: 64 << 10,
+            header_table: 4096,
+        }
     }
 }
 

@@ -61,7 +61,9 @@ impl SendWindow {
     pub const EMPTY: Self = Self { left: 0 };
 
     pub fn new(initial: u32) -> Self {
-        Self { left: i64::from(initial) }
+        Self {
+            left: i64::from(initial),
+        }
     }
 
     /// Bytes that may be sent now.

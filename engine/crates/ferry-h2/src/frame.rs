@@ -9,11 +9,10 @@ pub const LARGEST_MAX_FRAME: u32 = (1 << 24) - 1;
 /// What a client sends first (RFC 9113, 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Frame types.
+/// Frame types. 2 is PRIORITY, which means nothing here.
 pub mod kind {
     pub const DATA: u8 = 0;
     pub const HEADERS: u8 = 1;
-    pub const PRIORITY: u8 = 2;
     pub const RST_STREAM: u8 = 3;
     pub const SETTINGS: u8 = 4;
     pub const PUSH_PROMISE: u8 = 5;
@@ -125,6 +124,14 @@ mod tests {
         let mut out = Vec::new();
         put_header(&mut out, 0x01_02_03, kind::HEADERS, 5, 0xffff_ffff);
         let parsed = FrameHeader::parse(out[..].try_into().unwrap());
-        assert_eq!(parsed, FrameHeader { length: 0x01_02_03, kind: 1, flags: 5, stream: 0x7fff_ffff });
+        assert_eq!(
+            parsed,
+            FrameHeader {
+                length: 0x01_02_03,
+                kind: 1,
+                flags: 5,
+                stream: 0x7fff_ffff
+            }
+        );
     }
 }

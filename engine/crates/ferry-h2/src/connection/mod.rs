@@ -1,14 +1,17 @@
 //! The connection: its state, and what can be asked of it.
 
+mod control;
+mod headers;
 mod receive;
 mod send;
 mod streams;
 
+use crate::StreamId;
 use crate::config::Config;
 use crate::error::ConnectionError;
 use crate::flow::{DEFAULT_WINDOW, ReceiveWindow, SendWindow};
 use crate::frame::{self, DEFAULT_MAX_FRAME, setting};
-use crate::StreamId;
+use crate::hpack::Decoder;
 use streams::{Expect, Streams};
 
 /// Until the peer's SETTINGS tell, this many streams may be opened; what the RFC recommends as the least a peer allows
@@ -39,6 +42,15 @@ pub struct Connection {
     peer_going_away: bool,
     going_away: bool,
     failed: Option<ConnectionError>,
+    reading: receive::Reading,
+    /// The beginning of a frame's header or payload that came in pieces; its space is kept.
+    partial: Vec<u8>,
+    decoder: Decoder,
+    /// Fragments of a header block that needs CONTINUATION frames; its space is kept.
+    block: Vec<u8>,
+    continuing: Option<headers::Continuing>,
+    settings_seen: bool,
+    empty_data: u32,
 }
 
 impl Connection {
@@ -62,6 +74,9 @@ impl Connection {
         if raise > 0 {
             frame::put_number(&mut output, frame::kind::WINDOW_UPDATE, 0, raise);
         }
+        let mut decoder = Decoder::new(config.max_header_list as usize);
+        // Until the peer acknowledges, it may go by the default or by what it has been told.
+        decoder.set_limit((config.header_table as usize).max(4096));
         Self {
             config,
             streams: Streams::new(),
@@ -80,6 +95,13 @@ impl Connection {
             peer_going_away: false,
             going_away: false,
             failed: None,
+            reading: receive::Reading::Header,
+            partial: Vec::new(),
+            decoder,
+            block: Vec::new(),
+            continuing: None,
+            settings_seen: false,
+            empty_data: 0,
         }
     }
 

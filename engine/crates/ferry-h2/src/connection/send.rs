@@ -1,7 +1,7 @@
 //! What this side sends because its owner asks for it.
 
-use super::streams::{Expect, Stream};
 use super::Connection;
+use super::streams::{Expect, Stream};
 use crate::error::OpenError;
 use crate::flow::MAX_WINDOW;
 use crate::frame::{self, flag, kind};
@@ -25,7 +25,12 @@ impl Connection {
         let id = self.next_id;
         self.next_id += 2;
         self.put_headers(id, block.bytes(), end_stream);
-        self.streams.insert(Stream::new(id, end_stream, self.config.stream_window, self.peer.initial_window));
+        self.streams.insert(Stream::new(
+            id,
+            end_stream,
+            self.config.stream_window,
+            self.peer.initial_window,
+        ));
         Ok(StreamId(id))
     }
 
@@ -33,7 +38,11 @@ impl Connection {
         let out = &mut self.output;
         // The peer has lowered its table below what it had to assume of this encoder, and waits for the encoder to
         // agree (RFC 9113, 4.3.1). A size of 0 holds for good: nothing is ever put into that table.
-        let prefix: &[u8] = if std::mem::take(&mut self.encoder_update_due) { &[0x20] } else { &[] };
+        let prefix: &[u8] = if std::mem::take(&mut self.encoder_update_due) {
+            &[0x20]
+        } else {
+            &[]
+        };
         let max = self.peer.max_frame as usize;
         let end = if end_stream { flag::END_STREAM } else { 0 };
         let (first, mut rest) = block.split_at(block.len().min(max - prefix.len()));
@@ -60,7 +69,11 @@ impl Connection {
             rest = remaining;
             let last = rest.is_empty();
             if piece.len() + rest.len() > self.capacity(stream) {
-                debug_assert!(false, "{} bytes exceed the capacity of {stream:?}", piece.len() + rest.len());
+                debug_assert!(
+                    false,
+                    "{} bytes exceed the capacity of {stream:?}",
+                    piece.len() + rest.len()
+                );
                 return;
             }
             if !self.send_data_header(stream, piece.len(), end && last) {
@@ -78,10 +91,13 @@ impl Connection {
     /// exceeds [`Self::capacity`] or [`Self::max_frame`], or when the frame would be empty without ending anything.
     #[must_use]
     pub fn send_data_header(&mut self, stream: StreamId, length: usize, end: bool) -> bool {
-        if length > self.capacity(stream) || length > self.max_frame() || (length == 0 && !end) || self.failed.is_some() {
+        if length > self.capacity(stream) || length > self.max_frame() || (length == 0 && !end) || self.failed.is_some()
+        {
             return false;
         }
-        let Some(found) = self.streams.get_mut(stream.0) else { return false };
+        let Some(found) = self.streams.get_mut(stream.0) else {
+            return false;
+        };
         if found.sent_all {
             return false;
         }
@@ -89,7 +105,13 @@ impl Connection {
         found.sent_all = end;
         let over = end && found.expect == Expect::Nothing;
         self.send_window.charge(length);
-        frame::put_header(&mut self.output, length, kind::DATA, if end { flag::END_STREAM } else { 0 }, stream.0);
+        frame::put_header(
+            &mut self.output,
+            length,
+            kind::DATA,
+            if end { flag::END_STREAM } else { 0 },
+            stream.0,
+        );
         if over {
             self.streams.remove(stream.0);
         }
@@ -114,7 +136,9 @@ impl Connection {
     /// batches of half a window. Going back to automatic tops it up at once if it is due.
     pub fn set_manual(&mut self, stream: StreamId, manual: bool) {
         let target = self.config.stream_window;
-        let Some(found) = self.streams.get_mut(stream.0) else { return };
+        let Some(found) = self.streams.get_mut(stream.0) else {
+            return;
+        };
         found.manual = manual;
         if manual || found.expect == Expect::Nothing {
             return;
@@ -126,7 +150,9 @@ impl Connection {
     /// Lets the peer send `bytes` more on a stream, never beyond 2^31-1 in all. Does nothing on a stream whose
     /// receive side is over.
     pub fn grant(&mut self, stream: StreamId, bytes: u32) {
-        let Some(found) = self.streams.get_mut(stream.0) else { return };
+        let Some(found) = self.streams.get_mut(stream.0) else {
+            return;
+        };
         if found.expect == Expect::Nothing {
             return;
         }

@@ -59,7 +59,10 @@ const FREE: Stream = Stream {
 
 impl Streams {
     pub fn new() -> Self {
-        Self { places: vec![FREE; 256], count: 0 }
+        Self {
+            places: vec![FREE; 256],
+            count: 0,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -99,7 +102,10 @@ impl Streams {
         if (self.count + 1) * 2 > self.places.len() {
             let larger = vec![FREE; self.places.len() * 2];
             let smaller = std::mem::replace(&mut self.places, larger);
-            smaller.into_iter().filter(|old| old.id != 0).for_each(|old| self.put(old));
+            smaller
+                .into_iter()
+                .filter(|old| old.id != 0)
+                .for_each(|old| self.put(old));
         }
         self.put(stream);
         self.count += 1;

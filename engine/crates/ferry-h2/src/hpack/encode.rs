@@ -54,7 +54,10 @@ impl HeaderBlock {
         let (mut regular, mut connect) = (false, false);
         for (name, value) in fields {
             if name.first() == Some(&b':') {
-                let place = PSEUDO.iter().position(|known| *known == name).ok_or(BadHeader::Pseudo)?;
+                let place = PSEUDO
+                    .iter()
+                    .position(|known| *known == name)
+                    .ok_or(BadHeader::Pseudo)?;
                 if regular || seen[place] || value.is_empty() {
                     return Err(BadHeader::Pseudo);
                 }
@@ -76,7 +79,11 @@ impl HeaderBlock {
         }
         let [method, scheme, authority, path, protocol] = seen;
         // A plain CONNECT has neither scheme nor path (RFC 9113, 8.5); an extended one has both (RFC 8441).
-        let complete = if connect && !protocol { authority && !scheme && !path } else { scheme && path };
+        let complete = if connect && !protocol {
+            authority && !scheme && !path
+        } else {
+            scheme && path
+        };
         if !method || !complete {
             return Err(BadHeader::Missing);
         }

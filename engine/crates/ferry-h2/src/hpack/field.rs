@@ -18,7 +18,10 @@ static NAME: [bool; 256] = {
 
 /// Fields that belong to HTTP/1.1 connections and make an HTTP/2 message malformed (RFC 9113, 8.2.2).
 pub fn is_connection_specific(name: &[u8]) -> bool {
-    matches!(name, b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade")
+    matches!(
+        name,
+        b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade"
+    )
 }
 
 /// For what this side sends: no control characters, no white space at the ends.
@@ -26,12 +29,16 @@ pub fn may_be_sent(value: &[u8]) -> bool {
     let blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     !blank(value.first())
         && !blank(value.last())
-        && value.iter().all(|&byte| (byte >= 0x20 && byte != 0x7f) || byte == b'\t')
+        && value
+            .iter()
+            .all(|&byte| (byte >= 0x20 && byte != 0x7f) || byte == b'\t')
 }
 
 /// For what this side receives: without NUL, CR and LF, with which a value could break out of where it is put. White
 /// space at the ends, which the RFC forbids too, is left to the reader: servers do send it.
 pub fn may_be_received(value: &[u8]) -> bool {
     // Without an early exit this becomes vector instructions.
-    !value.iter().fold(false, |bad, &byte| bad | (byte == 0) | (byte == b'\r') | (byte == b'\n'))
+    !value.iter().fold(false, |bad, &byte| {
+        bad | (byte == 0) | (byte == b'\r') | (byte == b'\n')
+    })
 }

@@ -50,9 +50,11 @@ mod tests {
 
     #[test]
     fn the_examples_of_appendix_c_1() {
-        for (value, prefix, wire) in
-            [(10, 5, &[0b0_1010][..]), (1337, 5, &[0b1_1111, 0b1001_1010, 0b0000_1010]), (42, 7, &[42])]
-        {
+        for (value, prefix, wire) in [
+            (10, 5, &[0b0_1010][..]),
+            (1337, 5, &[0b1_1111, 0b1001_1010, 0b0000_1010]),
+            (42, 7, &[42]),
+        ] {
             let mut out = Vec::new();
             put(&mut out, 0, prefix, value);
             assert_eq!(out, wire);
@@ -77,7 +79,13 @@ mod tests {
 
     #[test]
     fn overlong_integers_are_refused() {
-        assert_eq!(get(&[0x7f, 0x80, 0x80, 0x80, 0x80, 0x00], &mut 0, 7), Err(HpackError::Integer));
-        assert_eq!(get(&[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f], &mut 0, 7), Err(HpackError::Integer));
+        assert_eq!(
+            get(&[0x7f, 0x80, 0x80, 0x80, 0x80, 0x00], &mut 0, 7),
+            Err(HpackError::Integer)
+        );
+        assert_eq!(
+            get(&[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f], &mut 0, 7),
+            Err(HpackError::Integer)
+        );
     }
 }

@@ -2,11 +2,14 @@
 
 use std::fmt;
 
+mod decode;
 mod encode;
 pub(crate) mod field;
+mod huffman;
 mod integer;
 mod table;
 
+pub use decode::{Decoder, Field};
 pub use encode::{BadHeader, HeaderBlock};
 
 /// What makes a header block undecodable; always a connection error `COMPRESSION_ERROR` (RFC 9113, 4.3).

@@ -1,5 +1,7 @@
 //! The static table (RFC 7541, Appendix A) and the decoder's dynamic table (2.3.2, section 4).
 
+use std::collections::VecDeque;
+
 /// Appendix A; index 1 is the first.
 pub static STATIC: [(&[u8], &[u8]); 61] = [
     (b":authority", b""),
@@ -64,3 +66,131 @@ pub static STATIC: [(&[u8], &[u8]); 61] = [
     (b"via", b""),
     (b"www-authenticate", b""),
 ];
+
+/// What an entry counts beyond its bytes (RFC 7541, 4.1).
+const OVERHEAD: usize = 32;
+
+#[derive(Copy, Clone)]
+struct Entry {
+    at: usize,
+    name: usize,
+    value: usize,
+    /// Whether the field was found fit to be handed on when it was inserted.
+    valid: bool,
+}
+
+/// The dynamic table: a queue of entries whose bytes lie one behind the other in one buffer, so that names and values
+/// are slices. The buffer is twice as large as the table may be: only when it is full are the bytes that are alive
+/// moved to its beginning, which makes an insertion cost its own bytes and about as many again.
+pub struct DynamicTable {
+    entries: VecDeque<Entry>,
+    bytes: Vec<u8>,
+    size: usize,
+    max: usize,
+}
+
+impl DynamicTable {
+    pub fn new(max: usize) -> Self {
+        Self {
+            entries: VecDeque::new(),
+            bytes: Vec::new(),
+            size: 0,
+            max,
+        }
+    }
+
+    pub fn max(&self) -> usize {
+        self.max
+    }
+
+    /// Name, value and validity of the entry that is `nth` from the newest.
+    #[inline]
+    pub fn get(&self, nth: usize) -> Option<(&[u8], &[u8], bool)> {
+        let entry = self.entries.get(self.entries.len().checked_sub(nth + 1)?)?;
+        let (name, value) = self.bytes[entry.at..entry.at + entry.name + entry.value].split_at(entry.name);
+        Some((name, value, entry.valid))
+    }
+
+    pub fn set_max(&mut self, max: usize) {
+        self.max = max;
+        self.make_room(0);
+    }
+
+    /// Adds an entry; one that is larger than the table empties it (RFC 7541, 4.4).
+    pub fn insert(&mut self, name: &[u8], value: &[u8], valid: bool) {
+        let length = name.len() + value.len();
+        if length + OVERHEAD > self.max {
+            self.entries.clear();
+            self.bytes.clear();
+            self.size = 0;
+            return;
+        }
+        self.make_room(length + OVERHEAD);
+        if self.bytes.len() + length > 2 * self.max {
+            self.compact();
+        }
+        self.entries.push_back(Entry {
+            at: self.bytes.len(),
+            name: name.len(),
+            value: value.len(),
+            valid,
+        });
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(value);
+        self.size += length + OVERHEAD;
+    }
+
+    fn make_room(&mut self, length: usize) {
+        while self.size + length > self.max {
+            let Some(oldest) = self.entries.pop_front() else { return };
+            self.size -= oldest.name + oldest.value + OVERHEAD;
+        }
+    }
+
+    fn compact(&mut self) {
+        let start = self.entries.front().map_or(self.bytes.len(), |oldest| oldest.at);
+        self.bytes.copy_within(start.., 0);
+        self.bytes.truncate(self.bytes.len() - start);
+        for entry in &mut self.entries {
+            entry.at -= start;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Step = (Option<usize>, Vec<u8>, Vec<u8>);
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let bytes = || prop::collection::vec(any::<u8>(), 0..60);
+        prop::collection::vec((prop::option::weighted(0.05, 0usize..400), bytes(), bytes()), 0..300)
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_list(steps in steps()) {
+            let mut table = DynamicTable::new(300);
+            let mut model: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+            let size = |model: &[(Vec<u8>, Vec<u8>)]| model.iter().map(|(n, v)| n.len() + v.len() + 32).sum::<usize>();
+            for (max, name, value) in steps {
+                if let Some(max) = max {
+                    table.set_max(max);
+                } else {
+                    table.insert(&name, &value, true);
+                    model.insert(0, (name, value));
+                }
+                while size(&model) > table.max() {
+                    model.pop();
+                }
+                for (nth, (name, value)) in model.iter().enumerate() {
+                    prop_assert_eq!(table.get(nth), Some((&name[..], &value[..], true)));
+                }
+                prop_assert_eq!(table.get(model.len()), None);
+                prop_assert!(table.bytes.len() <= 2 * 400);
+            }
+        }
+    }
+}
