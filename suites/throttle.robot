@@ -1,42 +1,70 @@
 *** Settings ***
-Documentation       Does a download limited by the client keep to its limit, on every network it may meet?
+Documentation       Does a transfer limited by the client keep to its limit, on every network it may meet?
 ...
-...                 A client's rate limit is a promise about body bytes per second, from the first body byte to the last.
+...                 A client's rate limit is a promise about body bytes per second, from the first body byte to the last;
+...                 it is the same promise down and up, over HTTP/1.1 and h2, and whether or not the size is known beforehand.
 ...                 Every cell takes five whole transfers, and more while the interval straddles the band; it passes when the
 ...                 interval of the mean deviation lies inside 5 %. The link is calibrated before and after every cell.
+...                 Tests tagged ``demo`` are one of each kind; `make demo` runs them on ferry and on the system's curl.
 ...
 ...                 Origin: the mail of December 2023 (limits of 8 and 16 Mbit/s on three networks).
 Metadata            Study    throttle
 Library             lab.keywords.library.LabLibrary
-Test Template       A Limited Download Should Keep To Its Limit
-Test Tags           study:throttle    direction:get
+Test Template       A Limited Transfer Should Keep To Its Limit
+Test Tags           study:throttle
 Test Timeout        15 minutes
 
 
 *** Variables ***
-${CLIENT}       curl
+${CLIENT}       ferry
 ${SIZE}         5 MiB
 ${TOLERANCE}    5 %
-${PROTOCOL}     http1
 
 
-*** Test Cases ***                       TOPOLOGY      LIMIT
-Link-Local, 8 Mbit/s                     link-local    8 Mbit/s
-Link-Local, 16 Mbit/s                    link-local    16 Mbit/s
-DSL 50 Mbit/s, Limited To 8 Mbit/s       dsl-50        8 Mbit/s
-DSL 50 Mbit/s, Limited To 16 Mbit/s      dsl-50        16 Mbit/s
-DSL 20 Mbit/s, Limited To 8 Mbit/s       dsl-20        8 Mbit/s
-DSL 20 Mbit/s, Limited To 16 Mbit/s      dsl-20        16 Mbit/s
+*** Test Cases ***                               TOPOLOGY      PROTOCOL    DIRECTION    SIZE-KNOWN    LIMIT
+Link-Local, H1 Get, 8 Mbit/s                     link-local    http1       get          yes           8 Mbit/s
+Link-Local, H1 Get, 16 Mbit/s                    link-local    http1       get          yes           16 Mbit/s
+    [Tags]    demo
+Link-Local, H1 Get Of Unknown Size, 16 Mbit/s    link-local    http1       get          no            16 Mbit/s
+Link-Local, H1 Put, 16 Mbit/s                    link-local    http1       put          yes           16 Mbit/s
+Link-Local, H2 Get, 16 Mbit/s                    link-local    h2          get          yes           16 Mbit/s
+Link-Local, H2 Get Of Unknown Size, 16 Mbit/s    link-local    h2          get          no            16 Mbit/s
+Link-Local, H2 Put, 16 Mbit/s                    link-local    h2          put          yes           16 Mbit/s
+DSL 50, H1 Get, 8 Mbit/s                         dsl-50        http1       get          yes           8 Mbit/s
+DSL 50, H1 Get, 16 Mbit/s                        dsl-50        http1       get          yes           16 Mbit/s
+DSL 50, H1 Get Of Unknown Size, 16 Mbit/s        dsl-50        http1       get          no            16 Mbit/s
+DSL 50, H1 Put, 16 Mbit/s                        dsl-50        http1       put          yes           16 Mbit/s
+DSL 50, H2 Get, 16 Mbit/s                        dsl-50        h2          get          yes           16 Mbit/s
+DSL 50, H2 Get Of Unknown Size, 16 Mbit/s        dsl-50        h2          get          no            16 Mbit/s
+    [Tags]    demo
+DSL 50, H2 Put, 16 Mbit/s                        dsl-50        h2          put          yes           16 Mbit/s
+    [Tags]    demo
+DSL 20, H1 Get, 8 Mbit/s                         dsl-20        http1       get          yes           8 Mbit/s
+    [Tags]    demo
+DSL 20, H1 Get, 16 Mbit/s                        dsl-20        http1       get          yes           16 Mbit/s
+DSL 20, H1 Get Of Unknown Size, 16 Mbit/s        dsl-20        http1       get          no            16 Mbit/s
+DSL 20, H1 Get Of Unknown Size, 8 Mbit/s         dsl-20        http1       get          no            8 Mbit/s
+DSL 20, H1 Put, 16 Mbit/s                        dsl-20        http1       put          yes           16 Mbit/s
+    [Tags]    demo
+DSL 20, H1 Put, 8 Mbit/s                         dsl-20        http1       put          yes           8 Mbit/s
+DSL 20, H2 Get, 16 Mbit/s                        dsl-20        h2          get          yes           16 Mbit/s
+DSL 20, H2 Get, 8 Mbit/s                         dsl-20        h2          get          yes           8 Mbit/s
+DSL 20, H2 Get Of Unknown Size, 16 Mbit/s        dsl-20        h2          get          no            16 Mbit/s
+DSL 20, H2 Get Of Unknown Size, 8 Mbit/s         dsl-20        h2          get          no            8 Mbit/s
+DSL 20, H2 Put, 16 Mbit/s                        dsl-20        h2          put          yes           16 Mbit/s
+DSL 20, H2 Put, 8 Mbit/s                         dsl-20        h2          put          yes           8 Mbit/s
 
 
 *** Keywords ***
-A Limited Download Should Keep To Its Limit
+A Limited Transfer Should Keep To Its Limit
     [Documentation]    One cell: ``${SIZE}`` by ``${CLIENT}`` at ``limit`` over the link of ``topology``.
-    [Arguments]    ${topology}    ${limit}
+    [Arguments]    ${topology}    ${protocol}    ${direction}    ${size_known}    ${limit}
     Judge Limited Transfer
     ...    client=${CLIENT}
     ...    topology=${topology}
+    ...    protocol=${protocol}
+    ...    direction=${direction}
+    ...    size_known=${size_known}
     ...    limit=${limit}
     ...    size=${SIZE}
     ...    tolerance=${TOLERANCE}
-    ...    protocol=${PROTOCOL}

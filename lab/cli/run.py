@@ -33,7 +33,10 @@ def run(
         list[str], typer.Argument(metavar="SUITE|CELL...", autocompletion=_complete_target, help="One suite, or cells by name.")
     ],
     router: Router = "auto",
-    client: Annotated[str, typer.Option(help="The client under test: a name, a path, or NAME=PATH.")] = "curl",
+    client: Annotated[
+        list[str] | None, typer.Option(help="The client under test: a name, a path, or NAME=PATH; several, one after the other.")
+    ] = None,
+    include: Annotated[list[str] | None, typer.Option(help="Only tests of the suite with this tag.")] = None,
     test: Annotated[list[str] | None, typer.Option(help="Only tests of the suite that match this pattern.")] = None,
     variable: Annotated[list[str] | None, typer.Option("-v", help="A Robot variable, NAME:VALUE.")] = None,
     pcap: Annotated[bool, typer.Option("--pcap", help="Keep a capture per sample.")] = False,
@@ -56,9 +59,9 @@ def run(
     session = Session(record, Options(router=router, pcap=pcap, looks=looks), progress=progress)  # type: ignore[arg-type]
     try:
         if suite is not None:
-            run_suite(suite, session, {"CLIENT": client, **variables}, test or ())
+            run_suite(suite, session, variables, clients=client or (), tests=test or (), tags=include or ())
         else:
-            run_cells(targets, session, client)
+            run_cells(targets, session, client or ())
     finally:
         progress.clear()
         if not session.results:

@@ -20,7 +20,7 @@ from lab.runner import current
 from lab.runner.session import Session
 from lab.spec.cell import parse_cell_name
 from lab.spec.load import load_topology
-from lab.spec.models import Cell, ClientSpec, Expectation, Transfer
+from lab.spec.models import Cell, ClientSpec, Expectation, Transfer, first_problem
 from lab.spec.units import ByteRate, Ratio, Size
 
 
@@ -53,14 +53,19 @@ class LabLibrary:
         tolerance: Ratio,
         protocol: Literal["http1", "https1", "h2", "sftp"] = "http1",
         direction: Literal["get", "put"] = "get",
+        size_known: bool = True,
     ) -> CellResult:
         """Transfers ``size`` under ``limit`` over the ``topology``'s link until there are enough samples for a verdict.
 
+        ``size_known=no`` is a download whose length the server does not announce.
         Passes when the interval of the mean deviation of the body rate from the limit lies inside ``tolerance``.
 
-        | Judge Limited Transfer    client=curl    topology=dsl-20    limit=8 Mbit/s    size=5 MiB    tolerance=5 % |
+        | Judge Limited Transfer    client=ferry    topology=dsl-20    limit=8 Mbit/s    size=5 MiB    tolerance=5 % |
         """
-        transfer = Transfer(protocol=protocol, direction=direction, size=size, limit=limit)
+        try:
+            transfer = Transfer(protocol=protocol, direction=direction, size=size, limit=limit, chunked=not size_known)
+        except ValueError as problem:
+            raise UsageProblem(f"no such transfer: {first_problem(problem)}") from None
         return self._judge(client, topology, transfer, Expectation(tolerance=tolerance))
 
     @keyword(tags=("lab",))
@@ -106,7 +111,8 @@ def report(result: CellResult) -> None:
     """Turn a verdict into Robot's own: message, tag and outcome."""
     robot = BuiltIn()
     verdict = result.verdict
-    robot.set_tags(f"verdict:{verdict.name}")
+    transfer = result.transfer
+    robot.set_tags(f"verdict:{verdict.name}", f"direction:{transfer.direction}", f"protocol:{transfer.protocol}")
     robot.set_suite_metadata("Client", f"{result.client.name} {result.client.version}", top=True)
     message = f"{verdict.name}: {verdict.reason} [{result.id}]"
     outcomes: dict[str, Any] = {"FAIL": ClientFault, "INVALID": LabFault, "INCONCLUSIVE": SkipExecution}

@@ -40,30 +40,54 @@ def check_cells(names: Sequence[str]) -> None:
         load_topology(topology)
 
 
-def run_suite(path: Path, session: Session, variables: dict[str, str], tests: Sequence[str] = ()) -> None:
-    """`tests` are Robot name patterns; none means all."""
+def run_suite(
+    path: Path,
+    session: Session,
+    variables: dict[str, str],
+    *,
+    clients: Sequence[str] = (),
+    tests: Sequence[str] = (),
+    tags: Sequence[str] = (),
+) -> None:
+    """`tests` are Robot name patterns and `tags` Robot tag patterns; none means all.
+
+    Without `clients` the suite's own is qualified; several are qualified one after the other, in one run on one network.
+    """
     from robot.api import TestSuite
 
-    suite = TestSuite.from_file_system(str(path))
-    if tests:
-        suite.filter(included_tests=list(tests))
+    def read(client: str) -> TestSuite:
+        suite = TestSuite.from_file_system(str(path))
+        if tests or tags:
+            suite.filter(included_tests=list(tests) or None, included_tags=list(tags) or None)
         if not suite.test_count:
-            raise UsageProblem(f"no test of {path.stem} matches {', '.join(map(repr, tests))}")
-    _run(suite, session, [f"{name}:{value}" for name, value in variables.items()])
+            raise UsageProblem(f"no test of {path.stem} matches {', '.join(map(repr, (*tests, *tags)))}")
+        if client:
+            suite.resource.variables.create("${CLIENT}", [client])
+            # The first of two variables of one name wins.
+            suite.resource.variables.insert(0, suite.resource.variables.pop())
+        return suite
+
+    if len(clients) > 1:
+        whole = TestSuite(name=path.stem.title())
+        for client in clients:
+            part = read(client)
+            part.config(name=client)
+            whole.suites.append(part)
+    else:
+        whole = read(next(iter(clients), ""))
+    _run(whole, session, [f"{name}:{value}" for name, value in variables.items()])
 
 
-def run_cells(names: Sequence[str], session: Session, client: str = "") -> None:
-    """The same as a suite of one test per cell. `client` (NAME=PATH) is where cells of that name find their program."""
+def run_cells(names: Sequence[str], session: Session, clients: Sequence[str] = ()) -> None:
+    """The same as a suite of one test per cell. `clients` (NAME=PATH) are where cells of those names find their programs."""
     from robot.api import TestSuite
 
     suite = TestSuite(name="Cells", doc="Cells named on the command line.")
     suite.resource.imports.library(LIBRARY)
     for name in names:
         test = suite.tests.create(name=name, timeout=TEST_TIMEOUT)
-        test.body.create_keyword(
-            name="Judge Cell",
-            args=[name, *([f"client={client}"] if client and name.startswith(client.partition("=")[0] + "--") else [])],
-        )
+        meant = [client for client in clients if name.startswith(client.partition("=")[0] + "--")]
+        test.body.create_keyword(name="Judge Cell", args=[name, *(f"client={client}" for client in meant[-1:])])
     _run(suite, session, [])
 
 
