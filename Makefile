@@ -5,27 +5,36 @@ SHELL := /bin/bash
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
 
-.PHONY: help setup demo test clean libdoc bench-bringup bench-calibration bench-overhead kernel-router
+.PHONY: help setup demo test test-lab test-engine engine clean libdoc kernel-router \
+	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile
 
-setup: ## what the lab needs: packages, Python environment, router, servers; quick when it is all there
+setup: ## what the lab needs: packages, Python environment, router, servers, ferry; quick when it is all there
 	@sh lab/assets/setup.sh
 
+engine: setup ## ferry, engine/target/release/ferry
+
 # 0, 1 and 3 are verdicts (PASS, FAIL, INCONCLUSIVE): the qualification did its work. 2 and 4 mean that there is none.
-demo: setup ## qualify the system's curl: a table of its throttled speed on three networks
-	@code=0; $(BIN)/lab run throttle --max-samples 10 || code=$$?; \
+demo: setup ## qualify ferry, and the system's curl beside it: a table of their throttled speeds on three networks
+	@code=0; $(BIN)/lab run throttle --client ferry --client curl --include demo --max-samples 10 || code=$$?; \
 	case $$code in \
 	0) echo "demo: the qualification is complete, and every cell passed." ;; \
-	1) echo "demo: the qualification is complete. A FAIL above is the client's: the links were proven, this curl misses its own limit." ;; \
+	1) echo "demo: the qualification is complete. A FAIL above is that client's: the links were proven, it misses its own limit." ;; \
 	3) echo "demo: the qualification is complete. INCONCLUSIVE cells need more samples or a quieter machine." ;; \
 	*) echo "demo: no verdict (exit code $$code); '$(BIN)/lab doctor' tells what is missing." >&2; exit $$code ;; \
 	esac
 
+# Every runner's own last line is followed by the plain count that a CI can read: `N passed, N failed`.
+test: setup ## linters, types and all tests: the engine's, then the lab's, those that bring networks up included
+	@code=0; for part in test-engine test-lab; do $(MAKE) --no-print-directory $$part || code=1; done; exit $$code
+
+test-engine: setup ## cargo fmt, clippy and the engine's tests
+	@.ci/engine-tests
+
 # One process, one test after the other: tests that bring a network up measure time and must not share the machine.
-# pytest's own last line is followed by the plain count that a CI can read.
-test: setup ## ruff, mypy, robocop and all tests, those that bring networks up included
+test-lab: setup ## ruff, mypy, robocop and the lab's tests
 	@$(BIN)/ruff check --quiet --no-cache .
 	@$(BIN)/ruff format --check --quiet --no-cache .
 	@$(BIN)/mypy --no-error-summary
@@ -49,10 +58,22 @@ bench-calibration: setup ## how far links are from the ideal; writes docs/calibr
 bench-overhead: setup ## what the throttle suite costs beyond its transfers
 	@$(BIN)/python -m benchmarks.overhead throttle
 
+bench-throttle: setup ## how exactly ferry keeps a limit, curl beside it: links x limits x protocols x directions (half an hour)
+	@$(BIN)/python -m benchmarks.throttle
+
+bench-requests: setup ## 50,000 small h2 requests on one connection: ferry, h2load, curl, a hyper client
+	@$(BIN)/python -m benchmarks.requests
+
+bench-bulk: setup ## 1 GiB over the loopback, up and down, and what a buffer size costs
+	@$(BIN)/python -m benchmarks.bulk
+
+bench-far: setup ## 500 MB over 500 Mbit/s and 1 Gbit/s x 100 ms against the ideal
+	@$(BIN)/python -m benchmarks.far
+
 # Needs qemu-system-x86; without KVM the emulated processor is too slow to hold links of 100 Mbit/s and more (docs/limits.md).
 kernel-router: setup ## the throttle suite on a kernel router, in a guest whose kernel has sch_netem; its own command, not CI
 	@$(BIN)/python images/guest/guest.py build
-	@$(BIN)/python images/guest/guest.py run --timeout 1200 -- lab run throttle --router kernel --max-samples 5
+	@$(BIN)/python images/guest/guest.py run --timeout 1200 -- lab run throttle --client curl --include demo --router kernel --max-samples 5
 
 clean: ## what tests and builds left in the checkout; results, the environment and the cache stay
 	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .robocop_cache .hypothesis
