@@ -3,5 +3,7 @@
 #![allow(missing_docs)]
 
 pub mod cli;
+pub mod files;
+pub mod platform;
 pub mod report;
 pub mod units;

@@ -1,0 +1,17 @@
+//! Whole files in, whole files out: a name appears in its directory only when everything behind it is complete and on disk.
+
+mod digest;
+mod journal;
+mod name;
+mod partial;
+mod sink;
+mod source;
+mod target;
+
+pub use digest::{Algorithm, Digest, Expected};
+pub use journal::{Resumable, ResumeKey};
+pub use name::local_name;
+pub use partial::PartialFile;
+pub use sink::Sink;
+pub use source::Source;
+pub use target::{check_target, existing};

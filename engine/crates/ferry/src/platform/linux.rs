@@ -1,0 +1,177 @@
+//! What Linux tells about a TCP connection.
+//!
+//! `libc::tcp_info` ends with the fields of an old kernel, so the layout is here: offsets of `struct tcp_info` in `linux/tcp.h`. The
+//! kernel only ever appends, and returns how many bytes it knows.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+
+use crate::report::TcpSample;
+
+mod offset {
+    pub const SND_MSS: usize = 16;
+    pub const UNACKED: usize = 24;
+    pub const SACKED: usize = 28;
+    pub const LOST: usize = 32;
+    pub const RETRANS: usize = 36;
+    pub const RTT: usize = 68;
+    pub const SND_CWND: usize = 80;
+    /// Linux 4.1.
+    pub const BYTES_ACKED: usize = 120;
+    /// Linux 4.1.
+    pub const BYTES_RECEIVED: usize = 128;
+    /// Linux 4.6.
+    pub const NOTSENT_BYTES: usize = 144;
+    /// Linux 4.6.
+    pub const MIN_RTT: usize = 148;
+    /// Linux 4.19.
+    pub const BYTES_RETRANS: usize = 208;
+    /// Linux 5.4.
+    pub const SND_WND: usize = 228;
+    /// Linux 6.2.
+    pub const RCV_WND: usize = 232;
+}
+
+/// Room for what later kernels append too; they cut it to this.
+const INFO_BYTES: usize = 256;
+
+/// `SIOCOUTQNSD` of `linux/sockios.h`: bytes written and not sent yet. The libc crate does not have it for every target.
+const SIOCOUTQNSD: libc::Ioctl = 0x894B;
+
+struct TcpInfo {
+    bytes: [u8; INFO_BYTES],
+    length: usize,
+}
+
+impl TcpInfo {
+    fn of(socket: &SockRef<'_>) -> Option<Self> {
+        let mut bytes = [0_u8; INFO_BYTES];
+        let mut length = libc::socklen_t::try_from(INFO_BYTES).ok()?;
+        // SAFETY: the descriptor is open as long as the SockRef is borrowed; the kernel writes at most `length` bytes to `bytes`.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                bytes.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        let length = usize::try_from(length).ok()?;
+        (result == 0).then_some(Self { bytes, length: length.min(INFO_BYTES) })
+    }
+
+    /// None when this kernel does not have the field.
+    fn u32(&self, offset: usize) -> Option<u32> {
+        self.bytes[..self.length].get(offset..offset + 4)?.try_into().ok().map(u32::from_ne_bytes)
+    }
+
+    fn u64(&self, offset: usize) -> Option<u64> {
+        self.bytes[..self.length].get(offset..offset + 8)?.try_into().ok().map(u64::from_ne_bytes)
+    }
+
+    /// Zero before the first measurement.
+    fn rtt_us(&self) -> Option<u32> {
+        self.u32(offset::RTT).filter(|&us| us > 0)
+    }
+
+    /// A count of segments in bytes.
+    fn segments(&self, count: u32) -> Option<u64> {
+        Some(u64::from(count) * u64::from(self.u32(offset::SND_MSS)?))
+    }
+
+    /// As the kernel's `tcp_packets_in_flight`: sent, not acknowledged, not lost, and sent once more.
+    fn in_flight(&self) -> Option<u64> {
+        let left = self.u32(offset::SACKED)?.saturating_add(self.u32(offset::LOST)?);
+        self.segments(self.u32(offset::UNACKED)?.saturating_sub(left).saturating_add(self.u32(offset::RETRANS)?))
+    }
+}
+
+#[must_use]
+pub fn tcp_sample(socket: &SockRef<'_>, t_s: f64) -> Option<TcpSample> {
+    let info = TcpInfo::of(socket)?;
+    Some(TcpSample {
+        t_s,
+        rtt_us: info.rtt_us(),
+        // All ones until there is one.
+        min_rtt_us: info.u32(offset::MIN_RTT).filter(|&us| us != u32::MAX),
+        cwnd_bytes: info.u32(offset::SND_CWND).and_then(|count| info.segments(count)),
+        bytes_in_flight: info.in_flight(),
+        bytes_retransmitted: info.u64(offset::BYTES_RETRANS),
+        unsent_bytes: info.u32(offset::NOTSENT_BYTES).map(u64::from),
+        bytes_acked: info.u64(offset::BYTES_ACKED),
+        bytes_received: info.u64(offset::BYTES_RECEIVED),
+        receive_window_bytes: info.u32(offset::RCV_WND).map(u64::from),
+        send_window_bytes: info.u32(offset::SND_WND).map(u64::from),
+    })
+}
+
+/// Smoothed, as the kernel's retransmission timer uses it.
+#[must_use]
+pub fn rtt(socket: &SockRef<'_>) -> Option<Duration> {
+    TcpInfo::of(socket)?.rtt_us().map(|us| Duration::from_micros(us.into()))
+}
+
+fn queue(socket: &SockRef<'_>, request: libc::Ioctl) -> Option<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: both requests store one int at the address given; the descriptor is open as long as the SockRef is borrowed.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut bytes) };
+    if result == 0 { u64::try_from(bytes).ok() } else { None }
+}
+
+/// Written by us and not yet handed to the network.
+#[must_use]
+pub fn unsent_bytes(socket: &SockRef<'_>) -> Option<u64> {
+    queue(socket, SIOCOUTQNSD)
+}
+
+/// Written by us and not yet acknowledged by the peer, sent or not.
+#[must_use]
+pub fn unacked_bytes(socket: &SockRef<'_>) -> Option<u64> {
+    // SIOCOUTQ has the number of TIOCOUTQ on every architecture (linux/sockios.h).
+    queue(socket, libc::TIOCOUTQ)
+}
+
+/// The socket is writable only while less than this is unsent, so that what is written goes out soon. A tuning: failure changes nothing.
+pub fn set_not_sent_lowat(socket: &SockRef<'_>, bytes: u32) {
+    let _ = socket.set_tcp_notsent_lowat(bytes);
+}
+
+/// The most that the kernel's own tuning may give a socket.
+#[must_use]
+pub fn max_send_buffer() -> Option<u64> {
+    third_number("/proc/sys/net/ipv4/tcp_wmem")
+}
+
+#[must_use]
+pub fn max_receive_buffer() -> Option<u64> {
+    third_number("/proc/sys/net/ipv4/tcp_rmem")
+}
+
+/// Of "min default max".
+fn third_number(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.split_ascii_whitespace().nth(2)?.parse().ok()
+}
+
+/// Lets sleeps and polls of this thread end within a microsecond of their time instead of within 50: the kernel bundles timers otherwise.
+pub fn precise_timers() {
+    // SAFETY: takes a number, touches no memory of ours. Failure leaves the default.
+    let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+}
+
+/// Windows needs this; Linux tunes the send buffer of a non-blocking socket by itself, and setting it would end that.
+#[derive(Debug, Default)]
+pub struct SendBacklog;
+
+impl SendBacklog {
+    #[must_use]
+    pub fn new() -> Self {
+        Self
+    }
+
+    #[allow(clippy::unused_self, reason = "on Windows it is used")]
+    pub fn poll(&mut self, _socket: &SockRef<'_>, _now: Instant) {}
+}

@@ -1,0 +1,33 @@
+//! The only place that calls the operating system beyond std, mio and socket2. Every function exists on every system; what cannot be
+//! known somewhere is `None` there.
+
+mod common;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(any(target_os = "linux", windows)))]
+mod other;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(target_os = "linux")]
+use linux as tcp;
+#[cfg(not(any(target_os = "linux", windows)))]
+use other as tcp;
+#[cfg(unix)]
+use unix as os;
+#[cfg(windows)]
+use windows as os;
+#[cfg(windows)]
+use windows as tcp;
+
+pub use common::{is_reserved_name, set_receive_buffer, set_send_buffer, sleep_until};
+pub use os::{
+    POLL_GRANULARITY, create_private, ignore_file_size_signal, is_disk_full, may_create_in, open_exclusive, process_usage,
+    publish_new, read_at, replace, standard_input, standard_output, sync_directory,
+};
+pub use tcp::{
+    SendBacklog, max_receive_buffer, max_send_buffer, precise_timers, rtt, set_not_sent_lowat, tcp_sample, unacked_bytes,
+    unsent_bytes,
+};
