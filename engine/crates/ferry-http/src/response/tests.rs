@@ -34,6 +34,30 @@ fn an_incomplete_head_is_kept_by_the_caller() {
 }
 
 #[test]
+fn a_short_final_head_behind_an_interim_one_that_came_in_pieces() {
+    let interim = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
+    let mut reader = ResponseReader::new(&Method::GET);
+    assert_eq!(reader.next(&interim[..interim.len() - 1]), Ok((0, Event::NeedMore)));
+    assert!(matches!(reader.next(interim), Ok((_, Event::Informational(_)))));
+    assert!(matches!(reader.next(b"HTTP/1.1 204\r\n\r\n"), Ok((16, Event::Head(_)))));
+}
+
+#[test]
+fn a_line_is_judged_when_it_is_whole() {
+    let wire = b"HTTP/1.1 200 OK\r\nA : b\r\n";
+    for length in 0..wire.len() {
+        assert_eq!(
+            ResponseReader::new(&Method::GET).next(&wire[..length]),
+            Ok((0, Event::NeedMore))
+        );
+    }
+    assert_eq!(
+        ResponseReader::new(&Method::GET).next(wire),
+        Err(FrameError::BadHead("header name"))
+    );
+}
+
+#[test]
 fn a_body_until_the_close() {
     let mut reader = ResponseReader::new(&Method::GET);
     assert!(matches!(
