@@ -200,6 +200,9 @@ impl Pacer {
         if self.anchor.is_none() {
             return self.latest;
         }
+        if self.complete() {
+            return self.due();
+        }
         let (end, gate) = self.part();
         let taken = self.taken.saturating_add(bytes).min(end);
         let wanted = taken.saturating_add(self.quantum.min(end - taken));
@@ -210,6 +213,10 @@ impl Pacer {
     /// The latest time this pacer was told.
     pub(crate) fn latest(&self) -> Nanos {
         self.latest
+    }
+
+    fn complete(&self) -> bool {
+        self.total == Some(self.taken)
     }
 
     /// Where the part that is being taken ends (bytes), and before when none of it may go.
@@ -231,7 +238,7 @@ impl Pacer {
     /// Brings both lines up to `now`. A clock that went back is one that stood still.
     fn settle(&mut self, now: Nanos) {
         self.latest = self.latest.max(now);
-        if self.anchor.is_none() || self.total == Some(self.taken) {
+        if self.anchor.is_none() || self.complete() {
             return;
         }
         // The last piece is waiting for its gate, not lagging, however long that takes at a low rate.
@@ -246,5 +253,42 @@ impl Pacer {
             self.catch_up.since = self.latest;
             self.catch_up.base = full;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Nanos, Options, Pacer, Rate};
+
+    const MS: u64 = 1_000_000;
+
+    /// 1 byte per microsecond: quantum 2500 bytes, a byte count is a time.
+    fn pacer() -> Pacer {
+        Pacer::new(Rate::new(1_000_000).expect("not zero"), Options::default())
+    }
+
+    #[test]
+    fn quanta_follow_the_rate_within_limits() {
+        let quantum = |byte_s| Pacer::new(Rate::new(byte_s).expect("not zero"), Options::default()).quantum();
+        assert_eq!([1, 1_000_000, u64::MAX].map(quantum), [1024, 2500, 65536]);
+        let none = Options {
+            quantum: Some(0),
+            ..Options::default()
+        };
+        assert_eq!(Pacer::new(pacer().rate(), none).quantum(), 1);
+    }
+
+    #[test]
+    fn a_quantum_goes_when_the_bytes_before_it_are_due() {
+        let mut pacer = pacer();
+        let start = Nanos(7 * MS);
+        assert_eq!((pacer.allowance(start), pacer.anchor()), (2500, None));
+        pacer.take(start, 0);
+        assert_eq!(pacer.anchor(), None, "nothing has moved yet");
+        pacer.take(start, 2500);
+        assert_eq!((pacer.anchor(), pacer.next_at()), (Some(start), Nanos(9_500_000)));
+        assert_eq!(pacer.allowance(Nanos(7_624_999)), 0, "less than a quarter");
+        assert_eq!(pacer.allowance(Nanos(7_625_000)), 625);
+        assert_eq!(pacer.allowance(pacer.next_at()), 2500);
     }
 }

@@ -72,13 +72,7 @@ impl Shared {
     /// How many bytes `member` may move at `now`; 0: wait until [`Shared::next_at`]. 0 also for one that has left.
     pub fn allowance(&mut self, member: Member, now: Nanos) -> u64 {
         let open = self.pacer.allowance(now);
-        let Some(seat) = self.seat(member) else { return 0 };
-        let lead_left = self.lead_limit(member).saturating_sub(seat.service);
-        if lead_left < self.pacer.quantum().div_ceil(4) {
-            0
-        } else {
-            open.min(lead_left)
-        }
+        self.seat(member).map_or(0, |seat| open.min(self.lead_left(seat)))
     }
 
     /// `member` moved `bytes` at `now`. More than the last allowance is tolerated and paid for: by all in time, by
@@ -92,8 +86,8 @@ impl Shared {
         self.raise_floor();
     }
 
-    /// When `member` should look again: the earliest time at which it will be allowed a quantum, if the others whose
-    /// turn is before take theirs.
+    /// When `member` should look again: as [`Pacer::next_at`] if it may go on, else when it will be allowed a quantum if
+    /// the others take the turns that come before.
     ///
     /// When the others take, leave or cease to be hungry, the answer can change: ask again after waiting. For a member
     /// that is held back by one that does not take its turn, it is a quantum's time after the latest look, never now.
@@ -102,13 +96,13 @@ impl Shared {
         let Some(seat) = self.seat(member) else {
             return Nanos::MAX;
         };
-        let turns_before: u64 = self
+        if self.lead_left(seat) > 0 {
+            return self.pacer.next_at();
+        }
+        let turns_before = self
             .others(member)
             .map(|other| seat.service.saturating_sub(other.service))
             .fold(0, u64::saturating_add);
-        if turns_before == 0 {
-            return self.pacer.next_at();
-        }
         let look_again = self
             .pacer
             .latest()
@@ -155,10 +149,15 @@ impl Shared {
             .filter(move |seat| seat.hungry && seat.member != member)
     }
 
-    /// The service up to which `member` may go: a quantum above the least of the other hungry ones.
-    fn lead_limit(&self, member: Member) -> u64 {
-        let least = self.others(member).map(|seat| seat.service).min();
-        least.map_or(u64::MAX, |least| least.saturating_add(self.pacer.quantum()))
+    /// The bytes until `seat` is a quantum ahead of the least served of the other hungry ones; 0 if they are too few to
+    /// be worth a system call. The least served has a whole quantum, so there is always one who may go on.
+    fn lead_left(&self, seat: &Seat) -> u64 {
+        let quantum = self.pacer.quantum();
+        let Some(least) = self.others(seat.member).map(|other| other.service).min() else {
+            return u64::MAX;
+        };
+        let left = least.saturating_add(quantum).saturating_sub(seat.service);
+        if left < quantum.div_ceil(4) { 0 } else { left }
     }
 
     fn raise_floor(&mut self) {
@@ -169,5 +168,93 @@ impl Shared {
             .map(|seat| seat.service)
             .min();
         self.floor = self.floor.max(least.unwrap_or(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Nanos, Options, Rate, Shared};
+
+    /// 1 byte per microsecond: quantum 2500 bytes, a byte count is a time.
+    fn shared() -> Shared {
+        Shared::new(Rate::new(1_000_000).expect("not zero"), Options::default())
+    }
+
+    #[test]
+    fn two_alternate_whoever_asks_first() {
+        let mut shared = shared();
+        let (a, b) = (shared.join(), shared.join());
+        for turn in 0..10 {
+            let now = Nanos(turn * 2_500_000);
+            let (mover, other) = if turn % 2 == 0 { (a, b) } else { (b, a) };
+            if turn % 2 == 1 {
+                assert_eq!(shared.allowance(other, now), 0, "turn {turn}");
+            }
+            assert_eq!(shared.allowance(mover, now), 2500);
+            shared.take(mover, now, 2500);
+            assert_eq!(shared.next_at(other), now.saturating_add(2_500_000));
+            assert_eq!(
+                shared.next_at(mover),
+                now.saturating_add(if turn % 2 == 0 { 5_000_000 } else { 2_500_000 })
+            );
+        }
+        assert_eq!(
+            (shared.taken(a), shared.taken(b), shared.due()),
+            (12_500, 12_500, Nanos(25_000_000))
+        );
+    }
+
+    #[test]
+    fn who_takes_no_turn_delays_but_does_not_spin_the_others() {
+        let mut shared = shared();
+        let (a, b) = (shared.join(), shared.join());
+        shared.take(a, Nanos(0), 2500);
+        let later = Nanos(50_000_000);
+        assert_eq!(shared.allowance(a, later), 0, "b is hungry and has the turn");
+        assert!(shared.next_at(a) > later);
+        shared.set_hungry(b, false);
+        assert!(shared.next_at(a) <= later);
+        assert_eq!(shared.allowance(a, later), 5000, "a quantum and the bounded catch-up");
+    }
+
+    #[test]
+    fn a_late_comer_starts_at_the_least_and_hunger_forgives_nothing() {
+        let mut shared = shared();
+        let (a, b) = (shared.join(), shared.join());
+        shared.set_hungry(b, false);
+        shared.take(a, Nanos(0), 1_000_000);
+        shared.set_hungry(b, true);
+        let c = shared.join();
+        let now = Nanos(1_000_000_000);
+        for member in [a, b, c] {
+            assert_eq!(shared.allowance(member, now), 2500, "all start level");
+        }
+        shared.take(b, now, 2500);
+        shared.set_hungry(b, false);
+        shared.set_hungry(b, true);
+        let later = Nanos(1_002_500_000);
+        assert_eq!(shared.allowance(b, later), 0, "still a quantum ahead");
+        assert_eq!(shared.allowance(c, later), 2500);
+    }
+
+    #[test]
+    fn who_has_left_gets_nothing_and_holds_nobody_back() {
+        let mut shared = shared();
+        let (a, b) = (shared.join(), shared.join());
+        shared.take(a, Nanos(0), 2500);
+        shared.leave(b);
+        let now = Nanos(2_500_000);
+        assert_eq!(
+            (shared.allowance(b, now), shared.next_at(b), shared.taken(b)),
+            (0, Nanos::MAX, 0)
+        );
+        assert_eq!(shared.allowance(a, now), 2500);
+        shared.take(b, now, 2500);
+        assert_eq!(
+            shared.due(),
+            Nanos(5_000_000),
+            "bytes that moved are paid for, whoever moved them"
+        );
+        assert_ne!(shared.join(), b);
     }
 }
