@@ -262,3 +262,6 @@ fn decimal(value: u128, unit: u128, places: u32) -> String {
     let text = format!("{}.{fraction:0width$}", value / unit);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
+
+#[cfg(test)]
+mod tests;

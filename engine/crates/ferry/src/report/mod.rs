@@ -6,7 +6,7 @@ mod series;
 
 pub use output::Destination;
 pub use problem::{Class, Problem};
-pub use series::{Series, SeriesBuilder};
+pub use series::{Series, SeriesBuilder, SeriesFacts};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,6 +18,7 @@ pub const SCHEMA: &str = "ferry-report-1";
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Report {
     /// Always `ferry-report-1`.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: &'static str,
     pub version: &'static str,
     pub command: Command,

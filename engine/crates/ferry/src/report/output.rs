@@ -111,3 +111,6 @@ fn bench_line(bench: &Bench) -> String {
         bench.latency_us.p99
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! Every flag, once: parser, `--help`, man page and completions all come from here. What flags mean together is checked in `convert`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use super::options::{Checksum, RangeArg, Resolve};
+use super::values::{JsonFile, parse_buffer_size, parse_checksum, parse_range, parse_resolve};
+use crate::units::{ByteRate, ByteSize, parse_duration, parse_time_limit};
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done; 2 usage; 10 may work when tried again, and did not in all attempts; 11 will not work when tried again; \
+12 what arrived is not what was announced; 13 this machine (disk full, no permission, file exists).
+
+Rates and sizes: K, M and G are times 1024, as in curl and wget; KiB, MiB and GiB too; kB, MB and GB are times 1000; 8 Mbit/s is 1 MB/s.";
+
+/// Transfers files over HTTP/1.1 and HTTP/2, and keeps to its limits
+#[derive(Debug, Parser)]
+#[command(name = "ferry", version, after_help = EXIT_CODES, subcommand_required = true, arg_required_else_help = true)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Download one URL or several
+    Get(Box<Get>),
+    /// Upload a file
+    Put(Box<Put>),
+    /// Measure many requests for one URL; what they bring is discarded
+    Bench(Box<Bench>),
+    /// Print the manual page
+    Man,
+    /// Print a shell's completions
+    Completions { shell: Shell },
+    /// Print the JSON Schema of the report
+    Schema,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Get {
+    /// http or https; user:password@ in it is sent as Basic Authorization
+    #[arg(required = true, value_name = "URL", value_hint = clap::ValueHint::Url)]
+    pub urls: Vec<String>,
+    #[command(flatten)]
+    pub output: Output,
+    /// Begin where an interrupted transfer ended
+    #[arg(long, conflicts_with_all = ["discard", "range"])]
+    pub resume: bool,
+    /// Replace a file that exists
+    #[arg(long, conflicts_with = "discard")]
+    pub overwrite: bool,
+    /// Only these bytes, both included: 0-499, 500- or -500 (the last 500)
+    #[arg(long, value_name = "A-B", value_parser = parse_range, allow_hyphen_values = true)]
+    pub range: Option<RangeArg>,
+    /// Transfers at once
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..))]
+    pub parallel: u16,
+    /// --limit-rate is each transfer's own, instead of shared by all
+    #[arg(long, requires = "limit_rate")]
+    pub limit_each: bool,
+    #[command(flatten)]
+    pub transfer: Transfer,
+    #[command(flatten)]
+    pub connection: Connection,
+    #[command(flatten)]
+    pub reporting: Reporting,
+}
+
+/// Exactly one.
+#[derive(Debug, ClapArgs)]
+#[group(required = true, multiple = false)]
+pub struct Output {
+    /// Write to FILE (one URL only); - is standard output
+    #[arg(short = 'o', long = "output", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
+    /// Write to files named by the last part of each URL, as typed
+    #[arg(short = 'O', long)]
+    pub remote_name: bool,
+    /// Write nowhere
+    #[arg(long)]
+    pub discard: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Put {
+    /// What to send; - is standard input, of unknown size
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// http or https; user:password@ in it is sent as Basic Authorization
+    #[arg(value_hint = clap::ValueHint::Url)]
+    pub url: String,
+    /// Of the request
+    #[arg(long, value_enum, ignore_case = true, default_value = "PUT")]
+    pub method: UploadMethod,
+    /// Try again also with a method that is not idempotent (POST)
+    #[arg(long)]
+    pub retry_unsafe: bool,
+    #[command(flatten)]
+    pub transfer: Transfer,
+    #[command(flatten)]
+    pub connection: Connection,
+    #[command(flatten)]
+    pub reporting: Reporting,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "UPPER")]
+pub enum UploadMethod {
+    Put,
+    Post,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Bench {
+    /// http or https; user:password@ in it is sent as Basic Authorization
+    #[arg(value_hint = clap::ValueHint::Url)]
+    pub url: String,
+    /// Requests in all
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub requests: u64,
+    /// Requests at once, over all connections
+    #[arg(short = 'p', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub parallel: u32,
+    /// Connections
+    #[arg(short = 'c', long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65535))]
+    pub connections: u32,
+    #[command(flatten)]
+    pub connection: Connection,
+    #[command(flatten)]
+    pub reporting: Reporting,
+}
+
+/// `get` and `put`.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Transfer options")]
+pub struct Transfer {
+    /// At most so many bytes per second: 2MB/s, 500K, 8 Mbit/s
+    #[arg(long, value_name = "RATE")]
+    pub limit_rate: Option<ByteRate>,
+    /// The piece in which a body goes to or comes from its file, 4K to 16M
+    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = parse_buffer_size)]
+    pub buffer_size: ByteSize,
+    /// sha256, sha384, sha512 or sha1 of the whole body; with :HEX, it must be that
+    #[arg(long, value_name = "ALGORITHM[:HEX]", value_parser = parse_checksum)]
+    pub checksum: Option<Checksum>,
+    /// Attempts after the first
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub retry: u32,
+    /// The longest wait before another attempt, even if the server asks for more
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    pub retry_max_wait: Duration,
+    /// Redirects to follow; 0 is none
+    #[arg(long, value_name = "N", default_value = "10")]
+    pub max_redirects: u32,
+}
+
+/// Every command that connects.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Connection options")]
+pub struct Connection {
+    /// Speak HTTP/1.1 [default: ALPN decides on https, HTTP/1.1 on http]
+    #[arg(long = "http1.1", conflicts_with = "http2")]
+    pub http11: bool,
+    /// Speak HTTP/2, https only
+    #[arg(long)]
+    pub http2: bool,
+    /// Trust the certificates in this PEM file instead of the system's
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub cacert: Option<PathBuf>,
+    /// Do not verify certificates
+    #[arg(long)]
+    pub insecure: bool,
+    /// Send this header too; repeatable
+    #[arg(long, value_name = "NAME: VALUE")]
+    pub header: Vec<String>,
+    /// This host and port is at that address; repeatable
+    #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = parse_resolve)]
+    pub resolve: Vec<Resolve>,
+    /// To a TCP connection
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_time_limit)]
+    pub timeout_connect: Duration,
+    /// From there to the end of the TLS handshake
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_time_limit)]
+    pub timeout_tls: Duration,
+    /// From the request to the first byte of its answer
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_time_limit)]
+    pub timeout_first_byte: Duration,
+    /// For everything [default: none]
+    #[arg(long, value_name = "DURATION", value_parser = parse_time_limit)]
+    pub timeout_total: Option<Duration>,
+    /// Give up when no byte moved for so long although the limit would have allowed it
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_time_limit)]
+    pub stall: Duration,
+}
+
+/// How it went, for every command that connects.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Report options")]
+pub struct Reporting {
+    /// Write the report as JSON, to FILE or (without FILE or with -) to standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", value_parser = JsonFile)]
+    pub json: Option<PathBuf>,
+    /// No progress, which is shown when standard error is a terminal
+    #[arg(long)]
+    pub no_progress: bool,
+    /// Neither progress nor summary
+    #[arg(short, long)]
+    pub quiet: bool,
+}

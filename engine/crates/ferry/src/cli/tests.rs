@@ -1,0 +1,338 @@
+//! Command lines as people type them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::CommandFactory;
+use http::Method;
+use proptest::prelude::*;
+
+use super::*;
+use crate::report::Destination;
+
+fn parse_line(line: &str) -> Result<Invocation, Refusal> {
+    parse_words(line.split_whitespace())
+}
+
+fn parse_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Invocation, Refusal> {
+    parse(["ferry"].into_iter().chain(words).map(OsString::from))
+}
+
+fn get(line: &str) -> GetOptions {
+    match parse_line(&format!("get {line}")) {
+        Ok(Invocation::Get(options)) => *options,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn put(line: &str) -> PutOptions {
+    match parse_line(&format!("put {line}")) {
+        Ok(Invocation::Put(options)) => *options,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+/// The message of a command line that is refused; every refusal is exit code 2.
+fn refused(line: &str) -> String {
+    match parse_line(line) {
+        Err(Refusal::Parser(error)) => {
+            assert_eq!(error.exit_code(), 2, "{line}");
+            error.to_string()
+        }
+        Err(Refusal::Usage(problem)) => {
+            assert_eq!(problem.class.exit_code(), 2, "{line}");
+            assert!(!problem.message.contains('\n'), "{line}");
+            problem.message
+        }
+        Ok(invocation) => panic!("{line}: {invocation:?}"),
+    }
+}
+
+#[test]
+fn the_definitions_are_consistent() {
+    Args::command().debug_assert();
+}
+
+#[test]
+fn defaults() {
+    let options = get("https://h/x --discard");
+    assert_eq!(options.target, Target::Discard);
+    assert_eq!(
+        (options.parallel, options.limit_each, options.resume, options.overwrite),
+        (4, false, false, false)
+    );
+    assert_eq!(options.range, None);
+    let transfer = options.transfer;
+    assert_eq!((transfer.limit, transfer.buffer_size.bytes()), (None, 65_536));
+    assert_eq!(
+        (transfer.retries, transfer.max_redirects, transfer.checksum),
+        (3, 10, None)
+    );
+    assert_eq!(transfer.retry_max_wait, Duration::from_secs(60));
+    let common = options.common;
+    assert_eq!(
+        (common.version, common.insecure, common.progress, common.quiet),
+        (Version::Auto, false, true, false)
+    );
+    assert_eq!((common.json, common.ca_file), (None, None));
+    let [ten, thirty, sixty] = [10, 30, 60].map(Duration::from_secs);
+    assert_eq!(
+        common.timeouts,
+        Timeouts {
+            connect: ten,
+            tls: ten,
+            first_byte: sixty,
+            total: None,
+            stall: thirty
+        }
+    );
+}
+
+#[test]
+fn everything_get_takes() {
+    let options = get(
+        "-O https://me:secret@h/a https://h/b --limit-rate 2MB/s --limit-each --buffer-size 4K --http2 \
+        --cacert ca.pem --insecure --resume --overwrite --retry 0 --retry-max-wait 0s --timeout-connect 250ms --timeout-tls 1s \
+        --timeout-first-byte 2m --timeout-total 1h --stall 5s --checksum sha256 --parallel 2 --max-redirects 0 --json=r.json \
+        --no-progress --quiet --resolve H:443:[::1] --resolve [::1]:80:127.0.0.1",
+    );
+    assert_eq!(options.target, Target::FromUrl);
+    assert_eq!(options.sources[0].url.as_str(), "https://h/a");
+    assert!(options.sources[0].authorization.is_some() && options.sources[1].authorization.is_none());
+    assert_eq!(options.sources[1].file_name.as_deref(), Some("b"));
+    assert!(options.limit_each && options.resume && options.overwrite && options.parallel == 2);
+    assert_eq!(options.transfer.limit.unwrap().bytes_per_second(), 2_000_000);
+    assert_eq!((options.transfer.retries, options.transfer.max_redirects), (0, 0));
+    let common = options.common;
+    assert_eq!(common.version, Version::Http2);
+    assert_eq!(common.json, Some(Destination::File("r.json".into())));
+    assert_eq!(common.timeouts.total, Some(Duration::from_secs(3600)));
+    assert_eq!((common.resolve[0].host.as_str(), common.resolve[0].port), ("h", 443));
+    assert_eq!(common.resolve[0].address.to_string(), "::1");
+    assert_eq!(common.resolve[1].host, "[::1]");
+    assert!(common.quiet && !common.progress);
+}
+
+#[test]
+fn where_it_goes() {
+    assert_eq!(get("-o f http://h/").target, Target::File("f".into()));
+    assert_eq!(get("-o - http://h/").target, Target::Stdout);
+    assert_eq!(get("http://h/ http://h/ --discard").sources.len(), 2);
+    for line in [
+        "get http://h/x",
+        "get http://h/x -O --discard",
+        "get http://h/x -o f -O",
+        "get --discard",
+    ] {
+        refused(line);
+    }
+    assert!(refused("get -o f http://h/a http://h/b").contains("one URL"));
+    assert!(refused("get -O http://h/a/").contains("no file name"));
+    assert!(refused("get -O http://h/a http://i/a?x").contains("the file a too"));
+}
+
+#[test]
+fn what_does_not_go_together() {
+    for line in [
+        "get -o - http://h/x --json",
+        "get -o - http://h/x --resume",
+        "get -o - http://h/x --overwrite",
+        "get --discard http://h/x --resume",
+        "get --discard http://h/x --overwrite",
+        "get -O http://h/x --resume --range 0-1",
+        "get -O http://h/x --limit-each",
+        "get -O https://h/x --http1.1 --http2",
+        "get -O https://h/x http://h/y --http2",
+        "put f http://h/x --http2",
+        "get -O http://h/x http://h/y --checksum sha1:da39a3ee5e6b4b0d3255bfef95601890afd80709",
+        "bench http://h/ -n 1 -p 1 -c 2",
+        "get --json http://h/x --discard",
+    ] {
+        refused(line);
+    }
+}
+
+#[test]
+fn flags_of_other_commands_are_refused() {
+    for flag in [
+        "--limit-each",
+        "--range 0-1",
+        "--parallel 2",
+        "--resume",
+        "--overwrite",
+        "--discard",
+        "-O",
+    ] {
+        refused(&format!("put f http://h/x --limit-rate 1M {flag}"));
+    }
+    for flag in [
+        "--limit-rate 1M",
+        "--buffer-size 64K",
+        "--retry 1",
+        "--checksum sha1",
+        "--max-redirects 1",
+        "--resume",
+    ] {
+        refused(&format!("bench http://h/ -n 1 -p 1 {flag}"));
+    }
+    for flag in ["--method PUT", "--retry-unsafe", "-n 1"] {
+        refused(&format!("get http://h/x --discard {flag}"));
+    }
+}
+
+#[test]
+fn values_out_of_bounds_are_refused() {
+    for flag in [
+        "--buffer-size 4095",
+        "--buffer-size 16777217",
+        "--limit-rate 0",
+        "--parallel 0",
+        "--stall 0s",
+        "--timeout-total 0",
+        "--retry -1",
+        "--range 5-4",
+        "--range -",
+        "--range +1-2",
+        "--range -0",
+        "--range 1",
+        "--checksum md5",
+        "--checksum sha1:00",
+        "--checksum sha256:zz",
+        "--resolve h:80",
+        "--resolve h:80:name",
+        "--resolve h:99999:1.2.3.4",
+        "--header Host:x",
+        "--header content-length:1",
+        "--header Transfer-Encoding:chunked",
+        "--header x",
+        "--header :path:/",
+        "--header x:",
+    ] {
+        refused(&format!("get http://h/x --discard {flag}"));
+    }
+    assert!(
+        get("http://h/x --discard --buffer-size 16M")
+            .transfer
+            .buffer_size
+            .bytes()
+            == 16 << 20
+    );
+}
+
+#[test]
+fn headers() {
+    let words = [
+        "get",
+        "http://h/",
+        "--discard",
+        "--header",
+        "X-A: 1",
+        "--header",
+        "x-a:  ü ",
+        "--header",
+        "Cookie: c=1",
+    ];
+    let Ok(Invocation::Get(options)) = parse_words(words) else {
+        panic!()
+    };
+    let values: Vec<_> = options
+        .common
+        .headers
+        .get_all("x-a")
+        .iter()
+        .map(http::HeaderValue::as_bytes)
+        .collect();
+    assert_eq!(values, [b"1".as_slice(), "ü".as_bytes()]);
+    assert!(options.common.headers["cookie"].is_sensitive());
+    assert!(parse_words(["get", "http://h/", "--discard", "--header", "X-A: 1\r\nX-B: 2"]).is_err());
+    let twice = parse_words([
+        "get",
+        "http://u:p@h/",
+        "--discard",
+        "--header",
+        "Authorization: Bearer hidden",
+    ]);
+    let Err(Refusal::Usage(problem)) = twice else { panic!() };
+    assert!(problem.message.contains("one of them") && !problem.message.contains("hidden"));
+}
+
+#[test]
+fn uploads() {
+    let options = put("- http://h/x");
+    assert_eq!(
+        (options.source, options.method, options.retry_unsafe),
+        (Source::Stdin, Method::PUT, false)
+    );
+    let options = put("a/b https://h/x --method post --retry-unsafe --limit-rate 500K --json - --http1.1");
+    assert_eq!(
+        (options.source, options.method),
+        (Source::File(Path::new("a/b").into()), Method::POST)
+    );
+    assert!(options.retry_unsafe);
+    assert_eq!(
+        (options.common.json, options.common.version),
+        (Some(Destination::Stdout), Version::Http11)
+    );
+    refused("put f http://h/x --method DELETE");
+}
+
+#[test]
+fn benchmarks() {
+    let Ok(Invocation::Bench(options)) = parse_line("bench https://h/ -n 50000 -p 100 --json") else {
+        panic!()
+    };
+    assert_eq!(
+        (options.requests, options.parallel, options.connections),
+        (50_000, 100, 1)
+    );
+    assert_eq!(options.common.json, Some(Destination::Stdout));
+    for line in [
+        "bench http://h/ -p 1",
+        "bench http://h/ -n 1",
+        "bench http://h/ -n 0 -p 1",
+        "bench http://h/ -n 1 -p 0",
+    ] {
+        refused(line);
+    }
+}
+
+#[test]
+fn ranges_and_checksums() {
+    let range = |text: &str| {
+        get(&format!("http://h/x --discard --range {text}"))
+            .range
+            .map(|range| (range.first, range.last))
+    };
+    assert_eq!(range("0-499"), Some((Some(0), Some(499))));
+    assert_eq!(range("500-"), Some((Some(500), None)));
+    assert_eq!(range("-500"), Some((None, Some(500))));
+    let checksum = get("http://h/x --discard --checksum SHA1:DA39a3ee5e6b4b0d3255bfef95601890afd80709")
+        .transfer
+        .checksum;
+    let checksum = checksum.unwrap();
+    assert_eq!(checksum.algorithm, Algorithm::Sha1);
+    assert_eq!(checksum.expected.unwrap()[..3], [0xda, 0x39, 0xa3]);
+}
+
+#[test]
+fn help_is_no_error() {
+    for line in ["--help", "--version", "get --help", "help put"] {
+        let Err(Refusal::Parser(error)) = parse_line(line) else {
+            panic!("{line}")
+        };
+        assert_eq!(error.exit_code(), 0, "{line}");
+    }
+    refused("");
+    refused("fetch http://h/");
+}
+
+proptest! {
+    #[test]
+    fn no_command_line_is_a_panic(words in prop::collection::vec(prop_oneof![
+        "[ -~]{0,12}",
+        prop::sample::select(vec!["get", "put", "bench", "http://h/x", "https://u:p@h", "-o", "-O", "--discard", "--json", "--range",
+            "--header", "--resolve", "--checksum", "sha256:", "a:b", "-", "--limit-rate", "1é"]).prop_map(str::to_owned),
+    ], 0..8)) {
+        let _ = parse_words(words.iter().map(String::as_str));
+    }
+}
