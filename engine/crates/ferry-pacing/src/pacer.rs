@@ -3,14 +3,17 @@
 //! Two straight lines bound the bytes taken, and both are computed from where they start, never from increments:
 //!
 //! ```text
-//!  bytes                      . deadline + quantum       line       slope         through                 bounds
-//!    |                    . '/                           deadline   rate          anchor + shortfall, 0   taken <= line + quantum
-//!    |      late      . '_._/  <- two quanta at most     catch-up   1.08 x rate   the last take that      taken <= line
-//!    |        :   . '_.-'  /      at once, then 1.08                              found it full,
-//!    |        . '      : /        x the rate until                                two quanta above
-//!    |    . '  +-------+          the deadline is met
-//!    | . '+---+   /
-//!    +----+-----/      time ->
+//!   line       slope         starts at                                        taken is at most
+//!   deadline   rate          (anchor + shortfall, 0 bytes)                    the line + 1 quantum
+//!   catch-up   1.08 x rate   (last time it was full, taken then + 2 quanta)   the line
+//!
+//!   bytes                            ___--- deadline + quantum: met again, and the bound from here on
+//!     |                       ___-+--'
+//!     |                 ___---+--'  <- catch-up: 1.08 x rate
+//!     |           ___--- +---'
+//!     |      __---       |  <- two quanta at once, and no more
+//!     | _--+-------------+
+//!     +----'   a late wake-up                                              time ->
 //! ```
 //!
 //! - The **deadline** says that byte n is due at anchor + n / rate. A quantum may go when all the bytes before it are
@@ -183,7 +186,7 @@ impl Pacer {
     }
 
     /// The earliest time at which [`Pacer::allowance`] will be at least one quantum, or all that is left if that is
-    /// less: when to wake up. With nothing left, it is [`Pacer::due`].
+    /// less: when to wake up. With nothing left, it is [`Pacer::due`]; before the anchor, the latest time this pacer saw.
     #[must_use]
     pub fn next_at(&self) -> Nanos {
         self.next_at_after(0)

@@ -255,6 +255,16 @@ mod tests {
             Nanos(5_000_000),
             "bytes that moved are paid for, whoever moved them"
         );
-        assert_ne!(shared.join(), b);
+        let (ahead, least) = (a, shared.join());
+        assert_ne!(least, b);
+        shared.take(ahead, now, 2500);
+        shared.leave(least);
+        let new = shared.join();
+        shared.take(new, now, 0);
+        assert_eq!(
+            shared.allowance(ahead, shared.due()),
+            2500,
+            "the new one starts at who is left"
+        );
     }
 }

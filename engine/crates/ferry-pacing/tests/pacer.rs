@@ -196,3 +196,28 @@ fn a_wrong_total_is_forgotten() {
     pacer.take(Nanos(2_500_000), 1);
     assert!(pacer.allowance(Nanos(2_500_000)) > 0, "evidently not complete");
 }
+
+/// A body smaller than the last piece usually is has a last piece all the same.
+#[test]
+fn the_smallest_bodies_end_on_time() {
+    for total in 2..200 {
+        let mut pacer = Pacer::new(Rate::new(1000).expect("not zero"), Options::default());
+        pacer.expect_total(total);
+        let (takes, end) = run(&mut pacer, Nanos(0), total, |_| 0);
+        assert_eq!(
+            (takes.len(), takes[1].0, end),
+            (2, Nanos(total * MS), Nanos(total * MS))
+        );
+    }
+}
+
+/// With nothing left there is only the final wait, whatever the catch-up line would ask for.
+#[test]
+fn when_complete_the_next_time_is_the_end() {
+    let mut pacer = Pacer::new(Rate::new(1_000_000).expect("not zero"), Options::default());
+    pacer.expect_total(100_000);
+    pacer.take(Nanos(0), 1);
+    assert_eq!(pacer.allowance(Nanos(90 * MS)), 5000);
+    pacer.take(Nanos(90 * MS), 99_999);
+    assert_eq!((pacer.next_at(), pacer.due()), (Nanos(100 * MS), Nanos(100 * MS)));
+}
