@@ -26,8 +26,8 @@
 //!   added to the shortfall. A transfer that its network held back for a minute is not rushed for twelve.
 //!
 //! A waker that is late by more than a quantum's time *every* time cannot keep the rate: two quanta per wake-up are all
-//! it gets. With the default quantum that can happen only above 26 MB/s, where 64 KiB last less than 2.5 ms: there,
-//! wait more precisely, or choose a larger quantum.
+//! it gets. A default quantum lasts 2.5 ms or more up to 26 MB/s, but less above (64 KiB at 1 GB/s: 66 us). There, wait
+//! more precisely, or choose a larger quantum.
 
 use crate::rate::Line;
 use crate::{Nanos, Rate};
@@ -147,7 +147,7 @@ impl Pacer {
 
     /// How many bytes may move at `now`; 0: wait until [`Pacer::next_at`].
     ///
-    /// Before the anchor it is one quantum. Less than a quarter of a quantum is not handed out, unless it is all that is
+    /// Before the anchor it is one quantum. Less than a quarter of a quantum is not handed out, unless it is all that's
     /// left: a caller that looks in too early would otherwise pay a system call for every few bytes.
     pub fn allowance(&mut self, now: Nanos) -> u64 {
         self.settle(now);
@@ -186,13 +186,13 @@ impl Pacer {
     }
 
     /// The earliest time at which [`Pacer::allowance`] will be at least one quantum, or all that is left if that is
-    /// less: when to wake up. With nothing left, it is [`Pacer::due`]; before the anchor, the latest time this pacer saw.
+    /// less: when to wake up. With nothing left it is [`Pacer::due`], before the anchor the latest time this pacer saw.
     #[must_use]
     pub fn next_at(&self) -> Nanos {
         self.next_at_after(0)
     }
 
-    /// When everything taken so far is due, anchor + shortfall + taken / rate: the final wait. The epoch before the anchor.
+    /// When everything taken so far is due, anchor + shortfall + taken / rate: the final wait. Before the anchor: 0.
     #[must_use]
     pub fn due(&self) -> Nanos {
         self.deadline.reaches(self.taken)
@@ -250,7 +250,7 @@ impl Pacer {
         self.deadline.since = self.deadline.since.saturating_add(given_up);
         self.shortfall_ns = self.shortfall_ns.saturating_add(given_up);
 
-        // Not only when it overflows: a line that starts anew when just full keeps the bound of a window free of roundings.
+        // When just full, too, and not only above: that keeps the bound of a window free of roundings.
         let full = self.taken.saturating_add(self.quantum.saturating_mul(2));
         if self.catch_up.at(self.latest) >= full {
             self.catch_up.since = self.latest;

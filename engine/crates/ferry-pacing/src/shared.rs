@@ -2,7 +2,8 @@
 //!
 //! The sum is the business of one [`Pacer`]. Who of the members may use it is decided by a count per member, its
 //! *service*: the bytes it took, lifted to the least service of the hungry members whenever it becomes hungry. No one
-//! gets more than a quantum ahead of the least-served other hungry member; so whoever asks first, they alternate.
+//! gets more than a quantum ahead of the least-served other hungry member; so whoever asks first, they alternate. (In
+//! bytes since two became hungry together it can be two quanta: one that the other was ahead then, and one of its own.)
 //!
 //! ```text
 //!   member  service                      may take at most
@@ -86,8 +87,8 @@ impl Shared {
         self.raise_floor();
     }
 
-    /// When `member` should look again: as [`Pacer::next_at`] if it may go on, else when it will be allowed a quantum if
-    /// the others take the turns that come before.
+    /// When `member` should look again: as [`Pacer::next_at`] if it may go on, else when it will be allowed a quantum
+    /// if the others take the turns that come before.
     ///
     /// When the others take, leave or cease to be hungry, the answer can change: ask again after waiting. For a member
     /// that is held back by one that does not take its turn, it is a quantum's time after the latest look, never now.

@@ -112,7 +112,7 @@ proptest! {
     }
 }
 
-/// Ten years, from 1 B/s to nearly as many bytes as can be counted: the totals and times are as exact at the end as at the beginning.
+/// Ten years, from 1 B/s to nearly as many bytes as can be counted: as exact at the end as at the beginning.
 #[test]
 fn ten_years_are_exact() {
     let years = 10 * 365 * 86_400 * S;
