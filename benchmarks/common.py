@@ -1,13 +1,29 @@
-"""What the benchmarks share: where raw samples go."""
+"""What the benchmarks share: where raw samples go, tables, peers, and a loopback to run them on."""
 
 from __future__ import annotations
 
 import json
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lab.assets import servers
+from lab.backend.host import Completed, Host
+from lab.backend.namespaces.network import open_network
+from lab.client import usage
+from lab.client.adapter import ClientAdapter
+from lab.client.registry import adapter_for
+from lab.errors import ThroughlineError, UsageProblem
 from lab.paths import results_dir
 from lab.result.provenance import machine_facts
+from lab.server import nginx as nginx_server
+from lab.server.ca import Certificates, make_certificates
+
+PATIENCE_S = 600.0
 
 
 def keep(name: str, samples: object) -> Path:
@@ -17,3 +33,142 @@ def keep(name: str, samples: object) -> Path:
     path = folder / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%S}.json"
     path.write_text(json.dumps({"machine": machine_facts(), "samples": samples}, indent=2, default=str) + "\n")
     return path
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Aligned columns, words to the left and numbers to the right."""
+    whole = [list(headings), *(list(row) for row in rows)]
+    widths = [max(len(row[column]) for row in whole) for column in range(len(headings))]
+    numeric = [all(not row[column][:1].isalpha() for row in rows) for column in range(len(headings))]
+    return "\n".join(
+        "  ".join(
+            f"{cell:>{width}}" if right else f"{cell:<{width}}" for cell, width, right in zip(row, widths, numeric, strict=True)
+        )
+        for row in whole
+    )
+
+
+def spread(values: Sequence[float], form: str = "{:.0f}") -> str:
+    """`median (min to max)`, or a dash where there is nothing."""
+    if not values:
+        return "-"
+    return f"{form.format(statistics.median(values))} ({form.format(min(values))} to {form.format(max(values))})"
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """Of the medians."""
+    return f"{statistics.median(ours) / statistics.median(theirs):.2f}" if ours and theirs and statistics.median(theirs) else "-"
+
+
+def say(text: str) -> None:
+    """Progress: to standard error, so that the tables can be redirected."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def present_clients(names: Sequence[str], host: Host) -> dict[str, ClientAdapter]:
+    """The adapters whose programs are on the host now; of the others it is said why not."""
+    found: dict[str, ClientAdapter] = {}
+    for name in names:
+        try:
+            adapter = adapter_for(name)
+            say(f"{name}: {adapter.identify(host).version}")
+            found[name] = adapter
+        except UsageProblem as problem:
+            say(f"{name} is left out: {problem}")
+    if not found:
+        raise UsageProblem("none of the clients is here", remedy="make setup")
+    return found
+
+
+def one_line_end(main: object) -> None:
+    """Run a benchmark's `main`: a known problem ends in one line, as `lab` does."""
+    try:
+        main()  # type: ignore[operator]
+    except ThroughlineError as problem:
+        say(f"benchmark: {problem}")
+        sys.exit(problem.exit_code)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One command that has ended, in figures."""
+
+    name: str
+    ok: bool
+    wall_s: float
+    cpu_s: float
+    max_rss_bytes: int | None
+    said: str
+    report: dict[str, object] | None = None
+
+
+@dataclass(frozen=True)
+class Loopback:
+    """A host of the lab's that runs servers and clients alike: commands as its ordinary user, gone with the network."""
+
+    host: Host
+    certificates: Certificates
+    ca_path: str
+
+    def file(self, path: str) -> str:
+        return f"{self.host.workdir}/{path}"
+
+    def run(self, name: str, argv: Sequence[str]) -> Run:
+        """Under GNU time for the memory; `report` is what it printed, where that is one JSON document."""
+        memory = self.file("rss")
+        done: Completed = self.host.run(usage.wrap(argv, usage.find_time(), memory), check=False, timeout_s=PATIENCE_S)
+        rss = self.host.run(["cat", memory], check=False).text
+        ok = done.returncode == 0 and not done.timed_out
+        if not ok:
+            say(f"{name} failed: {done.error_text[:200]}")
+        return Run(name, ok, done.wall_s, done.user_s + done.system_s, usage.max_rss_bytes(rss), done.text[-2000:], _report(done))
+
+    def write_random(self, name: str, size: int) -> str:
+        """A file of that size below `files/`; content does not matter here."""
+        path = self.file(f"files/{name}")
+        self.host.run(
+            ["/bin/sh", "-c", 'mkdir -p "${1%/*}" && head -c "$2" /dev/urandom >"$1"', "make", path, str(size)], timeout_s=60
+        )
+        return path
+
+    def nginx(self, *, workers: int) -> nginx_server.NginxServer:
+        return nginx_server.start(self.host, self.certificates, workers=workers)
+
+
+@contextmanager
+def loopback() -> Iterator[Loopback]:
+    """The client's namespace of a lab, nothing shaped; the router is idle. Ports below 1024 are free there for everybody."""
+    network = open_network()
+    try:
+        host = network.client
+        certificates = make_certificates(["127.0.0.1"])
+        ca_path = f"{host.workdir}/ca.pem"
+        host.write(ca_path, certificates.ca_pem)
+        yield Loopback(host, certificates, ca_path)
+    finally:
+        network.close()
+
+
+def extracted(programs: dict[str, str]) -> dict[str, Path]:
+    """Programs that are only measured with: Debian's packages extracted into the cache like the servers, nothing installed."""
+    lacking = {name: package for name, package in programs.items() if servers.find(name) is None}
+    if lacking:
+        servers.build(lacking, say)
+    return {name: path for name in programs if (path := servers.find(name))}
+
+
+def ferry_program(host: Host) -> str | None:
+    """ferry's copy on that host; None, and why, where it has not been built."""
+    try:
+        return adapter_for("ferry").identify(host).path
+    except UsageProblem as problem:
+        say(f"ferry is left out: {problem}")
+        return None
+
+
+def _report(done: Completed) -> dict[str, object] | None:
+    try:
+        report = json.loads(done.stdout)
+    except ValueError:
+        return None
+    return report if isinstance(report, dict) else None

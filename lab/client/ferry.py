@@ -23,13 +23,14 @@ SCHEMA = "ferry-report-1"
 PROGRAM_VARIABLE = "THROUGHLINE_FERRY"
 _PROTOCOL = {"http1": "--http1.1", "https1": "--http1.1", "h2": "--http2"}
 _VERSION = {"http/1.1": "1.1", "h2": "2"}
+_LEAST_BUFFER, _LARGEST_BUFFER = 4 << 10, 16 << 20
 # Evidence is worth keeping, but not megabytes of it: a minute's TCP samples, twenty minutes' slots.
 _KEPT_TCP_SAMPLES = 600
 _KEPT_SLOTS = 12_000
 
 
 def built_ferry() -> Path:
-    """Where the engine's own release build ends up in this checkout."""
+    """Where the engine's own release build ends up in this checkout (`lab.assets.engine` makes it)."""
     return project_root() / "engine" / "target" / "release" / "ferry"
 
 
@@ -69,7 +70,11 @@ class Ferry:
         return identify_program(host, self.name, copy, ["--version"])
 
     def supports(self, transfer: Transfer) -> str:
-        return "ferry does not speak SFTP yet" if transfer.protocol == "sftp" else ""
+        if transfer.protocol == "sftp":
+            return "ferry does not speak SFTP yet"
+        if transfer.buffer_size is not None and not _LEAST_BUFFER <= transfer.buffer_size.bytes <= _LARGEST_BUFFER:
+            return "ferry's buffer is 4 KiB to 16 MiB"
+        return ""
 
     def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:
         # Only the report goes to standard output: its own bar would, if at all, be on standard error.

@@ -98,7 +98,8 @@ def test_command(wanted: Transfer, words: list[str], end: list[str]) -> None:
 
 def test_what_ferry_cannot_do() -> None:
     assert Ferry().supports(transfer("sftp")) == "ferry does not speak SFTP yet"
-    assert Ferry().supports(transfer(buffer_size=Size(1024), chunked=True)) == ""
+    assert "4 KiB" in Ferry().supports(transfer(buffer_size=Size(1024)))
+    assert Ferry().supports(transfer(buffer_size=Size(4096), chunked=True)) == ""
 
 
 def test_durations_become_instants() -> None:
