@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method};
 use url::Url;
 
+use crate::files;
 use crate::report::Destination;
 use crate::units::{ByteRate, ByteSize};
 
@@ -182,6 +183,18 @@ impl Algorithm {
             Self::Sha256 => 32,
             Self::Sha384 => 48,
             Self::Sha512 => 64,
+        }
+    }
+}
+
+/// `files` knows nothing of the command line, so the way from here to there is here.
+impl From<Algorithm> for files::Algorithm {
+    fn from(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Sha1 => Self::Sha1,
+            Algorithm::Sha256 => Self::Sha256,
+            Algorithm::Sha384 => Self::Sha384,
+            Algorithm::Sha512 => Self::Sha512,
         }
     }
 }

@@ -1,12 +1,16 @@
 //! Progress on a terminal. Elsewhere nothing is shown, and nothing is computed.
 
 use std::io::{IsTerminal, stderr};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const KNOWN: &str =
-    "{msg:30!} {wide_bar} {binary_bytes:>10} of {binary_total_bytes:>10} {binary_bytes_per_sec:>13} {eta:>4}";
-const UNKNOWN: &str = "{msg:30!} {spinner} {binary_bytes:>10} {binary_bytes_per_sec:>13} {elapsed:>4}";
+    "{msg:30} {wide_bar} {binary_bytes:>10} of {binary_total_bytes:>10} {binary_bytes_per_sec:>13} {eta:>4}";
+const UNKNOWN: &str = "{msg:30} {spinner} {binary_bytes:>10} {binary_bytes_per_sec:>13} {elapsed:>4}";
+const NAME_WIDTH: usize = 30;
+/// Callers come every 100 ms; to draw more often would be to draw the same.
+const DRAWS_PER_SECOND: u8 = 10;
 
 /// A run's lines.
 #[derive(Debug, Clone)]
@@ -19,24 +23,29 @@ impl Progress {
     #[must_use]
     pub fn new(wanted: bool) -> Self {
         let shown = wanted && stderr().is_terminal();
+        let target = || ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND);
         Self {
-            lines: shown.then(MultiProgress::new),
+            lines: shown.then(|| MultiProgress::with_draw_target(target())),
         }
     }
 
-    /// A line for a transfer, with a bar when the size is known.
+    /// A line for a transfer, shown from the first `set` on; with a bar when the size is known.
     #[must_use]
     pub fn transfer(&self, name: &str, total: Option<u64>) -> Bar {
-        Bar {
-            line: self.lines.as_ref().map(|lines| {
-                let line = lines.add(total.map_or_else(ProgressBar::new_spinner, ProgressBar::new));
-                let template = if total.is_some() { KNOWN } else { UNKNOWN };
-                line.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
-                // A name must not move the terminal's cursor.
-                line.set_message(name.replace(char::is_control, "?"));
-                line
-            }),
+        let line = self.lines.as_ref().map(|lines| {
+            let line = lines.add(ProgressBar::no_length());
+            line.set_style(style(UNKNOWN));
+            line.set_message(shown_name(name));
+            line
+        });
+        let bar = Bar {
+            line,
+            begun: AtomicBool::new(false),
+        };
+        if let Some(total) = total {
+            bar.set_total(total);
         }
+        bar
     }
 }
 
@@ -44,13 +53,28 @@ impl Progress {
 #[derive(Debug)]
 pub struct Bar {
     line: Option<ProgressBar>,
+    begun: AtomicBool,
 }
 
 impl Bar {
+    /// The size of the whole has become known.
+    pub fn set_total(&self, bytes: u64) {
+        if let Some(line) = &self.line
+            && line.length() != Some(bytes)
+        {
+            line.set_style(style(KNOWN));
+            line.set_length(bytes);
+        }
+    }
+
     /// Bytes so far, in all. Every 100 ms is often enough.
     pub fn set(&self, bytes: u64) {
         if let Some(line) = &self.line {
             line.set_position(bytes);
+            if !self.begun.swap(true, Ordering::Relaxed) {
+                // What a resumed transfer begins with did not arrive just now.
+                line.reset_eta();
+            }
         }
     }
 
@@ -65,5 +89,54 @@ impl Drop for Bar {
         if let Some(line) = &self.line {
             line.finish_and_clear();
         }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// The end of a name, which differs more than the begin does; without what would move the terminal's cursor.
+fn shown_name(name: &str) -> String {
+    let plain = name.replace(char::is_control, "?");
+    let length = plain.chars().count();
+    if length <= NAME_WIDTH {
+        return plain;
+    }
+    "..."
+        .chars()
+        .chain(plain.chars().skip(length + 3 - NAME_WIDTH))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_valid() {
+        for template in [KNOWN, UNKNOWN] {
+            ProgressStyle::with_template(template).unwrap();
+        }
+    }
+
+    #[test]
+    fn names_fit_and_do_no_harm() {
+        assert_eq!(shown_name("a.iso"), "a.iso");
+        assert_eq!(shown_name("\u{1b}[2J\n"), "?[2J?");
+        assert_eq!(
+            shown_name("https://example.com/a/long/way/to/file.iso"),
+            "....com/a/long/way/to/file.iso"
+        );
+        assert_eq!(shown_name(&"ü".repeat(99)).chars().count(), NAME_WIDTH);
+    }
+
+    #[test]
+    fn unwanted_is_nothing() {
+        let bar = Progress::new(false).transfer("x", None);
+        bar.set_total(3);
+        bar.set(1);
+        assert!(bar.line.is_none());
+        bar.finish();
     }
 }
