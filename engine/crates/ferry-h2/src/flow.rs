@@ -19,7 +19,7 @@ impl ReceiveWindow {
         Self { left: initial }
     }
 
-    pub fn left(&self) -> u32 {
+    pub fn left(self) -> u32 {
         self.left
     }
 
@@ -67,7 +67,7 @@ impl SendWindow {
     }
 
     /// Bytes that may be sent now.
-    pub fn available(&self) -> usize {
+    pub fn available(self) -> usize {
         usize::try_from(self.left).unwrap_or(0)
     }
 

@@ -1,6 +1,6 @@
 //! The frames that carry no message: SETTINGS, PING, GOAWAY, `WINDOW_UPDATE` and `RST_STREAM` (RFC 9113, 6.4 to 6.9).
 
-use super::Connection;
+use super::{Connection, EncoderTable};
 use crate::StreamId;
 use crate::error::{ConnectionError, error_code};
 use crate::flow::MAX_WINDOW;
@@ -54,9 +54,8 @@ impl Connection {
 
     fn setting(&mut self, identifier: u16, value: u32) -> Result<(), ConnectionError> {
         match identifier {
-            setting::HEADER_TABLE_SIZE if value < self.encoder_table => {
-                self.encoder_table = 0;
-                self.encoder_update_due = true;
+            setting::HEADER_TABLE_SIZE if value < 4096 && self.encoder == EncoderTable::Default => {
+                self.encoder = EncoderTable::UpdateDue;
             }
             setting::ENABLE_PUSH if value != 0 => {
                 return Err(ConnectionError::protocol("a server must not enable push"));
@@ -68,12 +67,7 @@ impl Connection {
                 }
                 let change = i64::from(value) - i64::from(self.peer.initial_window);
                 self.peer.initial_window = value;
-                // All are adjusted even if one overflows, which ends the connection anyway.
-                if !self
-                    .streams
-                    .iter_mut()
-                    .fold(true, |fits, stream| stream.send.adjust(change) && fits)
-                {
+                if !self.streams.iter_mut().all(|stream| stream.send.adjust(change)) {
                     return Err(ConnectionError::flow(
                         "the peer's initial window makes a window exceed 2^31-1",
                     ));

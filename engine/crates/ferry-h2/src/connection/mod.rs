@@ -25,6 +25,17 @@ struct Peer {
     max_frame: u32,
 }
 
+/// What the peer's decoder believes of this side's dynamic table, which does not exist.
+#[derive(Copy, Clone, Eq, PartialEq)]
+enum EncoderTable {
+    /// It may have 4096 bytes, as every connection's at first.
+    Default,
+    /// The peer has lowered that and waits for the encoder to agree at its next block (RFC 9113, 4.3.1).
+    UpdateDue,
+    /// The encoder has agreed by announcing a size of 0, which holds for good.
+    Empty,
+}
+
 /// An HTTP/2 client connection.
 pub struct Connection {
     config: Config,
@@ -36,9 +47,7 @@ pub struct Connection {
     control_unsent: usize,
     receive_window: ReceiveWindow,
     send_window: SendWindow,
-    /// What the peer's decoder may hold for this side's encoder, as far as told; see [`Self::open`].
-    encoder_table: u32,
-    encoder_update_due: bool,
+    encoder: EncoderTable,
     peer_going_away: bool,
     going_away: bool,
     failed: Option<ConnectionError>,
@@ -90,8 +99,7 @@ impl Connection {
             control_unsent: 0,
             receive_window,
             send_window: SendWindow::new(DEFAULT_WINDOW),
-            encoder_table: 4096,
-            encoder_update_due: false,
+            encoder: EncoderTable::Default,
             peer_going_away: false,
             going_away: false,
             failed: None,

@@ -136,8 +136,8 @@ impl Connection {
         }
         match header.kind {
             kind::DATA => self.begin_data(header, handler),
-            ..=kind::CONTINUATION if header.length == 0 => self.whole(header, &[], handler),
-            ..=kind::CONTINUATION => {
+            kind::HEADERS..=kind::CONTINUATION if header.length == 0 => self.whole(header, &[], handler),
+            kind::HEADERS..=kind::CONTINUATION => {
                 self.reading = Reading::Payload(header);
                 Ok(())
             }

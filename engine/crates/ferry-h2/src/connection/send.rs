@@ -1,7 +1,7 @@
 //! What this side sends because its owner asks for it.
 
-use super::Connection;
 use super::streams::{Expect, Stream};
+use super::{Connection, EncoderTable};
 use crate::error::OpenError;
 use crate::flow::MAX_WINDOW;
 use crate::frame::{self, flag, kind};
@@ -36,9 +36,9 @@ impl Connection {
 
     fn put_headers(&mut self, id: u32, block: &[u8], end_stream: bool) {
         let out = &mut self.output;
-        // The peer has lowered its table below what it had to assume of this encoder, and waits for the encoder to
-        // agree (RFC 9113, 4.3.1). A size of 0 holds for good: nothing is ever put into that table.
-        let prefix: &[u8] = if std::mem::take(&mut self.encoder_update_due) {
+        let prefix: &[u8] = if self.encoder == EncoderTable::UpdateDue {
+            self.encoder = EncoderTable::Empty;
+            // Table size update to 0 (RFC 7541, 6.3).
             &[0x20]
         } else {
             &[]

@@ -38,7 +38,5 @@ pub fn may_be_sent(value: &[u8]) -> bool {
 /// space at the ends, which the RFC forbids too, is left to the reader: servers do send it.
 pub fn may_be_received(value: &[u8]) -> bool {
     // Without an early exit this becomes vector instructions.
-    !value.iter().fold(false, |bad, &byte| {
-        bad | (byte == 0) | (byte == b'\r') | (byte == b'\n')
-    })
+    value.iter().filter(|byte| matches!(byte, 0 | b'\r' | b'\n')).count() == 0
 }
