@@ -175,3 +175,84 @@ impl SendBacklog {
     #[allow(clippy::unused_self, reason = "on Windows it is used")]
     pub fn poll(&mut self, _socket: &SockRef<'_>, _now: Instant) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    /// What arrived, what is acknowledged, and what lies unsent are what was done, so the offsets are right.
+    #[test]
+    fn figures_are_those_of_the_connection() {
+        let (mut near, mut far) = pair();
+        near.write_all(&[1; 100_000]).unwrap();
+        far.read_exact(&mut [0; 100_000]).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while unacked_bytes(&SockRef::from(&near)) != Some(0) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let sample = tcp_sample(&SockRef::from(&near), 1.5).unwrap();
+        assert!((sample.t_s - 1.5).abs() < f64::EPSILON);
+        // The SYN is counted too by some kernels.
+        assert!((100_000..=100_001).contains(&sample.bytes_acked.unwrap()), "{sample:?}");
+        assert_eq!(sample.bytes_in_flight, Some(0));
+        assert_eq!(sample.unsent_bytes, Some(0));
+        assert_eq!(sample.bytes_retransmitted, Some(0));
+        assert!(sample.rtt_us.is_some_and(|us| us < 1_000_000), "{sample:?}");
+        assert!(sample.min_rtt_us.unwrap() <= sample.rtt_us.unwrap() * 4, "{sample:?}");
+        assert!(sample.cwnd_bytes.is_some_and(|bytes| (10_000..1 << 30).contains(&bytes)), "{sample:?}");
+        assert!(sample.send_window_bytes.is_none_or(|bytes| (1000..1 << 30).contains(&bytes)), "{sample:?}");
+        let other = tcp_sample(&SockRef::from(&far), 0.0).unwrap();
+        assert_eq!(other.bytes_received, Some(100_000));
+        assert!(other.receive_window_bytes.is_none_or(|bytes| (1000..1 << 30).contains(&bytes)), "{other:?}");
+        assert!(rtt(&SockRef::from(&near)).is_some());
+    }
+
+    #[test]
+    fn what_the_peer_does_not_take_is_unsent() {
+        let (mut near, far) = pair();
+        near.set_nonblocking(true).unwrap();
+        set_not_sent_lowat(&SockRef::from(&near), 1 << 20);
+        let mut written = 0_u64;
+        while let Ok(count) = near.write(&[0; 65_536]) {
+            written += count as u64;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let socket = SockRef::from(&near);
+        let (unsent, unacked) = (unsent_bytes(&socket).unwrap(), unacked_bytes(&socket).unwrap());
+        assert!(0 < unsent && unsent <= unacked && unacked < written, "{unsent} {unacked} {written}");
+        assert_eq!(tcp_sample(&socket, 0.0).unwrap().unsent_bytes, Some(unsent));
+        drop(far);
+    }
+
+    #[test]
+    fn a_short_answer_has_no_late_fields() {
+        let mut info = TcpInfo { bytes: [7; INFO_BYTES], length: 104 };
+        assert_eq!(info.u64(offset::BYTES_ACKED), None);
+        assert_eq!(info.u32(offset::RTT), Some(0x0707_0707));
+        info.length = 131;
+        assert_eq!(info.u64(offset::BYTES_RECEIVED), None);
+        assert_eq!(info.u64(offset::BYTES_ACKED), Some(0x0707_0707_0707_0707));
+    }
+
+    #[test]
+    fn what_is_no_tcp_socket_has_no_figures() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(tcp_sample(&SockRef::from(&socket), 0.0), None);
+    }
+
+    #[test]
+    fn the_kernels_limits_are_read() {
+        assert!(max_send_buffer().is_some_and(|bytes| bytes >= 65_536));
+        assert!(max_receive_buffer().is_some_and(|bytes| bytes >= 65_536));
+        precise_timers();
+    }
+}

@@ -31,3 +31,12 @@ pub use tcp::{
     SendBacklog, max_receive_buffer, max_send_buffer, precise_timers, rtt, set_not_sent_lowat, tcp_sample, unacked_bytes,
     unsent_bytes,
 };
+
+/// Whether a connection attempt that does not block is under way: EINPROGRESS; on Windows it says WouldBlock.
+#[must_use]
+pub fn is_connecting(error: &std::io::Error) -> bool {
+    #[cfg(unix)]
+    return error.raw_os_error() == Some(libc::EINPROGRESS);
+    #[cfg(not(unix))]
+    return error.kind() == std::io::ErrorKind::WouldBlock;
+}

@@ -6,7 +6,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -50,7 +50,28 @@ pub fn ignore_file_size_signal() {
 /// # Errors
 /// `ResourceBusy` when another has it; the system's own otherwise.
 pub fn open_exclusive(path: &Path) -> io::Result<File> {
-    todo!()
+    loop {
+        // A link is not followed: in a shared directory somebody else may have put it there.
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW).open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::ResourceBusy.into()),
+            // Some network and user-space file systems have no locks; without one it works for all who run one ferry at a time.
+            Err(TryLockError::Error(error))
+                if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::ENOTSUP | libc::ENOLCK)) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Between open and lock its owner may have published it or taken it away: then this is no longer the file of that name, and
+        // writing to it would destroy what is complete.
+        let ours = file.metadata()?;
+        match fs::symlink_metadata(path) {
+            Ok(named) if (named.dev(), named.ino()) == (ours.dev(), ours.ino()) => return Ok(file),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// A new empty file that only this user may read: a URL may carry a token.
@@ -58,7 +79,7 @@ pub fn open_exclusive(path: &Path) -> io::Result<File> {
 /// # Errors
 /// The system's own.
 pub fn create_private(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
 /// # Errors
@@ -72,7 +93,38 @@ pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
 /// # Errors
 /// `AlreadyExists` when something has; the system's own otherwise.
 pub fn publish_new(from: &Path, to: &Path) -> io::Result<()> {
-    todo!()
+    #[cfg(target_os = "linux")]
+    {
+        let (old, new) = (c_path(from)?, c_path(to)?);
+        // SAFETY: both are strings with their NUL that live through the call.
+        let result = unsafe {
+            libc::renameat2(libc::AT_FDCWD, old.as_ptr(), libc::AT_FDCWD, new.as_ptr(), libc::RENAME_NOREPLACE)
+        };
+        if result == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        // Not every file system has the flag.
+        if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::ENOTSUP)) {
+            return Err(error);
+        }
+    }
+    link_new(from, to)
+}
+
+/// A link fails where the name is taken, as a rename does not.
+fn link_new(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Ok(()) => fs::remove_file(from),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        // FAT and the like know no links either. What is left is to look before: whoever takes the name in between loses it.
+        Err(_) if fs::symlink_metadata(to).is_err() => fs::rename(from, to),
+        Err(_) => Err(io::ErrorKind::AlreadyExists.into()),
+    }
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    Ok(CString::new(path.as_os_str().as_bytes())?)
 }
 
 /// # Errors
@@ -86,7 +138,10 @@ pub fn sync_directory(dir: &Path) -> io::Result<()> {
 /// # Errors
 /// The system's refusal.
 pub fn may_create_in(dir: &Path) -> io::Result<()> {
-    todo!()
+    let dir = c_path(dir)?;
+    // SAFETY: a string with its NUL that lives through the call. AT_EACCESS: as whom files are opened, not as who started us.
+    let result = unsafe { libc::faccessat(libc::AT_FDCWD, dir.as_ptr(), libc::W_OK | libc::X_OK, libc::AT_EACCESS) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[must_use]
@@ -116,4 +171,88 @@ pub fn standard_output() -> io::Result<File> {
 /// The system's own.
 pub fn standard_input() -> io::Result<File> {
     Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_counts_up() {
+        let before = process_usage();
+        let mut sum = 0_u64;
+        while process_usage().cpu_user_s <= before.cpu_user_s {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
+        }
+        assert!(process_usage().max_rss_bytes.is_some_and(|size| size > 1 << 20));
+    }
+
+    #[test]
+    fn publish_new_never_replaces() {
+        type Publish = fn(&Path, &Path) -> io::Result<()>;
+        for publish in [publish_new as Publish, link_new as Publish] {
+            let dir = tempfile::tempdir().unwrap();
+            let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+            fs::write(&from, "new").unwrap();
+            fs::write(&to, "old").unwrap();
+            assert_eq!(publish(&from, &to).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(fs::read(&to).unwrap(), b"old");
+            fs::remove_file(&to).unwrap();
+            std::os::unix::fs::symlink("nowhere", &to).unwrap();
+            assert_eq!(publish(&from, &to).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            fs::remove_file(&to).unwrap();
+            publish(&from, &to).unwrap();
+            assert_eq!(fs::read(&to).unwrap(), b"new");
+            assert!(!from.exists());
+        }
+    }
+
+    #[test]
+    fn replace_replaces() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        fs::write(&from, "new").unwrap();
+        fs::write(&to, "old").unwrap();
+        replace(&from, &to).unwrap();
+        sync_directory(dir.path()).unwrap();
+        assert_eq!(fs::read(&to).unwrap(), b"new");
+        fs::write(&from, "newer").unwrap();
+        fs::remove_file(&to).unwrap();
+        replace(&from, &to).unwrap();
+        assert_eq!(fs::read(&to).unwrap(), b"newer");
+    }
+
+    #[test]
+    fn an_exclusive_file_has_one_writer_and_follows_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, published) = (dir.path().join("partial"), dir.path().join("whole"));
+        let first = open_exclusive(&path).unwrap();
+        assert_eq!(open_exclusive(&path).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        publish_new(&path, &published).unwrap();
+        // Another file has the name now.
+        let second = open_exclusive(&path).unwrap();
+        assert_ne!(first.metadata().unwrap().ino(), second.metadata().unwrap().ino());
+        drop(second);
+        open_exclusive(&path).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_partial_file_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, victim) = (dir.path().join("partial"), dir.path().join("victim"));
+        fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        assert!(open_exclusive(&path).is_err());
+        assert!(create_private(&path).is_err());
+        assert_eq!(fs::read(&victim).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn full_is_full() {
+        for code in [libc::ENOSPC, libc::EDQUOT, libc::EFBIG] {
+            assert!(is_disk_full(&io::Error::from_raw_os_error(code)));
+        }
+        assert!(!is_disk_full(&io::Error::from_raw_os_error(libc::EACCES)));
+        assert!(!is_disk_full(&io::ErrorKind::WriteZero.into()));
+    }
 }
