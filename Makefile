@@ -55,8 +55,8 @@ bench-bringup: setup ## bring-up and tear-down of a lab, median of 20
 bench-calibration: setup ## how far links are from the ideal; writes docs/calibration-ROUTER.md
 	@$(BIN)/python -m benchmarks.calibration
 
-bench-overhead: setup ## what the throttle suite costs beyond its transfers
-	@$(BIN)/python -m benchmarks.overhead throttle
+bench-overhead: setup ## what the demo rows of the throttle suite cost beyond their transfers
+	@$(BIN)/python -m benchmarks.overhead throttle --include demo
 
 bench-throttle: setup ## how exactly ferry keeps a limit, curl beside it: links x limits x protocols x directions (half an hour)
 	@$(BIN)/python -m benchmarks.throttle

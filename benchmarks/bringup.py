@@ -41,7 +41,7 @@ def main() -> None:
     samples: dict[str, list[tuple[float, float]]] = {}
     for router in ("kernel", "uml"):
         try:
-            samples[router] = [once(router) for _ in range(n)]  # type: ignore[arg-type]
+            samples[router] = [once(router) for _ in range(n)]
         except UsageProblem as problem:
             print(f"{router:7} not here: {problem}")
             continue
