@@ -3,7 +3,11 @@
 #![allow(missing_docs)]
 
 pub mod cli;
+mod clock;
 pub mod files;
+pub mod job;
+pub mod net;
 pub mod platform;
 pub mod report;
+pub mod transfer;
 pub mod units;

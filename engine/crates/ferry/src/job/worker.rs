@@ -1,0 +1,169 @@
+//! Threads that hold one connection each, and the queue they take their tasks from.
+
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use url::Url;
+
+use crate::report::{Phases, Problem};
+use crate::transfer::connect::{Protocol, Reach, connect};
+use crate::transfer::{Facts, Outcome, Pull, Settings, Task, Tasks, session};
+
+/// Scheme, host and port: what a connection is good for.
+pub type Origin = String;
+
+pub fn origin(url: &Url) -> Origin {
+    url.origin().ascii_serialization()
+}
+
+/// Tasks that wait for a connection.
+#[derive(Default)]
+pub struct Queue {
+    waiting: Vec<(Origin, Instant, Task)>,
+}
+
+impl Queue {
+    /// Not before `at`.
+    pub fn push(&mut self, at: Instant, task: Task) {
+        self.waiting.push((origin(&task.url), at, task));
+    }
+
+    /// In the order they were put in, those that are ready.
+    fn pull(&mut self, origin: &Origin, now: Instant) -> Pull {
+        if let Some(index) = self.waiting.iter().position(|(to, at, _)| to == origin && *at <= now) {
+            return Pull::Task(Box::new(self.waiting.remove(index).2));
+        }
+        let next = self
+            .waiting
+            .iter()
+            .filter(|(to, ..)| to == origin)
+            .map(|(_, at, _)| *at)
+            .min();
+        next.map_or(Pull::Empty, Pull::Later)
+    }
+
+    /// Origins with something to do, and how much.
+    pub fn origins(&self) -> Vec<(Origin, usize)> {
+        let mut found: Vec<(Origin, usize)> = Vec::new();
+        for (origin, ..) in &self.waiting {
+            match found.iter_mut().find(|(known, _)| known == origin) {
+                Some((_, count)) => *count += 1,
+                None => found.push((origin.clone(), 1)),
+            }
+        }
+        found
+    }
+}
+
+/// What a worker tells the ledger.
+pub enum Event {
+    /// A worker that goes on after anything but success waits for the answer, because the ledger may have more for it.
+    Done(Box<Outcome>, Option<Sender<()>>),
+    ConnectFailed {
+        task: Box<Task>,
+        problem: Problem,
+        total_s: f64,
+    },
+    Connected(Origin, Protocol),
+    Ended(Origin),
+}
+
+pub struct Worker {
+    pub origin: Origin,
+    pub queue: Arc<Mutex<Queue>>,
+    pub events: Sender<Event>,
+    pub reach: Reach,
+    pub settings: Settings,
+}
+
+impl Worker {
+    pub fn start(self) -> std::io::Result<()> {
+        std::thread::Builder::new().name(self.origin.clone()).spawn(move || {
+            self.run();
+            let _ = self.events.send(Event::Ended(self.origin.clone()));
+        })?;
+        Ok(())
+    }
+
+    fn run(&self) {
+        loop {
+            let now = Instant::now();
+            let pulled = lock(&self.queue).pull(&self.origin, now);
+            match pulled {
+                Pull::Empty => return,
+                Pull::Later(at) => {
+                    std::thread::sleep(at.saturating_duration_since(now).min(Duration::from_millis(200)))
+                }
+                Pull::Task(task) => self.serve(*task),
+            }
+        }
+    }
+
+    /// Connects for this task and stays for those that follow.
+    fn serve(&self, task: Task) {
+        let begin = Instant::now();
+        match connect(&task.url, &self.reach, &self.settings) {
+            Ok(connection) => {
+                let _ = self
+                    .events
+                    .send(Event::Connected(self.origin.clone(), connection.protocol));
+                let mut desk = Desk {
+                    worker: self,
+                    first: Some(Box::new(task)),
+                };
+                session::run(connection, &mut desk, &self.settings);
+            }
+            Err(problem) => {
+                let total_s = begin.elapsed().as_secs_f64();
+                let _ = self.events.send(Event::ConnectFailed {
+                    task: Box::new(task),
+                    problem,
+                    total_s,
+                });
+            }
+        }
+    }
+}
+
+struct Desk<'a> {
+    worker: &'a Worker,
+    /// What the connection was made for.
+    first: Option<Box<Task>>,
+}
+
+impl Tasks for Desk<'_> {
+    fn pull(&mut self, now: Instant) -> Pull {
+        match self.first.take() {
+            Some(task) => Pull::Task(task),
+            None => lock(&self.worker.queue).pull(&self.worker.origin, now),
+        }
+    }
+
+    fn done(&mut self, outcome: Outcome) {
+        let succeeded = matches!(outcome.ending, crate::transfer::Ending::Done);
+        if succeeded {
+            let _ = self.worker.events.send(Event::Done(Box::new(outcome), None));
+            return;
+        }
+        let (answer, answered) = mpsc::channel();
+        let _ = self.worker.events.send(Event::Done(Box::new(outcome), Some(answer)));
+        // The ledger answers at once, or after a file has been finished; an error means that it has gone.
+        let _ = answered.recv_timeout(Duration::from_secs(5));
+    }
+}
+
+/// Facts of an attempt that got no connection.
+pub fn no_connection(total_s: f64) -> Facts {
+    Facts {
+        phases: Phases {
+            total_s,
+            ..Phases::default()
+        },
+        ..Facts::default()
+    }
+}
+
+pub fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

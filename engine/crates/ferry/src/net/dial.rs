@@ -1,0 +1,270 @@
+//! From a URL to a connected socket: resolution with a time-out, then the addresses in turn, staggered (RFC 8305).
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpStream;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use url::{Host, Url};
+
+use super::wait::Waiter;
+use crate::platform;
+use crate::report::Problem;
+
+/// RFC 8305, section 8: the delay after which the next address is tried beside the one that has not answered.
+const STAGGER: Duration = Duration::from_millis(250);
+
+/// `--resolve HOST:PORT:ADDRESS`.
+#[derive(Debug, Clone)]
+pub struct Override {
+    pub host: String,
+    pub port: u16,
+    pub address: IpAddr,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct DialOptions {
+    pub timeout: Duration,
+    pub overrides: Vec<Override>,
+    /// SO_RCVBUF before the handshake, for limits so small that the window of the first packet would be a burst.
+    pub receive_buffer: Option<usize>,
+}
+
+pub struct Dialed {
+    pub socket: TcpStream,
+    pub remote: SocketAddr,
+    /// Null where there was nothing to resolve.
+    pub dns: Option<Duration>,
+    pub connect: Duration,
+    /// Of the handshake.
+    pub rtt: Duration,
+}
+
+/// Blocks for at most the time-out. Every failure is transient but a name that does not exist.
+pub fn dial(url: &Url, options: &DialOptions) -> Result<Dialed, Problem> {
+    let begin = Instant::now();
+    let deadline = begin + options.timeout;
+    let (addresses, resolved) = resolve(url, options, deadline)?;
+    let dns = resolved.then(|| begin.elapsed());
+    let connecting = Instant::now();
+    let (socket, remote) = connect_any(&addresses, options, deadline)
+        .map_err(|error| Problem::transient(format!("cannot connect to {}: {error}", place(url))))?;
+    let connect = connecting.elapsed();
+    // Small requests and the last part of a body must not wait for an acknowledgement.
+    let _ = socket.set_nodelay(true);
+    let rtt = platform::rtt(&SockRef::from(&socket)).unwrap_or(connect);
+    Ok(Dialed {
+        socket,
+        remote,
+        dns,
+        connect,
+        rtt,
+    })
+}
+
+/// `host:port`, for messages.
+#[must_use]
+pub fn place(url: &Url) -> String {
+    format!(
+        "{}:{}",
+        url.host_str().unwrap_or("?"),
+        url.port_or_known_default().unwrap_or(0)
+    )
+}
+
+fn resolve(url: &Url, options: &DialOptions, deadline: Instant) -> Result<(Vec<SocketAddr>, bool), Problem> {
+    let port = url.port_or_known_default().unwrap_or(80);
+    let name = match url.host() {
+        Some(Host::Ipv4(address)) => return Ok((vec![SocketAddr::from((address, port))], false)),
+        Some(Host::Ipv6(address)) => return Ok((vec![SocketAddr::from((address, port))], false)),
+        Some(Host::Domain(name)) => name.to_owned(),
+        None => return Err(Problem::usage(format!("{url} has no host"))),
+    };
+    let given: Vec<_> = options
+        .overrides
+        .iter()
+        .filter(|entry| entry.port == port && entry.host.eq_ignore_ascii_case(&name))
+        .map(|entry| SocketAddr::from((entry.address, port)))
+        .collect();
+    if !given.is_empty() {
+        return Ok((given, false));
+    }
+    // getaddrinfo cannot be interrupted: a thread of its own is left behind when it takes too long.
+    let (answer, receiver) = mpsc::channel();
+    let asked = name.clone();
+    std::thread::spawn(move || {
+        let _ = answer.send(
+            (asked.as_str(), port)
+                .to_socket_addrs()
+                .map(Iterator::collect::<Vec<_>>),
+        );
+    });
+    match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        Ok(Ok(addresses)) if !addresses.is_empty() => Ok((alternate(addresses), true)),
+        Ok(Ok(_)) => Err(Problem::permanent(format!("the name {name} has no address"))),
+        Ok(Err(error)) => Err(Problem::transient(format!(
+            "the name {name} cannot be resolved: {error}"
+        ))),
+        Err(_) => Err(Problem::transient(format!(
+            "the name {name} was not resolved within {:.1} s (--timeout-connect)",
+            options.timeout.as_secs_f64()
+        ))),
+    }
+}
+
+/// IPv6 and IPv4 in turn, in the resolver's own order within each (RFC 8305, section 4).
+fn alternate(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let first_is_v6 = addresses[0].is_ipv6();
+    let (first, second): (Vec<_>, Vec<_>) = addresses
+        .into_iter()
+        .partition(|address| address.is_ipv6() == first_is_v6);
+    let mut second = second.into_iter();
+    let mut mixed = Vec::new();
+    for address in first {
+        mixed.push(address);
+        mixed.extend(second.next());
+    }
+    mixed.extend(second);
+    mixed
+}
+
+fn connect_any(
+    addresses: &[SocketAddr],
+    options: &DialOptions,
+    deadline: Instant,
+) -> io::Result<(TcpStream, SocketAddr)> {
+    let mut waiter = Waiter::new()?;
+    let mut pending: Vec<Option<TcpStream>> = Vec::new();
+    let mut failure = None;
+    let mut next_start = Instant::now();
+    loop {
+        let now = Instant::now();
+        if pending.len() < addresses.len() && now >= next_start {
+            let index = pending.len();
+            match start(addresses[index], options) {
+                Ok(mut socket) => {
+                    waiter.add(&mut socket, index)?;
+                    pending.push(Some(socket));
+                    next_start = now + STAGGER;
+                }
+                Err(error) => {
+                    pending.push(None);
+                    failure = Some(error);
+                }
+            }
+            continue;
+        }
+        if pending.len() == addresses.len() && pending.iter().all(Option::is_none) {
+            return Err(failure.unwrap_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable)));
+        }
+        if now >= deadline {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!(
+                    "no answer within {:.1} s (--timeout-connect)",
+                    options.timeout.as_secs_f64()
+                ),
+            ));
+        }
+        let until = if pending.len() < addresses.len() {
+            deadline.min(next_start)
+        } else {
+            deadline
+        };
+        let mut changed = Vec::new();
+        waiter.wait(Some(until), |token, _| changed.push(token))?;
+        for index in changed {
+            let Some(mut socket) = pending[index].take() else {
+                continue;
+            };
+            match finished(&socket) {
+                Ok(true) => {
+                    waiter.remove(&mut socket)?;
+                    return Ok((socket, addresses[index]));
+                }
+                Ok(false) => pending[index] = Some(socket),
+                Err(error) => {
+                    failure = Some(error);
+                    next_start = Instant::now();
+                }
+            }
+        }
+    }
+}
+
+fn start(address: SocketAddr, options: &DialOptions) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    if let Some(bytes) = options.receive_buffer {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    match socket.connect(&address.into()) {
+        Ok(()) => {}
+        // EINPROGRESS on Unix, WSAEWOULDBLOCK on Windows: the handshake goes on.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock || platform::is_connecting(&error) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(TcpStream::from_std(socket.into()))
+}
+
+/// Whether a connection attempt is through; its error if it failed.
+fn finished(socket: &TcpStream) -> io::Result<bool> {
+    if let Some(error) = socket.take_error()? {
+        return Err(error);
+    }
+    match socket.peer_addr() {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotConnected || platform::is_connecting(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> DialOptions {
+        DialOptions {
+            timeout: Duration::from_secs(5),
+            ..DialOptions::default()
+        }
+    }
+
+    #[test]
+    fn families_take_turns_and_none_is_lost() {
+        let addresses: Vec<SocketAddr> = ["[::1]:1", "[::2]:1", "127.0.0.1:1", "[::3]:1"]
+            .iter()
+            .map(|text| text.parse().unwrap())
+            .collect();
+        let texts: Vec<_> = alternate(addresses).iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["[::1]:1", "127.0.0.1:1", "[::2]:1", "[::3]:1"]);
+    }
+
+    #[test]
+    fn a_closed_port_is_a_transient_problem_that_names_the_place() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        drop(taken);
+        let url = Url::parse(&format!("http://127.0.0.1:{port}/")).unwrap();
+        let problem = dial(&url, &options()).err().unwrap();
+        assert_eq!(problem.class, crate::report::Class::Transient);
+        assert!(problem.message.contains(&format!("127.0.0.1:{port}")), "{problem}");
+    }
+
+    #[test]
+    fn a_name_can_be_given_an_address_and_a_listener_is_reached() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let url = Url::parse(&format!("http://server.example:{port}/")).unwrap();
+        let overrides = vec![Override {
+            host: "Server.example".into(),
+            port,
+            address: "127.0.0.1".parse().unwrap(),
+        }];
+        let dialed = dial(&url, &DialOptions { overrides, ..options() }).unwrap();
+        assert_eq!(dialed.remote.port(), port);
+        assert!(dialed.dns.is_none());
+    }
+}

@@ -1,0 +1,393 @@
+//! A connected byte stream, plain or TLS: what arrives is handed on without a copy where TLS allows it, what leaves is gathered.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::time::Instant;
+
+use mio::net::TcpStream;
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+use rustls::{ClientConfig, ProtocolVersion};
+use socket2::SockRef;
+
+use super::wait::{Ready, Waiter};
+use crate::platform::SendBacklog;
+use crate::report::TlsFacts;
+
+/// What one read takes from the kernel: large enough to make the call's cost vanish, small enough to stay in the cache.
+const READ_BYTES: usize = 256 * 1024;
+/// A TLS record at its largest: header, 2^14 bytes, and what a cipher may add (RFC 8446, section 5.2).
+const RECORD_BYTES: usize = 5 + 16384 + 256;
+/// What is gathered before the socket must take some.
+const WRITE_BYTES: usize = 256 * 1024;
+/// What a record costs beside its payload at most (TLS 1.2's explicit nonce included).
+const RECORD_OVERHEAD: usize = 64;
+
+#[derive(Debug)]
+pub enum PipeError {
+    Io(io::Error),
+    Tls(rustls::Error),
+    /// TCP ended without TLS having said so: the end may be an attacker's (RFC 8446, section 6.1).
+    Truncated,
+}
+
+impl fmt::Display for PipeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "{error}"),
+            Self::Tls(error) => write!(f, "TLS: {error}"),
+            Self::Truncated => f.write_str("the connection was closed in the middle of TLS"),
+        }
+    }
+}
+
+impl From<io::Error> for PipeError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<rustls::Error> for PipeError {
+    fn from(error: rustls::Error) -> Self {
+        Self::Tls(error)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// So many bytes came off the wire, TLS included.
+    Some(usize),
+    Blocked,
+    Closed,
+}
+
+pub struct Pipe {
+    socket: TcpStream,
+    tls: Option<Box<UnbufferedClientConnection>>,
+    /// Filled from `start` to `end`: at most one incomplete record between two calls.
+    inbuf: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// To be sent from `sent` to `queued`; never shrunk, so that it need not be cleared again.
+    outbuf: Vec<u8>,
+    sent: usize,
+    queued: usize,
+    readable: bool,
+    writable: bool,
+    closed: bool,
+    backlog: SendBacklog,
+}
+
+impl Pipe {
+    pub fn new(socket: TcpStream, tls: Option<(Arc<ClientConfig>, ServerName<'static>)>) -> Result<Self, PipeError> {
+        let tls = match tls {
+            Some((config, name)) => Some(Box::new(UnbufferedClientConnection::new(config, name)?)),
+            None => None,
+        };
+        Ok(Self {
+            socket,
+            tls,
+            inbuf: Vec::new(),
+            start: 0,
+            end: 0,
+            outbuf: Vec::new(),
+            sent: 0,
+            queued: 0,
+            readable: true,
+            writable: true,
+            closed: false,
+            backlog: SendBacklog::new(),
+        })
+    }
+
+    pub fn socket(&self) -> SockRef<'_> {
+        SockRef::from(&self.socket)
+    }
+
+    pub fn register(&mut self, waiter: &Waiter, token: usize) -> io::Result<()> {
+        waiter.add(&mut self.socket, token)
+    }
+
+    pub fn deregister(&mut self, waiter: &Waiter) -> io::Result<()> {
+        waiter.remove(&mut self.socket)
+    }
+
+    /// What a wait has found.
+    pub fn wake(&mut self, ready: Ready) {
+        self.readable |= ready.readable;
+        self.writable |= ready.writable;
+    }
+
+    /// Whether a read may find something; false after `Blocked` until the next event.
+    pub fn readable(&self) -> bool {
+        self.readable && !self.closed
+    }
+
+    pub fn writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Bytes gathered and not yet taken by the socket.
+    pub fn unsent(&self) -> usize {
+        self.queued - self.sent
+    }
+
+    /// Whether another piece may be gathered.
+    pub fn has_room(&self) -> bool {
+        self.unsent() < WRITE_BYTES
+    }
+
+    /// The protocol both ends agreed on.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.tls.as_ref().and_then(|tls| tls.alpn_protocol())
+    }
+
+    pub fn tls_facts(&self) -> Option<TlsFacts> {
+        let tls = self.tls.as_ref()?;
+        let version = match tls.protocol_version()? {
+            ProtocolVersion::TLSv1_2 => "TLSv1.2".to_owned(),
+            ProtocolVersion::TLSv1_3 => "TLSv1.3".to_owned(),
+            other => format!("{other:?}"),
+        };
+        let cipher = tls
+            .negotiated_cipher_suite()
+            .map(|suite| format!("{:?}", suite.suite()))
+            .unwrap_or_default();
+        Some(TlsFacts { version, cipher })
+    }
+
+    /// Runs the handshake as far as it goes without waiting. True when data may be sent.
+    pub fn handshake(&mut self) -> Result<bool, PipeError> {
+        if self.tls.is_none() {
+            return Ok(true);
+        }
+        loop {
+            let done = self.process(&mut |_| {})?;
+            self.flush()?;
+            if done {
+                return Ok(true);
+            }
+            if !self.readable() {
+                return Ok(false);
+            }
+            match self.fill(RECORD_BYTES)? {
+                Received::Some(_) => {}
+                Received::Blocked => return Ok(false),
+                Received::Closed => return Err(PipeError::Io(io::ErrorKind::UnexpectedEof.into())),
+            }
+        }
+    }
+
+    /// One read of at most `most` bytes of the wire, and everything that is complete in them.
+    pub fn receive(&mut self, most: usize, mut deliver: impl FnMut(&[u8])) -> Result<Received, PipeError> {
+        let received = self.fill(most)?;
+        match received {
+            Received::Some(_) if self.tls.is_some() => {
+                self.process(&mut deliver)?;
+            }
+            Received::Some(_) => {
+                deliver(&self.inbuf[self.start..self.end]);
+                self.start = 0;
+                self.end = 0;
+            }
+            Received::Closed if self.tls.is_some() && !self.closed => {
+                self.closed = true;
+                return Err(PipeError::Truncated);
+            }
+            Received::Closed | Received::Blocked => {}
+        }
+        Ok(received)
+    }
+
+    /// Gathers `data` for the socket, encrypted where there is TLS. Never blocks; the caller looks at `has_room`.
+    pub fn write(&mut self, data: &[u8]) -> Result<(), PipeError> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let Some(tls) = &mut self.tls else {
+            let end = self.queued + data.len();
+            make_room(&mut self.outbuf, end);
+            self.outbuf[self.queued..end].copy_from_slice(data);
+            self.queued = end;
+            return Ok(());
+        };
+        loop {
+            let UnbufferedStatus { discard, state } = tls.process_tls_records(&mut self.inbuf[self.start..self.end]);
+            match state? {
+                ConnectionState::WriteTraffic(mut traffic) => {
+                    let most = data.len() + (data.len() / 16384 + 1) * RECORD_OVERHEAD;
+                    make_room(&mut self.outbuf, self.queued + most);
+                    let written =
+                        traffic
+                            .encrypt(data, &mut self.outbuf[self.queued..])
+                            .map_err(|error| match error {
+                                EncryptError::EncryptExhausted => rustls::Error::EncryptError,
+                                EncryptError::InsufficientSize(_) => unreachable!("room was made for every record"),
+                            })?;
+                    self.queued += written;
+                    self.start += discard;
+                    return Ok(());
+                }
+                ConnectionState::EncodeTlsData(mut encode) => {
+                    encode_into(&mut encode, &mut self.outbuf, &mut self.queued)
+                }
+                ConnectionState::TransmitTlsData(transmit) => transmit.done(),
+                // Whatever is complete was handed on by `receive`.
+                _ => return Err(PipeError::Io(io::ErrorKind::NotConnected.into())),
+            }
+            self.start += discard;
+        }
+    }
+
+    /// Gives the socket what it takes. True when nothing is left.
+    pub fn flush(&mut self) -> Result<bool, PipeError> {
+        while self.sent < self.queued {
+            match self.socket.write(&self.outbuf[self.sent..self.queued]) {
+                Ok(0) => return Err(PipeError::Io(io::ErrorKind::WriteZero.into())),
+                Ok(taken) => self.sent += taken,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.writable = false;
+                    let socket = SockRef::from(&self.socket);
+                    self.backlog.poll(&socket, Instant::now());
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if self.sent == self.queued {
+            self.sent = 0;
+            self.queued = 0;
+        } else if self.sent > WRITE_BYTES {
+            self.outbuf.copy_within(self.sent..self.queued, 0);
+            self.queued -= self.sent;
+            self.sent = 0;
+        }
+        Ok(self.queued == 0)
+    }
+
+    /// Says goodbye as TLS wants it, as far as the socket takes it at once.
+    pub fn close(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            let UnbufferedStatus { state, .. } = tls.process_tls_records(&mut self.inbuf[self.start..self.end]);
+            if let Ok(ConnectionState::WriteTraffic(mut traffic)) = state {
+                make_room(&mut self.outbuf, self.queued + RECORD_OVERHEAD);
+                if let Ok(written) = traffic.queue_close_notify(&mut self.outbuf[self.queued..]) {
+                    self.queued += written;
+                }
+            }
+        }
+        let _ = self.flush();
+    }
+
+    fn fill(&mut self, most: usize) -> Result<Received, PipeError> {
+        if self.start > 0 {
+            self.inbuf.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        let upto = self.end + most.clamp(1, READ_BYTES);
+        if self.inbuf.len() < upto {
+            // Grown to its full size at once where much is wanted: a limited transfer keeps a small one.
+            self.inbuf.resize(
+                if most > RECORD_BYTES {
+                    READ_BYTES + RECORD_BYTES
+                } else {
+                    upto.max(2 * RECORD_BYTES)
+                },
+                0,
+            );
+        }
+        loop {
+            match self.socket.read(&mut self.inbuf[self.end..upto]) {
+                Ok(0) => return Ok(Received::Closed),
+                Ok(count) => {
+                    self.end += count;
+                    return Ok(Received::Some(count));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.readable = false;
+                    return Ok(Received::Blocked);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Takes every complete record; answers of the handshake are gathered. True when data may be sent.
+    fn process(&mut self, deliver: &mut dyn FnMut(&[u8])) -> Result<bool, PipeError> {
+        let Some(tls) = &mut self.tls else { return Ok(true) };
+        loop {
+            let UnbufferedStatus { mut discard, state } =
+                tls.process_tls_records(&mut self.inbuf[self.start..self.end]);
+            let more = match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(record) = traffic.next_record() {
+                        let record = record?;
+                        discard += record.discard;
+                        deliver(record.payload);
+                    }
+                    None
+                }
+                Ok(ConnectionState::EncodeTlsData(mut encode)) => {
+                    encode_into(&mut encode, &mut self.outbuf, &mut self.queued);
+                    None
+                }
+                Ok(ConnectionState::TransmitTlsData(transmit)) => {
+                    transmit.done();
+                    None
+                }
+                Ok(ConnectionState::PeerClosed) => {
+                    self.closed = true;
+                    None
+                }
+                Ok(ConnectionState::WriteTraffic(_)) => Some(true),
+                Ok(_) => Some(false),
+                Err(error) => {
+                    // The alert that says so to the peer is queued in TLS; it goes out with the next call, once.
+                    self.start += discard;
+                    let UnbufferedStatus { state, .. } = tls.process_tls_records(&mut []);
+                    if let Ok(ConnectionState::EncodeTlsData(mut encode)) = state {
+                        encode_into(&mut encode, &mut self.outbuf, &mut self.queued);
+                        let _ = self.flush();
+                    }
+                    return Err(error.into());
+                }
+            };
+            self.start += discard;
+            if let Some(established) = more {
+                return Ok(established);
+            }
+        }
+    }
+}
+
+/// Whether the peer has ended its side properly: TLS said goodbye.
+impl Pipe {
+    pub fn peer_closed(&self) -> bool {
+        self.closed
+    }
+}
+
+fn encode_into<T>(encode: &mut rustls::unbuffered::EncodeTlsData<'_, T>, outbuf: &mut Vec<u8>, queued: &mut usize) {
+    make_room(outbuf, *queued + RECORD_BYTES);
+    loop {
+        match encode.encode(&mut outbuf[*queued..]) {
+            Ok(written) => {
+                *queued += written;
+                return;
+            }
+            Err(EncodeError::InsufficientSize(size)) => make_room(outbuf, *queued + size.required_size),
+            Err(EncodeError::AlreadyEncoded) => return,
+        }
+    }
+}
+
+fn make_room(buffer: &mut Vec<u8>, upto: usize) {
+    if buffer.len() < upto {
+        buffer.resize(upto.next_power_of_two(), 0);
+    }
+}

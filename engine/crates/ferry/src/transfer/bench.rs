@@ -1,0 +1,450 @@
+//! `ferry bench`: the same machines and the same pipe as for files, many requests at once, bodies counted and forgotten.
+
+use std::time::{Duration, Instant};
+
+use ferry_h2::{Config, Connection as Http2, Handler, HeaderBlock, Interest, StreamId};
+use ferry_http::{BodyLength, Event, RequestHead, ResponseReader, encode_request};
+use http::Method;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
+
+use super::Settings;
+use super::connect::{Connection, Protocol, Reach, connect};
+use super::h1::{host, target};
+use crate::cli::BenchOptions;
+use crate::net::pipe::{Pipe, PipeError, Received};
+use crate::net::wait::Waiter;
+use crate::platform;
+use crate::report::{Bench, Percentiles, Problem};
+
+const READ_BYTES: usize = 256 * 1024;
+/// HTTP/1.1 has one request per connection; more connections than this are a mistake, not a benchmark.
+const MOST_CONNECTIONS: u32 = 4096;
+
+/// What all connections have in common.
+struct Tally {
+    /// Requests not begun yet.
+    left: u64,
+    succeeded: u64,
+    failed: u64,
+    bytes: u64,
+    /// Microseconds.
+    latencies: Vec<u32>,
+    begin: Instant,
+}
+
+impl Tally {
+    fn micros(&self, now: Instant) -> u32 {
+        u32::try_from(now.saturating_duration_since(self.begin).as_micros()).unwrap_or(u32::MAX)
+    }
+
+    fn done(&mut self, ok: bool, latency: u32) {
+        if ok {
+            self.succeeded += 1;
+            self.latencies.push(latency);
+        } else {
+            self.failed += 1;
+        }
+    }
+}
+
+enum Machine {
+    H2(Box<Streams>),
+    H1(Box<Single>),
+}
+
+struct Client {
+    pipe: Pipe,
+    machine: Machine,
+    parallel: u32,
+    over: bool,
+}
+
+struct Streams {
+    connection: Http2,
+    block: HeaderBlock,
+    /// When each stream began, by its number; bounded by the number of requests.
+    starts: Vec<u32>,
+    active: u32,
+}
+
+struct Single {
+    request: Vec<u8>,
+    reader: Option<ResponseReader>,
+    rest: Vec<u8>,
+    status: u16,
+    start: u32,
+}
+
+/// Runs until every request was answered or failed. A connection that is lost fails what it carried, and the run ends with the others.
+pub fn run(options: &BenchOptions, reach: &Reach, settings: &Settings) -> Result<Bench, Problem> {
+    let url = &options.url.url;
+    let first = connect(url, reach, settings)?;
+    let protocol = first.protocol;
+    let connections = match protocol {
+        Protocol::H2 => options.connections,
+        Protocol::Http11 => options.parallel.max(options.connections),
+    };
+    if connections > MOST_CONNECTIONS {
+        return Err(Problem::usage(format!(
+            "{connections} connections are more than {MOST_CONNECTIONS}"
+        )));
+    }
+    let mut headers = options.common.headers.clone();
+    headers
+        .entry(USER_AGENT)
+        .or_insert(HeaderValue::from_static(concat!("ferry/", env!("CARGO_PKG_VERSION"))));
+    if let Some(value) = &options.url.authorization {
+        headers.insert(AUTHORIZATION, value.clone());
+    }
+    let mut waiter = Waiter::new().map_err(|error| Problem::local(error.to_string()))?;
+    let mut clients = vec![Client::new(first, options, &headers, &waiter, 0)?];
+    for index in 1..connections {
+        let more = connect(url, reach, settings)?;
+        clients.push(Client::new(more, options, &headers, &waiter, index)?);
+    }
+    share(&mut clients, options.parallel, connections);
+    let before = platform::process_usage();
+    let begin = Instant::now();
+    let mut tally = Tally {
+        left: options.requests,
+        succeeded: 0,
+        failed: 0,
+        bytes: 0,
+        latencies: Vec::new(),
+        begin,
+    };
+    drive(&mut clients, &mut waiter, &mut tally, settings)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    let after = platform::process_usage();
+    let cpu_s = after.cpu_user_s + after.cpu_system_s - before.cpu_user_s - before.cpu_system_s;
+    tally.failed += tally.left;
+    let answered = tally.succeeded.max(1) as f64;
+    Ok(Bench {
+        url: url.to_string(),
+        protocol: Some(protocol.name()),
+        connections,
+        parallel: options.parallel,
+        requests: options.requests,
+        succeeded: tally.succeeded,
+        failed: tally.failed,
+        bytes: tally.bytes,
+        seconds,
+        requests_per_s: tally.succeeded as f64 / seconds,
+        cpu_us_per_request: cpu_s * 1e6 / answered,
+        latency_us: percentiles(&mut tally.latencies),
+    })
+}
+
+/// Streams in all, dealt out evenly.
+fn share(clients: &mut [Client], parallel: u32, connections: u32) {
+    for (index, client) in clients.iter_mut().enumerate() {
+        let extra = u32::from((index as u64) < u64::from(parallel % connections));
+        client.parallel = (parallel / connections + extra).max(1);
+    }
+}
+
+fn drive(clients: &mut [Client], waiter: &mut Waiter, tally: &mut Tally, settings: &Settings) -> Result<(), Problem> {
+    let mut last_progress = Instant::now();
+    let mut known = 0;
+    loop {
+        let mut moved = false;
+        for client in clients.iter_mut().filter(|client| !client.over) {
+            match client.turn(tally) {
+                Ok(more) => moved |= more,
+                Err(_) => client.lose(tally),
+            }
+        }
+        let finished = tally.succeeded + tally.failed;
+        let busy = clients.iter().any(|client| !client.over && client.active() > 0);
+        if !busy && (tally.left == 0 || clients.iter().all(|client| client.over)) {
+            return Ok(());
+        }
+        if moved {
+            continue;
+        }
+        let now = Instant::now();
+        if finished > known {
+            known = finished;
+            last_progress = now;
+        } else if now.saturating_duration_since(last_progress) > settings.timeouts.stall {
+            return Err(Problem::transient(format!(
+                "no answer within {:.1} s (--stall) after {finished} requests",
+                settings.timeouts.stall.as_secs_f64()
+            )));
+        }
+        waiter
+            .wait(Some(now + Duration::from_millis(200)), |token, ready| {
+                if let Some(client) = clients.get_mut(token) {
+                    client.pipe.wake(ready);
+                }
+            })
+            .map_err(|error| Problem::local(error.to_string()))?;
+    }
+}
+
+impl Client {
+    fn new(
+        connection: Connection,
+        options: &BenchOptions,
+        headers: &HeaderMap,
+        waiter: &Waiter,
+        index: u32,
+    ) -> Result<Self, Problem> {
+        let url = &options.url.url;
+        let refused = |why: String| Problem::usage(format!("{url}: {why}"));
+        let Connection {
+            mut pipe,
+            waiter: own,
+            protocol,
+            ..
+        } = connection;
+        let lost = |error: std::io::Error| Problem::local(error.to_string());
+        pipe.deregister(&own).map_err(lost)?;
+        pipe.register(waiter, index as usize).map_err(lost)?;
+        let (target, host) = (target(url), host(url));
+        let machine = match protocol {
+            Protocol::H2 => {
+                let pseudo = [
+                    (&b":method"[..], &b"GET"[..]),
+                    (b":scheme", url.scheme().as_bytes()),
+                    (b":authority", host.as_bytes()),
+                    (b":path", target.as_bytes()),
+                ];
+                let fields = headers
+                    .iter()
+                    .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+                let block =
+                    HeaderBlock::new(pseudo.into_iter().chain(fields)).map_err(|error| refused(error.to_string()))?;
+                let connection = Http2::new(&Config::default());
+                Machine::H2(Box::new(Streams {
+                    connection,
+                    block,
+                    starts: Vec::new(),
+                    active: 0,
+                }))
+            }
+            Protocol::Http11 => {
+                let mut request = Vec::new();
+                let head = RequestHead {
+                    method: &Method::GET,
+                    target: &target,
+                    host: &host,
+                    headers,
+                    body: BodyLength::None,
+                };
+                encode_request(&mut request, &head).map_err(|error| refused(error.to_string()))?;
+                Machine::H1(Box::new(Single {
+                    request,
+                    reader: None,
+                    rest: Vec::new(),
+                    status: 0,
+                    start: 0,
+                }))
+            }
+        };
+        Ok(Self {
+            pipe,
+            machine,
+            parallel: 1,
+            over: false,
+        })
+    }
+
+    fn active(&self) -> u32 {
+        match &self.machine {
+            Machine::H2(streams) => streams.active,
+            Machine::H1(single) => u32::from(single.reader.is_some()),
+        }
+    }
+
+    /// The connection is of no more use; what it carried has failed.
+    fn lose(&mut self, tally: &mut Tally) {
+        tally.failed += u64::from(self.active());
+        self.over = true;
+    }
+
+    /// Begins what may begin, sends, and reads once. True when there may be more to read.
+    fn turn(&mut self, tally: &mut Tally) -> Result<bool, PipeError> {
+        let now = Instant::now();
+        let pipe = &mut self.pipe;
+        match &mut self.machine {
+            Machine::H2(streams) => streams.begin(pipe, tally, self.parallel, now)?,
+            Machine::H1(single) => single.begin(pipe, tally, now)?,
+        }
+        if pipe.unsent() > 0 && pipe.writable() {
+            pipe.flush()?;
+        }
+        if !pipe.readable() {
+            return Ok(false);
+        }
+        let mut problem = false;
+        let machine = &mut self.machine;
+        let received = pipe.receive(READ_BYTES, |data| {
+            let now = Instant::now();
+            problem |= match machine {
+                Machine::H2(streams) => streams.feed(data, tally, now),
+                Machine::H1(single) => single.feed(data, tally, now),
+            };
+        })?;
+        match received {
+            Received::Some(_) if !problem && !pipe.peer_closed() => Ok(true),
+            Received::Blocked => Ok(false),
+            _ => {
+                self.lose(tally);
+                Ok(false)
+            }
+        }
+    }
+}
+
+impl Streams {
+    fn begin(&mut self, pipe: &mut Pipe, tally: &mut Tally, parallel: u32, now: Instant) -> Result<(), PipeError> {
+        let start = tally.micros(now);
+        while tally.left > 0 && self.active < parallel && self.connection.open(&self.block, true).is_ok() {
+            self.starts.push(start);
+            self.active += 1;
+            tally.left -= 1;
+        }
+        let output = self.connection.output();
+        if !output.is_empty() {
+            pipe.write(output)?;
+            output.clear();
+        }
+        Ok(())
+    }
+
+    /// True when the connection is broken.
+    fn feed(&mut self, data: &[u8], tally: &mut Tally, now: Instant) -> bool {
+        let mut counter = Counter {
+            tally,
+            starts: &self.starts,
+            active: &mut self.active,
+            now,
+            failed: None,
+        };
+        self.connection.receive(data, &mut counter).is_err()
+    }
+}
+
+struct Counter<'a> {
+    tally: &'a mut Tally,
+    starts: &'a [u32],
+    active: &'a mut u32,
+    now: Instant,
+    /// The stream whose answer is no success.
+    failed: Option<StreamId>,
+}
+
+impl Counter<'_> {
+    fn over(&mut self, stream: StreamId, ok: bool) {
+        let start = self.starts.get(((stream.0 - 1) / 2) as usize).copied().unwrap_or(0);
+        let latency = self.tally.micros(self.now).saturating_sub(start);
+        *self.active = self.active.saturating_sub(1);
+        self.tally.done(ok, latency);
+    }
+}
+
+impl Handler for Counter<'_> {
+    fn interest(&self, _stream: StreamId) -> Interest {
+        Interest::StatusOnly
+    }
+
+    fn header(&mut self, stream: StreamId, name: &[u8], value: &[u8]) {
+        if name == b":status" && value.first() != Some(&b'2') && value.first() != Some(&b'1') {
+            self.failed = Some(stream);
+        }
+    }
+
+    fn headers_done(&mut self, _stream: StreamId, _end_stream: bool) {}
+
+    fn data(&mut self, _stream: StreamId, data: &[u8]) {
+        self.tally.bytes += data.len() as u64;
+    }
+
+    fn end(&mut self, stream: StreamId) {
+        let ok = self.failed.take_if(|failed| *failed == stream).is_none();
+        self.over(stream, ok);
+    }
+
+    fn reset(&mut self, stream: StreamId, _code: u32) {
+        self.over(stream, false);
+    }
+}
+
+impl Single {
+    fn begin(&mut self, pipe: &mut Pipe, tally: &mut Tally, now: Instant) -> Result<(), PipeError> {
+        if self.reader.is_some() || tally.left == 0 {
+            return Ok(());
+        }
+        tally.left -= 1;
+        self.start = tally.micros(now);
+        self.status = 0;
+        self.reader = Some(ResponseReader::new(&Method::GET));
+        pipe.write(&self.request)
+    }
+
+    /// True when the connection is broken.
+    fn feed(&mut self, data: &[u8], tally: &mut Tally, now: Instant) -> bool {
+        let joined;
+        let mut input = data;
+        if !self.rest.is_empty() {
+            self.rest.extend_from_slice(data);
+            joined = std::mem::take(&mut self.rest);
+            input = &joined;
+        }
+        while let Some(reader) = &mut self.reader {
+            let Ok((used, event)) = reader.next(input) else {
+                return true;
+            };
+            input = &input[used..];
+            match event {
+                Event::NeedMore => break,
+                Event::Informational(_) => {}
+                Event::Head(head) => self.status = head.status,
+                Event::Data(data) => tally.bytes += data.len() as u64,
+                Event::End => {
+                    let keep = reader.keep_alive();
+                    self.reader = None;
+                    let latency = tally.micros(now).saturating_sub(self.start);
+                    tally.done((200..300).contains(&self.status), latency);
+                    if !keep {
+                        return true;
+                    }
+                }
+            }
+        }
+        self.rest = input.to_vec();
+        false
+    }
+}
+
+fn percentiles(latencies: &mut [u32]) -> Percentiles {
+    if latencies.is_empty() {
+        return Percentiles::default();
+    }
+    latencies.sort_unstable();
+    let at = |share: usize| u64::from(latencies[(latencies.len() - 1) * share / 100]);
+    Percentiles {
+        min: at(0),
+        p50: at(50),
+        p90: at(90),
+        p99: at(99),
+        max: at(100),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percentiles;
+
+    #[test]
+    fn percentiles_are_those_of_the_sorted_latencies() {
+        let mut latencies: Vec<u32> = (1..=101).rev().collect();
+        let found = percentiles(&mut latencies);
+        assert_eq!(
+            (found.min, found.p50, found.p90, found.p99, found.max),
+            (1, 51, 91, 100, 101)
+        );
+        assert_eq!(percentiles(&mut []).max, 0);
+    }
+}

@@ -1,0 +1,108 @@
+//! A connection ready for requests: dialled, encrypted, and agreed on a protocol.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::ClientConfig;
+use url::Url;
+
+use super::Settings;
+use crate::net::dial::{DialOptions, dial, place};
+use crate::net::pipe::{Pipe, PipeError};
+use crate::net::tls;
+use crate::net::wait::Waiter;
+use crate::report::{Phases, Problem, TlsFacts};
+
+/// How a server is reached; `tls` is for `https` only.
+#[derive(Clone)]
+pub struct Reach {
+    pub dial: DialOptions,
+    pub tls: Option<Arc<ClientConfig>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    Http11,
+    H2,
+}
+
+impl Protocol {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http11 => "http/1.1",
+            Self::H2 => "h2",
+        }
+    }
+}
+
+pub struct Connection {
+    pub pipe: Pipe,
+    pub waiter: Waiter,
+    pub protocol: Protocol,
+    pub remote: String,
+    pub tls: Option<TlsFacts>,
+    /// Of the TCP handshake.
+    pub rtt: Duration,
+    /// What it took; the first exchange on it answers for that.
+    pub phases: Phases,
+    pub begin: Instant,
+}
+
+/// Blocks until the connection is there, within the time-outs.
+pub fn connect(url: &Url, reach: &Reach, settings: &Settings) -> Result<Connection, Problem> {
+    let begin = Instant::now();
+    let dialed = dial(url, &reach.dial)?;
+    let place = place(url);
+    let name = match &reach.tls {
+        Some(config) => Some((Arc::clone(config), tls::server_name(url)?)),
+        None => None,
+    };
+    let encrypted = name.is_some();
+    let failed = |error: PipeError| match error {
+        PipeError::Tls(error) => tls::problem(&place, &error),
+        other => Problem::transient(format!("{place}: {other}")),
+    };
+    let mut pipe = Pipe::new(dialed.socket, name).map_err(failed)?;
+    let mut waiter = Waiter::new().map_err(|error| failed(error.into()))?;
+    pipe.register(&waiter, 0).map_err(|error| failed(error.into()))?;
+    let shaking = Instant::now();
+    let deadline = shaking + settings.timeouts.tls;
+    while !pipe.handshake().map_err(failed)? {
+        if Instant::now() >= deadline {
+            return Err(Problem::transient(format!(
+                "TLS with {place} was not done within {:.1} s (--timeout-tls)",
+                settings.timeouts.tls.as_secs_f64()
+            )));
+        }
+        let mut woken = Vec::new();
+        waiter
+            .wait(Some(deadline), |_, ready| woken.push(ready))
+            .map_err(|error| failed(error.into()))?;
+        for ready in woken {
+            pipe.wake(ready);
+        }
+    }
+    let protocol = if pipe.alpn() == Some(b"h2") {
+        Protocol::H2
+    } else {
+        Protocol::Http11
+    };
+    let phases = Phases {
+        dns_s: dialed.dns.map(|time| time.as_secs_f64()),
+        connect_s: Some(dialed.connect.as_secs_f64()),
+        tls_s: encrypted.then(|| shaking.elapsed().as_secs_f64()),
+        ..Phases::default()
+    };
+    let tls = pipe.tls_facts();
+    Ok(Connection {
+        pipe,
+        waiter,
+        protocol,
+        remote: dialed.remote.to_string(),
+        tls,
+        rtt: dialed.rtt,
+        phases,
+        begin,
+    })
+}

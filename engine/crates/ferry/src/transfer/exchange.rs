@@ -1,0 +1,344 @@
+//! A request and its answer, whatever carries them: times, timeouts, length, and how it ended.
+
+use std::time::Instant;
+
+use socket2::SockRef;
+
+use super::receive::Receiver;
+use super::send::Sender;
+use super::{Answer, Ending, Facts, Head, Outcome, Settings, Task, Timeouts};
+use crate::clock::nanos;
+use crate::platform;
+use crate::report::{Phases, Problem, TcpSample};
+
+/// More samples than this are thinned out: every second one goes, and the rest stand twice as far apart.
+const MOST_TCP_SAMPLES: usize = 4096;
+
+pub struct Exchange {
+    pub task: Task,
+    begin: Instant,
+    phases: Phases,
+    request_sent: Option<Instant>,
+    first_byte: Option<Instant>,
+    head: Option<Head>,
+    pub receiver: Option<Box<Receiver>>,
+    pub sender: Option<Sender>,
+    /// The answer's body is read and forgotten.
+    discarding: bool,
+    discarded: u64,
+    /// The answer has come completely.
+    answered: bool,
+    ending: Option<Ending>,
+    ended: Option<Instant>,
+    tcp: Vec<TcpSample>,
+    tcp_stride: u32,
+    ticks: u32,
+}
+
+impl Exchange {
+    /// `phases` and `begin` are the connection's when this is its first exchange: what it cost belongs to somebody.
+    pub fn new(mut task: Task, begin: Instant, phases: Phases, settings: &Settings) -> Self {
+        let sender = task.work.sender(settings);
+        Self {
+            task,
+            begin,
+            phases,
+            request_sent: None,
+            first_byte: None,
+            head: None,
+            receiver: None,
+            sender,
+            discarding: false,
+            discarded: 0,
+            answered: false,
+            ending: None,
+            ended: None,
+            tcp: Vec::new(),
+            tcp_stride: 1,
+            ticks: 0,
+        }
+    }
+
+    pub fn request_sent(&mut self, now: Instant) {
+        self.request_sent = Some(now);
+    }
+
+    pub fn first_byte(&mut self, now: Instant) {
+        self.first_byte.get_or_insert(now);
+    }
+
+    pub fn head(&mut self, head: Head, settings: &Settings, now: Instant) {
+        self.first_byte(now);
+        let answer = self.task.work.answer(&head, settings);
+        self.head = Some(head);
+        match answer {
+            Answer::Receive(receiver) => self.receiver = Some(receiver),
+            Answer::Discard => self.discarding = true,
+            Answer::Over(ending) => self.end(ending, now),
+        }
+    }
+
+    pub fn data(&mut self, data: &[u8], now: Instant) {
+        if self.ending.is_some() {
+            return;
+        }
+        let result = match &mut self.receiver {
+            Some(receiver) => receiver.accept(data, now),
+            None => {
+                self.discarded += data.len() as u64;
+                Ok(())
+            }
+        };
+        if let Err(problem) = result {
+            self.end(Ending::Failed(problem), now);
+        }
+    }
+
+    /// The answer is complete as the protocol sees it; its length is checked here.
+    pub fn answered(&mut self, now: Instant) {
+        if self.ending.is_some() {
+            return;
+        }
+        let Some(head) = &self.head else {
+            let problem = Problem::integrity(format!("{}: the answer ended before it began", self.task.url));
+            return self.end(Ending::Failed(problem), now);
+        };
+        let came = self
+            .receiver
+            .as_ref()
+            .map_or(self.discarded, |receiver| receiver.arrived);
+        if let Some(length) = head.content_length
+            && length != came
+            && self.task.method != http::Method::HEAD
+        {
+            let problem = Problem::integrity(format!(
+                "{}: {length} bytes were announced and {came} came",
+                self.task.url
+            ));
+            return self.end(Ending::Failed(problem), now);
+        }
+        self.answered = true;
+        if let Some(receiver) = &mut self.receiver {
+            receiver.complete(now);
+        }
+        if let Some(sender) = &mut self.sender {
+            if sender.exhausted {
+                // The server has it all, so it has left; a sample of the send buffer may have come too late to see it.
+                sender.left(now);
+            } else if self.ending.is_none() {
+                let problem = Problem::integrity(format!(
+                    "{}: the server answered {} before it had the whole upload",
+                    self.task.url, head.status
+                ));
+                return self.end(Ending::Failed(problem), now);
+            }
+        }
+        self.settle(now);
+    }
+
+    /// The connection or the stream is gone.
+    pub fn broken(&mut self, problem: Problem, now: Instant) {
+        let moved = self.receiver.as_ref().map_or(0, |receiver| receiver.arrived);
+        let mut problem = problem;
+        if moved > 0 {
+            let of = self.head.as_ref().and_then(|head| head.content_length);
+            let of = of.map_or(String::new(), |length| format!(" of {length}"));
+            problem.message = format!("{} after {moved}{of} bytes", problem.message);
+        }
+        self.end(Ending::Failed(problem), now);
+    }
+
+    pub fn end(&mut self, ending: Ending, now: Instant) {
+        if self.ending.is_none() {
+            self.ending = Some(ending);
+            self.ended = Some(now);
+        }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// Whether its answer has been read to the end, so that the connection is fit for the next.
+    pub fn was_answered(&self) -> bool {
+        self.answered
+    }
+
+    /// Moves what is due of a download.
+    pub fn pump(&mut self, now: Instant) {
+        let result = match &mut self.receiver {
+            Some(receiver) if self.ending.is_none() => receiver.pump(now),
+            _ => return,
+        };
+        if let Err(problem) = result {
+            self.end(Ending::Failed(problem), now);
+        }
+        self.settle(now);
+    }
+
+    /// How much of the wire it wants now.
+    pub fn appetite(&self) -> usize {
+        if self.is_over() {
+            return 0;
+        }
+        match &self.receiver {
+            Some(receiver) if !self.answered => receiver.appetite(),
+            Some(_) => 0,
+            None => usize::MAX,
+        }
+    }
+
+    pub fn next_at(&self) -> Option<Instant> {
+        let received = self.receiver.as_ref().and_then(|receiver| receiver.next_at());
+        let sent = self.sender.as_ref().and_then(Sender::next_at);
+        received.into_iter().chain(sent).min()
+    }
+
+    /// The spin before a deadline that ends a body: a thousandth of what it has taken so far.
+    pub fn elapsed(&self, now: Instant) -> std::time::Duration {
+        now.saturating_duration_since(self.begin)
+    }
+
+    /// Every 100 ms: TCP's own view, the progress line, and whether anything takes too long.
+    pub fn tick(&mut self, socket: &SockRef<'_>, wrote_at: Instant, timeouts: &Timeouts, now: Instant) {
+        if self.is_over() {
+            return;
+        }
+        self.ticks += 1;
+        if self.ticks.is_multiple_of(self.tcp_stride) {
+            self.sample_tcp(socket, now);
+        }
+        self.task.work.progress(self.moved());
+        if let Some(problem) = self.overdue(wrote_at, timeouts, now) {
+            self.broken(problem, now);
+        }
+    }
+
+    pub fn sample_tcp(&mut self, socket: &SockRef<'_>, now: Instant) {
+        let t_s = now.saturating_duration_since(self.begin).as_secs_f64();
+        if let Some(sample) = platform::tcp_sample(socket, t_s) {
+            self.tcp.push(sample);
+        }
+        if self.tcp.len() > MOST_TCP_SAMPLES {
+            let mut index = 0;
+            self.tcp.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.tcp_stride *= 2;
+        }
+    }
+
+    fn moved(&self) -> u64 {
+        match (&self.sender, &self.receiver) {
+            (Some(sender), _) => sender.given,
+            (None, Some(receiver)) => receiver.delivered,
+            (None, None) => 0,
+        }
+    }
+
+    fn overdue(&self, wrote_at: Instant, timeouts: &Timeouts, now: Instant) -> Option<Problem> {
+        let passed = |since: Instant| now.saturating_duration_since(since);
+        let late = |what: &str, limit: std::time::Duration, flag: &str| {
+            Some(Problem::transient(format!(
+                "{}: {what} within {:.1} s ({flag})",
+                self.task.url,
+                limit.as_secs_f64()
+            )))
+        };
+        if let Some(total) = timeouts.total
+            && passed(self.begin) > total
+        {
+            return late("not done", total, "--timeout-total");
+        }
+        if let Some(receiver) = &self.receiver {
+            let since = receiver.last_moved().or(self.first_byte)?;
+            if receiver.depends_on_network() && passed(since) > timeouts.stall {
+                return late("no byte came", timeouts.stall, "--stall");
+            }
+            return None;
+        }
+        if let Some(sender) = &self.sender
+            && sender.ended.is_none()
+        {
+            // A limit that holds the body back is no stall; a socket that takes nothing is.
+            let held_back = sender.next_at().is_some_and(|next| next > now);
+            let since = sender.last_moved().unwrap_or(self.begin).max(wrote_at);
+            if !held_back && passed(since) > timeouts.stall {
+                return late("no byte left", timeouts.stall, "--stall");
+            }
+            return None;
+        }
+        let since = self
+            .sender
+            .as_ref()
+            .and_then(|sender| sender.ended)
+            .or(self.request_sent)?;
+        if self.first_byte.is_none() && passed(since) > timeouts.first_byte {
+            return late("no answer", timeouts.first_byte, "--timeout-first-byte");
+        }
+        (passed(self.first_byte.unwrap_or(since)) > timeouts.stall + timeouts.first_byte)
+            .then(|| late("the answer did not end", timeouts.stall, "--stall"))
+            .flatten()
+    }
+
+    fn settle(&mut self, now: Instant) {
+        if !self.answered || self.is_over() {
+            return;
+        }
+        if self.receiver.as_ref().is_some_and(|receiver| receiver.ended.is_none()) {
+            return;
+        }
+        self.end(Ending::Done, now);
+    }
+
+    /// The attempt's books are closed.
+    pub fn finish(mut self, socket: &SockRef<'_>) -> Outcome {
+        let now = Instant::now();
+        self.sample_tcp(socket, now);
+        let ended = self.ended.unwrap_or(now);
+        let seconds = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f64();
+        let mut facts = Facts {
+            status: self.head.as_ref().map(|head| head.status),
+            ..Facts::default()
+        };
+        let (began, body_ended, series) = if let Some(sender) = &mut self.sender {
+            facts.bytes = sender.given;
+            facts.shortfall_s = sender.throttle.shortfall_s();
+            (sender.began, sender.ended, sender.series.take())
+        } else if let Some(receiver) = &mut self.receiver {
+            facts.bytes = receiver.delivered;
+            facts.shortfall_s = receiver.throttle.shortfall_s();
+            (
+                receiver.began,
+                receiver.ended.or(receiver.last_moved()),
+                receiver.series.take(),
+            )
+        } else {
+            (None, None, None)
+        };
+        if let (Some(series), Some(end)) = (series, body_ended) {
+            facts.series = Some(series.finish(nanos(end).0));
+        }
+        let waited_from = self
+            .sender
+            .as_ref()
+            .and_then(|sender| sender.ended)
+            .or(self.request_sent);
+        self.phases.first_byte_s = waited_from.zip(self.first_byte).map(|(from, to)| seconds(from, to));
+        self.phases.body_start_s = began.map(|at| seconds(self.begin, at));
+        self.phases.body_s = began.zip(body_ended).map(|(from, to)| seconds(from, to));
+        self.phases.total_s = seconds(self.begin, ended);
+        facts.phases = self.phases;
+        facts.tcp = self.tcp;
+        Outcome {
+            task: self.task,
+            ending: self
+                .ending
+                .unwrap_or_else(|| Ending::Failed(Problem::transient("the transfer was given up"))),
+            facts,
+            receiver: self.receiver,
+            sender: self.sender,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The body of a download on its way to the sink: at once without a limit, by deadlines with one.
+
+use std::time::Instant;
+
+use super::throttle::Throttle;
+use crate::clock::nanos;
+use crate::files::{Digest, Sink};
+use crate::report::{Problem, SeriesBuilder};
+
+pub struct Receiver {
+    pub sink: Sink,
+    pub digest: Option<Digest>,
+    pub throttle: Throttle,
+    /// The largest piece handed to the sink (`--buffer-size`).
+    piece: usize,
+    /// What came before it was due.
+    held: Vec<u8>,
+    held_from: usize,
+    /// Bytes of this attempt that the sink has.
+    pub delivered: u64,
+    pub arrived: u64,
+    /// Body bytes this answer announced.
+    pub expected: Option<u64>,
+    pub series: Option<SeriesBuilder>,
+    pub began: Option<Instant>,
+    pub ended: Option<Instant>,
+    last_moved: Option<Instant>,
+    /// The answer's body is no part of the file (416).
+    pub ignore: bool,
+    /// The peer has sent everything.
+    complete: bool,
+}
+
+impl Receiver {
+    pub fn new(sink: Sink, digest: Option<Digest>, throttle: Throttle, piece: usize, expected: Option<u64>) -> Self {
+        Self {
+            sink,
+            digest,
+            throttle,
+            piece,
+            held: Vec::new(),
+            held_from: 0,
+            delivered: 0,
+            arrived: 0,
+            expected,
+            series: None,
+            began: None,
+            ended: None,
+            last_moved: None,
+            ignore: false,
+            complete: false,
+        }
+    }
+
+    /// Bytes in hand that are not due yet.
+    pub fn waiting(&self) -> usize {
+        self.held.len() - self.held_from
+    }
+
+    /// How much more of the wire it wants now; 0 leaves it in the kernel, where it holds the sender back.
+    pub fn appetite(&self) -> usize {
+        if !self.throttle.is_limited() {
+            return usize::MAX;
+        }
+        (2 * self.throttle.quantum()).saturating_sub(self.waiting())
+    }
+
+    /// Bytes from the network.
+    pub fn accept(&mut self, data: &[u8], now: Instant) -> Result<(), Problem> {
+        self.arrived += data.len() as u64;
+        if self.ignore {
+            return Ok(());
+        }
+        if !self.throttle.is_limited() {
+            return self.hand_on(data, now);
+        }
+        if self.held_from == self.held.len() {
+            self.held.clear();
+            self.held_from = 0;
+        }
+        self.held.extend_from_slice(data);
+        self.throttle.set_hungry(true);
+        self.pump(now)
+    }
+
+    /// The peer has sent all of it.
+    pub fn complete(&mut self, now: Instant) {
+        self.complete = true;
+        if self.began.is_none() {
+            self.began = Some(now);
+        }
+        self.settle(now);
+    }
+
+    /// Moves what is due.
+    pub fn pump(&mut self, now: Instant) -> Result<(), Problem> {
+        while self.waiting() > 0 {
+            let allowed = usize::try_from(self.throttle.allowance(now)).unwrap_or(usize::MAX);
+            let count = allowed.min(self.waiting());
+            if count == 0 {
+                break;
+            }
+            let held = std::mem::take(&mut self.held);
+            let result = self.hand_on(&held[self.held_from..self.held_from + count], now);
+            self.held = held;
+            result?;
+            self.throttle.take(now, count as u64);
+            self.held_from += count;
+        }
+        if self.waiting() == 0 {
+            self.throttle.set_hungry(false);
+        } else if self.held_from > 64 * 1024 {
+            self.held.drain(..self.held_from);
+            self.held_from = 0;
+        }
+        self.settle(now);
+        Ok(())
+    }
+
+    /// When something is due; `None` while it depends on the network alone.
+    pub fn next_at(&self) -> Option<Instant> {
+        if self.ended.is_some() {
+            None
+        } else if self.waiting() > 0 {
+            self.throttle.next_at()
+        } else if self.complete {
+            self.throttle.due()
+        } else {
+            None
+        }
+    }
+
+    /// Whether the network, not the limit, decides when the next byte moves: only then can it stall.
+    pub fn depends_on_network(&self) -> bool {
+        self.waiting() == 0 && !self.complete
+    }
+
+    pub fn last_moved(&self) -> Option<Instant> {
+        self.last_moved
+    }
+
+    /// The body clock stops when the last byte is due.
+    fn settle(&mut self, now: Instant) {
+        if !self.complete || self.waiting() > 0 || self.ended.is_some() {
+            return;
+        }
+        match self.throttle.due() {
+            Some(due) if self.delivered > 0 && now < due => {}
+            Some(_) => self.ended = Some(now),
+            None => self.ended = self.last_moved.or(Some(now)),
+        }
+    }
+
+    fn hand_on(&mut self, data: &[u8], now: Instant) -> Result<(), Problem> {
+        if self.began.is_none() {
+            self.began = Some(now);
+            self.series = Some(SeriesBuilder::new(nanos(now).0));
+        }
+        for piece in data.chunks(self.piece) {
+            self.sink.write(piece)?;
+        }
+        if let Some(digest) = &mut self.digest {
+            digest.update(data);
+        }
+        if let Some(series) = &mut self.series {
+            series.add(nanos(now).0, data.len() as u64);
+        }
+        self.delivered += data.len() as u64;
+        self.last_moved = Some(now);
+        Ok(())
+    }
+}
+
+impl Receiver {
+    /// The sink and the checksum so far, for another attempt or for the end.
+    pub fn into_parts(self) -> (Sink, Option<Digest>) {
+        (self.sink, self.digest)
+    }
+}

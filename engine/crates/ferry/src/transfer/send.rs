@@ -1,0 +1,122 @@
+//! The body of an upload on its way to the socket.
+
+use std::time::Instant;
+
+use super::throttle::Throttle;
+use crate::clock::nanos;
+use crate::files::{Digest, Source};
+use crate::report::{Problem, SeriesBuilder};
+
+/// What the engine hands to a connection at once, whatever the caller's buffer.
+const GATHER_BYTES: usize = 64 * 1024;
+
+pub struct Sender {
+    pub source: Source,
+    pub digest: Option<Digest>,
+    pub throttle: Throttle,
+    /// The largest piece asked of the source (`--buffer-size`).
+    piece: usize,
+    pub size: Option<u64>,
+    /// Body bytes handed to the connection.
+    pub given: u64,
+    pub series: Option<SeriesBuilder>,
+    pub began: Option<Instant>,
+    /// The last body byte was handed to the connection.
+    pub exhausted: bool,
+    /// The last body byte has left this machine's send buffer.
+    pub ended: Option<Instant>,
+    last_moved: Option<Instant>,
+    gathered: Vec<u8>,
+}
+
+impl Sender {
+    pub fn new(source: Source, digest: Option<Digest>, mut throttle: Throttle, piece: usize) -> Self {
+        let size = source.length();
+        if let Some(size) = size {
+            throttle.expect_total(size);
+        }
+        throttle.set_hungry(true);
+        Self {
+            source,
+            digest,
+            throttle,
+            piece,
+            size,
+            given: 0,
+            series: None,
+            began: None,
+            exhausted: size == Some(0),
+            ended: None,
+            last_moved: None,
+            gathered: Vec::new(),
+        }
+    }
+
+    /// The next bytes of the body, at most `room`, and whether they are the last; empty when none may move now.
+    pub fn next(&mut self, now: Instant, room: usize) -> Result<(&[u8], bool), Problem> {
+        self.gathered.clear();
+        if self.exhausted || (room == 0 && self.size != Some(self.given)) {
+            return Ok((&self.gathered, self.exhausted));
+        }
+        let allowed = usize::try_from(self.throttle.allowance(now))
+            .unwrap_or(usize::MAX)
+            .min(room)
+            .min(GATHER_BYTES);
+        while self.gathered.len() < allowed {
+            let most = (allowed - self.gathered.len()).min(self.piece);
+            let piece = self.source.next(most)?;
+            if piece.is_empty() {
+                self.exhausted = true;
+                break;
+            }
+            let count = piece.len();
+            self.gathered.extend_from_slice(piece);
+            self.source.consume(count);
+        }
+        let count = self.gathered.len() as u64;
+        if count > 0 {
+            let begin = nanos(now).0;
+            self.began.get_or_insert(now);
+            self.series
+                .get_or_insert_with(|| SeriesBuilder::new(begin))
+                .add(begin, count);
+            self.throttle.take(now, count);
+            self.given += count;
+            self.last_moved = Some(now);
+            if let Some(digest) = &mut self.digest {
+                digest.update(&self.gathered);
+            }
+        }
+        if self.size == Some(self.given) {
+            self.exhausted = true;
+        }
+        if self.exhausted {
+            self.throttle.set_hungry(false);
+            self.began.get_or_insert(now);
+        }
+        Ok((&self.gathered, self.exhausted))
+    }
+
+    /// When more may move; `None` when the limit does not hold it back.
+    pub fn next_at(&self) -> Option<Instant> {
+        if self.exhausted { None } else { self.throttle.next_at() }
+    }
+
+    pub fn last_moved(&self) -> Option<Instant> {
+        self.last_moved
+    }
+
+    /// Nothing is left unsent at `now`.
+    pub fn left(&mut self, now: Instant) {
+        if self.exhausted && self.ended.is_none() {
+            self.ended = Some(now);
+        }
+    }
+}
+
+impl Sender {
+    /// The source and the checksum so far, for another attempt or for the end.
+    pub fn into_parts(self) -> (Source, Option<Digest>) {
+        (self.source, self.digest)
+    }
+}

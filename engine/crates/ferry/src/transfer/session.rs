@@ -1,0 +1,352 @@
+//! The loop of one connection: what is due, what may be sent, what has come, and the wait until the next of these.
+
+use std::time::{Duration, Instant};
+
+use super::connect::{Connection, Protocol};
+use super::exchange::Exchange;
+use super::h1::Http1;
+use super::h2::Http2;
+use super::{Pull, Settings, Task, Tasks};
+use crate::net::pipe::{Pipe, PipeError, Received};
+use crate::net::wait::Waiter;
+use crate::platform;
+use crate::report::{Phases, Problem};
+
+/// TCP's own view, time-outs and progress are looked at this often.
+const TICK: Duration = Duration::from_millis(100);
+/// Reads in a row before the rest of the loop gets its turn.
+const READS_IN_A_ROW: usize = 4;
+/// One TLS record and its header, for a limited body: more stays in the kernel, where it holds the sender back.
+const SMALL_READ: usize = 16 * 1024 + 29;
+const LARGE_READ: usize = 256 * 1024;
+/// While the send buffer drains after the last byte of an upload, it is looked at this often.
+const DRAIN_LOOK: Duration = Duration::from_millis(1);
+
+/// One exchange on its way; `key` is the protocol's.
+pub(super) struct Lane {
+    pub key: u32,
+    pub exchange: Exchange,
+}
+
+/// What HTTP/1.1 and HTTP/2 do differently.
+pub(super) trait Wire {
+    /// How many more exchanges may begin now.
+    fn slots(&self, lanes: usize) -> usize;
+    /// Queues the request and returns the lane's key.
+    fn open(&mut self, exchange: &mut Exchange, pipe: &mut Pipe) -> Result<u32, Problem>;
+    /// Sends what may be sent of a body. True when something was.
+    fn send_body(&mut self, lane: &mut Lane, pipe: &mut Pipe, now: Instant) -> Result<bool, PipeError>;
+    /// Window for what the sinks have taken.
+    fn grant(&mut self, lanes: &mut [Lane]);
+    /// Moves queued control bytes to the pipe.
+    fn flush(&mut self, pipe: &mut Pipe) -> Result<(), PipeError>;
+    fn feed(&mut self, data: &[u8], lanes: &mut [Lane], now: Instant) -> Result<(), Problem>;
+    /// The peer has closed its side.
+    fn closed(&mut self, lanes: &mut [Lane], now: Instant);
+    /// The lane is over; what is left of it on the wire is no longer wanted.
+    fn retire(&mut self, lane: &Lane);
+    /// Whether another request may follow on this connection.
+    fn is_reusable(&self) -> bool;
+    fn goodbye(&mut self);
+}
+
+/// Runs tasks on the connection until there are none, or it is of no more use. Every task pulled comes back through `done`.
+pub fn run(connection: Connection, tasks: &mut dyn Tasks, settings: &Settings) {
+    let Connection {
+        pipe,
+        waiter,
+        protocol,
+        remote,
+        tls,
+        rtt,
+        phases,
+        begin,
+    } = connection;
+    let wire: Box<dyn Wire> = match protocol {
+        Protocol::Http11 => Box::new(Http1::new(&pipe.socket(), rtt, settings)),
+        Protocol::H2 => Box::new(Http2::new(rtt, settings)),
+    };
+    let session = Session {
+        pipe,
+        waiter,
+        wire,
+        lanes: Vec::new(),
+        settings: settings.clone(),
+        protocol,
+        remote,
+        tls,
+        first: Some((begin, phases)),
+        wrote_at: Instant::now(),
+        next_tick: Instant::now() + TICK,
+        lost: false,
+    };
+    session.run(tasks);
+}
+
+struct Session {
+    pipe: Pipe,
+    waiter: Waiter,
+    wire: Box<dyn Wire>,
+    lanes: Vec<Lane>,
+    settings: Settings,
+    protocol: Protocol,
+    remote: String,
+    tls: Option<crate::report::TlsFacts>,
+    /// What the connection has cost, until its first exchange has taken it over.
+    first: Option<(Instant, Phases)>,
+    wrote_at: Instant,
+    next_tick: Instant,
+    lost: bool,
+}
+
+impl Session {
+    fn run(mut self, tasks: &mut dyn Tasks) {
+        loop {
+            let later = self.begin_tasks(tasks);
+            if self.lanes.is_empty() {
+                match later {
+                    Some(at) if !self.lost && self.wire.is_reusable() => {
+                        // An idle connection still answers PINGs and notices its end.
+                        self.turn(Some(at));
+                        continue;
+                    }
+                    _ => break,
+                }
+            }
+            self.turn(later);
+            self.retire(tasks);
+        }
+        self.wire.goodbye();
+        let _ = self.wire.flush(&mut self.pipe);
+        self.pipe.close();
+    }
+
+    /// Starts what may start; returns when something is due to start later.
+    fn begin_tasks(&mut self, tasks: &mut dyn Tasks) -> Option<Instant> {
+        while !self.lost && self.lanes.len() < self.settings.parallel && self.wire.slots(self.lanes.len()) > 0 {
+            let now = Instant::now();
+            match tasks.pull(now) {
+                Pull::Empty => return None,
+                Pull::Later(at) => return Some(at),
+                Pull::Task(task) => self.begin(*task, now),
+            }
+        }
+        None
+    }
+
+    fn begin(&mut self, task: Task, now: Instant) {
+        let (begin, phases) = self.first.take().unwrap_or((now, Phases::default()));
+        let mut exchange = Exchange::new(task, begin, phases, &self.settings);
+        let key = match self.wire.open(&mut exchange, &mut self.pipe) {
+            Ok(key) => key,
+            Err(problem) => {
+                exchange.broken(problem, now);
+                0
+            }
+        };
+        exchange.request_sent(Instant::now());
+        exchange.sample_tcp(&self.pipe.socket(), now);
+        self.lanes.push(Lane { key, exchange });
+    }
+
+    /// One round: moves everything that can move, and waits if nothing did.
+    fn turn(&mut self, later: Option<Instant>) {
+        let now = Instant::now();
+        if now >= self.next_tick {
+            self.next_tick = now + TICK;
+            let socket = self.pipe.socket();
+            for lane in &mut self.lanes {
+                lane.exchange.tick(&socket, self.wrote_at, &self.settings.timeouts, now);
+            }
+        }
+        for lane in &mut self.lanes {
+            lane.exchange.pump(now);
+        }
+        if self.lanes.iter().any(|lane| lane.exchange.is_over()) {
+            return;
+        }
+        let moved = self.write(now).and_then(|wrote| Ok(self.read()? || wrote));
+        match moved {
+            Ok(true) => {}
+            Ok(false) => {
+                if let Err(error) = self.wait(later) {
+                    self.fail(&PipeError::Io(error));
+                }
+            }
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Bodies and control bytes, as far as the socket takes them.
+    fn write(&mut self, now: Instant) -> Result<bool, PipeError> {
+        let mut wrote = false;
+        loop {
+            let mut more = false;
+            for lane in &mut self.lanes {
+                if self.pipe.has_room() && !lane.exchange.is_over() {
+                    more |= self.wire.send_body(lane, &mut self.pipe, now)?;
+                }
+            }
+            if !more || !self.pipe.has_room() {
+                break;
+            }
+        }
+        self.wire.grant(&mut self.lanes);
+        self.wire.flush(&mut self.pipe)?;
+        if self.pipe.unsent() > 0 && self.pipe.writable() {
+            let before = self.pipe.unsent();
+            self.pipe.flush()?;
+            if self.pipe.unsent() < before {
+                self.wrote_at = now;
+                // Room for more of the body: no reason to wait.
+                wrote = self.pipe.has_room() && self.lanes.iter().any(|lane| wants_to_send(lane, now));
+            }
+        }
+        self.look_at_drained();
+        Ok(wrote)
+    }
+
+    /// The true end of an upload: nothing of it is left in the send buffer.
+    fn look_at_drained(&mut self) {
+        if self.pipe.unsent() > 0 {
+            return;
+        }
+        for lane in &mut self.lanes {
+            let Some(sender) = &mut lane.exchange.sender else {
+                continue;
+            };
+            if sender.exhausted
+                && sender.ended.is_none()
+                && platform::unsent_bytes(&self.pipe.socket()).unwrap_or(0) == 0
+            {
+                sender.left(Instant::now());
+            }
+        }
+    }
+
+    fn appetite(&self) -> usize {
+        self.lanes
+            .iter()
+            .map(|lane| lane.exchange.appetite())
+            .max()
+            .unwrap_or(LARGE_READ)
+    }
+
+    fn read(&mut self) -> Result<bool, PipeError> {
+        let mut moved = false;
+        for _ in 0..READS_IN_A_ROW {
+            let appetite = self.appetite();
+            if appetite == 0 || !self.pipe.readable() {
+                break;
+            }
+            // What is wanted beyond a record is wanted without a limit.
+            let most = if appetite > 4 * SMALL_READ {
+                LARGE_READ
+            } else {
+                SMALL_READ
+            };
+            let now = Instant::now();
+            let (wire, lanes) = (&mut self.wire, &mut self.lanes);
+            let mut problem = None;
+            let received = self.pipe.receive(most, |data| {
+                if problem.is_none() {
+                    problem = wire.feed(data, lanes, now).err();
+                }
+            });
+            if let Some(problem) = problem {
+                let now = Instant::now();
+                self.lost = true;
+                for lane in &mut self.lanes {
+                    lane.exchange.broken(problem.clone(), now);
+                }
+                return Ok(true);
+            }
+            match received? {
+                Received::Some(_) => moved = true,
+                Received::Blocked => break,
+                Received::Closed => {
+                    self.peer_closed();
+                    return Ok(true);
+                }
+            }
+            if self.pipe.peer_closed() {
+                self.peer_closed();
+                return Ok(true);
+            }
+        }
+        Ok(moved)
+    }
+
+    fn peer_closed(&mut self) {
+        self.lost = true;
+        self.wire.closed(&mut self.lanes, Instant::now());
+    }
+
+    fn fail(&mut self, error: &PipeError) {
+        self.lost = true;
+        let now = Instant::now();
+        if matches!(error, PipeError::Truncated) {
+            self.wire.closed(&mut self.lanes, now);
+        }
+        for lane in &mut self.lanes {
+            let place = lane.exchange.task.url.host_str().unwrap_or("?").to_owned();
+            lane.exchange
+                .broken(Problem::transient(format!("connection to {place} lost: {error}")), now);
+        }
+    }
+
+    fn wait(&mut self, later: Option<Instant>) -> std::io::Result<()> {
+        let now = Instant::now();
+        let paced = self.lanes.iter().filter_map(|lane| lane.exchange.next_at()).min();
+        let draining = self.lanes.iter().any(|lane| {
+            lane.exchange
+                .sender
+                .as_ref()
+                .is_some_and(|sender| sender.exhausted && sender.ended.is_none())
+        });
+        let drained = draining.then(|| now + DRAIN_LOOK);
+        let until = [Some(self.next_tick), later, paced, drained]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(self.next_tick);
+        let blocked = self.pipe.unsent() > 0;
+        if self.appetite() == 0 && !blocked && paced.is_some() {
+            // Every packet would wake a poll, and none of them is wanted before the deadline.
+            let elapsed = self
+                .lanes
+                .iter()
+                .map(|lane| lane.exchange.elapsed(now))
+                .min()
+                .unwrap_or_default();
+            platform::sleep_until(until, (elapsed / 1000).min(Duration::from_millis(1)));
+            return Ok(());
+        }
+        let pipe = &mut self.pipe;
+        self.waiter.wait(Some(until), |_, ready| pipe.wake(ready))
+    }
+
+    /// Hands back what is over.
+    fn retire(&mut self, tasks: &mut dyn Tasks) {
+        let mut index = 0;
+        while index < self.lanes.len() {
+            if !self.lanes[index].exchange.is_over() {
+                index += 1;
+                continue;
+            }
+            let lane = self.lanes.remove(index);
+            self.wire.retire(&lane);
+            let mut outcome = lane.exchange.finish(&self.pipe.socket());
+            outcome.facts.protocol = Some(self.protocol.name());
+            outcome.facts.remote = Some(self.remote.clone());
+            outcome.facts.tls.clone_from(&self.tls);
+            tasks.done(outcome);
+        }
+    }
+}
+
+fn wants_to_send(lane: &Lane, now: Instant) -> bool {
+    lane.exchange.sender.as_ref().is_some_and(|sender| {
+        !sender.exhausted && !lane.exchange.is_over() && sender.next_at().is_none_or(|next| next <= now)
+    })
+}
