@@ -353,7 +353,7 @@ fn sending_keeps_to_both_windows_and_the_frame_size() {
     let mut session = Session::with(&Config::default(), &[(4, 20_000)]);
     let (first, second) = (session.open(false), session.open(false));
     assert_eq!(session.connection.capacity(first), 20_000);
-    session.connection.send_data(first, &[7; 20_000], false);
+    session.connection.send_data(first, &vec![7; 20_000], false);
     let lengths: Vec<usize> = session.sent().iter().map(|f| f.payload.len()).collect();
     assert_eq!(lengths, [16_384, 3616]);
     assert_eq!(session.connection.capacity(first), 0);
@@ -371,7 +371,7 @@ fn sending_keeps_to_both_windows_and_the_frame_size() {
     session.receive(&settings(&[(4, 1 << 20)])).unwrap();
     assert_eq!(session.connection.capacity(second), 45_535);
     session.sent();
-    session.connection.send_data(second, &[7; 45_535], false);
+    session.connection.send_data(second, &vec![7; 45_535], false);
     session.connection.send_data(second, &[], false);
     assert_eq!(session.sent().len(), 1);
     session.connection.send_data(second, &[], true);
