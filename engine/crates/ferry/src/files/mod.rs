@@ -1,12 +1,14 @@
 //! Whole files in, whole files out: a name appears in its directory only when everything behind it is complete and on disk.
 
 mod digest;
+mod fault;
 mod journal;
 mod name;
 mod partial;
 mod sink;
 mod source;
 mod target;
+mod writer;
 
 pub use digest::{Algorithm, Digest, Expected};
 pub use journal::{Resumable, ResumeKey};

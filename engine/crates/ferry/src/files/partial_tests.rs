@@ -1,0 +1,409 @@
+//! Every failure is made to happen.
+
+use std::io::Write;
+use std::process::Command;
+
+use super::*;
+use crate::files::{Sink, check_target, existing};
+use crate::report::Class;
+
+fn key() -> ResumeKey {
+    ResumeKey {
+        url: "http://h/x".to_owned(),
+        size: Some(1_000_000),
+        etag: Some("\"tag\"".to_owned()),
+        last_modified: None,
+    }
+}
+
+fn content() -> Vec<u8> {
+    (0..1_000_000_u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect()
+}
+
+fn names_in(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn create(target: &Path) -> Sink {
+    Sink::File(PartialFile::create(target, false, Some(key())).unwrap())
+}
+
+#[test]
+fn a_file_appears_whole_and_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("x");
+    let mut sink = create(&target);
+    for piece in content().chunks(12_345) {
+        sink.write(piece).unwrap();
+        assert!(!target.exists());
+    }
+    assert_eq!(sink.position(), 1_000_000);
+    assert_eq!(names_in(dir.path()), [".x.ferry-partial", ".x.ferry-partial.json"]);
+    sink.finish().unwrap();
+    assert_eq!(names_in(dir.path()), ["x"]);
+    assert!(fs::read(&target).unwrap() == content());
+}
+
+#[test]
+fn an_empty_file_is_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("x");
+    create(&target).finish().unwrap();
+    assert_eq!(names_in(dir.path()), ["x"]);
+}
+
+#[test]
+fn what_was_kept_is_continued_at_its_length() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("x");
+    assert_eq!(existing(&target), None);
+    let content = content();
+    let mut at = 0;
+    // Dropped, abandoned, and cut at places that are no multiple of anything.
+    for upto in [1, 300_000, 300_001, 777_777, 1_000_000] {
+        let mut sink = match existing(&target) {
+            None => create(&target),
+            Some(from) => {
+                assert_eq!(
+                    (from.offset, from.etag.as_deref(), from.size),
+                    (at as u64, Some("\"tag\""), Some(1_000_000))
+                );
+                Sink::File(PartialFile::resume(&target, false, &from).unwrap())
+            }
+        };
+        assert_eq!(sink.position(), at as u64);
+        sink.write(&content[at..upto]).unwrap();
+        if upto % 2 == 0 {
+            drop(sink)
+        } else {
+            sink.abandon(true)
+        }
+        at = upto;
+        assert!(!target.exists());
+    }
+    // All there, not published: the last byte is asked for again.
+    let from = existing(&target).unwrap();
+    assert_eq!(from.offset, 999_999);
+    let mut sink = Sink::File(PartialFile::resume(&target, false, &from).unwrap());
+    sink.write(&content[999_999..]).unwrap();
+    sink.finish().unwrap();
+    assert_eq!(names_in(dir.path()), ["x"]);
+    assert!(fs::read(&target).unwrap() == content);
+}
+
+#[test]
+fn what_is_not_kept_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("x");
+    let mut sink = create(&target);
+    sink.write(&content()).unwrap();
+    sink.abandon(false);
+    assert_eq!(names_in(dir.path()), [""; 0]);
+    // Nothing to go on from: nobody has said what it is, or nothing arrived.
+    let mut sink = Sink::File(PartialFile::create(&target, false, None).unwrap());
+    sink.write(&content()).unwrap();
+    sink.abandon(true);
+    create(&target).abandon(true);
+    assert_eq!(names_in(dir.path()), [""; 0]);
+}
+
+#[test]
+fn restart_forgets_and_create_does_not_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("x");
+    let mut sink = create(&target);
+    sink.write(&content()).unwrap();
+    assert!(sink.can_restart());
+    sink.restart().unwrap();
+    assert_eq!((sink.position(), existing(&target)), (0, None));
+    sink.write(b"new").unwrap();
+    sink.describe(key()).unwrap();
+    sink.abandon(true);
+    assert_eq!(existing(&target).unwrap().offset, 3);
+    let mut sink = create(&target);
+    sink.write(b"other").unwrap();
+    sink.finish().unwrap();
+    assert_eq!(fs::read(&target).unwrap(), b"other");
+}
+
+#[test]
+fn two_ferries_do_not_write_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("x");
+    let mut first = create(&target);
+    first.write(&content()).unwrap();
+    first.flush().unwrap();
+    let from = existing(&target).unwrap();
+    for problem in [
+        check_target(&target, false).err(),
+        PartialFile::create(&target, false, Some(key())).err(),
+        PartialFile::resume(&target, false, &from).err(),
+    ] {
+        let problem = problem.unwrap();
+        assert_eq!(problem.class, Class::Local);
+        assert!(
+            problem.message.contains("another ferry is writing"),
+            "{}",
+            problem.message
+        );
+    }
+    first.finish().unwrap();
+    assert!(fs::read(&target).unwrap() == content());
+}
+
+#[test]
+fn a_partial_file_that_changed_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("x");
+    let mut sink = create(&target);
+    sink.write(b"12345").unwrap();
+    sink.abandon(true);
+    let from = existing(&target).unwrap();
+    fs::write(dir.path().join(".x.ferry-partial"), "123").unwrap();
+    let problem = PartialFile::resume(&target, false, &from).err().unwrap();
+    assert!(problem.message.contains("was changed meanwhile"), "{}", problem.message);
+    assert_eq!(existing(&target).unwrap().offset, 3);
+}
+
+#[test]
+fn what_exists_is_replaced_only_when_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("x");
+    fs::write(&target, "old").unwrap();
+    let problem = PartialFile::create(&target, false, None).err().unwrap();
+    assert!(
+        problem
+            .message
+            .ends_with("exists; --overwrite replaces it, nothing was changed"),
+        "{}",
+        problem.message
+    );
+    assert_eq!(names_in(dir.path()), ["x"]);
+    let mut sink = Sink::File(PartialFile::create(&target, true, None).unwrap());
+    sink.write(b"new").unwrap();
+    assert_eq!(fs::read(&target).unwrap(), b"old");
+    sink.finish().unwrap();
+    assert_eq!(fs::read(&target).unwrap(), b"new");
+    assert_eq!(names_in(dir.path()), ["x"]);
+}
+
+#[test]
+fn a_target_that_appears_meanwhile_is_left_alone_and_nothing_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("x");
+    let mut sink = create(&target);
+    sink.write(&content()).unwrap();
+    fs::write(&target, "theirs").unwrap();
+    let problem = sink.finish().unwrap_err();
+    assert_eq!(problem.class, Class::Local);
+    assert!(
+        problem.message.contains("appeared while it was being fetched"),
+        "{}",
+        problem.message
+    );
+    assert_eq!(fs::read(&target).unwrap(), b"theirs");
+    assert!(fs::read(dir.path().join(".x.ferry-partial")).unwrap() == content());
+    assert_eq!(existing(&target).unwrap().offset, 999_999);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_stays_a_link_and_the_mode_stays_too() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+    fs::write(&real, "old").unwrap();
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+    symlink("real", &link).unwrap();
+    let mut sink = Sink::File(PartialFile::create(&link, true, None).unwrap());
+    sink.write(b"new").unwrap();
+    sink.finish().unwrap();
+    assert_eq!(fs::read_link(&link).unwrap(), Path::new("real"));
+    assert_eq!(fs::read(&real).unwrap(), b"new");
+    assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(names_in(dir.path()), ["link", "real"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn devices_are_written_in_place() {
+    let mut sink = Sink::File(PartialFile::create(Path::new("/dev/null"), false, Some(key())).unwrap());
+    sink.write(&content()).unwrap();
+    assert_eq!(sink.position(), 1_000_000);
+    assert!(!sink.can_restart());
+    assert!(sink.restart().is_err());
+    sink.finish().unwrap();
+
+    let mut full = Sink::File(PartialFile::create(Path::new("/dev/full"), false, None).unwrap());
+    let problem = full.write(&content()).unwrap_err();
+    assert_eq!(problem.class, Class::Local);
+    assert!(
+        problem
+            .message
+            .contains("no space left writing /dev/full (0 bytes were written)"),
+        "{}",
+        problem.message
+    );
+    assert!(full.write(b"more").is_err());
+    full.abandon(true);
+    assert!(!Path::new("/dev/.full.ferry-partial").exists());
+}
+
+/// A limit on the size of files, set in a shell: what the disk does when it is full, byte for byte, without being root.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_keeps_what_it_has_for_a_resume() {
+    let dir = tempfile::tempdir().unwrap();
+    // In units of 512 bytes.
+    let mut child = Command::new("sh")
+        .args(["-c", "ulimit -f 1000; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "files::partial::tests::child_that_meets_its_limit",
+            "--ignored",
+            "--nocapture",
+        ])
+        .env("FERRY_TEST_DIR", dir.path())
+        .spawn()
+        .unwrap();
+    assert!(child.wait().unwrap().success());
+    let target = dir.path().join("x");
+    assert!(!target.exists());
+    assert_eq!(existing(&target).unwrap().offset, 512_000);
+    assert!(fs::read(dir.path().join(".x.ferry-partial")).unwrap() == content()[..512_000]);
+    assert_eq!(names_in(dir.path()), [".x.ferry-partial", ".x.ferry-partial.json"]);
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "run by another test, in a process with a limit"]
+fn child_that_meets_its_limit() {
+    let Some(dir) = std::env::var_os("FERRY_TEST_DIR") else {
+        return;
+    };
+    let dir = Path::new(&dir);
+    let mut sink = create(&dir.join("x"));
+    let problem = content()
+        .chunks(4096)
+        .find_map(|piece| sink.write(piece).err())
+        .unwrap();
+    assert_eq!(problem.class, Class::Local);
+    let expected = format!(
+        "no space left writing {}/x (512000 bytes so far kept in {0}/.x.ferry-partial for --resume)",
+        dir.display()
+    );
+    assert!(problem.message.starts_with(&expected), "{}", problem.message);
+    assert_eq!(sink.position(), 512_000);
+    assert!(sink.write(b"more").is_err(), "no gap");
+    assert!(sink.flush().is_ok());
+    sink.abandon(true);
+    std::io::stdout().flush().unwrap();
+}
+
+/// A file system of its own, so full that even the journal may not fit. Needs root; elsewhere the limit above stands for it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_file_system() {
+    let dir = tempfile::tempdir().unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=400k", "ferry-test"])
+        .arg(dir.path())
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !mounted {
+        return;
+    }
+    let target = dir.path().join("x");
+    let result = std::panic::catch_unwind(|| {
+        let mut sink = create(&target);
+        let problem = content()
+            .chunks(4096)
+            .find_map(|piece| sink.write(piece).err())
+            .unwrap();
+        assert!(problem.message.contains("no space left writing"), "{}", problem.message);
+        let kept = sink.position();
+        sink.abandon(true);
+        assert!(!target.exists());
+        let from = existing(&target).unwrap();
+        assert_eq!(from.offset, kept);
+        assert!(
+            problem.message.contains(&format!("({kept} bytes so far kept in ")),
+            "{}",
+            problem.message
+        );
+        // No room for the journal of another.
+        let problem = PartialFile::create(&dir.path().join("y"), false, Some(key()))
+            .err()
+            .unwrap();
+        assert!(problem.message.contains("no space left beside"), "{}", problem.message);
+        assert_eq!(names_in(dir.path()), [".x.ferry-partial", ".x.ferry-partial.json"]);
+    });
+    assert!(Command::new("umount").arg(dir.path()).status().unwrap().success());
+    if let Err(panic) = result {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Root may write everywhere, so the test becomes somebody else where it is root.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_without_permission() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let closed = dir.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // Where the test binary may lie in a directory that only root enters.
+    let binary = dir.path().join("test");
+    fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
+    let inner = [
+        "--exact",
+        "files::partial::tests::child_without_permission",
+        "--ignored",
+    ];
+    let is_root = check_target(&closed.join("x"), false).is_ok();
+    let mut command = if is_root {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(&binary);
+        command
+    } else {
+        Command::new(&binary)
+    };
+    let output = command
+        .args(inner)
+        .env("FERRY_TEST_DIR", &closed)
+        .current_dir("/")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by another test, as a user without permission"]
+fn child_without_permission() {
+    let Some(dir) = std::env::var_os("FERRY_TEST_DIR") else {
+        return;
+    };
+    let dir = PathBuf::from(dir);
+    let problem = check_target(&dir.join("x"), false).unwrap_err();
+    assert_eq!(problem.message, format!("no permission to write in {}", dir.display()));
+    let problem = PartialFile::create(&dir.join("x"), false, None).err().unwrap();
+    assert_eq!(problem.class, Class::Local);
+    assert!(
+        problem.message.starts_with("no permission to write "),
+        "{}",
+        problem.message
+    );
+}
