@@ -176,7 +176,8 @@ pub fn decode<'a>(source: &[u8], out: &'a mut Vec<u8>) -> Result<&'a [u8], Hpack
             out[written] = entry.symbols[0];
             written += 1;
             used = first;
-        } else if first > 0 {
+        } else if first > 0 || valid as usize <= LOOKUP {
+            // Not even one code: at the end of most strings, a few ones that look like the beginning of a long one.
             break;
         } else {
             let (symbol, length) = long_code(bits);
