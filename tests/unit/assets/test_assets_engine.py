@@ -14,7 +14,7 @@ from lab.errors import LabFault
 CARGO = """\
 #!/bin/sh
 if [ "$1" = --version ]; then echo "cargo {version} (abc 2026-01-01)"; exit; fi
-echo "$*" >>"$PWD/calls"; command -v rustc >>"$PWD/calls"
+mkdir -p target; echo "$*" >>target/calls; command -v rustc >>target/calls
 {script}
 """
 BUILDS = "mkdir -p target/release && printf x >target/release/ferry && chmod 755 target/release/ferry"
@@ -81,7 +81,7 @@ def test_built_once_with_one_line_then_silence(tmp_path: Path, workspace: Path) 
     assert len(said) == 1
     assert "first time" in said[0]
     engine.build(silent)
-    assert (workspace / "calls").read_text().count("build --release --locked --quiet -p ferry") == 1
+    assert (workspace / "target/calls").read_text().count("build --release --locked --quiet -p ferry") == 1
 
 
 def later(path: Path) -> None:
@@ -135,7 +135,7 @@ def test_rustc_is_the_cargos_own(tmp_path: Path, workspace: Path) -> None:
     cargo(tmp_path / "bin", "1.63.0")
     newer = cargo(tmp_path / "usr")
     engine.build(lambda _: None)
-    assert str(newer.with_name("rustc")) in (workspace / "calls").read_text()
+    assert str(newer.with_name("rustc")) in (workspace / "target/calls").read_text()
 
 
 def test_the_real_workspace_says_its_version(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,12 +15,20 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is no installed package
 
+from lab.assets import tools
 from lab.server.bundle import Places, Servers, start_servers
 from tests.support.local_host import LocalNetwork
 
-# sshd started by root wants /run/sshd, which a machine without a running sshd has not: a mount namespace of its own has.
+# sshd started by root wants /run/sshd and a user called sshd, which a machine without an installed sshd lacks: a mount
+# namespace of its own has both.
 _ROOT_SSHD = """#!/bin/sh
-exec unshare -m sh -c 'mount -t tmpfs tmpfs /run && mkdir -m 755 /run/sshd && exec /usr/sbin/sshd "$@"' sshd "$@"
+exec unshare -m sh -e -c '
+mount -t tmpfs tmpfs /run
+mkdir -m 755 /run/sshd
+cp /etc/passwd /run/passwd
+grep -q ^sshd: /run/passwd || echo sshd:x:65534:65534::/run/sshd:/bin/false >>/run/passwd
+mount --bind /run/passwd /etc/passwd
+exec {sshd} "$@"' sshd "$@"
 """
 
 
@@ -47,7 +55,7 @@ def places(network: LocalNetwork) -> Places:
         if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode:
             pytest.skip("sshd as root needs /run/sshd, and this root may not make a mount namespace to have one")
         sshd = Path(network.server.workdir).parent / "sshd"
-        sshd.write_text(_ROOT_SSHD)
+        sshd.write_text(_ROOT_SSHD.replace("{sshd}", str(tools.require("sshd"))))
         sshd.chmod(0o755)
     user = pwd.getpwuid(os.geteuid()).pw_name
     http, https, ssh, iperf3 = free_ports(4)
