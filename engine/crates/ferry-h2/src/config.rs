@@ -1,13 +1,15 @@
 //! What this side announces in its first SETTINGS frame.
 
 use crate::flow::MAX_WINDOW;
+use crate::frame::DEFAULT_MAX_FRAME;
 
 /// This side's limits (RFC 9113, 6.5.2). Values out of range are brought into it by [`crate::Connection::new`].
 #[derive(Copy, Clone, Eq, PartialEq, Debug)]
 pub struct Config {
     /// `SETTINGS_INITIAL_WINDOW_SIZE`: what a stream may send before it is granted more; at most 2^31-1.
+    /// Also what automatic streams are topped up to, so that 0 makes sense with manual ones only.
     pub stream_window: u32,
-    /// The connection's window; what exceeds the protocol's 65 535 is granted at the start. At most 2^31-1.
+    /// The connection's window, 16 KiB to 2^31-1; what exceeds the protocol's 65 535 is granted at the start.
     pub connection_window: u32,
     /// `SETTINGS_MAX_HEADER_LIST_SIZE`, enforced: 16 to 64 KiB.
     pub max_header_list: u32,
@@ -30,7 +32,7 @@ impl Config {
     pub(crate) fn clamped(&self) -> Self {
         Self {
             stream_window: self.stream_window.min(MAX_WINDOW),
-            connection_window: self.connection_window.min(MAX_WINDOW),
+            connection_window: self.connection_window.clamp(DEFAULT_MAX_FRAME, MAX_WINDOW),
             max_header_list: self.max_header_list.clamp(16 << 10, 64 << 10),
             header_table: self.header_table.min(64 << 10),
         }

@@ -14,8 +14,9 @@ pub enum Interest {
 /// Receives what [`crate::Connection::receive`] finds in its input, in the order of the wire.
 ///
 /// A final response is `header`.. `headers_done`, `data`.., possibly trailers (`header`.. `headers_done`), `end`.
-/// After `end` or `reset` a stream gets no more calls, with one exception: a peer that has answered completely may
-/// still `reset` (usually with `NO_ERROR`) a stream whose request body is not yet sent (RFC 9113, 8.1).
+/// After `end` or `reset` a stream gets no more calls, with one exception: `reset` may follow `end` while the request's
+/// body is not yet sent completely, usually because the peer has answered and wants no more of it (`NO_ERROR`; RFC 9113,
+/// 8.1).
 pub trait Handler {
     /// How much of the header block that follows is needed. With [`Interest::StatusOnly`], literals that are not
     /// indexed are not decoded; their lengths are still checked.

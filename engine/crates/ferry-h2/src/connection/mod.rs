@@ -146,11 +146,13 @@ impl Connection {
     }
 
     /// Bytes that may be sent on a stream now: the smaller of its and the connection's window; 0 when its send side is
-    /// over.
+    /// over, or the connection.
     #[must_use]
     pub fn capacity(&self, stream: StreamId) -> usize {
         match self.streams.get(stream.0) {
-            Some(found) if !found.sent_all => found.send.available().min(self.send_window.available()),
+            Some(found) if !found.sent_all && self.failed.is_none() => {
+                found.send.available().min(self.send_window.available())
+            }
             _ => 0,
         }
     }

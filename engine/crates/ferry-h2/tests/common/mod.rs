@@ -1,7 +1,7 @@
 //! What the tests share: frames by hand, and a handler that writes down its calls.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use ferry_h2::{Config, Connection, ConnectionError, Handler, HeaderBlock, Interest, StreamId};
+use ferry_h2::{Config, Connection, ConnectionError, Handler, HeaderBlock, Interest, OpenError, StreamId};
 
 #[derive(Clone, Eq, PartialEq, Debug)]
 pub enum Event {
@@ -167,5 +167,15 @@ impl Session {
     /// The calls since the last call.
     pub fn events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.handler.events)
+    }
+
+    /// The bytes end the connection with this code.
+    pub fn expect_error(&mut self, bytes: &[u8], expected: u32) {
+        let error = self.receive(bytes).unwrap_err();
+        assert_eq!(error.code, expected, "{error}");
+        let last = self.sent().pop().unwrap();
+        assert_eq!((last.kind, &last.payload[4..8]), (7, &expected.to_be_bytes()[..]));
+        assert_eq!(self.receive(&[]).unwrap_err(), error);
+        assert_eq!(self.connection.open(&get(), true), Err(OpenError::GoingAway));
     }
 }
