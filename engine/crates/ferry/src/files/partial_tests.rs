@@ -1,6 +1,7 @@
 //! Every failure is made to happen.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::*;
@@ -18,7 +19,7 @@ fn key() -> ResumeKey {
 
 fn content() -> Vec<u8> {
     (0..1_000_000_u32)
-        .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0])
         .collect()
 }
 
@@ -81,9 +82,9 @@ fn what_was_kept_is_continued_at_its_length() {
         assert_eq!(sink.position(), at as u64);
         sink.write(&content[at..upto]).unwrap();
         if upto % 2 == 0 {
-            drop(sink)
+            drop(sink);
         } else {
-            sink.abandon(true)
+            sink.abandon(true);
         }
         at = upto;
         assert!(!target.exists());
@@ -141,11 +142,12 @@ fn two_ferries_do_not_write_one_file() {
     first.write(&content()).unwrap();
     first.flush().unwrap();
     let from = existing(&target).unwrap();
-    for problem in [
-        check_target(&target, false).err(),
-        PartialFile::create(&target, false, Some(key())).err(),
-        PartialFile::resume(&target, false, &from).err(),
-    ] {
+    let attempts = [
+        PartialFile::create(&target, false, Some(key())),
+        PartialFile::resume(&target, false, &from),
+    ]
+    .map(Result::err);
+    for problem in attempts.into_iter().chain([check_target(&target, false).err()]) {
         let problem = problem.unwrap();
         assert_eq!(problem.class, Class::Local);
         assert!(

@@ -7,6 +7,8 @@ use super::{PartialFile, ResumeKey};
 use crate::platform;
 use crate::report::Problem;
 
+// One per transfer and rarely moved, so its size does not matter; a box would be one more hop at every piece.
+#[allow(clippy::large_enum_variant)]
 pub enum Sink {
     /// Counts, and does nothing else. `Sink::discard()`.
     Discard(u64),

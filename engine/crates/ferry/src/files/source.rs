@@ -244,9 +244,9 @@ mod tests {
     use super::*;
     use crate::report::Class;
 
-    fn content(length: u32) -> Vec<u8> {
+    fn content(length: usize) -> Vec<u8> {
         (0..length)
-            .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+            .map(|i| (i.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0])
             .collect()
     }
 
@@ -268,18 +268,18 @@ mod tests {
     fn every_piece_size_gives_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
-        for length in [0, 1, SLAB as u32 - 1, SLAB as u32, SLAB as u32 + 1, 1_000_003] {
+        for length in [0, 1, SLAB - 1, SLAB, SLAB + 1, 1_000_003] {
             fs::write(&path, content(length)).unwrap();
             for max in [777, 4096, 16 << 20] {
                 let mut source = Source::open(&path).unwrap();
-                assert_eq!(source.length(), Some(length.into()));
+                assert_eq!(source.length(), Some(length as u64));
                 assert!(drain(&mut source, max) == content(length));
-                assert_eq!(source.position(), u64::from(length));
+                assert_eq!(source.position(), length as u64);
                 assert!(source.next(max).unwrap().is_empty());
                 // A retry.
                 let offset = length / 3;
-                source.rewind(offset.into()).unwrap();
-                assert!(drain(&mut source, max) == content(length)[offset as usize..]);
+                source.rewind(offset as u64).unwrap();
+                assert!(drain(&mut source, max) == content(length)[offset..]);
             }
         }
         let mut source = Source::open(&path).unwrap();
@@ -296,7 +296,7 @@ mod tests {
                 .open(path)
                 .unwrap()
                 .write_all(b"x")
-                .unwrap()
+                .unwrap();
         };
         let shrink = |path: &Path| {
             fs::OpenOptions::new()
@@ -304,7 +304,7 @@ mod tests {
                 .open(path)
                 .unwrap()
                 .set_len(SLAB as u64)
-                .unwrap()
+                .unwrap();
         };
         let touch = |path: &Path| {
             let file = fs::OpenOptions::new().write(true).open(path).unwrap();
@@ -312,7 +312,7 @@ mod tests {
         };
         for change in [&grow as &dyn Fn(&Path), &shrink, &touch] {
             let length = 2 * SLAB + 5;
-            fs::write(&path, content(length as u32)).unwrap();
+            fs::write(&path, content(length)).unwrap();
             let mut source = Source::open(&path).unwrap();
             let first = source.next(usize::MAX).unwrap().len();
             source.consume(first);

@@ -1,6 +1,7 @@
 //! Looks at where a download is to go before anything is asked of a server.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -71,10 +72,10 @@ fn stem(name: &OsStr) -> OsString {
     if bytes.len() <= most {
         return name.to_owned();
     }
-    let sum: String = digest(&SHA256, bytes).as_ref()[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let mut sum = String::new();
+    for byte in &digest(&SHA256, bytes).as_ref()[..8] {
+        let _ = write!(sum, "{byte:02x}");
+    }
     let text = name.to_string_lossy();
     OsString::from(format!(
         "{}~{sum}",

@@ -144,7 +144,7 @@ mod tests {
     fn any_sequence_of_pieces_is_the_same_file() {
         let dir = tempfile::tempdir().unwrap();
         let content: Vec<u8> = (0..4_000_000_u32)
-            .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+            .map(|i| (i.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0])
             .collect();
         fastrand::seed(7);
         for begin in [0_usize, 1, SLAB - 1, SLAB, 1_000_003] {

@@ -47,13 +47,19 @@ pub fn is_reserved_name(name: &str) -> bool {
     }
     // `NUL.txt` and `NUL .txt` are NUL too; a colon names a stream of it.
     let stem = name.split(['.', ':']).next().unwrap_or_default().trim_end_matches(' ');
-    if ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$"].iter().any(|device| stem.eq_ignore_ascii_case(device)) {
+    if ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$"]
+        .iter()
+        .any(|device| stem.eq_ignore_ascii_case(device))
+    {
         return true;
     }
     let mut letters = stem.chars();
     let port: String = letters.by_ref().take(3).collect();
     // Windows takes the superscript digits of Latin-1 for digits here.
-    let numbered = matches!((letters.next(), letters.next()), (Some('0'..='9' | '¹' | '²' | '³'), None));
+    let numbered = matches!(
+        (letters.next(), letters.next()),
+        (Some('0'..='9' | '¹' | '²' | '³'), None)
+    );
     numbered && (port.eq_ignore_ascii_case("COM") || port.eq_ignore_ascii_case("LPT"))
 }
 
@@ -63,10 +69,26 @@ mod tests {
 
     #[test]
     fn devices_of_windows_are_reserved_everywhere() {
-        for name in ["CON", "con", "NUL", "nul.txt", "nul .txt", "aux.tar.gz", "COM1", "com9.log", "LPT0", "LPT³", "a.", "a ", "NUL:x"] {
+        for name in [
+            "CON",
+            "con",
+            "NUL",
+            "nul.txt",
+            "nul .txt",
+            "aux.tar.gz",
+            "COM1",
+            "com9.log",
+            "LPT0",
+            "LPT³",
+            "a.",
+            "a ",
+            "NUL:x",
+        ] {
             assert!(is_reserved_name(name), "{name}");
         }
-        for name in ["CONSOLE", "COM", "COM10", "nulls", "file.con", "a.b", ".hidden", "-", "LPTX", "ÄÖÜ1"] {
+        for name in [
+            "CONSOLE", "COM", "COM10", "nulls", "file.con", "a.b", ".hidden", "-", "LPTX", "ÄÖÜ1",
+        ] {
             assert!(!is_reserved_name(name), "{name}");
         }
     }

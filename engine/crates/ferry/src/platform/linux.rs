@@ -61,16 +61,27 @@ impl TcpInfo {
             )
         };
         let length = usize::try_from(length).ok()?;
-        (result == 0).then_some(Self { bytes, length: length.min(INFO_BYTES) })
+        (result == 0).then_some(Self {
+            bytes,
+            length: length.min(INFO_BYTES),
+        })
     }
 
     /// None when this kernel does not have the field.
     fn u32(&self, offset: usize) -> Option<u32> {
-        self.bytes[..self.length].get(offset..offset + 4)?.try_into().ok().map(u32::from_ne_bytes)
+        self.bytes[..self.length]
+            .get(offset..offset + 4)?
+            .try_into()
+            .ok()
+            .map(u32::from_ne_bytes)
     }
 
     fn u64(&self, offset: usize) -> Option<u64> {
-        self.bytes[..self.length].get(offset..offset + 8)?.try_into().ok().map(u64::from_ne_bytes)
+        self.bytes[..self.length]
+            .get(offset..offset + 8)?
+            .try_into()
+            .ok()
+            .map(u64::from_ne_bytes)
     }
 
     /// Zero before the first measurement.
@@ -86,7 +97,11 @@ impl TcpInfo {
     /// As the kernel's `tcp_packets_in_flight`: sent, not acknowledged, not lost, and sent once more.
     fn in_flight(&self) -> Option<u64> {
         let left = self.u32(offset::SACKED)?.saturating_add(self.u32(offset::LOST)?);
-        self.segments(self.u32(offset::UNACKED)?.saturating_sub(left).saturating_add(self.u32(offset::RETRANS)?))
+        self.segments(
+            self.u32(offset::UNACKED)?
+                .saturating_sub(left)
+                .saturating_add(self.u32(offset::RETRANS)?),
+        )
     }
 }
 
@@ -153,7 +168,12 @@ pub fn max_receive_buffer() -> Option<u64> {
 
 /// Of "min default max".
 fn third_number(path: &str) -> Option<u64> {
-    fs::read_to_string(path).ok()?.split_ascii_whitespace().nth(2)?.parse().ok()
+    fs::read_to_string(path)
+        .ok()?
+        .split_ascii_whitespace()
+        .nth(2)?
+        .parse()
+        .ok()
 }
 
 /// Lets sleeps and polls of this thread end within a microsecond of their time instead of within 50: the kernel bundles timers otherwise.
@@ -193,8 +213,8 @@ mod tests {
     #[test]
     fn figures_are_those_of_the_connection() {
         let (mut near, mut far) = pair();
-        near.write_all(&[1; 100_000]).unwrap();
-        far.read_exact(&mut [0; 100_000]).unwrap();
+        near.write_all(&vec![1; 100_000]).unwrap();
+        far.read_exact(&mut vec![0; 100_000]).unwrap();
         let deadline = Instant::now() + Duration::from_secs(5);
         while unacked_bytes(&SockRef::from(&near)) != Some(0) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
@@ -208,11 +228,26 @@ mod tests {
         assert_eq!(sample.bytes_retransmitted, Some(0));
         assert!(sample.rtt_us.is_some_and(|us| us < 1_000_000), "{sample:?}");
         assert!(sample.min_rtt_us.unwrap() <= sample.rtt_us.unwrap() * 4, "{sample:?}");
-        assert!(sample.cwnd_bytes.is_some_and(|bytes| (10_000..1 << 30).contains(&bytes)), "{sample:?}");
-        assert!(sample.send_window_bytes.is_none_or(|bytes| (1000..1 << 30).contains(&bytes)), "{sample:?}");
+        assert!(
+            sample
+                .cwnd_bytes
+                .is_some_and(|bytes| (10_000..1 << 30).contains(&bytes)),
+            "{sample:?}"
+        );
+        assert!(
+            sample
+                .send_window_bytes
+                .is_none_or(|bytes| (1000..1 << 30).contains(&bytes)),
+            "{sample:?}"
+        );
         let other = tcp_sample(&SockRef::from(&far), 0.0).unwrap();
         assert_eq!(other.bytes_received, Some(100_000));
-        assert!(other.receive_window_bytes.is_none_or(|bytes| (1000..1 << 30).contains(&bytes)), "{other:?}");
+        assert!(
+            other
+                .receive_window_bytes
+                .is_none_or(|bytes| (1000..1 << 30).contains(&bytes)),
+            "{other:?}"
+        );
         assert!(rtt(&SockRef::from(&near)).is_some());
     }
 
@@ -221,21 +256,28 @@ mod tests {
         let (mut near, far) = pair();
         near.set_nonblocking(true).unwrap();
         set_not_sent_lowat(&SockRef::from(&near), 1 << 20);
+        let piece = vec![0; 65_536];
         let mut written = 0_u64;
-        while let Ok(count) = near.write(&[0; 65_536]) {
+        while let Ok(count) = near.write(&piece) {
             written += count as u64;
         }
         std::thread::sleep(Duration::from_millis(50));
         let socket = SockRef::from(&near);
         let (unsent, unacked) = (unsent_bytes(&socket).unwrap(), unacked_bytes(&socket).unwrap());
-        assert!(0 < unsent && unsent <= unacked && unacked < written, "{unsent} {unacked} {written}");
+        assert!(
+            0 < unsent && unsent <= unacked && unacked < written,
+            "{unsent} {unacked} {written}"
+        );
         assert_eq!(tcp_sample(&socket, 0.0).unwrap().unsent_bytes, Some(unsent));
         drop(far);
     }
 
     #[test]
     fn a_short_answer_has_no_late_fields() {
-        let mut info = TcpInfo { bytes: [7; INFO_BYTES], length: 104 };
+        let mut info = TcpInfo {
+            bytes: [7; INFO_BYTES],
+            length: 104,
+        };
         assert_eq!(info.u64(offset::BYTES_ACKED), None);
         assert_eq!(info.u32(offset::RTT), Some(0x0707_0707));
         info.length = 131;

@@ -39,7 +39,7 @@ pub fn process_usage() -> ProcessUsage {
     }
 }
 
-/// A write beyond RLIMIT_FSIZE is to fail as any other (EFBIG), with a line that says so, instead of killing the process.
+/// A write beyond `RLIMIT_FSIZE` is to fail as any other (EFBIG), with a line that says so, instead of killing the process.
 pub fn ignore_file_size_signal() {
     // SAFETY: SIG_IGN runs no code of ours; nothing else in this process has an opinion about this signal.
     let _ = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -52,8 +52,12 @@ pub fn ignore_file_size_signal() {
 pub fn open_exclusive(path: &Path) -> io::Result<File> {
     loop {
         // A link is not followed: in a shared directory somebody else may have put it there.
-        let file =
-            OpenOptions::new().write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW).open(path)?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::ResourceBusy.into()),
@@ -79,7 +83,13 @@ pub fn open_exclusive(path: &Path) -> io::Result<File> {
 /// # Errors
 /// The system's own.
 pub fn create_private(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)
 }
 
 /// # Errors
@@ -98,7 +108,13 @@ pub fn publish_new(from: &Path, to: &Path) -> io::Result<()> {
         let (old, new) = (c_path(from)?, c_path(to)?);
         // SAFETY: both are strings with their NUL that live through the call.
         let result = unsafe {
-            libc::renameat2(libc::AT_FDCWD, old.as_ptr(), libc::AT_FDCWD, new.as_ptr(), libc::RENAME_NOREPLACE)
+            libc::renameat2(
+                libc::AT_FDCWD,
+                old.as_ptr(),
+                libc::AT_FDCWD,
+                new.as_ptr(),
+                libc::RENAME_NOREPLACE,
+            )
         };
         if result == 0 {
             return Ok(());
@@ -141,7 +157,11 @@ pub fn may_create_in(dir: &Path) -> io::Result<()> {
     let dir = c_path(dir)?;
     // SAFETY: a string with its NUL that lives through the call. AT_EACCESS: as whom files are opened, not as who started us.
     let result = unsafe { libc::faccessat(libc::AT_FDCWD, dir.as_ptr(), libc::W_OK | libc::X_OK, libc::AT_EACCESS) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 #[must_use]

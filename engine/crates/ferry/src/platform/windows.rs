@@ -87,7 +87,9 @@ pub fn tcp_sample(socket: &SockRef<'_>, t_s: f64) -> Option<TcpSample> {
 
 #[must_use]
 pub fn rtt(socket: &SockRef<'_>) -> Option<Duration> {
-    tcp_info(socket).filter(|info| info.RttUs > 0).map(|info| Duration::from_micros(info.RttUs.into()))
+    tcp_info(socket)
+        .filter(|info| info.RttUs > 0)
+        .map(|info| Duration::from_micros(info.RttUs.into()))
 }
 
 /// Windows does not tell what lies in a send buffer.
@@ -151,7 +153,9 @@ impl SendBacklog {
         let young = now.saturating_duration_since(begin) < Self::BEGINNING;
         self.next = Some(now + if young { Self::OFTEN } else { Self::SELDOM });
         // Fails before the connection is made (WSAENOTCONN); the next turn asks again.
-        let Some(ideal) = control::<u32, u32>(socket, SIO_IDEAL_SEND_BACKLOG_QUERY, None) else { return };
+        let Some(ideal) = control::<u32, u32>(socket, SIO_IDEAL_SEND_BACKLOG_QUERY, None) else {
+            return;
+        };
         let ideal = usize::try_from(ideal).unwrap_or(usize::MAX);
         if ideal > self.bytes && socket.set_send_buffer_size(ideal).is_ok() {
             self.bytes = ideal;
@@ -168,11 +172,20 @@ fn seconds(time: FILETIME) -> f64 {
 #[must_use]
 pub fn process_usage() -> ProcessUsage {
     let mut usage = ProcessUsage::default();
-    let zero = FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 };
+    let zero = FILETIME {
+        dwLowDateTime: 0,
+        dwHighDateTime: 0,
+    };
     let (mut created, mut exited, mut kernel, mut user) = (zero, zero, zero, zero);
     // SAFETY: the pseudo handle of this process needs no closing; the call fills four structures that outlive it.
     let timed = unsafe {
-        GetProcessTimes(GetCurrentProcess(), &raw mut created, &raw mut exited, &raw mut kernel, &raw mut user)
+        GetProcessTimes(
+            GetCurrentProcess(),
+            &raw mut created,
+            &raw mut exited,
+            &raw mut kernel,
+            &raw mut user,
+        )
     };
     if timed != 0 {
         usage.cpu_user_s = seconds(user);
@@ -254,7 +267,11 @@ fn rename(from: &Path, to: &Path, flags: u32) -> io::Result<()> {
     let (from, to) = (wide(from)?, wide(to)?);
     // SAFETY: both are strings with their NUL that live through the call.
     let moved = unsafe { MoveFileExW(from.as_ptr(), to.as_ptr(), flags | MOVEFILE_WRITE_THROUGH) };
-    if moved == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if moved == 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }
 
 /// For a call that wants UTF-16 with a NUL. Beyond 260 units the prefix of a verbatim path is needed.
