@@ -287,6 +287,9 @@ fn sync_directory(names: &Names) -> Result<(), Problem> {
     }
 }
 
+#[cfg(all(test, unix))]
+#[path = "partial_faults.rs"]
+mod faults;
 #[cfg(test)]
 #[path = "partial_tests.rs"]
 mod tests;
