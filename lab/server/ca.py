@@ -26,8 +26,13 @@ class Certificates:
     server_key_pem: bytes = field(repr=False)
 
 
-def make_certificates(addresses: Iterable[str], *, names: Iterable[str] = ("server", "localhost")) -> Certificates:
-    """EC P-256 throughout; the server's certificate is good for every DNS name and every IP address given."""
+def make_certificates(
+    addresses: Iterable[str], *, names: Iterable[str] = ("server", "localhost"), age: timedelta = timedelta(0)
+) -> Certificates:
+    """EC P-256 throughout; the server's certificate is good for every DNS name and every IP address given.
+
+    `age` is how long ago the server's was made, for tests of clients: after a week it has expired. The authority is always new.
+    """
     now = datetime.now(UTC)
     ca_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca_name, server_name = _name("Throughline CA of one run"), _name("server")
@@ -41,7 +46,7 @@ def make_certificates(addresses: Iterable[str], *, names: Iterable[str] = ("serv
     alternatives: list[x509.GeneralName] = [x509.DNSName(name) for name in names]
     alternatives += [x509.IPAddress(ipaddress.ip_address(address)) for address in dict.fromkeys(addresses) if address]
     server = (
-        _builder(server_name, ca_name, server_key.public_key(), now)
+        _builder(server_name, ca_name, server_key.public_key(), now - age)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(ca=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)

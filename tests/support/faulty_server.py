@@ -1,0 +1,495 @@
+"""Runs on the lab's server host, by the environment's own Python (it needs h2): a server that does one thing wrong at a time.
+
+usage: faulty_server.py FOLDER PORT=KIND...    KIND is `plain` or the name of FOLDER/KIND.pem, for TLS with ALPN
+
+A request's path says what becomes of it: /FAULT/SIZE?run=WORD&times=N&then=FAULT...
+  FAULT   a name of `FAULTS`
+  SIZE    bytes of the whole body, which is `content(SIZE, version)`
+  run     a test's own word, to find its requests in the log
+  times   so many requests for this URL meet the fault (default: all of them), later ones meet `then` (default: honest)
+
+FOLDER/log has a line of JSON for every connection, every request as soon as its head is there, and every upload at its end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import random
+import socket
+import ssl
+import struct
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Literal
+from urllib.parse import parse_qsl, urlsplit
+
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.errors import ErrorCodes
+from h2.events import DataReceived, Event, RequestReceived, StreamEnded
+from hyperframe.frame import GoAwayFrame
+
+# A client that never closes must not keep a thread for ever.
+PATIENCE_S = 20.0
+# Some round trips of the lab's link.
+_ARRIVED_S = 0.05
+_FRAME_BYTES = 16_384
+_NO_LINGER = struct.pack("ii", 1, 0)
+
+Reading = Literal["all", "some", "none"]
+Framing = Literal["length", "chunks", "close"]
+End = Literal["done", "close", "goodbye", "reset", "stall", "reset-stream", "refuse-stream", "go-away", "go-away-at-once"]
+
+
+def content(size: int, version: int = 1) -> bytes:
+    """The same on every machine."""
+    return random.Random(version).randbytes(size)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A request's head, and what its path asks for."""
+
+    port: int
+    protocol: str
+    method: str
+    target: str
+    headers: dict[str, str]
+    turn: int = 1
+
+    @property
+    def size(self) -> int:
+        return int(urlsplit(self.target).path.split("/")[2])
+
+    @property
+    def options(self) -> dict[str, str]:
+        return dict(parse_qsl(urlsplit(self.target).query))
+
+    @property
+    def fault(self) -> str:
+        if self.turn > int(self.options.get("times", "1000000")):
+            return self.options.get("then", "honest")
+        return urlsplit(self.target).path.split("/")[1]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is said, and how far it is kept to. `announced` is the Content-Length, by default the true one.
+
+    The ends: `close` is FIN without TLS's own goodbye, `goodbye` is with it.
+    """
+
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    announced: int | None = None
+    framing: Framing = "length"
+    # After so many bytes of the body comes the end; None is all of them.
+    sent: int | None = None
+    end: End = "done"
+    # Instead of head and body; b"" is silence.
+    raw: bytes | None = None
+    # How much of an upload is read before.
+    reading: Reading = "all"
+
+
+# What a file is known by again, by the option `validator`.
+VALIDATORS: dict[str, Callable[[int], dict[str, str]]] = {
+    "etag": lambda version: {"ETag": f'"v{version}"'},
+    "weak": lambda version: {"ETag": f'W/"v{version}"'},
+    "date": lambda version: {"Last-Modified": f"Sat, 21 Nov 2026 12:00:0{version} GMT"},
+    "none": lambda _: {},
+}
+
+
+def honest(ask: Ask, version: int = 1) -> Answer:
+    if ask.method in ("PUT", "POST"):
+        return Answer(201)
+    body, headers = (
+        content(ask.size, version),
+        {"Accept-Ranges": "bytes", **VALIDATORS[ask.options.get("validator", "etag")](version)},
+    )
+    first, validator = first_byte(ask), headers.get("ETag", headers.get("Last-Modified"))
+    if first is None or ask.headers.get("if-range", validator) != validator:
+        return Answer(200, headers, body)
+    if first >= len(body):
+        return Answer(416, {**headers, "Content-Range": f"bytes */{len(body)}"})
+    return Answer(206, {**headers, "Content-Range": f"bytes {first}-{len(body) - 1}/{len(body)}"}, body[first:])
+
+
+def first_byte(ask: Ask) -> int | None:
+    """Of a Range header that wants everything from some byte on, the only kind that is understood here."""
+    asked = ask.headers.get("range", "")
+    return int(asked.removeprefix("bytes=").rstrip("-")) if asked else None
+
+
+def half(ask: Ask, end: End) -> Answer:
+    """Never more than the first half of the file."""
+    return replace(honest(ask), sent=max(0, ask.size // 2 - (first_byte(ask) or 0)), end=end)
+
+
+def says(ask: Ask) -> Answer:
+    """A status, and any of the headers that options can name."""
+    names = {"retry_after": "Retry-After", "to": "Location"}
+    headers = {name: ask.options[option] for option, name in names.items() if option in ask.options}
+    return Answer(int(ask.options["status"]), headers, b"said\n")
+
+
+def wrong_range(ask: Ask) -> Answer:
+    """Other bytes than asked for, honestly labelled."""
+    answer, first = honest(ask), first_byte(ask)
+    if first is None:
+        return answer
+    body = content(ask.size)[first - 10 :]
+    return replace(
+        answer, headers={**answer.headers, "Content-Range": f"bytes {first - 10}-{ask.size - 1}/{ask.size}"}, body=body
+    )
+
+
+def unsatisfied(ask: Ask) -> Answer:
+    """The file has become shorter than what was asked for."""
+    if first_byte(ask) is None:
+        return Answer(200, {"ETag": '"v2"'}, content(100, version=2))
+    return Answer(416, {"Content-Range": "bytes */100"})
+
+
+def named(ask: Ask) -> Answer:
+    answer = honest(ask)
+    return replace(answer, headers={**answer.headers, "Content-Disposition": f'attachment; filename="{ask.options["name"]}"'})
+
+
+FAULTS: dict[str, Callable[[Ask], Answer]] = {
+    "honest": honest,
+    "changed": lambda ask: honest(ask, version=2),
+    "says": says,
+    "loop": lambda ask: Answer(302, {"Location": ask.target}),
+    "named": named,
+    # The body
+    "cut": lambda ask: half(ask, "close"),
+    "chunked": lambda ask: replace(honest(ask), framing="chunks"),
+    "chunked-cut": lambda ask: replace(half(ask, "close"), framing="chunks"),
+    "until-close": lambda ask: replace(honest(ask), framing="close", end="close"),
+    "until-close-cut": lambda ask: replace(half(ask, "close"), framing="close"),
+    "until-goodbye": lambda ask: replace(honest(ask), framing="close", end="goodbye"),
+    "reset": lambda ask: half(ask, "reset"),
+    "stall": lambda ask: half(ask, "stall"),
+    "short": lambda ask: half(ask, "done"),
+    "long": lambda ask: replace(honest(ask), body=content(ask.size + 1000), announced=ask.size),
+    # The head
+    "silent": lambda _: Answer(end="stall", raw=b""),
+    "closed": lambda _: Answer(end="close", raw=b""),
+    "garbage": lambda _: Answer(raw=b"\xff\xfe" + content(2000).replace(b"\n", b"")),
+    "huge-head": lambda _: Answer(200, {f"X-Fill-{index}": "x" * 1000 for index in range(1000)}, b"small"),
+    # Ranges
+    "ignores-range": lambda ask: Answer(200, {"ETag": '"v1"'}, content(ask.size)),
+    "wrong-range": wrong_range,
+    "unasked-range": lambda ask: Answer(206, {"Content-Range": f"bytes 0-99/{ask.size}"}, content(ask.size)[:100]),
+    "unsatisfied": unsatisfied,
+    # Uploads
+    "lost": lambda _: Answer(end="reset", raw=b"", reading="some"),
+    "too-large": lambda _: Answer(413, {}, b"too large\n", reading="none"),
+    "too-large-closed": lambda _: Answer(413, {"Connection": "close"}, b"too large\n", end="close", reading="none"),
+    # h2 alone
+    "reset-stream": lambda ask: half(ask, "reset-stream"),
+    "refuse-stream": lambda _: Answer(end="refuse-stream", raw=b"", reading="none"),
+    "go-away": lambda ask: half(ask, "go-away"),
+    "go-away-at-once": lambda _: Answer(end="go-away-at-once", raw=b""),
+}
+
+
+def answer_to(ask: Ask) -> Answer:
+    return FAULTS[ask.fault](ask) if ask.fault in FAULTS else Answer(404)
+
+
+class Log:
+    """Lines of JSON, whole whatever the threads; and how often a URL was asked for."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._turns: Counter[str] = Counter()
+
+    def write(self, **line: object) -> None:
+        with self._lock:
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+
+    def ask(self, port: int, protocol: str, method: str, target: str, headers: dict[str, str]) -> Ask:
+        with self._lock:
+            self._turns[target] += 1
+            turn = self._turns[target]
+        ask = Ask(port, protocol, method, target, headers, turn)
+        more = {"protocol": protocol, "method": method, "target": target, "headers": headers}
+        self.write(what="request", run=ask.options.get("run"), at_s=time.monotonic(), port=port, **more)
+        return ask
+
+    def upload(self, ask: Ask, body: bytes) -> None:
+        self.write(what="upload", run=ask.options.get("run"), bytes=len(body), sha256=hashlib.sha256(body).hexdigest())
+
+
+class ClosedError(Exception):
+    """The client has gone."""
+
+
+class Http1:
+    """One connection, one request after the other."""
+
+    def __init__(self, sock: socket.socket, port: int, log: Log) -> None:
+        self._sock, self._port, self._log = sock, port, log
+        self._rest = b""
+
+    def serve(self) -> None:
+        while True:
+            head = self._until(b"\r\n\r\n").decode("latin-1")
+            line, *fields = head.split("\r\n")
+            method, target, _ = line.split(" ")
+            headers = {name.lower(): value.strip() for name, _, value in (text.partition(":") for text in fields if text)}
+            ask = self._log.ask(self._port, "http/1.1", method, target, headers)
+            answer = answer_to(ask)
+            if method in ("PUT", "POST"):
+                self._upload(ask, answer.reading)
+            if not self._deliver(answer):
+                return
+
+    def _upload(self, ask: Ask, reading: Reading) -> None:
+        if reading == "some":
+            self._rest = self._rest or self._receive()
+        if reading == "all":
+            length = ask.headers.get("content-length")
+            self._log.upload(ask, b"".join(self._chunks()) if length is None else self._exactly(int(length)))
+
+    def _deliver(self, answer: Answer) -> bool:
+        """Whether another request may follow."""
+        if answer.raw is not None:
+            self._sock.sendall(answer.raw)
+        else:
+            self._sock.sendall(_head(answer))
+            body = answer.body if answer.sent is None else answer.body[: answer.sent]
+            if answer.framing == "chunks":
+                # The last chunk of a body that is cut is larger than what comes of it.
+                more = 1000 if answer.end == "close" else 0
+                body = b"%x\r\n%b" % (len(body) + more, body) + (b"" if more else b"\r\n0\r\n\r\n")
+            self._sock.sendall(body)
+        if answer.end == "reset":
+            _reset(self._sock)
+        if answer.end == "goodbye" and isinstance(self._sock, ssl.SSLSocket):
+            self._sock.unwrap()
+            raise ClosedError
+        if answer.end == "close" and answer.reading == "all":
+            _finish(self._sock)
+        if answer.end == "stall" or (answer.reading == "none" and answer.end == "done"):
+            # What an upload still sends is taken and forgotten, as nginx does.
+            while self._receive():
+                pass
+        return answer.end == "done" and answer.raw is None
+
+    def _until(self, mark: bytes) -> bytes:
+        while mark not in self._rest:
+            self._rest += self._receive()
+        found, _, self._rest = self._rest.partition(mark)
+        return found
+
+    def _exactly(self, count: int) -> bytes:
+        while len(self._rest) < count:
+            self._rest += self._receive()
+        found, self._rest = self._rest[:count], self._rest[count:]
+        return found
+
+    def _chunks(self) -> Iterator[bytes]:
+        while size := int(self._until(b"\r\n"), 16):
+            yield self._exactly(size)
+            self._until(b"\r\n")
+        self._until(b"\r\n")
+
+    def _receive(self) -> bytes:
+        data = self._sock.recv(65_536)
+        if not data:
+            raise ClosedError
+        return data
+
+
+def _head(answer: Answer) -> bytes:
+    headers = dict(answer.headers)
+    if answer.framing == "chunks":
+        headers["Transfer-Encoding"] = "chunked"
+    elif answer.framing == "length":
+        headers["Content-Length"] = str(len(answer.body) if answer.announced is None else answer.announced)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {answer.status} Said\r\n{lines}\r\n".encode("latin-1")
+
+
+def _finish(sock: socket.socket) -> None:
+    """FIN, without TLS's own goodbye; what the client still sends would turn it into an RST if nobody took it."""
+    sock.shutdown(socket.SHUT_WR)
+    while sock.recv(65_536):
+        pass
+    raise ClosedError
+
+
+def _reset(sock: socket.socket) -> None:
+    """RST instead of FIN, when what was sent before has arrived."""
+    time.sleep(_ARRIVED_S)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+    sock.close()
+    raise ClosedError
+
+
+class Http2:
+    """One connection. Its answers go out one after the other; what comes meanwhile waits."""
+
+    def __init__(self, sock: socket.socket, port: int, log: Log) -> None:
+        self._sock, self._port, self._log = sock, port, log
+        self._h2 = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8", validate_outbound_headers=False))
+        self._events: deque[Event] = deque()
+        self._asks: dict[int, tuple[Ask, Answer]] = {}
+        self._bodies: dict[int, bytes] = {}
+        self._going_away = False
+
+    def serve(self) -> None:
+        self._h2.initiate_connection()
+        self._flush()
+        while True:
+            while not self._events:
+                self._receive()
+            self._on(self._events.popleft())
+            self._flush()
+
+    def _on(self, event: Event) -> None:
+        if isinstance(event, RequestReceived) and not self._going_away:
+            fields = {str(name): str(value) for name, value in event.headers or []}
+            target, method = fields[":path"], fields[":method"]
+            ask = self._log.ask(self._port, "h2", method, target, fields)
+            self._asks[event.stream_id] = ask, answer_to(ask)
+            self._bodies[event.stream_id] = b""
+            self._deliver_when("none", event.stream_id)
+        if isinstance(event, DataReceived):
+            self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            if event.stream_id in self._bodies:
+                self._bodies[event.stream_id] += event.data
+                self._deliver_when("some", event.stream_id)
+        if isinstance(event, StreamEnded) and event.stream_id in self._asks:
+            ask, _ = self._asks[event.stream_id]
+            if ask.method in ("PUT", "POST"):
+                self._log.upload(ask, self._bodies[event.stream_id])
+            self._deliver_when("all", event.stream_id)
+
+    def _deliver_when(self, reading: Reading, stream: int) -> None:
+        if stream in self._asks and self._asks[stream][1].reading == reading:
+            self._deliver(stream, self._asks.pop(stream)[1])
+
+    def _deliver(self, stream: int, answer: Answer) -> None:
+        if answer.raw is not None:
+            self._sock.sendall(answer.raw)
+        else:
+            self._send(stream, answer)
+        if answer.end == "close":
+            self._flush()
+            _finish(self._sock)
+        if answer.end == "reset":
+            self._flush()
+            _reset(self._sock)
+        if answer.end == "reset-stream":
+            self._h2.reset_stream(stream, ErrorCodes.INTERNAL_ERROR)
+        if answer.end == "refuse-stream":
+            self._h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
+        if answer.end == "go-away-at-once":
+            self._go_away(0)
+            raise ClosedError
+
+    def _send(self, stream: int, answer: Answer) -> None:
+        length = len(answer.body) if answer.announced is None else answer.announced
+        headers = [(":status", str(answer.status)), *((name.lower(), value) for name, value in answer.headers.items())]
+        headers = [(name, value) for name, value in headers if name != "connection"]
+        self._h2.send_headers(stream, [*headers, ("content-length", str(length))])
+        cut = len(answer.body) if answer.sent is None else answer.sent
+        self._data(stream, answer.body[:cut])
+        if answer.end == "go-away":
+            self._flush()
+            self._go_away(stream)
+            self._data(stream, answer.body[cut:])
+        if answer.end in ("done", "go-away"):
+            self._h2.end_stream(stream)
+
+    def _data(self, stream: int, body: bytes) -> None:
+        while body:
+            room = min(self._h2.local_flow_control_window(stream), _FRAME_BYTES)
+            if room <= 0:
+                self._receive()
+                continue
+            self._h2.send_data(stream, body[:room])
+            body = body[room:]
+            self._flush()
+
+    def _go_away(self, last: int) -> None:
+        """By hand: h2 would hold the connection for closed, and not finish what it has promised."""
+        self._going_away = True
+        frame = GoAwayFrame(0, last_stream_id=last, error_code=int(ErrorCodes.NO_ERROR))
+        self._sock.sendall(frame.serialize())
+
+    def _receive(self) -> None:
+        data = self._sock.recv(65_536)
+        if not data:
+            raise ClosedError
+        self._events.extend(self._h2.receive_data(data))
+        self._flush()
+
+    def _flush(self) -> None:
+        self._sock.sendall(self._h2.data_to_send())
+
+
+def handle(accepted: socket.socket, port: int, context: ssl.SSLContext | None, log: Log) -> None:
+    sock = accepted
+    try:
+        sock.settimeout(PATIENCE_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context is not None:
+            sock = context.wrap_socket(sock, server_side=True, suppress_ragged_eofs=True)
+        protocol = sock.selected_alpn_protocol() if isinstance(sock, ssl.SSLSocket) else None
+        (Http2 if protocol == "h2" else Http1)(sock, port, log).serve()
+    except (ClosedError, OSError) as error:
+        log.write(what="closed", port=port, why=repr(error))
+    except Exception as error:
+        # Whatever it is, the tests must get to see it.
+        log.write(what="fault of the server itself", port=port, why=repr(error))
+    finally:
+        with contextlib.suppress(OSError):
+            sock.close()
+
+
+def tls_context(pem: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    return context
+
+
+def listen(port: int, context: ssl.SSLContext | None, log: Log) -> None:
+    with socket.create_server(("0.0.0.0", port), backlog=64) as server:
+        while True:
+            accepted, _ = server.accept()
+            log.write(what="connection", port=port)
+            threading.Thread(target=handle, args=(accepted, port, context, log), daemon=True).start()
+
+
+def main(folder: Path, places: list[str]) -> None:
+    with (folder / "log").open("a") as file:
+        log = Log(file)
+        threads = []
+        for place in places:
+            port, _, kind = place.partition("=")
+            context = None if kind == "plain" else tls_context(folder / f"{kind}.pem")
+            threads.append(threading.Thread(target=listen, args=(int(port), context, log), daemon=True))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
