@@ -23,6 +23,9 @@ use crate::transfer::send::Sender;
 use crate::transfer::throttle::Limit;
 use crate::transfer::{Ending, Facts, Outcome, Settings, Task, Work};
 
+/// Two TLS records: less would stop a sender that fills them.
+const LEAST_WINDOW: usize = 32 * 1024;
+
 /// What is particular to the two directions.
 enum Kind {
     Get {
@@ -157,6 +160,14 @@ impl Entry {
             problem: None,
         }
     }
+
+    /// Whether the next attempt goes on where this one stopped.
+    fn keeps_progress(&self) -> bool {
+        match &self.kind {
+            Kind::Get { notes, range: None, .. } => lock(notes).resume_from().is_some(),
+            _ => false,
+        }
+    }
 }
 
 impl Ledger {
@@ -170,9 +181,11 @@ impl Ledger {
     ) -> Result<Self, Problem> {
         let needs_tls = entries.iter().any(|entry| entry.url.scheme() == "https");
         let buffer_size = usize::try_from(options.buffer_size.bytes()).unwrap_or(usize::MAX);
+        let mut reach = reach(common, needs_tls, common.version)?;
+        reach.dial.receive_buffer = limit.rate().and_then(first_window);
         Ok(Self {
             settings: settings(common, limit, buffer_size, parallel),
-            reach: reach(common, needs_tls, common.version)?,
+            reach,
             retries: Retries {
                 most: options.retries,
                 longest_wait: options.retry_max_wait,
@@ -410,8 +423,8 @@ impl Ledger {
             entry.over = true;
             return;
         };
-        // Progress earns a fresh set of retries: a long download over a bad line is not given up for having been long.
-        entry.failures = if moved > 0 { 1 } else { entry.failures + 1 };
+        // Bytes that need not come again earn a fresh set of retries: a long download over a bad line is not given up for having been long.
+        entry.failures = if moved > 0 && entry.keeps_progress() { 1 } else { entry.failures + 1 };
         let wait = self
             .retries
             .wait(&problem, &task.method, sent, entry.failures, fastrand::f64());
@@ -577,6 +590,12 @@ impl Ledger {
             error: entry.problem.as_ref().map(Problem::failure),
         }
     }
+}
+
+/// The window of a connection's first packet is 64 KiB: more than half a second of a limit so low that it must be asked for less.
+fn first_window(rate: ferry_pacing::Rate) -> Option<usize> {
+    let bytes = rate.bytes_in(500_000_000);
+    (bytes < 64 * 1024).then(|| usize::try_from(bytes).unwrap_or(usize::MAX).max(LEAST_WINDOW))
 }
 
 /// Asks for the rest, if there is a beginning and a way to make sure that it belongs to it. Returns where the rest begins.

@@ -74,6 +74,8 @@ pub struct Pipe {
     outbuf: Vec<u8>,
     sent: usize,
     queued: usize,
+    /// What the server sent right behind its handshake.
+    early: Vec<u8>,
     readable: bool,
     writable: bool,
     closed: bool,
@@ -95,6 +97,7 @@ impl Pipe {
             outbuf: Vec::new(),
             sent: 0,
             queued: 0,
+            early: Vec::new(),
             readable: true,
             writable: true,
             closed: false,
@@ -122,7 +125,7 @@ impl Pipe {
 
     /// Whether a read may find something; false after `Blocked` until the next event.
     pub fn readable(&self) -> bool {
-        self.readable && !self.closed
+        (self.readable && !self.closed) || !self.early.is_empty()
     }
 
     pub fn writable(&self) -> bool {
@@ -164,7 +167,10 @@ impl Pipe {
             return Ok(true);
         }
         loop {
-            let done = self.process(&mut |_| {})?;
+            let mut early = std::mem::take(&mut self.early);
+            let done = self.process(&mut |data| early.extend_from_slice(data));
+            self.early = early;
+            let done = done?;
             self.flush()?;
             if done {
                 return Ok(true);
@@ -182,6 +188,11 @@ impl Pipe {
 
     /// One read of at most `most` bytes of the wire, and everything that is complete in them.
     pub fn receive(&mut self, most: usize, mut deliver: impl FnMut(&[u8])) -> Result<Received, PipeError> {
+        if !self.early.is_empty() {
+            let early = std::mem::take(&mut self.early);
+            deliver(&early);
+            return Ok(Received::Some(early.len()));
+        }
         let received = self.fill(most)?;
         match received {
             Received::Some(_) if self.tls.is_some() => {

@@ -1,6 +1,6 @@
 //! A request and its answer, whatever carries them: times, timeouts, length, and how it ended.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
@@ -194,9 +194,11 @@ impl Exchange {
         received.into_iter().chain(sent).min()
     }
 
-    /// The spin before a deadline that ends a body: a thousandth of what it has taken so far.
-    pub fn elapsed(&self, now: Instant) -> std::time::Duration {
-        now.saturating_duration_since(self.begin)
+    /// How much of the wait that ends a body may be spun: a thousandth of what it has taken, at most 1 ms. `None` before that wait.
+    pub fn last_wait(&self, now: Instant) -> Option<Duration> {
+        let receiver = self.receiver.as_ref().filter(|receiver| receiver.only_waits())?;
+        let elapsed = now.saturating_duration_since(receiver.began?);
+        Some((elapsed / 1000).min(Duration::from_millis(1)))
     }
 
     /// Every 100 ms: TCP's own view, the progress line, and whether anything takes too long.
@@ -239,7 +241,7 @@ impl Exchange {
 
     fn overdue(&self, wrote_at: Instant, timeouts: &Timeouts, now: Instant) -> Option<Problem> {
         let passed = |since: Instant| now.saturating_duration_since(since);
-        let late = |what: &str, limit: std::time::Duration, flag: &str| {
+        let late = |what: &str, limit: Duration, flag: &str| {
             Some(Problem::transient(format!(
                 "{}: {what} within {:.1} s ({flag})",
                 self.task.url,

@@ -57,12 +57,13 @@ impl Receiver {
         self.held.len() - self.held_from
     }
 
-    /// How much more of the wire it wants now; 0 leaves it in the kernel, where it holds the sender back.
+    /// How much more of the wire it wants now; 0 leaves it in the kernel, where it holds the sender back, and wakes nobody.
     pub fn appetite(&self) -> usize {
         if !self.throttle.is_limited() {
             return usize::MAX;
         }
-        (2 * self.throttle.quantum()).saturating_sub(self.waiting())
+        let quantum = self.throttle.quantum();
+        if self.waiting() >= quantum { 0 } else { 2 * quantum - self.waiting() }
     }
 
     /// Bytes from the network.
@@ -128,6 +129,11 @@ impl Receiver {
         } else {
             None
         }
+    }
+
+    /// Everything is in the sink, and only the deadline is missing.
+    pub fn only_waits(&self) -> bool {
+        self.complete && self.waiting() == 0 && self.ended.is_none()
     }
 
     /// Whether the network, not the limit, decides when the next byte moves: only then can it stall.

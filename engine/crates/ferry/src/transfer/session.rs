@@ -313,13 +313,8 @@ impl Session {
         let blocked = self.pipe.unsent() > 0;
         if self.appetite() == 0 && !blocked && paced.is_some() {
             // Every packet would wake a poll, and none of them is wanted before the deadline.
-            let elapsed = self
-                .lanes
-                .iter()
-                .map(|lane| lane.exchange.elapsed(now))
-                .min()
-                .unwrap_or_default();
-            platform::sleep_until(until, (elapsed / 1000).min(Duration::from_millis(1)));
+            let spin = self.lanes.iter().filter_map(|lane| lane.exchange.last_wait(now)).max().unwrap_or_default();
+            platform::sleep_until(until, spin);
             return Ok(());
         }
         let pipe = &mut self.pipe;
