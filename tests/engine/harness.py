@@ -30,7 +30,16 @@ ONCE = ("--retry", "0")
 # A URL's, as a frozen row of a table can hold them.
 Options = tuple[tuple[str, str], ...]
 
-PORTS = {"plain": 8080, "plain-2": 8081, "good": 8443, "expired": 8444, "other-name": 8445, "unknown-ca": 8446}
+PORTS = {
+    "plain": 8080,
+    "plain-2": 8081,
+    "good": 8443,
+    "expired": 8444,
+    "other-name": 8445,
+    "unknown-ca": 8446,
+    "good+http/1.1": 8447,
+    "good+spdy/3": 8448,
+}
 
 
 @cache
@@ -180,7 +189,7 @@ class Bench:
         return self.run("get", "-o", "file", *words, url)
 
     def put(self, size: int, url: str, *words: str) -> Told:
-        self.host.write(f"{self.folder}/source", content(size))
+        self.write("source", content(size))
         return self.run("put", *words, "source", url)
 
     def start(self, *words: str) -> Process:

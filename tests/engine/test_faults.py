@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import pytest
@@ -47,8 +48,10 @@ class Failure:
     flags: tuple[str, ...] = PLAIN
     status: int | None = None
     options: Options = ()
-    # Part of the file is there for --resume.
+    # Part of the file is there for --resume; the first status is 200 then, the others are 206.
     keeps: bool = False
+    # Where that is not what the class says.
+    tries: int = 0
 
     def __str__(self) -> str:
         return self.name
@@ -56,16 +59,16 @@ class Failure:
 
 FAILURES = (
     # The body ends too early
-    Failure("h1-cut", "cut", "transient", "15000 bytes are kept for --resume", status=200, keeps=True),
-    Failure("h1-chunked-cut", "chunked-cut", "transient", "15000 bytes are kept for --resume", status=200, keeps=True),
-    Failure("h1-reset", "reset", "transient", "15000 bytes are kept for --resume", status=200, keeps=True),
-    Failure("h1-stall", "stall", "transient", "--stall", flags=("--stall", "200ms"), status=200, keeps=True),
-    Failure("https-cut", "cut", "transient", "15000 bytes are kept for --resume", "good", H1, status=200, keeps=True),
-    Failure("https-reset", "reset", "transient", "15000 bytes are kept for --resume", "good", H1, status=200, keeps=True),
-    Failure("h2-cut", "cut", "transient", "15000 bytes are kept for --resume", "good", H2, status=200, keeps=True),
-    Failure("h2-reset", "reset", "transient", "15000 bytes are kept for --resume", "good", H2, status=200, keeps=True),
-    Failure("h2-stall", "stall", "transient", "--stall", "good", (*H2, "--stall", "200ms"), status=200, keeps=True),
-    Failure("h2-stream-reset", "reset-stream", "transient", "INTERNAL_ERROR", "good", H2, status=200, keeps=True),
+    Failure("h1-cut", "cut", "transient", "15000 bytes are kept for --resume", keeps=True),
+    Failure("h1-chunked-cut", "chunked-cut", "transient", "15000 bytes are kept for --resume", keeps=True),
+    Failure("h1-reset", "reset", "transient", "15000 bytes are kept for --resume", keeps=True),
+    Failure("h1-stall", "stall", "transient", "--stall", flags=("--stall", "200ms"), keeps=True),
+    Failure("https-cut", "cut", "transient", "15000 bytes are kept for --resume", "good", H1, keeps=True),
+    Failure("https-reset", "reset", "transient", "15000 bytes are kept for --resume", "good", H1, keeps=True),
+    Failure("h2-cut", "cut", "transient", "15000 bytes are kept for --resume", "good", H2, keeps=True),
+    Failure("h2-reset", "reset", "transient", "15000 bytes are kept for --resume", "good", H2, keeps=True),
+    Failure("h2-stall", "stall", "transient", "--stall", "good", (*H2, "--stall", "200ms"), keeps=True),
+    Failure("h2-stream-reset", "reset-stream", "transient", "INTERNAL_ERROR", "good", H2, keeps=True),
     Failure("h2-stream-refused", "refuse-stream", "transient", "REFUSED_STREAM", "good", H2),
     Failure("h2-go-away-at-once", "go-away-at-once", "transient", "", "good", H2),
     # The body is not what was announced
@@ -87,6 +90,8 @@ FAILURES = (
     Failure("500", "says", "transient", "500 Internal Server Error", status=500, options=(("status", "500"),)),
     Failure("304", "says", "permanent", "304", status=304, options=(("status", "304"),)),
     Failure("302-to-nowhere", "says", "permanent", "302 Found", status=302, options=(("status", "302"),)),
+    # Time
+    Failure("total", "stall", "transient", "--timeout-total", flags=("--timeout-total", "300ms"), tries=1, keeps=True),
     # Where it is
     Failure("redirect-loop", "loop", "permanent", "--max-redirects", status=302, flags=("--max-redirects", "2")),
     Failure(
@@ -108,8 +113,9 @@ def test_failure(bench: Bench, row: Failure) -> None:
     told = bench.run("get", *flags, bench.url(row.fault, SIZE, at=row.at, more=row.options))
     failed(told, row.kind, row.says)
     # A redirect is an attempt of its own; the failure comes after the last one that is followed.
-    tries = 3 if row.kind == "transient" or row.fault == "loop" else 1
-    assert [attempt["status"] for attempt in told.attempts] == ([200, 206, 206] if row.keeps else [row.status] * tries)
+    tries = row.tries or (3 if row.kind == "transient" or row.fault == "loop" else 1)
+    statuses = [200, 206, 206] if row.keeps else [row.status] * 3
+    assert [attempt["status"] for attempt in told.attempts] == statuses[:tries]
     assert len(bench.asked()) == tries
     assert told.transfer["protocol"] == ("h2" if row.flags[:1] == H2 else "http/1.1")
     kept = {".file.ferry-partial": True, ".file.ferry-partial.json": True} if row.keeps else {}
@@ -238,6 +244,30 @@ def test_what_is_unusual_and_right(bench: Bench, fault: str, at: str) -> None:
     assert bench.files() == {"file": sha256(SIZE)}
 
 
+def test_a_range_is_fetched_anew_after_a_fault(bench: Bench) -> None:
+    told = bench.get(bench.url("cut", times=1), "--range", "10000-", *BRIEFLY)
+    assert told.code == 0, told.error
+    assert [asked for asked, _ in bench.ranges()] == ["bytes=10000-"] * 2
+    assert bench.shell("cat file | sha256sum").split()[0] == hashlib.sha256(content(SIZE)[10_000:]).hexdigest()
+
+
+def test_of_a_range_nothing_is_kept(bench: Bench) -> None:
+    """--resume and --range exclude each other, so there is no use in a part of a part."""
+    told = bench.get(bench.url("cut"), "--range", "10000-", *ONCE)
+    failed(told, "transient")
+    assert "--resume" not in told.error["message"]
+    assert bench.files() == {}
+
+
+def test_a_redirected_download_is_resumed(bench: Bench) -> None:
+    url = bench.url("says", status=302, to=bench.url("cut", times=1))
+    failed(bench.get(url, *ONCE), "transient", "15000 bytes are kept for --resume")
+    told = bench.get(url, "--resume")
+    assert told.code == 0, told.error
+    assert bench.files() == {"file": sha256(SIZE)}
+    assert bench.ranges()[-1] == ("bytes=15000-", '"v1"')
+
+
 def test_without_resume_what_is_there_is_not_used(bench: Bench) -> None:
     url = bench.url("cut", times=1)
     bench.get(url, *ONCE)
@@ -299,11 +329,43 @@ def test_a_certificate_that_does_not_verify(bench: Bench, row: Distrust, protoco
     assert insecure.transfer["insecure"] is True
 
 
-def test_nobody_listens(bench: Bench) -> None:
-    told = bench.run("get", "-o", "file", *BRIEFLY, "--retry", "2", "http://server:9/file")
-    failed(told, "transient")
-    assert len(told.attempts) == 3
+@dataclass(frozen=True)
+class Unreachable:
+    name: str
+    url: str
+    flags: tuple[str, ...]
+    kind: str
+    says: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+UNREACHABLE = (
+    Unreachable("refused", "http://server:9/", (), "transient", "refused"),
+    Unreachable("no-route", "http://10.77.2.99/", ("--timeout-connect", "200ms"), "transient", "--timeout-connect"),
+    Unreachable("tls-silent", f"https://server:{PORTS['plain']}/", ("--timeout-tls", "200ms"), "transient", "--timeout-tls"),
+    Unreachable("tls-only", f"http://server:{PORTS['good']}/", (), "transient", "connection"),
+    Unreachable("alpn-h1-only", f"https://server:{PORTS['good+http/1.1']}/honest/9", H2, "permanent", "HTTP version"),
+    Unreachable("alpn-neither", f"https://server:{PORTS['good+spdy/3']}/honest/9", H2, "permanent", "HTTP version"),
+)
+
+
+@pytest.mark.parametrize("row", UNREACHABLE, ids=str)
+def test_no_connection(bench: Bench, row: Unreachable) -> None:
+    person = bench.beside().start_plainly("get", "-o", "file", *row.flags, *BRIEFLY, "--retry", "2", row.url)
+    told = bench.run("get", "-o", "file", *row.flags, *BRIEFLY, "--retry", "2", row.url)
+    failed(told, row.kind, row.says)
+    assert len(told.attempts) == (3 if row.kind == "transient" else 1)
     assert bench.files() == {}
+    is_one_clear_line(person.wait(20.0).stderr.decode(), row.says)
+
+
+@pytest.mark.parametrize("at", ["good+http/1.1", "good+spdy/3"])
+def test_http1_is_spoken_where_h2_is_not_known(bench: Bench, at: str) -> None:
+    told = bench.get(bench.url("honest", at=at))
+    assert told.code == 0, told.error
+    assert told.transfer["protocol"] == "http/1.1"
 
 
 # Waiting as the server wishes
@@ -370,6 +432,7 @@ def test_an_encoded_path_stays_one_name(bench: Bench) -> None:
 @dataclass(frozen=True)
 class Upload:
     name: str
+    fault: str
     flags: tuple[str, ...]
     requests: int
     code: int
@@ -379,21 +442,23 @@ class Upload:
 
 
 UPLOADS = (
-    Upload("put", (), 2, 0),
-    Upload("post", ("--method", "POST"), 1, 10),
-    Upload("post-retry-unsafe", ("--method", "POST", "--retry-unsafe"), 2, 0),
+    Upload("put-lost", "lost", (), 2, 0),
+    Upload("put-503", "says", (), 2, 0),
+    Upload("post-lost", "lost", ("--method", "POST"), 1, 10),
+    Upload("post-503", "says", ("--method", "POST"), 1, 10),
+    Upload("post-lost-retry-unsafe", "lost", ("--method", "POST", "--retry-unsafe"), 2, 0),
 )
 
 
 @pytest.mark.parametrize(("at", "protocol"), [("plain", PLAIN), ("good", H1), ("good", H2)], ids=["h1", "https", "h2"])
 @pytest.mark.parametrize("row", UPLOADS, ids=str)
-def test_an_upload_whose_connection_is_lost(bench: Bench, row: Upload, at: str, protocol: tuple[str, ...]) -> None:
-    told = bench.put(SIZE, bench.url("lost", at=at, times=1), *row.flags, *protocol, *BRIEFLY)
+def test_an_upload_that_fails_once(bench: Bench, row: Upload, at: str, protocol: tuple[str, ...]) -> None:
+    told = bench.put(SIZE, bench.url(row.fault, at=at, times=1, status=503), *row.flags, *protocol, *BRIEFLY)
     assert told.code == row.code, told.error
     assert len(told.attempts) == len(bench.asked()) == row.requests
     assert told.attempts[0]["error"]["class"] == "transient"
     if row.code == 0:
-        [upload] = bench.asked("upload")
+        upload = bench.asked("upload")[-1]
         assert (upload["bytes"], upload["sha256"]) == (SIZE, sha256(SIZE))
     else:
         failed(told, "transient")
@@ -428,6 +493,20 @@ def test_an_upload_is_refused_before_its_end(
     is_one_clear_line(person.wait(20.0).stderr.decode(), "413")
 
 
+@pytest.mark.parametrize(("at", "protocol"), [("plain", PLAIN), ("good", H1), ("good", H2)], ids=["h1", "https", "h2"])
+def test_an_upload_that_nobody_takes_stalls(bench: Bench, at: str, protocol: tuple[str, ...]) -> None:
+    told = bench.put(20_000_000, bench.url("deaf", at=at), *protocol, "--stall", "400ms", *ONCE)
+    failed(told, "transient", "--stall")
+    assert told.transfer["bytes"] < 20_000_000
+
+
+def test_standard_input_is_sent_once(bench: Bench) -> None:
+    command = bench.command("put", "--json", "-", *BRIEFLY, "-", bench.url("lost"))
+    told = Told.of(bench.host.run(command, stdin=content(SIZE), cwd=bench.folder, check=False))
+    failed(told, "transient")
+    assert len(bench.asked()) == 1
+
+
 def test_a_redirected_post_is_not_sent_as_a_get(bench: Bench) -> None:
     told = bench.put(SIZE, bench.url("says", status=303, to=bench.url("honest")), "--method", "POST")
     failed(told, "permanent", "303")
@@ -440,11 +519,42 @@ def test_the_line_for_people_says_the_address_once(bench: Bench) -> None:
     assert done.stderr.decode().count("http://") == 1, done.stderr
 
 
+def test_one_of_several_fails(bench: Bench) -> None:
+    urls = [bench.url("honest", 10), bench.url("says", 11, status=404), bench.url("honest", 12)]
+    told = bench.run("get", "-O", *urls)
+    assert told.code == EXIT_CODES["permanent"]
+    assert [bool(transfer.get("error")) for transfer in told.report["transfers"]] == [False, True, False]
+    assert bench.files() == {"10": sha256(10), "12": sha256(12)}
+
+
+# Standard output takes nothing back
+
+
+@pytest.mark.parametrize(("then", "kind"), [("honest", ""), ("changed", "permanent"), ("ignores-range", "permanent")])
+def test_standard_output(bench: Bench, then: str, kind: str) -> None:
+    done = bench.start_plainly("get", "-o", "-", *BRIEFLY, bench.url("cut", times=1, then=then)).wait(20.0)
+    assert done.returncode == (EXIT_CODES[kind] if kind else 0), done.stderr
+    assert done.stdout == (content(SIZE)[: SIZE // 2] if kind else content(SIZE))
+    is_one_clear_line(done.stderr.decode(), "cannot be taken back" if kind else "2 attempts")
+
+
+def test_standard_output_that_nobody_reads(bench: Bench) -> None:
+    command = " ".join(bench.command("get", "-o", "-", f"'{bench.url('honest', 1_000_000)}'"))
+    done = bench.host.run(["/bin/sh", "-c", f"({command}; echo code $? >&2) | head -c 10 >/dev/null"], cwd=bench.folder)
+    line, code = done.stderr.decode().splitlines()
+    is_one_clear_line(line, "standard output")
+    assert code == f"code {EXIT_CODES['local']}"
+
+
 # HTTP/2 connections that end while several transfers are on them
 
 
-@pytest.mark.parametrize("fault", ["go-away", "go-away-at-once", "cut", "reset", "reset-stream", "refuse-stream"])
-def test_several_transfers_survive_the_end_of_a_connection(bench: Bench, fault: str) -> None:
+@pytest.mark.parametrize(
+    ("fault", "connections"),
+    [("go-away", 2), ("go-away-at-once", 2), ("cut", 2), ("reset", 2), ("reset-stream", 1), ("refuse-stream", 1)],
+)
+def test_several_transfers_survive_the_end_of_a_connection(bench: Bench, fault: str, connections: int) -> None:
+    before = bench.faulty.connections()
     sizes = [20_000, 20_001, 20_002, 20_003]
     urls = [bench.url(fault if size == sizes[0] else "honest", size, at="good", times=1) for size in sizes]
     told = bench.run("get", *H2, "-O", "--parallel", "4", *BRIEFLY, *urls)
@@ -452,9 +562,19 @@ def test_several_transfers_survive_the_end_of_a_connection(bench: Bench, fault: 
     assert bench.files() == {str(size): sha256(size) for size in sizes}
     for transfer in told.report["transfers"]:
         assert transfer["attempts"][-1]["error"] is None
+    assert bench.faulty.connections() - before == connections
     if fault == "go-away":
         # The server finished what it had promised to finish.
         assert len(told.attempts) == 1
+
+
+def test_what_a_server_never_looked_at_is_no_failed_attempt(bench: Bench) -> None:
+    """RFC 9113, section 6.8: streams above GOAWAY's were not processed. nginx says goodbye like this after 1000 requests."""
+    sizes = [20_000, 20_001, 20_002, 20_003]
+    urls = [bench.url("go-away" if size == sizes[0] else "honest", size, at="good", times=1) for size in sizes]
+    told = bench.run("get", *H2, "-O", "--parallel", "4", *ONCE, *urls)
+    assert told.code == 0, [transfer.get("error") for transfer in told.report["transfers"]]
+    assert bench.files() == {str(size): sha256(size) for size in sizes}
 
 
 # Files that are there already, and places that take no more
@@ -482,6 +602,16 @@ def test_overwriting_replaces_at_once_or_not_at_all(bench: Bench) -> None:
     assert bench.shell("cat file") == "old"
     assert running.wait(20.0).returncode == 0
     assert bench.files() == {"file": sha256(50_000)}
+
+
+def test_two_write_the_same_file(bench: Bench) -> None:
+    url = bench.url("honest", 500_000)
+    running = bench.start("get", "-o", "file", "--limit-rate", "1MB/s", url)
+    until(lambda: ".file.ferry-partial" in bench.files(), "the download has begun")
+    failed(bench.get(url), "local", "another ferry")
+    assert running.wait(20.0).returncode == 0
+    assert len(bench.asked()) == 1
+    assert bench.files() == {"file": sha256(500_000)}
 
 
 @pytest.mark.parametrize(
@@ -598,5 +728,5 @@ def test_nginx_is_killed_and_comes_back(bench: Bench, nginx: RestartableNginx, u
 
 def test_the_ports_of_the_faulty_server_are_all_tested() -> None:
     """A kind of server that no test uses is a test that was forgotten."""
-    used = {"plain", "plain-2", "good"} | {row.at for row in DISTRUSTS}
+    used = {"plain", "plain-2", "good", "good+http/1.1", "good+spdy/3"} | {row.at for row in DISTRUSTS}
     assert used == set(PORTS)

@@ -1,6 +1,7 @@
 """Runs on the lab's server host, by the environment's own Python (it needs h2): a server that does one thing wrong at a time.
 
-usage: faulty_server.py FOLDER PORT=KIND...    KIND is `plain` or the name of FOLDER/KIND.pem, for TLS with ALPN
+usage: faulty_server.py FOLDER PORT=KIND[+ALPN]...
+  KIND    `plain`, or the name of FOLDER/KIND.pem for TLS; ALPN is the one protocol it knows, by default h2 and http/1.1
 
 A request's path says what becomes of it: /FAULT/SIZE?run=WORD&times=N&then=FAULT...
   FAULT   a name of `FAULTS`
@@ -40,12 +41,14 @@ from hyperframe.frame import GoAwayFrame
 PATIENCE_S = 20.0
 # Some round trips of the lab's link.
 _ARRIVED_S = 0.05
+# Nothing is taken from the socket for so long.
+_DEAF_S = 2.0
 _FRAME_BYTES = 16_384
 _NO_LINGER = struct.pack("ii", 1, 0)
 
 Reading = Literal["all", "some", "none"]
 Framing = Literal["length", "chunks", "close"]
-End = Literal["done", "close", "goodbye", "reset", "stall", "reset-stream", "refuse-stream", "go-away", "go-away-at-once"]
+End = Literal["done", "close", "goodbye", "reset", "stall", "deaf", "reset-stream", "refuse-stream", "go-away", "go-away-at-once"]
 
 
 def content(size: int, version: int = 1) -> bytes:
@@ -194,6 +197,7 @@ FAULTS: dict[str, Callable[[Ask], Answer]] = {
     "unsatisfied": unsatisfied,
     # Uploads
     "lost": lambda _: Answer(end="reset", raw=b"", reading="some"),
+    "deaf": lambda _: Answer(end="deaf", raw=b"", reading="none"),
     "too-large": lambda _: Answer(413, {}, b"too large\n", reading="none"),
     "too-large-closed": lambda _: Answer(413, {"Connection": "close"}, b"too large\n", end="close", reading="none"),
     # h2 alone
@@ -279,6 +283,8 @@ class Http1:
             self._sock.sendall(body)
         if answer.end == "reset":
             _reset(self._sock)
+        if answer.end == "deaf":
+            time.sleep(_DEAF_S)
         if answer.end == "goodbye" and isinstance(self._sock, ssl.SSLSocket):
             self._sock.unwrap()
             raise ClosedError
@@ -395,6 +401,8 @@ class Http2:
         if answer.end == "reset":
             self._flush()
             _reset(self._sock)
+        if answer.end == "deaf":
+            time.sleep(_DEAF_S)
         if answer.end == "reset-stream":
             self._h2.reset_stream(stream, ErrorCodes.INTERNAL_ERROR)
         if answer.end == "refuse-stream":
@@ -463,10 +471,10 @@ def handle(accepted: socket.socket, port: int, context: ssl.SSLContext | None, l
             sock.close()
 
 
-def tls_context(pem: Path) -> ssl.SSLContext:
+def tls_context(pem: Path, alpn: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem)
-    context.set_alpn_protocols(["h2", "http/1.1"])
+    context.set_alpn_protocols([alpn] if alpn else ["h2", "http/1.1"])
     return context
 
 
@@ -484,7 +492,8 @@ def main(folder: Path, places: list[str]) -> None:
         threads = []
         for place in places:
             port, _, kind = place.partition("=")
-            context = None if kind == "plain" else tls_context(folder / f"{kind}.pem")
+            name, _, alpn = kind.partition("+")
+            context = None if kind == "plain" else tls_context(folder / f"{name}.pem", alpn)
             threads.append(threading.Thread(target=listen, args=(int(port), context, log), daemon=True))
             threads[-1].start()
         for thread in threads:
