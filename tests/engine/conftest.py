@@ -63,7 +63,7 @@ def bench(network: NamespaceNetwork, ferry: str, faulty: Faulty, request: pytest
 
 @dataclass
 class RestartableNginx:
-    """nginx with a log of what it was asked for, that can be killed and started again."""
+    """nginx that logs what it is asked for, ends a connection after 100 requests, and can be killed and started again."""
 
     network: NamespaceNetwork
     certificates: Certificates
@@ -71,10 +71,12 @@ class RestartableNginx:
 
     def start(self) -> NginxServer:
         host = self.network.server
-        shape = "'$request_method $uri $status range=$http_range if-range=$http_if_range'"
-        config = render_config(host.workdir).replace(
-            "access_log off;", f"log_format asked {shape}; access_log {host.workdir}/nginx/access.log asked;"
-        )
+        line = "'$request_method $uri $status range=$http_range if-range=$http_if_range'"
+        log = f"log_format asked {line}; access_log {host.workdir}/nginx/access.log asked;"
+        config = render_config(host.workdir)
+        for ours, instead in (("access_log off;", log), ("keepalive_requests 1000000;", "keepalive_requests 100;")):
+            assert ours in config
+            config = config.replace(ours, instead)
         self.server = start_nginx(host, self.certificates, config=config)
         return self.server
 

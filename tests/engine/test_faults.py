@@ -577,6 +577,20 @@ def test_what_a_server_never_looked_at_is_no_failed_attempt(bench: Bench) -> Non
     assert bench.files() == {str(size): sha256(size) for size in sizes}
 
 
+@pytest.mark.parametrize("protocol", [H1, H2], ids=["h1", "h2"])
+def test_nginx_ends_a_connection_after_100_requests(bench: Bench, nginx: RestartableNginx, protocol: tuple[str, ...]) -> None:
+    """By GOAWAY in h2. Nothing is lost over it, and a run of requests goes on over another connection."""
+    nginx.network.server.write(nginx.network.server.workdir / "files" / bench.word, content(1000))
+    url = f"https://server/files/{bench.word}"
+    told = bench.run("bench", "-n", "1000", "-p", "20", "-c", "2", *protocol, url)
+    assert told.report["bench"]["succeeded"] == 1000, told.report["bench"]
+    assert told.code == 0
+    told = bench.run("get", "--discard", "--parallel", "10", *protocol, *ONCE, *[f"{url}?{index}" for index in range(250)])
+    problems = [transfer["error"]["message"] for transfer in told.report["transfers"] if transfer.get("error")]
+    assert problems == []
+    assert told.code == 0
+
+
 # Files that are there already, and places that take no more
 
 
@@ -602,6 +616,14 @@ def test_overwriting_replaces_at_once_or_not_at_all(bench: Bench) -> None:
     assert bench.shell("cat file") == "old"
     assert running.wait(20.0).returncode == 0
     assert bench.files() == {"file": sha256(50_000)}
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(bench: Bench) -> None:
+    running = bench.start("get", "-o", "file", "--limit-rate", "1MB/s", bench.url("honest", 500_000))
+    until(lambda: ".file.ferry-partial" in bench.files(), "the download has begun")
+    bench.write("file", b"somebody else's")
+    failed(Told.of(running.wait(20.0)), "local", "file")
+    assert bench.shell("cat file") == "somebody else's"
 
 
 def test_two_write_the_same_file(bench: Bench) -> None:
