@@ -7,59 +7,24 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use http::Method;
-use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, IF_RANGE, RANGE, USER_AGENT};
-use url::Url;
+use http::header::{ACCEPT, AUTHORIZATION, HeaderValue, RANGE, USER_AGENT};
 
 use super::download::{GetWork, Notes, Place, PutWork, Validators};
+use super::entry::{Entry, Kind, range_header, resume_headers};
 use super::policy::Retries;
 use super::worker::{Event, Origin, Queue, Worker, lock, no_connection, origin};
 use super::{limit, reach, settings};
-use crate::cli::progress::{Bar, Progress};
-use crate::cli::{Checksum, Common, GetOptions, PutOptions, RangeArg, Remote, Target, TransferOptions, Version};
+use crate::cli::progress::Progress;
+use crate::cli::{Common, GetOptions, PutOptions, Target, TransferOptions, Version};
 use crate::files::{self, Digest};
-use crate::report::{Attempt, Class, Command, Problem, Transfer};
+use crate::report::{Attempt, Problem, Transfer};
 use crate::transfer::connect::{Protocol, Reach};
 use crate::transfer::send::Sender;
 use crate::transfer::throttle::Limit;
-use crate::transfer::{Ending, Facts, Outcome, Settings, Task, Work};
+use crate::transfer::{Ending, Outcome, Settings, Task, Work};
 
 /// Two TLS records: less would stop a sender that fills them.
 const LEAST_WINDOW: usize = 32 * 1024;
-
-/// What is particular to the two directions.
-enum Kind {
-    Get {
-        place: Place,
-        overwrite: bool,
-        resume: bool,
-        range: Option<RangeArg>,
-        notes: Arc<Mutex<Notes>>,
-    },
-    Put {
-        source: Option<files::Source>,
-        method: Method,
-    },
-}
-
-struct Entry {
-    remote: Remote,
-    /// Where redirects have led.
-    url: Url,
-    redirects: u32,
-    kind: Kind,
-    checksum: Option<Checksum>,
-    /// Failed attempts since the last progress.
-    failures: u32,
-    waited_s: f64,
-    attempts: Vec<Attempt>,
-    facts: Facts,
-    offset: u64,
-    size: Option<u64>,
-    digest: Option<String>,
-    bar: Option<Arc<Bar>>,
-    over: bool,
-    problem: Option<Problem>,
-}
 
 struct Ledger {
     entries: Vec<Entry>,
@@ -100,7 +65,6 @@ pub fn get(options: &GetOptions) -> Result<Vec<Transfer>, Problem> {
         let kind = Kind::Get {
             place,
             overwrite: options.overwrite,
-            resume: options.resume,
             range: options.range,
             notes: Arc::new(Mutex::new(notes)),
         };
@@ -138,36 +102,6 @@ pub fn put(options: &PutOptions) -> Result<Vec<Transfer>, Problem> {
         options.retry_unsafe,
     )?
     .run()
-}
-
-impl Entry {
-    fn new(remote: &Remote, kind: Kind, options: &TransferOptions, bar: Bar) -> Self {
-        Self {
-            url: remote.url.clone(),
-            remote: remote.clone(),
-            redirects: 0,
-            kind,
-            checksum: options.checksum.clone(),
-            failures: 0,
-            waited_s: 0.0,
-            attempts: Vec::new(),
-            facts: Facts::default(),
-            offset: 0,
-            size: None,
-            digest: None,
-            bar: Some(Arc::new(bar)),
-            over: false,
-            problem: None,
-        }
-    }
-
-    /// Whether the next attempt goes on where this one stopped.
-    fn keeps_progress(&self) -> bool {
-        match &self.kind {
-            Kind::Get { notes, range: None, .. } => lock(notes).resume_from().is_some(),
-            _ => false,
-        }
-    }
 }
 
 impl Ledger {
@@ -234,7 +168,13 @@ impl Ledger {
                 Err(_) => {}
             }
         }
-        Ok((0..self.entries.len()).map(|index| self.account(index)).collect())
+        let limit = self.settings.limit.clone();
+        let (insecure, buffer_size) = (self.common.insecure, self.options.buffer_size.bytes());
+        Ok(self
+            .entries
+            .iter_mut()
+            .map(|entry| entry.account(&limit, insecure, buffer_size))
+            .collect())
     }
 
     /// Enough threads for what is waiting: one until ALPN has spoken, one for h2, `parallel` for HTTP/1.1.
@@ -253,9 +193,8 @@ impl Ledger {
             }
             let wanted = match protocols.get(&origin) {
                 Some(Protocol::H2) => 1,
-                Some(Protocol::Http11) => self.parallel.min(count),
                 None if encrypted && self.common.version != Version::Http11 => 1,
-                None => self.parallel.min(count),
+                Some(Protocol::Http11) | None => self.parallel.min(count),
             };
             let busy = workers.entry(origin.clone()).or_default();
             // Those that are at work take the next task themselves; only what they cannot get to needs another thread.
@@ -405,15 +344,17 @@ impl Ledger {
             }
         }
         let problem = match ending {
-            Ending::Done => self.complete(index, upload_digest).err(),
-            Ending::Redirect { status, location } => match self.redirect(index, status, &location) {
-                Ok(()) => {
-                    self.entries[index].attempts.push(attempt);
-                    self.enqueue(index, Instant::now());
-                    return;
+            Ending::Done => self.entries[index].complete(upload_digest).err(),
+            Ending::Redirect { status, location } => {
+                match self.entries[index].redirect(status, &location, self.options.max_redirects) {
+                    Ok(()) => {
+                        self.entries[index].attempts.push(attempt);
+                        self.enqueue(index, Instant::now());
+                        return;
+                    }
+                    Err(problem) => Some(problem),
                 }
-                Err(problem) => Some(problem),
-            },
+            }
             Ending::Failed(problem) => Some(problem),
         };
         attempt.error = problem.as_ref().map(Problem::failure);
@@ -424,170 +365,20 @@ impl Ledger {
             return;
         };
         // Bytes that need not come again earn a fresh set of retries: a long download over a bad line is not given up for having been long.
-        entry.failures = if moved > 0 && entry.keeps_progress() { 1 } else { entry.failures + 1 };
+        entry.failures = if moved > 0 && entry.keeps_progress() {
+            1
+        } else {
+            entry.failures + 1
+        };
         let wait = self
             .retries
             .wait(&problem, &task.method, sent, entry.failures, fastrand::f64());
         match wait {
-            Some(wait) if entry.attempts.len() < 1000 && self.rewind(index) => {
+            Some(wait) if entry.attempts.len() < 1000 && self.entries[index].rewind() => {
                 self.entries[index].waited_s = wait.as_secs_f64();
                 self.enqueue(index, Instant::now() + wait);
             }
-            _ => self.give_up(index, problem),
-        }
-    }
-
-    /// Everything has come or gone: the checksum is compared, and only then does the file get its name.
-    fn complete(&mut self, index: usize, upload_digest: Option<Digest>) -> Result<(), Problem> {
-        let entry = &mut self.entries[index];
-        let checksum = entry.checksum.clone();
-        match &mut entry.kind {
-            Kind::Get { notes, .. } => {
-                let kept = lock(notes).kept.take();
-                let Some((sink, digest)) = kept else { return Ok(()) };
-                entry.digest = digest.map(Digest::finish);
-                if let Err(problem) = check(checksum.as_ref(), entry.digest.as_deref(), entry.remote.url.as_str()) {
-                    sink.abandon(false);
-                    return Err(problem);
-                }
-                sink.finish()
-            }
-            Kind::Put { source, .. } => {
-                entry.digest = upload_digest.map(Digest::finish);
-                if let Some(source) = source {
-                    source.check_unchanged()?;
-                }
-                check(checksum.as_ref(), entry.digest.as_deref(), "what was sent")
-            }
-        }
-    }
-
-    fn redirect(&mut self, index: usize, status: u16, location: &str) -> Result<(), Problem> {
-        let most = self.options.max_redirects;
-        let entry = &mut self.entries[index];
-        let refuse = |why: String| Err(Problem::permanent(format!("{}: {why}", entry.remote.url)));
-        if entry.redirects >= most {
-            return refuse(match most {
-                0 => format!("the server redirects to {location}, and --max-redirects 0 follows none"),
-                _ => format!("redirected {most} times, the last time to {location} (--max-redirects)"),
-            });
-        }
-        let Ok(next) = entry.url.join(location) else {
-            return refuse(format!("redirected to {location:?}, which is no URL"));
-        };
-        if !matches!(next.scheme(), "http" | "https") {
-            return refuse(format!("redirected to {next}, which is not HTTP"));
-        }
-        if entry.url.scheme() == "https" && next.scheme() == "http" {
-            return refuse(format!(
-                "redirected from https to {next}; ask for that URL itself if it may be read by others"
-            ));
-        }
-        if matches!(entry.kind, Kind::Put { .. }) && !matches!(status, 307 | 308) {
-            return refuse(format!(
-                "the upload was answered {status} with {next}, which asks for a GET; nothing was sent there"
-            ));
-        }
-        entry.redirects += 1;
-        entry.url = next;
-        if !self.rewind(index) {
-            return Err(Problem::permanent(
-                "redirected, and standard input cannot be sent twice".to_owned(),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Brings the local side to where another attempt may begin. False when that cannot be.
-    fn rewind(&mut self, index: usize) -> bool {
-        match &mut self.entries[index].kind {
-            Kind::Get { notes, .. } => {
-                let mut notes = lock(notes);
-                if notes.resume_from().is_some() {
-                    return true;
-                }
-                match notes.kept.take() {
-                    Some((mut sink, _)) if sink.can_restart() => sink.restart().is_ok_and(|()| {
-                        sink.abandon(false);
-                        true
-                    }),
-                    Some((sink, digest)) => {
-                        notes.kept = Some((sink, digest));
-                        false
-                    }
-                    None => true,
-                }
-            }
-            Kind::Put { source, .. } => match source {
-                Some(source) if source.position() == 0 => true,
-                Some(source) => source.can_rewind() && source.rewind(0).is_ok(),
-                None => false,
-            },
-        }
-    }
-
-    fn give_up(&mut self, index: usize, mut problem: Problem) {
-        let entry = &mut self.entries[index];
-        if let Kind::Get {
-            notes,
-            place: Place::File(_),
-            ..
-        } = &mut entry.kind
-        {
-            let mut notes = lock(notes);
-            let resumable = notes.resume_from().is_some() && problem.class != Class::Integrity;
-            if let Some((sink, _)) = notes.kept.take() {
-                let position = sink.position();
-                sink.abandon(resumable);
-                if resumable && position > 0 && problem.class == Class::Transient {
-                    problem.message = format!("{}; {position} bytes are kept for --resume", problem.message);
-                }
-            }
-        }
-        entry.problem = Some(problem);
-        entry.over = true;
-    }
-
-    fn account(&mut self, index: usize) -> Transfer {
-        let entry = &mut self.entries[index];
-        // The line goes with its last owner.
-        entry.bar = None;
-        let facts = std::mem::take(&mut entry.facts);
-        let limit = self.settings.limit.rate().map(ferry_pacing::Rate::byte_s);
-        let rate = |seconds: f64| (seconds > 0.0).then(|| facts.bytes as f64 / seconds);
-        let body_byte_s = facts.phases.body_s.and_then(rate);
-        let series = facts.series;
-        let buffer_size_bytes = self.options.buffer_size.bytes();
-        Transfer {
-            url: entry.remote.url.to_string(),
-            final_url: (entry.redirects > 0).then(|| entry.url.to_string()),
-            direction: match entry.kind {
-                Kind::Get { .. } => Command::Get,
-                Kind::Put { .. } => Command::Put,
-            },
-            protocol: facts.protocol,
-            status: facts.status,
-            remote: facts.remote,
-            tls: facts.tls,
-            insecure: self.common.insecure,
-            limit_byte_s: limit,
-            limit_shared: self.settings.limit.is_shared(),
-            buffer_size_bytes,
-            bytes: facts.bytes,
-            offset: entry.offset,
-            size: entry.size,
-            phases: facts.phases,
-            body_byte_s,
-            wall_byte_s: rate(facts.phases.total_s),
-            deviation: body_byte_s.zip(limit).map(|(rate, limit)| rate / limit as f64 - 1.0),
-            shortfall_s: facts.shortfall_s,
-            worst_window_byte_s: series.as_ref().and_then(|facts| facts.worst_window_byte_s),
-            longest_gap_ms: series.as_ref().map(|facts| facts.longest_gap_ms),
-            series: series.map(|facts| facts.series),
-            tcp: facts.tcp,
-            checksum: entry.digest.take(),
-            attempts: std::mem::take(&mut entry.attempts),
-            error: entry.problem.as_ref().map(Problem::failure),
+            _ => self.entries[index].give_up(problem),
         }
     }
 }
@@ -596,48 +387,4 @@ impl Ledger {
 fn first_window(rate: ferry_pacing::Rate) -> Option<usize> {
     let bytes = rate.bytes_in(500_000_000);
     (bytes < 64 * 1024).then(|| usize::try_from(bytes).unwrap_or(usize::MAX).max(LEAST_WINDOW))
-}
-
-/// Asks for the rest, if there is a beginning and a way to make sure that it belongs to it. Returns where the rest begins.
-fn resume_headers(headers: &mut HeaderMap, notes: &Notes) -> u64 {
-    let (Some(offset), Some(validator)) = (notes.resume_from(), notes.validators.if_range()) else {
-        return 0;
-    };
-    let (Ok(range), Ok(validator)) = (
-        HeaderValue::from_str(&format!("bytes={offset}-")),
-        HeaderValue::from_str(validator),
-    ) else {
-        return 0;
-    };
-    headers.insert(RANGE, range);
-    headers.insert(IF_RANGE, validator);
-    offset
-}
-
-fn range_header(range: RangeArg) -> HeaderValue {
-    let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
-    // Digits and a dash are always a valid value.
-    HeaderValue::from_str(&format!("bytes={}-{}", number(range.first), number(range.last)))
-        .unwrap_or_else(|_| HeaderValue::from_static("bytes=0-"))
-}
-
-fn check(wanted: Option<&Checksum>, found: Option<&str>, what: &str) -> Result<(), Problem> {
-    let (
-        Some(Checksum {
-            algorithm,
-            expected: Some(expected),
-        }),
-        Some(found),
-    ) = (wanted, found)
-    else {
-        return Ok(());
-    };
-    let hex: String = expected.iter().map(|byte| format!("{byte:02x}")).collect();
-    let wanted = format!("{}:{hex}", algorithm.name());
-    if wanted == found {
-        return Ok(());
-    }
-    Err(Problem::integrity(format!(
-        "{what}: the checksum is {found}, not {wanted}; nothing was kept"
-    )))
 }

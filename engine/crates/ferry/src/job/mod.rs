@@ -4,6 +4,7 @@
 //! a limited stream. Connections have a thread each (`worker`).
 
 mod download;
+mod entry;
 mod ledger;
 mod policy;
 mod worker;

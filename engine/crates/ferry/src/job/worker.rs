@@ -93,7 +93,7 @@ impl Worker {
             match pulled {
                 Pull::Empty => return,
                 Pull::Later(at) => {
-                    std::thread::sleep(at.saturating_duration_since(now).min(Duration::from_millis(200)))
+                    std::thread::sleep(at.saturating_duration_since(now).min(Duration::from_millis(200)));
                 }
                 Pull::Task(task) => self.serve(*task),
             }

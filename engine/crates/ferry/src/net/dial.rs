@@ -28,7 +28,7 @@ pub struct Override {
 pub struct DialOptions {
     pub timeout: Duration,
     pub overrides: Vec<Override>,
-    /// SO_RCVBUF before the handshake, for limits so small that the window of the first packet would be a burst.
+    /// `SO_RCVBUF` before the handshake, for limits so small that the window of the first packet would be a burst.
     pub receive_buffer: Option<usize>,
 }
 

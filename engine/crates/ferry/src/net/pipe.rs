@@ -242,7 +242,7 @@ impl Pipe {
                     return Ok(());
                 }
                 ConnectionState::EncodeTlsData(mut encode) => {
-                    encode_into(&mut encode, &mut self.outbuf, &mut self.queued)
+                    encode_into(&mut encode, &mut self.outbuf, &mut self.queued);
                 }
                 ConnectionState::TransmitTlsData(transmit) => transmit.done(),
                 // Whatever is complete was handed on by `receive`.

@@ -1,4 +1,4 @@
-//! TLS as ferry wants it: verified unless told otherwise, TLS 1.2 and 1.3, AES-GCM before ChaCha20, `h2` and `http/1.1` by ALPN.
+//! TLS as ferry wants it: verified unless told otherwise, TLS 1.2 and 1.3, AES-GCM before `ChaCha20`, `h2` and `http/1.1` by ALPN.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -82,12 +82,11 @@ impl Exchange {
         if self.ending.is_some() {
             return;
         }
-        let result = match &mut self.receiver {
-            Some(receiver) => receiver.accept(data, now),
-            None => {
-                self.discarded += data.len() as u64;
-                Ok(())
-            }
+        let result = if let Some(receiver) = &mut self.receiver {
+            receiver.accept(data, now)
+        } else {
+            self.discarded += data.len() as u64;
+            Ok(())
         };
         if let Err(problem) = result {
             self.end(Ending::Failed(problem), now);

@@ -194,12 +194,11 @@ impl Wire for Http1 {
     fn closed(&mut self, lanes: &mut [Lane], now: Instant) {
         self.reusable = false;
         let Some(lane) = lanes.first_mut() else { return };
-        match self.reader.as_mut().map(ResponseReader::closed) {
-            Some(Ok(())) => lane.exchange.answered(now),
-            Some(Err(_)) | None => {
-                let problem = format!("{}: the server closed the connection", lane.exchange.task.url);
-                lane.exchange.broken(Problem::transient(problem), now);
-            }
+        if let Some(Ok(())) = self.reader.as_mut().map(ResponseReader::closed) {
+            lane.exchange.answered(now);
+        } else {
+            let problem = format!("{}: the server closed the connection", lane.exchange.task.url);
+            lane.exchange.broken(Problem::transient(problem), now);
         }
     }
 

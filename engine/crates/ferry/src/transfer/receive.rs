@@ -63,7 +63,11 @@ impl Receiver {
             return usize::MAX;
         }
         let quantum = self.throttle.quantum();
-        if self.waiting() >= quantum { 0 } else { 2 * quantum - self.waiting() }
+        if self.waiting() >= quantum {
+            0
+        } else {
+            2 * quantum - self.waiting()
+        }
     }
 
     /// Bytes from the network.

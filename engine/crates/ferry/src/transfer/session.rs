@@ -21,6 +21,8 @@ const SMALL_READ: usize = 16 * 1024 + 29;
 const LARGE_READ: usize = 256 * 1024;
 /// While the send buffer drains after the last byte of an upload, it is looked at this often.
 const DRAIN_LOOK: Duration = Duration::from_millis(1);
+/// A server that refuses a limited upload half-way is heard after this: a poll costs as much as the step that follows it.
+const LISTEN: Duration = Duration::from_millis(20);
 
 /// One exchange on its way; `key` is the protocol's.
 pub(super) struct Lane {
@@ -78,6 +80,7 @@ pub fn run(connection: Connection, tasks: &mut dyn Tasks, settings: &Settings) {
         first: Some((begin, phases)),
         wrote_at: Instant::now(),
         next_tick: Instant::now() + TICK,
+        next_listen: Instant::now(),
         lost: false,
     };
     session.run(tasks);
@@ -96,6 +99,8 @@ struct Session {
     first: Option<(Instant, Phases)>,
     wrote_at: Instant,
     next_tick: Instant,
+    /// While a limited upload goes on, the socket is asked for an early answer from here on.
+    next_listen: Instant,
     lost: bool,
 }
 
@@ -311,12 +316,19 @@ impl Session {
             .min()
             .unwrap_or(self.next_tick);
         let blocked = self.pipe.unsent() > 0;
-        if self.appetite() == 0 && !blocked && paced.is_some() {
+        let unheard = self.appetite() == 0 || (self.lanes.iter().all(is_paced_upload) && now < self.next_listen);
+        if unheard && !blocked && paced.is_some() {
             // Every packet would wake a poll, and none of them is wanted before the deadline.
-            let spin = self.lanes.iter().filter_map(|lane| lane.exchange.last_wait(now)).max().unwrap_or_default();
+            let spin = self
+                .lanes
+                .iter()
+                .filter_map(|lane| lane.exchange.last_wait(now))
+                .max()
+                .unwrap_or_default();
             platform::sleep_until(until, spin);
             return Ok(());
         }
+        self.next_listen = now + LISTEN;
         let pipe = &mut self.pipe;
         self.waiter.wait(Some(until), |_, ready| pipe.wake(ready))
     }
@@ -338,6 +350,13 @@ impl Session {
             tasks.done(outcome);
         }
     }
+}
+
+fn is_paced_upload(lane: &Lane) -> bool {
+    lane.exchange
+        .sender
+        .as_ref()
+        .is_some_and(|sender| !sender.exhausted && sender.throttle.is_limited())
 }
 
 fn wants_to_send(lane: &Lane, now: Instant) -> bool {

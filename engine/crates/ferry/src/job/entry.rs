@@ -1,0 +1,280 @@
+//! One transfer in the books: what it is, what it has cost so far, and how it may end.
+
+use std::fmt::Write;
+use std::sync::{Arc, Mutex};
+
+use http::Method;
+use http::header::{HeaderMap, HeaderValue, IF_RANGE, RANGE};
+use url::Url;
+
+use super::download::{Notes, Place};
+use super::worker::lock;
+use crate::cli::progress::Bar;
+use crate::cli::{Checksum, RangeArg, Remote, TransferOptions};
+use crate::files::{self, Digest};
+use crate::report::{Attempt, Class, Command, Problem, Transfer};
+use crate::transfer::Facts;
+use crate::transfer::throttle::Limit;
+
+/// What is particular to the two directions.
+pub enum Kind {
+    Get {
+        place: Place,
+        overwrite: bool,
+        range: Option<RangeArg>,
+        notes: Arc<Mutex<Notes>>,
+    },
+    Put {
+        source: Option<files::Source>,
+        method: Method,
+    },
+}
+
+pub struct Entry {
+    pub remote: Remote,
+    /// Where redirects have led.
+    pub url: Url,
+    pub redirects: u32,
+    pub kind: Kind,
+    pub checksum: Option<Checksum>,
+    /// Failed attempts since the last progress.
+    pub failures: u32,
+    pub waited_s: f64,
+    pub attempts: Vec<Attempt>,
+    pub facts: Facts,
+    pub offset: u64,
+    pub size: Option<u64>,
+    pub digest: Option<String>,
+    pub bar: Option<Arc<Bar>>,
+    pub over: bool,
+    pub problem: Option<Problem>,
+}
+
+impl Entry {
+    pub fn new(remote: &Remote, kind: Kind, options: &TransferOptions, bar: Bar) -> Self {
+        Self {
+            url: remote.url.clone(),
+            remote: remote.clone(),
+            redirects: 0,
+            kind,
+            checksum: options.checksum.clone(),
+            failures: 0,
+            waited_s: 0.0,
+            attempts: Vec::new(),
+            facts: Facts::default(),
+            offset: 0,
+            size: None,
+            digest: None,
+            bar: Some(Arc::new(bar)),
+            over: false,
+            problem: None,
+        }
+    }
+
+    /// Whether the next attempt goes on where this one stopped.
+    pub fn keeps_progress(&self) -> bool {
+        match &self.kind {
+            Kind::Get { notes, range: None, .. } => lock(notes).resume_from().is_some(),
+            _ => false,
+        }
+    }
+
+    /// Everything has come or gone: the checksum is compared, and only then does the file get its name.
+    pub fn complete(&mut self, upload_digest: Option<Digest>) -> Result<(), Problem> {
+        let checksum = self.checksum.clone();
+        match &mut self.kind {
+            Kind::Get { notes, .. } => {
+                let kept = lock(notes).kept.take();
+                let Some((sink, digest)) = kept else { return Ok(()) };
+                self.digest = digest.map(Digest::finish);
+                if let Err(problem) = check(checksum.as_ref(), self.digest.as_deref(), self.remote.url.as_str()) {
+                    sink.abandon(false);
+                    return Err(problem);
+                }
+                sink.finish()
+            }
+            Kind::Put { source, .. } => {
+                self.digest = upload_digest.map(Digest::finish);
+                if let Some(source) = source {
+                    source.check_unchanged()?;
+                }
+                check(checksum.as_ref(), self.digest.as_deref(), "what was sent")
+            }
+        }
+    }
+
+    /// Where the server wants it to go, if the user lets it.
+    pub fn redirect(&mut self, status: u16, location: &str, most: u32) -> Result<(), Problem> {
+        let refuse = |why: String| Err(Problem::permanent(format!("{}: {why}", self.remote.url)));
+        if self.redirects >= most {
+            return refuse(match most {
+                0 => format!("the server redirects to {location}, and --max-redirects 0 follows none"),
+                _ => format!("redirected {most} times, the last time to {location} (--max-redirects)"),
+            });
+        }
+        let Ok(next) = self.url.join(location) else {
+            return refuse(format!("redirected to {location:?}, which is no URL"));
+        };
+        if !matches!(next.scheme(), "http" | "https") {
+            return refuse(format!("redirected to {next}, which is not HTTP"));
+        }
+        if self.url.scheme() == "https" && next.scheme() == "http" {
+            return refuse(format!(
+                "redirected from https to {next}; ask for that URL itself if it may be read by others"
+            ));
+        }
+        if matches!(self.kind, Kind::Put { .. }) && !matches!(status, 307 | 308) {
+            return refuse(format!(
+                "the upload was answered {status} with {next}, which asks for a GET; nothing was sent there"
+            ));
+        }
+        self.redirects += 1;
+        self.url = next;
+        if !self.rewind() {
+            return Err(Problem::permanent(
+                "redirected, and standard input cannot be sent twice".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Brings the local side to where another attempt may begin. False when that cannot be.
+    pub fn rewind(&mut self) -> bool {
+        match &mut self.kind {
+            Kind::Get { notes, .. } => {
+                let mut notes = lock(notes);
+                if notes.resume_from().is_some() {
+                    return true;
+                }
+                match notes.kept.take() {
+                    Some((mut sink, _)) if sink.can_restart() => sink.restart().is_ok_and(|()| {
+                        sink.abandon(false);
+                        true
+                    }),
+                    Some((sink, digest)) => {
+                        notes.kept = Some((sink, digest));
+                        false
+                    }
+                    None => true,
+                }
+            }
+            Kind::Put { source, .. } => match source {
+                Some(source) if source.position() == 0 => true,
+                Some(source) => source.can_rewind() && source.rewind(0).is_ok(),
+                None => false,
+            },
+        }
+    }
+
+    /// There will be no further attempt; what can be of use to another run stays.
+    pub fn give_up(&mut self, mut problem: Problem) {
+        if let Kind::Get {
+            notes,
+            place: Place::File(_),
+            ..
+        } = &mut self.kind
+        {
+            let mut notes = lock(notes);
+            let resumable = notes.resume_from().is_some() && problem.class != Class::Integrity;
+            if let Some((sink, _)) = notes.kept.take() {
+                let position = sink.position();
+                sink.abandon(resumable);
+                if resumable && position > 0 && problem.class == Class::Transient {
+                    problem.message = format!("{}; {position} bytes are kept for --resume", problem.message);
+                }
+            }
+        }
+        self.problem = Some(problem);
+        self.over = true;
+    }
+
+    /// The entry in the report.
+    pub fn account(&mut self, limit: &Limit, insecure: bool, buffer_size_bytes: u64) -> Transfer {
+        // The line goes with its last owner.
+        self.bar = None;
+        let facts = std::mem::take(&mut self.facts);
+        let shared = limit.is_shared();
+        let limit = limit.rate().map(ferry_pacing::Rate::byte_s);
+        let rate = |seconds: f64| (seconds > 0.0).then(|| facts.bytes as f64 / seconds);
+        let body_byte_s = facts.phases.body_s.and_then(rate);
+        let series = facts.series;
+        Transfer {
+            url: self.remote.url.to_string(),
+            final_url: (self.redirects > 0).then(|| self.url.to_string()),
+            direction: match self.kind {
+                Kind::Get { .. } => Command::Get,
+                Kind::Put { .. } => Command::Put,
+            },
+            protocol: facts.protocol,
+            status: facts.status,
+            remote: facts.remote,
+            tls: facts.tls,
+            insecure,
+            limit_byte_s: limit,
+            limit_shared: shared,
+            buffer_size_bytes,
+            bytes: facts.bytes,
+            offset: self.offset,
+            size: self.size,
+            phases: facts.phases,
+            body_byte_s,
+            wall_byte_s: rate(facts.phases.total_s),
+            deviation: body_byte_s.zip(limit).map(|(rate, limit)| rate / limit as f64 - 1.0),
+            shortfall_s: facts.shortfall_s,
+            worst_window_byte_s: series.as_ref().and_then(|facts| facts.worst_window_byte_s),
+            longest_gap_ms: series.as_ref().map(|facts| facts.longest_gap_ms),
+            series: series.map(|facts| facts.series),
+            tcp: facts.tcp,
+            checksum: self.digest.take(),
+            attempts: std::mem::take(&mut self.attempts),
+            error: self.problem.as_ref().map(Problem::failure),
+        }
+    }
+}
+
+/// Asks for the rest, if there is a beginning and a way to make sure that it belongs to it. Returns where the rest begins.
+pub fn resume_headers(headers: &mut HeaderMap, notes: &Notes) -> u64 {
+    let (Some(offset), Some(validator)) = (notes.resume_from(), notes.validators.if_range()) else {
+        return 0;
+    };
+    let (Ok(range), Ok(validator)) = (
+        HeaderValue::from_str(&format!("bytes={offset}-")),
+        HeaderValue::from_str(validator),
+    ) else {
+        return 0;
+    };
+    headers.insert(RANGE, range);
+    headers.insert(IF_RANGE, validator);
+    offset
+}
+
+pub fn range_header(range: RangeArg) -> HeaderValue {
+    let number = |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
+    // Digits and a dash are always a valid value.
+    HeaderValue::from_str(&format!("bytes={}-{}", number(range.first), number(range.last)))
+        .unwrap_or_else(|_| HeaderValue::from_static("bytes=0-"))
+}
+
+fn check(wanted: Option<&Checksum>, found: Option<&str>, what: &str) -> Result<(), Problem> {
+    let (
+        Some(Checksum {
+            algorithm,
+            expected: Some(expected),
+        }),
+        Some(found),
+    ) = (wanted, found)
+    else {
+        return Ok(());
+    };
+    let mut wanted = format!("{}:", algorithm.name());
+    for byte in expected {
+        // Writing to a String does not fail.
+        let _ = write!(wanted, "{byte:02x}");
+    }
+    if wanted == found {
+        return Ok(());
+    }
+    Err(Problem::integrity(format!(
+        "{what}: the checksum is {found}, not {wanted}; nothing was kept"
+    )))
+}
