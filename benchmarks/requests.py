@@ -53,7 +53,7 @@ def peers(lab: Loopback) -> Peers:
     if ferry := ferry_program(lab.host):
         words = [ferry, "bench", "--quiet", "--json", "-", "--http2", "--cacert", lab.ca_path, "--connections", "1"]
         found["ferry"] = lambda url, n: [*words, "--parallel", str(PARALLEL), "--requests", str(n), url]
-    hyper = project_root() / "engine/peers/target/release/hyper-requests"
+    hyper = project_root() / "engine/peers/hyper-requests/target/release/hyper-requests"
     if hyper.is_file():
         copy = lab.file("bin/hyper-requests")
         lab.host.write(copy, hyper.read_bytes(), mode=0o755)

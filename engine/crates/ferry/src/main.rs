@@ -48,8 +48,13 @@ fn tell(report: &Report, common: &Common) -> u8 {
     {
         return fail(&Problem::local(format!("the report cannot be written: {error}")));
     }
-    if !common.quiet && common.json.is_none() {
-        for line in report.summary() {
+    if !common.quiet {
+        let lines = if common.json.is_none() {
+            report.summary()
+        } else {
+            report.failures()
+        };
+        for line in lines {
             // Nowhere to tell that standard error is gone.
             let _ = writeln!(stderr(), "{line}");
         }

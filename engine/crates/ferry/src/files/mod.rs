@@ -3,7 +3,6 @@
 mod digest;
 mod fault;
 mod journal;
-mod name;
 mod partial;
 mod sink;
 mod source;
@@ -12,7 +11,6 @@ mod writer;
 
 pub use digest::{Algorithm, Digest, Expected};
 pub use journal::{Resumable, ResumeKey};
-pub use name::local_name;
 pub use partial::PartialFile;
 pub use sink::Sink;
 pub use source::Source;

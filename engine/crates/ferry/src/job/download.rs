@@ -82,6 +82,8 @@ impl Notes {
 
 pub struct GetWork {
     pub url: Url,
+    /// As the user wrote it: what a later run will ask for again, wherever redirects lead by then.
+    pub asked: Url,
     pub place: Place,
     pub overwrite: bool,
     pub range: Option<RangeArg>,
@@ -130,7 +132,7 @@ impl GetWork {
         let (mut sink, digest) = self.open(&mut notes, if self.range.is_some() { 0 } else { offset })?;
         if self.range.is_none() && validators.if_range().is_some() {
             let key = ResumeKey::new(
-                &self.url,
+                &self.asked,
                 whole,
                 validators.etag.as_deref(),
                 validators.last_modified.as_deref(),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use http::Method;
 use http::header::{HeaderMap, HeaderValue, IF_RANGE, RANGE};
@@ -46,6 +47,9 @@ pub struct Entry {
     pub size: Option<u64>,
     pub digest: Option<String>,
     pub bar: Option<Arc<Bar>>,
+    pub deadline: Option<Instant>,
+    /// Connections that ended before they took the request.
+    pub refusals: u32,
     pub over: bool,
     pub problem: Option<Problem>,
 }
@@ -66,6 +70,8 @@ impl Entry {
             size: None,
             digest: None,
             bar: Some(Arc::new(bar)),
+            deadline: None,
+            refusals: 0,
             over: false,
             problem: None,
         }
@@ -171,11 +177,12 @@ impl Entry {
         if let Kind::Get {
             notes,
             place: Place::File(_),
+            range,
             ..
         } = &mut self.kind
         {
             let mut notes = lock(notes);
-            let resumable = notes.resume_from().is_some() && problem.class != Class::Integrity;
+            let resumable = range.is_none() && notes.resume_from().is_some() && problem.class != Class::Integrity;
             if let Some((sink, _)) = notes.kept.take() {
                 let position = sink.position();
                 sink.abandon(resumable);

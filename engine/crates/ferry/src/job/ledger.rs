@@ -25,6 +25,10 @@ use crate::transfer::{Ending, Outcome, Settings, Task, Work};
 
 /// Two TLS records: less would stop a sender that fills them.
 const LEAST_WINDOW: usize = 32 * 1024;
+/// Of one transfer, those that made progress included.
+const MOST_ATTEMPTS: usize = 1000;
+/// A server may close its connections as often as it likes, but not for ever without taking a request.
+const MOST_REFUSALS: u32 = 16;
 
 struct Ledger {
     entries: Vec<Entry>,
@@ -128,7 +132,7 @@ impl Ledger {
             common: common.clone(),
             options: options.clone(),
             entries,
-            queue: Arc::default(),
+            queue: Arc::new(Mutex::new(Queue::new(common.timeouts.total))),
             parallel,
         })
     }
@@ -260,6 +264,7 @@ impl Ledger {
                 }
                 let work = GetWork {
                     url: entry.url.clone(),
+                    asked: entry.remote.url.clone(),
                     place: place.clone(),
                     overwrite: *overwrite,
                     range: *range,
@@ -291,6 +296,7 @@ impl Ledger {
             }
         };
         let task = Task {
+            deadline: entry.deadline,
             transfer: index,
             url: entry.url.clone(),
             method,
@@ -324,6 +330,7 @@ impl Ledger {
         };
         entry.facts = facts;
         entry.offset = task.offset;
+        entry.deadline = task.deadline;
         // The upload's body goes back to its entry, for another attempt.
         let sender = sender.or_else(|| task.work.sender(&self.settings));
         let mut upload_digest = None;
@@ -357,6 +364,14 @@ impl Ledger {
             }
             Ending::Failed(problem) => Some(problem),
         };
+        if problem.as_ref().is_some_and(|problem| problem.untouched)
+            && self.entries[index].refusals < MOST_REFUSALS
+            && self.entries[index].rewind()
+        {
+            self.entries[index].refusals += 1;
+            self.enqueue(index, Instant::now());
+            return;
+        }
         attempt.error = problem.as_ref().map(Problem::failure);
         let entry = &mut self.entries[index];
         entry.attempts.push(attempt);
@@ -370,11 +385,16 @@ impl Ledger {
         } else {
             entry.failures + 1
         };
+        let now = Instant::now();
         let wait = self
             .retries
             .wait(&problem, &task.method, sent, entry.failures, fastrand::f64());
         match wait {
-            Some(wait) if entry.attempts.len() < 1000 && self.entries[index].rewind() => {
+            Some(wait)
+                if entry.attempts.len() < MOST_ATTEMPTS
+                    && entry.deadline.is_none_or(|deadline| now + wait < deadline)
+                    && self.entries[index].rewind() =>
+            {
                 self.entries[index].waited_s = wait.as_secs_f64();
                 self.enqueue(index, Instant::now() + wait);
             }

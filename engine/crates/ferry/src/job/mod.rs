@@ -151,6 +151,7 @@ fn reach(common: &Common, needs_tls: bool, version: Version) -> Result<Reach, Pr
         receive_buffer: None,
     };
     Ok(Reach {
+        only_h2: version == Version::Http2,
         dial,
         tls: tls.map(|config| Arc::clone(&config)),
     })

@@ -18,12 +18,20 @@ pub fn origin(url: &Url) -> Origin {
 }
 
 /// Tasks that wait for a connection.
-#[derive(Default)]
 pub struct Queue {
     waiting: Vec<(Origin, Instant, Task)>,
+    /// What a transfer may take from the begin of its first attempt.
+    total: Option<Duration>,
 }
 
 impl Queue {
+    pub fn new(total: Option<Duration>) -> Self {
+        Self {
+            waiting: Vec::new(),
+            total,
+        }
+    }
+
     /// Not before `at`.
     pub fn push(&mut self, at: Instant, task: Task) {
         self.waiting.push((origin(&task.url), at, task));
@@ -32,7 +40,11 @@ impl Queue {
     /// In the order they were put in, those that are ready.
     fn pull(&mut self, origin: &Origin, now: Instant) -> Pull {
         if let Some(index) = self.waiting.iter().position(|(to, at, _)| to == origin && *at <= now) {
-            return Pull::Task(Box::new(self.waiting.remove(index).2));
+            let mut task = self.waiting.remove(index).2;
+            task.deadline = task
+                .deadline
+                .or_else(|| self.total.and_then(|total| now.checked_add(total)));
+            return Pull::Task(Box::new(task));
         }
         let next = self
             .waiting

@@ -119,6 +119,10 @@ pub fn problem(place: &str, error: &rustls::Error) -> Problem {
         rustls::Error::InvalidCertificate(Bad::UnknownIssuer) => {
             "its certificate is signed by nobody this system trusts; give the CA with --cacert FILE".to_owned()
         }
+        rustls::Error::InvalidCertificate(Bad::BadSignature) => {
+            "its certificate is signed with another key than the trusted CA of that name has; give the right one with --cacert FILE"
+                .to_owned()
+        }
         rustls::Error::NoApplicationProtocol => "it does not speak the HTTP version asked for".to_owned(),
         rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol) => {
             "it does not speak the HTTP version asked for".to_owned()

@@ -33,6 +33,14 @@ impl Report {
         }
     }
 
+    /// What failed, for people: a line each.
+    #[must_use]
+    pub fn failures(&self) -> Vec<String> {
+        let failed = self.transfers.iter().filter(|transfer| transfer.error.is_some());
+        let whole = self.error.as_ref().map(|failure| format!("ferry: {}", failure.message));
+        failed.map(transfer_line).chain(whole).collect()
+    }
+
     /// What happened, for people: a line per transfer, or one for the benchmark, or the failure of a run without either.
     #[must_use]
     pub fn summary(&self) -> Vec<String> {
@@ -66,11 +74,16 @@ fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn transfer_line(transfer: &Transfer) -> String {
-    let mut line = transfer.url.clone();
     if let Some(failure) = &transfer.error {
-        let _ = write!(line, ": {}", failure.message);
-        return line;
+        // Most messages say where by themselves.
+        let said = failure.message.contains(&transfer.url);
+        return if said {
+            failure.message.clone()
+        } else {
+            format!("{}: {}", transfer.url, failure.message)
+        };
     }
+    let mut line = transfer.url.clone();
     let direction = if transfer.direction == Command::Put {
         "sent"
     } else {

@@ -47,6 +47,8 @@ pub struct Problem {
     pub retry_after: Option<Duration>,
     /// The answer it came with.
     pub status: Option<u16>,
+    /// The server never looked at the request (RFC 9113, section 6.8): it may be repeated at once, whatever it was.
+    pub untouched: bool,
 }
 
 impl Problem {
@@ -57,6 +59,7 @@ impl Problem {
             message: message.into(),
             retry_after: None,
             status: None,
+            untouched: false,
         }
     }
 

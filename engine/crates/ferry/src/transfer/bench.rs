@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ferry_h2::{Config, Connection as Http2, Handler, HeaderBlock, Interest, StreamId};
+use ferry_h2::{Config, Connection as Http2, Handler, HeaderBlock, Interest, StreamId, error_code};
 use ferry_http::{BodyLength, Event, RequestHead, ResponseReader, encode_request};
 use http::Method;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
@@ -57,6 +57,8 @@ struct Client {
     machine: Machine,
     parallel: u32,
     over: bool,
+    /// What this connection has brought: one that brought nothing is not made again.
+    answered: u64,
 }
 
 struct Streams {
@@ -65,6 +67,8 @@ struct Streams {
     /// When each stream began, by its number; bounded by the number of requests.
     starts: Vec<u32>,
     active: u32,
+    /// The server takes no more requests on this connection.
+    going_away: bool,
 }
 
 struct Single {
@@ -113,7 +117,11 @@ pub fn run(options: &BenchOptions, reach: &Reach, settings: &Settings) -> Result
         latencies: Vec::new(),
         begin,
     };
-    drive(&mut clients, &mut waiter, &mut tally, settings)?;
+    let mut again = |index: u32, waiter: &Waiter| {
+        let connection = connect(url, reach, settings)?;
+        Client::new(connection, options, &headers, waiter, index)
+    };
+    drive(&mut clients, &mut waiter, &mut tally, settings, &mut again)?;
     let seconds = begin.elapsed().as_secs_f64();
     let after = platform::process_usage();
     let cpu_s = after.cpu_user_s + after.cpu_system_s - before.cpu_user_s - before.cpu_system_s;
@@ -143,16 +151,36 @@ fn share(clients: &mut [Client], parallel: u32, connections: u32) {
     }
 }
 
-fn drive(clients: &mut [Client], waiter: &mut Waiter, tally: &mut Tally, settings: &Settings) -> Result<(), Problem> {
+/// `again` makes a connection anew, in place of one that the server has ended after so many requests (nginx: 1000).
+fn drive(
+    clients: &mut [Client],
+    waiter: &mut Waiter,
+    tally: &mut Tally,
+    settings: &Settings,
+    again: &mut dyn FnMut(u32, &Waiter) -> Result<Client, Problem>,
+) -> Result<(), Problem> {
     let mut last_progress = Instant::now();
     let mut known = 0;
     loop {
         let mut moved = false;
-        for client in clients.iter_mut().filter(|client| !client.over) {
+        for (index, client) in (0..).zip(clients.iter_mut()) {
+            if client.over && client.answered > 0 && tally.left > 0 {
+                let parallel = client.parallel;
+                *client = Client {
+                    parallel,
+                    ..again(index, waiter)?
+                };
+            }
+            if client.over {
+                continue;
+            }
+            let before = tally.succeeded;
             match client.turn(tally) {
                 Ok(more) => moved |= more,
                 Err(_) => client.lose(tally),
             }
+            client.answered += tally.succeeded - before;
+            moved |= client.over && client.answered > 0 && tally.left > 0;
         }
         let finished = tally.succeeded + tally.failed;
         let busy = clients.iter().any(|client| !client.over && client.active() > 0);
@@ -221,6 +249,7 @@ impl Client {
                     block,
                     starts: Vec::new(),
                     active: 0,
+                    going_away: false,
                 }))
             }
             Protocol::Http11 => {
@@ -247,6 +276,7 @@ impl Client {
             machine,
             parallel: 1,
             over: false,
+            answered: 0,
         })
     }
 
@@ -286,8 +316,9 @@ impl Client {
                 Machine::H1(single) => single.feed(data, tally, now),
             };
         })?;
+        let retired = matches!(&self.machine, Machine::H2(streams) if streams.going_away && streams.active == 0);
         match received {
-            Received::Some(_) if !problem && !pipe.peer_closed() => Ok(true),
+            Received::Some(_) if !problem && !retired && !pipe.peer_closed() => Ok(true),
             Received::Blocked => Ok(false),
             _ => {
                 self.lose(tally);
@@ -321,6 +352,7 @@ impl Streams {
             active: &mut self.active,
             now,
             failed: None,
+            going_away: &mut self.going_away,
         };
         self.connection.receive(data, &mut counter).is_err()
     }
@@ -333,6 +365,7 @@ struct Counter<'a> {
     now: Instant,
     /// The stream whose answer is no success.
     failed: Option<StreamId>,
+    going_away: &'a mut bool,
 }
 
 impl Counter<'_> {
@@ -366,8 +399,18 @@ impl Handler for Counter<'_> {
         self.over(stream, ok);
     }
 
-    fn reset(&mut self, stream: StreamId, _code: u32) {
-        self.over(stream, false);
+    fn reset(&mut self, stream: StreamId, code: u32) {
+        if code == error_code::REFUSED_STREAM && *self.going_away {
+            // Never looked at (RFC 9113, section 6.8): the next connection takes it.
+            *self.active = self.active.saturating_sub(1);
+            self.tally.left += 1;
+        } else {
+            self.over(stream, false);
+        }
+    }
+
+    fn goaway(&mut self, _last: StreamId, _code: u32, _debug: &[u8]) {
+        *self.going_away = true;
     }
 }
 

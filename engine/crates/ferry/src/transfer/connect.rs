@@ -16,6 +16,8 @@ use crate::report::{Phases, Problem, TlsFacts};
 /// How a server is reached; `tls` is for `https` only.
 #[derive(Clone)]
 pub struct Reach {
+    /// `--http2`: nothing else will do.
+    pub only_h2: bool,
     pub dial: DialOptions,
     pub tls: Option<Arc<ClientConfig>>,
 }
@@ -88,6 +90,11 @@ pub fn connect(url: &Url, reach: &Reach, settings: &Settings) -> Result<Connecti
     } else {
         Protocol::Http11
     };
+    if reach.only_h2 && protocol != Protocol::H2 {
+        return Err(Problem::permanent(format!(
+            "{place} does not speak the HTTP version asked for (--http2)"
+        )));
+    }
     let phases = Phases {
         dns_s: dialed.dns.map(|time| time.as_secs_f64()),
         connect_s: Some(dialed.connect.as_secs_f64()),

@@ -248,7 +248,7 @@ impl Exchange {
             )))
         };
         if let Some(total) = timeouts.total
-            && passed(self.begin) > total
+            && self.task.deadline.is_some_and(|deadline| now > deadline)
         {
             return late("not done", total, "--timeout-total");
         }

@@ -185,6 +185,7 @@ impl Wire for Http2 {
             settings: &self.settings,
             now,
             going_away: false,
+            took_some: false,
         };
         let result = self.connection.receive(data, &mut hands);
         self.over |= hands.going_away || result.is_err();
@@ -222,6 +223,8 @@ struct Hands<'a> {
     settings: &'a Settings,
     now: Instant,
     going_away: bool,
+    /// The server has looked at some request of this connection.
+    took_some: bool,
 }
 
 impl Hands<'_> {
@@ -280,17 +283,18 @@ impl Handler for Hands<'_> {
     }
 
     fn reset(&mut self, stream: StreamId, code: u32) {
-        let now = self.now;
+        let (now, took_some) = (self.now, self.took_some);
         let Some(lane) = self.lane(stream) else { return };
         let name = error_code::name(code);
         let url = &lane.exchange.task.url;
-        lane.exchange.broken(
-            Problem::transient(format!("{url}: the server reset the stream ({name})")),
-            now,
-        );
+        let mut problem = Problem::transient(format!("{url}: the server reset the stream ({name})"));
+        problem.untouched = took_some && code == error_code::REFUSED_STREAM;
+        lane.exchange.broken(problem, now);
     }
 
-    fn goaway(&mut self, _last: StreamId, _code: u32, _debug: &[u8]) {
+    fn goaway(&mut self, last: StreamId, _code: u32, _debug: &[u8]) {
         self.going_away = true;
+        // A server that closes every connection before its first request is not to be asked again at once.
+        self.took_some = last.0 > 0;
     }
 }

@@ -51,6 +51,8 @@ pub struct Task {
     pub headers: HeaderMap,
     /// Body bytes that are there already (resume): the answer's body begins here.
     pub offset: u64,
+    /// For all attempts together, set when the first one begins (`--timeout-total`).
+    pub deadline: Option<Instant>,
     pub work: Box<dyn Work>,
 }
 

@@ -8,7 +8,7 @@ use super::h1::Http1;
 use super::h2::Http2;
 use super::{Pull, Settings, Task, Tasks};
 use crate::net::pipe::{Pipe, PipeError, Received};
-use crate::net::wait::Waiter;
+use crate::net::wait::{Ready, Waiter};
 use crate::platform;
 use crate::report::{Phases, Problem};
 
@@ -19,6 +19,8 @@ const READS_IN_A_ROW: usize = 4;
 /// One TLS record and its header, for a limited body: more stays in the kernel, where it holds the sender back.
 const SMALL_READ: usize = 16 * 1024 + 29;
 const LARGE_READ: usize = 256 * 1024;
+/// What may still be read of a connection that cannot be written to any more: the kernel holds no more than its largest buffer.
+const MOST_LAST_READS: usize = 1024;
 /// While the send buffer drains after the last byte of an upload, it is looked at this often.
 const DRAIN_LOOK: Duration = Duration::from_millis(1);
 /// A server that refuses a limited upload half-way is heard after this: a poll costs as much as the step that follows it.
@@ -178,7 +180,32 @@ impl Session {
                     self.fail(&PipeError::Io(error));
                 }
             }
-            Err(error) => self.fail(&error),
+            Err(error) => {
+                self.hear_out();
+                self.fail(&error);
+            }
+        }
+    }
+
+    /// A server that refuses an upload answers and closes: the answer is there although writing has failed.
+    fn hear_out(&mut self) {
+        self.pipe.wake(Ready {
+            readable: true,
+            writable: false,
+        });
+        for _ in 0..MOST_LAST_READS {
+            if self.lanes.iter().all(|lane| lane.exchange.is_over()) || !self.pipe.readable() {
+                return;
+            }
+            let (wire, lanes) = (&mut self.wire, &mut self.lanes);
+            let now = Instant::now();
+            let received = self.pipe.receive(LARGE_READ, |data| {
+                // What cannot be understood is lost with the connection.
+                let _ = wire.feed(data, lanes, now);
+            });
+            if !matches!(received, Ok(Received::Some(_))) {
+                return;
+            }
         }
     }
 
@@ -290,9 +317,6 @@ impl Session {
     fn fail(&mut self, error: &PipeError) {
         self.lost = true;
         let now = Instant::now();
-        if matches!(error, PipeError::Truncated) {
-            self.wire.closed(&mut self.lanes, now);
-        }
         for lane in &mut self.lanes {
             let place = lane.exchange.task.url.host_str().unwrap_or("?").to_owned();
             lane.exchange
