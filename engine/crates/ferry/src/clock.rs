@@ -10,6 +10,13 @@ fn epoch() -> Instant {
     *EPOCH.get_or_init(Instant::now)
 }
 
+/// Now, and the epoch with it: an instant from before would be taken for the epoch itself.
+#[must_use]
+pub fn begin() -> Instant {
+    epoch();
+    Instant::now()
+}
+
 /// Nanoseconds since the epoch; an instant before it is the epoch.
 #[must_use]
 pub fn nanos(at: Instant) -> Nanos {

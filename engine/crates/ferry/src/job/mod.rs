@@ -15,6 +15,7 @@ use std::time::Instant;
 use ferry_pacing::Rate;
 
 use crate::cli::{BenchOptions, Common, GetOptions, PutOptions, TransferOptions, Version};
+use crate::clock;
 use crate::net::dial::{DialOptions, Override};
 use crate::net::tls::{Offer, client_config};
 use crate::platform;
@@ -27,7 +28,7 @@ use crate::transfer::{Settings, Timeouts};
 /// `ferry get`.
 #[must_use]
 pub fn run_get(options: &GetOptions) -> Report {
-    let begin = Instant::now();
+    let begin = clock::begin();
     let transfers = ledger::get(options);
     assemble(Command::Get, begin, transfers)
 }
@@ -35,7 +36,7 @@ pub fn run_get(options: &GetOptions) -> Report {
 /// `ferry put`.
 #[must_use]
 pub fn run_put(options: &PutOptions) -> Report {
-    let begin = Instant::now();
+    let begin = clock::begin();
     let transfers = ledger::put(options);
     assemble(Command::Put, begin, transfers)
 }
@@ -43,7 +44,7 @@ pub fn run_put(options: &PutOptions) -> Report {
 /// `ferry bench`.
 #[must_use]
 pub fn run_bench(options: &BenchOptions) -> Report {
-    let begin = Instant::now();
+    let begin = clock::begin();
     let settings = settings(&options.common, Limit::None, 64 * 1024, options.parallel as usize);
     let result = reach(
         &options.common,

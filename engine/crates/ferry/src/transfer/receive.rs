@@ -187,3 +187,106 @@ impl Receiver {
         (self.sink, self.digest)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ferry_pacing::Rate;
+
+    use super::*;
+    use crate::transfer::throttle::Limit;
+
+    const RATE: u64 = 1_000_000;
+
+    fn receiver(limit: &Limit) -> Receiver {
+        Receiver::new(Sink::discard(), None, limit.throttle(), 4096, None)
+    }
+
+    fn limited() -> Receiver {
+        receiver(&Limit::Each(Rate::new(RATE).unwrap()))
+    }
+
+    #[test]
+    fn without_a_limit_everything_moves_at_once_and_the_clock_stops_with_the_last_byte() {
+        let mut receiver = receiver(&Limit::None);
+        let begin = crate::clock::begin();
+        receiver.accept(&[0; 100_000], begin).unwrap();
+        assert_eq!(receiver.delivered, 100_000);
+        assert_eq!(receiver.appetite(), usize::MAX);
+        receiver.complete(begin + Duration::from_secs(1));
+        assert_eq!(receiver.ended, Some(begin));
+    }
+
+    #[test]
+    fn what_came_at_once_is_handed_on_by_deadlines() {
+        let mut receiver = limited();
+        let begin = crate::clock::begin();
+        receiver.accept(&[0; 50_000], begin).unwrap();
+        receiver.complete(begin);
+        let quantum = receiver.throttle.quantum() as u64;
+        assert_eq!(receiver.delivered, quantum);
+        let mut now = begin;
+        while receiver.ended.is_none() {
+            let next = receiver.next_at().expect("something is due until the end");
+            assert!(next > now, "no progress");
+            now = next;
+            receiver.pump(now).unwrap();
+            let due = u64::try_from((now - begin).as_micros()).unwrap();
+            assert!(
+                receiver.delivered <= due + quantum,
+                "{} bytes after {due} us",
+                receiver.delivered
+            );
+        }
+        assert_eq!(receiver.delivered, 50_000);
+        let took = receiver.ended.unwrap() - begin;
+        assert!(
+            took >= Duration::from_millis(50) && took < Duration::from_micros(50_010),
+            "{took:?}"
+        );
+    }
+
+    #[test]
+    fn a_limited_body_leaves_bytes_in_the_kernel_while_it_has_some_in_hand() {
+        let mut receiver = limited();
+        let begin = crate::clock::begin();
+        assert!(receiver.appetite() > 0);
+        receiver.accept(&[0; 50_000], begin).unwrap();
+        assert_eq!(receiver.appetite(), 0);
+        assert!(!receiver.depends_on_network());
+    }
+
+    #[test]
+    fn an_empty_body_ends_at_once() {
+        let mut receiver = limited();
+        let now = Instant::now();
+        receiver.complete(now);
+        assert_eq!(receiver.ended, Some(now));
+        assert_eq!(receiver.next_at(), None);
+    }
+
+    #[test]
+    fn a_shared_limit_is_kept_by_both_together() {
+        let limit = Limit::shared(Rate::new(RATE).unwrap());
+        let (mut one, mut two) = (receiver(&limit), receiver(&limit));
+        let begin = crate::clock::begin();
+        for receiver in [&mut one, &mut two] {
+            receiver.accept(&[0; 50_000], begin).unwrap();
+        }
+        for step in 0..50 {
+            let now = begin + Duration::from_millis(step);
+            one.pump(now).unwrap();
+            two.pump(now).unwrap();
+        }
+        let quantum = one.throttle.quantum() as u64;
+        let both = one.delivered + two.delivered;
+        assert!(both <= 49_000 + 2 * quantum && both + 2 * quantum >= 49_000, "{both}");
+        assert!(
+            one.delivered.abs_diff(two.delivered) <= 2 * quantum,
+            "{} and {}",
+            one.delivered,
+            two.delivered
+        );
+    }
+}

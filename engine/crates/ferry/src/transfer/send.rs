@@ -120,3 +120,73 @@ impl Sender {
         (self.source, self.digest)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::time::Duration;
+
+    use ferry_pacing::Rate;
+
+    use super::*;
+    use crate::transfer::throttle::Limit;
+
+    fn sender(bytes: usize, limit: &Limit, piece: usize) -> (Sender, tempfile::NamedTempFile) {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let content: Vec<u8> = (0..bytes).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        file.write_all(&content).unwrap();
+        let source = Source::open(file.path()).unwrap();
+        (Sender::new(source, None, limit.throttle(), piece), file)
+    }
+
+    #[test]
+    fn the_callers_buffer_does_not_decide_what_a_connection_gets_at_once() {
+        for piece in [4096, 1 << 20] {
+            let (mut sender, _file) = sender(200_000, &Limit::None, piece);
+            let (data, last) = sender.next(Instant::now(), usize::MAX).unwrap();
+            assert_eq!((data.len(), last), (GATHER_BYTES, false));
+        }
+    }
+
+    #[test]
+    fn the_content_is_the_files_and_the_last_piece_says_so() {
+        let (mut sender, file) = sender(150_001, &Limit::None, 5000);
+        let mut all = Vec::new();
+        loop {
+            let (data, last) = sender.next(Instant::now(), 10_000).unwrap();
+            assert!(data.len() <= 10_000);
+            all.extend_from_slice(data);
+            if last {
+                break;
+            }
+        }
+        assert_eq!(all, std::fs::read(file.path()).unwrap());
+        assert!(sender.exhausted && sender.next(Instant::now(), 10).unwrap().0.is_empty());
+    }
+
+    #[test]
+    fn the_last_byte_of_a_limited_upload_leaves_at_its_deadline() {
+        let (mut sender, _file) = sender(50_000, &Limit::Each(Rate::new(1_000_000).unwrap()), 65_536);
+        let begin = crate::clock::begin();
+        let mut now = begin;
+        loop {
+            let last = sender.next(now, usize::MAX).unwrap().1;
+            if last {
+                break;
+            }
+            now = now.max(sender.next_at().expect("more is to come"));
+        }
+        let took = now - begin;
+        assert!(
+            took >= Duration::from_micros(49_000) && took <= Duration::from_micros(50_010),
+            "{took:?}"
+        );
+    }
+
+    #[test]
+    fn an_empty_file_is_exhausted_from_the_start() {
+        let (sender, _file) = sender(0, &Limit::None, 4096);
+        assert!(sender.exhausted);
+        assert_eq!(sender.size, Some(0));
+    }
+}
