@@ -211,7 +211,7 @@ mod tests {
     fn without_a_limit_everything_moves_at_once_and_the_clock_stops_with_the_last_byte() {
         let mut receiver = receiver(&Limit::None);
         let begin = crate::clock::begin();
-        receiver.accept(&[0; 100_000], begin).unwrap();
+        receiver.accept(&vec![0; 100_000], begin).unwrap();
         assert_eq!(receiver.delivered, 100_000);
         assert_eq!(receiver.appetite(), usize::MAX);
         receiver.complete(begin + Duration::from_secs(1));
@@ -222,7 +222,7 @@ mod tests {
     fn what_came_at_once_is_handed_on_by_deadlines() {
         let mut receiver = limited();
         let begin = crate::clock::begin();
-        receiver.accept(&[0; 50_000], begin).unwrap();
+        receiver.accept(&vec![0; 50_000], begin).unwrap();
         receiver.complete(begin);
         let quantum = receiver.throttle.quantum() as u64;
         assert_eq!(receiver.delivered, quantum);
@@ -252,7 +252,7 @@ mod tests {
         let mut receiver = limited();
         let begin = crate::clock::begin();
         assert!(receiver.appetite() > 0);
-        receiver.accept(&[0; 50_000], begin).unwrap();
+        receiver.accept(&vec![0; 50_000], begin).unwrap();
         assert_eq!(receiver.appetite(), 0);
         assert!(!receiver.depends_on_network());
     }
@@ -272,7 +272,7 @@ mod tests {
         let (mut one, mut two) = (receiver(&limit), receiver(&limit));
         let begin = crate::clock::begin();
         for receiver in [&mut one, &mut two] {
-            receiver.accept(&[0; 50_000], begin).unwrap();
+            receiver.accept(&vec![0; 50_000], begin).unwrap();
         }
         for step in 0..50 {
             let now = begin + Duration::from_millis(step);
