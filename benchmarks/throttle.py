@@ -2,8 +2,8 @@
 
 python -m benchmarks.throttle [-n 5] [--quick] [--https1] [--topology T]... [--limit "1 MB/s"]... [--client C]...
 
-A limit is tried on a link only where its ideal goodput is at least 1.2 times the limit. Sizes other than 5 MB are tried for
-downloads, the other clients at 1 and 2 MB/s with 5 MB. Deviations are of the body rate, by the client's own clock.
+A limit is tried on a link only where its ideal goodput is at least 1.2 times the limit. Other clients are tried at 1 and
+2 MB/s with 5 MB. Deviations are of the body rate, by the client's own clock.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ class Choice:
 
 def transfers(topology: Topology, choice: Choice) -> Iterator[Transfer]:
     for limit, protocol, (direction, chunked), size in itertools.product(choice.limits, choice.protocols, KINDS, choice.sizes):
-        if size != choice.sizes[0] and (direction, chunked) != ("get", False):
-            continue
         transfer = Transfer(protocol=protocol, direction=direction, size=size, limit=limit, chunked=chunked)
         ideal = ideal_byte_s(topology, transfer)
         if ideal is None or ideal >= ROOM * limit.byte_s:
