@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use url::Url;
 
+use crate::platform;
 use crate::report::{Phases, Problem};
 use crate::transfer::connect::{Protocol, Reach, connect};
 use crate::transfer::{Facts, Outcome, Pull, Settings, Task, Tasks, session};
@@ -99,6 +100,7 @@ impl Worker {
     }
 
     fn run(&self) {
+        platform::precise_timers();
         loop {
             let now = Instant::now();
             let pulled = lock(&self.queue).pull(&self.origin, now);

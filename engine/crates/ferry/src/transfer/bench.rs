@@ -12,13 +12,17 @@ use super::connect::{Connection, Protocol, Reach, connect};
 use super::h1::{host, target};
 use crate::cli::BenchOptions;
 use crate::net::pipe::{Pipe, PipeError, Received};
-use crate::net::wait::Waiter;
+use crate::net::wait::{Ready, Waiter};
 use crate::platform;
 use crate::report::{Bench, Percentiles, Problem};
 
 const READ_BYTES: usize = 256 * 1024;
 /// HTTP/1.1 has one request per connection; more connections than this are a mistake, not a benchmark.
 const MOST_CONNECTIONS: u32 = 4096;
+
+/// Requests at once from which on wake-ups are moderated.
+const LEAST_MODERATED: u32 = 32;
+const MOST_MODERATION: Duration = Duration::from_micros(500);
 
 /// What all connections have in common.
 struct Tally {
@@ -82,6 +86,7 @@ struct Single {
 /// Runs until every request was answered or failed. A connection that is lost fails what it carried, and the run ends with the others.
 pub fn run(options: &BenchOptions, reach: &Reach, settings: &Settings) -> Result<Bench, Problem> {
     let url = &options.url.url;
+    platform::precise_timers();
     let first = connect(url, reach, settings)?;
     let protocol = first.protocol;
     let connections = match protocol {
@@ -161,6 +166,7 @@ fn drive(
 ) -> Result<(), Problem> {
     let mut last_progress = Instant::now();
     let mut known = 0;
+    let mut rested = false;
     loop {
         let mut moved = false;
         for (index, client) in (0..).zip(clients.iter_mut()) {
@@ -188,9 +194,22 @@ fn drive(
             return Ok(());
         }
         if moved {
+            rested = false;
             continue;
         }
         let now = Instant::now();
+        if !rested && let Some(nap) = moderation(clients, tally, now) {
+            rested = true;
+            std::thread::sleep(nap);
+            for client in clients.iter_mut() {
+                client.pipe.wake(Ready {
+                    readable: true,
+                    writable: false,
+                });
+            }
+            continue;
+        }
+        rested = false;
         if finished > known {
             known = finished;
             last_progress = now;
@@ -208,6 +227,18 @@ fn drive(
             })
             .map_err(|error| Problem::local(error.to_string()))?;
     }
+}
+
+/// Instead of a wake-up for every write of the server, which costs both ends more than the answers it brings: the time in which an eighth
+/// of what is outstanding comes, going by the rate so far. `None` when too little is outstanding for that to keep the server busy.
+fn moderation(clients: &[Client], tally: &Tally, now: Instant) -> Option<Duration> {
+    let outstanding: u32 = clients.iter().map(Client::active).sum();
+    let answered = u32::try_from(tally.succeeded).unwrap_or(u32::MAX);
+    if outstanding < LEAST_MODERATED || answered < LEAST_MODERATED {
+        return None;
+    }
+    let each = now.saturating_duration_since(tally.begin) / answered;
+    Some((each * outstanding / 8).min(MOST_MODERATION))
 }
 
 impl Client {
