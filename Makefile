@@ -61,7 +61,9 @@ bench-overhead: setup ## what the demo rows of the throttle suite cost beyond th
 bench-throttle: setup ## how exactly ferry keeps a limit, curl beside it: links x limits x protocols x directions (half an hour)
 	@$(BIN)/python -m benchmarks.throttle
 
-bench-requests: setup ## 50,000 small h2 requests on one connection: ferry, h2load, curl, a hyper client
+bench-requests: setup ## 50,000 small h2 requests on one connection: ferry, h2load, curl, a hyper client; nginx, h2o and a server that is no limit
+	@cd engine/peers/hyper-requests && cargo build --release --locked --quiet
+	@cd engine/peers/quick-server && cargo build --release --locked --quiet
 	@$(BIN)/python -m benchmarks.requests
 
 bench-bulk: setup ## 1 GiB over the loopback, up and down, and what a buffer size costs

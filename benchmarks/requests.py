@@ -2,8 +2,8 @@
 
 python -m benchmarks.requests [-n 5] [--requests 50000] [--server nginx] [--server h2o]
 
-Both servers serve one connection with one thread, so a server may be the limit itself: then every peer has its rate, and only
-the CPU per request tells them apart. All figures are of the whole process, start and handshake included, by the lab's clock.
+nginx and h2o serve one connection with one thread, so they may be the limit themselves: then every peer has their rate, and only
+the CPU per request tells them apart. quick-server (engine/peers) answers from memory and is no client's limit. All figures are of the whole process, start and handshake included, by the lab's clock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from lab.server.process import ServerProcess
 SIZE = 10_000
 PARALLEL = 100
 H2O_PORT = 8443
-SERVERS = ("nginx", "h2o")
+QUICK_PORT = 8444
+SERVERS = ("nginx", "h2o", "quick")
+PEERS = project_root() / "engine" / "peers"
 Peers = dict[str, Callable[[str, int], list[str]]]
 
 H2O = """\
@@ -53,7 +55,7 @@ def peers(lab: Loopback) -> Peers:
     if ferry := ferry_program(lab.host):
         words = [ferry, "bench", "--quiet", "--json", "-", "--http2", "--cacert", lab.ca_path, "--connections", "1"]
         found["ferry"] = lambda url, n: [*words, "--parallel", str(PARALLEL), "--requests", str(n), url]
-    hyper = project_root() / "engine/peers/hyper-requests/target/release/hyper-requests"
+    hyper = PEERS / "hyper-requests/target/release/hyper-requests"
     if hyper.is_file():
         copy = lab.file("bin/hyper-requests")
         lab.host.write(copy, hyper.read_bytes(), mode=0o755)
@@ -89,17 +91,22 @@ def server(lab: Loopback, name: str) -> Iterator[str]:
         finally:
             nginx.stop()
         return
-    program = extracted({"h2o": "h2o"})["h2o"]
-    own = lab.host.workdir / "h2o"
-    lab.host.write(own / "h2o.conf", H2O.format(own=own, port=H2O_PORT, files=file.rpartition("/")[0]).encode())
+    own = lab.host.workdir / name
     lab.host.write(own / "server.pem", lab.certificates.server_pem)
     lab.host.write(own / "server.key", lab.certificates.server_key_pem, mode=0o600)
-    running = ServerProcess(
-        "h2o", lab.host, (lab.host.start([str(program), "-c", str(own / "h2o.conf")]),), (), own / "error.log"
-    )
+    if name == "h2o":
+        port = H2O_PORT
+        lab.host.write(own / "h2o.conf", H2O.format(own=own, port=port, files=file.rpartition("/")[0]).encode())
+        command = [str(extracted({"h2o": "h2o"})["h2o"]), "-c", str(own / "h2o.conf")]
+    else:
+        port = QUICK_PORT
+        program = lab.file("bin/quick-server")
+        lab.host.write(program, (PEERS / "quick-server/target/release/quick-server").read_bytes(), mode=0o755)
+        command = [program, f"127.0.0.1:{port}", str(own / "server.pem"), str(own / "server.key")]
+    running = ServerProcess(name, lab.host, (lab.host.start(command),), (), own / "error.log")
     try:
         answer = ["curl", "-q", "-sS", "--retry", "20", "--retry-connrefused", "--retry-delay", "1", "--cacert", lab.ca_path]
-        url = f"https://127.0.0.1:{H2O_PORT}/files/10kB"
+        url = f"https://127.0.0.1:{port}/files/10kB"
         lab.host.run([*answer, "-o", "/dev/null", url])
         yield url
     finally:
