@@ -3,7 +3,8 @@
 python -m benchmarks.requests [-n 5] [--requests 50000] [--server nginx] [--server h2o]
 
 nginx and h2o serve one connection with one thread, so they may be the limit themselves: then every peer has their rate, and only
-the CPU per request tells them apart. quick-server (engine/peers) answers from memory and is no client's limit. All figures are of the whole process, start and handshake included, by the lab's clock.
+the CPU per request tells them apart. quick-server (engine/peers) answers from memory and is no client's limit.
+All figures are of the whole process, start and handshake included, by the lab's clock.
 """
 
 from __future__ import annotations
