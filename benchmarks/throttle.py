@@ -100,13 +100,14 @@ def main() -> None:
     parser.add_argument("--https1", action="store_true", help="HTTP/1.1 over TLS too")
     parser.add_argument("--topology", action="append", choices=TOPOLOGIES)
     parser.add_argument("--limit", action="append", type=ByteRate.parse)
+    parser.add_argument("--size", action="append", type=Size.parse)
     parser.add_argument("--client", action="append", help="the first does everything, the others the reduced set")
     parser.add_argument("--router", choices=ROUTER_CHOICES, default="auto")
     options = parser.parse_args()
     choice = Choice(
         limits=options.limit or ([LIMITS[1], LIMITS[2]] if options.quick else LIMITS),
         protocols=["http1", *(["https1"] if options.https1 else []), "h2"],
-        sizes=[Size(1_500_000)] if options.quick else SIZES,
+        sizes=options.size or ([Size(1_500_000)] if options.quick else SIZES),
     )
     rows, kept = [], []
     with shaped_network(options.router) as lab:
