@@ -40,10 +40,13 @@ class Choice:
     limits: Sequence[ByteRate]
     protocols: Sequence[str]
     sizes: Sequence[Size]
+    directions: Sequence[str]
 
 
 def transfers(topology: Topology, choice: Choice) -> Iterator[Transfer]:
     for limit, protocol, (direction, chunked), size in itertools.product(choice.limits, choice.protocols, KINDS, choice.sizes):
+        if direction not in choice.directions:
+            continue
         transfer = Transfer(protocol=protocol, direction=direction, size=size, limit=limit, chunked=chunked)
         ideal = ideal_byte_s(topology, transfer)
         if ideal is None or ideal >= ROOM * limit.byte_s:
@@ -101,12 +104,15 @@ def main() -> None:
     parser.add_argument("--topology", action="append", choices=TOPOLOGIES)
     parser.add_argument("--limit", action="append", type=ByteRate.parse)
     parser.add_argument("--size", action="append", type=Size.parse)
+    parser.add_argument("--protocol", action="append", choices=["http1", "https1", "h2"])
+    parser.add_argument("--direction", action="append", choices=["get", "put"])
     parser.add_argument("--client", action="append", help="the first does everything, the others the reduced set")
     parser.add_argument("--router", choices=ROUTER_CHOICES, default="auto")
     options = parser.parse_args()
     choice = Choice(
         limits=options.limit or ([LIMITS[1], LIMITS[2]] if options.quick else LIMITS),
-        protocols=["http1", *(["https1"] if options.https1 else []), "h2"],
+        protocols=options.protocol or ["http1", *(["https1"] if options.https1 else []), "h2"],
+        directions=options.direction or ["get", "put"],
         sizes=options.size or ([Size(1_500_000)] if options.quick else SIZES),
     )
     rows, kept = [], []
