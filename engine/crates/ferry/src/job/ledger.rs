@@ -23,8 +23,6 @@ use crate::transfer::send::Sender;
 use crate::transfer::throttle::Limit;
 use crate::transfer::{Ending, Outcome, Settings, Task, Work};
 
-/// Two TLS records: less would stop a sender that fills them.
-const LEAST_WINDOW: usize = 32 * 1024;
 /// Of one transfer, those that made progress included.
 const MOST_ATTEMPTS: usize = 1000;
 /// A server may close its connections as often as it likes, but not for ever without taking a request.
@@ -119,8 +117,7 @@ impl Ledger {
     ) -> Result<Self, Problem> {
         let needs_tls = entries.iter().any(|entry| entry.url.scheme() == "https");
         let buffer_size = usize::try_from(options.buffer_size.bytes()).unwrap_or(usize::MAX);
-        let mut reach = reach(common, needs_tls, common.version)?;
-        reach.dial.receive_buffer = limit.rate().and_then(first_window);
+        let reach = reach(common, needs_tls, common.version)?;
         Ok(Self {
             settings: settings(common, limit, buffer_size, parallel),
             reach,
@@ -401,10 +398,4 @@ impl Ledger {
             _ => self.entries[index].give_up(problem),
         }
     }
-}
-
-/// The window of a connection's first packet is 64 KiB: more than half a second of a limit so low that it must be asked for less.
-fn first_window(rate: ferry_pacing::Rate) -> Option<usize> {
-    let bytes = rate.bytes_in(500_000_000);
-    (bytes < 64 * 1024).then(|| usize::try_from(bytes).unwrap_or(usize::MAX).max(LEAST_WINDOW))
 }

@@ -142,6 +142,10 @@ impl Pipe {
         self.unsent() < WRITE_BYTES
     }
 
+    pub fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// The protocol both ends agreed on.
     pub fn alpn(&self) -> Option<&[u8]> {
         self.tls.as_ref().and_then(|tls| tls.alpn_protocol())

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustls::ClientConfig;
 use url::Url;
 
-use super::Settings;
+use super::{Settings, window};
 use crate::net::dial::{DialOptions, dial, place};
 use crate::net::pipe::{Pipe, PipeError};
 use crate::net::tls;
@@ -54,7 +54,22 @@ pub struct Connection {
 /// Blocks until the connection is there, within the time-outs.
 pub fn connect(url: &Url, reach: &Reach, settings: &Settings) -> Result<Connection, Problem> {
     let begin = Instant::now();
-    let dialed = dial(url, &reach.dial)?;
+    // Over TLS the handshake is through before the window matters, and h2 has windows of its own.
+    let rate = settings.limit.rate().filter(|_| reach.tls.is_none());
+    let mut options = reach.dial.clone();
+    options.receive_buffer = rate.and_then(window::first);
+    let mut dialed = dial(url, &options)?;
+    if let Some(rate) = rate
+        && options.receive_buffer.is_some()
+        && !window::first_is_enough(rate, dialed.rtt)
+    {
+        // So far away that the limit could not be reached: once more, with a window that can grow.
+        options.receive_buffer = None;
+        let (dns, before) = (dialed.dns, dialed.connect);
+        dialed = dial(url, &options)?;
+        dialed.dns = dns;
+        dialed.connect += before;
+    }
     let place = place(url);
     let name = match &reach.tls {
         Some(config) => Some((Arc::clone(config), tls::server_name(url)?)),
@@ -84,6 +99,12 @@ pub fn connect(url: &Url, reach: &Reach, settings: &Settings) -> Result<Connecti
         for ready in woken {
             pipe.wake(ready);
         }
+    }
+    if let Some(rate) = settings.limit.rate()
+        && options.receive_buffer.is_none()
+        && pipe.alpn() != Some(b"h2")
+    {
+        window::set(&pipe.socket(), rate, dialed.rtt);
     }
     let protocol = if pipe.alpn() == Some(b"h2") {
         Protocol::H2

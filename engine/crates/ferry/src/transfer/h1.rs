@@ -1,26 +1,18 @@
 //! HTTP/1.1 on a connection: one exchange at a time, bodies framed by length or in chunks.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ferry_http::{
     BodyLength, Event, FrameError, RequestHead, ResponseBody, ResponseReader, encode_chunk, encode_last_chunk,
     encode_request,
 };
-use socket2::SockRef;
 use url::Url;
 
 use super::exchange::Exchange;
 use super::session::{Lane, Wire};
 use super::{Head, Settings};
 use crate::net::pipe::{Pipe, PipeError};
-use crate::platform;
 use crate::report::Problem;
-
-/// What a late wake-up of this side may cost before the sender runs dry.
-const SLACK: Duration = Duration::from_millis(20);
-/// Two records: less would stop a sender that fills them.
-const LEAST_RECEIVE_BUFFER: usize = 32 * 1024;
-const MOST_RECEIVE_BUFFER: u64 = 4 << 20;
 
 pub(super) struct Http1 {
     settings: Settings,
@@ -35,19 +27,7 @@ pub(super) struct Http1 {
 }
 
 impl Http1 {
-    pub fn new(socket: &SockRef<'_>, rtt: Duration, settings: &Settings) -> Self {
-        if let Some(rate) = settings.limit.rate() {
-            // The sender is held back by this window: the limit's worth of a round trip, what a late wake-up may need, and a record.
-            let time = rtt.mul_f64(1.5) + SLACK;
-            let bytes = rate
-                .bytes_in(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
-                .saturating_add(16 * 1024);
-            // The system's own choice is never above this, and setting it would only switch its tuning off.
-            if bytes < MOST_RECEIVE_BUFFER {
-                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).max(LEAST_RECEIVE_BUFFER);
-                let _ = platform::set_receive_buffer(socket, bytes);
-            }
-        }
+    pub fn new(settings: &Settings) -> Self {
         Self {
             settings: settings.clone(),
             reader: None,

@@ -12,6 +12,7 @@ pub mod receive;
 pub mod send;
 pub mod session;
 pub mod throttle;
+mod window;
 
 use std::time::{Duration, Instant};
 

@@ -16,7 +16,7 @@ use crate::report::{Phases, Problem};
 const TICK: Duration = Duration::from_millis(100);
 /// Reads in a row before the rest of the loop gets its turn.
 const READS_IN_A_ROW: usize = 4;
-/// One TLS record and its header, for a limited body: more stays in the kernel, where it holds the sender back.
+/// One TLS record and its header, for a limited body (without TLS just what is wanted): more stays in the kernel, where it holds the sender back.
 const SMALL_READ: usize = 16 * 1024 + 29;
 const LARGE_READ: usize = 256 * 1024;
 /// What may still be read of a connection that cannot be written to any more: the kernel holds no more than its largest buffer.
@@ -67,7 +67,7 @@ pub fn run(connection: Connection, tasks: &mut dyn Tasks, settings: &Settings) {
         begin,
     } = connection;
     let wire: Box<dyn Wire> = match protocol {
-        Protocol::Http11 => Box::new(Http1::new(&pipe.socket(), rtt, settings)),
+        Protocol::Http11 => Box::new(Http1::new(settings)),
         Protocol::H2 => Box::new(Http2::new(rtt, settings)),
     };
     let session = Session {
@@ -274,8 +274,10 @@ impl Session {
             // What is wanted beyond a record is wanted without a limit.
             let most = if appetite > 4 * SMALL_READ {
                 LARGE_READ
-            } else {
+            } else if self.pipe.is_encrypted() {
                 SMALL_READ
+            } else {
+                appetite
             };
             let now = Instant::now();
             let (wire, lanes) = (&mut self.wire, &mut self.lanes);
