@@ -149,7 +149,7 @@ fn reach(common: &Common, needs_tls: bool, version: Version) -> Result<Reach, Pr
     let dial = DialOptions {
         timeout: common.timeouts.connect,
         overrides,
-        receive_buffer: None,
+        window: None,
     };
     Ok(Reach {
         only_h2: version == Version::Http2,

@@ -28,8 +28,8 @@ pub struct Override {
 pub struct DialOptions {
     pub timeout: Duration,
     pub overrides: Vec<Override>,
-    /// `SO_RCVBUF` before the handshake, for limits so small that the window of the first packet would be a burst.
-    pub receive_buffer: Option<usize>,
+    /// To be held from the first packet on, for limits so low that the usual one would be a burst.
+    pub window: Option<usize>,
 }
 
 pub struct Dialed {
@@ -197,8 +197,8 @@ fn connect_any(
 fn start(address: SocketAddr, options: &DialOptions) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
-    if let Some(bytes) = options.receive_buffer {
-        socket.set_recv_buffer_size(bytes)?;
+    if let Some(bytes) = options.window {
+        platform::hold_window(&SockRef::from(&socket), bytes);
     }
     match socket.connect(&address.into()) {
         Ok(()) => {}

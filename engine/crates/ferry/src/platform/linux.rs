@@ -150,6 +150,28 @@ pub fn unacked_bytes(socket: &SockRef<'_>) -> Option<u64> {
     queue(socket, libc::TIOCOUTQ)
 }
 
+/// Lets the peer have at most `bytes` on its way. `TCP_WINDOW_CLAMP`, not a small `SO_RCVBUF`: packets cost up to 3.5 times their payload in
+/// memory, and a buffer too small for a window that was offered already drops them, which costs the sender 200 ms. The buffer is fixed as well,
+/// where an ordinary user may have one large enough, because the kernel's tuning would lift the clamp (`tcp_rcv_space_adjust`).
+pub fn hold_window(socket: &SockRef<'_>, bytes: usize) {
+    let buffer = bytes.saturating_mul(2).max(128 * 1024);
+    // Debian's net.core.rmem_max is 208 KiB.
+    if buffer <= 200 * 1024 {
+        let _ = socket.set_recv_buffer_size(buffer);
+    }
+    let clamp = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the descriptor is open as long as the reference lives, and the value is an int that outlives the call. What fails is only a tuning.
+    let _ = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_WINDOW_CLAMP,
+            std::ptr::from_ref(&clamp).cast(),
+            libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(4),
+        )
+    };
+}
+
 /// The socket is writable only while less than this is unsent, so that what is written goes out soon. A tuning: failure changes nothing.
 pub fn set_not_sent_lowat(socket: &SockRef<'_>, bytes: u32) {
     let _ = socket.set_tcp_notsent_lowat(bytes);

@@ -28,7 +28,7 @@ pub use os::{
     process_usage, publish_new, read_at, replace, standard_input, standard_output, sync_directory,
 };
 pub use tcp::{
-    SendBacklog, max_receive_buffer, max_send_buffer, precise_timers, rtt, set_not_sent_lowat, tcp_sample,
+    SendBacklog, hold_window, max_receive_buffer, max_send_buffer, precise_timers, rtt, set_not_sent_lowat, tcp_sample,
     unacked_bytes, unsent_bytes,
 };
 

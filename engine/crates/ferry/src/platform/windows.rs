@@ -104,6 +104,11 @@ pub fn unacked_bytes(_socket: &SockRef<'_>) -> Option<u64> {
     None
 }
 
+/// Lets the peer have about `bytes` on its way.
+pub fn hold_window(socket: &SockRef<'_>, bytes: usize) {
+    let _ = socket.set_recv_buffer_size(bytes);
+}
+
 pub fn set_not_sent_lowat(_socket: &SockRef<'_>, _bytes: u32) {}
 
 #[must_use]

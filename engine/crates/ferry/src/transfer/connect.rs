@@ -57,14 +57,14 @@ pub fn connect(url: &Url, reach: &Reach, settings: &Settings) -> Result<Connecti
     // Over TLS the handshake is through before the window matters, and h2 has windows of its own.
     let rate = settings.limit.rate().filter(|_| reach.tls.is_none());
     let mut options = reach.dial.clone();
-    options.receive_buffer = rate.and_then(window::first);
+    options.window = rate.and_then(window::first);
     let mut dialed = dial(url, &options)?;
     if let Some(rate) = rate
-        && options.receive_buffer.is_some()
+        && options.window.is_some()
         && !window::first_is_enough(rate, dialed.rtt)
     {
         // So far away that the limit could not be reached: once more, with a window that can grow.
-        options.receive_buffer = None;
+        options.window = None;
         let (dns, before) = (dialed.dns, dialed.connect);
         dialed = dial(url, &options)?;
         dialed.dns = dns;
@@ -101,7 +101,7 @@ pub fn connect(url: &Url, reach: &Reach, settings: &Settings) -> Result<Connecti
         }
     }
     if let Some(rate) = settings.limit.rate()
-        && options.receive_buffer.is_none()
+        && options.window.is_none()
         && pipe.alpn() != Some(b"h2")
     {
         window::set(&pipe.socket(), rate, dialed.rtt);
