@@ -183,9 +183,15 @@ fn drive(
             let before = tally.succeeded;
             match client.turn(tally) {
                 Ok(more) => moved |= more,
-                Err(_) => client.lose(tally),
+                Err(_) => client.over = true,
             }
             client.answered += tally.succeeded - before;
+            if client.over && client.answered > 0 {
+                // Servers close connections with requests on their way (RFC 9110, section 9.2.2 lets a GET be repeated).
+                tally.left += u64::from(client.active());
+            } else if client.over {
+                tally.failed += u64::from(client.active());
+            }
             moved |= client.over && client.answered > 0 && tally.left > 0;
         }
         let finished = tally.succeeded + tally.failed;
@@ -318,12 +324,6 @@ impl Client {
         }
     }
 
-    /// The connection is of no more use; what it carried has failed.
-    fn lose(&mut self, tally: &mut Tally) {
-        tally.failed += u64::from(self.active());
-        self.over = true;
-    }
-
     /// Begins what may begin, sends, and reads once. True when there may be more to read.
     fn turn(&mut self, tally: &mut Tally) -> Result<bool, PipeError> {
         let now = Instant::now();
@@ -352,7 +352,7 @@ impl Client {
             Received::Some(_) if !problem && !retired && !pipe.peer_closed() => Ok(true),
             Received::Blocked => Ok(false),
             _ => {
-                self.lose(tally);
+                self.over = true;
                 Ok(false)
             }
         }

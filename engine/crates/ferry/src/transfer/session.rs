@@ -6,11 +6,11 @@ use super::connect::{Connection, Protocol};
 use super::exchange::Exchange;
 use super::h1::Http1;
 use super::h2::Http2;
-use super::{Pull, Settings, Task, Tasks};
+use super::{Ending, Pull, Settings, Task, Tasks};
 use crate::net::pipe::{Pipe, PipeError, Received};
 use crate::net::wait::{Ready, Waiter};
 use crate::platform;
-use crate::report::{Phases, Problem};
+use crate::report::{Class, Phases, Problem};
 
 /// TCP's own view, time-outs and progress are looked at this often.
 const TICK: Duration = Duration::from_millis(100);
@@ -83,6 +83,7 @@ pub fn run(connection: Connection, tasks: &mut dyn Tasks, settings: &Settings) {
         wrote_at: Instant::now(),
         next_tick: Instant::now() + TICK,
         next_listen: Instant::now(),
+        served: false,
         lost: false,
     };
     session.run(tasks);
@@ -103,6 +104,8 @@ struct Session {
     next_tick: Instant,
     /// While a limited upload goes on, the socket is asked for an early answer from here on.
     next_listen: Instant,
+    /// Something has been done on this connection.
+    served: bool,
     lost: bool,
 }
 
@@ -370,6 +373,16 @@ impl Session {
             let lane = self.lanes.remove(index);
             self.wire.retire(&lane);
             let mut outcome = lane.exchange.finish(&self.pipe.socket());
+            let lost = self.lost && self.served;
+            let unanswered = outcome.facts.phases.first_byte_s.is_none() && outcome.task.method.is_idempotent();
+            match &mut outcome.ending {
+                Ending::Done => self.served = true,
+                // A connection that has served others was closed with this request on its way (RFC 9110, section 9.2.2).
+                Ending::Failed(problem) if lost && unanswered && problem.class == Class::Transient => {
+                    problem.untouched = true
+                }
+                Ending::Failed(_) | Ending::Redirect { .. } => {}
+            }
             outcome.facts.protocol = Some(self.protocol.name());
             outcome.facts.remote = Some(self.remote.clone());
             outcome.facts.tls.clone_from(&self.tls);
