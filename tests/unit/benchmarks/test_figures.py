@@ -11,7 +11,7 @@ from benchmarks.shaped import ideal_byte_s, windows_byte_s
 from benchmarks.throttle import LIMITS, SIZES, Choice, for_peers, transfers
 from lab.spec.load import load_topology
 
-WHOLE = Choice(LIMITS, ["http1", "h2"], SIZES)
+WHOLE = Choice(LIMITS, ["http1", "h2"], SIZES, ["get", "put"])
 
 
 def run(name: str = "x", *, ok: bool = True, said: str = "", report: dict[str, object] | None = None) -> Run:

@@ -379,7 +379,7 @@ impl Session {
                 Ending::Done => self.served = true,
                 // A connection that has served others was closed with this request on its way (RFC 9110, section 9.2.2).
                 Ending::Failed(problem) if lost && unanswered && problem.class == Class::Transient => {
-                    problem.untouched = true
+                    problem.untouched = true;
                 }
                 Ending::Failed(_) | Ending::Redirect { .. } => {}
             }
