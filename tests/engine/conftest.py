@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.network)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def network() -> Iterator[NamespaceNetwork]:
     if find_uml() is None:
         pytest.fail("the User-Mode Linux router has not been built: run `make setup`")
@@ -42,7 +42,7 @@ def network() -> Iterator[NamespaceNetwork]:
         made.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def ferry(network: NamespaceNetwork) -> str:
     """The program's path on the client."""
     adapter = Ferry()
@@ -50,7 +50,7 @@ def ferry(network: NamespaceNetwork) -> str:
     return f"{network.client.workdir}/bin/{adapter.name}/ferry"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def faulty(network: NamespaceNetwork) -> Faulty:
     return start_faulty_server(network)
 
