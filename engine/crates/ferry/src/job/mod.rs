@@ -9,7 +9,6 @@ mod ledger;
 mod policy;
 mod worker;
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use ferry_pacing::Rate;
@@ -154,6 +153,6 @@ fn reach(common: &Common, needs_tls: bool, version: Version) -> Result<Reach, Pr
     Ok(Reach {
         only_h2: version == Version::Http2,
         dial,
-        tls: tls.map(|config| Arc::clone(&config)),
+        tls,
     })
 }

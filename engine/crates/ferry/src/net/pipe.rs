@@ -132,6 +132,11 @@ impl Pipe {
         self.writable
     }
 
+    /// Whether the peer has ended its side properly: TLS said goodbye.
+    pub fn peer_closed(&self) -> bool {
+        self.closed
+    }
+
     /// Bytes gathered and not yet taken by the socket.
     pub fn unsent(&self) -> usize {
         self.queued - self.sent
@@ -377,13 +382,6 @@ impl Pipe {
                 return Ok(established);
             }
         }
-    }
-}
-
-/// Whether the peer has ended its side properly: TLS said goodbye.
-impl Pipe {
-    pub fn peer_closed(&self) -> bool {
-        self.closed
     }
 }
 

@@ -179,9 +179,7 @@ impl Receiver {
         self.last_moved = Some(now);
         Ok(())
     }
-}
 
-impl Receiver {
     /// The sink and the checksum so far, for another attempt or for the end.
     pub fn into_parts(self) -> (Sink, Option<Digest>) {
         (self.sink, self.digest)

@@ -112,9 +112,7 @@ impl Sender {
             self.ended = Some(now);
         }
     }
-}
 
-impl Sender {
     /// The source and the checksum so far, for another attempt or for the end.
     pub fn into_parts(self) -> (Source, Option<Digest>) {
         (self.source, self.digest)
