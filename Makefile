@@ -5,14 +5,18 @@ SHELL := /bin/bash
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
 
-.PHONY: help setup demo test test-lab test-engine engine clean libdoc kernel-router \
-	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far
+.PHONY: help setup peers demo test test-lab test-engine engine clean libdoc kernel-router \
+	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far \
+	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile
 
 setup: ## what the lab needs: packages, Python environment, router, servers, ferry; quick when it is all there
 	@sh lab/assets/setup.sh
+
+peers: ## setup, and the clients to compare with over SFTP that are no part of it: lftp, rclone
+	@THROUGHLINE_PEERS=yes sh lab/assets/setup.sh
 
 engine: setup ## ferry, engine/target/release/ferry
 
@@ -71,6 +75,21 @@ bench-bulk: setup ## 1 GiB over the loopback, up and down, and what a buffer siz
 
 bench-far: setup ## 500 MB over 500 Mbit/s and 1 Gbit/s x 100 ms against the ideal
 	@$(BIN)/python -m benchmarks.far
+
+bench-sftp-line: peers ## ferry over SFTP on four lines, beside its own HTTP, OpenSSH, curl, lftp and rclone (half an hour)
+	@$(BIN)/python -m benchmarks.sftp_line
+
+bench-sftp-buffers: setup ## what --buffer-size changes over SFTP, 4 KiB to 16 MiB on three links (half an hour)
+	@$(BIN)/python -m benchmarks.sftp_buffers
+
+bench-sftp-loopback: peers ## 1 GiB over SFTP on the loopback: rate and CPU beside OpenSSH, curl, lftp and rclone (ten minutes)
+	@$(BIN)/python -m benchmarks.sftp_loopback
+
+bench-sftp-sets: peers ## 1000 x 20 KB and 100 x 1 MB over SFTP at 200 Mbit/s x 20 ms, beside four others (twenty minutes)
+	@$(BIN)/python -m benchmarks.sftp_sets
+
+bench-sftp-throttle: setup ## how exactly ferry keeps 1 and 2 MB/s over SFTP, curl beside it (ten minutes)
+	@$(BIN)/python -m benchmarks.throttle --protocol sftp --size 5MB --limit 1MB/s --limit 2MB/s
 
 # Needs qemu-system-x86; without KVM the emulated processor is too slow to hold links of 100 Mbit/s and more (docs/limits.md).
 kernel-router: setup ## the throttle suite on a kernel router, in a guest whose kernel has sch_netem; its own command, not CI

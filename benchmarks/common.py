@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,8 +22,10 @@ from lab.paths import results_dir
 from lab.result.provenance import machine_facts
 from lab.server import nginx as nginx_server
 from lab.server.ca import Certificates, make_certificates
+from lab.server.scripts import script_command
 
 PATIENCE_S = 600.0
+_TREE_SCRIPT = Path(__file__).with_name("tree_script.py")
 
 
 def keep(name: str, samples: object) -> Path:
@@ -43,7 +45,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(
         "  ".join(
             f"{cell:>{width}}" if right else f"{cell:<{width}}" for cell, width, right in zip(row, widths, numeric, strict=True)
-        )
+        ).rstrip()
         for row in whole
     )
 
@@ -113,15 +115,24 @@ class Loopback:
     def file(self, path: str) -> str:
         return f"{self.host.workdir}/{path}"
 
-    def run(self, name: str, argv: Sequence[str]) -> Run:
-        """Under GNU time for the memory; `report` is what it printed, where that is one JSON document."""
-        memory = self.file("rss")
-        done: Completed = self.host.run(usage.wrap(argv, usage.find_time(), memory), check=False, timeout_s=PATIENCE_S)
+    def run(self, name: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None, whole_tree: bool = False) -> Run:
+        """Under GNU time for the memory; `report` is what it printed, where that is one JSON document.
+
+        CPU seconds are those of the command and the children it waited for; with `whole_tree`, of all its descendants.
+        """
+        memory, tree = self.file("rss"), self.file("tree")
+        command = usage.wrap(argv, usage.find_time(), memory)
+        if whole_tree:
+            command = script_command(_TREE_SCRIPT, tree, *command)
+        done: Completed = self.host.run(command, env=env, check=False, timeout_s=PATIENCE_S)
         rss = self.host.run(["cat", memory], check=False).text
+        wall_s, cpu_s = done.wall_s, done.user_s + done.system_s
         ok = done.returncode == 0 and not done.timed_out
         if not ok:
             say(f"{name} failed: {done.error_text[:200]}")
-        return Run(name, ok, done.wall_s, done.user_s + done.system_s, usage.max_rss_bytes(rss), done.text[-2000:], _report(done))
+        elif whole_tree:
+            wall_s, cpu_s = map(float, self.host.run(["cat", tree]).text.split())
+        return Run(name, ok, wall_s, cpu_s, usage.max_rss_bytes(rss), done.text[-2000:], _report(done))
 
     def write_random(self, name: str, size: int) -> str:
         """A file of that size below `files/`; content does not matter here."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchmarks.common import say
 from lab.backend.host import Network
 from lab.backend.namespaces.network import RouterChoice, open_network
 from lab.client.adapter import ClientAdapter
+from lab.errors import LabFault
+from lab.judge.sweep import turn_order
 from lab.link.theory import ideal_goodput_bit_s
 from lab.measure.ports import PortSampler
 from lab.measure.sample import take_sample
@@ -20,6 +22,45 @@ from lab.network.shape import shape
 from lab.result.models import Calibration, Sample
 from lab.server.bundle import Servers, start_servers
 from lab.spec.models import Topology, Transfer
+
+LOOKS = 2
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one line of a comparison does; lines may differ in the client, the transfer, or both."""
+
+    adapter: ClientAdapter
+    transfer: Transfer
+
+
+@dataclass
+class Proof:
+    """Every look at a link, before and after its samples; a link is what it claims when the last one of both found it so."""
+
+    before: list[Calibration] = field(default_factory=list)
+    after: list[Calibration] = field(default_factory=list)
+    fault: str = ""
+
+    @property
+    def ready(self) -> bool:
+        """Whether samples are worth taking."""
+        return bool(self.before) and self.before[-1].ok and not self.fault
+
+    @property
+    def problem(self) -> str:
+        """Empty, or why figures of this link are worth nothing."""
+        if self.fault:
+            return f"the lab: {self.fault}"
+        for when, looks in (("before", self.before), ("after", self.after)):
+            if looks and not looks[-1].ok:
+                return f"the link did not calibrate {when}: {'; '.join(looks[-1].problems)}"
+        return "" if self.before and self.after else "the link was not looked at before and after"
+
+    def kept(self) -> dict[str, object]:
+        sides = {"before": self.before, "after": self.after}
+        looks = {name: [look.model_dump(mode="json") for look in taken] for name, taken in sides.items()}
+        return {**looks, "fault": self.fault}
 
 
 @dataclass(frozen=True)
@@ -40,6 +81,54 @@ class Shaped:
         say(f"{topology.name}: the link {'is what it claims' if look.ok else 'is NOT: ' + '; '.join(look.problems)}")
         return look
 
+    def looks(self, topology: Topology) -> list[Calibration]:
+        """As the lab's own cells do: a second look where the first is beyond tolerance, never a third."""
+        looks: list[Calibration] = []
+        while len(looks) < LOOKS and not (looks and looks[-1].ok):
+            looks.append(self.look(topology))
+        return looks
+
+    @contextmanager
+    def proven(self, topology: Topology) -> Iterator[Proof]:
+        """The link of `topology`, looked at before and after what is done with it; whether it was one is known afterwards.
+
+        A look that fails as a whole is the link's problem and not the end of the benchmark: what was sampled is kept.
+        """
+        pin(self.network, topology.congestion_control, topology.link.mtu)
+        shape(self.network, topology.link)
+        proof = Proof()
+        try:
+            proof.before = self.looks(topology)
+        except LabFault as fault:
+            proof.fault = fault.message
+        yield proof
+        if proof.ready:
+            try:
+                proof.after = self.looks(topology)
+            except LabFault as fault:
+                proof.fault = fault.message
+
+    def rounds(self, jobs: Mapping[str, Job], n: int, label: str, *, timeout_s: float | None = None) -> dict[str, list[Sample]]:
+        """n samples of each job, round by round in turning order; of a client that cannot do it there are none, which is said."""
+        able: dict[str, Job] = {}
+        for name, job in jobs.items():
+            if reason := job.adapter.supports(job.transfer):
+                say(f"{label} {name} is left out: {reason}")
+            else:
+                able[name] = job
+        samples: dict[str, list[Sample]] = {name: [] for name in able}
+        names = list(able)
+        with PortSampler(self.network) as ports:
+            for index in range(n):
+                for name in (names[turn] for turn in turn_order(len(names), index)):
+                    job = able[name]
+                    sample = take_sample(
+                        self.network, self.servers, job.adapter, job.transfer, index, ports=ports, timeout_s=timeout_s
+                    )
+                    samples[name].append(sample)
+                    say(f"{label} {name} {index + 1}/{n}: {_told(sample)}")
+        return samples
+
     def interleaved(
         self, clients: Mapping[str, ClientAdapter], transfer: Transfer, n: int, label: str
     ) -> dict[str, list[Sample]]:
@@ -51,9 +140,13 @@ class Shaped:
                 for name, adapter in able.items():
                     sample = take_sample(self.network, self.servers, adapter, transfer, index, ports=ports)
                     samples[name].append(sample)
-                    rate = f"{sample.body_byte_s / 1e6:.3f} MB/s" if sample.body_byte_s else "no rate"
-                    say(f"{label} {name} {index + 1}/{n}: {rate}{'' if sample.ok else ', FAILED: ' + sample.problem}")
+                    say(f"{label} {name} {index + 1}/{n}: {_told(sample)}")
         return samples
+
+
+def _told(sample: Sample) -> str:
+    rate = f"{sample.body_byte_s / 1e6:.3f} MB/s" if sample.body_byte_s else "no rate"
+    return f"{rate}{'' if sample.ok else ', FAILED: ' + sample.problem}"
 
 
 @contextmanager

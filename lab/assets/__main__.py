@@ -14,9 +14,8 @@ def progress(message: str) -> None:
 
 
 def packages() -> int:
-    """The Debian packages this machine lacks, one per line; never servers, and nothing optional."""
-    installable = (tool for tool in tools.TOOLS if not (tool.daemon or tool.optional))
-    for package in tools.packages(tools.missing(installable)):
+    """The Debian packages this machine lacks, one per line."""
+    for package in tools.packages(tools.missing(tools.installable())):
         print(package)
     return EXIT_PASS
 

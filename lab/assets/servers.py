@@ -16,7 +16,7 @@ from lab.assets.store import Progress
 from lab.errors import LabFault
 from lab.paths import cache_dir
 
-_FOLDERS = ("usr/sbin", "usr/bin", "usr/lib/openssh", "usr/libexec", "sbin", "bin")
+_FOLDERS = ("usr/sbin", "usr/bin", "usr/lib/openssh", "usr/lib/proftpd", "usr/libexec", "sbin", "bin")
 _LIBRARIES = "lib-extra"
 _ROUNDS = 4  # a library's own libraries, and theirs; Debian's servers need one round at most
 

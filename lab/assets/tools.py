@@ -19,12 +19,14 @@ from lab.assets.store import Progress
 from lab.errors import LabFault, UsageProblem
 
 SERVERS_VARIABLE = "THROUGHLINE_SERVERS"
+# Set by `make peers`: programs that are only compared with are packages to install, too.
+PEERS_VARIABLE = "THROUGHLINE_PEERS"
 
 
 @dataclass(frozen=True)
 class Tool:
     """`folders` are searched besides PATH; `file` or `module` is looked for instead, where the tool is no program; `finder` is a
-    search of the tool's own, where being there is not enough.
+    search of the tool's own, where being there is not enough. A `peer` is a client that others are compared with, and no more.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Tool:
     why: str
     daemon: bool = False
     optional: bool = False
+    peer: bool = False
     folders: tuple[str, ...] = ()
     file: str = ""
     module: str = ""
@@ -62,6 +65,8 @@ TOOLS: tuple[Tool, ...] = (
     Tool("cc", "gcc", "compiles ferry's cryptography"),
     Tool("libc6-dev", "libc6-dev", "what ferry is linked with", file="/usr/include/stdio.h"),
     Tool("git", "git", "records the revision a result was made with", optional=True),
+    Tool("lftp", "lftp", "a client to compare with, over SFTP", optional=True, peer=True),
+    Tool("rclone", "rclone", "a client to compare with, over SFTP", optional=True, peer=True),
     Tool("nginx", "nginx", "the HTTP server", daemon=True),
     Tool("sshd", "openssh-server", "the SFTP server", daemon=True),
     Tool(
@@ -110,11 +115,19 @@ def remedy(tool: Tool | str) -> str:
         return "not a program the lab provides"
     if known.finder:
         return engine.remedy()
+    if known.peer:
+        return f"sudo apt-get install {known.package}, or make peers"
     return "make setup downloads it" if known.daemon else f"sudo apt-get install {known.package}, or make setup"
 
 
 def missing(tools: Iterable[Tool] = TOOLS) -> list[Tool]:
     return [tool for tool in tools if find(tool.name) is None]
+
+
+def installable() -> list[Tool]:
+    """What setup.sh installs: never a server, and nothing optional, unless peers are asked for."""
+    peers = bool(os.environ.get(PEERS_VARIABLE))
+    return [tool for tool in TOOLS if (tool.peer and peers) or not (tool.daemon or tool.optional)]
 
 
 def packages(tools: Iterable[Tool]) -> list[str]:

@@ -14,7 +14,7 @@ from lab.judge.tolerance import LookPlan
 from lab.result.store import RunDir
 from lab.result.table import render_run
 from lab.runner.progress import Lines
-from lab.runner.robot_run import check_cells, find_suite, list_suites, run_cells, run_suite
+from lab.runner.robot_run import Choice, check_cells, find_suite, list_suites, run_cells, run_suite
 from lab.runner.session import Options, Session
 from lab.spec.load import list_topologies, load_topology
 
@@ -37,6 +37,7 @@ def run(
         list[str] | None, typer.Option(help="The client under test: a name, a path, or NAME=PATH; several, one after the other.")
     ] = None,
     include: Annotated[list[str] | None, typer.Option(help="Only tests of the suite with this tag.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="No tests of the suite with this tag, e.g. slow.")] = None,
     test: Annotated[list[str] | None, typer.Option(help="Only tests of the suite that match this pattern.")] = None,
     variable: Annotated[list[str] | None, typer.Option("-v", help="A Robot variable, NAME:VALUE.")] = None,
     pcap: Annotated[bool, typer.Option("--pcap", help="Keep a capture per sample.")] = False,
@@ -59,7 +60,8 @@ def run(
     session = Session(record, Options(router=router, pcap=pcap, looks=looks), progress=progress)  # type: ignore[arg-type]
     try:
         if suite is not None:
-            run_suite(suite, session, variables, clients=client or (), tests=test or (), tags=include or ())
+            choice = Choice(tests=test or (), include=include or (), exclude=exclude or ())
+            run_suite(suite, session, variables, clients=client or (), choice=choice)
         else:
             run_cells(targets, session, client or ())
     finally:
@@ -70,7 +72,7 @@ def run(
     if json_output:
         typer.echo(whole.model_dump_json(indent=2))
     else:
-        render_run(session.results, Console(file=sys.stdout, width=None if sys.stdout.isatty() else 110))
+        render_run(session.results, Console(file=sys.stdout, width=None if sys.stdout.isatty() else 110), studies=session.studies)
         typer.echo(f"results: {record.path}")
     raise typer.Exit(whole.exit_code)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
 
 from lab.backend.host import Completed, Host
 from lab.client.endpoints import Endpoints
@@ -22,6 +22,11 @@ class ClientAdapter(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def body_clock(self) -> Literal["client", "wire"]:
+        """Whose clock tells first and last body byte: the client's report, or the router's port where a client has no report."""
+        ...
+
     def identify(self, host: Host) -> ClientIdentity:
         """Version, path and checksum of the program on that host; comes before the first `command` is run there.
 
@@ -35,6 +40,10 @@ class ClientAdapter(Protocol):
 
     def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:
         """The command line; never holds a secret, because it is written into results."""
+        ...
+
+    def inputs(self, transfer: Transfer, endpoints: Endpoints) -> dict[str, bytes]:
+        """Files the command reads besides the payload (a batch of its own language), by their path on the client's host."""
         ...
 
     def environment(self, endpoints: Endpoints) -> dict[str, str]:
@@ -54,26 +63,41 @@ class ClientAdapter(Protocol):
         ...
 
 
-# Prints path and sha256, then runs the program for its version: one command on the host instead of three.
+# Prints path and sha256, then runs the program for its version: one command on the host instead of three. $2 is another program
+# that tells the version, on whichever stream.
 _IDENTIFY = """\
 path=$(command -v -- "$1") || exit 127
 path=$(readlink -f -- "$path") && sum=$(sha256sum -- "$path") || exit 126
-echo "$path"; echo "${sum%% *}"; shift; exec "$path" "$@"
+echo "$path"; echo "${sum%% *}"
+teller=$2; shift 2
+[ -z "$teller" ] || exec "$teller" "$@" 2>&1
+exec "$path" "$@"
 """
 
 
-def identify_program(host: Host, name: str, program: str, version_flags: list[str]) -> ClientIdentity:
-    """Path, checksum and first line of the version. Raises UsageProblem when there is no such program, or it does not run."""
-    done = host.run(["/bin/sh", "-c", _IDENTIFY, "identify", program, *version_flags], check=False)
+def identify_program(
+    host: Host, name: str, program: str, version_flags: list[str], *, teller: str = "", notes: Sequence[str] = ()
+) -> ClientIdentity:
+    """Path, checksum and first line of the version, which `teller` prints for a program that cannot.
+
+    Raises UsageProblem when there is no such program, or it does not run.
+    """
+    done = host.run(["/bin/sh", "-c", _IDENTIFY, "identify", program, teller, *version_flags], check=False)
     lines = done.text.splitlines()
     if done.returncode == 127 and not lines:
         raise UsageProblem(f"client {name}: there is no {program} on host {host.name}", remedy=f"install it, or give {name}=PATH")
     if done.returncode or len(lines) < 3:
         raise UsageProblem(
-            f"client {name}: {program} {' '.join(version_flags)} failed on host {host.name}: {done.error_text}",
+            f"client {name}: {teller or program} {' '.join(version_flags)} failed on host {host.name}: {done.error_text}",
             remedy=f"give a working program as {name}=PATH",
         )
-    return ClientIdentity(name=name, version=lines[2].strip(), path=lines[0], sha256=lines[1].lstrip("\\"), command=[])
+    sha256 = lines[1].lstrip("\\")
+    return ClientIdentity(name=name, version=lines[2].strip(), path=lines[0], sha256=sha256, command=[], notes=list(notes))
+
+
+def no_report(completed: Completed, raw: Mapping[str, object] | None = None, *, size: int | None = None) -> ClientNumbers:
+    """Of a client that tells no times: how long its process took, by the lab's clock. Only what it printed is its own."""
+    return ClientNumbers(bytes=size, total_s=completed.wall_s, raw=dict(raw or {}))
 
 
 def clean_environment(endpoints: Endpoints) -> Mapping[str, str]:

@@ -1,15 +1,18 @@
-"""curl, any version since 7.60: HTTP/1.1, HTTP/1.1 over TLS, h2 and SFTP, both ways."""
+"""curl, any version since 7.60: HTTP/1.1, HTTP/1.1 over TLS, h2 and SFTP, both ways; over SFTP sets of files too.
+
+A set is one process and one connection: a range of names in the URL (or in -T), which is short in a result and no list of files.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from lab.backend.host import Completed, Host
 from lab.client.adapter import UnreadableReportError, clean_environment, identify_program
-from lab.client.endpoints import Endpoints
+from lab.client.endpoints import SET_NAME, Endpoints
 from lab.result.models import ClientIdentity, ClientNumbers
 from lab.spec.models import Transfer
 
@@ -45,6 +48,10 @@ class Curl:
     name: str = "curl"
     program: str = "curl"
 
+    @property
+    def body_clock(self) -> Literal["client"]:
+        return "client"
+
     def identify(self, host: Host) -> ClientIdentity:
         return identify_program(host, self.name, self.program, ["-q", "--version"])
 
@@ -73,6 +80,8 @@ class Curl:
             ]
         if transfer.limit is not None:
             words += ["--limit-rate", str(transfer.limit.byte_s)]
+        if transfer.files > 1:
+            return [*words, *_set(transfer, endpoints)]
         if transfer.direction == "put":
             words += ["-T", endpoints.source_path]
             if transfer.protocol != "sftp":
@@ -80,15 +89,26 @@ class Curl:
                 words += ["-H", "Expect:"]
         return [*words, "-o", endpoints.output_path, endpoints.url(transfer)]
 
+    def inputs(self, transfer: Transfer, endpoints: Endpoints) -> dict[str, bytes]:
+        del transfer, endpoints
+        return {}
+
     def environment(self, endpoints: Endpoints) -> dict[str, str]:
         return dict(clean_environment(endpoints))
 
     def parse(self, transfer: Transfer, completed: Completed) -> ClientNumbers:
-        report = _report(completed)
-        size = report["size_upload" if transfer.direction == "put" else "size_download"]
+        """Of a set: connection and first byte of its first file, the sums of all; curl's clock starts anew for each file."""
+        reports = _reports(completed)
+        if len(reports) > transfer.files:
+            raise UnreadableReportError(f"curl printed {len(reports)} reports of {transfer.files} transfers")
+        report = reports[0]
+        size = "size_upload" if transfer.direction == "put" else "size_download"
+        if transfer.files > 1:
+            connects = sum(each["num_connects"] for each in reports)
+            report = {**report, "set": {"reports": len(reports), "num_connects": connects}}
         return ClientNumbers(
-            bytes=int(size),
-            total_s=report["time_total"],
+            bytes=sum(int(each[size]) for each in reports),
+            total_s=sum(each["time_total"] for each in reports),
             first_byte_s=report["time_starttransfer"] or None,
             connect_s=report["time_connect"] or None,
             tls_s=report["time_appconnect"] or None,
@@ -102,6 +122,14 @@ class Curl:
 
     def body_seconds(self, transfer: Transfer, numbers: ClientNumbers) -> float | None:
         return body_seconds(transfer, numbers)
+
+
+def _set(transfer: Transfer, endpoints: Endpoints) -> list[str]:
+    first, last = SET_NAME % 0, SET_NAME % (transfer.files - 1)
+    names = f"{first[0]}[{first[1:]}-{last[1:]}]"
+    if transfer.direction == "put":
+        return ["-T", f"{endpoints.source_path}/{names}", endpoints.url(transfer)]
+    return ["-o", f"{endpoints.output_path}/{first[0]}#1", f"{endpoints.url(transfer)}{names}"]
 
 
 def body_start_s(transfer: Transfer, numbers: ClientNumbers) -> float:
@@ -126,17 +154,22 @@ def body_seconds(transfer: Transfer, numbers: ClientNumbers) -> float | None:
     return body_s if body_s > 0 else None
 
 
-def _report(completed: Completed) -> dict[str, Any]:
-    """The line that WRITE_OUT asked for, numbers as numbers. Some versions print a size as a float, some a decimal comma."""
+def _reports(completed: Completed) -> list[dict[str, Any]]:
+    """The lines that WRITE_OUT asked for, one per file."""
     lines = [line for line in completed.text.splitlines() if line.startswith(_MARK)]
     if not lines:
         raise UnreadableReportError("curl printed no report (-w)")
+    return [_report(line) for line in lines]
+
+
+def _report(line: str) -> dict[str, Any]:
+    """Numbers as numbers. Some versions print a size as a float, some a decimal comma."""
     try:
-        report = json.loads(lines[-1].removeprefix(_MARK))
+        report = json.loads(line.removeprefix(_MARK))
         numbers = {key: float(str(report[key]).replace(",", ".")) for key in _NUMBERS}
         texts = {key: str(report[key]) for key in _TEXT}
     except (ValueError, KeyError, TypeError) as error:
-        raise UnreadableReportError(f"curl's report cannot be read: {error!r} in {lines[-1][:120]!r}") from None
+        raise UnreadableReportError(f"curl's report cannot be read: {error!r} in {line[:120]!r}") from None
     if not all(math.isfinite(value) and value >= 0 for value in numbers.values()):
-        raise UnreadableReportError(f"curl's report has impossible numbers: {lines[-1][:120]!r}")
+        raise UnreadableReportError(f"curl's report has impossible numbers: {line[:120]!r}")
     return {**texts, **numbers}

@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 from lab.spec.models import Transfer
 
+# The files of a set, by their index: equally long names, in the order in which every client takes them.
+SET_NAME = "f%05d"
+
 
 @dataclass(frozen=True)
 class Endpoints:
@@ -42,16 +45,29 @@ class Endpoints:
         """Where an upload ends up on the server, unless it goes to the sink."""
         return f"{self.server_workdir}/upload/{self.upload_name}"
 
+    def arrival_path(self, transfer: Transfer) -> str:
+        """Where the content ends up, on the receiving host; a folder for a set."""
+        return self.stored_path if transfer.direction == "put" else self.output_path
+
     def http_path(self, transfer: Transfer) -> str:
         if transfer.direction == "put":
             return f"/{'sink' if transfer.sink else 'upload'}/{self.upload_name}"
         return f"/{'chunked' if transfer.chunked else 'files'}/{self.payload}"
 
-    def url(self, transfer: Transfer) -> str:
-        """An absolute URL; the default port is left out, as a user would."""
+    def local_path(self, transfer: Transfer) -> str:
+        """The client's end of the transfer; a folder for a set."""
+        return self.source_path if transfer.direction == "put" else self.output_path
+
+    def remote_path(self, transfer: Transfer) -> str:
+        """The server's end of an SFTP transfer; a folder for a set."""
+        return self.stored_path if transfer.direction == "put" else f"{self.server_workdir}/files/{self.payload}"
+
+    def url(self, transfer: Transfer, *, user: bool = False) -> str:
+        """An absolute URL; the default port is left out, as a user would. A set's ends with a slash; `user` is SSH's."""
         if transfer.protocol == "sftp":
-            path = self.stored_path if transfer.direction == "put" else f"{self.server_workdir}/files/{self.payload}"
-            return f"sftp://{_place(self.server, self.ssh_port, 22)}{path}"
+            name = f"{self.ssh_user}@" if user else ""
+            slash = "/" if transfer.files > 1 else ""
+            return f"sftp://{name}{_place(self.server, self.ssh_port, 22)}{self.remote_path(transfer)}{slash}"
         if transfer.protocol == "http1":
             return f"http://{_place(self.server, self.http_port, 80)}{self.http_path(transfer)}"
         return f"https://{_place(self.server, self.https_port, 443)}{self.http_path(transfer)}"

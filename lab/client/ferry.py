@@ -1,4 +1,7 @@
-"""ferry, the bundled engine: HTTP/1.1, HTTP/1.1 over TLS and h2, both ways. Its report is one JSON document (`ferry schema`)."""
+"""ferry, the bundled engine: HTTP/1.1, HTTP/1.1 over TLS, h2 and SFTP, both ways; over SFTP sets of files too.
+
+Its report is one JSON document (`ferry schema`). A set's has an element of `transfers` per file, and `set`, which sums them up.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lab.backend.host import Completed, Host
 from lab.client.adapter import UnreadableReportError, clean_environment, identify_program
@@ -58,6 +61,10 @@ class Ferry:
     name: str = "ferry"
     program: str = "ferry"
 
+    @property
+    def body_clock(self) -> Literal["client"]:
+        return "client"
+
     def identify(self, host: Host) -> ClientIdentity:
         """Bring the program onto the host, and say what it is. Must come before the first `command` is run."""
         source = self._source()
@@ -70,15 +77,17 @@ class Ferry:
         return identify_program(host, self.name, copy, ["--version"])
 
     def supports(self, transfer: Transfer) -> str:
-        if transfer.protocol == "sftp":
-            return "ferry does not speak SFTP yet"
         if transfer.buffer_size is not None and not _LEAST_BUFFER <= transfer.buffer_size.bytes <= _LARGEST_BUFFER:
             return "ferry's buffer is 4 KiB to 16 MiB"
         return ""
 
     def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:
         # Only the report goes to standard output: its own bar would, if at all, be on standard error.
-        words = [self._copy(endpoints.client_workdir), transfer.direction, "--quiet", "--json", "-", _PROTOCOL[transfer.protocol]]
+        words = [self._copy(endpoints.client_workdir), transfer.direction, "--quiet", "--json", "-"]
+        if transfer.protocol == "sftp":
+            words += ["--known-hosts", endpoints.known_hosts_path, "--identity", endpoints.ssh_key_path, "--no-agent"]
+        else:
+            words.append(_PROTOCOL[transfer.protocol])
         if transfer.protocol in ("https1", "h2"):
             words += ["--cacert", endpoints.ca_path]
         if transfer.limit is not None:
@@ -86,8 +95,14 @@ class Ferry:
         if transfer.buffer_size is not None:
             words += ["--buffer-size", str(transfer.buffer_size.bytes)]
         if transfer.direction == "put":
-            return [*words, endpoints.source_path, endpoints.url(transfer)]
-        return [*words, "--overwrite", "-o", endpoints.output_path, endpoints.url(transfer)]
+            return [*words, endpoints.source_path, endpoints.url(transfer, user=True)]
+        if transfer.files > 1:
+            return [*words, "-r", endpoints.url(transfer, user=True), "--output", endpoints.output_path]
+        return [*words, "--overwrite", "-o", endpoints.output_path, endpoints.url(transfer, user=True)]
+
+    def inputs(self, transfer: Transfer, endpoints: Endpoints) -> dict[str, bytes]:
+        del transfer, endpoints
+        return {}
 
     def environment(self, endpoints: Endpoints) -> dict[str, str]:
         return dict(clean_environment(endpoints))
@@ -95,23 +110,29 @@ class Ferry:
     def parse(self, transfer: Transfer, completed: Completed) -> ClientNumbers:
         report = _report(completed)
         try:
-            return _numbers(transfer, report)
+            return _set_numbers(report) if transfer.files > 1 else _numbers(transfer, report)
         except UnreadableReportError:
             raise
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise UnreadableReportError(f"ferry's report cannot be read: {error!r}") from None
 
     def body_start_s(self, transfer: Transfer, numbers: ClientNumbers) -> float:
-        """From the program's first attempt to the begin of the body clock; earlier attempts and their waits included."""
+        """From the program's first attempt to the begin of the body clock; earlier attempts and their waits included.
+
+        A set's is that of the file told first.
+        """
         del transfer
         return _before_last_attempt_s(numbers.raw) + (_phase(numbers.raw, "body_start_s") or 0.0)
 
     def body_seconds(self, transfer: Transfer, numbers: ClientNumbers) -> float | None:
         """ferry's body clock, the same for both directions: an upload's stops when the last byte has left its kernel.
 
-        None for a transfer that took several attempts: the clock is the last one's, and the bytes are not.
+        None for a transfer that took several attempts: the clock is the last one's, and the bytes are not. A set's is from the
+        first body byte of any file to the last of any.
         """
-        del transfer
+        if transfer.files > 1:
+            told = numbers.raw.get("set")
+            return (_seconds(told.get("body_s"), "set.body_s") if isinstance(told, dict) else None) or None
         if len(_list(numbers.raw, "attempts")) > 1:
             return None
         body_s = _phase(numbers.raw, "body_s")
@@ -163,6 +184,27 @@ def _numbers(transfer: Transfer, report: dict[str, Any]) -> ClientNumbers:
         http_version=_VERSION.get(str(told["protocol"])),
         status=int(told["status"]) if told["status"] else None,
         raw={"version": report.get("version"), "process": report.get("process"), **_bounded(told)},
+    )
+
+
+def _set_numbers(report: dict[str, Any]) -> ClientNumbers:
+    """`raw` keeps the sums and the first transfer, whose connection is everybody's: a thousand of them would be megabytes."""
+    told, transfers = report.get("set"), report["transfers"]
+    if not transfers or not isinstance(told, dict):
+        why = str((report.get("error") or {}).get("message") or "it tells of no set").split("\n", maxsplit=1)[0]
+        raise UnreadableReportError(f"ferry: {why}")
+    first: dict[str, Any] = transfers[0]
+    phases: dict[str, object] = first["phases"]
+    times = {name: _seconds(value, name) for name, value in phases.items() if name.endswith("_s")}
+    total_s = _seconds(told["total_s"], "set.total_s")
+    if total_s is None:
+        raise ValueError("set.total_s is null")
+    _seconds(told["body_s"], "set.body_s")
+    return ClientNumbers(
+        bytes=int(told["bytes"]),
+        total_s=total_s,
+        connect_s=_after(0.0, times, ("dns_s", "connect_s")),
+        raw={"version": report.get("version"), "process": report.get("process"), **_bounded(first), "set": told},
     )
 
 

@@ -9,17 +9,28 @@ from pathlib import PurePath
 from lab.client.adapter import ClientAdapter
 from lab.client.curl import Curl
 from lab.client.ferry import Ferry
+from lab.client.lftp import Lftp
+from lab.client.openssh import OpenSsh
+from lab.client.rclone import Rclone
 from lab.errors import UsageProblem
 from lab.spec.models import ClientSpec
 
 # In the order in which they are named to the user: the lab's own first.
-_ADAPTERS: dict[str, Callable[[str, str], ClientAdapter]] = {"ferry": Ferry, "curl": Curl}
+_ADAPTERS: dict[str, Callable[[str, str], ClientAdapter]] = {
+    "ferry": Ferry,
+    "curl": Curl,
+    "openssh": OpenSsh,
+    "lftp": Lftp,
+    "rclone": Rclone,
+}
+# What a program's file is called, where that is not the client's name.
+_FILES = {"sftp": "openssh"}
 
 
 def adapter_for(name: str, path: str = "") -> ClientAdapter:
     """The adapter whose name begins `name`, or else the file's own name. Raises UsageProblem for a client nobody knows."""
     for known, make in _ADAPTERS.items():
-        if any(_is(known, candidate) for candidate in (name, PurePath(path).name)):
+        if any(_is(known, _FILES.get(candidate, candidate)) for candidate in (name, PurePath(path).name)):
             # A command runs in its host's own folder: a relative path means the one where the user typed it.
             return make(name, os.path.abspath(path) if "/" in path else path or known)  # noqa: PTH100 - keeps symlinks, as typed
     raise UsageProblem(

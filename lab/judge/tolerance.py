@@ -3,6 +3,9 @@
 "Within 5 %" is a claim, so it has to be shown: PASS when the interval of the mean deviation lies wholly inside the band,
 FAIL when wholly outside, INCONCLUSIVE otherwise. "No significant difference" is never a PASS. Everything is computed on
 `log(1 + deviation)`, where ratios are symmetric, and told in fractions.
+
+"No slower by more than 5 %" (the last hundred files of a set against the first) is the same with a band that has one edge:
+non-inferiority, each end of the interval erring in at most alpha.
 """
 
 from __future__ import annotations
@@ -50,15 +53,45 @@ class LookPlan:
         return self.looks[-1]
 
 
+@dataclass(frozen=True)
+class Band:
+    """Where a mean deviation may lie; a side without an edge is open."""
+
+    low: float | None
+    high: float
+
+    @classmethod
+    def within(cls, tolerance: float) -> Band:
+        """As far below as above."""
+        return cls(-_fraction(tolerance), tolerance)
+
+    @classmethod
+    def at_most(cls, tolerance: float) -> Band:
+        """Only above is out of it."""
+        return cls(None, _fraction(tolerance))
+
+    @property
+    def edges(self) -> tuple[float, float]:
+        """On the logarithmic scale."""
+        return -math.inf if self.low is None else math.log1p(self.low), math.log1p(self.high)
+
+    def __str__(self) -> str:
+        return f"{'+' if self.low is None else '±'}{self.high * 100:g} %"
+
+
 def judge_tolerance(deviations: Sequence[float], tolerance: float, plan: LookPlan) -> Verdict:
-    """Judge deviations (fractions, in the order taken) against +-`tolerance` (a fraction) by the plan's looks.
+    """As `judge_band`, against +-`tolerance` (a fraction). Raises ValueError also for a tolerance outside (0, 1)."""
+    return judge_band(deviations, Band.within(tolerance), plan)
+
+
+def judge_band(deviations: Sequence[float], band: Band, plan: LookPlan) -> Verdict:
+    """Judge deviations (fractions, in the order taken) against the band by the plan's looks.
 
     The first look that decides is the verdict; what was sampled after it is not used, because choosing among looks is
-    what the plan forbids. Before the first look the verdict is INCONCLUSIVE. Raises ValueError for a tolerance outside
-    (0, 1) and for a deviation at or below -1.
+    what the plan forbids. Before the first look the verdict is INCONCLUSIVE. Raises ValueError for a deviation at or below -1.
     """
-    values = _log_ratios(deviations, tolerance)
-    edges = _edges(tolerance)
+    values = _log_ratios(deviations)
+    edges, tolerance = band.edges, band.high
     used, name, interval = _decide(values, edges, plan)
     looks = [look for look in plan.looks if look <= used]
     seen = values[:used] if looks else values
@@ -69,10 +102,10 @@ def judge_tolerance(deviations: Sequence[float], tolerance: float, plan: LookPla
         found.append(f"decided at {used} samples; {len(values) - used} taken after that are not used")
     return Verdict(
         name=name,
-        reason=_reason(name, interval, tolerance, taken=len(values), looks=looks, plan=plan),
+        reason=_reason(name, interval, band, taken=len(values), looks=looks, plan=plan),
         interval=interval,
-        band_low=-tolerance,
-        band_high=tolerance,
+        band_low=band.low,
+        band_high=band.high,
         looks=looks,
         alpha_per_look=plan.alpha_per_look,
         warnings=[sentence for sentence in found if sentence],
@@ -81,10 +114,7 @@ def judge_tolerance(deviations: Sequence[float], tolerance: float, plan: LookPla
 
 def next_look(deviations: Sequence[float], tolerance: float, plan: LookPlan) -> int | None:
     """The total number of samples at which the next look is due; None when decided or when the plan is at its end."""
-    values = _log_ratios(deviations, tolerance)
-    if _decide(values, _edges(tolerance), plan)[1] != "INCONCLUSIVE":
-        return None
-    return _look_after(len(values), plan)
+    return _next_look(deviations, Band.within(tolerance), plan)
 
 
 def judge_samples(samples: Sequence[Sample], expectation: Expectation, plan: LookPlan) -> Verdict:
@@ -98,10 +128,18 @@ def judge_samples(samples: Sequence[Sample], expectation: Expectation, plan: Loo
             return Verdict(name="FAIL", reason=f"transfer {sample.index + 1} of {len(samples)} failed: {what}")
     if expectation.kind == "none":
         return _judge_completion(samples)
-    blind = [sample.index + 1 for sample in samples if sample.deviation is None]
+    values = [_judged_value(sample, expectation) for sample in samples]
+    blind = ", ".join(str(sample.index + 1) for sample, value in zip(samples, values, strict=True) if value is None)
+    if blind and expectation.kind == "steady":
+        # Not INVALID: files that all came within one tick of the receiver's clock are no fault of the lab.
+        reason = f"no times of the first and the last hundred files to compare in transfer {blind}; all arrived whole"
+        return Verdict(name="INCONCLUSIVE", reason=reason)
     if blind:
-        return Verdict(name="INVALID", reason=f"the lab has no speed to judge for transfer {', '.join(map(str, blind))}")
-    return judge_tolerance(_deviations(samples), expectation.tolerance.value, plan)
+        return Verdict(name="INVALID", reason=f"the lab has no speed to judge for transfer {blind}")
+    verdict = judge_band([value for value in values if value is not None], _band(expectation), plan)
+    if expectation.kind == "steady":
+        return verdict.model_copy(update={"reason": f"the last hundred files against the first, time per file: {verdict.reason}"})
+    return verdict
 
 
 def samples_wanted(samples: Sequence[Sample], expectation: Expectation, plan: LookPlan) -> int | None:
@@ -113,9 +151,10 @@ def samples_wanted(samples: Sequence[Sample], expectation: Expectation, plan: Lo
         return None
     if expectation.kind == "none":
         return plan.looks[0] if len(samples) < plan.looks[0] else None
-    if any(sample.deviation is None for sample in samples):
+    values = [_judged_value(sample, expectation) for sample in samples]
+    if any(value is None for value in values):
         return None
-    return next_look(_deviations(samples), expectation.tolerance.value, plan)
+    return _next_look([value for value in values if value is not None], _band(expectation), plan)
 
 
 def with_invalid(verdict: Verdict | None, problems: Sequence[str]) -> Verdict:
@@ -137,17 +176,31 @@ def _judge_completion(samples: Sequence[Sample]) -> Verdict:
     return Verdict(name="PASS", reason=f"every transfer arrived whole; nothing was expected of their speed, n = {len(samples)}")
 
 
-def _deviations(samples: Sequence[Sample]) -> list[float]:
-    return [sample.deviation for sample in samples if sample.deviation is not None]
+def _judged_value(sample: Sample, expectation: Expectation) -> float | None:
+    """The one fraction of a whole transfer that its expectation is about; None where nothing tells it."""
+    if expectation.kind == "limit":
+        return sample.deviation
+    first, last = sample.first_hundred_s_per_file, sample.last_hundred_s_per_file
+    return last / first - 1 if first and last else None
 
 
-def _edges(tolerance: float) -> tuple[float, float]:
-    return math.log1p(-tolerance), math.log1p(tolerance)
+def _band(expectation: Expectation) -> Band:
+    tolerance = expectation.tolerance.value
+    return Band.at_most(tolerance) if expectation.kind == "steady" else Band.within(tolerance)
 
 
-def _log_ratios(deviations: Sequence[float], tolerance: float) -> list[float]:
+def _next_look(deviations: Sequence[float], band: Band, plan: LookPlan) -> int | None:
+    values = _log_ratios(deviations)
+    return _look_after(len(values), plan) if _decide(values, band.edges, plan)[1] == "INCONCLUSIVE" else None
+
+
+def _fraction(tolerance: float) -> float:
     if not 0 < tolerance < 1:
         raise ValueError(f"a tolerance is a fraction between 0 and 1, got {tolerance}")
+    return tolerance
+
+
+def _log_ratios(deviations: Sequence[float]) -> list[float]:
     if any(not deviation > -1 for deviation in deviations):
         raise ValueError(f"a deviation is above -1 (a speed above zero), got {list(deviations)}")
     return [math.log1p(deviation) for deviation in deviations]
@@ -180,10 +233,7 @@ def _look_after(taken: int, plan: LookPlan) -> int | None:
     return next((look for look in plan.looks if look > taken), None)
 
 
-def _reason(
-    name: VerdictName, interval: Interval | None, tolerance: float, *, taken: int, looks: Sequence[int], plan: LookPlan
-) -> str:
-    band = f"±{tolerance * 100:g} %"
+def _reason(name: VerdictName, interval: Interval | None, band: Band, *, taken: int, looks: Sequence[int], plan: LookPlan) -> str:
     later = _look_after(taken, plan)
     wait = f"; the next look is at {later}" if name == "INCONCLUSIVE" and later else ""
     if interval is None:
@@ -195,4 +245,6 @@ def _reason(
     if not looks:
         return f"{figures}, too few samples to be judged against {band}, n = {interval.n}{wait}"
     place = {"PASS": "inside", "FAIL": "outside", "INCONCLUSIVE": "across an edge of"}[name]
+    if band.low is None:
+        place = {"PASS": "not above", "FAIL": "above", "INCONCLUSIVE": "across"}[name]
     return f"{figures}, {place} {band}, n = {interval.n}{wait}"

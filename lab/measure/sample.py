@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,15 +12,18 @@ from pathlib import Path
 from lab.backend.host import Completed, Host, Network
 from lab.client import usage
 from lab.client.adapter import ClientAdapter, UnreadableReportError
+from lab.client.endpoints import Endpoints
 from lab.link.readback import drops
-from lab.measure.arrived import collect, sink_count
+from lab.measure import sets
+from lab.measure.arrived import Arrived, collect, sink_count
 from lab.measure.pcap import capture
 from lab.measure.ports import PortReading, PortSampler
 from lab.measure.qdiscs import read_qdiscs
-from lab.measure.series import SLOT_NS, Reading, build_series, late_slots, payload_between
+from lab.measure.series import SLOT_NS, Reading, body_span, build_series, late_slots, payload_between
 from lab.measure.tcp import retransmits
 from lab.result.models import ClientNumbers, Sample, WireCounters, WireSeries
 from lab.server.bundle import Servers
+from lab.server.payload import Payload, PayloadSet
 from lab.spec.models import Transfer
 
 # Captures are taken where the data arrives, behind the router: on the wire's own ports a tap does not see what a User-Mode Linux
@@ -39,8 +42,12 @@ class _Counted:
 
 
 def patience_s(transfer: Transfer) -> float:
-    """Seconds after which a client is given up: five times what its limit asks for; ten minutes where it has none."""
-    return 60 + 5 * transfer.size.bytes / transfer.limit.byte_s if transfer.limit else 600.0
+    """Seconds after which a client is given up: five times what its limit asks for; ten minutes where it has none.
+
+    A second more for each file of a set: some clients need half a dozen round trips for one.
+    """
+    files = transfer.files if transfer.files > 1 else 0
+    return files + (60 + 5 * transfer.total_bytes / transfer.limit.byte_s if transfer.limit else 600.0)
 
 
 def take_sample(
@@ -59,10 +66,14 @@ def take_sample(
     `ports` is a running sampler to cut this sample from; without one, one is started, which costs about 40 ms.
     """
     client, server = network.client, network.server
-    size = transfer.size.bytes
+    size = transfer.total_bytes
     sender, receiver = (server, client) if transfer.direction == "get" else (client, server)
-    payload = servers.payload(sender, size)
+    payload = _payload(servers, sender, transfer)
     endpoints = servers.endpoints.for_sample(payload.name, servers.next_upload_name(payload.name))
+    if isinstance(payload, PayloadSet):
+        sets.prepare(receiver, endpoints.arrival_path(transfer))
+    for path, text in adapter.inputs(transfer, endpoints).items():
+        client.write(path, text)
     memory_path = f"{endpoints.output_path}.rss"
     command = usage.wrap(adapter.command(transfer, endpoints), usage.find_time(), memory_path)
     receiver_port = network.wire_ports.client if transfer.direction == "get" else network.wire_ports.server
@@ -83,20 +94,15 @@ def take_sample(
         )
         after_job = pool.submit(_count, network, sender)
         here_job = pool.submit(collect, client, endpoints.output_path, memory_path)
-        if transfer.direction == "get":
-            there_job = here_job
-        elif uri := endpoints.sink_uri(transfer):
-            there_job = pool.submit(sink_count, server, str(servers.nginx.sink_counts), uri)
-        else:
-            there_job = pool.submit(collect, server, endpoints.stored_path)
+        there_job = pool.submit(_arrival, servers, transfer, endpoints, payload, here_job)
         rows = sampler.between(done.started_ns, done.ended_ns + SLOT_NS)
         after, here, there = after_job.result(), here_job.result(), there_job.result()
     report = _numbers(adapter, transfer, done)
     numbers = None if isinstance(report, str) else report
-    problem = next(
-        (line for line in (*_problems(adapter, transfer, done, report), there.problem(size, payload.sha256)) if line), ""
-    )
-    body_s = adapter.body_seconds(transfer, numbers) if numbers else None
+    problem = next((line for line in (*_problems(adapter, transfer, done, report), there.problem) if line), "")
+    body_start_s, body_s = _body(adapter, transfer, numbers, [_reading(row, receiver_port) for row in rows], done)
+    times = sets.file_times(there.ended_ns, done.started_ns)
+    moved = numbers.bytes if numbers and numbers.bytes is not None else None if problem else size
     body_byte_s = size / body_s if body_s and not problem else None
     return Sample(
         index=index,
@@ -108,16 +114,64 @@ def take_sample(
         client=numbers,
         wall_s=done.wall_s,
         body_s=body_s,
+        body_clock=adapter.body_clock if body_s is not None else None,
         body_byte_s=body_byte_s,
-        total_byte_s=numbers.bytes / numbers.total_s if numbers and numbers.total_s > 0 else None,
+        total_byte_s=moved / numbers.total_s if moved is not None and numbers and numbers.total_s > 0 else None,
         deviation=body_byte_s / transfer.limit.byte_s - 1 if body_byte_s and transfer.limit else None,
         cpu_user_s=done.user_s,
         cpu_system_s=done.system_s,
         max_rss_bytes=usage.max_rss_bytes(here.note),
-        series=_series(sampler, rows, receiver_port, done, adapter.body_start_s(transfer, numbers) if numbers else 0.0),
+        series=_series(sampler, rows, receiver_port, done, body_start_s),
         wire=_wire(network, rows, receiver_port, before, after),
+        file_times_s=times.times_s,
+        file_times_every=times.every,
+        first_hundred_s_per_file=times.first_hundred_s_per_file,
+        last_hundred_s_per_file=times.last_hundred_s_per_file,
         pcap=pcap.name if pcap else None,
     )
+
+
+@dataclass(frozen=True)
+class _There:
+    """What is wrong with what arrived, and when each file of a set was complete (CLOCK_MONOTONIC)."""
+
+    problem: str
+    ended_ns: tuple[int, ...] = ()
+
+
+def _payload(servers: Servers, sender: Host, transfer: Transfer) -> Payload | PayloadSet:
+    if transfer.files > 1:
+        return servers.payload_set(sender, transfer.size.bytes, transfer.files)
+    return servers.payload(sender, transfer.size.bytes)
+
+
+def _arrival(
+    servers: Servers, transfer: Transfer, endpoints: Endpoints, payload: Payload | PayloadSet, here_job: Future[Arrived]
+) -> _There:
+    """Checked on the receiving host; `here_job` looks at the client's own file already."""
+    receiver = servers.network.client if transfer.direction == "get" else servers.network.server
+    if isinstance(payload, PayloadSet):
+        found = sets.collect_set(receiver, endpoints.arrival_path(transfer))
+        return _There(sets.problem(found, payload), tuple(file.ended_ns for file in found))
+    if transfer.direction == "get":
+        arrived = here_job.result()
+    elif uri := endpoints.sink_uri(transfer):
+        arrived = sink_count(receiver, str(servers.nginx.sink_counts), uri)
+    else:
+        arrived = collect(receiver, endpoints.stored_path)
+    return _There(arrived.problem(payload.size, payload.sha256))
+
+
+def _body(
+    adapter: ClientAdapter, transfer: Transfer, numbers: ClientNumbers | None, readings: list[Reading], done: Completed
+) -> tuple[float, float | None]:
+    """From the client's start to its first body byte, and from that to the last: by its report, or else by the wire."""
+    if numbers is None:
+        return 0.0, None
+    if adapter.body_clock == "client":
+        return adapter.body_start_s(transfer, numbers), adapter.body_seconds(transfer, numbers)
+    span = body_span(readings)
+    return (max(0.0, (span.start_ns - done.started_ns) / 1e9), (span.end_ns - span.start_ns) / 1e9) if span else (0.0, None)
 
 
 def _numbers(adapter: ClientAdapter, transfer: Transfer, done: Completed) -> ClientNumbers | str:
@@ -130,7 +184,7 @@ def _numbers(adapter: ClientAdapter, transfer: Transfer, done: Completed) -> Cli
 
 def _problems(adapter: ClientAdapter, transfer: Transfer, done: Completed, numbers: ClientNumbers | str) -> Iterator[str]:
     """What is wrong with the client's end and report, one line each, the most telling first. `numbers` or why there are none."""
-    size, wanted = transfer.size.bytes, _HTTP_VERSION.get(transfer.protocol)
+    size, wanted = transfer.total_bytes, _HTTP_VERSION.get(transfer.protocol)
     if done.timed_out:
         yield f"{adapter.name} was still running after {done.wall_s:.0f} s and was killed"
     if done.returncode:
@@ -139,7 +193,7 @@ def _problems(adapter: ClientAdapter, transfer: Transfer, done: Completed, numbe
     if isinstance(numbers, str):
         yield numbers
         return
-    if numbers.bytes != size:
+    if numbers.bytes is not None and numbers.bytes != size:
         yield f"{adapter.name} reports {numbers.bytes} of {size} bytes"
     if wanted and numbers.http_version and numbers.http_version != wanted:
         yield f"{adapter.name} was asked for HTTP/{wanted} and spoke HTTP/{numbers.http_version}"

@@ -12,6 +12,13 @@ from lab.result.models import WireSeries
 HEADER_BYTES = 66
 SLOT_NS = 10_000_000
 WINDOW_SLOTS = 10
+# What SSH sends towards the receiver of the content before its first byte (key exchange, authentication, SFTP's INIT and STAT:
+# 3 to 5 KB) and after its last one.
+_BEFORE_BODY_BYTES = 8 << 10
+_AFTER_BODY_BYTES = 1 << 10
+_LEAST_BODY_BYTES = 64 << 10
+# Both ends are known to half a reading interval: less than ten intervals are no measurement.
+_LEAST_BODY_READINGS = 10
 # Less than this per reading is no data: a SYN counts 8 (its longer header), an ACK with SACK blocks up to 28, an h2
 # WINDOW_UPDATE in TLS 35; the smallest data packet worth the name is far above.
 LEAST_DATA_BYTES = 64
@@ -35,6 +42,31 @@ def late_slots(times_ns: Sequence[int], base_ns: int, interval_ns: int) -> int:
     late = sum((t_ns - base_ns) % interval_ns > interval_ns // 2 for t_ns in times_ns)
     ticks = [(t_ns - base_ns) // interval_ns for t_ns in times_ns]
     return late + sum(max(0, later - earlier - 1) for earlier, later in pairwise(ticks))
+
+
+class BodySpan(NamedTuple):
+    """First and last byte of the content, as far as a port can tell."""
+
+    start_ns: int
+    end_ns: int
+
+
+def body_span(readings: Sequence[Reading]) -> BodySpan | None:
+    """Of an SSH client without a report. None where there was too little to tell.
+
+    Each end is the middle of the two readings between which it happened.
+    """
+    if len(readings) < _LEAST_BODY_READINGS:
+        return None
+    sent = [payload_between(readings[0], each) for each in readings]
+    if sent[-1] < _LEAST_BODY_BYTES:
+        return None
+    first = next(index for index, payload in enumerate(sent) if payload > _BEFORE_BODY_BYTES)
+    last = next(index for index, payload in enumerate(sent) if payload > sent[-1] - _AFTER_BODY_BYTES)
+    if first == 0 or last - first < _LEAST_BODY_READINGS:
+        return None
+    start, end = ((readings[index - 1].t_ns + readings[index].t_ns) // 2 for index in (first, last))
+    return BodySpan(start, end)
 
 
 def build_series(readings: Sequence[Reading], *, late: int = 0, slot_ns: int = SLOT_NS) -> WireSeries | None:

@@ -17,6 +17,8 @@ SCHEMA_VERSION = "1.0"
 
 VerdictName = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 DirectionName = Literal["up", "down"]
+# 2,500 numbers are 20 KB a sample; a set of more keeps every second, third, ...
+MOST_FILE_TIMES = 2500
 
 
 class Closed(BaseModel):
@@ -82,8 +84,8 @@ class Certificate(Closed):
 class ClientNumbers(Closed):
     """What the client itself reports about one transfer; seconds from its start."""
 
-    bytes: int
-    total_s: float
+    bytes: int | None = Field(description="null where it tells none; what arrived is counted by the lab all the same")
+    total_s: float = Field(description="of a client without a report its process's time, by the lab's clock")
     first_byte_s: float | None = None
     connect_s: float | None = None
     tls_s: float | None = None
@@ -124,10 +126,13 @@ class Sample(Closed):
     exit_code: int
     ok: bool = Field(description="exit code 0, all bytes arrived, content right")
     problem: str = ""
-    expected_bytes: int
+    expected_bytes: int = Field(description="of all files together")
     client: ClientNumbers | None
     wall_s: float = Field(description="process start to process end, by the lab's clock")
-    body_s: float | None = Field(description="first to last body byte by the client's clock: the denominator of body_byte_s")
+    body_s: float | None = Field(description="first to last body byte: the denominator of body_byte_s")
+    body_clock: Literal["client", "wire"] | None = Field(
+        default=None, description="whose clock body_s is: the client's report, or (to some 10 ms) the router's port"
+    )
     body_byte_s: float | None
     total_byte_s: float | None = Field(description="bytes / the client's total time, connection set-up included")
     deviation: float | None = Field(description="body_byte_s / limit - 1; null where the transfer has no limit")
@@ -136,6 +141,17 @@ class Sample(Closed):
     max_rss_bytes: int | None
     series: WireSeries | None
     wire: WireCounters | None
+    file_times_s: list[float] = Field(
+        default_factory=list,
+        max_length=MOST_FILE_TIMES,
+        description="of a set: when each file was complete where it arrived (its ctime, which a kernel counts in ticks of 1 to "
+        "10 ms), seconds from the client's start, sorted; of many files every file_times_every-th",
+    )
+    file_times_every: int = Field(default=1, ge=1)
+    first_hundred_s_per_file: float | None = Field(
+        default=None, description="of a set of 200 and more: from the first complete file to the hundredth, / 99"
+    )
+    last_hundred_s_per_file: float | None = Field(default=None, description="the same of the last hundred")
     pcap: str | None = Field(default=None, description="file beside this one, when --pcap asked for it")
 
 
@@ -158,6 +174,7 @@ class ClientIdentity(Closed):
     path: str
     sha256: str
     command: list[str] = Field(description="the first sample's command line, secrets never in it")
+    notes: list[str] = Field(default_factory=list, description="settings that matter and that the command line does not show")
 
 
 class HostSnapshot(Closed):
@@ -202,5 +219,6 @@ class RunRecord(Closed):
     started_at: datetime
     ended_at: datetime
     cells: list[str]
-    verdicts: dict[str, VerdictName]
+    studies: list[str] = Field(default_factory=list, description="comparisons of several of the cells; files in studies/")
+    verdicts: dict[str, VerdictName] = Field(description="of every cell and every study, by id")
     exit_code: int

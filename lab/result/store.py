@@ -5,6 +5,7 @@ results/
   latest -> RUN
   RUN/run.json            the run as a whole
   RUN/cells/CELL.json     one validated CellResult per cell
+  RUN/studies/STUDY.json  one validated StudyResult per comparison of cells; made when there is one
   RUN/evidence/CELL/      logs, captures; named in the cell, never needed to read it
 ```
 A file is there whole and valid, or not at all.
@@ -30,6 +31,7 @@ from pydantic import BaseModel, ValidationError
 from lab.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, LabFault, UsageProblem
 from lab.paths import results_dir
 from lab.result.models import SCHEMA_VERSION, CellResult, RunRecord, VerdictName
+from lab.result.study import StudyResult
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -93,6 +95,10 @@ class RunDir:
         """Where the cell of this id is or will be; characters a file name cannot hold are percent-encoded."""
         return self.cells / f"{quote(cell_id, safe='')}.json"
 
+    def study_path(self, study_id: str) -> Path:
+        """Where the study of this id is or will be."""
+        return self.path / "studies" / f"{quote(study_id, safe='')}.json"
+
     def evidence(self, cell_id: str) -> Path:
         """The folder of a cell's evidence, made. Raises UsageProblem or LabFault as `create` does."""
         path = self.path / "evidence" / quote(cell_id, safe="")
@@ -106,6 +112,12 @@ class RunDir:
         under the final name that was not there before.
         """
         return _write(self.cell_path(cell.id), cell)
+
+    def write_study(self, study: StudyResult) -> Path:
+        """Write one study, as `write_cell` does."""
+        path = self.study_path(study.id)
+        self._make(path.parent)
+        return _write(path, study)
 
     def write_run(self, record: RunRecord) -> Path:
         """Write the run's own record, as `write_cell` does."""
@@ -171,6 +183,11 @@ def exit_code(verdicts: Iterable[VerdictName]) -> int:
 def read_cell(path: Path) -> CellResult:
     """Read and validate one cell. Raises UsageProblem, one line, when it is missing, cut off, newer or not a cell."""
     return _read(path, CellResult)
+
+
+def read_study(path: Path) -> StudyResult:
+    """Read and validate one study. Raises UsageProblem as `read_cell`."""
+    return _read(path, StudyResult)
 
 
 def read_run(path: Path) -> RunRecord:

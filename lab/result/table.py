@@ -18,6 +18,7 @@ from rich.text import Text
 
 from lab.judge.interval import mean_interval
 from lab.result.models import Calibration, CellResult, DirectionCalibration, DirectionName, Interval, Sample, VerdictName
+from lab.result.study import StudyResult
 from lab.spec.models import Link
 
 NOTHING = "-"
@@ -28,16 +29,26 @@ _STYLES: dict[VerdictName, str] = {
     "INCONCLUSIVE": "bold yellow",
     "INVALID": "bold magenta",
 }
+_CLOCKS = {
+    "client": "first to last body byte, by the client's report",
+    "wire": "first to last body byte, by the router's port: the client does not tell",
+    "total": "the whole time, connection set-up included: nothing tells the body's of every transfer",
+}
 
 
-def render_run(cells: Sequence[CellResult], console: Console, path: Path | None = None) -> None:
-    """Print a block per cell, a row per cell, the count of verdicts and, when given, where the results are."""
+def render_run(
+    cells: Sequence[CellResult], console: Console, path: Path | None = None, *, studies: Sequence[StudyResult] = ()
+) -> None:
+    """Print a block per cell, a row per cell, a block per study, the count of verdicts and, when given, where the results are."""
     for cell in cells:
         render_cell(cell, console)
     if len(cells) > 1:
         console.print(_overview(cells))
         console.print()
-    console.print(count_line(cell.verdict.name for cell in cells), highlight=False)
+    for study in studies:
+        render_study(study, console)
+    verdicts = [*(cell.verdict for cell in cells), *(study.verdict for study in studies)]
+    console.print(count_line(verdict.name for verdict in verdicts), highlight=False)
     if path is not None:
         # A path broken over two lines cannot be copied.
         console.print(Text(f"results: {path}"), soft_wrap=True)
@@ -50,6 +61,38 @@ def render_cell(cell: CellResult, console: Console) -> None:
     if cell.samples:
         console.print(_indented(_sample_table(cell)))
     console.print(_indented(_facts(cell)))
+    console.print()
+
+
+def render_study(study: StudyResult, console: Console) -> None:
+    """Print one comparison: a row per setting, and the verdict with its reason."""
+    console.print(Text(study.id, style="bold"), soft_wrap=True)
+    table = Table(box=None, pad_edge=False)
+    table.add_column(study.varied.replace("_", " "))
+    for heading in ("rounds", "mean MB/s", "slowest", "fastest", "of the fastest mean"):
+        table.add_column(heading, justify="right")
+    best = max((arm.mean_byte_s for arm in study.arms if arm.mean_byte_s is not None), default=None)
+    for arm in study.arms:
+        table.add_row(
+            Text(arm.setting),
+            str(len(arm.byte_s)),
+            _number(arm.mean_byte_s, "{:.3f}", scale=1e-6),
+            _number(min(arm.byte_s, default=None), "{:.3f}", scale=1e-6),
+            _number(max(arm.byte_s, default=None), "{:.3f}", scale=1e-6),
+            _number(arm.mean_byte_s / best if arm.mean_byte_s and best else None, "{:.3f}"),
+        )
+    for setting in study.left_out:
+        table.add_row(Text(setting), "0", *[NOTHING] * 4)
+    facts = Table(box=None, pad_edge=False, show_header=False)
+    facts.add_column(no_wrap=True)
+    facts.add_column(overflow="fold")
+    if study.clock is not None:
+        facts.add_row("clock", _CLOCKS[study.clock])
+    for warning in study.verdict.warnings:
+        facts.add_row("note", Text(warning))
+    facts.add_row("verdict", Text.assemble(_verdict(study.verdict.name), f": {study.verdict.reason}"))
+    console.print(_indented(table))
+    console.print(_indented(facts))
     console.print()
 
 
@@ -111,7 +154,7 @@ def _sample_table(cell: CellResult) -> Table:
             Text(limit),
             Text(cell.topology.name),
             _number(sample.body_s, "{:.3f}"),
-            str(sample.client.bytes) if sample.client else NOTHING,
+            str(sample.client.bytes) if sample.client and sample.client.bytes is not None else NOTHING,
             _number(sample.body_byte_s, "{:.3f}", scale=1e-6),
             _number(sample.deviation, "{:+z.2f} %", scale=100),
             Text("" if sample.ok else f"failed: {sample.problem or f'exit code {sample.exit_code}'}", style=_STYLES["FAIL"]),

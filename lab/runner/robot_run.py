@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lab.errors import LabFault, UsageProblem
 from lab.paths import suites_dir
@@ -16,6 +18,26 @@ from lab.spec.load import load_topology
 
 LIBRARY = "lab.keywords.library.LabLibrary"
 TEST_TIMEOUT = "15 minutes"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which tests of a suite to run: Robot's own patterns, of names and of tags; none means all."""
+
+    tests: Sequence[str] = ()
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+
+    def apply(self, suite: Any) -> None:
+        if self.tests or self.include or self.exclude:
+            suite.filter(
+                included_tests=list(self.tests) or None,
+                included_tags=list(self.include) or None,
+                excluded_tags=list(self.exclude) or None,
+            )
+
+    def __str__(self) -> str:
+        return ", ".join([*map(repr, (*self.tests, *self.include)), *(f"not {tag!r}" for tag in self.exclude)])
 
 
 def find_suite(name: str) -> Path | None:
@@ -46,10 +68,9 @@ def run_suite(
     variables: dict[str, str],
     *,
     clients: Sequence[str] = (),
-    tests: Sequence[str] = (),
-    tags: Sequence[str] = (),
+    choice: Choice | None = None,
 ) -> None:
-    """`tests` are Robot name patterns and `tags` Robot tag patterns; none means all.
+    """Run the chosen tests of a suite; all without a choice.
 
     Without `clients` the suite's own is qualified; several are qualified one after the other, in one run on one network.
     """
@@ -57,10 +78,10 @@ def run_suite(
 
     def read(client: str) -> TestSuite:
         suite = TestSuite.from_file_system(str(path))
-        if tests or tags:
-            suite.filter(included_tests=list(tests) or None, included_tags=list(tags) or None)
+        if choice:
+            choice.apply(suite)
         if not suite.test_count:
-            raise UsageProblem(f"no test of {path.stem} matches {', '.join(map(repr, (*tests, *tags)))}")
+            raise UsageProblem(f"no test of {path.stem} matches {choice}")
         if client:
             suite.resource.variables.create("${CLIENT}", [client])
             # The first of two variables of one name wins.

@@ -1,18 +1,18 @@
 """A Session runs cells on one network and writes what came of them.
 
 The order of a cell: shape, calibrate, samples (more while the verdict is open), calibrate again, judge, write. The second
-calibration of a cell is the first of the next one on the same, untouched link.
+calibration of a cell is the first of the next one on the same, untouched link. The cells of a study do all that together, their
+samples interleaved between one pair of calibrations.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -22,7 +22,7 @@ from lab.backend.namespaces.network import RouterChoice, open_network
 from lab.client.adapter import ClientAdapter
 from lab.client.registry import resolve
 from lab.errors import LabFault, ThroughlineError, UsageProblem
-from lab.judge.tolerance import LookPlan, judge_samples, samples_wanted, with_invalid
+from lab.judge.tolerance import LookPlan, judge_samples, with_invalid
 from lab.measure.ports import PortSampler
 from lab.measure.qdiscs import read_qdiscs
 from lab.measure.sample import take_sample
@@ -38,13 +38,17 @@ from lab.result.models import (
     HostSnapshot,
     RunRecord,
     Sample,
-    Verdict,
 )
 from lab.result.provenance import git_revision, host_snapshot, machine_facts
 from lab.result.store import RunDir, exit_code
+from lab.result.study import StudyResult
 from lab.runner.progress import Progress, Silent
+from lab.runner.schedule import Schedule, round_robin, until_decided
+from lab.runner.study import arms_of, study_result
 from lab.server.bundle import Servers, start_servers
+from lab.server.sshd import SshdOptions
 from lab.spec.models import Cell, Topology, Transfer
+from lab.spec.study import BufferStudy
 
 CALIBRATION_ATTEMPTS = 2
 
@@ -58,6 +62,27 @@ class Options:
     looks: LookPlan = field(default_factory=LookPlan)
     tolerance: Tolerance = field(default_factory=Tolerance)
     open_network: Callable[[], Network] | None = None
+    sshd: SshdOptions = field(default_factory=SshdOptions)
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """What a cell needs before it can be run, and when that was begun."""
+
+    network: Network
+    servers: Servers
+    adapter: ClientAdapter
+    started_at: datetime
+    started: float
+
+
+@dataclass(frozen=True)
+class _Together:
+    """Cells that ran interleaved: their results, whose transfer was when, and what was wrong with the lab meanwhile."""
+
+    cells: list[CellResult]
+    order: list[int]
+    problems: list[str]
 
 
 class Session:
@@ -68,6 +93,7 @@ class Session:
         self.options = options or Options()
         self.progress = progress or Silent()
         self.results: list[CellResult] = []
+        self.studies: list[StudyResult] = []
         self.problem: ThroughlineError | None = None
         self.started_at = datetime.now(UTC)
         self._network: Network | None = None
@@ -92,6 +118,7 @@ class Session:
 
     def record(self) -> RunRecord:
         verdicts = {result.id: result.verdict.name for result in self.results}
+        verdicts |= {study.id: study.verdict.name for study in self.studies}
         return RunRecord(
             run=self.run.name,
             command=sys.argv,
@@ -100,6 +127,7 @@ class Session:
             started_at=self.started_at,
             ended_at=datetime.now(UTC),
             cells=[result.id for result in self.results],
+            studies=[study.id for study in self.studies],
             verdicts=verdicts,
             exit_code=exit_code(verdicts.values()),
         )
@@ -110,57 +138,99 @@ class Session:
         A fault of the lab during the cell ends in INVALID. Raises UsageProblem for bad input and LabFault when no network can be
         had; the first such problem is kept, because Robot shows an exception only to its own log.
         """
+        with self._keeping_problem():
+            return self._run_together([cell], self._bring_up_for(cell), until_decided(cell, self.options.looks)).cells[0]
+
+    def run_study(self, study: BufferStudy) -> StudyResult:
+        """Run the cells of a study interleaved to its verdict; write them and it. Raises as `run_cell`."""
+        with self._keeping_problem():
+            ready = self._bring_up_for(study.cell(study.buffers[0]))
+            cells, left_out = arms_of(study, ready.adapter)
+            looks = self.options.looks
+            together = self._run_together([*cells.values()], ready, round_robin([*cells], study.floor.value, looks))
+            result = study_result(
+                study,
+                dict(zip(cells, together.cells, strict=True)),
+                order=together.order,
+                left_out=left_out,
+                problems=together.problems,
+                looks=looks,
+            )
+            self.run.write_study(result)
+            self.studies.append(result)
+            self.progress.verdict(result.id, result.verdict)
+            return result
+
+    # ---------------------------------------------------------------------------------------------------------------
+
+    # ---------------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _keeping_problem(self) -> Iterator[None]:
         try:
-            return self._run_cell(cell)
+            yield
         except ThroughlineError as problem:
             self.problem = self.problem or problem
             raise
 
-    def _run_cell(self, cell: Cell) -> CellResult:
+    def _bring_up_for(self, cell: Cell) -> _Ready:
         self._spent = {}
-        started_at = datetime.now(UTC)
-        whole = time.monotonic()
+        started_at, started = datetime.now(UTC), time.monotonic()
         with self._timed("bring_up"):
             network, servers = self._bring_up()
-            adapter = resolve(cell.client)
-            if reason := adapter.supports(cell.transfer):
-                raise UsageProblem(f"{cell.client.name} cannot do {cell.id}: {reason}")
+        return _Ready(network, servers, resolve(cell.client), started_at, started)
+
+    def _run_together(self, cells: Sequence[Cell], ready: _Ready, schedule: Schedule) -> _Together:
+        """Cells of one client on one link, between one pair of calibrations; each is judged and written on its own.
+
+        What they have in common (certificate, provenance, where the time went) is in every file, so that each can be read alone.
+        """
+        network, adapter = ready.network, ready.adapter
+        with self._timed("bring_up"):
+            for cell in cells:
+                if reason := adapter.supports(cell.transfer):
+                    raise UsageProblem(f"{cell.client.name} cannot do {cell.id}: {reason}")
             identity = adapter.identify(network.client)
-        samples: list[Sample] = []
+        samples: list[list[Sample]] = [[] for _ in cells]
+        order: list[int] = []
         certificate: Certificate | None = None
         before = self._snapshot(network)
         try:
-            certificate = self._measure(cell, adapter, network, servers, samples)
-            verdict = _verdict(cell, certificate, samples, self.options.looks)
+            certificate = self._measure(cells, ready, samples, order, schedule)
+            problems = _problems(cells[0], certificate)
         except LabFault as fault:
-            verdict = with_invalid(None, [fault.message])
+            problems = [fault.message]
             self._forget_link()
-        self._spent["overhead"] = time.monotonic() - whole - sum(self._spent.values())
-        result = CellResult(
-            id=cell.id,
-            run=self.run.name,
-            lab_version=__version__,
-            backend=network.backend,
-            router={**vars(network.router_facts), "notes": list(network.router_facts.notes)},
-            client=_with_command(identity, adapter, cell.transfer, servers),
-            topology=cell.topology,
-            transfer=cell.transfer,
-            expectation=cell.expectation,
-            certificate=certificate,
-            samples=samples,
-            verdict=verdict,
-            started_at=started_at,
-            ended_at=datetime.now(UTC),
-            before=before,
-            after=self._snapshot(network),
-            timing_s=self._spent,
-        )
-        self.run.write_cell(result)
-        self.results.append(result)
-        self.progress.verdict(cell.id, verdict)
-        return result
-
-    # ---------------------------------------------------------------------------------------------------------------
+        after = self._snapshot(network)
+        self._spent["overhead"] = time.monotonic() - ready.started - sum(self._spent.values())
+        results: list[CellResult] = []
+        for cell, own in zip(cells, samples, strict=True):
+            # A link that failed before its second calibration is no ground for a verdict on what was taken before.
+            judged = judge_samples(own, cell.expectation, self.options.looks) if own and certificate else None
+            result = CellResult(
+                id=cell.id,
+                run=self.run.name,
+                lab_version=__version__,
+                backend=network.backend,
+                router={**vars(network.router_facts), "notes": list(network.router_facts.notes)},
+                client=_with_command(identity, adapter, cell.transfer, ready.servers),
+                topology=cell.topology,
+                transfer=cell.transfer,
+                expectation=cell.expectation,
+                certificate=certificate,
+                samples=own,
+                verdict=with_invalid(judged, problems),
+                started_at=ready.started_at,
+                ended_at=datetime.now(UTC),
+                before=before,
+                after=after,
+                timing_s=dict(self._spent),
+            )
+            self.run.write_cell(result)
+            self.results.append(result)
+            self.progress.verdict(cell.id, result.verdict)
+            results.append(result)
+        return _Together(results, order, problems)
 
     def _bring_up(self) -> tuple[Network, Servers]:
         if self._network is None or self._servers is None:
@@ -170,7 +240,7 @@ class Session:
             try:
                 pin(network, "cubic")
                 assert_no_bypass(network)
-                self._servers = start_servers(network)
+                self._servers = start_servers(network, sshd_options=self.options.sshd)
             except BaseException:
                 network.close()
                 raise
@@ -182,16 +252,16 @@ class Session:
         self._shaped = self._calibration = None
 
     def _measure(
-        self, cell: Cell, adapter: ClientAdapter, network: Network, servers: Servers, samples: list[Sample]
+        self, cells: Sequence[Cell], ready: _Ready, samples: list[list[Sample]], order: list[int], schedule: Schedule
     ) -> Certificate:
+        cell, network = cells[0], ready.network
         shaped = self._shape(cell.topology, network)
         before = [self._calibration] if self._calibration else self._calibrate(cell, network)
         certificate = _certificate(cell, shaped, before, self.options.tolerance)
         if not before[-1].ok or _too_slow(cell, before[-1]):
             return certificate
-        pcap_dir = self.run.evidence(cell.id) if self.options.pcap else None
         with self._timed("transfer"):
-            self._take_samples(cell=cell, adapter=adapter, network=network, servers=servers, samples=samples, pcap_dir=pcap_dir)
+            self._take_samples(cells, ready, samples, order, schedule)
         problems = differences(network, shaped)
         after = self._calibrate(cell, network)
         self._calibration = after[-1] if after[-1].ok and not problems else None
@@ -200,32 +270,20 @@ class Session:
         return certificate.model_copy(update={"after": after, "qdisc_readback": dict(read_qdiscs(network))})
 
     def _take_samples(
-        self,
-        *,
-        cell: Cell,
-        adapter: ClientAdapter,
-        network: Network,
-        servers: Servers,
-        samples: list[Sample],
-        pcap_dir: Path | None,
+        self, cells: Sequence[Cell], ready: _Ready, samples: list[list[Sample]], order: list[int], schedule: Schedule
     ) -> None:
-        looks = self.options.looks
-        with PortSampler(network) as ports:
-            self._until_decided(
-                cell,
-                samples,
-                looks,
-                lambda index: take_sample(network, servers, adapter, cell.transfer, index, pcap_dir=pcap_dir, ports=ports),
-            )
-
-    def _until_decided(self, cell: Cell, samples: list[Sample], looks: LookPlan, take: Callable[[int], Sample]) -> None:
-        while (goal := samples_wanted(samples, cell.expectation, looks)) is not None:
-            while len(samples) < goal:
-                self.progress.step(f"{cell.id}: sample {len(samples) + 1} of {goal}")
-                samples.append(take(len(samples)))
-                self.progress.sample(cell.id, samples[-1], goal)
-                if not samples[-1].ok:
-                    return
+        with PortSampler(ready.network) as ports:
+            for turn, goal in schedule(samples):
+                cell, own = cells[turn], samples[turn]
+                self.progress.step(f"{cell.id}: sample {len(own) + 1} of {goal}")
+                pcap_dir = self.run.evidence(cell.id) if self.options.pcap else None
+                own.append(
+                    take_sample(
+                        ready.network, ready.servers, ready.adapter, cell.transfer, len(own), pcap_dir=pcap_dir, ports=ports
+                    )
+                )
+                order.append(turn)
+                self.progress.sample(cell.id, own[-1], goal)
 
     def _shape(self, topology: Topology, network: Network) -> Shaped:
         """A seeded link starts afresh for every cell, so that its losses are the same whatever ran before."""
@@ -286,14 +344,14 @@ def _too_slow(cell: Cell, calibration: Calibration) -> str:
     )
 
 
-def _verdict(cell: Cell, certificate: Certificate, samples: list[Sample], looks: LookPlan) -> Verdict:
+def _problems(cell: Cell, certificate: Certificate) -> list[str]:
+    """Why the lab was not what it claims; empty when it was."""
     problems = [f"before: {problem}" for problem in certificate.before[-1].problems]
     if certificate.after:
         problems += [f"after: {problem}" for problem in certificate.after[-1].problems]
     if too_slow := _too_slow(cell, certificate.before[-1]):
         problems.append(too_slow)
-    judged = judge_samples(samples, cell.expectation, looks) if samples else None
-    return with_invalid(judged, problems) if problems or judged is None else judged
+    return problems
 
 
 def _certificate(cell: Cell, shaped: Shaped, before: list[Calibration], tolerance: Tolerance) -> Certificate:

@@ -16,9 +16,9 @@ from lab.server import nginx as nginx_server
 from lab.server import sshd as sshd_server
 from lab.server.ca import make_certificates
 from lab.server.nginx import NginxServer
-from lab.server.payload import Payload, write_payload
+from lab.server.payload import Payload, PayloadSet, write_payload, write_payload_set
 from lab.server.process import ServerProcess, wait_ready
-from lab.server.sshd import Sshd
+from lab.server.sshd import Sshd, SshdOptions
 
 DEFAULT_PAYLOADS = (5 * 1024 * 1024,)
 
@@ -49,6 +49,7 @@ class Servers:
     ca_pem: bytes
     endpoints: Endpoints
     _payloads: dict[tuple[str, int], Payload] = field(default_factory=dict)
+    _sets: dict[tuple[str, int, int], PayloadSet] = field(default_factory=dict)
     _uploads: Iterator[int] = field(default_factory=count)
 
     @property
@@ -72,6 +73,13 @@ class Servers:
             self._payloads[key] = write_payload(host, size)
         return self._payloads[key]
 
+    def payload_set(self, host: Host, size: int, count: int) -> PayloadSet:
+        """The set of `count` files of that size on that host, written at its first use."""
+        key = (host.name, size, count)
+        if key not in self._sets:
+            self._sets[key] = write_payload_set(host, size, count)
+        return self._sets[key]
+
     def next_upload_name(self, payload: str) -> str:
         """Never the same twice on one server, so that an earlier upload cannot be taken for this one."""
         return f"{next(self._uploads)}-{payload}"
@@ -91,6 +99,7 @@ def start_servers(
     *,
     payload_sizes: Iterable[int] = DEFAULT_PAYLOADS,
     places: Places = Places(),
+    sshd_options: SshdOptions | None = None,
 ) -> Servers:
     """Start all three, write payloads and credentials, and return when each answers a real request.
 
@@ -117,6 +126,7 @@ def start_servers(
             port=places.ssh_port,
             bind=places.bind,
             names=(places.server_name,),
+            options=sshd_options or SshdOptions(),
         )
         iperf3_job = pool.submit(iperf3_server.launch, host, port=places.iperf3_port, bind=places.bind)
         payload_jobs = [pool.submit(write_payload, host, size) for size in payload_sizes]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from lab.backend.host import Host
+from lab.client.endpoints import SET_NAME
 from lab.errors import LabFault
 from lab.server.payload_script import blocks
 from lab.server.scripts import script_command
@@ -14,6 +16,8 @@ from lab.server.scripts import script_command
 _SCRIPT = Path(__file__).with_name("payload_script.py")
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 SEED = 1
+# No file of a set has the content of another, or of the single payload.
+_SET_SEED = 1000
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,16 @@ class Payload:
     name: str
     size: int
     sha256: str
+    path: PurePath
+
+
+@dataclass(frozen=True)
+class PayloadSet:
+    """A folder of equally large files on a host; `sha256` by file name, of the bytes that were meant."""
+
+    name: str
+    size: int
+    sha256: Mapping[str, str]
     path: PurePath
 
 
@@ -45,7 +59,22 @@ def write_payload(host: Host, size: int, *, seed: int = SEED) -> Payload:
     """Make `files/<name>` in the host's workdir, on the host. Raises LabFault when there is no room for it."""
     name = payload_name(size)
     path = host.workdir / "files" / name
-    done = host.run(script_command(_SCRIPT, str(size), str(seed), str(path)), check=False, timeout_s=10 + size / 20e6)
+    return Payload(name, size, _write(host, path, size, seed)[0], path)
+
+
+def write_payload_set(host: Host, size: int, count: int) -> PayloadSet:
+    """Make `files/1000x20KiB/` in the host's workdir, by one command there. Raises LabFault when there is no room for it."""
+    name = f"{count}x{payload_name(size)}"
+    path = host.workdir / "files" / name
+    found = _write(host, path, size, _SET_SEED, count)
+    return PayloadSet(name, size, {SET_NAME % index: sha256 for index, sha256 in enumerate(found)}, path)
+
+
+def _write(host: Host, path: PurePath, size: int, seed: int, count: int = 0) -> list[str]:
+    words = [str(size), str(seed), str(path), *([str(count), SET_NAME] if count else [])]
+    # A file of its own costs some 50 us, and ten times as much where the machine is busy.
+    patience_s = 10 + size * max(1, count) / 20e6 + count / 2000
+    done = host.run(script_command(_SCRIPT, *words), check=False, timeout_s=patience_s)
     if done.returncode or done.timed_out:
-        raise LabFault(f"{host.name}: the payload {name} could not be written to {path}: {done.error_text}")
-    return Payload(name, size, done.text.strip(), path)
+        raise LabFault(f"{host.name}: the payload {path.name} could not be written to {path}: {done.error_text}")
+    return done.text.split()

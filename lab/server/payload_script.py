@@ -1,6 +1,9 @@
 """Runs on a host: writes a payload of N bytes made from a seed, and prints its sha256. Standard library only.
 
 usage: payload_script.py SIZE SEED FILE
+       payload_script.py SIZE SEED FOLDER COUNT NAME
+
+The second makes a set: COUNT files of SIZE bytes each, called NAME % index, with seeds from SEED on; a line of sha256 for each.
 """
 
 from __future__ import annotations
@@ -20,16 +23,22 @@ def blocks(size: int, seed: int) -> Iterator[bytes]:
         yield hashlib.shake_128(b"throughline %d %d" % (seed, index)).digest(length)
 
 
-def main(size: int, seed: int, path: str) -> None:
+def write(size: int, seed: int, path: str) -> str:
     digest = hashlib.sha256()
-    os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - pathlib costs 10 ms of start-up
-    with open(path + ".part", "wb") as file:  # noqa: PTH123
+    with open(path, "wb") as file:  # noqa: PTH123 - pathlib costs 10 ms of start-up
         for block in blocks(size, seed):
             digest.update(block)
             file.write(block)
-    os.replace(path + ".part", path)  # noqa: PTH105
-    print(digest.hexdigest())
+    return digest.hexdigest()
+
+
+def main(size: int, seed: int, path: str, count: int, name: str) -> None:
+    part = path + ".part"
+    os.makedirs(part if count else os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+    lines = [write(size, seed + index, f"{part}/{name % index}") for index in range(count)] or [write(size, seed, part)]
+    os.replace(part, path)  # noqa: PTH105
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int((sys.argv[4:] or ["0"])[0]), (sys.argv[5:] or [""])[0])

@@ -15,6 +15,24 @@ PORT = 22
 
 
 @dataclass(frozen=True)
+class SshdOptions:
+    """What a test or a study changes about the server.
+
+    100 sessions a connection where OpenSSH's default is 10, because clients that open many are what the lab is for; 0 lets nobody
+    in. `ciphers` is sshd_config's list, empty for its default.
+    """
+
+    max_sessions: int = 100
+    ciphers: str = ""
+
+    def __post_init__(self) -> None:
+        if self.max_sessions < 0:
+            raise ValueError(f"sshd cannot have {self.max_sessions} sessions")
+        if any(not each.isprintable() or each.isspace() for each in self.ciphers):
+            raise ValueError(f"{self.ciphers!r} is no list of ciphers")
+
+
+@dataclass(frozen=True)
 class KeyPair:
     """OpenSSH formats; made here and not by ssh-keygen, which saves two processes and a dependency."""
 
@@ -35,8 +53,9 @@ def known_hosts(names: list[str], port: int, host_key: KeyPair) -> str:
     return "".join(f"{place} {host_key.public}\n" for place in places)
 
 
-def render_config(workdir: PurePath, *, port: int, bind: str) -> str:
+def render_config(workdir: PurePath, *, port: int, bind: str, options: SshdOptions = SshdOptions()) -> str:
     """sshd_config. `internal-sftp` needs no sftp-server binary and starts no shell."""
+    ciphers = f"Ciphers {options.ciphers}\n" if options.ciphers else ""
     return f"""\
 Port {port}
 ListenAddress {bind}
@@ -59,8 +78,8 @@ AllowAgentForwarding no
 X11Forwarding no
 # Several clients at once, and clients that open many connections, are what the lab is for.
 MaxStartups 200
-MaxSessions 100
-Subsystem sftp internal-sftp
+MaxSessions {options.max_sessions}
+{ciphers}Subsystem sftp internal-sftp
 """
 
 
@@ -78,13 +97,14 @@ def launch(
     port: int = PORT,
     bind: str = "0.0.0.0",  # noqa: S104 - the lab's own network namespace
     names: tuple[str, ...] = ("server",),
+    options: SshdOptions = SshdOptions(),
 ) -> Sshd:
     """Start without waiting. Files in `workdir/sshd`; the log is there too, because sshd says why it refuses a key only in it."""
     folder = host.workdir / "sshd"
     host_key, user_key = make_key(), make_key()
     host.write(folder / "host_key", host_key.private, mode=0o600)
     host.write(folder / "authorized_keys", f"{user_key.public}\n".encode(), mode=0o600)
-    host.write(folder / "sshd_config", render_config(folder, port=port, bind=bind).encode())
+    host.write(folder / "sshd_config", render_config(folder, port=port, bind=bind, options=options).encode())
     log = folder / "sshd.log"
     # sshd insists on an absolute path because it executes itself again for every connection.
     process = host.start([program("sshd", sshd), "-D", "-E", str(log), "-f", str(folder / "sshd_config")])
@@ -100,7 +120,8 @@ def start(
     port: int = PORT,
     bind: str = "0.0.0.0",  # noqa: S104
     names: tuple[str, ...] = ("server",),
+    options: SshdOptions = SshdOptions(),
 ) -> Sshd:
-    server = launch(host, sshd=sshd, port=port, bind=bind, names=names)
+    server = launch(host, sshd=sshd, port=port, bind=bind, names=names, options=options)
     wait_ready([server])
     return server

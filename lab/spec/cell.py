@@ -1,6 +1,7 @@
 """The names of cells: `CLIENT--TOPOLOGY--TRANSFER`, e.g. `curl--dsl-20--http1-get-5MiB-at-1MBps-chunked`.
 
-Formatting and parsing are exact inverses, so a cell in a report can be run again by its name, and the name is a file name.
+A set of files has their number before the size of each: `rclone--far-500--sftp-put-1000x20kB`. Formatting and parsing are exact
+inverses, so a cell in a report can be run again by its name, and the name is a file name.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from lab.spec.models import SLUG_PATTERN, Transfer, first_problem
 from lab.spec.units import ByteRate, Size
 
 FORM = (
-    "CLIENT--TOPOLOGY--PROTOCOL-DIRECTION-SIZE[-at-RATE][-chunked][-sink][-bufSIZE], e.g. curl--dsl-20--http1-get-5MiB-at-1MBps"
+    "CLIENT--TOPOLOGY--PROTOCOL-DIRECTION-[FILESx]SIZE[-at-RATE][-chunked][-sink][-bufSIZE], "
+    "e.g. curl--dsl-20--http1-get-5MiB-at-1MBps"
 )
 _TRANSFER = re.compile(
-    r"(?P<protocol>[a-z0-9]+)-(?P<direction>[a-z]+)-(?P<size>[0-9.]+[A-Za-z]*)"
+    r"(?P<protocol>[a-z0-9]+)-(?P<direction>[a-z]+)-(?:(?P<files>[0-9]{1,5})x)?(?P<size>[0-9.]+[A-Za-z]*)"
     r"(?:-at-(?P<limit>[0-9.]+[A-Za-z]+))?(?P<chunked>-chunked)?(?P<sink>-sink)?(?:-buf(?P<buffer>[0-9.]+[A-Za-z]*))?"
 )
 _SLUG = re.compile(SLUG_PATTERN)
@@ -23,7 +25,8 @@ _SLUG = re.compile(SLUG_PATTERN)
 
 def format_transfer(transfer: Transfer) -> str:
     """The transfer's part of a cell name: "http1-get-5MiB-at-1MBps"."""
-    parts = [transfer.protocol, transfer.direction, _tight(transfer.size)]
+    files = f"{transfer.files}x" if transfer.files > 1 else ""
+    parts = [transfer.protocol, transfer.direction, files + _tight(transfer.size)]
     if transfer.limit is not None:
         parts += ["at", _tight(transfer.limit)]
     parts += [flag for flag, on in (("chunked", transfer.chunked), ("sink", transfer.sink)) if on]
@@ -47,6 +50,7 @@ def parse_transfer(text: str) -> Transfer:
             {
                 "protocol": match["protocol"],
                 "direction": match["direction"],
+                "files": int(match["files"] or 1),
                 "size": Size.parse(match["size"]),
                 "limit": ByteRate.parse(match["limit"]) if match["limit"] else None,
                 "chunked": bool(match["chunked"]),

@@ -38,6 +38,8 @@ Mtu = Annotated[int, Field(ge=576, le=1500, strict=True)]
 _LEAST_RATE = BitRate(1000)
 _LONGEST_DELAY = Duration.parse("60 s")
 _NONE = Ratio(0)
+LEAST_FILES_TO_COMPARE = 200
+"""A set with fewer has no first and last hundred that share no file."""
 _IMPAIRMENTS = ("loss", "reorder", "corrupt", "duplicate")
 
 
@@ -185,9 +187,17 @@ class Transfer(Model):
     chunked: bool = Field(False, description="a download whose size is not announced")
     sink: bool = Field(False, description="an upload the server reads and throws away")
     buffer_size: Size | None = Field(None, description="the client's I/O buffer, where it has such a setting")
+    files: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(1, description="more than one: a set, each of this size")
+
+    @property
+    def total_bytes(self) -> int:
+        """Of all files together."""
+        return self.size.bytes * self.files
 
     @model_validator(mode="after")
     def _sane(self) -> Self:
+        if self.files > 1 and self.protocol != "sftp":
+            raise ValueError("only sftp moves more than one file")
         if self.chunked and (self.protocol == "sftp" or self.direction != "get"):
             raise ValueError("only an HTTP get can be chunked")
         if self.sink and (self.protocol == "sftp" or self.direction != "put"):
@@ -200,8 +210,10 @@ class Transfer(Model):
 class Expectation(Model):
     """What a PASS asserts."""
 
-    kind: Literal["limit", "none"] = Field(
-        "limit", description="limit: the mean body rate lies within tolerance of transfer.limit"
+    kind: Literal["limit", "steady", "none"] = Field(
+        "limit",
+        description="limit: the mean body rate lies within tolerance of transfer.limit; "
+        "steady: the last hundred files of a set take at most tolerance longer, each, than the first hundred",
     )
     tolerance: Ratio = Ratio(0.05)
 
@@ -260,6 +272,10 @@ class Cell(Model):
     def _sane(self) -> Self:
         if self.expectation.kind == "limit" and self.transfer.limit is None:
             raise ValueError("a transfer without a limit cannot be expected to keep to it (expectation kind: none)")
+        if self.expectation.kind == "steady" and self.transfer.files < LEAST_FILES_TO_COMPARE:
+            raise ValueError(
+                f"a first and a last hundred need {LEAST_FILES_TO_COMPARE} files, this set has {self.transfer.files}"
+            )
         return self
 
 

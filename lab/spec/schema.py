@@ -1,6 +1,6 @@
 """JSON Schemas, generated from the models: for editors of topologies and for readers of results.
 
-`python -m lab.spec.schema` rewrites both files; a unit test compares them with the generator.
+`python -m lab.spec.schema` rewrites all files; a unit test compares them with the generator.
 """
 
 from __future__ import annotations
@@ -26,11 +26,19 @@ def cell_schema() -> dict[str, Any]:
     return {"$schema": _DIALECT, **CellResult.model_json_schema(mode="serialization")}
 
 
+def study_schema() -> dict[str, Any]:
+    """The schema of one study's result file."""
+    from lab.result.study import StudyResult
+
+    return {"$schema": _DIALECT, **StudyResult.model_json_schema(mode="serialization")}
+
+
 def files() -> dict[Path, dict[str, Any]]:
     """Every generated file and what belongs in it."""
     return {
         topologies_dir() / "topology.schema.json": topology_schema(),
         project_root() / "lab" / "result" / "cell.schema.json": cell_schema(),
+        project_root() / "lab" / "result" / "study.schema.json": study_schema(),
     }
 
 

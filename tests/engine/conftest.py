@@ -1,16 +1,22 @@
-"""One network, one faulty server and one nginx for all of these tests; each test has a folder and a word of its own."""
+"""Over HTTP one network, one faulty server and one nginx for all tests, over SFTP servers on the loopback.
+
+Each test has a folder and a word of its own.
+"""
 
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from lab.assets.uml import find as find_uml
 from lab.backend.namespaces.network import NamespaceNetwork, open_network
-from lab.client.ferry import Ferry
+from lab.client.ferry import Ferry, find_ferry
 from lab.network.pins import pin
 from lab.network.shape import shape
 from lab.server.ca import Certificates
@@ -18,14 +24,17 @@ from lab.server.nginx import NginxServer, render_config
 from lab.server.nginx import start as start_nginx
 from lab.spec.models import Link
 from lab.spec.units import BitRate, Duration
+from tests.engine import sftp_servers
 from tests.engine.harness import Bench, Faulty, start_faulty_server
+from tests.engine.sftp_harness import SftpBench
+from tests.support.sftp_programs import LackingError
 
 LINK = Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("2 ms"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "tests/engine" in str(item.path):
+        if "tests/engine" in str(item.path) and not item.path.name.startswith("test_sftp"):
             item.add_marker(pytest.mark.network)
 
 
@@ -100,3 +109,107 @@ def nginx(network: NamespaceNetwork, faulty: Faulty) -> Iterator[RestartableNgin
     yield made
     if made.server is not None:
         made.server.stop()
+
+
+# Over SFTP: everything is on the loopback, and no network is brought up.
+
+
+@pytest.fixture(scope="session")
+def sftp_root() -> Iterator[Path]:
+    """Where servers and clients have their folders: not pytest's, which nobody but its user may enter."""
+    made = Path(tempfile.mkdtemp(prefix="throughline-sftp-"))
+    made.chmod(0o755)
+    sftp_servers.person().owns(made)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def ssh_keys() -> sftp_servers.Keys:
+    return sftp_servers.Keys()
+
+
+@dataclass
+class Fleet:
+    """Servers that are started when the first test asks for them, and proved with OpenSSH's own client."""
+
+    root: Path
+    keys: sftp_servers.Keys
+    running: dict[str, sftp_servers.SftpServer] = field(default_factory=dict)
+    lacking: dict[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> sftp_servers.SftpServer:
+        if name in self.lacking:
+            pytest.skip(self.lacking[name])
+        if name not in self.running:
+            try:
+                self.running[name] = self._start(name)
+            except LackingError as lacking:
+                self.lacking[name] = str(lacking)
+                pytest.skip(str(lacking))
+        return self.running[name]
+
+    def _start(self, name: str) -> sftp_servers.SftpServer:
+        kinds = {**sftp_servers.KINDS, "odd": sftp_servers.odd}
+        made = kinds[name](self.root, self.keys)
+        made.start()
+        (made.home / "proof").write_bytes(b"proof")
+        (made.home / "proof").chmod(0o666)
+        login = "honest" if name == "odd" else ""
+        batch = f"get {made.home}/proof {made.folder}/proof\nput {made.folder}/proof {made.home}/proof-again\n"
+        sftp_servers.openssh_client(made, batch, login=login)
+        assert (made.home / "proof-again").read_bytes() == b"proof"
+        return made
+
+    def stop(self) -> None:
+        for server in self.running.values():
+            server.stop()
+
+
+@pytest.fixture(scope="session")
+def fleet(sftp_root: Path, ssh_keys: sftp_servers.Keys) -> Iterator[Fleet]:
+    made = Fleet(sftp_root, ssh_keys)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="session")
+def local_ferry(sftp_root: Path) -> Path:
+    """A copy where whoever the tests run ferry as may execute it."""
+    copy = sftp_root / "ferry"
+    shutil.copyfile(find_ferry(), copy)
+    copy.chmod(0o755)
+    return copy
+
+
+@pytest.fixture
+def desk(sftp_root: Path, local_ferry: Path, ssh_keys: sftp_servers.Keys, request: pytest.FixtureRequest) -> Iterator[SftpBench]:
+    word = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")[:60]
+    folder = sftp_root / "clients" / word
+    folder.mkdir(parents=True)
+    sftp_servers.person().owns(folder.parent, folder)
+    made = SftpBench(local_ferry, folder, ssh_keys, word)
+    try:
+        yield made
+    finally:
+        made.stop()
+        # 64 MiB a test would fill a small disk.
+        shutil.rmtree(folder, ignore_errors=True)
+        for home in sftp_root.glob("*/home"):
+            shutil.rmtree(home / word, ignore_errors=True)
+
+
+@pytest.fixture
+def openssh(fleet: Fleet) -> sftp_servers.SftpServer:
+    return fleet["openssh"]
+
+
+@pytest.fixture
+def odd(fleet: Fleet) -> sftp_servers.Odd:
+    made = sftp_servers.Odd(fleet["odd"])
+    made.mark()
+    return made

@@ -146,6 +146,26 @@ class Told:
         return found
 
 
+def is_one_clear_line(stderr: str, *telling: str) -> None:
+    """One line without control characters that names the problem; what a person sees without --json."""
+    lines = stderr.splitlines()
+    assert len(lines) == 1, stderr
+    assert lines[0].isprintable()
+    for text in telling:
+        assert text in lines[0]
+
+
+def failed(told: Told, kind: str, *telling: str) -> None:
+    """The class, everywhere where it is told."""
+    assert told.error, f"exit code {told.code}: {told.report or told.stderr}"
+    assert (told.error["class"], told.code) == (kind, EXIT_CODES[kind]), told.error
+    assert told.report["exit_code"] == told.code
+    assert told.report["ok"] is False
+    assert "\n" not in told.error["message"]
+    for text in telling:
+        assert text in told.error["message"]
+
+
 @dataclass
 class Bench:
     """A test's own folder on the client, and its own word in the server's log."""

@@ -9,31 +9,23 @@ import pytest
 
 from lab.backend.namespaces.host import AgentProcess
 from tests.engine.conftest import RestartableNginx
-from tests.engine.harness import BRIEFLY, EXIT_CODES, ONCE, PORTS, Bench, Options, Told, sha256, until
+from tests.engine.harness import (
+    BRIEFLY,
+    EXIT_CODES,
+    ONCE,
+    PORTS,
+    Bench,
+    Options,
+    Told,
+    failed,
+    is_one_clear_line,
+    sha256,
+    until,
+)
 from tests.support.faulty_server import content
 
 SIZE = 30_000
 H1, H2, PLAIN = ("--http1.1",), ("--http2",), ()
-
-
-def is_one_clear_line(stderr: str, *telling: str) -> None:
-    """One line without control characters that names the problem; what a person sees without --json."""
-    lines = stderr.splitlines()
-    assert len(lines) == 1, stderr
-    assert lines[0].isprintable()
-    for text in telling:
-        assert text in lines[0]
-
-
-def failed(told: Told, kind: str, *telling: str) -> None:
-    """The class, everywhere where it is told."""
-    assert told.error, f"exit code {told.code}: {told.report or told.stderr}"
-    assert (told.error["class"], told.code) == (kind, EXIT_CODES[kind]), told.error
-    assert told.report["exit_code"] == told.code
-    assert told.report["ok"] is False
-    assert "\n" not in told.error["message"]
-    for text in telling:
-        assert text in told.error["message"]
 
 
 @dataclass(frozen=True)

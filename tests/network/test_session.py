@@ -5,18 +5,20 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from lab.backend.host import Network
-from lab.errors import UsageProblem
+from lab.errors import EXIT_INVALID, UsageProblem
 from lab.judge.tolerance import LookPlan
 from lab.network import shape as shaping
 from lab.network.calibrate import Tolerance
-from lab.result.store import RunDir, read_cell
+from lab.result.store import RunDir, read_cell, read_study
 from lab.runner import session as session_module
 from lab.runner.session import Options, Session
 from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology, Transfer
+from lab.spec.study import BufferStudy
 from lab.spec.units import BitRate, ByteRate, Duration, Ratio, Size
 
 FAST = Topology(name="fast", description="-", link=Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("4 ms")))
@@ -69,6 +71,49 @@ def test_a_good_client_on_a_good_link_passes_and_its_result_is_whole(lenient: Se
     assert 2 << 20 < sample.max_rss_bytes < 64 << 20
     assert "offload.eth0.tcp-segmentation-offload" in stored.before.hosts["client"]
     assert stored.after.hosts["router"]["qdiscs"]
+
+
+def study(direction: Literal["get", "put"], *buffers: str, floor: float = 0.9) -> BufferStudy:
+    return BufferStudy(
+        client=ClientSpec(name="ferry"),
+        topology=FAST,
+        transfer=Transfer(protocol="http1", direction=direction, size=Size.parse("1 MB")),
+        buffers=tuple(map(Size.parse, buffers)),
+        floor=Ratio(floor),
+    )
+
+
+def test_a_study_interleaves_its_cells_and_its_result_is_whole(lenient: Session) -> None:
+    result = lenient.run_study(study("put", "16 KiB", "1 MiB", "64 MiB", floor=0.01))
+    assert result.verdict.name == "PASS", result.verdict.reason
+    assert read_study(lenient.run.study_path(result.id)) == result
+    assert list(result.left_out) == ["64 MiB"]
+    assert result.order[:4] == ["16 KiB", "1 MiB", "1 MiB", "16 KiB"]
+    cells = {arm.setting: read_cell(lenient.run.cell_path(arm.cell)) for arm in result.arms}
+    assert [cell.verdict.name for cell in cells.values()] == ["PASS"] * 2
+    assert cells["16 KiB"].certificate == cells["1 MiB"].certificate
+    for arm in result.arms:
+        assert arm.byte_s == [sample.body_byte_s for sample in cells[arm.setting].samples]
+    turns = sorted((sample.started_at, setting) for setting, cell in cells.items() for sample in cell.samples)
+    assert [setting for _, setting in turns] == result.order
+    record = lenient.record()
+    assert record.studies == [result.id]
+    assert record.verdicts[result.id] == "PASS"
+
+
+def test_a_link_that_changes_during_a_study_is_invalid(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    take = session_module.take_sample
+
+    def sabotaging(network: Network, *args: object, **more: object) -> object:
+        sample = take(network, *args, **more)  # type: ignore[arg-type]
+        shaping.change(network, Link(rate=BitRate.parse("60 Mbit/s"), rtt=Duration.parse("4 ms")))
+        return sample
+
+    monkeypatch.setattr(session_module, "take_sample", sabotaging)
+    result = session.run_study(study("get", "16 KiB", "1 MiB"))
+    assert result.verdict.name == "INVALID"
+    assert "after:" in result.verdict.reason
+    assert session.record().exit_code == EXIT_INVALID
 
 
 def test_a_wrong_rate_on_the_router_is_invalid_not_fail(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,16 @@ def test_no_server_is_ever_installed() -> None:
     assert not {"nginx", "openssh-server", "openssh-sftp-server"} & set(installed)
 
 
+def test_peers_are_installed_only_when_asked_for(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(tools.PEERS_VARIABLE, raising=False)
+    usual = set(tools.packages(tools.installable()))
+    assert {"curl", "openssh-client"} <= usual
+    assert not {"git", "lftp", "rclone", "nginx"} & usual
+    monkeypatch.setenv(tools.PEERS_VARIABLE, "yes")
+    assert set(tools.packages(tools.installable())) == usual | {"lftp", "rclone"}
+    assert tools.remedy("lftp") == "sudo apt-get install lftp, or make peers"
+
+
 def test_missing_program_tells_its_package(empty_machine: Path) -> None:
     with pytest.raises(UsageProblem) as caught:
         tools.require("iperf3")

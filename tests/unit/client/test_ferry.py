@@ -96,8 +96,69 @@ def test_command(wanted: Transfer, words: list[str], end: list[str]) -> None:
     assert ("--cacert" in command) == (wanted.protocol != "http1")
 
 
+@pytest.mark.parametrize(
+    ("wanted", "end"),
+    [
+        (transfer("sftp"), ["--overwrite", "-o", "/run/lab/client/out/5MiB", "sftp://lab@server/run/lab/server/files/5MiB"]),
+        (transfer("sftp", "put"), ["/run/lab/client/files/5MiB", "sftp://lab@server/run/lab/server/upload/7-5MiB"]),
+        (
+            transfer("sftp", files=2),
+            ["-r", "sftp://lab@server/run/lab/server/files/5MiB/", "--output", "/run/lab/client/out/5MiB"],
+        ),
+        (transfer("sftp", "put", files=2), ["/run/lab/client/files/5MiB", "sftp://lab@server/run/lab/server/upload/7-5MiB/"]),
+    ],
+)
+def test_command_over_sftp(wanted: Transfer, end: list[str]) -> None:
+    command = Ferry().command(wanted, ENDS)
+    assert command[1:] == [
+        *(wanted.direction, "--quiet", "--json", "-"),
+        *("--known-hosts", "/c/.ssh/known_hosts", "--identity", "/c/.ssh/key", "--no-agent"),
+        *end,
+    ]
+
+
+SET = {"files": 2, "bytes": 10485760, "body_s": 5.0, "total_s": 5.1}
+
+
+def said_of_a_set(**changes: Any) -> Completed:
+    told = {**TRANSFER, "protocol": "sftp", "status": None}
+    return said(whole={"transfers": [told, told], "set": {**SET, **changes}})
+
+
+def test_the_numbers_of_a_set_are_those_of_its_sum() -> None:
+    wanted = transfer("sftp", files=2)
+    numbers = Ferry().parse(wanted, said_of_a_set())
+    assert (numbers.bytes, numbers.total_s, numbers.http_version, numbers.status) == (10485760, 5.1, None, None)
+    assert (numbers.connect_s, Ferry().body_seconds(wanted, numbers)) == (pytest.approx(0.021), 5.0)
+    assert Ferry().body_start_s(wanted, numbers) == pytest.approx(0.042)
+    assert numbers.raw["set"] == SET
+    assert Ferry().body_seconds(wanted, Ferry().parse(wanted, said_of_a_set(body_s=None))) is None
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        said(),
+        said(whole={"set": None}),
+        said(whole={"set": SET, "transfers": []}),
+        said_of_a_set(total_s=None),
+        said_of_a_set(body_s="soon"),
+        said_of_a_set(bytes=None),
+    ],
+)
+def test_a_set_without_its_sum_is_unreadable(broken: Completed) -> None:
+    with pytest.raises(UnreadableReportError) as caught:
+        Ferry().parse(transfer("sftp", files=2), broken)
+    assert "\n" not in str(caught.value)
+
+
+def test_one_file_over_sftp_has_neither_status_nor_version() -> None:
+    numbers = Ferry().parse(transfer("sftp"), said(protocol="sftp", status=None))
+    assert (numbers.bytes, numbers.http_version, numbers.status) == (5242880, None, None)
+
+
 def test_what_ferry_cannot_do() -> None:
-    assert Ferry().supports(transfer("sftp")) == "ferry does not speak SFTP yet"
+    assert Ferry().supports(transfer("sftp", files=3)) == ""
     assert "4 KiB" in Ferry().supports(transfer(buffer_size=Size(1024)))
     assert Ferry().supports(transfer(buffer_size=Size(4096), chunked=True)) == ""
 

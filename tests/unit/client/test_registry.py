@@ -10,6 +10,9 @@ from lab.client import usage
 from lab.client.adapter import ClientAdapter
 from lab.client.curl import Curl
 from lab.client.ferry import Ferry
+from lab.client.lftp import Lftp
+from lab.client.openssh import OpenSsh
+from lab.client.rclone import Rclone
 from lab.client.registry import resolve
 from lab.errors import UsageProblem
 from lab.spec.models import ClientSpec
@@ -26,6 +29,11 @@ from lab.spec.models import ClientSpec
         ("ferry", Ferry("ferry", "ferry")),
         ("ferry-next=/opt/x/ferry", Ferry("ferry-next", "/opt/x/ferry")),
         ("/opt/x/ferry", Ferry("ferry", "/opt/x/ferry")),
+        ("openssh", OpenSsh("openssh", "openssh")),
+        ("/opt/hpn/bin/sftp", OpenSsh("sftp", "/opt/hpn/bin/sftp")),
+        ("openssh-hpn=/opt/hpn/bin/hpnsftp", OpenSsh("openssh-hpn", "/opt/hpn/bin/hpnsftp")),
+        ("lftp", Lftp("lftp", "lftp")),
+        ("rclone-1.70=/opt/rclone", Rclone("rclone-1.70", "/opt/rclone")),
     ],
 )
 def test_known_clients(text: str, adapter: ClientAdapter) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -13,12 +12,24 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from lab.judge.tolerance import LookPlan, judge_samples, judge_tolerance, next_look, samples_wanted, with_invalid
+from lab.judge.tolerance import (
+    Band,
+    LookPlan,
+    judge_band,
+    judge_samples,
+    judge_tolerance,
+    next_look,
+    samples_wanted,
+    with_invalid,
+)
 from lab.result.models import Sample
 from lab.spec.models import Expectation
 
+MakeSample = Callable[..., Sample]
+
 PLAN = LookPlan()
 LIMIT = Expectation.model_validate({"kind": "limit", "tolerance": "5 %"})
+STEADY = Expectation.model_validate({"kind": "steady", "tolerance": "5 %"})
 NOTHING = Expectation.model_validate({"kind": "none", "tolerance": "5 %"})
 GOOD = [0.001, -0.002, 0.0, 0.002, -0.001]
 
@@ -167,62 +178,105 @@ def test_refuses_a_plan_that_is_none(looks: tuple[int, ...], alpha: float) -> No
 # --- whole samples ------------------------------------------------------------------------------------------------------------
 
 
-def sample(index: int, deviation: float | None, *, ok: bool = True, problem: str = "") -> Sample:
-    return Sample(
-        index=index,
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
-        exit_code=0 if ok else 18,
-        ok=ok,
-        problem=problem,
-        expected_bytes=5,
-        client=None,
-        wall_s=1,
-        body_s=1,
-        body_byte_s=5,
-        total_byte_s=5,
-        deviation=deviation,
-        cpu_user_s=0,
-        cpu_system_s=0,
-        max_rss_bytes=None,
-        series=None,
-        wire=None,
-    )
+@pytest.fixture(name="samples")
+def good_samples(make_sample: MakeSample) -> list[Sample]:
+    return [make_sample(index, deviation) for index, deviation in enumerate(GOOD)]
 
 
-SAMPLES = [sample(index, deviation) for index, deviation in enumerate(GOOD)]
-FAILED = sample(5, None, ok=False, problem="3 of 5 bytes arrived")
+@pytest.fixture
+def failed(make_sample: MakeSample) -> Sample:
+    return make_sample(5, ok=False, problem="3 of 5 bytes arrived")
 
 
-def test_samples_are_judged_by_their_deviations() -> None:
-    assert judge_samples(SAMPLES, LIMIT, PLAN) == judge_tolerance(GOOD, 0.05, PLAN)
-    assert samples_wanted(SAMPLES[:3], LIMIT, PLAN) == 5
-    assert samples_wanted(SAMPLES, LIMIT, PLAN) is None
+def test_samples_are_judged_by_their_deviations(samples: list[Sample]) -> None:
+    assert judge_samples(samples, LIMIT, PLAN) == judge_tolerance(GOOD, 0.05, PLAN)
+    assert samples_wanted(samples[:3], LIMIT, PLAN) == 5
+    assert samples_wanted(samples, LIMIT, PLAN) is None
 
 
-@pytest.mark.parametrize("expectation", [LIMIT, NOTHING])
-def test_a_failed_transfer_fails_the_cell(expectation: Expectation) -> None:
-    verdict = judge_samples([*SAMPLES, FAILED], expectation, PLAN)
+@pytest.mark.parametrize("expectation", [LIMIT, STEADY, NOTHING])
+def test_a_failed_transfer_fails_the_cell(samples: list[Sample], failed: Sample, expectation: Expectation) -> None:
+    verdict = judge_samples([*samples, failed], expectation, PLAN)
     assert verdict.name == "FAIL"
     assert "transfer 6 of 6 failed: 3 of 5 bytes arrived" in verdict.reason
-    assert samples_wanted([FAILED], expectation, PLAN) is None
+    assert samples_wanted([failed], expectation, PLAN) is None
 
 
-def test_a_failure_without_words_gives_its_exit_code() -> None:
-    assert "exit code 18" in judge_samples([sample(0, None, ok=False)], LIMIT, PLAN).reason
+def test_a_failure_without_words_gives_its_exit_code(make_sample: MakeSample) -> None:
+    assert "exit code 18" in judge_samples([make_sample(0, ok=False)], LIMIT, PLAN).reason
 
 
-def test_a_speed_the_lab_did_not_measure_is_the_labs_fault() -> None:
-    blind = [*SAMPLES, sample(5, None)]
+def test_a_speed_the_lab_did_not_measure_is_the_labs_fault(samples: list[Sample], make_sample: MakeSample) -> None:
+    blind = [*samples, make_sample(5)]
     assert judge_samples(blind, LIMIT, PLAN).name == "INVALID"
     assert samples_wanted(blind, LIMIT, PLAN) is None
 
 
-def test_nothing_expected_of_the_speed() -> None:
-    verdict = judge_samples([sample(index, None) for index in range(5)], NOTHING, PLAN)
+def test_nothing_expected_of_the_speed(samples: list[Sample], make_sample: MakeSample) -> None:
+    verdict = judge_samples([make_sample(index) for index in range(5)], NOTHING, PLAN)
     assert (verdict.name, verdict.interval) == ("PASS", None)
     assert judge_samples([], NOTHING, PLAN).name == "INCONCLUSIVE"
     assert samples_wanted([], NOTHING, PLAN) == 5
-    assert samples_wanted(SAMPLES, NOTHING, PLAN) is None
+    assert samples_wanted(samples, NOTHING, PLAN) is None
+
+
+# --- sets of files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(name="sets")
+def make_sets(make_sample: MakeSample) -> Callable[..., list[Sample]]:
+    """Sets whose last hundred files took as many times the first hundred's time."""
+
+    def made(*ratios: float) -> list[Sample]:
+        times = [{"first_hundred_s_per_file": 0.002, "last_hundred_s_per_file": 0.002 * ratio} for ratio in ratios]
+        return [make_sample(index, **each) for index, each in enumerate(times)]
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("ratios", "name"),
+    [
+        ((1.0, 1.01, 0.99, 1.0, 1.02), "PASS"),
+        ((0.5, 0.52, 0.49, 0.5, 0.51), "PASS"),
+        ((1.0, 1.05, 1.1, 0.98, 1.04), "INCONCLUSIVE"),
+        ((1.3, 1.31, 1.29, 1.3, 1.28), "FAIL"),
+    ],
+)
+def test_the_last_hundred_files_against_the_first(sets: Callable[..., list[Sample]], ratios: list[float], name: str) -> None:
+    verdict = judge_samples(sets(*ratios), STEADY, PLAN)
+    assert (verdict.name, verdict.band_low, verdict.band_high) == (name, None, 0.05)
+    assert verdict.interval is not None
+    mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) - 1
+    assert verdict.interval.mean == pytest.approx(mean), "the geometric mean of the ratios, told as a fraction above 1"
+    assert "+5 %" in verdict.reason
+    assert "last hundred files" in verdict.reason
+
+
+@given(st.lists(st.floats(0.5, 2.0), min_size=5, max_size=5).filter(lambda values: np.std(np.log(values)) > 1e-6))
+def test_steady_is_one_one_sided_test(values: list[float]) -> None:
+    p = float(stats.ttest_1samp(np.log(values), math.log(1.05), alternative="less").pvalue)
+    verdict = judge_band([value - 1 for value in values], Band.at_most(0.05), PLAN)
+    assert (verdict.name == "PASS") == (p <= PLAN.alpha_per_look)
+    assert (verdict.name == "FAIL") == (p > 1 - PLAN.alpha_per_look)
+
+
+def test_an_undecided_set_goes_on_to_the_next_look(sets: Callable[..., list[Sample]]) -> None:
+    assert samples_wanted(sets(1.0), STEADY, PLAN) == 5
+    assert samples_wanted(sets(1.0, 1.05, 1.1, 0.98, 1.04), STEADY, PLAN) == 10
+    assert samples_wanted(sets(1.0, 1.01, 0.99, 1.0, 1.02), STEADY, PLAN) is None
+
+
+def test_files_that_came_within_one_tick_are_no_verdict(make_sample: MakeSample) -> None:
+    at_once = [make_sample(0, first_hundred_s_per_file=0.0, last_hundred_s_per_file=0.002)]
+    assert judge_samples(at_once, STEADY, PLAN).name == "INCONCLUSIVE"
+
+
+def test_files_that_nothing_timed_are_no_verdict(samples: list[Sample]) -> None:
+    verdict = judge_samples(samples, STEADY, PLAN)
+    assert verdict.name == "INCONCLUSIVE"
+    assert "all arrived whole" in verdict.reason
+    assert samples_wanted(samples, STEADY, PLAN) is None
 
 
 def test_invalid_keeps_the_figures_and_names_the_lab() -> None:
@@ -245,22 +299,6 @@ def error_rate(judge: Callable[[NDArray[np.float64]], str], wrong: str, offset: 
 
 def under(plan: LookPlan) -> Callable[[NDArray[np.float64]], str]:
     return lambda row: judge_tolerance(row.tolist(), 0.05, plan).name
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Quantiles from a table and no caveats: thousands of verdicts in a moment, and the same verdicts."""
-    table: dict[tuple[float, int], float] = {}
-
-    def quantile(probability: float, degrees: int) -> float:
-        key = (probability, degrees)
-        if key not in table:
-            table[key] = float(stats.t.ppf(*key))
-        return table[key]
-
-    monkeypatch.setattr("lab.judge.interval.student_quantile", quantile)
-    for name in ("size_caveat", "outlier_caveat", "drift_caveat"):
-        monkeypatch.setattr(f"lab.judge.tolerance.{name}", lambda *_: None)
 
 
 @pytest.mark.usefixtures("quick")
@@ -287,3 +325,13 @@ def test_a_single_look_needs_no_correction(n: int) -> None:
     plan = LookPlan.single(n)
     assert plan.confidence == pytest.approx(0.90)
     assert judge_tolerance([0.0] * n, 0.05, plan).name == "PASS"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_set_that_slows_down_by_just_the_tolerance_seldom_passes() -> None:
+    def judge(row: NDArray[np.float64]) -> str:
+        return judge_band(row.tolist(), Band.at_most(0.05), PLAN).name
+
+    assert error_rate(judge, "PASS", 0.05) < 0.06
+    assert error_rate(judge, "FAIL", 0.05) < 0.06
+    assert error_rate(judge, "PASS", 0.0, 1000) > 0.95

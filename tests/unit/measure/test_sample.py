@@ -67,10 +67,13 @@ def test_every_transfer_curl_can_do(network: LocalNetwork, servers: Servers, wan
     assert (found.ok, found.index, found.expected_bytes, found.exit_code) == (True, 3, SIZE, 0)
     assert found.client is not None
     assert found.client.bytes == SIZE
-    assert found.body_byte_s is not None
-    assert found.body_s is not None
-    assert 0 < found.body_s < found.client.total_s <= found.wall_s
-    assert found.body_byte_s * found.body_s == pytest.approx(SIZE)
+    # On a busy machine the loopback's handshake can take longer than a body: then an upload's end cannot be told.
+    assert found.body_s is not None or wanted.direction == "put"
+    if found.body_s is not None:
+        assert found.body_byte_s is not None
+        assert 0 < found.body_s < found.client.total_s <= found.wall_s
+        assert found.body_byte_s * found.body_s == pytest.approx(SIZE)
+        assert found.body_clock == "client"
     assert found.wire is not None
     # A RST has no timestamps: each makes the estimate 12 bytes too small.
     assert found.wire.payload_bytes >= 0.999 * SIZE

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.measure.series import HEADER_BYTES, SLOT_NS, Reading, build_series, late_slots, payload_between
+from lab.measure.series import HEADER_BYTES, SLOT_NS, Reading, body_span, build_series, late_slots, payload_between
 
 MS = 1_000_000
 FRAME = 1514
@@ -34,6 +34,30 @@ def test_constant_rate_is_constant() -> None:
     assert series.worst_window_byte_s == pytest.approx(7 * 1448 * 100)
     assert series.slowest_window_byte_s == pytest.approx(7 * 1448 * 100)
     assert series.longest_gap_ms == 0
+
+
+def test_the_body_of_a_client_that_tells_nothing_lies_between_its_handshake_and_its_farewell() -> None:
+    # Three readings of key exchange, a silence, thirty of content, a silence.
+    found = body_span(readings([1, 0, 1, 1, 0, *[50] * 30, 0, 0]))
+    assert found is not None
+    assert (found.start_ns - 12_345_678, found.end_ns - 12_345_678) == (55 * MS, 345 * MS)
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [[], [1] * 20, [0] * 20, [500] * 5, [0, *[500] * 8, 0, 0, 0, 0], [9000, *[0] * 20]],
+    ids=["nothing", "little", "silence", "few", "short", "at once"],
+)
+def test_a_body_of_which_little_can_be_told_has_no_span(frames: list[int]) -> None:
+    assert body_span(readings(frames)) is None
+
+
+@given(st.lists(st.integers(0, 1000), max_size=60))
+def test_a_span_lies_within_its_readings(frames: list[int]) -> None:
+    rows = readings(frames)
+    found = body_span(rows)
+    if found is not None:
+        assert rows[0].t_ns < found.start_ns < found.end_ns < rows[-1].t_ns
 
 
 def test_burst_and_silence_show() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from lab.errors import UsageProblem
 from lab.paths import suites_dir
-from lab.runner.robot_run import run_cells, run_suite
+from lab.runner.robot_run import Choice, run_cells, run_suite
 from lab.spec.models import Cell
 
 THROTTLE = suites_dir() / "throttle.robot"
@@ -55,18 +55,18 @@ def notes(tmp_path: Path) -> Iterator[Notes]:
 
 
 def test_the_suite_names_ferry_unless_told_otherwise(notes: Notes) -> None:
-    run_suite(THROTTLE, notes, {}, tests=["DSL 20, H2 Put*"])
+    run_suite(THROTTLE, notes, {}, choice=Choice(tests=["DSL 20, H2 Put*"]))
     assert notes.ids == ["ferry--dsl-20--h2-put-5MiB-at-2MBps", "ferry--dsl-20--h2-put-5MiB-at-1MBps"]
 
 
 def test_one_client_by_path(notes: Notes) -> None:
-    run_suite(THROTTLE, notes, {}, clients=["mine=/opt/curl"], tests=["DSL 20, H2 Put*"])
+    run_suite(THROTTLE, notes, {}, clients=["mine=/opt/curl"], choice=Choice(tests=["DSL 20, H2 Put*"]))
     assert notes.clients == ["/opt/curl"] * 2
     assert notes.ids[0].startswith("mine--")
 
 
 def test_several_clients_one_after_the_other_in_one_run(notes: Notes) -> None:
-    run_suite(THROTTLE, notes, {"SIZE": "1 MB"}, clients=["ferry", "curl"], tags=["demo"])
+    run_suite(THROTTLE, notes, {"SIZE": "1 MB"}, clients=["ferry", "curl"], choice=Choice(include=["demo"]))
     demo = len(notes.cells) // 2
     assert notes.clients == ["ferry"] * demo + ["curl"] * demo
     assert {cell.transfer.size.bytes for cell in notes.cells} == {1_000_000}
@@ -76,9 +76,9 @@ def test_several_clients_one_after_the_other_in_one_run(notes: Notes) -> None:
 
 
 def test_the_demo_has_one_of_each_kind(notes: Notes) -> None:
-    run_suite(THROTTLE, notes, {}, tags=["demo"])
+    run_suite(THROTTLE, notes, {}, choice=Choice(include=["demo"]))
     kinds = {(cell.transfer.protocol, cell.transfer.direction, cell.transfer.chunked) for cell in notes.cells}
-    assert {kind[0] for kind in kinds} == {"http1", "h2"}
+    assert {kind[0] for kind in kinds} == {"http1", "h2", "sftp"}
     assert {kind[1] for kind in kinds} == {"get", "put"}
     assert any(chunked for _, _, chunked in kinds)
     assert {cell.topology.name for cell in notes.cells} == {"link-local", "dsl-50", "dsl-20"}
@@ -89,10 +89,21 @@ def test_every_row_of_the_suite_is_a_cell_of_its_own(notes: Notes) -> None:
     assert len(notes.ids) == len(set(notes.ids)) >= 20
 
 
-@pytest.mark.parametrize("choice", [{"tests": ["Nothing"]}, {"tags": ["nothing"]}, {"clients": ["a", "b"], "tags": ["nothing"]}])
-def test_no_such_test_is_the_users_problem(notes: Notes, choice: dict[str, list[str]]) -> None:
-    with pytest.raises(UsageProblem, match=r"no test of throttle matches '[Nn]othing'"):
-        run_suite(THROTTLE, notes, {}, **choice)
+@pytest.mark.parametrize("clients", [[], ["a", "b"]])
+@pytest.mark.parametrize(
+    "choice", [Choice(tests=["Nothing"]), Choice(include=["nothing"]), Choice(include=["demo"], exclude=["study:*"])]
+)
+def test_no_such_test_is_the_users_problem(notes: Notes, choice: Choice, clients: list[str]) -> None:
+    with pytest.raises(UsageProblem, match=r"no test of throttle matches '(Nothing|nothing|demo', not 'study:\*)'"):
+        run_suite(THROTTLE, notes, {}, clients=clients, choice=choice)
+
+
+def test_tests_with_a_tag_are_left_out(notes: Notes) -> None:
+    run_suite(THROTTLE, notes, {}, choice=Choice(exclude=["demo"]))
+    whole = len(notes.ids)
+    run_suite(THROTTLE, notes, {}, choice=Choice(include=["demo"]))
+    assert whole > len(notes.ids) - whole > 0
+    assert not set(notes.ids[:whole]) & set(notes.ids[whole:])
 
 
 def test_cells_take_the_client_of_their_name(notes: Notes) -> None:

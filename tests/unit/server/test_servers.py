@@ -17,6 +17,8 @@ from lab.server.bundle import Places, Servers
 from lab.server.ca import make_certificates
 from lab.server.nginx import render_config
 from lab.server.process import wait_ready
+from lab.server.sshd import SshdOptions
+from lab.server.sshd import render_config as render_sshd_config
 from tests.support.local_host import LocalHost, LocalNetwork
 
 SIZE = 300_000
@@ -128,6 +130,20 @@ def test_iperf3_serves_one_test_after_another(servers: Servers, places: Places) 
     for _ in range(2):
         report = iperf3_report(places.iperf3_port)
         assert report["end"]["sum_sent"]["bytes"] >= 64 * 1024, report.get("error")
+
+
+def test_sshds_options_are_in_its_configuration_and_no_others() -> None:
+    folder = Path("/run/lab/server/sshd")
+    usual = render_sshd_config(folder, port=22, bind="0.0.0.0")
+    assert "MaxSessions 100\nSubsystem" in usual
+    text = render_sshd_config(folder, port=22, bind="0.0.0.0", options=SshdOptions(max_sessions=1, ciphers="aes256-ctr"))
+    assert text == usual.replace("MaxSessions 100\n", "MaxSessions 1\nCiphers aes256-ctr\n")
+
+
+@pytest.mark.parametrize("bad", [{"max_sessions": -1}, {"ciphers": "a\nPermitRootLogin yes"}, {"ciphers": "a b"}])
+def test_sshds_options_are_checked(bad: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"sessions|no list"):
+        SshdOptions(**bad)
 
 
 def test_error_log_names_each_server(servers: Servers) -> None:

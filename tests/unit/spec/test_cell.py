@@ -30,6 +30,7 @@ def transfers(draw: st.DrawFn) -> Transfer:
             "chunked": flag and direction == "get",
             "sink": flag and direction == "put",
             "buffer_size": draw(st.none() | st.builds(Size, st.integers(1, 2**40))),
+            "files": draw(st.integers(1, 10_000)) if protocol == "sftp" else 1,
         }
     )
 
@@ -53,6 +54,8 @@ def test_a_transfers_name_is_its_inverse(transfer: Transfer) -> None:
         ("h2-get-5MB-at-8Mbps-chunked", {"protocol": "h2", "size": "5 MB", "limit": "1 MB/s", "chunked": True}),
         ("https1-put-20kB-sink", {"protocol": "https1", "direction": "put", "size": "20 kB", "sink": True}),
         ("sftp-put-1GiB-buf64KiB", {"protocol": "sftp", "direction": "put", "size": "1 GiB", "buffer_size": "64 KiB"}),
+        ("sftp-put-1000x20kB", {"protocol": "sftp", "direction": "put", "size": "20 kB", "files": 1000}),
+        ("sftp-get-1x1MiB", {"protocol": "sftp", "size": "1 MiB"}),
         ("http1-get-5MiB-at-512KiBps-buf20kB", {"size": "5 MiB", "limit": "512 KiB/s", "buffer_size": "20 kB"}),
     ],
 )
@@ -73,10 +76,13 @@ def test_names_as_people_write_them(text: str, fields: dict[str, object]) -> Non
         ("curl--dsl-20--http1-get-5MiB-at-1bps", "whole number of bytes per second"),
         ("curl--dsl-20--http1-put-5MiB-chunked", "only an HTTP get can be chunked"),
         ("curl--dsl-20--http1-get-5MiB\n", "it is not of the form"),
+        ("curl--dsl-20--http1-get-2x5MiB", "only sftp moves more than one file"),
+        ("curl--dsl-20--sftp-get-0x5MiB", "greater than or equal to 1"),
+        ("curl--dsl-20--sftp-get-10001x5MiB", "less than or equal to 10000"),
     ],
 )
 def test_bad_names_say_why_and_show_the_form(text: str, problem: str) -> None:
     with pytest.raises(UsageProblem, match=re.escape(problem)) as caught:
         parse_cell_name(text)
-    assert "CLIENT--TOPOLOGY--PROTOCOL-DIRECTION-SIZE" in caught.value.remedy
+    assert "CLIENT--TOPOLOGY--PROTOCOL-DIRECTION-[FILESx]SIZE" in caught.value.remedy
     assert "\n" not in str(caught.value)

@@ -15,7 +15,20 @@ from lab.spec.load import list_topologies, load_topology, parse_topology
 from lab.spec.units import BitRate, Duration
 
 GOOD = "name: mine\ndescription: A test.\nlink:\n  rate: 20 Mbit/s\n  rtt: 30 ms\n"
-SHIPPED = ["dsl-20", "dsl-50", "gigabit-far", "link-local", "lossy-wifi", "lte", "satellite", "transatlantic"]
+SHIPPED = [
+    "dsl-20",
+    "dsl-50",
+    "far-200",
+    "far-50",
+    "far-500",
+    "gigabit-far",
+    "link-local",
+    "lossy-wifi",
+    "lte",
+    "metro-200",
+    "satellite",
+    "transatlantic",
+]
 
 
 def test_the_projects_own_topologies_are_what_the_issue_asks_for() -> None:
@@ -26,6 +39,8 @@ def test_the_projects_own_topologies_are_what_the_issue_asks_for() -> None:
     assert figures["dsl-20"][0] == BitRate.parse("20 Mbit/s")
     assert figures["transatlantic"] == (BitRate.parse("500 Mbit/s"), Duration.parse("100 ms"))
     assert figures["gigabit-far"] == (BitRate.parse("1 Gbit/s"), Duration.parse("100 ms"))
+    for name, rate, rtt in (("metro", 200, 20), ("far", 50, 100), ("far", 200, 100), ("far", 500, 100)):
+        assert figures[f"{name}-{rate}"] == (BitRate.parse(f"{rate} Mbit/s"), Duration.parse(f"{rtt} ms"))
     assert not links["link-local"].shaped
     assert links["lte"].direction("up").rate != links["lte"].direction("down").rate
     assert links["lte"].jitter.ns > 0

@@ -10,5 +10,7 @@ pub mod job;
 pub mod net;
 pub mod platform;
 pub mod report;
+pub mod sftp;
+pub mod ssh;
 pub mod transfer;
 pub mod units;

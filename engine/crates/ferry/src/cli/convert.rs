@@ -7,11 +7,16 @@ use http::{HeaderMap, Method, header};
 
 use super::flags::{self, UploadMethod};
 use super::options::{
-    BenchOptions, Common, GetOptions, PutOptions, Remote, Source, Target, Timeouts, TransferOptions, Version,
+    BenchOptions, Common, GetOptions, PutOptions, Remote, Source, SshArgs, Target, Timeouts, TransferOptions, Version,
 };
 use super::remote::parse_remote;
+use super::sftp_url::{names_directory, within};
+use super::ssh::{Kind, ssh_args};
 use super::values::parse_header;
 use crate::report::{Destination, Problem};
+
+/// As `--help` says.
+const MAX_REDIRECTS: u32 = 10;
 
 pub fn get(flags: flags::Get) -> Result<GetOptions, Problem> {
     let sources = flags
@@ -19,18 +24,33 @@ pub fn get(flags: flags::Get) -> Result<GetOptions, Problem> {
         .iter()
         .map(|typed| remote(typed))
         .collect::<Result<Vec<_>, _>>()?;
-    let common = common(flags.connection, flags.reporting, &sources)?;
-    let target = match flags.output.file {
-        Some(path) if is_stdio(&path) => Target::Stdout,
-        Some(path) => Target::File(path),
-        None if flags.output.remote_name => Target::FromUrl,
-        None => Target::Discard,
-    };
+    let kind = Kind::of(&sources)?;
+    match kind {
+        Kind::Http => kind.refuse(&[("--recursive", flags.recursive)])?,
+        Kind::Sftp => kind.refuse(&[("--max-redirects", flags.transfer.max_redirects.is_some())])?,
+    }
+    let ssh = ssh_args(flags.ssh, kind)?;
+    let common = common(flags.connection, flags.reporting, kind, ssh, &sources)?;
+    if !flags.recursive
+        && let Some(directory) = sources
+            .iter()
+            .find(|source| source.is_sftp() && names_directory(source))
+    {
+        return Err(Problem::usage(format!(
+            "{}: names a directory, which --recursive (-r) fetches",
+            directory.url
+        )));
+    }
+    let target = target(flags.output, kind, flags.recursive, sources.len());
     match target {
         Target::File(_) | Target::Stdout if sources.len() > 1 => {
-            return Err(Problem::usage(
-                "--output takes one URL; use --remote-name (-O) or --discard for several",
-            ));
+            return Err(Problem::usage(match kind {
+                Kind::Http => "--output takes one URL; use --remote-name (-O) or --discard for several",
+                Kind::Sftp => "--output takes one URL; for several, it is a directory that exists or ends in /",
+            }));
+        }
+        Target::Stdout if flags.recursive => {
+            return Err(Problem::usage("--recursive needs a directory, not standard output"));
         }
         Target::Stdout if flags.resume => return Err(Problem::usage("--resume needs a file, not standard output")),
         Target::Stdout if flags.overwrite => {
@@ -41,19 +61,13 @@ pub fn get(flags: flags::Get) -> Result<GetOptions, Problem> {
                 "body and report cannot both go to standard output; use --json=FILE",
             ));
         }
-        Target::FromUrl => different_names(&sources)?,
+        Target::FromUrl => different_names(&sources, "use --output FILE")?,
+        Target::Directory(_) => different_names(&sources, "fetch it by itself")?,
         _ => {}
     }
     let transfer = transfer(flags.transfer);
-    if sources.len() > 1
-        && transfer
-            .checksum
-            .as_ref()
-            .is_some_and(|checksum| checksum.expected.is_some())
-    {
-        return Err(Problem::usage(
-            "--checksum with a value takes one URL; leave the value out to compute all",
-        ));
+    if sources.len() > 1 || flags.recursive {
+        one_checksum(&transfer, "one URL that is no directory")?;
     }
     Ok(GetOptions {
         common,
@@ -65,30 +79,95 @@ pub fn get(flags: flags::Get) -> Result<GetOptions, Problem> {
         range: flags.range,
         resume: flags.resume,
         overwrite: flags.overwrite,
+        recursive: flags.recursive,
     })
 }
 
+fn target(flags: flags::Output, kind: Kind, recursive: bool, sources: usize) -> Target {
+    match flags.file {
+        Some(path) if is_stdio(&path) => Target::Stdout,
+        // Not whether it exists: a second run, after the first has made it, must mean the same.
+        Some(path) if recursive && sources == 1 => Target::Tree(path),
+        Some(path) if recursive || kind == Kind::Sftp && is_directory(&path) => Target::Directory(path),
+        Some(path) => Target::File(path),
+        None if flags.remote_name => Target::FromUrl,
+        None => Target::Discard,
+    }
+}
+
 pub fn put(flags: flags::Put) -> Result<PutOptions, Problem> {
-    let destination = remote(&flags.url)?;
+    let mut destination = remote(&flags.url)?;
+    let kind = Kind::of(std::slice::from_ref(&destination))?;
+    match kind {
+        Kind::Http => kind.refuse(&[("--resume", flags.resume), ("--no-sync", flags.no_sync)])?,
+        Kind::Sftp => kind.refuse(&[
+            ("--method POST", flags.method == UploadMethod::Post),
+            ("--retry-unsafe", flags.retry_unsafe),
+            ("--max-redirects", flags.transfer.max_redirects.is_some()),
+        ])?,
+    }
+    let transfer = transfer(flags.transfer);
+    let source = if is_stdio(&flags.file) {
+        if flags.resume {
+            return Err(Problem::usage("--resume needs a file, not standard input"));
+        }
+        Source::Stdin
+    } else if flags.file.is_dir() {
+        if kind == Kind::Http {
+            return Err(Problem::usage(format!(
+                "{} is a directory, and HTTP has no directories; send its files, or use sftp",
+                flags.file.display()
+            )));
+        }
+        one_checksum(&transfer, "a file, not a directory")?;
+        Source::Directory(flags.file)
+    } else {
+        Source::File(flags.file)
+    };
+    if kind == Kind::Sftp && names_directory(&destination) {
+        let name = match &source {
+            Source::Directory(_) => None,
+            Source::File(file) => Some(file.file_name()),
+            Source::Stdin => Some(None),
+        };
+        if let Some(name) = name {
+            let nameless = "names a directory, and what is sent has no name; end the URL with one";
+            destination = name
+                .ok_or_else(|| nameless.to_owned())
+                .and_then(|name| within(&destination, name.as_encoded_bytes()))
+                .map_err(|why| Problem::usage(format!("{}: {why}", destination.url)))?;
+        }
+    }
+    let ssh = ssh_args(flags.ssh, kind)?;
     Ok(PutOptions {
-        common: common(flags.connection, flags.reporting, std::slice::from_ref(&destination))?,
-        transfer: transfer(flags.transfer),
-        source: if is_stdio(&flags.file) {
-            Source::Stdin
-        } else {
-            Source::File(flags.file)
-        },
+        common: common(
+            flags.connection,
+            flags.reporting,
+            kind,
+            ssh,
+            std::slice::from_ref(&destination),
+        )?,
+        transfer,
+        source,
         destination,
         method: match flags.method {
             UploadMethod::Put => Method::PUT,
             UploadMethod::Post => Method::POST,
         },
         retry_unsafe: flags.retry_unsafe,
+        resume: flags.resume,
+        sync: !flags.no_sync,
     })
 }
 
 pub fn bench(flags: flags::Bench) -> Result<BenchOptions, Problem> {
     let url = remote(&flags.url)?;
+    if url.is_sftp() {
+        return Err(Problem::usage(format!(
+            "{}: bench measures HTTP requests; time sftp with ferry get --json",
+            url.url
+        )));
+    }
     if flags.connections > flags.parallel {
         return Err(Problem::usage(format!(
             "--connections {} would leave some without a request; --parallel is {}, over all connections",
@@ -96,7 +175,13 @@ pub fn bench(flags: flags::Bench) -> Result<BenchOptions, Problem> {
         )));
     }
     Ok(BenchOptions {
-        common: common(flags.connection, flags.reporting, std::slice::from_ref(&url))?,
+        common: common(
+            flags.connection,
+            flags.reporting,
+            Kind::Http,
+            SshArgs::default(),
+            std::slice::from_ref(&url),
+        )?,
         url,
         requests: flags.requests,
         parallel: flags.parallel,
@@ -104,7 +189,19 @@ pub fn bench(flags: flags::Bench) -> Result<BenchOptions, Problem> {
     })
 }
 
-fn common(flags: flags::Connection, reporting: flags::Reporting, remotes: &[Remote]) -> Result<Common, Problem> {
+fn common(
+    flags: flags::Connection,
+    reporting: flags::Reporting,
+    kind: Kind,
+    ssh: SshArgs,
+    remotes: &[Remote],
+) -> Result<Common, Problem> {
+    kind.check_connection(&flags)?;
+    if flags.insecure && !ssh.pins.is_empty() {
+        return Err(Problem::usage(
+            "--insecure accepts any host key, --pin only one; give one of them",
+        ));
+    }
     if flags.http2
         && let Some(plain) = remotes.iter().find(|remote| remote.url.scheme() == "http")
     {
@@ -130,6 +227,7 @@ fn common(flags: flags::Connection, reporting: flags::Reporting, remotes: &[Remo
         insecure: flags.insecure,
         headers,
         resolve: flags.resolve,
+        ssh,
         timeouts: Timeouts {
             connect: flags.timeout_connect,
             tls: flags.timeout_tls,
@@ -155,7 +253,7 @@ fn transfer(flags: flags::Transfer) -> TransferOptions {
         buffer_size: flags.buffer_size,
         retries: flags.retry,
         retry_max_wait: flags.retry_max_wait,
-        max_redirects: flags.max_redirects,
+        max_redirects: flags.max_redirects.unwrap_or(MAX_REDIRECTS),
         checksum: flags.checksum,
     }
 }
@@ -168,13 +266,28 @@ fn is_stdio(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-fn different_names(sources: &[Remote]) -> Result<(), Problem> {
+/// It ends in a separator, or is one already.
+fn is_directory(path: &Path) -> bool {
+    let last = path.as_os_str().as_encoded_bytes().last();
+    last.is_some_and(|byte| std::path::is_separator(char::from(*byte))) || path.is_dir()
+}
+
+fn one_checksum(transfer: &TransferOptions, wanted: &str) -> Result<(), Problem> {
+    match &transfer.checksum {
+        Some(checksum) if checksum.expected.is_some() => Err(Problem::usage(format!(
+            "--checksum with a value takes {wanted}; leave the value out to compute all"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn different_names(sources: &[Remote], instead: &str) -> Result<(), Problem> {
     let mut seen = HashSet::new();
     for source in sources {
         let name = source
             .file_name
             .as_deref()
-            .ok_or_else(|| Problem::usage(format!("{}: ends in no file name; use --output FILE", source.url)))?;
+            .ok_or_else(|| Problem::usage(format!("{}: ends in no file name; {instead}", source.url)))?;
         // Windows and macOS have one file for both spellings.
         let key = if cfg!(any(windows, target_os = "macos")) {
             name.to_lowercase()

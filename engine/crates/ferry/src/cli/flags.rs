@@ -7,18 +7,21 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::options::{Checksum, RangeArg, Resolve};
-use super::values::{JsonFile, parse_buffer_size, parse_checksum, parse_range, parse_resolve};
+use super::values::{JsonFile, parse_buffer_size, parse_checksum, parse_pin, parse_range, parse_resolve};
 use crate::units::{ByteRate, ByteSize, parse_duration, parse_time_limit};
 
-const EXIT_CODES: &str = "\
+const NOTES: &str = "\
+sftp://user@host/dir/file is the absolute path /dir/file, sftp://host/~/file is in the home directory, as in curl. %XX is a byte of the name; \
+? and # stand for themselves.
+
 Exit codes: 0 done; 2 usage; 10 may work when tried again, and did not in all attempts; 11 will not work when tried again; \
 12 what arrived is not what was announced; 13 this machine (disk full, no permission, file exists).
 
 Rates and sizes: K, M and G are times 1024, as in curl and wget; KiB, MiB and GiB too; kB, MB and GB are times 1000; 8 Mbit/s is 1 MB/s.";
 
-/// Transfers files over HTTP/1.1 and HTTP/2, and keeps to its limits
+/// Transfers files over HTTP/1.1, HTTP/2 and SFTP, and keeps to its limits
 #[derive(Debug, Parser)]
-#[command(name = "ferry", version, after_help = EXIT_CODES, subcommand_required = true, arg_required_else_help = true)]
+#[command(name = "ferry", version, after_help = NOTES, subcommand_required = true, arg_required_else_help = true)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
@@ -28,7 +31,7 @@ pub struct Args {
 pub enum Command {
     /// Download one URL or several
     Get(Box<Get>),
-    /// Upload a file
+    /// Upload a file, or a directory over SFTP
     Put(Box<Put>),
     /// Measure many requests for one URL; what they bring is discarded
     Bench(Box<Bench>),
@@ -41,12 +44,16 @@ pub enum Command {
 }
 
 #[derive(Debug, ClapArgs)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct Get {
-    /// http or https; user:password@ in it is sent as Basic Authorization
+    /// http or https (user:password@ in it is sent as Basic Authorization), or sftp
     #[arg(required = true, value_name = "URL", value_hint = clap::ValueHint::Url)]
     pub urls: Vec<String>,
     #[command(flatten)]
     pub output: Output,
+    /// Directories, with everything in them (sftp only)
+    #[arg(short, long, conflicts_with = "range")]
+    pub recursive: bool,
     /// Begin where an interrupted transfer ended
     #[arg(long, conflicts_with_all = ["discard", "range"])]
     pub resume: bool,
@@ -56,7 +63,7 @@ pub struct Get {
     /// Only these bytes, both included: 0-499, 500- or -500 (the last 500)
     #[arg(long, value_name = "A-B", value_parser = parse_range, allow_hyphen_values = true)]
     pub range: Option<RangeArg>,
-    /// Transfers at once
+    /// Transfers at once over HTTP; over SFTP ferry decides
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..))]
     pub parallel: u16,
     /// --limit-rate is each transfer's own, instead of shared by all
@@ -67,6 +74,8 @@ pub struct Get {
     #[command(flatten)]
     pub connection: Connection,
     #[command(flatten)]
+    pub ssh: Ssh,
+    #[command(flatten)]
     pub reporting: Reporting,
 }
 
@@ -74,10 +83,11 @@ pub struct Get {
 #[derive(Debug, ClapArgs)]
 #[group(required = true, multiple = false)]
 pub struct Output {
-    /// Write to FILE (one URL only); - is standard output
-    #[arg(short = 'o', long = "output", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    /// Write to FILE (one URL only); - is standard output. With sftp also a directory: one that exists or ends in / takes files under
+    /// their own names; with --recursive it is made when missing, and takes what is in the URL's directory, or several URLs by their names
+    #[arg(short = 'o', long = "output", value_name = "FILE", value_hint = clap::ValueHint::AnyPath)]
     pub file: Option<PathBuf>,
-    /// Write to files named by the last part of each URL, as typed
+    /// Write to files named by the last part of each URL, as typed (sftp: with %XX decoded)
     #[arg(short = 'O', long)]
     pub remote_name: bool,
     /// Write nowhere
@@ -87,22 +97,30 @@ pub struct Output {
 
 #[derive(Debug, ClapArgs)]
 pub struct Put {
-    /// What to send; - is standard input, of unknown size
-    #[arg(value_hint = clap::ValueHint::FilePath)]
+    /// What to send; - is standard input, of unknown size. What is in a directory goes into the one that the URL names (sftp only)
+    #[arg(value_hint = clap::ValueHint::AnyPath)]
     pub file: PathBuf,
-    /// http or https; user:password@ in it is sent as Basic Authorization
+    /// http or https (user:password@ in it is sent as Basic Authorization), or sftp (a file keeps its name where the URL ends in /)
     #[arg(value_hint = clap::ValueHint::Url)]
     pub url: String,
-    /// Of the request
+    /// Of the HTTP request
     #[arg(long, value_enum, ignore_case = true, default_value = "PUT")]
     pub method: UploadMethod,
     /// Try again also with a method that is not idempotent (POST)
     #[arg(long)]
     pub retry_unsafe: bool,
+    /// Begin where an interrupted upload ended (sftp only)
+    #[arg(long)]
+    pub resume: bool,
+    /// Do not ask the server to write to its disk before the file gets its name (sftp only)
+    #[arg(long)]
+    pub no_sync: bool,
     #[command(flatten)]
     pub transfer: Transfer,
     #[command(flatten)]
     pub connection: Connection,
+    #[command(flatten)]
+    pub ssh: Ssh,
     #[command(flatten)]
     pub reporting: Reporting,
 }
@@ -153,9 +171,10 @@ pub struct Transfer {
     /// The longest wait before another attempt, even if the server asks for more
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub retry_max_wait: Duration,
-    /// Redirects to follow; 0 is none
-    #[arg(long, value_name = "N", default_value = "10")]
-    pub max_redirects: u32,
+    /// HTTP redirects to follow; 0 is none [default: 10]
+    // No default of clap's: with sftp it is refused, so whether it was typed counts.
+    #[arg(long, value_name = "N")]
+    pub max_redirects: Option<u32>,
 }
 
 /// Every command that connects.
@@ -171,10 +190,10 @@ pub struct Connection {
     /// Trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub cacert: Option<PathBuf>,
-    /// Do not verify certificates
+    /// Do not verify certificates, and accept any SSH host key; the report says so
     #[arg(long)]
     pub insecure: bool,
-    /// Send this header too; repeatable
+    /// Send this HTTP header too; repeatable
     #[arg(long, value_name = "NAME: VALUE")]
     pub header: Vec<String>,
     /// This host and port is at that address; repeatable
@@ -183,7 +202,7 @@ pub struct Connection {
     /// To a TCP connection
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_time_limit)]
     pub timeout_connect: Duration,
-    /// From there to the end of the TLS handshake
+    /// From there to the end of the TLS or SSH handshake
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_time_limit)]
     pub timeout_tls: Duration,
     /// From the request to the first byte of its answer
@@ -195,6 +214,37 @@ pub struct Connection {
     /// Give up when no byte moved for so long although the limit would have allowed it
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_time_limit)]
     pub stall: Duration,
+}
+
+/// `get` and `put` with sftp. Options, not defaults: with HTTP they are refused, so whether they were typed counts.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "SSH options")]
+#[expect(clippy::doc_markdown, reason = "help is no Markdown: backticks would be shown")]
+pub struct Ssh {
+    /// Host keys to trust; repeatable [default: ~/.ssh/known_hosts and the system's]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub known_hosts: Vec<PathBuf>,
+    /// Trust the host key with this fingerprint instead, as ssh-keygen -l prints it; repeatable
+    #[arg(long, value_name = "SHA256:BASE64", value_parser = parse_pin)]
+    pub pin: Vec<String>,
+    /// Private key to log in with; repeatable [default: ~/.ssh/id_ed25519, id_ecdsa and id_rsa, those that exist]
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub identity: Vec<PathBuf>,
+    /// Do not ask the SSH agent (SSH_AUTH_SOCK) for keys
+    #[arg(long)]
+    pub no_agent: bool,
+    /// Log in with the password in FILE
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with = "password_env")]
+    pub password_file: Option<PathBuf>,
+    /// Log in with the password in this environment variable
+    #[arg(long, value_name = "NAME")]
+    pub password_env: Option<String>,
+    /// At most so many SSH channels on a connection, 1 to 64 [default: 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub channels: Option<u8>,
+    /// SSH connections, 1 to 16 [default: 1, and a second one for uploads that the first one's send buffer holds back]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub connections: Option<u8>,
 }
 
 /// How it went, for every command that connects.

@@ -6,13 +6,15 @@ mod generate;
 mod options;
 pub mod progress;
 mod remote;
+mod sftp_url;
+mod ssh;
 mod values;
 
 pub use flags::Args;
 pub use generate::{completions, man_page, report_schema};
 pub use options::{
-    Algorithm, BenchOptions, Checksum, Common, GetOptions, PutOptions, RangeArg, Remote, Resolve, Source, Target,
-    Timeouts, TransferOptions, Version,
+    Algorithm, BenchOptions, Checksum, Common, GetOptions, PasswordFrom, PutOptions, RangeArg, Remote, Resolve, Source,
+    SshArgs, Target, Timeouts, TransferOptions, Version,
 };
 
 use std::ffi::OsString;

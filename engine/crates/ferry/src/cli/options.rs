@@ -17,16 +17,64 @@ pub struct Common {
     pub version: Version,
     /// Instead of the system's certificates.
     pub ca_file: Option<PathBuf>,
+    /// Neither certificates nor host keys are verified.
     pub insecure: bool,
     /// Checked, none of them one that ferry sets itself; credentials among them are marked sensitive.
     pub headers: HeaderMap,
     pub resolve: Vec<Resolve>,
+    /// What is named nowhere on the command line is filled in only where a URL is sftp.
+    pub ssh: SshArgs,
     pub timeouts: Timeouts,
     /// Where the report goes; without it, a summary line goes to standard error unless `quiet`.
     pub json: Option<Destination>,
     /// Neither `--quiet` nor `--no-progress`; `Progress` adds that standard error is a terminal.
     pub progress: bool,
     pub quiet: bool,
+}
+
+/// How an SSH server is known, and how it knows the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SshArgs {
+    /// Those named, or the user's and the system's; they need not exist.
+    pub known_hosts: Vec<PathBuf>,
+    /// `SHA256:` and 43 characters of base64, as `ssh-keygen -l` prints it. With one, `known_hosts` does not count.
+    pub pins: Vec<String>,
+    pub identities: Vec<PathBuf>,
+    /// None was named: `identities` are the usual ones that exist.
+    pub identities_are_default: bool,
+    /// The agent's socket; on Windows the name of its pipe.
+    pub agent: Option<PathBuf>,
+    pub password: Option<PasswordFrom>,
+    /// For URLs that name none.
+    pub user: Option<String>,
+    /// At most so many channels on a connection, 1 to 64.
+    pub channels: usize,
+    /// 1 to 16; none where ferry is to decide.
+    pub connections: Option<usize>,
+}
+
+impl Default for SshArgs {
+    fn default() -> Self {
+        Self {
+            known_hosts: Vec::new(),
+            pins: Vec::new(),
+            identities: Vec::new(),
+            identities_are_default: true,
+            agent: None,
+            password: None,
+            user: None,
+            channels: 8,
+            connections: None,
+        }
+    }
+}
+
+/// Where a password is read from. Never the command line, which every process of the machine can read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PasswordFrom {
+    File(PathBuf),
+    /// Of the environment.
+    Variable(String),
 }
 
 /// What `get` and `put` have beyond [`Common`].
@@ -46,10 +94,11 @@ pub struct TransferOptions {
 
 /// `ferry get`.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct GetOptions {
     pub common: Common,
     pub transfer: TransferOptions,
-    /// At least one.
+    /// At least one. All of them sftp, or none.
     pub sources: Vec<Remote>,
     pub target: Target,
     /// The limit is each transfer's own, instead of shared by all.
@@ -59,6 +108,8 @@ pub struct GetOptions {
     pub range: Option<RangeArg>,
     pub resume: bool,
     pub overwrite: bool,
+    /// Whole trees; every source is sftp.
+    pub recursive: bool,
 }
 
 /// `ferry put`.
@@ -72,6 +123,10 @@ pub struct PutOptions {
     pub method: Method,
     /// Repeat also what is not idempotent.
     pub retry_unsafe: bool,
+    /// Go on where an interrupted upload ended; sftp only.
+    pub resume: bool,
+    /// Ask the server to fsync; sftp only.
+    pub sync: bool,
 }
 
 /// `ferry bench`.
@@ -86,21 +141,46 @@ pub struct BenchOptions {
     pub connections: u32,
 }
 
-/// A URL of the command line: http or https, without user, password and fragment, so that it can be printed as it is.
+/// A URL of the command line: http, https or sftp, without user, password and fragment, so that it can be printed as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
+    /// Of sftp: in one spelling for each file, host and port included, whatever was typed. `path`, not this, is what a server is asked for.
     pub url: Url,
     /// From user and password in the URL, marked sensitive. Only for this URL's own origin: a redirect elsewhere must not take it along.
     pub authorization: Option<HeaderValue>,
-    /// The last part of the path as it was typed; what [`Target::FromUrl`] writes to. Never `None` with that target.
+    /// The last part of the path as it was typed (sftp: percent-decoded), where that can be a file's name here; what [`Target::FromUrl`]
+    /// writes to. Never `None` with that target and with [`Target::Directory`].
     pub file_name: Option<String>,
+    /// The URL's, of sftp only.
+    pub user: Option<String>,
+    /// What an SFTP server is asked for, empty with http and https. Begins with a slash, or is relative to the home directory (which is
+    /// itself `.`); no part of it is empty, `.` or `..`, and only the root ends with a slash.
+    pub path: Vec<u8>,
+}
+
+impl Remote {
+    #[must_use]
+    pub fn is_sftp(&self) -> bool {
+        self.url.scheme() == "sftp"
+    }
+
+    /// The URL's, or its scheme's own.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        // `port_or_known_default` knows no sftp.
+        self.url.port_or_known_default().unwrap_or(22)
+    }
 }
 
 /// Where `get` puts what it gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// There is exactly one source.
+    /// There is exactly one source, and it is a file.
     File(PathBuf),
+    /// There is exactly one source, and `recursive`: what is in it goes into this directory, which is made when missing (its parents are not).
+    Tree(PathBuf),
+    /// Each source into its own `file_name` in this directory, all of them different. Made when missing if `recursive`; its parents are not.
+    Directory(PathBuf),
     /// There is exactly one source.
     Stdout,
     /// Each source into its own `file_name`, all of them different.
@@ -112,6 +192,8 @@ pub enum Target {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     File(PathBuf),
+    /// What is in it goes into the directory that the URL names, an sftp one.
+    Directory(PathBuf),
     /// Of unknown size, and not repeatable.
     Stdin,
 }

@@ -1,9 +1,10 @@
-//! URLs of the command line: http and https, their credentials taken out, and the file name of `-O`.
+//! URLs of the command line: http and https, their credentials taken out, and the file name of `-O`. Those of sftp are `sftp_url`'s.
 
 use http::HeaderValue;
 use url::Url;
 
 use super::options::Remote;
+use super::sftp_url::parse_sftp;
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -11,12 +12,16 @@ const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 pub fn parse_remote(typed: &str) -> Result<Remote, String> {
     let typed = typed.trim();
     let wrong = |why: &str| {
-        let shown = if typed.contains('@') { "URL" } else { typed };
+        // An error is one line, and steers no terminal.
+        let hidden = |c: char| c == '@' || c.is_control();
+        let shown = if typed.contains(hidden) { "URL" } else { typed };
         format!("{shown}: {why}")
     };
-    let scheme = typed.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-    if !matches!(scheme.as_deref(), Some("http" | "https")) {
-        return Err(wrong("expected http:// or https://"));
+    let (scheme, rest) = typed.split_once("://").unwrap_or_default();
+    match scheme.to_ascii_lowercase().as_str() {
+        "http" | "https" => {}
+        "sftp" => return parse_sftp(rest).map_err(|why| wrong(&why)),
+        _ => return Err(wrong("expected http://, https:// or sftp://")),
     }
     let mut url = Url::parse(typed).map_err(|error| wrong(&error.to_string()))?;
     let authorization = basic_authorization(&url).map_err(wrong)?;
@@ -28,6 +33,8 @@ pub fn parse_remote(typed: &str) -> Result<Remote, String> {
         url,
         authorization,
         file_name: file_name(typed),
+        user: None,
+        path: Vec::new(),
     })
 }
 
@@ -59,7 +66,7 @@ fn basic_authorization(url: &Url) -> Result<Option<HeaderValue>, &'static str> {
 }
 
 /// What is no `%XX` stays as it is, as the URL standard has it.
-fn percent_decode(text: &str) -> Vec<u8> {
+pub(super) fn percent_decode(text: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {

@@ -10,6 +10,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::report::Destination;
 
+mod sftp;
+
 fn parse_line(line: &str) -> Result<Invocation, Refusal> {
     parse_words(line.split_whitespace())
 }
@@ -330,7 +332,7 @@ proptest! {
     #[test]
     fn no_command_line_is_a_panic(words in prop::collection::vec(prop_oneof![
         "[ -~]{0,12}",
-        prop::sample::select(vec!["get", "put", "bench", "http://h/x", "https://u:p@h", "-o", "-O", "--discard", "--json", "--range",
+        prop::sample::select(vec!["get", "put", "bench", "http://h/x", "https://u:p@h", "sftp://h/x", "sftp://h/~/", "-r", "-i", "-o", "-O", "--discard", "--json", "--range",
             "--header", "--resolve", "--checksum", "sha256:", "a:b", "-", "--limit-rate", "1é"]).prop_map(str::to_owned),
     ], 0..8)) {
         let _ = parse_words(words.iter().map(String::as_str));

@@ -121,6 +121,22 @@ pub fn parse_resolve(text: &str) -> Result<Resolve, String> {
     })
 }
 
+/// What `ssh-keygen -l` prints of a key: 32 bytes in base64, without padding.
+pub fn parse_pin(text: &str) -> Result<String, String> {
+    let digits = text.strip_prefix("SHA256:").unwrap_or_default();
+    // 43 digits are two bits more than 32 bytes; where those are set, no key has this fingerprint.
+    let possible = digits.len() == 43
+        && digits
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
+        && digits.ends_with(|last| "AEIMQUYcgkosw048".contains(last));
+    if possible {
+        Ok(text.to_owned())
+    } else {
+        Err("expected SHA256: and 43 characters of base64, as ssh-keygen -l prints it".into())
+    }
+}
+
 /// A file's name that is no URL: in `ferry get --json URL` the flag would take the URL for its file. The error does not repeat it.
 #[derive(Debug, Clone)]
 pub struct JsonFile;

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::str::FromStr;
 
 use aws_lc_rs::digest;
 
@@ -24,8 +23,6 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    const ALL: [Self; 4] = [Self::Sha256, Self::Sha384, Self::Sha512, Self::Sha1];
-
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -108,60 +105,6 @@ impl Digest {
     }
 }
 
-/// What the user says the checksum must be: `sha256:HEX`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expected {
-    algorithm: Algorithm,
-    /// As `Digest::finish` writes it.
-    text: String,
-}
-
-impl Expected {
-    #[must_use]
-    pub fn algorithm(&self) -> Algorithm {
-        self.algorithm
-    }
-
-    /// `found` is what `Digest::finish` returned, `what` names the file or URL.
-    ///
-    /// # Errors
-    /// Class Integrity when they differ.
-    pub fn check(&self, found: &str, what: &str) -> Result<(), Problem> {
-        if found == self.text {
-            return Ok(());
-        }
-        Err(Problem::integrity(format!(
-            "{what} is not what was asked for: its checksum is {found}, not {}",
-            self.text
-        )))
-    }
-}
-
-impl FromStr for Expected {
-    type Err = Problem;
-
-    fn from_str(text: &str) -> Result<Self, Problem> {
-        let wrong = |why: String| Problem::usage(format!("checksum {text:?}: {why}"));
-        let Some((name, hex)) = text.split_once(':') else {
-            return Err(wrong("write it as ALGORITHM:HEX, such as sha256:9f86d0...".to_owned()));
-        };
-        let Some(algorithm) = Algorithm::ALL
-            .into_iter()
-            .find(|algorithm| algorithm.name().eq_ignore_ascii_case(name))
-        else {
-            return Err(wrong(format!("{name:?} is not one of sha256, sha384, sha512, sha1")));
-        };
-        let digits = 2 * algorithm.implementation().output_len();
-        if hex.len() != digits || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(wrong(format!("{} has {digits} hexadecimal digits", algorithm.name())));
-        }
-        Ok(Self {
-            algorithm,
-            text: format!("{}:{}", algorithm.name(), hex.to_ascii_lowercase()),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,13 +137,6 @@ mod tests {
             digest.update(b"");
             digest.update(b"c");
             assert_eq!(digest.finish(), expected);
-            let expected: Expected = expected.to_uppercase().parse().unwrap();
-            assert_eq!(expected.algorithm(), algorithm);
-            let error = expected
-                .check(&Digest::new(algorithm).finish(), "http://h/x")
-                .unwrap_err();
-            assert_eq!(error.class, Class::Integrity);
-            assert!(!error.message.contains('\n'));
         }
     }
 
@@ -212,20 +148,6 @@ mod tests {
         for (path, length) in [(path.clone(), 6), (dir.path().join("none"), 0)] {
             let error = Digest::for_file(Algorithm::Sha256, &path, length).err().unwrap();
             assert_eq!(error.class, Class::Local);
-        }
-    }
-
-    #[test]
-    fn a_wrong_checksum_on_the_command_line_is_a_usage_problem() {
-        for text in [
-            "",
-            "abc",
-            "md5:00",
-            "sha256:",
-            "sha1:zz93e364706816aba3e25717850c26c9cd0d89d9",
-            "sha1:a9",
-        ] {
-            assert_eq!(text.parse::<Expected>().unwrap_err().class, Class::Usage, "{text}");
         }
     }
 }

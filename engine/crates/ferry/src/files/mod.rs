@@ -3,14 +3,16 @@
 mod digest;
 mod fault;
 mod journal;
+mod names;
 mod partial;
 mod sink;
 mod source;
 mod target;
 mod writer;
 
-pub use digest::{Algorithm, Digest, Expected};
+pub use digest::{Algorithm, Digest};
 pub use journal::{Resumable, ResumeKey};
+pub use names::{has_control, safe_component};
 pub use partial::PartialFile;
 pub use sink::Sink;
 pub use source::Source;

@@ -11,6 +11,8 @@ use crate::report::Problem;
 
 /// What one read takes, whatever the caller's pieces are.
 const SLAB: usize = 256 * 1024;
+/// Pieces of at least this size are read to where they are wanted; smaller ones are cut from a slab.
+const DIRECT: usize = 64 * 1024;
 
 pub struct Source {
     from: Origin,
@@ -99,6 +101,15 @@ impl Source {
         }
     }
 
+    /// When the file was last written to, as it was when it was opened; none for a stream.
+    #[must_use]
+    pub fn modified(&self) -> Option<SystemTime> {
+        match &self.from {
+            Origin::File { modified, .. } => *modified,
+            Origin::Stream { .. } => None,
+        }
+    }
+
     #[must_use]
     pub fn position(&self) -> u64 {
         self.position
@@ -115,6 +126,47 @@ impl Source {
         Ok(&self.slab[self.start..self.end.min(self.start.saturating_add(max))])
     }
 
+    /// Appends at most `max` bytes from the position on, and consumes them; none at the end.
+    ///
+    /// # Errors
+    /// As `next`.
+    pub fn append(&mut self, max: usize, out: &mut Vec<u8>) -> Result<usize, Problem> {
+        if max >= DIRECT
+            && self.start == self.end
+            && let Origin::File { path, file, length, .. } = &self.from
+        {
+            let left = usize::try_from(*length - self.position).unwrap_or(usize::MAX);
+            let begin = out.len();
+            out.resize(begin + max.min(left), 0);
+            let read = if left == 0 {
+                Ok(0)
+            } else {
+                retry(|| platform::read_at(file, &mut out[begin..], self.position))
+            };
+            let count = read.map_err(|error| failed("read", path, &error))?;
+            out.truncate(begin + count);
+            self.check_end(count, left)?;
+            self.position += count as u64;
+            return Ok(count);
+        }
+        let piece = self.next(max)?;
+        let count = piece.len();
+        out.extend_from_slice(piece);
+        self.consume(count);
+        Ok(count)
+    }
+
+    /// Before the last bytes go out: the other end must not take a file for whole that is a mixture of two.
+    fn check_end(&self, count: usize, left: usize) -> Result<(), Problem> {
+        if count == 0 || count == left {
+            self.check_unchanged()?;
+            if count == 0 && left > 0 {
+                return Err(self.changed());
+            }
+        }
+        Ok(())
+    }
+
     fn fill(&mut self) -> Result<(), Problem> {
         self.slab.resize(SLAB, 0);
         self.start = 0;
@@ -127,14 +179,7 @@ impl Source {
                     self.end = retry(|| platform::read_at(file, slab, self.position))
                         .map_err(|error| failed("read", path, &error))?;
                 }
-                // Before the last bytes go out: the other end must not take a file for whole that is a mixture of two.
-                if self.end == 0 || self.end == left {
-                    let short = self.end == 0 && left > 0;
-                    self.check_unchanged()?;
-                    if short {
-                        return Err(self.changed());
-                    }
-                }
+                self.check_end(self.end, left)?;
             }
             Origin::Stream { name, file, ended } => {
                 if !*ended {

@@ -12,7 +12,7 @@ use url::Url;
 use super::policy::class_of;
 use crate::cli::RangeArg;
 use crate::cli::progress::Bar;
-use crate::files::{Algorithm, Digest, PartialFile, Resumable, ResumeKey, Sink};
+use crate::files::{self, Algorithm, Digest, PartialFile, Resumable, ResumeKey, Sink};
 use crate::report::{Class, Problem};
 use crate::transfer::receive::Receiver;
 use crate::transfer::send::Sender;
@@ -69,6 +69,24 @@ pub struct Notes {
 }
 
 impl Notes {
+    /// Before any server is asked: whether a file may be written there, and what an earlier run has left of it.
+    pub fn of(place: &Place, url: &Url, overwrite: bool, resume: bool) -> Result<Self, Problem> {
+        let mut notes = Self::default();
+        let Place::File(path) = place else { return Ok(notes) };
+        files::check_target(path, overwrite)?;
+        if resume {
+            notes.found = files::existing(path).filter(|found| found.url == url.as_str());
+        }
+        if let Some(found) = &notes.found {
+            notes.validators = Validators {
+                etag: found.etag.clone(),
+                last_modified: found.last_modified.clone(),
+                size: found.size,
+            };
+        }
+        Ok(notes)
+    }
+
     /// Bytes that are there already, if the rest can be asked for.
     pub fn resume_from(&self) -> Option<u64> {
         let position = match (&self.kept, &self.found) {
@@ -217,39 +235,49 @@ impl GetWork {
         Ok(Answer::Receive(Box::new(receiver)))
     }
 
-    /// The sink, standing at `offset`.
     fn open(&self, notes: &mut Notes, offset: u64) -> Result<(Sink, Option<Digest>), Problem> {
-        if let Some((mut sink, digest)) = notes.kept.take() {
-            if sink.position() == offset {
-                return Ok((sink, digest));
-            }
-            if offset != 0 || !sink.can_restart() {
-                return Err(Problem::permanent(format!(
-                    "{}: the server began again, and what was already written cannot be taken back",
-                    self.url
-                )));
-            }
-            sink.restart()?;
-            return Ok((sink, self.algorithm.map(Digest::new)));
+        open_sink(notes, &self.place, self.overwrite, self.algorithm, &self.url, offset)
+    }
+}
+
+/// The sink, standing at `offset`, and the checksum of what is before it.
+pub fn open_sink(
+    notes: &mut Notes,
+    place: &Place,
+    overwrite: bool,
+    algorithm: Option<Algorithm>,
+    url: &Url,
+    offset: u64,
+) -> Result<(Sink, Option<Digest>), Problem> {
+    if let Some((mut sink, digest)) = notes.kept.take() {
+        if sink.position() == offset {
+            return Ok((sink, digest));
         }
-        match &self.place {
-            Place::Discard => Ok((Sink::discard(), self.algorithm.map(Digest::new))),
-            Place::Stdout => Ok((Sink::stdout()?, self.algorithm.map(Digest::new))),
-            Place::File(path) => match notes.found.take() {
-                Some(found) if offset > 0 => {
-                    let file = PartialFile::resume(path, self.overwrite, &found)?;
-                    let digest = match self.algorithm {
-                        Some(algorithm) => Some(Digest::for_file(algorithm, file.path(), offset)?),
-                        None => None,
-                    };
-                    Ok((Sink::File(file), digest))
-                }
-                _ => Ok((
-                    Sink::File(PartialFile::create(path, self.overwrite, None)?),
-                    self.algorithm.map(Digest::new),
-                )),
-            },
+        if offset != 0 || !sink.can_restart() {
+            return Err(Problem::permanent(format!(
+                "{url}: the server began again, and what was already written cannot be taken back"
+            )));
         }
+        sink.restart()?;
+        return Ok((sink, algorithm.map(Digest::new)));
+    }
+    match place {
+        Place::Discard => Ok((Sink::discard(), algorithm.map(Digest::new))),
+        Place::Stdout => Ok((Sink::stdout()?, algorithm.map(Digest::new))),
+        Place::File(path) => match notes.found.take() {
+            Some(found) if offset > 0 => {
+                let file = PartialFile::resume(path, overwrite, &found)?;
+                let digest = match algorithm {
+                    Some(algorithm) => Some(Digest::for_file(algorithm, file.path(), offset)?),
+                    None => None,
+                };
+                Ok((Sink::File(file), digest))
+            }
+            _ => Ok((
+                Sink::File(PartialFile::create(path, overwrite, None)?),
+                algorithm.map(Digest::new),
+            )),
+        },
     }
 }
 

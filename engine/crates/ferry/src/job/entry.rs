@@ -1,7 +1,8 @@
 //! One transfer in the books: what it is, what it has cost so far, and how it may end.
 
 use std::fmt::Write;
-use std::sync::{Arc, Mutex};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use http::Method;
@@ -11,9 +12,10 @@ use url::Url;
 use super::download::{Notes, Place};
 use super::worker::lock;
 use crate::cli::progress::Bar;
-use crate::cli::{Checksum, RangeArg, Remote, TransferOptions};
+use crate::cli::{Checksum, RangeArg, Remote};
 use crate::files::{self, Digest};
 use crate::report::{Attempt, Class, Command, Problem, Transfer};
+use crate::sftp::Resume;
 use crate::transfer::Facts;
 use crate::transfer::throttle::Limit;
 
@@ -29,6 +31,16 @@ pub enum Kind {
         source: Option<files::Source>,
         method: Method,
     },
+    /// An upload over SFTP; its source is opened when its turn comes.
+    Send { local: Local, resume: Resume },
+}
+
+/// What is sent over SFTP; a stream has no path.
+pub struct Local {
+    pub path: Option<PathBuf>,
+    pub length: Option<u64>,
+    /// What is open already: to check a name before a server is asked, and a stream between two attempts.
+    pub opened: Mutex<Option<files::Source>>,
 }
 
 pub struct Entry {
@@ -55,13 +67,13 @@ pub struct Entry {
 }
 
 impl Entry {
-    pub fn new(remote: &Remote, kind: Kind, options: &TransferOptions, bar: Bar) -> Self {
+    pub fn new(remote: &Remote, kind: Kind, checksum: Option<Checksum>, bar: Option<Bar>) -> Self {
         Self {
             url: remote.url.clone(),
             remote: remote.clone(),
             redirects: 0,
             kind,
-            checksum: options.checksum.clone(),
+            checksum,
             failures: 0,
             waited_s: 0.0,
             attempts: Vec::new(),
@@ -69,7 +81,7 @@ impl Entry {
             offset: 0,
             size: None,
             digest: None,
-            bar: Some(Arc::new(bar)),
+            bar: bar.map(Arc::new),
             deadline: None,
             refusals: 0,
             over: false,
@@ -77,10 +89,24 @@ impl Entry {
         }
     }
 
+    /// Over before it was begun: something that cannot be transferred at all.
+    pub fn refused(remote: &Remote, problem: Problem) -> Self {
+        let kind = Kind::Get {
+            place: Place::Discard,
+            overwrite: false,
+            range: None,
+            notes: Arc::default(),
+        };
+        let mut entry = Self::new(remote, kind, None, None);
+        entry.give_up(problem);
+        entry
+    }
+
     /// Whether the next attempt goes on where this one stopped.
     pub fn keeps_progress(&self) -> bool {
         match &self.kind {
             Kind::Get { notes, range: None, .. } => lock(notes).resume_from().is_some(),
+            Kind::Send { resume, .. } => matches!(resume, Resume::At(1..)),
             _ => false,
         }
     }
@@ -106,6 +132,35 @@ impl Entry {
                 }
                 check(checksum.as_ref(), self.digest.as_deref(), "what was sent")
             }
+            // Checked before the file got its name on the server.
+            Kind::Send { .. } => Ok(()),
+        }
+    }
+
+    /// Bytes of an upload over SFTP, where they are known.
+    pub fn to_send(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Send { local, .. } => local.length,
+            _ => None,
+        }
+    }
+
+    /// The server has everything below `offset`: another attempt goes on there.
+    pub fn acknowledged(&mut self, offset: u64) {
+        if let Kind::Send { resume, .. } = &mut self.kind
+            && offset > 0
+        {
+            *resume = Resume::At(offset);
+        }
+    }
+
+    /// A stream cannot be opened again, so it is kept for another attempt; a file is opened anew.
+    pub fn take_back(&mut self, source: Option<files::Source>) {
+        if let Kind::Send { local, .. } = &mut self.kind
+            && local.path.is_none()
+            && source.is_some()
+        {
+            *local.opened.get_mut().unwrap_or_else(PoisonError::into_inner) = source;
         }
     }
 
@@ -169,6 +224,10 @@ impl Entry {
                 Some(source) => source.can_rewind() && source.rewind(0).is_ok(),
                 None => false,
             },
+            Kind::Send { local, .. } => {
+                let opened = local.opened.get_mut().unwrap_or_else(PoisonError::into_inner);
+                local.path.is_some() || opened.as_ref().is_some_and(files::Source::can_rewind)
+            }
         }
     }
 
@@ -210,7 +269,7 @@ impl Entry {
             final_url: (self.redirects > 0).then(|| self.url.to_string()),
             direction: match self.kind {
                 Kind::Get { .. } => Command::Get,
-                Kind::Put { .. } => Command::Put,
+                Kind::Put { .. } | Kind::Send { .. } => Command::Put,
             },
             protocol: facts.protocol,
             status: facts.status,
@@ -262,7 +321,7 @@ pub fn range_header(range: RangeArg) -> HeaderValue {
         .unwrap_or_else(|_| HeaderValue::from_static("bytes=0-"))
 }
 
-fn check(wanted: Option<&Checksum>, found: Option<&str>, what: &str) -> Result<(), Problem> {
+pub fn check(wanted: Option<&Checksum>, found: Option<&str>, what: &str) -> Result<(), Problem> {
     let (
         Some(Checksum {
             algorithm,

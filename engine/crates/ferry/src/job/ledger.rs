@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 use http::header::{ACCEPT, AUTHORIZATION, HeaderValue, RANGE, USER_AGENT};
 
-use super::download::{GetWork, Notes, Place, PutWork, Validators};
+use super::download::{GetWork, Notes, Place, PutWork};
 use super::entry::{Entry, Kind, range_header, resume_headers};
 use super::policy::Retries;
 use super::worker::{Event, Origin, Queue, Worker, lock, no_connection, origin};
@@ -44,26 +44,13 @@ pub fn get(options: &GetOptions) -> Result<Vec<Transfer>, Problem> {
     let mut entries = Vec::new();
     for remote in &options.sources {
         let place = match &options.target {
-            Target::File(path) => Place::File(path.clone()),
+            Target::File(path) | Target::Tree(path) => Place::File(path.clone()),
+            Target::Directory(path) => Place::File(path.join(remote.file_name.as_deref().unwrap_or_default())),
             Target::FromUrl => Place::File(PathBuf::from(remote.file_name.clone().unwrap_or_default())),
             Target::Stdout => Place::Stdout,
             Target::Discard => Place::Discard,
         };
-        let mut notes = Notes::default();
-        if let Place::File(path) = &place {
-            // Before any server is asked.
-            files::check_target(path, options.overwrite)?;
-            if options.resume {
-                notes.found = files::existing(path).filter(|found| found.url == remote.url.as_str());
-                if let Some(found) = &notes.found {
-                    notes.validators = Validators {
-                        etag: found.etag.clone(),
-                        last_modified: found.last_modified.clone(),
-                        size: found.size,
-                    };
-                }
-            }
-        }
+        let notes = Notes::of(&place, &remote.url, options.overwrite, options.resume)?;
         let kind = Kind::Get {
             place,
             overwrite: options.overwrite,
@@ -73,8 +60,8 @@ pub fn get(options: &GetOptions) -> Result<Vec<Transfer>, Problem> {
         entries.push(Entry::new(
             remote,
             kind,
-            &options.transfer,
-            progress.transfer(remote.url.as_str(), None),
+            options.transfer.checksum.clone(),
+            Some(progress.transfer(remote.url.as_str(), None)),
         ));
     }
     let limit = limit(&options.transfer, options.limit_each || options.sources.len() == 1);
@@ -84,7 +71,7 @@ pub fn get(options: &GetOptions) -> Result<Vec<Transfer>, Problem> {
 
 pub fn put(options: &PutOptions) -> Result<Vec<Transfer>, Problem> {
     let source = match &options.source {
-        crate::cli::Source::File(path) => files::Source::open(path)?,
+        crate::cli::Source::File(path) | crate::cli::Source::Directory(path) => files::Source::open(path)?,
         crate::cli::Source::Stdin => files::Source::stdin()?,
     };
     let progress = Progress::new(options.common.progress);
@@ -93,7 +80,12 @@ pub fn put(options: &PutOptions) -> Result<Vec<Transfer>, Problem> {
         source: Some(source),
         method: options.method.clone(),
     };
-    let entries = vec![Entry::new(&options.destination, kind, &options.transfer, bar)];
+    let entries = vec![Entry::new(
+        &options.destination,
+        kind,
+        options.transfer.checksum.clone(),
+        Some(bar),
+    )];
     let limit = limit(&options.transfer, true);
     Ledger::new(
         entries,
@@ -272,6 +264,7 @@ impl Ledger {
                 };
                 (Method::GET, Box::new(work))
             }
+            Kind::Send { .. } => unreachable!("an SFTP upload in an HTTP run"),
             Kind::Put { source, method } => {
                 let digest = algorithm.map(Digest::new);
                 let sender = source.take().map(|source| {

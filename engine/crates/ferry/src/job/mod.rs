@@ -7,13 +7,14 @@ mod download;
 mod entry;
 mod ledger;
 mod policy;
+mod set;
 mod worker;
 
 use std::time::Instant;
 
 use ferry_pacing::Rate;
 
-use crate::cli::{BenchOptions, Common, GetOptions, PutOptions, TransferOptions, Version};
+use crate::cli::{BenchOptions, Common, GetOptions, PutOptions, Remote, TransferOptions, Version};
 use crate::clock;
 use crate::net::dial::{DialOptions, Override};
 use crate::net::tls::{Offer, client_config};
@@ -28,16 +29,20 @@ use crate::transfer::{Settings, Timeouts};
 #[must_use]
 pub fn run_get(options: &GetOptions) -> Report {
     let begin = clock::begin();
-    let transfers = ledger::get(options);
-    assemble(Command::Get, begin, transfers)
+    if options.sources.iter().any(Remote::is_sftp) {
+        return assemble_set(Command::Get, begin, set::get(options));
+    }
+    assemble(Command::Get, begin, ledger::get(options))
 }
 
 /// `ferry put`.
 #[must_use]
 pub fn run_put(options: &PutOptions) -> Report {
     let begin = clock::begin();
-    let transfers = ledger::put(options);
-    assemble(Command::Put, begin, transfers)
+    if options.destination.is_sftp() {
+        return assemble_set(Command::Put, begin, set::put(options));
+    }
+    assemble(Command::Put, begin, ledger::put(options))
 }
 
 /// `ferry bench`.
@@ -65,6 +70,18 @@ pub fn run_bench(options: &BenchOptions) -> Report {
         }
     }
     report
+}
+
+fn assemble_set(command: Command, begin: Instant, run: Result<set::Run, Problem>) -> Report {
+    let (transfers, ssh, set) = match run {
+        Ok(run) => (Ok(run.transfers), run.ssh, Some(run.set)),
+        Err(problem) => (Err(problem), None, None),
+    };
+    Report {
+        ssh,
+        set,
+        ..assemble(command, begin, transfers)
+    }
 }
 
 fn assemble(command: Command, begin: Instant, transfers: Result<Vec<crate::report::Transfer>, Problem>) -> Report {
@@ -95,6 +112,8 @@ fn assemble(command: Command, begin: Instant, transfers: Result<Vec<crate::repor
         exit_code,
         transfers,
         bench: None,
+        ssh: None,
+        set: None,
         error,
         process,
     }
@@ -136,18 +155,9 @@ fn reach(common: &Common, needs_tls: bool, version: Version) -> Result<Reach, Pr
     } else {
         None
     };
-    let overrides = common
-        .resolve
-        .iter()
-        .map(|entry| Override {
-            host: entry.host.clone(),
-            port: entry.port,
-            address: entry.address,
-        })
-        .collect();
     let dial = DialOptions {
         timeout: common.timeouts.connect,
-        overrides,
+        overrides: overrides(common),
         window: None,
     };
     Ok(Reach {
@@ -155,4 +165,14 @@ fn reach(common: &Common, needs_tls: bool, version: Version) -> Result<Reach, Pr
         dial,
         tls,
     })
+}
+
+/// `--resolve`.
+fn overrides(common: &Common) -> Vec<Override> {
+    let over = |entry: &crate::cli::Resolve| Override {
+        host: entry.host.clone(),
+        port: entry.port,
+        address: entry.address,
+    };
+    common.resolve.iter().map(over).collect()
 }

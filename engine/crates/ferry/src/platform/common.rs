@@ -1,9 +1,6 @@
 //! What is the same on every system.
 
-use std::io;
 use std::time::{Duration, Instant};
-
-use socket2::SockRef;
 
 /// Sleeps until the deadline with the best precision at hand: the system's sleep up to `spin` before it, then a spin.
 ///
@@ -20,22 +17,6 @@ pub fn sleep_until(deadline: Instant, spin: Duration) {
             _ => std::hint::spin_loop(),
         }
     }
-}
-
-/// The kernel may take less; what fails is only a tuning, so callers are free to ignore the result.
-///
-/// # Errors
-/// The system's refusal.
-pub fn set_receive_buffer(socket: &SockRef<'_>, bytes: usize) -> io::Result<()> {
-    socket.set_recv_buffer_size(bytes)
-}
-
-/// As `set_receive_buffer`. On Linux this ends the kernel's own tuning of this socket.
-///
-/// # Errors
-/// The system's refusal.
-pub fn set_send_buffer(socket: &SockRef<'_>, bytes: usize) -> io::Result<()> {
-    socket.set_send_buffer_size(bytes)
 }
 
 /// Whether a name means a device on Windows, or a different name than it says. Refused on every system: a file fetched here may be

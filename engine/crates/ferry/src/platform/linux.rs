@@ -3,7 +3,6 @@
 //! `libc::tcp_info` ends with the fields of an old kernel, so the layout is here: offsets of `struct tcp_info` in `linux/tcp.h`. The
 //! kernel only ever appends, and returns how many bytes it knows.
 
-use std::fs;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -27,6 +26,8 @@ mod offset {
     pub const NOTSENT_BYTES: usize = 144;
     /// Linux 4.6.
     pub const MIN_RTT: usize = 148;
+    /// Linux 4.10.
+    pub const SNDBUF_LIMITED: usize = 184;
     /// Linux 4.19.
     pub const BYTES_RETRANS: usize = 208;
     /// Linux 5.4.
@@ -124,6 +125,14 @@ pub fn tcp_sample(socket: &SockRef<'_>, t_s: f64) -> Option<TcpSample> {
     })
 }
 
+/// How long in all there was more to send than the send buffer could hold (`tcpi_sndbuf_limited`, microseconds).
+#[must_use]
+pub fn held_by_send_buffer(socket: &SockRef<'_>) -> Option<Duration> {
+    TcpInfo::of(socket)?
+        .u64(offset::SNDBUF_LIMITED)
+        .map(Duration::from_micros)
+}
+
 /// Smoothed, as the kernel's retransmission timer uses it.
 #[must_use]
 pub fn rtt(socket: &SockRef<'_>) -> Option<Duration> {
@@ -141,13 +150,6 @@ fn queue(socket: &SockRef<'_>, request: libc::Ioctl) -> Option<u64> {
 #[must_use]
 pub fn unsent_bytes(socket: &SockRef<'_>) -> Option<u64> {
     queue(socket, SIOCOUTQNSD)
-}
-
-/// Written by us and not yet acknowledged by the peer, sent or not.
-#[must_use]
-pub fn unacked_bytes(socket: &SockRef<'_>) -> Option<u64> {
-    // SIOCOUTQ has the number of TIOCOUTQ on every architecture (linux/sockios.h).
-    queue(socket, libc::TIOCOUTQ)
 }
 
 /// Lets the peer have at most `bytes` on its way. `TCP_WINDOW_CLAMP`, not a small `SO_RCVBUF`: packets cost up to 3.5 times their payload in
@@ -172,30 +174,10 @@ pub fn hold_window(socket: &SockRef<'_>, bytes: usize) {
     };
 }
 
-/// The socket is writable only while less than this is unsent, so that what is written goes out soon. A tuning: failure changes nothing.
-pub fn set_not_sent_lowat(socket: &SockRef<'_>, bytes: u32) {
-    let _ = socket.set_tcp_notsent_lowat(bytes);
-}
-
-/// The most that the kernel's own tuning may give a socket.
-#[must_use]
-pub fn max_send_buffer() -> Option<u64> {
-    third_number("/proc/sys/net/ipv4/tcp_wmem")
-}
-
-#[must_use]
-pub fn max_receive_buffer() -> Option<u64> {
-    third_number("/proc/sys/net/ipv4/tcp_rmem")
-}
-
-/// Of "min default max".
-fn third_number(path: &str) -> Option<u64> {
-    fs::read_to_string(path)
-        .ok()?
-        .split_ascii_whitespace()
-        .nth(2)?
-        .parse()
-        .ok()
+/// What has arrived is acknowledged at once, instead of with the next packet that goes out or after 40 ms (tcp(7), `TCP_QUICKACK`: for now,
+/// not for ever).
+pub fn acknowledge(socket: &SockRef<'_>) {
+    let _ = socket.set_tcp_quickack(true);
 }
 
 /// Lets sleeps and polls of this thread end within a microsecond of their time instead of within 50: the kernel bundles timers otherwise.
@@ -238,7 +220,7 @@ mod tests {
         near.write_all(&vec![1; 100_000]).unwrap();
         far.read_exact(&mut vec![0; 100_000]).unwrap();
         let deadline = Instant::now() + Duration::from_secs(5);
-        while unacked_bytes(&SockRef::from(&near)) != Some(0) && Instant::now() < deadline {
+        while queue(&SockRef::from(&near), libc::TIOCOUTQ) != Some(0) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
         let sample = tcp_sample(&SockRef::from(&near), 1.5).unwrap();
@@ -277,7 +259,7 @@ mod tests {
     fn what_the_peer_does_not_take_is_unsent() {
         let (mut near, far) = pair();
         near.set_nonblocking(true).unwrap();
-        set_not_sent_lowat(&SockRef::from(&near), 1 << 20);
+        SockRef::from(&near).set_tcp_notsent_lowat(1 << 20).unwrap();
         let piece = vec![0; 65_536];
         let mut written = 0_u64;
         while let Ok(count) = near.write(&piece) {
@@ -285,7 +267,8 @@ mod tests {
         }
         std::thread::sleep(Duration::from_millis(50));
         let socket = SockRef::from(&near);
-        let (unsent, unacked) = (unsent_bytes(&socket).unwrap(), unacked_bytes(&socket).unwrap());
+        // SIOCOUTQ has the number of TIOCOUTQ on every architecture (linux/sockios.h).
+        let (unsent, unacked) = (unsent_bytes(&socket).unwrap(), queue(&socket, libc::TIOCOUTQ).unwrap());
         assert!(
             0 < unsent && unsent <= unacked && unacked < written,
             "{unsent} {unacked} {written}"
@@ -314,9 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_limits_are_read() {
-        assert!(max_send_buffer().is_some_and(|bytes| bytes >= 65_536));
-        assert!(max_receive_buffer().is_some_and(|bytes| bytes >= 65_536));
+    fn precise_timers_can_be_asked_for() {
         precise_timers();
     }
 }

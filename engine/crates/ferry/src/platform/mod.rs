@@ -22,14 +22,13 @@ use windows as os;
 #[cfg(windows)]
 use windows as tcp;
 
-pub use common::{is_reserved_name, set_receive_buffer, set_send_buffer, sleep_until};
+pub use common::{is_reserved_name, sleep_until};
 pub use os::{
     POLL_GRANULARITY, create_private, ignore_file_size_signal, is_disk_full, may_create_in, open_exclusive,
     process_usage, publish_new, read_at, replace, standard_input, standard_output, sync_directory,
 };
 pub use tcp::{
-    SendBacklog, hold_window, max_receive_buffer, max_send_buffer, precise_timers, rtt, set_not_sent_lowat, tcp_sample,
-    unacked_bytes, unsent_bytes,
+    SendBacklog, acknowledge, held_by_send_buffer, hold_window, precise_timers, rtt, tcp_sample, unsent_bytes,
 };
 
 /// Whether a connection attempt that does not block is under way: EINPROGRESS; on Windows it says `WouldBlock`.

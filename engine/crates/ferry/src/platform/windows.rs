@@ -98,28 +98,18 @@ pub fn unsent_bytes(_socket: &SockRef<'_>) -> Option<u64> {
     None
 }
 
-/// As `unsent_bytes`: `BytesInFlight` leaves out what was not sent yet.
-#[must_use]
-pub fn unacked_bytes(_socket: &SockRef<'_>) -> Option<u64> {
-    None
-}
-
 /// Lets the peer have about `bytes` on its way.
 pub fn hold_window(socket: &SockRef<'_>, bytes: usize) {
     let _ = socket.set_recv_buffer_size(bytes);
 }
 
-pub fn set_not_sent_lowat(_socket: &SockRef<'_>, _bytes: u32) {}
-
 #[must_use]
-pub fn max_send_buffer() -> Option<u64> {
+pub fn held_by_send_buffer(_socket: &SockRef<'_>) -> Option<Duration> {
     None
 }
 
-#[must_use]
-pub fn max_receive_buffer() -> Option<u64> {
-    None
-}
+/// Windows and others acknowledge by rules of their own.
+pub fn acknowledge(_socket: &SockRef<'_>) {}
 
 /// std's sleep takes a high-resolution timer by itself.
 pub fn precise_timers() {}

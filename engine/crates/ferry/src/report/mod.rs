@@ -30,6 +30,12 @@ pub struct Report {
     pub transfers: Vec<Transfer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bench: Option<Bench>,
+    /// Of SFTP; of the last connection where there were several attempts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ssh: Option<SshReport>,
+    /// All transfers of an SFTP run together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set: Option<FileSet>,
     /// The first failure of a run that has no transfer to hang it on (`bench`, an unreadable CA file).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
@@ -63,13 +69,13 @@ pub struct Transfer {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_url: Option<String>,
     pub direction: Command,
-    /// `http/1.1` or `h2`; null when no connection was made.
+    /// `http/1.1`, `h2` or `sftp`; null when no connection was made.
     pub protocol: Option<&'static str>,
     pub status: Option<u16>,
     /// Address and port of the server.
     pub remote: Option<String>,
     pub tls: Option<TlsFacts>,
-    /// Certificates were not verified, by `--insecure`.
+    /// Neither certificates nor host keys were verified, by `--insecure`.
     pub insecure: bool,
     pub limit_byte_s: Option<u64>,
     /// The limit is shared with the run's other transfers.
@@ -112,6 +118,15 @@ pub struct Phases {
     pub dns_s: Option<f64>,
     pub connect_s: Option<f64>,
     pub tls_s: Option<f64>,
+    /// SSH: its banner to the server's key accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kex_s: Option<f64>,
+    /// SSH: user accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth_s: Option<f64>,
+    /// SSH: a channel with the sftp subsystem is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel_s: Option<f64>,
     /// Request sent to the first byte of the answer. For an upload: last body byte to the first byte of the answer.
     pub first_byte_s: Option<f64>,
     /// From the attempt's begin to the begin of the body clock.
@@ -119,6 +134,42 @@ pub struct Phases {
     /// First to last body byte. Download: handed to the sink. Upload: handed to the kernel, to the last having left it.
     pub body_s: Option<f64>,
     /// From the attempt's begin to its end: the whole body, and the answer of an upload.
+    pub total_s: f64,
+}
+
+/// The SSH connection of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SshReport {
+    /// The server's software.
+    pub server: String,
+    pub kex: String,
+    pub cipher: String,
+    /// Type and fingerprint.
+    pub host_key: String,
+    /// `publickey`, `agent` or `password`.
+    pub auth: String,
+    /// Times that ferry had to wait for an answer before it was logged in.
+    pub round_trips: u32,
+    /// On which SFTP ran, all connections together.
+    pub channels: u32,
+    /// Asked for and not given (`MaxSessions`).
+    pub channels_refused: u32,
+    pub connections: u32,
+}
+
+/// The files of a run, taken together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
+pub struct FileSet {
+    pub files: u64,
+    /// Of those that failed.
+    pub failed: u64,
+    /// Symbolic links, devices and the like in a tree, which are not transferred.
+    pub skipped: u64,
+    /// Body bytes moved by the last attempts.
+    pub bytes: u64,
+    /// First body byte of any file to the last of all.
+    pub body_s: Option<f64>,
+    /// From the begin of the run to the end of its last file.
     pub total_s: f64,
 }
 

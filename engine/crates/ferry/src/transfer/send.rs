@@ -16,6 +16,7 @@ pub struct Sender {
     pub throttle: Throttle,
     /// The largest piece asked of the source (`--buffer-size`).
     piece: usize,
+    /// From where the source stands now to its end.
     pub size: Option<u64>,
     /// Body bytes handed to the connection.
     pub given: u64,
@@ -31,7 +32,7 @@ pub struct Sender {
 
 impl Sender {
     pub fn new(source: Source, digest: Option<Digest>, mut throttle: Throttle, piece: usize) -> Self {
-        let size = source.length();
+        let size = source.length().map(|length| length.saturating_sub(source.position()));
         if let Some(size) = size {
             throttle.expect_total(size);
         }
@@ -54,26 +55,31 @@ impl Sender {
 
     /// The next bytes of the body, at most `room`, and whether they are the last; empty when none may move now.
     pub fn next(&mut self, now: Instant, room: usize) -> Result<(&[u8], bool), Problem> {
-        self.gathered.clear();
+        let mut gathered = std::mem::take(&mut self.gathered);
+        gathered.clear();
+        let result = self.fill(now, room.min(GATHER_BYTES), &mut gathered);
+        self.gathered = gathered;
+        result.map(|last| (self.gathered.as_slice(), last))
+    }
+
+    /// Appends the next bytes of the body to `out`, at most `room`; tells whether the body ends with them. Nothing is appended when none may
+    /// move now.
+    pub fn fill(&mut self, now: Instant, room: usize, out: &mut Vec<u8>) -> Result<bool, Problem> {
         if self.exhausted || (room == 0 && self.size != Some(self.given)) {
-            return Ok((&self.gathered, self.exhausted));
+            return Ok(self.exhausted);
         }
         let allowed = usize::try_from(self.throttle.allowance(now))
             .unwrap_or(usize::MAX)
-            .min(room)
-            .min(GATHER_BYTES);
-        while self.gathered.len() < allowed {
-            let most = (allowed - self.gathered.len()).min(self.piece);
-            let piece = self.source.next(most)?;
-            if piece.is_empty() {
+            .min(room);
+        let start = out.len();
+        while out.len() - start < allowed {
+            let most = (allowed - (out.len() - start)).min(self.piece);
+            if self.source.append(most, out)? == 0 {
                 self.exhausted = true;
                 break;
             }
-            let count = piece.len();
-            self.gathered.extend_from_slice(piece);
-            self.source.consume(count);
         }
-        let count = self.gathered.len() as u64;
+        let count = (out.len() - start) as u64;
         if count > 0 {
             let begin = nanos(now).0;
             self.began.get_or_insert(now);
@@ -84,7 +90,7 @@ impl Sender {
             self.given += count;
             self.last_moved = Some(now);
             if let Some(digest) = &mut self.digest {
-                digest.update(&self.gathered);
+                digest.update(&out[start..]);
             }
         }
         if self.size == Some(self.given) {
@@ -94,7 +100,7 @@ impl Sender {
             self.throttle.set_hungry(false);
             self.began.get_or_insert(now);
         }
-        Ok((&self.gathered, self.exhausted))
+        Ok(self.exhausted)
     }
 
     /// When more may move; `None` when the limit does not hold it back.

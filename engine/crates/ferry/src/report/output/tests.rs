@@ -66,6 +66,8 @@ fn report(transfers: Vec<Transfer>, bench: Option<Bench>) -> Report {
         exit_code: 0,
         transfers,
         bench,
+        ssh: None,
+        set: None,
         error: None,
         process: ProcessUsage::default(),
     }

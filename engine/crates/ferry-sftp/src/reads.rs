@@ -1,0 +1,185 @@
+//! The books of a download.
+
+use std::collections::BTreeMap;
+
+use crate::error::RangeError;
+use crate::ranges::RangeSet;
+
+/// Where the file ends.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum End {
+    Unknown,
+    /// The caller said so: an earlier end is an error.
+    Told(u64),
+    /// A READ said so: an earlier end corrects it.
+    Seen(u64),
+}
+
+/// What of a file, or of the rest of one, is to be asked for, is in flight, has arrived. Offsets are the file's, in bytes.
+///
+/// Replies may come in any order, and be short. What is beyond the end, because the size became known later or the file
+/// grows, is counted but never asked for again.
+#[derive(Clone, Debug)]
+pub struct Reads {
+    begin: u64,
+    end: End,
+    /// Below this everything was asked for at least once. What is neither in `gaps` nor in `flying` has arrived.
+    frontier: u64,
+    /// To be asked for again.
+    gaps: RangeSet,
+    /// Requests: offset to length.
+    flying: BTreeMap<u64, u32>,
+    in_flight: u64,
+    /// Behind the last byte that arrived.
+    highest: u64,
+}
+
+impl Reads {
+    /// Everything from `begin` to `size`, or to where the file turns out to end. A `begin` behind `size` is complete.
+    #[must_use]
+    pub fn new(begin: u64, size: Option<u64>) -> Self {
+        Self {
+            begin,
+            end: size.map_or(End::Unknown, End::Told),
+            frontier: begin,
+            gaps: RangeSet::new(),
+            flying: BTreeMap::new(),
+            in_flight: 0,
+            highest: begin,
+        }
+    }
+
+    /// Says what the size is, when that becomes known.
+    ///
+    /// # Errors
+    /// [`RangeError::Shrunk`] if more than that has arrived, [`RangeError::Truncated`] if the file was seen to end before.
+    pub fn set_size(&mut self, size: u64) -> Result<(), RangeError> {
+        if size < self.highest && self.highest > self.begin {
+            return Err(RangeError::Shrunk {
+                size,
+                arrived: self.highest,
+            });
+        }
+        if let End::Seen(at) = self.end
+            && at < size
+        {
+            return Err(RangeError::Truncated { at, size });
+        }
+        self.end = End::Told(size);
+        Ok(())
+    }
+
+    /// The next range to ask for, offset and length, at most `most` bytes: first what was answered short or lost, lowest
+    /// offset first, then what was never asked for. `None` when all is asked for, or `most` is 0. Without a size there is
+    /// always more; the caller has to bound it.
+    pub fn next(&mut self, most: u32) -> Option<(u64, u32)> {
+        let end = self.bound();
+        let range = match self.gaps.first() {
+            Some(gap) if gap.start < end => gap.start..gap.end.min(end),
+            _ => self.frontier..end,
+        };
+        let length = u32::try_from(range.end.saturating_sub(range.start)).map_or(most, |length| length.min(most));
+        if length == 0 {
+            return None;
+        }
+        let behind = range.start + u64::from(length);
+        self.gaps.remove(range.start..behind);
+        self.frontier = self.frontier.max(behind);
+        self.flying.insert(range.start, length);
+        self.in_flight += u64::from(length);
+        Some((range.start, length))
+    }
+
+    /// `got` of the `asked` bytes at `offset` have come, and no more will by this request: the rest is asked for again.
+    /// This is also for a request whose channel went away in the middle of its data.
+    ///
+    /// # Errors
+    /// [`RangeError::NotInFlight`], [`RangeError::Empty`] if `got` is 0, [`RangeError::TooMuch`].
+    pub fn arrived(&mut self, offset: u64, asked: u32, got: u32) -> Result<(), RangeError> {
+        if got == 0 {
+            return Err(RangeError::Empty { offset });
+        }
+        if got > asked {
+            return Err(RangeError::TooMuch { asked, got });
+        }
+        self.land(offset, asked)?;
+        let behind = offset + u64::from(got);
+        self.highest = self.highest.max(behind);
+        self.gaps.insert(behind..offset + u64::from(asked));
+        Ok(())
+    }
+
+    /// The server says that nothing is at `offset` or behind it. Without a size, the file ends here at the latest; this
+    /// may be corrected downwards by a later reply.
+    ///
+    /// # Errors
+    /// [`RangeError::NotInFlight`]; [`RangeError::Truncated`] if the size is known and `offset` is below it, after which
+    /// the range counts as lost.
+    pub fn end_of_file(&mut self, offset: u64, asked: u32) -> Result<(), RangeError> {
+        self.land(offset, asked)?;
+        // It has not arrived; if it is behind the end, `next` does not look at it.
+        self.gaps.insert(offset..offset + u64::from(asked));
+        match self.end {
+            End::Told(size) if offset < size => Err(RangeError::Truncated { at: offset, size }),
+            End::Told(_) => Ok(()),
+            End::Seen(at) => {
+                self.end = End::Seen(at.min(offset));
+                Ok(())
+            }
+            End::Unknown => {
+                self.end = End::Seen(offset);
+                Ok(())
+            }
+        }
+    }
+
+    /// The request's channel is gone: its range is to be asked for again. What is not in flight is left alone.
+    pub fn lost(&mut self, offset: u64, asked: u32) {
+        if self.land(offset, asked).is_ok() {
+            self.gaps.insert(offset..offset + u64::from(asked));
+        }
+    }
+
+    /// Bytes that were asked for and not answered.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Everything from the beginning up to this offset has arrived. Never falls, and is never behind the size.
+    #[must_use]
+    pub fn contiguous(&self) -> u64 {
+        let flying = self.flying.first_key_value().map_or(u64::MAX, |(&offset, _)| offset);
+        let gap = self.gaps.first().map_or(u64::MAX, |gap| gap.start);
+        self.frontier.min(flying).min(gap).min(self.bound()).max(self.begin)
+    }
+
+    /// Whether everything has arrived. Requests behind the end may still be in flight.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.size().is_some_and(|size| self.contiguous() >= size)
+    }
+
+    /// The size, if it was told or seen; a seen one may still fall until [`Self::is_complete`].
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        match self.end {
+            End::Unknown => None,
+            End::Told(size) | End::Seen(size) => Some(size),
+        }
+    }
+
+    fn bound(&self) -> u64 {
+        self.size().unwrap_or(u64::MAX)
+    }
+
+    /// Takes a request out of those in flight.
+    fn land(&mut self, offset: u64, length: u32) -> Result<(), RangeError> {
+        if self.flying.get(&offset) != Some(&length) {
+            return Err(RangeError::NotInFlight { offset, length });
+        }
+        self.flying.remove(&offset);
+        self.in_flight -= u64::from(length);
+        Ok(())
+    }
+}

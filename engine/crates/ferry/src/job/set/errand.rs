@@ -1,0 +1,156 @@
+//! What the session's thread works through, and what it finds on the way: the books themselves are the main thread's.
+
+use std::collections::{HashSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::mpsc::Sender as Channel;
+
+use ferry_sftp::FileKind;
+
+use super::super::download::Place;
+use super::super::entry::Entry;
+use super::books::Event;
+use super::maker::Maker;
+use crate::cli::Remote;
+use crate::files::safe_component;
+use crate::report::Problem;
+use crate::sftp::{Errand, FileTask, Found, Outcome};
+
+/// A tree to be fetched.
+#[derive(Clone)]
+pub struct Tree {
+    pub remote: Remote,
+    /// Where it goes; null when it is discarded.
+    pub local: Option<PathBuf>,
+}
+
+pub struct Runner<'a> {
+    pub tasks: VecDeque<FileTask>,
+    pub directories: Vec<Vec<u8>>,
+    pub trees: Vec<(usize, Tree)>,
+    /// Paths that an earlier session has found already.
+    pub known: &'a mut HashSet<Vec<u8>>,
+    pub maker: &'a Maker,
+    pub events: Channel<Event>,
+    /// Entries told of so far.
+    pub count: usize,
+    pub upload_bytes: u64,
+}
+
+impl Errand for Runner<'_> {
+    fn directories(&self) -> Vec<Vec<u8>> {
+        self.directories.clone()
+    }
+
+    fn trees(&self) -> Vec<(usize, Vec<u8>)> {
+        self.trees
+            .iter()
+            .map(|(number, tree)| (*number, tree.remote.path.clone()))
+            .collect()
+    }
+
+    fn found(&mut self, tree: usize, found: Found) {
+        if !self.known.insert(found.path.clone()) {
+            return;
+        }
+        let Some((_, tree)) = self.trees.iter().find(|(number, _)| *number == tree) else {
+            return;
+        };
+        let remote = remote_of(&tree.remote, &found);
+        match (local_of(tree, &found), found.attrs.kind()) {
+            (Ok(local), FileKind::Directory) => {
+                let made = local.map_or(Ok(()), |path| make_directory(&path));
+                if let Err(problem) = made {
+                    self.failed(&remote, problem);
+                }
+            }
+            (Ok(local), FileKind::Regular | FileKind::Unknown) => {
+                let place = local.map_or(Place::Discard, Place::File);
+                match self.maker.download(&remote, place) {
+                    Ok(entry) => {
+                        let task = self.maker.task(self.count, &entry, Some(found.attrs));
+                        self.tell(entry);
+                        self.tasks.push_back(task);
+                    }
+                    Err(problem) => self.failed(&remote, problem),
+                }
+            }
+            (Ok(_), _) => {
+                let _ = self.events.send(Event::Skipped);
+            }
+            (Err(problem), _) => self.failed(&remote, problem),
+        }
+    }
+
+    fn listed(&mut self, tree: usize, result: Result<(), Problem>) {
+        let _ = self.events.send(Event::Listed(tree, result));
+    }
+
+    fn next(&mut self) -> Option<FileTask> {
+        self.tasks.pop_front()
+    }
+
+    fn done(&mut self, outcome: Outcome) {
+        let _ = self.events.send(Event::Done(Box::new(outcome)));
+    }
+
+    fn upload_bytes(&self) -> u64 {
+        self.upload_bytes
+    }
+}
+
+impl Runner<'_> {
+    fn tell(&mut self, entry: Entry) {
+        self.count += 1;
+        let _ = self.events.send(Event::New(Box::new(entry)));
+    }
+
+    /// It is in the report, as a transfer that was never begun.
+    fn failed(&mut self, remote: &Remote, problem: Problem) {
+        self.tell(Entry::refused(remote, problem));
+    }
+}
+
+/// The URL of something in a tree.
+fn remote_of(root: &Remote, found: &Found) -> Remote {
+    let mut remote = root.clone();
+    if let Ok(mut segments) = remote.url.path_segments_mut() {
+        segments.pop_if_empty();
+        for name in &found.names {
+            segments.push(&String::from_utf8_lossy(name));
+        }
+    }
+    remote.path.clone_from(&found.path);
+    remote
+}
+
+/// Null where nothing is kept.
+fn local_of(tree: &Tree, found: &Found) -> Result<Option<PathBuf>, Problem> {
+    let Some(root) = &tree.local else {
+        return found
+            .names
+            .iter()
+            .try_for_each(|name| safe_component(name).map(|_| ()))
+            .map(|()| None);
+    };
+    let mut path = root.clone();
+    for name in &found.names {
+        path.push(safe_component(name)?);
+    }
+    // A file where a tree was asked for goes by its own name into the directory that the tree would have become.
+    if found.names.is_empty() && found.attrs.kind() != FileKind::Directory {
+        let name = found.path.rsplit(|byte| *byte == b'/').next().unwrap_or(&found.path);
+        path.push(safe_component(name)?);
+    }
+    Ok(Some(path))
+}
+
+pub fn make_directory(path: &std::path::Path) -> Result<(), Problem> {
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(Problem::local(format!(
+            "cannot make the directory {}: {error}",
+            path.display()
+        ))),
+        Ok(()) => Ok(()),
+    }
+}

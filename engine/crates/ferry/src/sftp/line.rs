@@ -1,0 +1,176 @@
+//! A connection and its channels: what arrives goes to the core, and what the core has to say goes out as the server's windows allow.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+use tokio::sync::Notify;
+use tokio::task::spawn_local;
+
+use super::Plan;
+use super::core::Shared;
+use super::state::Output;
+use crate::net::dial;
+use crate::platform;
+use crate::report::{Problem, SshReport};
+use crate::ssh::{self, Channel, Listener, OpenRefused, Session};
+
+/// What arrives on one connection.
+pub struct Ear {
+    core: Shared,
+    connection: usize,
+    socket: Arc<TcpStream>,
+    limited: bool,
+}
+
+/// A packet smaller than what servers fill is the end of something.
+const FULL_PACKET: usize = 32 * 1024 - 1024;
+
+impl Listener for Ear {
+    fn data(&self, channel: u32, bytes: &[u8]) {
+        self.core.data(self.connection, channel, bytes);
+        // sshd leaves Nagle's algorithm on: its next small packet waits until this one has been acknowledged, which Linux would put off
+        // for 40 ms.
+        if self.limited || bytes.len() < FULL_PACKET {
+            platform::acknowledge(&SockRef::from(&*self.socket));
+        }
+    }
+
+    fn channel_closed(&self, channel: u32) {
+        self.core.closed(self.connection, channel);
+    }
+
+    fn disconnected(&self, problem: Problem) {
+        self.core.fail(&problem);
+    }
+}
+
+/// A connection and the socket below it, for what only the kernel knows.
+pub struct Line {
+    pub session: Session<Ear>,
+    pub socket: Arc<TcpStream>,
+}
+
+/// TCP's round trip ends at whoever relays; that of the handshake, two of key exchange and three of authentication at the least, ends at
+/// the server, but has its computing in it.
+pub fn round_trip(tcp: Duration, timings: ssh::Timings) -> Duration {
+    let ssh = Duration::from_secs_f64((timings.kex_s / 2.0).min(timings.auth_s / 3.0).max(0.0));
+    if ssh > Duration::from_millis(10) && ssh > 2 * tcp {
+        ssh
+    } else {
+        tcp
+    }
+}
+
+pub fn take(report: &mut SshReport, made: &ssh::SshFacts) {
+    report.server.clone_from(&made.server);
+    report.kex.clone_from(&made.kex);
+    report.cipher.clone_from(&made.cipher);
+    report.host_key.clone_from(&made.host_key);
+    report.auth.clone_from(&made.auth);
+    report.round_trips = made.round_trips;
+}
+
+pub async fn connect(plan: &Plan, core: &Shared, dialed: dial::Dialed, connection: usize) -> Result<Line, Problem> {
+    let socket = into_std(dialed.socket)?;
+    let copy = socket
+        .try_clone()
+        .map_err(|error| Problem::local(format!("the socket cannot be shared: {error}")))?;
+    let copy = Arc::new(copy);
+    let ear = Arc::new(Ear {
+        core: Shared::clone(core),
+        connection,
+        socket: Arc::clone(&copy),
+        limited: plan.settings.limit.rate().is_some(),
+    });
+    let session = ssh::open(socket, &plan.place, &plan.ssh, plan.settings.timeouts.tls, ear).await?;
+    Ok(Line { session, socket: copy })
+}
+
+fn into_std(socket: mio::net::TcpStream) -> Result<TcpStream, Problem> {
+    #[cfg(unix)]
+    let socket = TcpStream::from(std::os::fd::OwnedFd::from(socket));
+    #[cfg(windows)]
+    let socket = TcpStream::from(std::os::windows::io::OwnedSocket::from(socket));
+    socket
+        .set_nonblocking(true)
+        .map_err(|error| Problem::local(format!("the socket cannot be prepared: {error}")))?;
+    Ok(socket)
+}
+
+/// One more connection with its channels; a server that does not want it does no harm, and the report says how many there were.
+pub async fn more(core: Shared, plan: Plan, connection: usize, channels: usize) {
+    let (url, options) = (plan.url.clone(), plan.dial.clone());
+    let Ok(Ok(dialed)) = tokio::task::spawn_blocking(move || dial::dial(&url, &options)).await else {
+        return;
+    };
+    let Ok(line) = connect(&plan, &core, dialed, connection).await else {
+        return;
+    };
+    for _ in 0..channels {
+        if open_lane(&core, &line, connection).await.is_err() {
+            break;
+        }
+    }
+    // Lives as long as the run: its end is the runtime's.
+    std::future::pending::<()>().await;
+}
+
+/// A channel, ready for requests: INIT goes first by itself.
+pub async fn open_lane(core: &Shared, connected: &Line, connection: usize) -> Result<usize, OpenRefused> {
+    let channel = connected.session.sftp().await?;
+    let (lane, notify) = core.add_lane(connection, channel.id());
+    spawn_local(writer(
+        Shared::clone(core),
+        lane,
+        channel,
+        notify,
+        Arc::clone(&connected.socket),
+    ));
+    Ok(lane)
+}
+
+/// Hands a channel what it is to send, whenever the server's window has room.
+async fn writer(core: Shared, lane: usize, channel: Channel, wake: Arc<Notify>, socket: Arc<TcpStream>) {
+    loop {
+        match core.output(lane, Instant::now()) {
+            Output::Stop => break,
+            Output::Wait(None) => wake.notified().await,
+            Output::Wait(Some(until)) => {
+                tokio::select! {
+                    () = wake.notified() => {}
+                    () = tokio::time::sleep_until(until.into()) => {}
+                }
+            }
+            Output::Bytes(bytes) => {
+                if channel.send(bytes).await.is_err() {
+                    break;
+                }
+            }
+            Output::Last(bytes, body) => {
+                if channel.send(bytes).await.is_err() {
+                    break;
+                }
+                spawn_local(leave(Shared::clone(&core), body, Arc::clone(&socket)));
+            }
+        }
+    }
+    channel.close().await;
+}
+
+/// Notes when the last byte of an upload has left this machine: nothing is unsent in the socket, after russh has had its turn.
+async fn leave(core: Shared, body: u64, socket: Arc<TcpStream>) {
+    for _ in 0..4 {
+        tokio::task::yield_now().await;
+    }
+    while core.is_leaving(body) {
+        let now = Instant::now();
+        // Where the system does not tell, it is the server's acknowledgement that ends the body.
+        match platform::unsent_bytes(&SockRef::from(&*socket)) {
+            Some(0) => return core.left(body, now),
+            Some(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+            None => return,
+        }
+    }
+}

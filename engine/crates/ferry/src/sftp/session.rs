@@ -1,0 +1,433 @@
+//! A run on its thread: connects, opens channels, begins files while there is room for them, and watches over silence.
+
+use std::cell::{Cell, RefCell};
+use std::net::TcpStream;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ferry_sftp::{Limits, Reply, Request};
+use socket2::SockRef;
+use tokio::task::{JoinSet, LocalSet, spawn_local};
+
+use super::core::{Core, Shared};
+use super::line::{connect, more, open_lane, round_trip, take};
+use super::{Errand, FileTask, Outcome, Plan, SessionFacts, Work, files, tree};
+use crate::net::dial;
+use crate::platform;
+use crate::report::{Phases, Problem, SshReport, TcpSample};
+use crate::ssh::OpenRefused;
+use crate::transfer::Timeouts;
+
+/// Files begun at once on each channel: what a round trip of 100 ms lets 600 files a second be.
+const FILES_A_LANE: usize = 64;
+/// No further file is begun while those begun have this much to be asked for or sent.
+const BACKLOG: u64 = 8 << 20;
+/// For so many ticks in a row the send buffer has to be what holds an upload back.
+const HELD_TICKS: u32 = 5;
+const TICK: Duration = Duration::from_millis(100);
+
+/// Works through an errand over one server. `Err` is why files may be left over; each of them has been told to the errand.
+pub fn run(plan: &Plan, errand: &mut dyn Errand) -> (SessionFacts, Result<(), Problem>) {
+    platform::precise_timers();
+    let mut facts = SessionFacts::default();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let problem = Problem::local(format!("no event loop can be made: {error}"));
+            return (facts, Err(abandon(errand, problem)));
+        }
+    };
+    let local = LocalSet::new();
+    let result = local.block_on(&runtime, drive(plan, errand, &mut facts));
+    let result = result.map_err(|problem| abandon(errand, problem));
+    // Dropped on this thread, with whatever still runs on it.
+    drop(local);
+    runtime.shutdown_background();
+    (facts, result)
+}
+
+/// Every file that was not begun ends with the connection's problem.
+fn abandon(errand: &mut dyn Errand, problem: Problem) -> Problem {
+    while let Some(task) = errand.next() {
+        errand.done(files::untouched(task, problem.clone()));
+    }
+    problem
+}
+
+async fn drive(plan: &Plan, errand: &mut dyn Errand, facts: &mut SessionFacts) -> Result<(), Problem> {
+    let begin = Instant::now();
+    let dialed = dial::dial(&plan.url, &plan.dial)?;
+    let mut phases = Phases {
+        dns_s: dialed.dns.map(|dns| dns.as_secs_f64()),
+        connect_s: Some(dialed.connect.as_secs_f64()),
+        ..Phases::default()
+    };
+    let remote = dialed.remote.to_string();
+    let dialed_rtt = dialed.rtt;
+    let core: Shared = Arc::new(Core::new(&plan.settings.limit, dialed_rtt));
+    let mut report = SshReport::default();
+    let line = connect(plan, &core, dialed, 0).await?;
+    let made = line.session.facts().clone();
+    let timings = line.session.timings();
+    phases.kex_s = Some(timings.kex_s);
+    phases.auth_s = Some(timings.auth_s);
+    take(&mut report, &made);
+    report.connections = 1;
+    facts.ssh = Some(report.clone());
+
+    let rtt = round_trip(dialed_rtt, timings);
+    if rtt > dialed_rtt {
+        core.set_least_rtt(rtt);
+    }
+    let opening = Instant::now();
+    let line = Rc::new(line);
+    let refused = Rc::new(RefCell::new(0_u32));
+    let extra = extra_channels(plan, errand, &report.server, rtt);
+    // All of them asked for in one flight.
+    let mut helpers = JoinSet::new();
+    let first = open_lane(&core, &line, 0);
+    for _ in 0..extra {
+        let (core, line, refused) = (Shared::clone(&core), Rc::clone(&line), Rc::clone(&refused));
+        helpers.spawn_local(async move {
+            if open_lane(&core, &line, 0).await.is_err() {
+                *refused.borrow_mut() += 1;
+            }
+        });
+    }
+    let home = first.await.map_err(|error| no_channel(plan, &core, error))?;
+    phases.channel_s = Some(opening.elapsed().as_secs_f64());
+    phases.total_s = begin.elapsed().as_secs_f64();
+    for connection in 1..plan.connections.unwrap_or(1) {
+        helpers.spawn_local(more(Shared::clone(&core), plan.clone(), connection, extra + 1));
+    }
+
+    let samples = Rc::new(RefCell::new(Vec::new()));
+    let _ticker = spawn_local(tick(
+        Shared::clone(&core),
+        Arc::clone(&line.socket),
+        (plan.settings.timeouts, plan.deadline),
+        begin,
+        Rc::clone(&samples),
+    ));
+    if plan.connections.is_none() && errand.upload_bytes() > 0 {
+        spawn_local(relieve(
+            Shared::clone(&core),
+            plan.clone(),
+            Arc::clone(&line.socket),
+            extra + 1,
+        ));
+    }
+    if plan.settings.limit.rate().is_some() {
+        spawn_local(pump(Shared::clone(&core)));
+    }
+    learn_limits(&core, home);
+    let result = work(
+        plan,
+        errand,
+        &core,
+        home,
+        &Start {
+            phases,
+            remote,
+            samples: &samples,
+        },
+    )
+    .await;
+    report.channels = u32::try_from(*core.watch_lanes().borrow()).unwrap_or(u32::MAX);
+    helpers.abort_all();
+    report.channels_refused = *refused.borrow();
+    report.connections = u32::try_from(core.connections()).unwrap_or(u32::MAX);
+    facts.ssh = Some(report);
+    let failure = core.failure();
+    core.fail(&Problem::transient("the run is over"));
+    if failure.is_none() {
+        while helpers.join_next().await.is_some() {}
+        if let Ok(line) = Rc::try_unwrap(line) {
+            line.session.close().await;
+        }
+    }
+    result.and(failure.map_or(Ok(()), Err))
+}
+
+/// Servers that were seen to work on several channels of a connection at once. `ProFTPD` (`mod_sftp`) was seen to stop for ever (tests/engine,
+/// 64 MiB there and back); who has not been tried gets one channel.
+fn works_side_by_side(server: &str) -> bool {
+    ["OpenSSH", "dropbear", "AsyncSSH"]
+        .iter()
+        .any(|known| server.starts_with(known))
+}
+
+fn no_channel(plan: &Plan, core: &Core, error: OpenRefused) -> Problem {
+    match error {
+        OpenRefused::Lost => core
+            .failure()
+            .unwrap_or_else(|| Problem::transient("the connection was lost")),
+        OpenRefused::Server { message } => {
+            Problem::permanent(format!("{}: no SFTP channel: {message}", dial::place(&plan.url)))
+        }
+    }
+}
+
+/// One channel fills its window once a round trip, 2 MiB where OpenSSH receives; so many more as are worth opening.
+fn extra_channels(plan: &Plan, errand: &dyn Errand, server: &str, rtt: Duration) -> usize {
+    let round = |milliseconds: u128| usize::try_from(rtt.as_millis() / milliseconds).unwrap_or(usize::MAX);
+    let extra = match errand.upload_bytes() {
+        _ if plan.settings.limit.rate().is_some() || !works_side_by_side(server) => 0,
+        // Half of our 32 MiB a round trip is 1.3 Gbit/s at 100 ms.
+        0 => round(100),
+        // Close by, it is the server's processes that write that are worth having side by side: measured 10 %.
+        bytes if rtt < Duration::from_millis(2) => 3 * usize::from(bytes >= 64 << 20),
+        bytes => (round(12) + 1).min(usize::try_from(bytes / (2 << 20)).unwrap_or(usize::MAX)),
+    };
+    extra.min(plan.channels.saturating_sub(1))
+}
+
+/// Limited downloads move by the clock, not by what arrives.
+async fn pump(core: Shared) {
+    while core.failure().is_none() {
+        match core.pump(Instant::now()) {
+            None => core.pump.notified().await,
+            Some(at) => {
+                tokio::select! {
+                    () = core.pump.notified() => {}
+                    () = tokio::time::sleep_until(at.into()) => {}
+                }
+            }
+        }
+    }
+}
+
+/// TCP's own view, and whether the server has gone silent.
+async fn tick(
+    core: Shared,
+    socket: Arc<TcpStream>,
+    (timeouts, deadline): (Timeouts, Option<Instant>),
+    begin: Instant,
+    samples: Rc<RefCell<Vec<TcpSample>>>,
+) {
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while core.failure().is_none() {
+        ticks.tick().await;
+        let now = Instant::now();
+        let socket = SockRef::from(&*socket);
+        if let Some(sample) = platform::tcp_sample(&socket, now.saturating_duration_since(begin).as_secs_f64()) {
+            let mut samples = samples.borrow_mut();
+            samples.push(sample);
+            if samples.len() > 4096 {
+                // Half as dense, and as long.
+                let mut index = 0;
+                samples.retain(|_| {
+                    index += 1;
+                    index % 2 == 1
+                });
+            }
+        }
+        if let Some(rtt) = platform::rtt(&socket) {
+            core.set_rtt(rtt);
+        }
+        if deadline.is_some_and(|deadline| now > deadline) {
+            core.fail(&Problem::transient("not done in time (--timeout-total)"));
+        }
+        let Some((since, ever)) = core.silent_since() else {
+            continue;
+        };
+        let (limit, flag) = if ever {
+            (timeouts.stall, "--stall")
+        } else {
+            (timeouts.first_byte, "--timeout-first-byte")
+        };
+        if now.saturating_duration_since(since) > limit {
+            core.fail(&Problem::transient(format!(
+                "the server has not answered for {:.1} s ({flag})",
+                limit.as_secs_f64()
+            )));
+        }
+    }
+}
+
+/// One TCP connection sends no more in a round trip than its send buffer holds: where that is seen to be the limit, a second one doubles it.
+async fn relieve(core: Shared, plan: Plan, socket: Arc<TcpStream>, channels: usize) {
+    let mut ticks = tokio::time::interval(TICK);
+    let mut before = Duration::ZERO;
+    let mut row = 0;
+    while core.failure().is_none() && row < HELD_TICKS {
+        ticks.tick().await;
+        let Some(held) = platform::held_by_send_buffer(&SockRef::from(&*socket)) else {
+            return;
+        };
+        row = if held.saturating_sub(before) > TICK / 2 {
+            row + 1
+        } else {
+            0
+        };
+        before = held;
+    }
+    if core.failure().is_none() {
+        more(core, plan, 1, channels).await;
+    }
+}
+
+/// How large requests may be. Asked for whether or not the server has named the extension: waiting for its VERSION would be a round trip,
+/// and who does not know it says so.
+fn learn_limits(core: &Shared, lane: usize) {
+    let asked = core.call(lane, &Request::Limits);
+    let core = Shared::clone(core);
+    spawn_local(async move {
+        if let Ok(Reply::Extended(bytes)) = asked.await
+            && let Ok(limits) = Limits::parse(&bytes)
+        {
+            core.set_limits(&limits);
+            core.wake_all();
+        }
+    });
+}
+
+/// What the first file inherits from the connection.
+struct Start<'a> {
+    phases: Phases,
+    remote: String,
+    samples: &'a RefCell<Vec<TcpSample>>,
+}
+
+async fn work(
+    plan: &Plan,
+    errand: &mut dyn Errand,
+    core: &Shared,
+    lane: usize,
+    start: &Start<'_>,
+) -> Result<(), Problem> {
+    tree::make(core, lane, &errand.directories()).await?;
+    let mut trees = JoinSet::new();
+    let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
+    for (number, path) in errand.trees() {
+        let (core, told) = (Shared::clone(core), told.clone());
+        trees.spawn_local(async move {
+            let result = tree::list(&core, lane, path, |found| {
+                let _ = told.send((number, found));
+            })
+            .await;
+            (number, result)
+        });
+    }
+    drop(told);
+    let mut running = JoinSet::new();
+    let mut busy: Vec<usize> = Vec::new();
+    let mut first = Some(start);
+    let opening = Opening::default();
+    let mut alone = true;
+    loop {
+        while let Ok((tree, found)) = hears.try_recv() {
+            errand.found(tree, found);
+        }
+        busy.resize(*core.watch_lanes().borrow(), 0);
+        let mut full = false;
+        while core.failure().is_none() {
+            full = running.len() >= FILES_A_LANE * busy.len() || core.backlog() + opening.bytes() >= BACKLOG;
+            if full {
+                break;
+            }
+            let Some(task) = errand.next() else { break };
+            let on = least(&busy);
+            busy[on] += 1;
+            alone &= first.is_some() && running.is_empty();
+            let pledge = opening.pledge(expected(&task));
+            let (core, plan) = (Shared::clone(core), plan.clone());
+            running.spawn_local(async move { (on, files::run(core, plan, on, task, pledge).await) });
+        }
+        tokio::select! {
+            Some(joined) = running.join_next(), if !running.is_empty() => {
+                let (on, mut outcome): (usize, Outcome) =
+                    joined.map_err(|error| Problem::transient(format!("a transfer was cut short: {error}")))?;
+                busy[on] -= 1;
+                if let Some(start) = first.take() {
+                    inherit(&mut outcome, start);
+                }
+                outcome.facts.remote = Some(start.remote.clone());
+                if alone {
+                    outcome.facts.tcp = start.samples.take();
+                }
+                errand.done(outcome);
+            }
+            Some(joined) = trees.join_next(), if !trees.is_empty() => {
+                let (number, result) =
+                    joined.map_err(|error| Problem::transient(format!("a listing was cut short: {error}")))?;
+                while let Ok((tree, found)) = hears.try_recv() {
+                    errand.found(tree, found);
+                }
+                errand.listed(number, result);
+            }
+            Some((tree, found)) = hears.recv(), if !trees.is_empty() => errand.found(tree, found),
+            // The next file is opened while the last ones are still on their way.
+            () = tokio::time::sleep(Duration::from_millis(5)), if full && !running.is_empty() => {}
+            else => break,
+        }
+    }
+    core.failure().map_or(Ok(()), Err)
+}
+
+/// Bytes of files that are being opened: the core knows only of those that are open.
+#[derive(Clone, Default)]
+struct Opening(Rc<Cell<u64>>);
+
+impl Opening {
+    fn bytes(&self) -> u64 {
+        self.0.get()
+    }
+
+    fn pledge(&self, bytes: u64) -> Pledge {
+        self.0.set(self.0.get().saturating_add(bytes));
+        Pledge(self.clone(), bytes)
+    }
+}
+
+/// Let go when the file is open, or is not going to be.
+pub struct Pledge(Opening, u64);
+
+impl Drop for Pledge {
+    fn drop(&mut self) {
+        let opening = &self.0.0;
+        opening.set(opening.get().saturating_sub(self.1));
+    }
+}
+
+fn least(busy: &[usize]) -> usize {
+    busy.iter()
+        .enumerate()
+        .min_by_key(|(_, count)| **count)
+        .map_or(0, |(lane, _)| lane)
+}
+
+fn expected(task: &FileTask) -> u64 {
+    match &task.work {
+        Work::Put(outbound) => outbound.length().unwrap_or(BACKLOG),
+        Work::Get(_) => task.attrs.as_ref().and_then(|attrs| attrs.size).unwrap_or(0),
+    }
+}
+
+/// The first file's times begin with the connection's: what it cost belongs to somebody.
+fn inherit(outcome: &mut Outcome, start: &Start<'_>) {
+    let phases = &mut outcome.facts.phases;
+    let before = start.phases.total_s;
+    phases.dns_s = start.phases.dns_s;
+    phases.connect_s = start.phases.connect_s;
+    phases.kex_s = start.phases.kex_s;
+    phases.auth_s = start.phases.auth_s;
+    phases.channel_s = start.phases.channel_s;
+    if let Some(body) = &mut phases.body_start_s {
+        *body += before;
+    }
+    phases.total_s += before;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::works_side_by_side;
+
+    #[test]
+    fn several_channels_are_for_servers_that_were_tried() {
+        assert!(works_side_by_side("OpenSSH_9.2p1 Debian-2+deb12u10") && works_side_by_side("dropbear_2022.83"));
+        assert!(!works_side_by_side("mod_sftp") && !works_side_by_side(""));
+    }
+}

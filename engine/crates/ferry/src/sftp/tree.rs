@@ -1,0 +1,153 @@
+//! Trees on the server: listed without a round trip per name, and made without one per directory.
+
+use std::collections::VecDeque;
+
+use ferry_sftp::{Attrs, FileKind, Name, Reply, Request, StatusCode};
+use tokio::task::JoinSet;
+
+use super::core::{Core, Shared};
+use super::{nonsense, refused};
+use crate::report::Problem;
+
+/// READDIRs asked for at once; the answers behind the last one cost nothing but an EOF each.
+const READDIRS: usize = 8;
+/// Directories that are being listed at once.
+const LISTINGS: usize = 16;
+/// More than this is a loop or an attack.
+const DEEPEST: usize = 128;
+
+/// Something in a listed tree.
+pub struct Found {
+    /// Names from the tree's root down, as the server gave them: nobody has looked whether they are safe.
+    pub names: Vec<Vec<u8>>,
+    /// On the server.
+    pub path: Vec<u8>,
+    pub attrs: Attrs,
+}
+
+/// Lists a tree breadth first; `each` is told of everything in it, directories before what they hold. A file instead of a directory is
+/// told as the only thing found, without names.
+pub async fn list(core: &Shared, lane: usize, root: Vec<u8>, mut each: impl FnMut(Found)) -> Result<(), Problem> {
+    let reply = core.call(lane, &Request::Stat { path: &root }).await?;
+    let attrs = match reply {
+        Reply::Attrs(attrs) => attrs,
+        Reply::Status(status) => return Err(refused("list", &root, &status)),
+        _ => return Err(nonsense("STAT", &root)),
+    };
+    if attrs.kind() != FileKind::Directory {
+        each(Found {
+            names: Vec::new(),
+            path: root,
+            attrs,
+        });
+        return Ok(());
+    }
+    let mut waiting: VecDeque<(Vec<Vec<u8>>, Vec<u8>)> = VecDeque::from([(Vec::new(), root)]);
+    let mut running = JoinSet::new();
+    loop {
+        while running.len() < LISTINGS
+            && let Some((names, path)) = waiting.pop_front()
+        {
+            let core = core.clone();
+            running.spawn_local(async move {
+                let entries = read_directory(&core, lane, &path).await;
+                (names, path, entries)
+            });
+        }
+        let Some(joined) = running.join_next().await else {
+            return Ok(());
+        };
+        let (names, path, entries) =
+            joined.map_err(|error| Problem::transient(format!("listing was cut short: {error}")))?;
+        let entries: Entries = entries?;
+        for entry in entries {
+            let mut below = names.clone();
+            let child = join(&path, &entry.file_name);
+            // What is no name leads nowhere but round in circles; it is told, and refused there.
+            let is_directory = entry.attrs.kind() == FileKind::Directory && entry.is_plain();
+            below.push(entry.file_name);
+            if is_directory && below.len() > DEEPEST {
+                return Err(Problem::permanent(format!(
+                    "{} is more than {DEEPEST} directories deep",
+                    String::from_utf8_lossy(&child)
+                )));
+            }
+            each(Found {
+                names: below.clone(),
+                path: child.clone(),
+                attrs: entry.attrs,
+            });
+            if is_directory {
+                waiting.push_back((below, child));
+            }
+        }
+    }
+}
+
+type Entries = Vec<Name>;
+
+async fn read_directory(core: &Core, lane: usize, path: &[u8]) -> Result<Entries, Problem> {
+    let handle = match core.call(lane, &Request::Opendir { path }).await? {
+        Reply::Handle(handle) => handle,
+        Reply::Status(status) => return Err(refused("list", path, &status)),
+        _ => return Err(nonsense("OPENDIR", path)),
+    };
+    let mut entries = Vec::new();
+    let mut asked = VecDeque::new();
+    let mut ended = false;
+    loop {
+        while !ended && asked.len() < READDIRS {
+            asked.push_back(core.call(lane, &Request::Readdir { handle: &handle }));
+        }
+        let Some(answer) = asked.pop_front() else { break };
+        match answer.await? {
+            Reply::Names(names) => {
+                let real = names
+                    .into_iter()
+                    .filter(|name| name.file_name != b"." && name.file_name != b"..");
+                entries.extend(real);
+            }
+            Reply::Status(status) if status.code == StatusCode::Eof => ended = true,
+            Reply::Status(status) => return Err(refused("list", path, &status)),
+            _ => return Err(nonsense("READDIR", path)),
+        }
+    }
+    core.post(lane, &Request::Close { handle: &handle });
+    entries.sort_by(|one, other| one.file_name.cmp(&other.file_name));
+    Ok(entries)
+}
+
+/// Makes directories, all in one flight: a server works through one channel's requests in order, so parents are there before children.
+/// One that is there already is what was wanted.
+pub async fn make(core: &Core, lane: usize, directories: &[Vec<u8>]) -> Result<(), Problem> {
+    let attrs = Attrs::default();
+    let asked: Vec<_> = directories
+        .iter()
+        .map(|path| {
+            let made = core.call(lane, &Request::Mkdir { path, attrs: &attrs });
+            // Version 3 has no "exists": what is there is asked for in any case, which costs no round trip.
+            (path, made, core.call(lane, &Request::Stat { path }))
+        })
+        .collect();
+    for (path, made, there) in asked {
+        let (made, there) = (made.await?, there.await?);
+        match (made, there) {
+            (_, Reply::Attrs(attrs)) if matches!(attrs.kind(), FileKind::Directory | FileKind::Unknown) => {}
+            (Reply::Status(status), _) if status.code != StatusCode::Ok => {
+                return Err(refused("make the directory", path, &status));
+            }
+            _ => return Err(nonsense("MKDIR", path)),
+        }
+    }
+    Ok(())
+}
+
+/// `directory/name`.
+pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = directory.to_vec();
+    if !path.is_empty() && !path.ends_with(b"/") {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}

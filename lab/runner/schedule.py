@@ -1,0 +1,45 @@
+"""Which cell's transfer is next, when one or several cells share a link. Looks at the samples taken so far, and takes none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from lab.judge.sweep import Arm, rounds_wanted, turn_order
+from lab.judge.tolerance import LookPlan, samples_wanted
+from lab.result.models import Sample
+from lab.spec.models import Cell
+
+Turn = tuple[int, int]
+"""The cell's index, and how many samples of it the next look needs."""
+
+Schedule = Callable[[Sequence[Sequence[Sample]]], Iterator[Turn]]
+"""Given lists of samples per cell that grow while it is iterated, yields turns until there is nothing more to learn."""
+
+
+def until_decided(cell: Cell, looks: LookPlan) -> Schedule:
+    """One cell, look by look; a failed transfer ends it."""
+
+    def turns(samples: Sequence[Sequence[Sample]]) -> Iterator[Turn]:
+        (own,) = samples
+        while (goal := samples_wanted(own, cell.expectation, looks)) is not None:
+            while len(own) < goal:
+                yield 0, goal
+                if not own[-1].ok:
+                    return
+
+    return turns
+
+
+def round_robin(names: Sequence[str], floor: float, looks: LookPlan) -> Schedule:
+    """Several settings, a transfer of each per round, look by look; a failed transfer ends it within the round."""
+
+    def turns(samples: Sequence[Sequence[Sample]]) -> Iterator[Turn]:
+        arms = [Arm(name, own) for name, own in zip(names, samples, strict=True)]
+        while (goal := rounds_wanted(arms, floor, looks)) is not None:
+            while (done := len(samples[0])) < goal:
+                for index in turn_order(len(arms), done):
+                    yield index, goal
+                    if not samples[index][-1].ok:
+                        return
+
+    return turns

@@ -1,0 +1,180 @@
+"""A TCP proxy on the loopback whose link a test takes down, cuts or resets, at a byte it names."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+Way = Literal["up", "down"]
+
+_NO_LINGER = struct.pack("ii", 1, 0)
+_PIECE = 1 << 16
+PATIENCE_S = 30.0
+
+
+@dataclass
+class _Pair:
+    """A connection: the client's half and the server's."""
+
+    client: socket.socket
+    server: socket.socket
+
+    def end(self, *, reset: bool) -> None:
+        for sock in (self.client, self.server):
+            with contextlib.suppress(OSError):
+                if reset:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+                    # Closing alone would wait for a thread that sits in recv or send.
+                    sock.shutdown(socket.SHUT_RD)
+                else:
+                    sock.shutdown(socket.SHUT_RDWR)
+            if reset:
+                with contextlib.suppress(OSError):
+                    sock.close()
+
+
+@dataclass
+class Proxy:
+    """Forwards to `target` until told otherwise. `up` is towards the server."""
+
+    target: int
+    port: int = 0
+    # Of each way; so much of a long fat link as an SSH client sees of it.
+    delay_s: float = 0.0
+    # Bytes forwarded, of all connections.
+    moved: dict[Way, int] = field(default_factory=lambda: {"up": 0, "down": 0})
+    connections: int = 0
+    _held: bool = False
+    _trip: tuple[Way, int] | None = None
+    _pairs: list[_Pair] = field(default_factory=list)
+    _turn: threading.Condition = field(default_factory=threading.Condition)
+
+    def hold_after(self, way: Way, count: int) -> None:
+        """The link goes down, both ways, when `count` further bytes have passed in this direction."""
+        with self._turn:
+            self._trip = way, self.moved[way] + count
+
+    def wait_held(self) -> None:
+        with self._turn:
+            assert self._turn.wait_for(lambda: self._held, PATIENCE_S), f"{self._trip} has not passed: {self.moved}"
+
+    def hold(self) -> None:
+        with self._turn:
+            self._held = True
+            self._turn.notify_all()
+
+    def release(self) -> None:
+        """What was held back goes on as if nothing had been."""
+        with self._turn:
+            self._held, self._trip = False, None
+            self._turn.notify_all()
+
+    def reset(self) -> None:
+        """RST to both sides of every connection; the next ones are forwarded."""
+        self._end(reset=True)
+
+    def cut(self) -> None:
+        """FIN to both sides of every connection."""
+        self._end(reset=False)
+
+    def _end(self, *, reset: bool) -> None:
+        with self._turn:
+            pairs, self._pairs = self._pairs, []
+        for pair in pairs:
+            pair.end(reset=reset)
+        self.release()
+
+    def serve(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            try:
+                server = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+                client.close()
+                continue
+            for sock in (client, server):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            pair = _Pair(client, server)
+            with self._turn:
+                self._pairs.append(pair)
+            for way in ("up", "down"):
+                threading.Thread(target=self._forward, args=(pair, way), daemon=True).start()
+
+    def _forward(self, pair: _Pair, way: Way) -> None:
+        source, sink = (pair.client, pair.server) if way == "up" else (pair.server, pair.client)
+        if self.delay_s:
+            self._forward_late(source, sink)
+            return
+        try:
+            while data := source.recv(self._room(way)):
+                if not self._up(pair):
+                    return
+                sink.sendall(data)
+                with self._turn:
+                    self.moved[way] += len(data)
+                    if self._trip is not None and self.moved[self._trip[0]] >= self._trip[1]:
+                        self._held, self._trip = True, None
+                        self._turn.notify_all()
+            if self._up(pair):
+                sink.shutdown(socket.SHUT_WR)
+        except ConnectionResetError:
+            pair.end(reset=True)
+        except OSError:
+            pair.end(reset=False)
+
+    def _forward_late(self, source: socket.socket, sink: socket.socket) -> None:
+        waiting: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
+
+        def deliver() -> None:
+            with contextlib.suppress(OSError):
+                while data := (due := waiting.get())[1]:
+                    time.sleep(max(0.0, due[0] - time.monotonic()))
+                    sink.sendall(data)
+                sink.shutdown(socket.SHUT_WR)
+
+        threading.Thread(target=deliver, daemon=True).start()
+        data = b"begin"
+        while data:
+            try:
+                data = source.recv(_PIECE)
+            except OSError:
+                data = b""
+            waiting.put((time.monotonic() + self.delay_s, data))
+
+    def _room(self, way: Way) -> int:
+        """Not beyond the byte at which the link goes down."""
+        with self._turn:
+            if self._trip is not None and self._trip[0] == way:
+                return max(1, min(_PIECE, self._trip[1] - self.moved[way]))
+            return _PIECE
+
+    def _up(self, pair: _Pair) -> bool:
+        """Waits while the link is down; false when the connection was ended meanwhile."""
+        with self._turn:
+            self._turn.wait_for(lambda: not self._held or pair not in self._pairs)
+            return pair in self._pairs
+
+
+@contextlib.contextmanager
+def proxy_to(port: int, *, delay_s: float = 0.0) -> Iterator[Proxy]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        proxy = Proxy(port, int(listener.getsockname()[1]), delay_s)
+        threading.Thread(target=proxy.serve, args=(listener,), daemon=True).start()
+        try:
+            yield proxy
+        finally:
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            proxy.cut()

@@ -1,0 +1,226 @@
+"""What the benchmarks over SFTP try, and what they make of their samples."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from benchmarks import tree_script
+from benchmarks.sftp import Choice, Line, better, handshake, parser
+from benchmarks.sftp_buffers import BUFFERS, SIZES, looks, studies
+from benchmarks.sftp_loopback import SLOW_SIZE, claims_of
+from benchmarks.sftp_sets import Ends, connections, end_speeds, faster_claim, fewer, files_per_s, speeds, steady_claim
+from benchmarks.shaped import Proof
+from benchmarks.throttle import LIMITS, ROOM_IF_ASKED, kept_to, transfers
+from benchmarks.throttle import SIZES as THROTTLED
+from benchmarks.throttle import Choice as ThrottleChoice
+from lab.client.ferry import Ferry
+from lab.result.models import Calibration, ClientNumbers, DirectionCalibration, Sample
+from lab.spec.load import load_topology
+from lab.spec.models import Transfer
+from lab.spec.units import ByteRate, Size
+
+GET = Transfer(protocol="sftp", direction="get", size=Size(1_000_000))
+
+
+def sample(**more: object) -> Sample:
+    whole: dict[str, object] = {
+        "index": 0,
+        "started_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "exit_code": 0,
+        "ok": True,
+        "expected_bytes": 1_000_000,
+        "client": None,
+        "wall_s": 1.5,
+        "body_s": 1.0,
+        "body_clock": "client",
+        "body_byte_s": 1e6,
+        "total_byte_s": None,
+        "deviation": None,
+        "cpu_user_s": 0.25,
+        "cpu_system_s": 0.25,
+        "max_rss_bytes": None,
+        "series": None,
+        "wire": None,
+    }
+    return Sample.model_validate(whole | more)
+
+
+def of_set(files: int, times: list[float], **more: object) -> Line:
+    transfer = Transfer(protocol="sftp", direction="get", size=Size(20_000), files=files)
+    return Line("ferry", transfer, [sample(file_times_s=times, **more)])
+
+
+def look(*, ok: bool) -> Calibration:
+    side = dict.fromkeys(DirectionCalibration.model_fields, 0) | {
+        "ideal_bit_s": None,
+        "goodput_error": None,
+        "iperf3_bit_s": None,
+    }
+    return Calibration(
+        at=datetime(2026, 1, 1, tzinfo=UTC),
+        attempt=1,
+        up=DirectionCalibration.model_validate(side | {"direction": "up"}),
+        down=DirectionCalibration.model_validate(side | {"direction": "down"}),
+        rtt_asked_ms=20,
+        rtt_ideal_ms=20,
+        rtt_ms=[20],
+        rtt_excess_ms=0,
+        ok=ok,
+        problems=[] if ok else ["too slow"],
+    )
+
+
+def test_a_failed_sample_counts_and_gives_no_figure() -> None:
+    line = Line("ferry", GET, [sample(), sample(ok=False, problem="x", body_byte_s=None, body_clock=None)])
+    assert (line.rates, line.walls, line.failed, line.counted) == ([1e6], [1.5], 1, "1 (1 failed)")
+    assert line.cpu == [500.0]
+    assert line.clock == "client"
+    assert line.kept(more=1)["more"] == 1
+
+
+def test_the_better_of_two_lines_is_that_of_the_greater_median() -> None:
+    slow, fast = Line("slow", GET, [sample()]), Line("fast", GET, [sample(body_byte_s=2e6)])
+    none = Line("none", GET, [sample(body_byte_s=None)])
+    assert better([slow, fast, none]) == fast
+    assert better([none]) is None
+
+
+def test_a_handshake_is_told_in_round_trips() -> None:
+    raw = {"ssh": {"round_trips": 5}, "phases": {"kex_s": 0.2, "auth_s": 0.3, "body_start_s": 1.0, "channel_s": None}}
+    line = Line("ferry", GET, [sample(client=ClientNumbers(bytes=1, total_s=1, raw=raw)), sample()])
+    assert dict(handshake(line, 0.1)) == {
+        "round trips": [5.0],
+        "connect / RTT": [],
+        "kex / RTT": [pytest.approx(2.0)],
+        "auth / RTT": [pytest.approx(3.0)],
+        "channel / RTT": [],
+        "body_start / RTT": [pytest.approx(10.0)],
+    }
+
+
+def test_a_link_was_one_when_the_last_looks_before_and_after_say_so() -> None:
+    good, bad = look(ok=True), look(ok=False)
+    assert not Proof([bad, good], [good]).problem
+    assert "before: too slow" in Proof([bad, bad]).problem
+    assert "after: too slow" in Proof([good], [bad, bad]).problem
+    assert Proof([good]).problem
+    assert Proof([good], fault="no iperf3").problem == "the lab: no iperf3"
+    assert [Proof().ready, Proof([bad, good]).ready, Proof([bad]).ready] == [False, True, False]
+
+
+def test_options_come_to_a_choice() -> None:
+    options = parser("x", samples=5)
+    whole = Choice.of(options.parse_args([]), 5)
+    assert (whole.n, whole.directions, whole.clients[0], whole.size(20)) == (5, ("get", "put"), "ferry", Size(20_000_000))
+    quick = Choice.of(options.parse_args(["--quick", "--direction", "put", "--client", "curl"]), 5, least=2)
+    assert (quick.n, quick.directions, quick.clients, quick.size(20)) == (2, ["put"], ["curl"], Size(2_000_000))
+    assert Choice.of(options.parse_args(["--samples", "7"]), 5).n == 7
+
+
+def test_every_buffer_is_one_that_ferry_has() -> None:
+    tried = studies(Choice(5, False, ["ferry"], ["get", "put"]), list(SIZES))
+    assert len(tried) == 6
+    assert not [buffer for study in tried for buffer in BUFFERS if Ferry().supports(study.cell(buffer).transfer)]
+    assert {str(study.floor) for study in tried} == {"95 %"}
+
+
+def test_a_study_is_looked_at_once_or_twice() -> None:
+    assert looks(5, 10).looks == (5, 10)
+    assert looks(5, 5).looks == looks(5, 0).looks == (5,)
+
+
+def test_the_ends_of_a_set_share_no_file() -> None:
+    assert [Ends.of(files).count for files in (1000, 200, 199, 100, 20)] == [100, 100, 59, 30, 6]
+    times = [0.01 * index for index in range(50)] + [0.5 + 0.02 * index for index in range(50)]
+    first, last = end_speeds(of_set(100, times))
+    assert first == [pytest.approx(0.01)]
+    assert last == [pytest.approx(0.02)]
+    assert steady_claim(of_set(100, times)).verdict.startswith("not met")
+    assert end_speeds(of_set(100, times), skip=1)[0] == [pytest.approx((0.5 + 0.02 * 9 - 0.3) / 29)]
+    assert end_speeds(of_set(2000, times, file_times_every=2)) == ([], [])
+
+
+def test_files_per_second_are_between_the_first_complete_file_and_the_last() -> None:
+    assert files_per_s(sample(file_times_s=[5.0, 5.1, 5.2])) == pytest.approx(10.0)
+    assert files_per_s(sample(file_times_s=[5.0])) is None
+    assert files_per_s(sample(file_times_s=[5.0, 5.0])) is None
+    assert speeds(of_set(3, [0.0, 0.5, 1.0])) == [2.0]
+
+
+def test_only_peers_get_fewer_files() -> None:
+    small = Transfer(protocol="sftp", direction="put", size=Size(20_000), files=1000)
+    large = Transfer(protocol="sftp", direction="put", size=Size(1_000_000), files=100)
+    given = {name: (fewer(small, name, "ferry").files, fewer(large, name, "ferry").files) for name in ("ferry", "lftp", "curl")}
+    assert given == {"ferry": (1000, 100), "lftp": (100, 100), "curl": (100, 20)}
+
+
+def test_a_claim_of_speed_is_against_peers_that_keep_one_connection() -> None:
+    ours = of_set(3, [0.0, 0.1, 0.2])
+    rivals = {
+        "ferry": ours,
+        "rclone": of_set(3, [0.0, 0.1, 0.2]),
+        "lftp": Line("lftp", ours.transfer, of_set(3, [0, 1, 2]).samples),
+    }
+    found = faster_claim(rivals, ours)
+    assert "lftp" in found.text
+    assert found.measured
+    # Three files in 0.2 s from the start, against one a second between the first and the last.
+    assert found.measured.value == pytest.approx(15.0)
+
+
+def test_connections_are_those_that_are_reported() -> None:
+    told = sample(client=ClientNumbers(bytes=1, total_s=1, raw={"ssh": {"connections": 2}}))
+    assert connections(Line("ferry", GET, [sample(), told])) == "2"
+    assert [connections(Line(name, GET, [sample()])) for name in ("openssh", "rclone")] == ["1", "4"]
+
+
+def test_loopback_claims_without_peers_have_no_figure() -> None:
+    assert SLOW_SIZE < 1 << 30
+    from benchmarks.common import Run
+    from benchmarks.sftp_loopback import Runner
+
+    def runner(name: str, wall_s: float, cpu_s: float) -> Runner:
+        runs = [Run(name, True, wall_s, cpu_s, None, "")] * 5
+        return Runner(name, Ferry(), "get", None, 1 << 30, runs)  # type: ignore[arg-type]
+
+    alone = claims_of([runner("ferry", 1, 1)], "get")
+    assert [claim.verdict for claim in alone] == ["no figure"] * 2
+    both = claims_of([runner("ferry", 1, 1), runner("openssh", 2, 2), runner("lftp", 1.5, 0.5)], "get")
+    assert [claim.measured and claim.measured.value for claim in both] == [0.5, 1.5]
+    assert "lftp" in both[1].text
+
+
+def test_sftp_is_throttled_where_its_size_is_known() -> None:
+    limits = [ByteRate.parse("1 MB/s"), ByteRate.parse("2 MB/s")]
+    choice = ThrottleChoice(limits, ["sftp"], [THROTTLED[0]], ["get", "put"], ROOM_IF_ASKED)
+    for name in ("link-local", "dsl-50", "dsl-20"):
+        tried = list(transfers(load_topology(name), choice))
+        assert {(each.direction, each.chunked) for each in tried} == {("get", False), ("put", False)}
+        assert {each.limit for each in tried} == set(limits)
+    assert LIMITS[1] in limits
+
+
+def test_a_limit_is_kept_by_its_worst_transfer() -> None:
+    lines = [[sample(deviation=0.001)] * 5, [sample(deviation=-0.004)]]
+    found = kept_to("dsl-20", "ferry", "sftp", lines, "")
+    assert found.measured
+    assert found.measured.value == pytest.approx(0.4)
+    assert found.verdict == "met"
+    assert kept_to("dsl-20", "ferry", "sftp", [[sample(deviation=0.006)] * 5], "").verdict == "NOT MET"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="subreapers are Linux's")
+def test_a_descendant_that_nobody_waits_for_is_counted(tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    burn = f"{sys.executable} -c 'for _ in range(3_000_000): pass'"
+    script = [sys.executable, tree_script.__file__, str(report), "/bin/sh", "-c", f"{burn} & exit 3"]
+    done = subprocess.run(script, check=False, env=dict(os.environ))
+    wall_s, cpu_s = map(float, report.read_text().split())
+    assert done.returncode == 3
+    assert cpu_s > wall_s

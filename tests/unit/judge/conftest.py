@@ -1,0 +1,58 @@
+"""Samples with nothing but what a judge looks at, and thousands of verdicts in a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from scipy import stats
+
+from lab.result.models import Sample
+
+# How long a verdict takes is no test of it, and the first one imports scipy.
+settings.register_profile("judge", deadline=None)
+settings.load_profile("judge")
+
+MakeSample = Callable[..., Sample]
+
+
+def make_sample(index: int, deviation: float | None = None, *, ok: bool = True, problem: str = "", **more: Any) -> Sample:
+    facts: dict[str, Any] = {
+        "index": index,
+        "started_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "exit_code": 0 if ok else 18,
+        "ok": ok,
+        "problem": problem,
+        "expected_bytes": 5,
+        "client": None,
+        "wall_s": 1,
+        "body_s": 1,
+        "body_byte_s": 5,
+        "total_byte_s": 5,
+        "deviation": deviation,
+        "cpu_user_s": 0,
+        "cpu_system_s": 0,
+        "max_rss_bytes": None,
+        "series": None,
+        "wire": None,
+    }
+    return Sample.model_validate(facts | more)
+
+
+@pytest.fixture(name="make_sample", scope="session")
+def make_sample_fixture() -> MakeSample:
+    return make_sample
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quantiles from a table and no caveats: the same verdicts."""
+    quantile = cache(lambda probability, degrees: float(stats.t.ppf(probability, degrees)))
+    monkeypatch.setattr("lab.judge.interval.student_quantile", quantile)
+    for module in ("tolerance", "sweep"):
+        for name in ("size_caveat", "outlier_caveat", "drift_caveat"):
+            monkeypatch.setattr(f"lab.judge.{module}.{name}", lambda *_: None)

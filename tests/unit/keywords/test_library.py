@@ -1,0 +1,142 @@
+"""What the keywords make of a table's row, and of a verdict; with a session that runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lab.errors import UsageProblem
+from lab.keywords.library import Sizes
+from lab.paths import suites_dir
+from lab.runner.robot_run import Choice, run_cells, run_suite
+from lab.spec.models import Cell
+from lab.spec.study import BufferStudy
+from lab.spec.units import Size
+
+BUFFERS = suites_dir() / "upload-buffers.robot"
+SETS = suites_dir() / "file-sets.robot"
+SETTINGS = "*** Settings ***\nLibrary    lab.keywords.library.LabLibrary\n*** Test Cases ***\nOne\n    "
+
+
+class Notes:
+    """As much of a Session as keywords need; everything ends in `verdict`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.run = SimpleNamespace(path=folder)
+        self.results: list[Any] = []
+        self.cells: list[Cell] = []
+        self.studies: list[BufferStudy] = []
+        self.problem: UsageProblem | None = None
+        self.verdict = "PASS"
+
+    def __enter__(self) -> Notes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def run_cell(self, cell: Cell) -> Any:
+        self.cells.append(cell)
+        return self._result(cell)
+
+    def run_study(self, study: BufferStudy) -> Any:
+        self.studies.append(study)
+        return self._result(study)
+
+    def _result(self, asked: Cell | BufferStudy) -> Any:
+        verdict = SimpleNamespace(name=self.verdict, reason="so it is")
+        client = SimpleNamespace(name=asked.client.name, version="1")
+        self.results.append(SimpleNamespace(verdict=verdict, client=client, transfer=asked.transfer, id=asked.id))
+        return self.results[-1]
+
+    @property
+    def output(self) -> str:
+        return (self.run.path / "robot/output.xml").read_text()
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Iterator[Notes]:
+    (tmp_path / "robot").mkdir()
+    return Notes(tmp_path)
+
+
+def test_every_row_of_the_buffer_suite_is_a_study_of_its_own(notes: Notes) -> None:
+    run_suite(BUFFERS, notes, {})
+    assert len({study.id for study in notes.studies}) == len(notes.studies) == 6
+    assert {study.topology.name for study in notes.studies} == {"link-local", "metro-200", "far-200"}
+    assert {study.transfer.direction for study in notes.studies} == {"put", "get"}
+    assert {study.transfer.protocol for study in notes.studies} == {"sftp"}
+    sizes = [str(size) for size in notes.studies[0].buffers]
+    assert sizes == ["16 KiB", "64 KiB", "256 KiB", "1 MiB", "4 MiB", "16 MiB"]
+    assert notes.studies[0].floor.value == 0.9
+
+
+def test_buffers_and_protocol_are_variables(notes: Notes) -> None:
+    variables = {"BUFFERS": "64 KiB,1 MiB", "PROTOCOL": "h2", "FLOOR": "80 %"}
+    run_suite(BUFFERS, notes, variables, clients=["openssh"], choice=Choice(tests=["Put, 20 ms"]))
+    (study,) = notes.studies
+    assert study.buffers == (Size.parse("64 KiB"), Size.parse("1 MiB"))
+    assert (study.id, study.floor.value) == ("openssh--metro-200--h2-put-64MiB--buffers", 0.8)
+
+
+def test_large_sets_must_be_steady_and_small_ones_whole(notes: Notes) -> None:
+    run_suite(SETS, notes, {})
+    kinds = {cell.transfer.files: cell.expectation.kind for cell in notes.cells}
+    assert kinds == {1: "none", 10: "none", 100: "none", 1000: "steady"}
+    assert {cell.transfer.total_bytes for cell in notes.cells} == {1_800_000_000, 120_000_000, 100_000_000, 20_000_000}
+    assert len({cell.id for cell in notes.cells}) == len(notes.cells) == 8
+
+
+def test_slow_and_ci_rows(notes: Notes) -> None:
+    run_suite(SETS, notes, {}, choice=Choice(exclude=["slow"]))
+    assert {cell.transfer.files for cell in notes.cells} == {10, 100, 1000}
+    notes.cells.clear()
+    run_suite(SETS, notes, {}, choice=Choice(include=["ci"]))
+    assert {cell.transfer.files for cell in notes.cells} == {1000}
+
+
+def test_a_set_by_its_cells_name_promises_the_same(notes: Notes) -> None:
+    run_cells(
+        ["ferry--dsl-50--sftp-get-1000x20kB", "ferry--dsl-50--sftp-get-2x1MB", "curl--dsl-50--http1-get-1MB-at-1MBps"], notes
+    )
+    assert [cell.expectation.kind for cell in notes.cells] == ["steady", "none", "limit"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status"), [("PASS", "PASS"), ("FAIL", "FAIL"), ("INCONCLUSIVE", "SKIP"), ("INVALID", "FAIL")]
+)
+def test_a_studys_verdict_becomes_robots(notes: Notes, verdict: str, status: str) -> None:
+    notes.verdict = verdict
+    run_suite(BUFFERS, notes, {}, choice=Choice(tests=["Put, 20 ms"]))
+    assert f"{verdict}: so it is [ferry--metro-200--sftp-put-64MiB--buffers]</status>" in notes.output
+    assert f'<status status="{status}"' in notes.output
+    for tag in (f"verdict:{verdict}", "direction:put", "protocol:sftp"):
+        assert f"<tag>{tag}</tag>" in notes.output
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ("Judge Buffer Sizes    client=x    topology=dsl-50    size=1 MB    buffers=1 MiB", "at least two buffer sizes"),
+        ("Judge Buffer Sizes    client=x    topology=dsl-50    size=1 MB    buffers=1 MiB, much", "much"),
+        ("Judge Buffer Sizes    client=x    topology=nowhere    size=1 MB    buffers=1 MiB, 2 MiB", "no topology called"),
+        ("Judge Buffer Sizes    client=/    topology=dsl-50    size=1 MB    buffers=1 MiB, 2 MiB", "no name for a client"),
+        ("Judge File Set    client=x    topology=dsl-50    files=0    size=1 MB", "no such transfer"),
+    ],
+)
+def test_a_row_that_makes_no_sense_is_one_line(notes: Notes, tmp_path: Path, row: str, problem: str) -> None:
+    suite = tmp_path / "bad.robot"
+    suite.write_text(f"{SETTINGS}{row}\n")
+    with pytest.raises(UsageProblem, match=problem) as found:
+        run_suite(suite, notes, {})
+    assert "\n" not in str(found.value)
+
+
+def test_sizes_with_commas() -> None:
+    assert Sizes.parse(" 16 KiB,1 MiB ") == (Size.parse("16 KiB"), Size.parse("1 MiB"))
+    with pytest.raises(ValueError, match="size"):
+        Sizes.parse("16 KiB,")

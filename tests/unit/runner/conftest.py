@@ -1,0 +1,20 @@
+"""Cells and samples as the results' tests make them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is no installed package
+
+from tests.unit.result.conftest import cell, make_cell_fixture, make_sample
+
+__all__ = ["cell", "make_cell_fixture"]
+
+
+@pytest.fixture(name="make_sample", scope="session")
+def make_sample_fixture() -> Callable[..., object]:
+    return make_sample
