@@ -151,6 +151,19 @@ def test_an_upload_is_resumed(desk: SftpBench, server: SftpServer) -> None:
     assert digests(there.parent) == {"file": sha256(size)}
 
 
+def test_a_server_that_says_goodbye_and_reads_no_more(desk: SftpBench, server: SftpServer) -> None:
+    """Where its window is large, ferry's own write waits for ever, and russh reads nothing meanwhile."""
+    source = desk.source(48 * MIB)
+    with proxy_to(server.port) as proxy:
+        proxy.hold_after("up", MIB)
+        ferry = desk.start(
+            *desk.put_words(source, server, desk.remote(server) / "file", *ONCE, "--stall", "60s", port=proxy.port)
+        )
+        proxy.wait_held()
+        proxy.say_goodbye()
+        failed(ferry.told(), "transient")
+
+
 def test_what_exists_is_replaced_when_that_is_asked_for(desk: SftpBench, server: SftpServer) -> None:
     there = desk.give(server, 3000, version=2)
     there.chmod(0o666)

@@ -84,6 +84,12 @@ class Proxy:
         """FIN to both sides of every connection."""
         self._end(reset=False)
 
+    def say_goodbye(self) -> None:
+        """FIN to the client of every connection, and nothing is read any more, so that its window stays as full as it is."""
+        with self._turn:
+            for pair in self._pairs:
+                pair.client.shutdown(socket.SHUT_WR)
+
     def _end(self, *, reset: bool) -> None:
         with self._turn:
             pairs, self._pairs = self._pairs, []
@@ -111,6 +117,8 @@ class Proxy:
                 self._pairs.append(pair)
             for way in ("up", "down"):
                 threading.Thread(target=self._forward, args=(pair, way), daemon=True).start()
+            # What ends is closed when the last thread lets go of it, and this one sits in accept.
+            del pair, client, server
 
     def _forward(self, pair: _Pair, way: Way) -> None:
         source, sink = (pair.client, pair.server) if way == "up" else (pair.server, pair.client)

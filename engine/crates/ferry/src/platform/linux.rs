@@ -11,6 +11,8 @@ use socket2::SockRef;
 use crate::report::TcpSample;
 
 mod offset {
+    /// One byte.
+    pub const STATE: usize = 0;
     pub const SND_MSS: usize = 16;
     pub const UNACKED: usize = 24;
     pub const SACKED: usize = 28;
@@ -35,6 +37,9 @@ mod offset {
     /// Linux 6.2.
     pub const RCV_WND: usize = 232;
 }
+
+/// `TCP_CLOSE_WAIT` of `net/tcp_states.h`.
+const CLOSE_WAIT: u8 = 8;
 
 /// Room for what later kernels append too; they cut it to this.
 const INFO_BYTES: usize = 256;
@@ -131,6 +136,12 @@ pub fn held_by_send_buffer(socket: &SockRef<'_>) -> Option<Duration> {
     TcpInfo::of(socket)?
         .u64(offset::SNDBUF_LIMITED)
         .map(Duration::from_micros)
+}
+
+/// Whether the peer has said that it sends no more. Known without reading, so also where what it sent before is still unread.
+#[must_use]
+pub fn peer_has_ended(socket: &SockRef<'_>) -> Option<bool> {
+    TcpInfo::of(socket).map(|info| info.bytes[offset::STATE] == CLOSE_WAIT)
 }
 
 /// Smoothed, as the kernel's retransmission timer uses it.

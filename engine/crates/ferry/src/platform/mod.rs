@@ -28,7 +28,8 @@ pub use os::{
     process_usage, publish_new, read_at, replace, standard_input, standard_output, sync_directory,
 };
 pub use tcp::{
-    SendBacklog, acknowledge, held_by_send_buffer, hold_window, precise_timers, rtt, tcp_sample, unsent_bytes,
+    SendBacklog, acknowledge, held_by_send_buffer, hold_window, peer_has_ended, precise_timers, rtt, tcp_sample,
+    unsent_bytes,
 };
 
 /// Whether a connection attempt that does not block is under way: EINPROGRESS; on Windows it says `WouldBlock`.

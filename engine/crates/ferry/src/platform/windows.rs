@@ -108,6 +108,12 @@ pub fn held_by_send_buffer(_socket: &SockRef<'_>) -> Option<Duration> {
     None
 }
 
+/// Not told.
+#[must_use]
+pub fn peer_has_ended(_socket: &SockRef<'_>) -> Option<bool> {
+    None
+}
+
 /// Windows and others acknowledge by rules of their own.
 pub fn acknowledge(_socket: &SockRef<'_>) {}
 

@@ -236,6 +236,11 @@ impl Core {
         asked.then_some((state.heard, ever))
     }
 
+    /// When the server last said anything.
+    pub fn heard(&self) -> Instant {
+        self.lock().heard
+    }
+
     /// Bytes of a body's attempt so far.
     pub fn progress(&self, id: u64) -> u64 {
         self.lock().bodies.get(&id).map_or(0, |body| match &body.way {

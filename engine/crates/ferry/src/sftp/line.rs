@@ -108,6 +108,11 @@ pub async fn more(core: Shared, plan: Plan, connection: usize, channels: usize) 
     let Ok(line) = connect(&plan, &core, dialed, connection).await else {
         return;
     };
+    spawn_local(watch_end(
+        Shared::clone(&core),
+        Arc::clone(&line.socket),
+        plan.place.clone(),
+    ));
     for _ in 0..channels {
         if open_lane(&core, &line, connection).await.is_err() {
             break;
@@ -115,6 +120,29 @@ pub async fn more(core: Shared, plan: Plan, connection: usize, channels: usize) 
     }
     // Lives as long as the run: its end is the runtime's.
     std::future::pending::<()>().await;
+}
+
+/// How often it is looked whether the server has gone, and how long after its last word that is believed.
+const WATCH: Duration = Duration::from_millis(500);
+
+/// russh does not read while its own write waits: a server that says goodbye and reads no more would be noticed by nobody.
+pub async fn watch_end(core: Shared, socket: Arc<TcpStream>, place: ssh::Place) {
+    let mut seen: Option<Instant> = None;
+    while core.failure().is_none() {
+        tokio::time::sleep(WATCH).await;
+        match platform::peer_has_ended(&SockRef::from(&*socket)) {
+            None => return,
+            Some(false) => seen = None,
+            Some(true) => {
+                let since = *seen.get_or_insert_with(Instant::now);
+                if since.max(core.heard()).elapsed() > WATCH {
+                    core.fail(&Problem::transient(format!(
+                        "{place}: the server closed the connection"
+                    )));
+                }
+            }
+        }
+    }
 }
 
 /// A channel, ready for requests: INIT goes first by itself.

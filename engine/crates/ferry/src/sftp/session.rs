@@ -11,7 +11,7 @@ use socket2::SockRef;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 
 use super::core::{Core, Shared};
-use super::line::{connect, more, open_lane, round_trip, take};
+use super::line::{connect, more, open_lane, round_trip, take, watch_end};
 use super::{Errand, FileTask, Outcome, Plan, SessionFacts, Work, files, tree};
 use crate::net::dial;
 use crate::platform;
@@ -109,6 +109,11 @@ async fn drive(plan: &Plan, errand: &mut dyn Errand, facts: &mut SessionFacts) -
         (plan.settings.timeouts, plan.deadline),
         begin,
         Rc::clone(&samples),
+    ));
+    spawn_local(watch_end(
+        Shared::clone(&core),
+        Arc::clone(&line.socket),
+        plan.place.clone(),
     ));
     if plan.connections.is_none() && errand.upload_bytes() > 0 {
         spawn_local(relieve(
