@@ -121,9 +121,9 @@ class Loopback:
         CPU seconds are those of the command and the children it waited for; with `whole_tree`, of all its descendants.
         """
         memory, tree = self.file("rss"), self.file("tree")
-        command = usage.wrap(argv, usage.find_time(), memory)
+        command = usage.wrap(argv, usage.find_time(self.host), memory)
         if whole_tree:
-            command = script_command(_TREE_SCRIPT, tree, *command)
+            command = script_command(self.host, _TREE_SCRIPT, tree, *command)
         done: Completed = self.host.run(command, env=env, check=False, timeout_s=PATIENCE_S)
         rss = self.host.run(["cat", memory], check=False).text
         wall_s, cpu_s = done.wall_s, done.user_s + done.system_s

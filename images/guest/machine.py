@@ -23,7 +23,7 @@ from typing import IO, Literal, get_args
 from images.guest import job as jobs
 from images.guest.image import Image, need
 from lab.assets.store import Progress
-from lab.backend.namespaces.syscalls import die_with_parent
+from lab.backend.agent.syscalls import die_with_parent
 from lab.errors import EXIT_INVALID, LabFault
 from lab.paths import cache_dir
 

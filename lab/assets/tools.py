@@ -10,8 +10,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from lab.assets import engine, servers
@@ -106,6 +108,20 @@ def require(name: str) -> Path:
     if path := find(name):
         return path
     raise UsageProblem(f"{name} is not installed", remedy=remedy(name))
+
+
+_SYSTEM_PYTHON = Path("/usr/bin/python3")
+
+
+@cache
+def host_program(name: str) -> str:
+    """`Host.program` of a host that sees this machine's files.
+
+    Of Pythons the system's, where there is one: a virtualenv's or pyenv's may lie in a home that the host's user cannot enter.
+    """
+    if name == "python3":
+        return str(_SYSTEM_PYTHON if _SYSTEM_PYTHON.exists() else Path(sys.executable).resolve())
+    return str(require(name))
 
 
 def remedy(tool: Tool | str) -> str:

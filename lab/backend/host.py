@@ -90,6 +90,10 @@ class Host(Protocol):
         """An empty folder of this host's own; gone with the network."""
         ...
 
+    def program(self, name: str) -> str:
+        """Where a program is that the lab itself needs there (`nginx`, `python3`). Raises UsageProblem with the way to get it."""
+        ...
+
     def run(
         self,
         argv: Sequence[str],

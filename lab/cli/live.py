@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lab.backend.namespaces.handle import AgentHandle, running_labs
-from lab.backend.namespaces.host import ConsoleHost, NamespaceHost
+from lab.backend.namespaces.launch import NamespaceLab, running_labs
+from lab.backend.agent.host import ConsoleHost, AgentHost
 from lab.backend.namespaces.network import NamespaceNetwork, attach, open_network, remember
 from lab.cli.options import Jitter, Json, Loss, Rate, Router, Rtt, Seed, bare, make_link
 from lab.cli.terminal import run_attached
@@ -72,7 +72,7 @@ def _prepare(network: NamespaceNetwork, link: Link, congestion_control: str) -> 
     return start_servers(network)
 
 
-def _attached(host: NamespaceHost, command: Sequence[str], more: dict[str, str]) -> int:
+def _attached(host: AgentHost, command: Sequence[str], more: dict[str, str]) -> int:
     """As the caller: own uid, own environment, own folder, own terminal."""
     env = {**os.environ, **more}
     code = run_attached(
@@ -201,7 +201,7 @@ def down(
     """Take a lab down: its processes, namespaces, mounts and files end with it."""
     names = running_labs() if everything else [_pick(name)]
     for lab in names:
-        AgentHandle(lab).shutdown()
+        NamespaceLab(lab).shutdown()
         typer.echo(f"lab {shlex.quote(lab)} is down")
     if not names:
         typer.echo("no lab is up")

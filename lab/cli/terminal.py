@@ -14,7 +14,7 @@ import tty
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from lab.backend.namespaces.host import AgentProcess
+from lab.backend.agent.host import AgentProcess
 
 Start = Callable[[tuple[int, int, int], bool], AgentProcess]
 

@@ -8,21 +8,24 @@ CPU seconds have no such trouble and come from `Completed`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
-from pathlib import Path
+
+from lab.backend.host import Host
+from lab.errors import UsageProblem
 
 
-def find_time() -> Path | None:
-    """GNU time; without it a sample has no memory figure, and nothing else changes."""
-    found: Path | None = import_module("lab.assets.tools").find("time")
-    return found
+def find_time(host: Host) -> str | None:
+    """GNU time on that host; without it a sample has no memory figure, and nothing else changes."""
+    try:
+        return host.program("time")
+    except UsageProblem:
+        return None
 
 
-def wrap(command: Sequence[str], time_program: Path | None, report_path: str) -> list[str]:
+def wrap(command: Sequence[str], time_program: str | None, report_path: str) -> list[str]:
     """`command` under GNU time, its report in a file of the host; -q: no remark on a client's failure."""
     if time_program is None:
         return list(command)
-    return [str(time_program), "-q", "-f", "%M", "-o", report_path, "--", *command]
+    return [time_program, "-q", "-f", "%M", "-o", report_path, "--", *command]
 
 
 def max_rss_bytes(report: str) -> int | None:

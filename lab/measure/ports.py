@@ -66,7 +66,7 @@ class PortSampler:
 
     def __enter__(self) -> Self:
         ports = self._network.wire_ports
-        argv = script_command(_SCRIPT, ports.client, ports.server, f"{self._interval_ms}")
+        argv = script_command(self._network.wire, _SCRIPT, ports.client, ports.server, f"{self._interval_ms}")
         try:
             self._process = self._network.wire.start(argv, root=True, stdout=self._path)
             self.wait_until(0)

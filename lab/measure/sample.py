@@ -75,7 +75,7 @@ def take_sample(
     for path, text in adapter.inputs(transfer, endpoints).items():
         client.write(path, text)
     memory_path = f"{endpoints.output_path}.rss"
-    command = usage.wrap(adapter.command(transfer, endpoints), usage.find_time(), memory_path)
+    command = usage.wrap(adapter.command(transfer, endpoints), usage.find_time(network.client), memory_path)
     receiver_port = network.wire_ports.client if transfer.direction == "get" else network.wire_ports.server
     pcap = pcap_dir / f"sample-{index:03d}.pcap" if pcap_dir else None
     with ExitStack() as stack, ThreadPoolExecutor(3) as pool:

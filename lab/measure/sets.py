@@ -48,7 +48,7 @@ def prepare(host: Host, folder: str) -> None:
 
 def collect_set(host: Host, folder: str) -> list[ArrivedFile]:
     """Everything in the folder, which is gone afterwards. A client that puts the set into a folder of its own there may do so."""
-    done = host.run(script_command(_SCRIPT, folder), timeout_s=300)
+    done = host.run(script_command(host, _SCRIPT, folder), timeout_s=300)
     try:
         offset_ns, *lines = done.text.splitlines()
         return [_file(line, int(offset_ns)) for line in lines]

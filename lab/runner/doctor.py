@@ -11,8 +11,8 @@ from typing import Literal
 
 from lab.assets import engine, tools
 from lab.assets.uml import find as find_uml
-from lab.backend.namespaces.handle import AgentHandle
-from lab.backend.namespaces.network import kernel_has_netem
+from lab.backend.namespaces.launch import NamespaceLab
+from lab.backend.namespaces.network import agent_host, kernel_has_netem
 from lab.client.ferry import find_ferry
 from lab.errors import ThroughlineError
 from lab.paths import cache_dir, results_dir
@@ -60,13 +60,11 @@ def _engine() -> Iterator[Finding]:
 def _kernel() -> Iterator[Finding]:
     netem = False
     try:
-        agent = AgentHandle.launch(f"doctor-{os.getpid()}", {})
+        agent = NamespaceLab.launch(f"doctor-{os.getpid()}", {})
     except ThroughlineError as problem:
         yield Finding("missing", "namespaces", problem.message, problem.remedy)
     else:
-        from lab.backend.namespaces.host import NamespaceHost
-
-        netem = kernel_has_netem(NamespaceHost(agent, "wire", "", namespace="router"))
+        netem = kernel_has_netem(agent_host(agent, "wire", "", namespace="router"))
         agent.shutdown()
         yield Finding(
             "ok", "namespaces", "user, mount, pid and network namespaces work" + (" (as root)" if os.geteuid() == 0 else "")

@@ -17,7 +17,7 @@ def launch(host: Host, *, iperf3: str | PurePath | None = None, port: int = PORT
     parameters (seen with 3.12: the next real client hangs).
     """
     log = host.workdir / "iperf3.log"
-    argv = [program("iperf3", iperf3), "-s", "-4", "-p", str(port), "--forceflush", "--logfile", str(log)]
+    argv = [program(host, "iperf3", iperf3), "-s", "-4", "-p", str(port), "--forceflush", "--logfile", str(log)]
     if bind:
         argv += ["-B", bind]
     return ServerProcess("iperf3", host, (host.start(argv),), (f"listen,{bind},{port}",), log)

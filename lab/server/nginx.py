@@ -130,8 +130,8 @@ def launch(
     host.write(own / "server.pem", certificates.server_pem)
     host.write(own / "server.key", certificates.server_key_pem, mode=0o600)
     host.write(host.workdir / "upload" / ".keep", b"")
-    sink = host.start(script_command(_SINK, str(own / "sink.socket"), str(own / "sink.counts")))
-    argv = [program("nginx", nginx), "-p", str(own), "-c", str(own / "nginx.conf"), "-e", str(own / "error.log")]
+    sink = host.start(script_command(host, _SINK, str(own / "sink.socket"), str(own / "sink.counts")))
+    argv = [program(host, "nginx", nginx), "-p", str(own), "-c", str(own / "nginx.conf"), "-e", str(own / "error.log")]
     probe = host.address or "127.0.0.1"
     checks = (f"http,{probe},{http_port},/ready", f"put,{probe},{http_port},/sink/ready")
     return NginxServer("nginx", host, (host.start(argv), sink), checks, own / "error.log", http_port, https_port)

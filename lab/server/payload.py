@@ -74,7 +74,7 @@ def _write(host: Host, path: PurePath, size: int, seed: int, count: int = 0) -> 
     words = [str(size), str(seed), str(path), *([str(count), SET_NAME] if count else [])]
     # A file of its own costs some 50 us, and ten times as much where the machine is busy.
     patience_s = 10 + size * max(1, count) / 20e6 + count / 2000
-    done = host.run(script_command(_SCRIPT, *words), check=False, timeout_s=patience_s)
+    done = host.run(script_command(host, _SCRIPT, *words), check=False, timeout_s=patience_s)
     if done.returncode or done.timed_out:
         raise LabFault(f"{host.name}: the payload {path.name} could not be written to {path}: {done.error_text}")
     return done.text.split()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path, PurePath
 
 from lab.backend.host import Host, Process
@@ -58,7 +57,7 @@ def wait_ready(servers: Sequence[ServerProcess], *, deadline_s: float = READY_S)
     deadline = time.monotonic() + deadline_s
     while True:
         seconds = min(_SLICE_S, deadline_s)
-        done = host.run(script_command(_SCRIPT, f"{seconds}", *checks), check=False, timeout_s=deadline_s + 10)
+        done = host.run(script_command(host, _SCRIPT, f"{seconds}", *checks), check=False, timeout_s=deadline_s + 10)
         if done.returncode == 0:
             return
         for server in servers:
@@ -69,6 +68,6 @@ def wait_ready(servers: Sequence[ServerProcess], *, deadline_s: float = READY_S)
             raise LabFault(f"{host.name}: not ready after {deadline_s:g} s: {'; '.join(checks)}; {done.error_text}")
 
 
-def program(name: str, path: str | PurePath | None) -> str:
-    """The path given, or where the lab's table of tools finds it. Raises UsageProblem when it is nowhere."""
-    return str(path or import_module("lab.assets.tools").require(name))
+def program(host: Host, name: str, path: str | PurePath | None) -> str:
+    """The path given, or where the host has it. Raises UsageProblem when it is nowhere."""
+    return str(path) if path else host.program(name)

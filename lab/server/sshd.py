@@ -107,7 +107,7 @@ def launch(
     host.write(folder / "sshd_config", render_config(folder, port=port, bind=bind, options=options).encode())
     log = folder / "sshd.log"
     # sshd insists on an absolute path because it executes itself again for every connection.
-    process = host.start([program("sshd", sshd), "-D", "-E", str(log), "-f", str(folder / "sshd_config")])
+    process = host.start([program(host, "sshd", sshd), "-D", "-E", str(log), "-f", str(folder / "sshd_config")])
     probe = host.address or "127.0.0.1"
     hosts = known_hosts([*names, host.address], port, host_key)
     return Sshd("sshd", host, (process,), (f"banner,{probe},{port},SSH-2.0-",), log, port, hosts, user_key)

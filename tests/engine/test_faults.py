@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lab.backend.namespaces.host import AgentProcess
+from lab.backend.agent.host import AgentProcess
 from tests.engine.conftest import RestartableNginx
 from tests.engine.harness import (
     BRIEFLY,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.backend.namespaces.handle import running_labs
+from lab.backend.namespaces.launch import running_labs
 from lab.backend.namespaces.network import SERVER_ADDRESS, open_network
 from lab.network.pins import pin
 

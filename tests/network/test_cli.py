@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.backend.namespaces.handle import running_labs
+from lab.backend.namespaces.launch import running_labs
 
 SHORT_CELL = "curl--link-local--http1-get-200kB-at-2MBps"
 

@@ -1,158 +1,21 @@
-"""A Host that is this machine: commands are ordinary children on 127.0.0.1. For tests of what runs on hosts, not of networks."""
+"""This machine as a lab's hosts and network, for tests of what runs on hosts, not of networks."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import tempfile
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path, PurePath
-from typing import IO, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from lab.assets.tools import host_program
+from lab.backend import local
 from lab.backend.host import Completed, Ports, RouterFacts
-from lab.errors import LabFault
-
-
-class LocalProcess:
-    """A child in a process group of its own, reaped with wait4 for what it cost."""
-
-    def __init__(
-        self, argv: tuple[str, ...], popen: subprocess.Popen[bytes], out: IO[bytes], err: IO[bytes], kept: tuple[bool, bool]
-    ) -> None:
-        self.argv = argv
-        self._popen, self._out, self._err, self._kept = popen, out, err, kept
-        self._started_ns = time.monotonic_ns()
-        self._completed: Completed | None = None
-
-    def running(self) -> bool:
-        return not self._reap(os.WNOHANG)
-
-    def wait(self, timeout_s: float) -> Completed:
-        deadline = time.monotonic() + timeout_s
-        while not self._reap(os.WNOHANG):
-            if time.monotonic() > deadline:
-                os.killpg(self._popen.pid, signal.SIGKILL)
-                self._reap(0)
-                assert self._completed is not None
-                self._completed = Completed(**{**self._completed.__dict__, "timed_out": True})
-                break
-            time.sleep(0.001)
-        assert self._completed is not None
-        return self._completed
-
-    def stop(self, grace_s: float = 2.0) -> Completed:
-        if self.running():
-            os.killpg(self._popen.pid, signal.SIGTERM)
-        return self.wait(grace_s)
-
-    def _reap(self, flags: int) -> bool:
-        if self._completed is not None:
-            return True
-        pid, status, used = os.wait4(self._popen.pid, flags)
-        if pid == 0:
-            return False
-        ended_ns = time.monotonic_ns()
-        self._popen.returncode = code = os.waitstatus_to_exitcode(status)
-        texts = []
-        for file, kept in zip((self._out, self._err), self._kept, strict=True):
-            file.seek(0)
-            texts.append(file.read() if kept else b"")
-            file.close()
-        self._completed = Completed(
-            self.argv, code, texts[0], texts[1], self._started_ns, ended_ns, used.ru_utime, used.ru_stime, used.ru_maxrss * 1024
-        )
-        return True
 
 
 @dataclass
-class LocalHost:
-    """`name` matters only for messages and for telling client from server."""
+class LocalHost(local.LocalHost):
+    """The servers may be the cache's."""
 
-    name: str
-    workdir: PurePath
-    address: str = "127.0.0.1"
-    platform: Literal["linux"] = "linux"
-    started: list[LocalProcess] = field(default_factory=list)
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout_s: float = 30.0,
-        check: bool = True,
-        root: bool = False,  # noqa: ARG002 - whoever runs the test is who runs the command
-    ) -> Completed:
-        try:
-            done = self._spawn(argv, stdin=stdin, env=env, cwd=cwd).wait(timeout_s)
-        except FileNotFoundError:
-            done = Completed(tuple(argv), 127, b"", f"{argv[0]}: not found".encode(), 0, 0, 0.0, 0.0)
-        if check and (done.returncode or done.timed_out):
-            raise LabFault(f"{self.name}: {argv[0]} failed ({done.returncode}): {done.error_text}")
-        return done
-
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        root: bool = False,  # noqa: ARG002
-        stdout: Path | None = None,
-        stderr: Path | None = None,
-    ) -> LocalProcess:
-        process = self._spawn(argv, env=env, cwd=cwd, stdout=stdout, stderr=stderr)
-        self.started.append(process)
-        return process
-
-    def write(self, path: str | PurePath, data: bytes, *, mode: int = 0o644) -> None:
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-        target.chmod(mode)
-
-    def read(self, path: str | PurePath) -> bytes:
-        try:
-            return Path(path).read_bytes()
-        except OSError as error:
-            raise LabFault(f"{self.name}: {error}") from None
-
-    def close(self) -> None:
-        """Nothing a test started outlives it."""
-        for process in self.started:
-            process.stop()
-
-    def _spawn(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        stdout: Path | None = None,
-        stderr: Path | None = None,
-    ) -> LocalProcess:
-        Path(self.workdir).mkdir(parents=True, exist_ok=True)
-        out = stdout.open("w+b") if stdout else tempfile.TemporaryFile()  # noqa: SIM115 - LocalProcess closes both
-        err = stderr.open("w+b") if stderr else tempfile.TemporaryFile()  # noqa: SIM115
-        with tempfile.TemporaryFile() as source:
-            source.write(stdin)
-            source.seek(0)
-            popen = subprocess.Popen(
-                list(argv),
-                stdin=source,
-                stdout=out,
-                stderr=err,
-                env={**os.environ, **(env or {})},
-                cwd=cwd or str(self.workdir),
-                start_new_session=True,
-            )
-        return LocalProcess(tuple(argv), popen, out, err, (stdout is None, stderr is None))
+    programs: Callable[[str], str] = host_program
 
 
 @dataclass

@@ -1,11 +1,7 @@
 """PID 1 of a lab: owns its namespaces, runs commands in them, and takes everything along when it dies.
 
-Stdlib only and single-threaded, so that forking is safe and start-up is quick. Protocol (`protocol.py`): one
-connection on an abstract Unix socket per request; the peer must be the user who made the lab. Closing the connection of
-a running command kills its process group.
-
-    A  the process the lab started: enters the namespaces, forks B, waits
-    B  PID 1: mounts, then serves until it is told to stop or its parent dies
+A  the process the lab started: enters the namespaces, forks B, waits
+B  PID 1: mounts, then serves until it is told to stop or its parent dies
 """
 
 from __future__ import annotations
@@ -13,139 +9,36 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import selectors
 import signal
 import socket
-import struct
 import sys
-import time
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lab.backend.namespaces import syscalls
-from lab.backend.namespaces.console import Console
-from lab.backend.namespaces.protocol import LAB_UID, RUN_DIR, receive, send
-from lab.backend.namespaces.spawn import Child, fork_into
+from lab.backend.agent import syscalls
+from lab.backend.agent.protocol import RUN_DIR
+from lab.backend.agent.serve import Agent, wake_on_children
 
 
-@dataclass
-class Job:
-    """A command somebody waits for."""
-
-    child: Child
-    connection: socket.socket
-    kept: bool = False  # lives on when nobody waits any more: the servers of `lab up`
-
-
-class Agent:
-    """Serves requests until `shutdown`. Every handler answers at once or leaves a Job behind."""
+class NamespaceAgent(Agent):
+    """Its hosts are network namespaces; an ordinary user is one in a user namespace of his own, with no capability left."""
 
     def __init__(self, listener: socket.socket, wake: socket.socket) -> None:
-        self.listener = listener
-        self.selector = selectors.DefaultSelector()
+        super().__init__(listener, wake, os.geteuid())
         self.namespaces: dict[str, int] = {"router": os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)}
-        self.jobs: dict[int, Job] = {}
-        self.console: Console | None = None
-        self.note: dict[str, Any] = {}
-        self.started = time.time()
-        self.stopping = False
-        self.selector.register(listener, selectors.EVENT_READ, self._accept)
-        self.selector.register(wake, selectors.EVENT_READ, self._reap)
-        self._wake = wake
 
-    def serve(self) -> None:
-        while not self.stopping:
-            timeout = self.console.seconds_to_deadline() if self.console else None
-            for key, _ in self.selector.select(timeout):
-                key.data(key.fileobj)
-            if self.console:
-                self.console.expire()
+    def enter(self, host: str, uid: int | None) -> Callable[[], None]:
+        namespace = self.namespaces[host]
 
-    def _accept(self, listener: socket.socket) -> None:
-        connection, _ = listener.accept()
-        _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        if uid != os.geteuid():
-            connection.close()
-            return
-        self.selector.register(connection, selectors.EVENT_READ, self._request)
+        def go() -> None:
+            syscalls.setns(namespace, syscalls.CLONE_NEWNET)
+            syscalls.unshare(syscalls.CLONE_NEWUTS)
+            syscalls.sethostname(host)
+            if uid is not None:
+                syscalls.new_user_namespace(uid)
 
-    def _request(self, connection: socket.socket) -> None:
-        message, fds = receive(connection)
-        if message is None:
-            self._hang_up(connection)
-            return
-        handler = getattr(self, f"_op_{message.get('op')}", None)
-        try:
-            if handler is None:
-                raise ValueError(f"unknown request {message.get('op')!r}")
-            answer = handler(connection, message, fds)
-        except (OSError, ValueError, KeyError) as error:
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        finally:
-            for fd in fds:
-                os.close(fd)
-        if answer is not None:
-            with contextlib.suppress(OSError):
-                send(connection, answer)
-
-    def _hang_up(self, connection: socket.socket) -> None:
-        self.selector.unregister(connection)
-        for job in self.jobs.values():
-            if job.connection is connection and not job.kept:
-                job.child.kill(signal.SIGKILL)
-        if self.console:
-            self.console.forget(connection)
-        connection.close()
-
-    def _reap(self, wake: socket.socket) -> None:
-        with contextlib.suppress(BlockingIOError):
-            wake.recv(4096)
-        while True:
-            try:
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            ended_ns = time.monotonic_ns()
-            job = self.jobs.pop(pid, None)
-            if job is None:
-                continue
-            job.child.kill_rest()
-            with contextlib.suppress(OSError):
-                send(
-                    job.connection,
-                    {
-                        "returncode": os.waitstatus_to_exitcode(status),
-                        "started_ns": job.child.started_ns,
-                        "ended_ns": ended_ns,
-                        "user_s": usage.ru_utime,
-                        "system_s": usage.ru_stime,
-                    },
-                )
-
-    # requests ------------------------------------------------------------------------------------------------------
-
-    def _op_run(self, connection: socket.socket, message: dict[str, Any], fds: list[int]) -> dict[str, Any] | None:
-        child = fork_into(
-            message["argv"],
-            env=message["env"],
-            cwd=message["cwd"],
-            stdio=(fds[0], fds[1], fds[2]),
-            namespace=self.namespaces[message["host"]],
-            hostname=message["host"],
-            uid=None if message["root"] else int(message.get("uid", LAB_UID)),
-            terminal=bool(message.get("terminal")),
-        )
-        self.jobs[child.pid] = Job(child, connection)
-        return {"pid": child.pid}
-
-    def _op_signal(self, connection: socket.socket, message: dict[str, Any], fds: list[int]) -> None:
-        del fds
-        for job in self.jobs.values():
-            if job.connection is connection:
-                job.child.kill(int(message["number"]))
+        return go
 
     def _op_namespace(self, connection: socket.socket, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """A new network namespace, by descriptor and as /run/netns/NAME for `ip -n`."""
@@ -159,25 +52,6 @@ class Agent:
         self.namespaces[name] = fd
         return {}
 
-    def _op_console(self, connection: socket.socket, message: dict[str, Any], fds: list[int]) -> dict[str, Any] | None:
-        """One line for the UML router's shell; started first with `{"start": argv}`."""
-        del fds
-        if "start" in message:
-            self.console = Console.start(message["start"], self.selector)
-            self.console.wait_ready(connection, float(message["timeout_s"]))
-            return None
-        if self.console is None:
-            return {"error": "this lab has no User-Mode Linux router"}
-        self.console.ask(connection, str(message["line"]), float(message["timeout_s"]))
-        return None
-
-    def _op_note(self, connection: socket.socket, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Keep a note for whoever connects later (`lab exec`, `lab status`); without one, tell it."""
-        del connection, fds
-        if "note" in message:
-            self.note = dict(message["note"])
-        return {"note": self.note, "started": self.started, "commands": len(self.jobs)}
-
     def _op_detach(self, connection: socket.socket, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """`lab up` has finished: live on, with what it started, without the process that started us."""
         del connection, message, fds
@@ -186,11 +60,6 @@ class Agent:
         syscalls.die_with_parent(enabled=False)
         let_go_of_terminal()
         os.write(PARENT_PIPE, b"d")
-        return {}
-
-    def _op_shutdown(self, connection: socket.socket, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        del connection, message, fds
-        self.stopping = True
         return {}
 
 
@@ -255,16 +124,12 @@ def main() -> int:
         syscalls.die_with_parent()
         step = "mounts"
         furnish(files)
-        wake, wake_write = socket.socketpair()
-        wake.setblocking(False)
-        wake_write.setblocking(False)
-        signal.set_wakeup_fd(wake_write.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        wake = wake_on_children()
         # A terminal's Ctrl-C is the lab's business; it closes us in order.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         os.set_inheritable(listener_fd, False)
-        agent = Agent(socket.socket(fileno=listener_fd), wake)
+        agent = NamespaceAgent(socket.socket(fileno=listener_fd), wake)
     except OSError as error:
         os.write(report_fd, json.dumps({"error": str(error), "step": step}).encode() + b"\n")
         return 1

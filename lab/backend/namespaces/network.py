@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from lab.backend.host import Host, Ports, RouterFacts
-from lab.backend.namespaces.handle import AgentHandle
-from lab.backend.namespaces.host import ConsoleHost, NamespaceHost
+from lab.backend.namespaces.launch import NamespaceLab
+from lab.backend.agent.host import ConsoleHost, AgentHost
 from lab.errors import LabFault, UsageProblem
 
 RouterChoice = Literal["auto", "kernel", "uml"]
@@ -44,11 +44,11 @@ UML_BUFFER_BYTES = 64 << 20
 class NamespaceNetwork:
     """A `Network` (backend/host.py) whose hosts are namespaces of one agent."""
 
-    agent: AgentHandle
-    client: NamespaceHost
+    agent: NamespaceLab
+    client: AgentHost
     router: Host
-    server: NamespaceHost
-    wire: NamespaceHost
+    server: AgentHost
+    wire: AgentHost
     router_ports: Ports
     wire_ports: Ports
     router_facts: RouterFacts
@@ -62,12 +62,18 @@ class NamespaceNetwork:
         self.agent.shutdown()
 
 
+def agent_host(agent: NamespaceLab, name: str, address: str, *, namespace: str = "") -> AgentHost:
+    from lab.assets.tools import host_program
+
+    return AgentHost(agent, name, address, namespace=namespace, programs=host_program)
+
+
 def open_network(*, router: RouterChoice = "auto", name: str = "") -> NamespaceNetwork:
     """Bring the hosts up. Raises UsageProblem for a router that cannot be had here, LabFault when the machine refuses."""
     if router not in ROUTER_CHOICES:
         raise UsageProblem(f"unknown router {router!r}", remedy="use " + ", ".join(ROUTER_CHOICES))
     lab = name or f"lab-{secrets.token_hex(3)}"
-    agent = AgentHandle.launch(lab, {"client": CLIENT_ADDRESS, "server": SERVER_ADDRESS, "router": CLIENT_GATEWAY})
+    agent = NamespaceLab.launch(lab, {"client": CLIENT_ADDRESS, "server": SERVER_ADDRESS, "router": CLIENT_GATEWAY})
     try:
         return _wire(agent, router)
     except BaseException:
@@ -75,10 +81,10 @@ def open_network(*, router: RouterChoice = "auto", name: str = "") -> NamespaceN
         raise
 
 
-def _wire(agent: AgentHandle, choice: RouterChoice) -> NamespaceNetwork:
-    wire = NamespaceHost(agent, "wire", "", namespace="router")
-    client = NamespaceHost(agent, "client", CLIENT_ADDRESS)
-    server = NamespaceHost(agent, "server", SERVER_ADDRESS)
+def _wire(agent: NamespaceLab, choice: RouterChoice) -> NamespaceNetwork:
+    wire = agent_host(agent, "wire", "", namespace="router")
+    client = agent_host(agent, "client", CLIENT_ADDRESS)
+    server = agent_host(agent, "server", SERVER_ADDRESS)
     for host in (client, server):
         agent.ask({"op": "namespace", "name": host.name})
     wire.run(["/bin/sh", "-ec", _ports_script()], root=True)
@@ -142,10 +148,10 @@ def _router_commands(ports: Ports) -> list[list[str]]:
 Router = tuple[Host, Ports, RouterFacts]
 
 
-def _kernel_router(agent: AgentHandle, wire: NamespaceHost) -> Callable[[], Router]:
+def _kernel_router(agent: NamespaceLab, wire: AgentHost) -> Callable[[], Router]:
     from lab.assets.uml import supports_seed
 
-    router = NamespaceHost(agent, "router", CLIENT_GATEWAY)
+    router = agent_host(agent, "router", CLIENT_GATEWAY)
 
     def finish() -> Router:
         script = "\n".join(shlex.join(command) for command in _router_commands(PORTS))
@@ -159,7 +165,7 @@ def _kernel_router(agent: AgentHandle, wire: NamespaceHost) -> Callable[[], Rout
     return finish
 
 
-def _uml_router(agent: AgentHandle) -> Callable[[], Router]:
+def _uml_router(agent: NamespaceLab) -> Callable[[], Router]:
     """Starts the boot now; the returned function waits for it."""
     from lab.assets.uml import BOOT_ARGUMENTS, find
 
@@ -168,7 +174,7 @@ def _uml_router(agent: AgentHandle) -> Callable[[], Router]:
         raise UsageProblem("the User-Mode Linux router has not been built yet", remedy="run `lab setup` (or `make setup`)")
     ports = Ports(client="vec0", server="vec1")
     router = ConsoleHost(agent, CLIENT_GATEWAY)
-    inner = [sys.executable, "-I", "-m", "lab.backend.namespaces.uml_launch", str(asset.root), str(UML_MEMORY_MIB)]
+    inner = [sys.executable, "-I", "-m", "lab.backend.agent.uml_launch", str(asset.root), str(UML_MEMORY_MIB)]
     port_words = [f"{PORTS.client}={_MAC[CLIENT_GATEWAY]}", f"{PORTS.server}={_MAC[SERVER_GATEWAY]}"]
     argv = [*inner, str(UML_BUFFER_BYTES), *port_words, "--", *BOOT_ARGUMENTS]
     booted = router.start_boot(argv, timeout_s=UML_BOOT_TIMEOUT_S)
@@ -206,19 +212,19 @@ def remember(network: NamespaceNetwork, more: dict[str, object]) -> None:
 
 def attach(name: str) -> tuple[NamespaceNetwork, dict[str, Any]]:
     """A network that another process brought up, and the note it left. Raises LabFault when there is none of that name."""
-    agent = AgentHandle(name)
+    agent = NamespaceLab(name)
     answer = agent.ask({"op": "note"})
     note = answer["note"]
     if not note:
         raise UsageProblem(f"lab {name!r} belongs to a run in progress", remedy="only labs made by `lab up` can be joined")
     facts = RouterFacts(**{**note["router_facts"], "notes": tuple(note["router_facts"]["notes"])})
-    router: Host = ConsoleHost(agent, CLIENT_GATEWAY) if facts.kind == "uml" else NamespaceHost(agent, "router", CLIENT_GATEWAY)
+    router: Host = ConsoleHost(agent, CLIENT_GATEWAY) if facts.kind == "uml" else agent_host(agent, "router", CLIENT_GATEWAY)
     network = NamespaceNetwork(
         agent,
-        NamespaceHost(agent, "client", CLIENT_ADDRESS),
+        agent_host(agent, "client", CLIENT_ADDRESS),
         router,
-        NamespaceHost(agent, "server", SERVER_ADDRESS),
-        NamespaceHost(agent, "wire", "", namespace="router"),
+        agent_host(agent, "server", SERVER_ADDRESS),
+        agent_host(agent, "wire", "", namespace="router"),
         Ports(**note["router_ports"]),
         PORTS,
         facts,

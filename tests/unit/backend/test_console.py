@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from lab.backend.namespaces.console import MAX_LINE_BYTES, Console
-from lab.backend.namespaces.protocol import receive
+from lab.backend.agent.console import MAX_LINE_BYTES, Console
+from lab.backend.agent.protocol import receive
 
 GUEST = 'echo noise; echo "READY 6.12"; while read -r line; do eval "$line"; done'
 

@@ -1,4 +1,4 @@
-"""Hosts of the namespaces backend: a namespace behind the agent, and the UML router behind its console."""
+"""Hosts behind an agent: where it runs commands, and the UML router behind its console."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Literal
 
 from lab.backend.host import Completed
-from lab.backend.namespaces.handle import AgentHandle
-from lab.backend.namespaces.protocol import HOME_DIR, LAB_USER, RUN_DIR, receive, send
+from lab.backend.agent.handle import AgentHandle
+from lab.backend.agent.protocol import HOME_DIR, LAB_USER, RUN_DIR, receive, send
 from lab.errors import LabFault
 
-_KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TERM", "THROUGHLINE_CACHE")
+# What a command inherits of the environment in which the lab was called, where both see the same files.
+KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TERM", "THROUGHLINE_CACHE")
 
 
 class AgentProcess:
@@ -81,14 +82,27 @@ class AgentProcess:
         return True
 
 
-class NamespaceHost:
-    """A network namespace (with the lab's mounts) seen as a Host."""
+class AgentHost:
+    """Where an agent runs commands, seen as a Host: `namespace` is the agent's name for it, `programs` knows its programs, `kept`
+    names what of this process's environment its commands get.
+    """
 
     platform: Literal["linux"] = "linux"
 
-    def __init__(self, agent: AgentHandle, name: str, address: str, *, namespace: str = "") -> None:
+    def __init__(
+        self,
+        agent: AgentHandle,
+        name: str,
+        address: str,
+        *,
+        namespace: str = "",
+        programs: Callable[[str], str],
+        kept: Sequence[str] = KEPT_ENVIRONMENT,
+    ) -> None:
         self._agent = agent
         self._namespace = namespace or name
+        self.program = programs
+        self._kept = tuple(kept)
         self.name = name
         self.address = address
         self.workdir: PurePath = PurePosixPath(RUN_DIR, "lab", self._namespace)
@@ -147,7 +161,7 @@ class NamespaceHost:
         stdout: Path | None = None,
         stderr: Path | None = None,
     ) -> AgentProcess:
-        kept = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
+        kept = {name: os.environ[name] for name in self._kept if name in os.environ}
         whole = {**kept, "HOME": HOME_DIR, "USER": LAB_USER, "LOGNAME": LAB_USER, "TMPDIR": f"{RUN_DIR}/lab/tmp", **(env or {})}
         whole["PATH"] = whole.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
         source = _memory("stdin", stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
@@ -187,6 +201,10 @@ class ConsoleHost:
 
     platform: Literal["linux"] = "linux"
     name = "router"
+
+    def program(self, name: str) -> str:
+        return name
+
     workdir: PurePath = PurePosixPath("/tmp")  # noqa: S108 - the guest's own, and nobody else is there
 
     def __init__(self, agent: AgentHandle, address: str) -> None:

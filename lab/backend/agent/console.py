@@ -8,11 +8,12 @@ import selectors
 import socket
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lab.backend.namespaces.protocol import send
-from lab.backend.namespaces.spawn import fork_into
+from lab.backend.agent.protocol import send
+from lab.backend.agent.spawn import fork_into
 
 # The guest's terminal takes lines of up to 4096 bytes (n_tty's buffer) and silently cuts longer ones.
 MAX_LINE_BYTES = 4000
@@ -47,21 +48,12 @@ class Console:
         selector.register(from_guest, selectors.EVENT_READ, self._readable)
 
     @classmethod
-    def start(cls, argv: list[str], selector: selectors.BaseSelector) -> Console:
+    def start(cls, argv: list[str], selector: selectors.BaseSelector, enter: Callable[[], None]) -> Console:
         guest_in, to_guest = os.pipe()
         from_guest, guest_out = os.pipe()
-        namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        child = fork_into(
-            argv,
-            env=dict(os.environ),
-            cwd="/",
-            stdio=(guest_in, guest_out, guest_out),
-            namespace=namespace,
-            hostname="router",
-            uid=None,
-            terminal=False,
-        )
-        for fd in (guest_in, guest_out, namespace):
+        stdio = (guest_in, guest_out, guest_out)
+        child = fork_into(argv, env=dict(os.environ), cwd="/", stdio=stdio, enter=enter, terminal=False)
+        for fd in (guest_in, guest_out):
             os.close(fd)
         os.set_blocking(from_guest, False)
         return cls(child.pid, to_guest, from_guest, selector)

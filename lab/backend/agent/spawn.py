@@ -1,4 +1,4 @@
-"""Fork a command into a namespace of the lab. Stdlib only: part of the agent."""
+"""Fork a command to where its host is. Stdlib only: part of the agent."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import os
 import signal
 import termios
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-
-from lab.backend.namespaces import syscalls
 
 
 @dataclass(frozen=True)
@@ -41,12 +40,10 @@ def fork_into(
     env: dict[str, str],
     cwd: str | None,
     stdio: tuple[int, int, int],
-    namespace: int,
-    hostname: str,
-    uid: int | None,
+    enter: Callable[[], None],
     terminal: bool,
 ) -> Child:
-    """`uid` None keeps the lab's root; a number makes the command that ordinary user, with no capability left.
+    """`enter` runs in the child: it goes to the command's host, and becomes who the command is to be.
 
     Exit code 127 when there is no such command, 126 when it cannot be executed, with the reason on its stderr.
     """
@@ -64,11 +61,7 @@ def fork_into(
             os.dup2(source, target, inheritable=True)
         if terminal:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        syscalls.setns(namespace, syscalls.CLONE_NEWNET)
-        syscalls.unshare(syscalls.CLONE_NEWUTS)
-        syscalls.sethostname(hostname)
-        if uid is not None:
-            syscalls.new_user_namespace(uid)
+        enter()
         if cwd is not None:
             os.chdir(cwd)
         os.execvpe(argv[0], argv, env)

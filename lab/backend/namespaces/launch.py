@@ -1,8 +1,7 @@
-"""The lab's side of the agent: start one, find one, ask it things."""
+"""Starts, finds and ends the agent of a namespaces lab."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -14,7 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lab.backend.namespaces.protocol import HOME_DIR, LAB_UID, LAB_USER, receive, send, socket_name
+from lab.backend.agent.handle import AgentHandle
+from lab.backend.agent.protocol import HOME_DIR, LAB_UID, LAB_USER, socket_name
 from lab.errors import LabFault, UsageProblem
 
 START_TIMEOUT_S = 10.0
@@ -26,15 +26,15 @@ _REMEDIES = {
 }
 
 
-class AgentHandle:
-    """A name at which an agent listens; `process` is set where this lab started it (and it dies with us)."""
+class NamespaceLab(AgentHandle):
+    """An agent and, where this lab started it, its process (which dies with us)."""
 
     def __init__(self, name: str, process: subprocess.Popen[bytes] | None = None) -> None:
-        self.name = name
+        super().__init__(name, socket_name(name))
         self._process = process
 
     @classmethod
-    def launch(cls, name: str, hosts: dict[str, str]) -> AgentHandle:
+    def launch(cls, name: str, hosts: dict[str, str]) -> NamespaceLab:
         """Start an agent; `hosts` maps host names to addresses for /etc/hosts.
 
         The agent dies with the *thread* that calls this (prctl(2), PR_SET_PDEATHSIG): call it from the main thread.
@@ -73,39 +73,12 @@ class AgentHandle:
             )
         return cls(name, process)
 
-    def connect(self) -> socket.socket:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            connection.connect(socket_name(self.name))
-        except OSError as error:
-            connection.close()
-            raise LabFault(f"lab {self.name!r} is not running any more ({error.strerror})", remedy="lab status") from None
-        return connection
-
-    def ask(self, message: dict[str, Any], *, timeout_s: float = 10.0) -> dict[str, Any]:
-        """One request, one answer. Raises LabFault with the agent's own words."""
-        with self.connect() as connection:
-            connection.settimeout(timeout_s)
-            try:
-                send(connection, message)
-                answer, _ = receive(connection)
-            except TimeoutError:
-                raise LabFault(f"lab {self.name!r} did not answer {message['op']!r} within {timeout_s:g} s") from None
-            except OSError as error:
-                raise LabFault(f"lab {self.name!r} is gone: {error}") from None
-        if answer is None:
-            raise LabFault(f"lab {self.name!r} ended while it was asked for {message['op']!r}")
-        if "error" in answer:
-            raise LabFault(str(answer["error"]))
-        return answer
-
     def detach(self) -> None:
         self.ask({"op": "detach"})
 
     def shutdown(self) -> None:
         """Idempotent: a lab that is gone is shut down. Returns when the last of its processes is."""
-        with contextlib.suppress(LabFault, OSError), self.connect() as connection:
-            send(connection, {"op": "shutdown"})
+        super().shutdown()
         if self._process is not None:
             try:
                 self._process.wait(START_TIMEOUT_S)

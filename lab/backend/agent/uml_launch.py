@@ -1,6 +1,6 @@
 """Turns itself into the User-Mode Linux router. Runs as root of the lab, in the router's namespace; stdlib only.
 
-    python -I -m lab.backend.namespaces.uml_launch ROOT MEMORY_MIB BUFFER_BYTES INTERFACE=MAC INTERFACE=MAC -- BOOT_ARGUMENT...
+    python -I -m lab.backend.agent.uml_launch ROOT MEMORY_MIB BUFFER_BYTES INTERFACE=MAC INTERFACE=MAC -- BOOT_ARGUMENT...
 
 ROOT is the folder that `lab.assets` built: the UML kernel, its libc and initrd. Each INTERFACE becomes vec0, vec1, ... in the
 guest, over a packet socket opened here with a large receive buffer and passed in (`transport=fd`).
@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import sys
 
-from lab.backend.namespaces import syscalls
-from lab.backend.namespaces.protocol import RUN_DIR
+from lab.backend.agent import syscalls
+from lab.backend.agent.protocol import RUN_DIR
 
 
 def main() -> None:
