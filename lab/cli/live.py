@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
+from lab.backend.agent.host import AgentHost, ConsoleHost
 from lab.backend.namespaces.launch import NamespaceLab, running_labs
-from lab.backend.agent.host import ConsoleHost, AgentHost
 from lab.backend.namespaces.network import NamespaceNetwork, attach, open_network, remember
 from lab.cli.options import Jitter, Json, Loss, Rate, Router, Rtt, Seed, bare, make_link
 from lab.cli.terminal import run_attached

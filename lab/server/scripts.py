@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lab.backend.host import Host
 
+
 @cache
 def _source(path: Path) -> str:
     return path.read_text(encoding="utf-8")

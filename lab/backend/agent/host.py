@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Literal
 
-from lab.backend.host import Completed
 from lab.backend.agent.handle import AgentHandle
 from lab.backend.agent.protocol import HOME_DIR, LAB_USER, RUN_DIR, receive, send
+from lab.backend.host import Completed
 from lab.errors import LabFault
 
 # What a command inherits of the environment in which the lab was called, where both see the same files.

@@ -17,21 +17,19 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from lab.backend.agent.host import AgentHost, ConsoleHost
 from lab.backend.host import Host, Ports, RouterFacts
 from lab.backend.namespaces.launch import NamespaceLab
-from lab.backend.agent.host import ConsoleHost, AgentHost
 from lab.errors import LabFault, UsageProblem
 
 RouterChoice = Literal["auto", "kernel", "uml"]
 ROUTER_CHOICES: tuple[str, ...] = get_args(RouterChoice)
 
-# Private addresses that exist only inside the lab's own namespaces; two labs may use the same ones.
-CLIENT_ADDRESS, CLIENT_GATEWAY = "10.77.1.2", "10.77.1.1"
-SERVER_ADDRESS, SERVER_GATEWAY = "10.77.2.2", "10.77.2.1"
-_MAC = {CLIENT_ADDRESS: "02:54:4c:01:00:02", CLIENT_GATEWAY: "02:54:4c:01:00:01"} | {
-    SERVER_ADDRESS: "02:54:4c:02:00:02",
-    SERVER_GATEWAY: "02:54:4c:02:00:01",
-}
+# They exist only inside the lab's own namespaces; two labs may use the same ones.
+ADDRESSES = Addresses()
+CLIENT_ADDRESS, CLIENT_GATEWAY = ADDRESSES.client, ADDRESSES.client_gateway
+SERVER_ADDRESS, SERVER_GATEWAY = ADDRESSES.server, ADDRESSES.server_gateway
+_LEAF_MACS = {"client": "02:54:4c:01:00:02", "server": "02:54:4c:02:00:02"}
 PORTS = Ports(client="to-client", server="to-server")
 
 UML_BOOT_TIMEOUT_S = 30.0
@@ -96,7 +94,7 @@ def _wire(agent: NamespaceLab, choice: RouterChoice) -> NamespaceNetwork:
         )
     finish = _kernel_router(agent, wire) if kernel_router else _uml_router(agent)
     for host, gateway in ((client, CLIENT_GATEWAY), (server, SERVER_GATEWAY)):
-        host.run(["/bin/sh", "-ec", _leaf_script(host.address, gateway)], root=True)
+        host.run(["/bin/sh", "-ec", _leaf_script(host.name, host.address, gateway)], root=True)
     router, ports, facts = finish()
     return NamespaceNetwork(agent, client, router, server, wire, ports, PORTS, facts)
 
@@ -107,25 +105,21 @@ _QUIET_IPV6 = "for f in all default; do echo 1 >/proc/sys/net/ipv6/conf/$f/disab
 def _ports_script() -> str:
     """No IPv6: its neighbour discovery would put packets on the link that a seeded loss would count."""
     lines = [_QUIET_IPV6, "ip link set lo up"]
-    for port, leaf, address, gateway in (
-        (PORTS.client, "client", CLIENT_ADDRESS, CLIENT_GATEWAY),
-        (PORTS.server, "server", SERVER_ADDRESS, SERVER_GATEWAY),
-    ):
-        lines.append(f"ip link add {port} address {_MAC[gateway]} type veth peer name eth0 address {_MAC[address]} netns {leaf}")
+    for port, leaf in ((PORTS.client, "client"), (PORTS.server, "server")):
+        ends = f"address {ROUTER_MACS[leaf]} type veth peer name {LEAF} address {_LEAF_MACS[leaf]}"
+        lines.append(f"ip link add {port} {ends} netns {leaf}")
         lines.append(f"ip link set {port} up")
     return "\n".join(lines)
 
 
-def _leaf_script(address: str, gateway: str) -> str:
-    """Permanent neighbours: an ARP exchange at the wrong moment would shift which packet a seed drops."""
+def _leaf_script(name: str, address: str, gateway: str) -> str:
     return "\n".join(
         (
             _QUIET_IPV6,
             "ip link set lo up",
-            f"ip address add {address}/24 dev eth0",
-            "ip link set eth0 up",
-            f"ip neighbour replace {gateway} lladdr {_MAC[gateway]} nud permanent dev eth0",
-            f"ip route add default via {gateway}",
+            f"ip address add {address}/24 dev {LEAF}",
+            f"ip link set {LEAF} up",
+            leaf_neighbour(gateway, ROUTER_MACS[name]),
             "echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start",
             # Group 0 here is whoever made the lab: their programs may ping.
             "echo 0 0 >/proc/sys/net/ipv4/ping_group_range",
@@ -134,15 +128,7 @@ def _leaf_script(address: str, gateway: str) -> str:
 
 
 def _router_commands(ports: Ports) -> list[list[str]]:
-    commands = []
-    for device, leaf, gateway in (
-        (ports.client, CLIENT_ADDRESS, CLIENT_GATEWAY),
-        (ports.server, SERVER_ADDRESS, SERVER_GATEWAY),
-    ):
-        commands.append(["ip", "address", "add", f"{gateway}/24", "dev", device])
-        commands.append(["ip", "link", "set", device, "up"])
-        commands.append(["ip", "neighbour", "replace", leaf, "lladdr", _MAC[leaf], "nud", "permanent", "dev", device])
-    return commands
+    return router_commands(ADDRESSES, {"client": ports.client, "server": ports.server}, _LEAF_MACS)
 
 
 Router = tuple[Host, Ports, RouterFacts]
@@ -175,7 +161,7 @@ def _uml_router(agent: NamespaceLab) -> Callable[[], Router]:
     ports = Ports(client="vec0", server="vec1")
     router = ConsoleHost(agent, CLIENT_GATEWAY)
     inner = [sys.executable, "-I", "-m", "lab.backend.agent.uml_launch", str(asset.root), str(UML_MEMORY_MIB)]
-    port_words = [f"{PORTS.client}={_MAC[CLIENT_GATEWAY]}", f"{PORTS.server}={_MAC[SERVER_GATEWAY]}"]
+    port_words = [f"{PORTS.client}={ROUTER_MACS['client']}", f"{PORTS.server}={ROUTER_MACS['server']}"]
     argv = [*inner, str(UML_BUFFER_BYTES), *port_words, "--", *BOOT_ARGUMENTS]
     booted = router.start_boot(argv, timeout_s=UML_BOOT_TIMEOUT_S)
 

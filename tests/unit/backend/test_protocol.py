@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lab.assets.uml import supports_seed
-from lab.backend.namespaces.network import _iproute2
 from lab.backend.agent.protocol import receive, send, socket_name
+from lab.backend.namespaces.network import _iproute2
 
 
 def test_messages_and_descriptors_arrive_together() -> None:
