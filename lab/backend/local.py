@@ -1,4 +1,4 @@
-"""A Host that is where this process is: commands are ordinary children. What a container does by itself, and tests of what runs on hosts.
+"""A Host that is where this process is: commands are ordinary children. For what a container does by itself, and for tests.
 
 Standard library only.
 """

@@ -1,4 +1,4 @@
-"""The agent's work: runs commands for the lab, one connection each, and reaps them. Stdlib only; single-threaded, so forking is safe.
+"""The agent's work: runs commands for the lab, one connection each, and reaps them. Stdlib only, one thread: forking is safe.
 
 Protocol (`protocol.py`): one connection on a Unix socket per request; the peer must be the lab's owner. Closing the connection of
 a running command kills its process group.

@@ -1,4 +1,4 @@
-"""Addresses of a lab's two networks, and the commands that wire a host to them. Stdlib only: part of what runs inside containers."""
+"""Addresses of a lab's two networks, and the commands that wire a host to them. Stdlib only: runs inside containers, too."""
 
 from __future__ import annotations
 

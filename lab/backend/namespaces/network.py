@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from lab.backend.agent.host import AgentHost, ConsoleHost
+from lab.backend.agent.wiring import LEAF, ROUTER_MACS, Addresses, leaf_neighbour, router_commands
 from lab.backend.host import Host, Ports, RouterFacts
 from lab.backend.namespaces.launch import NamespaceLab
 from lab.errors import LabFault, UsageProblem
