@@ -5,7 +5,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
 
-.PHONY: help setup peers demo test test-lab test-engine engine clean libdoc kernel-router \
+.PHONY: help setup peers images demo test test-lab test-engine engine clean libdoc kernel-router \
 	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far \
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle
 
@@ -17,6 +17,9 @@ setup: ## what the lab needs: packages, Python environment, router, servers, fer
 
 peers: ## setup, and the clients to compare with over SFTP that are no part of it: lftp, rclone
 	@THROUGHLINE_PEERS=yes sh lab/assets/setup.sh
+
+images: setup ## the container images of `--backend compose`, from a registry or from Debian packages
+	@$(BIN)/lab images build
 
 engine: setup ## ferry, engine/target/release/ferry
 

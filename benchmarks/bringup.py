@@ -10,7 +10,8 @@ import sys
 import time
 
 from benchmarks.common import keep
-from lab.backend.namespaces.network import RouterChoice, open_network
+from lab.backend.agent.router import RouterChoice
+from lab.backend.namespaces.network import open_network
 from lab.errors import UsageProblem
 from lab.network.guard import assert_no_bypass
 from lab.network.pins import pin

@@ -10,7 +10,8 @@ import platform
 from datetime import UTC, datetime
 
 from benchmarks.common import keep
-from lab.backend.namespaces.network import ROUTER_CHOICES, open_network
+from lab.backend.agent.router import ROUTER_CHOICES
+from lab.backend.namespaces.network import open_network
 from lab.cli.calibrate import looks_at, summarise
 from lab.paths import project_root
 from lab.result.models import Calibration

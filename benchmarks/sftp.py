@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from benchmarks.common import present_clients
+from lab.backend.agent.router import ROUTER_CHOICES
 from lab.backend.host import Completed, Host
-from lab.backend.namespaces.network import ROUTER_CHOICES
 from lab.client.adapter import ClientAdapter
 from lab.client.ferry import Ferry
 from lab.result.models import ClientNumbers, Sample

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from benchmarks.common import say
+from lab.backend.agent.router import RouterChoice
 from lab.backend.host import Network
-from lab.backend.namespaces.network import RouterChoice, open_network
+from lab.backend.namespaces.network import open_network
 from lab.client.adapter import ClientAdapter
 from lab.errors import LabFault
 from lab.judge.sweep import turn_order

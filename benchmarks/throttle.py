@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from benchmarks.claims import Claim, claims_table, worst_of
 from benchmarks.common import keep, one_line_end, present_clients, say, table
 from benchmarks.shaped import ideal_byte_s, shaped_network, windows_byte_s
-from lab.backend.namespaces.network import ROUTER_CHOICES
+from lab.backend.agent.router import ROUTER_CHOICES
 from lab.result.models import Sample
 from lab.spec.cell import format_transfer
 from lab.spec.load import load_topology

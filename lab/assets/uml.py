@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import Any
 from lab.assets import initrd, store
 from lab.assets.store import Progress
 from lab.assets.tools import require
+from lab.backend.agent.router import supports_seed
 from lab.errors import LabFault, UsageProblem
 from lab.paths import cache_dir
 
@@ -31,19 +31,7 @@ SUITE_VARIABLE = "THROUGHLINE_UML_SUITE"
 
 KERNEL = "usr/bin/linux.uml"
 INITRD = "initrd.gz"
-# What every boot of this router needs on its command line; consoles, memory, devices and uml_dir are the backend's.
-# A name=value the kernel does not know becomes init's environment. The tunable keeps glibc off AVX: where UML saves
-# registers by the old call (always under the lab's seccomp filter), it loses the upper halves of vector registers at a
-# context switch. Seen as busybox 1.35 crashing in 6.1 at once; 6.12 was merely lucky.
-BOOT_ARGUMENTS = (
-    f"initrd=/{INITRD}",
-    "root=/dev/ram0",
-    "rdinit=/init",
-    "quiet",
-    "GLIBC_TUNABLES=glibc.cpu.hwcaps=-XSAVE,-XSAVEC,-AVX,-AVX2,-AVX512F,-AVX512VL",
-)
 _MOUNT_POINTS = ("dev", "proc", "run", "tmp")
-_SEED_SINCE = (6, 6)  # both the kernel's and iproute2's netem learnt `seed` in 6.6
 _LAYOUT = 1  # raise when the directory's layout changes in a way the text of init does not show
 
 
@@ -98,15 +86,6 @@ def wanted_suites() -> tuple[str, ...]:
     if forced and forced not in SUITES:
         raise UsageProblem(f"{SUITE_VARIABLE}={forced}: no such suite", remedy=f"one of {', '.join(SUITES)}")
     return (forced,) if forced else SUITES
-
-
-def supports_seed(kernel_release: str, iproute2: str) -> bool:
-    return _version(kernel_release) >= _SEED_SINCE and _version(iproute2) >= _SEED_SINCE
-
-
-def _version(text: str) -> tuple[int, ...]:
-    match = re.match(r"(\d+)\.(\d+)", text)
-    return tuple(int(part) for part in match.groups()) if match else (0, 0)
 
 
 def _place(suite: str) -> Path:

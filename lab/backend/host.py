@@ -189,6 +189,11 @@ class Network(Protocol):
     @property
     def router_facts(self) -> RouterFacts: ...
 
+    @property
+    def backend_facts(self) -> Mapping[str, str]:
+        """What made the hosts, for provenance: versions of an engine, ids of images; empty where it is this machine alone."""
+        ...
+
     def close(self) -> None:
         """Stop everything; idempotent."""
         ...

@@ -10,9 +10,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from lab.backend.agent.router import RouterChoice
+from lab.backend.choose import Backend as BackendName
+from lab.backend.choose import open_network
 from lab.backend.host import Network
-from lab.backend.namespaces.network import RouterChoice, open_network
-from lab.cli.options import Jitter, Json, Loss, Rate, Router, Rtt, Seed, make_link
+from lab.cli.options import Backend, Jitter, Json, Loss, Rate, Router, Rtt, Seed, make_link
 from lab.errors import EXIT_INVALID
 from lab.judge.interval import mean_interval
 from lab.network.calibrate import Tolerance, calibrate
@@ -42,6 +44,7 @@ def calibrate_command(
     n: Annotated[int, typer.Option("-n", min=2, max=50, help="How often to measure.")] = 5,
     congestion_control: Annotated[str, typer.Option("--cc", help="TCP congestion control of the probes.")] = "cubic",
     router: Router = "auto",
+    backend: Backend = "namespaces",
     json_output: Json = False,
 ) -> None:
     """Shape a link and measure it n times: goodput each way against the ideal, and the idle round trip.
@@ -50,7 +53,7 @@ def calibrate_command(
     """
     link = make_link(rate, rtt, loss, jitter, seed)
     progress = Lines()
-    looks = measure_link(link, n, congestion_control=congestion_control, router=router, progress=progress)  # type: ignore[arg-type]
+    looks = measure_link(link, n, congestion_control=congestion_control, backend=backend, router=router, progress=progress)  # type: ignore[arg-type]
     progress.clear()
     summary = summarise(link, looks)
     if json_output:
@@ -64,10 +67,12 @@ def calibrate_command(
         raise typer.Exit(EXIT_INVALID)
 
 
-def measure_link(link: Link, n: int, *, congestion_control: str, router: RouterChoice, progress: Lines) -> list[Calibration]:
+def measure_link(
+    link: Link, n: int, *, congestion_control: str, backend: BackendName, router: RouterChoice, progress: Lines
+) -> list[Calibration]:
     """n looks at a link of a lab made for the purpose."""
     progress.step("bringing the network up")
-    network = open_network(router=router)
+    network = open_network(backend, router=router)
     try:
         return looks_at(network, link, n, congestion_control=congestion_control, progress=progress)
     finally:

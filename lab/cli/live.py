@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from lab.backend.agent.host import AgentHost, ConsoleHost
-from lab.backend.namespaces.launch import NamespaceLab, running_labs
-from lab.backend.namespaces.network import NamespaceNetwork, attach, open_network, remember
-from lab.cli.options import Jitter, Json, Loss, Rate, Router, Rtt, Seed, bare, make_link
+from lab.backend.choose import attach, detach, labs, open_network, remember, take_down
+from lab.backend.host import Network
+from lab.cli.options import Backend, Jitter, Json, Loss, Rate, Router, Rtt, Seed, bare, make_link
 from lab.cli.terminal import run_attached
 from lab.errors import LabFault, UsageProblem
 from lab.measure.qdiscs import read_qdiscs
@@ -26,6 +26,7 @@ from lab.spec.load import load_topology
 from lab.spec.models import Link, Topology
 from lab.spec.units import Duration, Ratio
 
+_FOREIGN = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8"}
 _PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 Lab = Annotated[str, typer.Option("--lab", help="Which lab, when more than one is up.")]
 Command = Annotated[list[str] | None, typer.Argument(metavar="-- CMD...", help="The command; a shell without one.")]
@@ -49,13 +50,14 @@ def shell(
     seed: Seed = None,
     topology: Annotated[str, typer.Option("--topology", help="A topology instead of --rate and --rtt.")] = "",
     router: Router = "auto",
+    backend: Backend = "namespaces",
 ) -> None:
     """Run any command on the client of a shaped network; `server` is reachable by that name.
 
     lab shell --rate 20mbit --rtt 40ms -- curl -o /dev/null http://server/files/5MiB
     """
     link = load_topology(topology).link if topology else make_link(rate, rtt, loss, jitter, seed)
-    network = open_network(router=router)  # type: ignore[arg-type]
+    network = open_network(backend, router=router)  # type: ignore[arg-type]
     try:
         servers = _prepare(network, link, "cubic")
         code = _attached(network.client, bare(command) or [os.environ.get("SHELL", "/bin/sh")], servers.environment)
@@ -64,7 +66,7 @@ def shell(
     raise typer.Exit(code)
 
 
-def _prepare(network: NamespaceNetwork, link: Link, congestion_control: str) -> Servers:
+def _prepare(network: Network, link: Link, congestion_control: str) -> Servers:
     """Shaped before anything runs on it."""
     pin(network, congestion_control)
     assert_no_bypass(network)
@@ -73,11 +75,16 @@ def _prepare(network: NamespaceNetwork, link: Link, congestion_control: str) -> 
 
 
 def _attached(host: AgentHost, command: Sequence[str], more: dict[str, str]) -> int:
-    """As the caller: own uid, own environment, own folder, own terminal."""
-    env = {**os.environ, **more}
-    code = run_attached(
-        lambda fds, terminal: host.attach(command, fds, env=env, cwd=os.getcwd(), uid=os.getuid(), terminal=terminal)  # noqa: PTH109
-    )
+    """As the caller: own uid, environment, folder and terminal; where files are others', as the lab's user in its folder."""
+    if host.shares_files:
+        env, cwd, uid = {**os.environ, **more}, os.getcwd(), os.getuid()  # noqa: PTH109
+    else:
+        env, cwd, uid = (
+            {**_FOREIGN, "TERM": os.environ.get("TERM", "dumb"), "HOME": str(host.workdir), **more},
+            str(host.workdir),
+            1,
+        )
+    code = run_attached(lambda fds, terminal: host.attach(command, fds, env=env, cwd=cwd, uid=uid, terminal=terminal))
     if code == 127:
         raise UsageProblem(f"{command[0]}: there is no such command", remedy="give a path, or install it")
     return code
@@ -87,14 +94,15 @@ def up(
     topology: Annotated[str, typer.Argument(help="A topology's name or file.")] = "link-local",
     name: Annotated[str, typer.Option(help="What to call this lab.")] = "default",
     router: Router = "auto",
+    backend: Backend = "namespaces",
 ) -> None:
     """Bring a network up and leave it running; `lab exec`, `lab link` and `lab down` find it by name."""
     wanted = load_topology(topology)
-    network = open_network(router=router, name=name)  # type: ignore[arg-type]
+    network = open_network(backend, router=router, name=name)  # type: ignore[arg-type]
     try:
         servers = _prepare(network, wanted.link, wanted.congestion_control)
         remember(network, {"topology": wanted.model_dump(mode="json"), "environment": servers.environment})
-        network.agent.detach()
+        detach(network)
     except BaseException:
         network.close()
         raise
@@ -107,17 +115,17 @@ def up(
 
 def _pick(name: str) -> str:
     """The lab that is meant: the named one, or the only one that is up."""
-    labs = running_labs()
+    found = [*labs()]
     if name:
-        if name not in labs:
+        if name not in found:
             raise UsageProblem(f"no lab called {name!r} is up", remedy="lab status")
         return name
-    if len(labs) != 1:
+    if len(found) != 1:
         raise UsageProblem(
-            "no lab is up" if not labs else f"several labs are up: {', '.join(labs)}",
-            remedy="lab up" if not labs else "say which with --lab",
+            "no lab is up" if not found else f"several labs are up: {', '.join(found)}",
+            remedy="lab up" if not found else "say which with --lab",
         )
-    return labs[0]
+    return found[0]
 
 
 def link_command(
@@ -165,18 +173,19 @@ def exec_command(
 def status(json_output: Json = False) -> None:
     """List this user's running labs."""
     found: list[dict[str, Any]] = []
-    for name in running_labs():
+    for name, backend in labs().items():
         try:
             network, note = attach(name)
             qdiscs = read_qdiscs(network)
         except (LabFault, UsageProblem):
-            found.append({"name": name, "state": "a run in progress"})
+            found.append({"name": name, "state": "a run in progress", "backend": backend})
             continue
         seconds = round(time.time() - note["started"])
         found.append(
             {
                 "name": name,
                 "state": "up",
+                "backend": backend,
                 "topology": note["topology"]["name"],
                 "router": note["router_facts"]["kind"],
                 "up_s": seconds,
@@ -199,9 +208,9 @@ def down(
     everything: Annotated[bool, typer.Option("--all", help="Every lab of this user.")] = False,
 ) -> None:
     """Take a lab down: its processes, namespaces, mounts and files end with it."""
-    names = running_labs() if everything else [_pick(name)]
+    names = [*labs()] if everything else [_pick(name)]
     for lab in names:
-        NamespaceLab(lab).shutdown()
+        take_down(lab)
         typer.echo(f"lab {shlex.quote(lab)} is down")
     if not names:
         typer.echo("no lab is up")

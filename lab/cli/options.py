@@ -8,7 +8,9 @@ from typing import Annotated, TypeVar
 import typer
 from pydantic import ValidationError
 
-from lab.backend.namespaces.network import ROUTER_CHOICES, RouterChoice
+from lab.backend.agent.router import ROUTER_CHOICES, RouterChoice
+from lab.backend.choose import BACKENDS
+from lab.backend.choose import Backend as BackendName
 from lab.errors import UsageProblem
 from lab.spec.models import Link
 from lab.spec.units import BitRate, Duration, Ratio
@@ -42,6 +44,18 @@ Router = Annotated[
     typer.Option(
         "--router", parser=router_choice, metavar="auto|kernel|uml", help="What shapes the link; auto prefers the kernel."
     ),
+]
+
+
+def backend_choice(text: str) -> BackendName:
+    if text not in BACKENDS:
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(BACKENDS)}")
+    return text  # type: ignore[return-value]
+
+
+Backend = Annotated[
+    str,
+    typer.Option("--backend", parser=backend_choice, metavar="|".join(BACKENDS), help="What the hosts are made of."),
 ]
 Rate = Annotated[BitRate | None, typer.Option(parser=quantity(BitRate.parse), metavar="RATE", help='e.g. 20mbit, "50 Mbit/s".')]
 Rtt = Annotated[Duration, typer.Option(parser=quantity(Duration.parse), metavar="TIME", help="Round trip, e.g. 40ms.")]

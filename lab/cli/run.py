@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from lab.cli.options import Json, Router
+from lab.cli.options import Backend, Json, Router
 from lab.errors import UsageProblem
 from lab.judge.tolerance import LookPlan
 from lab.result.store import RunDir
@@ -33,6 +33,7 @@ def run(
         list[str], typer.Argument(metavar="SUITE|CELL...", autocompletion=_complete_target, help="One suite, or cells by name.")
     ],
     router: Router = "auto",
+    backend: Backend = "namespaces",
     client: Annotated[
         list[str] | None, typer.Option(help="The client under test: a name, a path, or NAME=PATH; several, one after the other.")
     ] = None,
@@ -53,11 +54,13 @@ def run(
         raise UsageProblem("one suite at a time, or any number of cells")
     if suite is None:
         check_cells(targets)
+    if pcap and backend == "compose":
+        raise UsageProblem("containers may not capture packets", remedy="use --pcap with --backend namespaces")
     variables = dict([_split(text) for text in variable or []])
     record = RunDir.create(suite.stem if suite else "cells")
     progress = Lines()
     looks = LookPlan(looks=tuple(look for look in LookPlan().looks if look <= max_samples))
-    session = Session(record, Options(router=router, pcap=pcap, looks=looks), progress=progress)  # type: ignore[arg-type]
+    session = Session(record, Options(router=router, backend=backend, pcap=pcap, looks=looks), progress=progress)  # type: ignore[arg-type]
     try:
         if suite is not None:
             choice = Choice(tests=test or (), include=include or (), exclude=exclude or ())

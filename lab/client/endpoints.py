@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from lab.spec.models import Transfer
+if TYPE_CHECKING:
+    from lab.spec.models import Transfer
+
+# Where a client finds its credentials, below its workdir, which is its HOME: libssh2 in curl looks only at
+# $HOME/.ssh/known_hosts.
+CA_FILE = "ca.pem"
+KNOWN_HOSTS_FILE = ".ssh/known_hosts"
+SSH_KEY_FILE = ".ssh/id_ed25519"
 
 # The files of a set, by their index: equally long names, in the order in which every client takes them.
 SET_NAME = "f%05d"

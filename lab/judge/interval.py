@@ -31,7 +31,7 @@ def mean_interval(values: Sequence[float], confidence: float) -> Interval:
     return Interval(n=n, mean=mean, low=mean - half, high=mean + half, confidence=confidence)
 
 
-def student_quantile(probability: float, degrees: int) -> float:
+def student_quantile(probability: float, degrees: float) -> float:
     """The value below which a Student t variable with `degrees` of freedom lies with `probability`."""
     # scipy costs a third of a second: `lab --help` must not pay for it.
     from scipy.stats import t

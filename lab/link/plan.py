@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from lab.errors import UsageProblem
 from lab.link.theory import bdp_packets, frame_bytes
-from lab.spec.models import LinkDirection
 from lab.spec.units import BitRate, Duration, Ratio
+
+if TYPE_CHECKING:
+    from lab.spec.models import LinkDirection
 
 Verb = Literal["add", "replace", "change"]
 
@@ -77,11 +79,7 @@ def plan(direction: LinkDirection, rtt: Duration, *, supports_seed: bool) -> Qdi
     """
     if not direction.shaped:
         return None
-    if direction.seed is not None and not supports_seed:
-        raise UsageProblem(
-            "this router cannot repeat losses: netem's seed needs kernel and iproute2 6.6 or newer",
-            remedy="use --router uml (Debian 13's kernel), or leave the seed out",
-        )
+    check_seed(direction.seed, supports_seed=supports_seed)
     rate = direction.rate or UNLIMITED
     on_the_way = bdp_packets(rate, Duration(direction.delay.ns + direction.jitter.ns), direction.mtu)
     return QdiscPlan(
@@ -95,6 +93,15 @@ def plan(direction: LinkDirection, rtt: Duration, *, supports_seed: bool) -> Qdi
         duplicate=direction.duplicate,
         seed=direction.seed,
     )
+
+
+def check_seed(seed: int | None, *, supports_seed: bool) -> None:
+    """Raises UsageProblem when a seed is asked of a router that knows none."""
+    if seed is not None and not supports_seed:
+        raise UsageProblem(
+            "this router cannot repeat losses: netem's seed needs kernel and iproute2 6.6 or newer",
+            remedy="use --router uml (Debian 13's kernel), or leave the seed out",
+        )
 
 
 def queue_packets(direction: LinkDirection, rate: BitRate, rtt: Duration) -> int:

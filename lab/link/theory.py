@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from lab.spec.models import Link, LinkDirection
 from lab.spec.units import BitRate, Duration
+
+if TYPE_CHECKING:
+    from lab.spec.models import Link, LinkDirection
 
 ETHERNET_HEADER_BYTES = 14  # IEEE 802.3: two addresses and a type
 IPV4_HEADER_BYTES = 20  # RFC 791, no options

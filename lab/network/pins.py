@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 
-from lab.backend.host import Host, Network
+from lab.backend.host import Host, Network, Ports
 from lab.errors import LabFault
 
 # tcp(7). The maxima let one connection fill 1 Gbit/s x 250 ms; the defaults are the kernel's own. no_metrics_save: a
@@ -31,28 +31,46 @@ OFFLOADS: dict[str, str] = {
     "tx-checksumming": "tx",
 }
 LEAF_INTERFACE = "eth0"
+_FILES = {name: "/proc/sys/" + name.replace(".", "/") for name in SYSCTLS}
 
 
 def pin(network: Network, congestion_control: str, mtu: int = 1500) -> None:
     """Set everything on client and server, and assert it. Idempotent."""
     for host in (network.client, network.server):
-        _set(host, congestion_control, mtu)
-    ports = " ".join(shlex.quote(port) for port in (network.wire_ports.client, network.wire_ports.server))
-    network.wire.run(["/bin/sh", "-ec", f"for p in {ports}; do ethtool -K $p gro off; done"], root=True)
-    assert_pinned(network, congestion_control)
+        pin_host(host, congestion_control, mtu)
+    pin_ports(network.wire, network.wire_ports)
+
+
+def pin_host(host: Host, congestion_control: str, mtu: int = 1500) -> None:
+    """Set everything on a client or a server, and assert it. Idempotent."""
+    _set(host, congestion_control, mtu)
+    assert_host_pinned(host, congestion_control)
+
+
+def pin_ports(wire: Host, ports: Ports) -> None:
+    """The router's own ports must not merge what arrives."""
+    names = " ".join(shlex.quote(port) for port in (ports.client, ports.server))
+    wire.run(["/bin/sh", "-ec", f"for p in {names}; do ethtool -K $p gro off; done"], root=True)
 
 
 def assert_pinned(network: Network, congestion_control: str) -> None:
     """Raises LabFault that names every setting a host does not hold."""
     for host in (network.client, network.server):
-        problems = unpinned(host, congestion_control)
-        if problems:
-            raise LabFault(f"{host.name} does not hold its settings: {'; '.join(problems)}", remedy="see `lab doctor`")
+        assert_host_pinned(host, congestion_control)
+
+
+def assert_host_pinned(host: Host, congestion_control: str) -> None:
+    problems = unpinned(host, congestion_control)
+    if problems:
+        raise LabFault(f"{host.name} does not hold its settings: {'; '.join(problems)}", remedy="see `lab doctor`")
 
 
 def _set(host: Host, congestion_control: str, mtu: int) -> None:
     settings = " ".join(f"{short} off" for short in OFFLOADS.values())
-    lines = [f"echo '{value}' >/proc/sys/{name.replace('.', '/')}" for name, value in SYSCTLS.items()]
+    # Written only where it differs: in a container /proc/sys cannot be, and whoever made the container has set it.
+    lines = [
+        f"[ \"$(echo $(cat {path}))\" = '{SYSCTLS[name]}' ] || echo '{SYSCTLS[name]}' >{path}" for name, path in _FILES.items()
+    ]
     lines.append(f"ip link set {LEAF_INTERFACE} mtu {mtu}")
     lines.append(f"ethtool -K {LEAF_INTERFACE} {settings} >/dev/null 2>&1")
     # Not by sysctl: outside the first network namespace the kernel refuses an algorithm the administrator has restricted.
@@ -65,8 +83,7 @@ def _set(host: Host, congestion_control: str, mtu: int) -> None:
 
 def unpinned(host: Host, congestion_control: str) -> list[str]:
     """Every setting of `host` that is not what `pin` sets, in words; empty when all hold."""
-    files = " ".join("/proc/sys/" + name.replace(".", "/") for name in SYSCTLS)
-    script = f"cat {files}; echo --; ip -j route show default; echo --; ethtool -k {LEAF_INTERFACE}"
+    script = f"cat {' '.join(_FILES.values())}; echo --; ip -j route show default; echo --; ethtool -k {LEAF_INTERFACE}"
     parts = host.run(["/bin/sh", "-c", script], root=True).text.split("--\n")
     problems = []
     for (name, wanted), found in zip(SYSCTLS.items(), parts[0].splitlines(), strict=False):

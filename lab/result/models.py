@@ -193,6 +193,9 @@ class CellResult(Closed):
     run: str
     lab_version: str
     backend: str
+    backend_facts: dict[str, str] = Field(
+        default_factory=dict, description="what made the hosts: versions of a container engine, ids of images"
+    )
     router: dict[str, object]
     client: ClientIdentity
     topology: Topology

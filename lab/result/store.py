@@ -83,6 +83,28 @@ class RunDir:
             raise UsageProblem(f"{path} is not the folder of a run", remedy="name one under results/, or results/latest")
         return cls(path.resolve())
 
+    @classmethod
+    def find(cls, text: str, *, results: Path | None = None) -> RunDir:
+        """The run a person names: a path, a name below `results`, `latest`, or `latest~2` for the second before it.
+
+        `results` is `lab.paths.results_dir()` unless given. Raises UsageProblem as `open` does, and where there are not so many.
+        """
+        results = results or results_dir()
+        try:
+            if match := re.fullmatch(rf"{LATEST}~([0-9]{{1,6}})", text):
+                back = int(match[1])
+                latest = cls.open(results / LATEST).path
+                # Their names begin with the time.
+                before = sorted(each.parent for each in latest.parent.glob("*/cells") if each.parent.name < latest.name)
+                if back > len(before):
+                    raise UsageProblem(f"{text}: only {len(before)} runs stand before {latest.name} in {latest.parent}")
+                return cls.open(before[-back] if back else latest)
+            return cls.open(results / text if (results / text / "cells").is_dir() and not Path(text).is_dir() else Path(text))
+        except (OSError, ValueError) as error:
+            # A name too long, a folder that may not be entered, a zero byte.
+            why = error.strerror if isinstance(error, OSError) else error
+            raise UsageProblem(f"{text!r} is not the folder of a run: {why}") from None
+
     @property
     def name(self) -> str:
         return self.path.name
@@ -143,6 +165,10 @@ class RunDir:
     def read_cells(self) -> list[CellResult]:
         """Every cell written so far, in the order they started. Raises UsageProblem as `read_cell` does."""
         return sorted((read_cell(path) for path in self.cells.glob("*.json")), key=lambda cell: cell.started_at)
+
+    def read_studies(self) -> list[StudyResult]:
+        """Every study written so far, in the order they started. Raises UsageProblem as `read_cell` does."""
+        return sorted((read_study(path) for path in self.path.glob("studies/*.json")), key=lambda study: study.started_at)
 
     def _make(self, path: Path) -> None:
         try:

@@ -90,7 +90,7 @@ def render_study(study: StudyResult, console: Console) -> None:
         facts.add_row("clock", _CLOCKS[study.clock])
     for warning in study.verdict.warnings:
         facts.add_row("note", Text(warning))
-    facts.add_row("verdict", Text.assemble(_verdict(study.verdict.name), f": {study.verdict.reason}"))
+    facts.add_row("verdict", Text.assemble(verdict_word(study.verdict.name), f": {study.verdict.reason}"))
     console.print(_indented(table))
     console.print(_indented(facts))
     console.print()
@@ -174,7 +174,7 @@ def _facts(cell: CellResult) -> Table:
                 table.add_row(f"link {when}", Text(_calibration_words(looks)))
     for warning in cell.verdict.warnings:
         table.add_row("note", Text(warning))
-    table.add_row("verdict", Text.assemble(_verdict(cell.verdict.name), f": {cell.verdict.reason}"))
+    table.add_row("verdict", Text.assemble(verdict_word(cell.verdict.name), f": {cell.verdict.reason}"))
     return table
 
 
@@ -191,7 +191,7 @@ def _overview(cells: Sequence[CellResult]) -> Table:
             f"{interval.mean * 100:+z.2f} %" if interval else NOTHING,
             f"{interval.low * 100:+z.2f} to {interval.high * 100:+z.2f} %" if interval else NOTHING,
             str(interval.n if interval else len(cell.samples)),
-            _verdict(cell.verdict.name),
+            verdict_word(cell.verdict.name),
         )
     return table
 
@@ -249,7 +249,7 @@ def _rate_words(link: Link, direction: DirectionName) -> str:
     return str(rate) if rate is not None else "unshaped"
 
 
-def _verdict(name: VerdictName) -> Text:
+def verdict_word(name: VerdictName) -> Text:
     return Text(name, style=_STYLES[name])
 
 

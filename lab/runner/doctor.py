@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from lab.assets import engine, tools
+from lab.assets import docker, engine, images, tools
 from lab.assets.uml import find as find_uml
+from lab.backend.agent.router import kernel_has_netem
 from lab.backend.namespaces.launch import NamespaceLab
-from lab.backend.namespaces.network import agent_host, kernel_has_netem
+from lab.backend.namespaces.network import agent_host
 from lab.client.ferry import find_ferry
 from lab.errors import ThroughlineError
 from lab.paths import cache_dir, results_dir
@@ -33,7 +34,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    return [*_tools(), *_engine(), *_kernel(), *_machine()]
+    return [*_tools(), *_engine(), *_kernel(), *_containers(), *_machine()]
 
 
 def _tools() -> Iterator[Finding]:
@@ -79,6 +80,18 @@ def _kernel() -> Iterator[Finding]:
         yield Finding("ok", "uml", f"kernel {uml.kernel_release}, iproute2 {uml.iproute2}, {seed}")
     else:
         yield Finding("note" if netem else "missing", "uml", "the User-Mode Linux router has not been built", "lab setup")
+
+
+def _containers() -> Iterator[Finding]:
+    """Only --backend compose needs them."""
+    try:
+        yield Finding("ok", "containers", f"docker {docker.engine_version()}, compose {docker.compose_version()}")
+        made = images.require_all()
+    except ThroughlineError as problem:
+        yield Finding("note", "containers", problem.message, problem.remedy)
+    else:
+        sizes = ", ".join(f"{role} {image.size_bytes / 1e6:.0f} MB" for role, image in made.items())
+        yield Finding("ok", "images", sizes)
 
 
 def _machine() -> Iterator[Finding]:

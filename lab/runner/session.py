@@ -17,8 +17,9 @@ from types import TracebackType
 from typing import Self
 
 from lab import __version__
+from lab.backend.agent.router import RouterChoice
+from lab.backend.choose import Backend, open_network
 from lab.backend.host import Network
-from lab.backend.namespaces.network import RouterChoice, open_network
 from lab.client.adapter import ClientAdapter
 from lab.client.registry import resolve
 from lab.errors import LabFault, ThroughlineError, UsageProblem
@@ -58,6 +59,7 @@ class Options:
     """What the command line may change about every cell of a session."""
 
     router: RouterChoice = "auto"
+    backend: Backend = "namespaces"
     pcap: bool = False
     looks: LookPlan = field(default_factory=LookPlan)
     tolerance: Tolerance = field(default_factory=Tolerance)
@@ -212,6 +214,7 @@ class Session:
                 run=self.run.name,
                 lab_version=__version__,
                 backend=network.backend,
+                backend_facts=dict(network.backend_facts),
                 router={**vars(network.router_facts), "notes": list(network.router_facts.notes)},
                 client=_with_command(identity, adapter, cell.transfer, ready.servers),
                 topology=cell.topology,
@@ -235,7 +238,9 @@ class Session:
     def _bring_up(self) -> tuple[Network, Servers]:
         if self._network is None or self._servers is None:
             self.progress.step("bringing the network up")
-            make = self.options.open_network or (lambda: open_network(router=self.options.router, name=self.run.name))
+            make = self.options.open_network or (
+                lambda: open_network(self.options.backend, router=self.options.router, name=self.run.name)
+            )
             network = make()
             try:
                 pin(network, "cubic")

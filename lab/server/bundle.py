@@ -8,9 +8,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import PurePath
+from typing import Protocol
 
-from lab.backend.host import Host, Network
-from lab.client.endpoints import Endpoints
+from lab.backend.host import Host
+from lab.client.endpoints import CA_FILE, KNOWN_HOSTS_FILE, SSH_KEY_FILE, Endpoints
 from lab.server import iperf3 as iperf3_server
 from lab.server import nginx as nginx_server
 from lab.server import sshd as sshd_server
@@ -21,6 +22,16 @@ from lab.server.process import ServerProcess, wait_ready
 from lab.server.sshd import Sshd, SshdOptions
 
 DEFAULT_PAYLOADS = (5 * 1024 * 1024,)
+
+
+class Ends(Protocol):
+    """Of a network, what servers need: where they run, and who gets their credentials."""
+
+    @property
+    def client(self) -> Host: ...
+
+    @property
+    def server(self) -> Host: ...
 
 
 @dataclass(frozen=True)
@@ -42,7 +53,7 @@ class Places:
 class Servers:
     """Running servers. `endpoints` is what adapters get; `environment` is the same for a person's shell."""
 
-    network: Network
+    network: Ends
     nginx: NginxServer
     sshd: Sshd
     iperf3: ServerProcess
@@ -84,18 +95,22 @@ class Servers:
         """Never the same twice on one server, so that an earlier upload cannot be taken for this one."""
         return f"{next(self._uploads)}-{payload}"
 
+    @property
+    def all(self) -> tuple[ServerProcess, ...]:
+        return self.nginx, self.sshd, self.iperf3
+
     def error_log(self) -> str:
         """What the servers have to say for themselves: evidence for a failed cell."""
-        logs = ((server.name, server.error_log().strip()) for server in (self.nginx, self.sshd, self.iperf3))
+        logs = ((server.name, server.error_log().strip()) for server in self.all)
         return "".join(f"== {name}\n{log}\n" for name, log in logs if log)
 
     def stop(self) -> None:
         with ThreadPoolExecutor(3) as pool:
-            list(pool.map(lambda server: server.stop(), (self.nginx, self.sshd, self.iperf3)))
+            list(pool.map(lambda server: server.stop(), self.all))
 
 
 def start_servers(
-    network: Network,
+    network: Ends,
     *,
     payload_sizes: Iterable[int] = DEFAULT_PAYLOADS,
     places: Places = Places(),
@@ -170,10 +185,9 @@ def _endpoints(server: Host, client: Host, places: Places) -> Endpoints:
         server=places.server_name,
         server_workdir=str(server.workdir),
         client_workdir=str(client.workdir),
-        ca_path=str(client.workdir / "ca.pem"),
-        # libssh2 in curl looks only at $HOME/.ssh/known_hosts, so the client's HOME is its workdir.
-        known_hosts_path=str(client.workdir / ".ssh" / "known_hosts"),
-        ssh_key_path=str(client.workdir / ".ssh" / "id_ed25519"),
+        ca_path=str(client.workdir / CA_FILE),
+        known_hosts_path=str(client.workdir / KNOWN_HOSTS_FILE),
+        ssh_key_path=str(client.workdir / SSH_KEY_FILE),
         ssh_user=places.ssh_user,
         http_port=places.http_port,
         https_port=places.https_port,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from lab.backend.host import Host
-from lab.server.ca import Certificates
 from lab.server.process import ServerProcess, program, wait_ready
 from lab.server.scripts import script_command
+
+if TYPE_CHECKING:
+    from lab.server.ca import Certificates
 
 HTTP_PORT = 80
 HTTPS_PORT = 443

@@ -17,10 +17,10 @@ _LISTEN = "0A"
 _PAUSE_S = 0.005
 
 
-def answers(kind: str, address: str, port: int, text: str) -> bool:
+def answers(kind: str, address: str, port: int, text: str, timeout_s: float = 1.0) -> bool:
     if kind == "listen":
         return listening(port)
-    with socket.create_connection((address, port), timeout=1.0) as connection:
+    with socket.create_connection((address, port), timeout=timeout_s) as connection:
         if kind == "banner":
             return connection.recv(256).startswith(text.encode())
         body = b"x" if kind == "put" else b""
@@ -46,7 +46,8 @@ def listening(port: int) -> bool:
     return False
 
 
-def main(seconds: float, checks: list[str]) -> int:
+def unanswered(seconds: float, checks: list[str]) -> list[str]:
+    """The checks that still fail after `seconds`; empty as soon as none does."""
     waiting = checks
     deadline = time.monotonic() + seconds
     while waiting:
@@ -59,12 +60,13 @@ def main(seconds: float, checks: list[str]) -> int:
         if ready:
             waiting = waiting[1:]
         elif time.monotonic() > deadline:
-            print(*waiting, sep="\n")
-            return 1
+            break
         else:
             time.sleep(_PAUSE_S)
-    return 0
+    return waiting
 
 
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]), sys.argv[2:]))
+    failing = unanswered(float(sys.argv[1]), sys.argv[2:])
+    print(*failing, sep="\n", end="\n" if failing else "")
+    sys.exit(1 if failing else 0)

@@ -103,9 +103,15 @@ class AgentHost:
         self._namespace = namespace or name
         self.program = programs
         self._kept = tuple(kept)
+        # Whether its files are this machine's, so that a person's folder and environment mean something there.
+        self.shares_files = "PATH" in self._kept
         self.name = name
         self.address = address
         self.workdir: PurePath = PurePosixPath(RUN_DIR, "lab", self._namespace)
+
+    def called(self, name: str, address: str) -> AgentHost:
+        """The same place under another name."""
+        return AgentHost(self._agent, name, address, namespace=self._namespace, programs=self.program, kept=self._kept)
 
     def run(
         self,

@@ -55,6 +55,9 @@ class Agent:
         """What a command's process does before it becomes the command: go to that host, be that user (None: the lab's root)."""
         raise NotImplementedError
 
+    def reaped(self, pid: int, code: int) -> None:
+        """A child ended that was nobody's job."""
+
     def serve(self) -> None:
         while not self.stopping:
             timeout = self.console.seconds_to_deadline() if self.console else None
@@ -112,6 +115,7 @@ class Agent:
             ended_ns = time.monotonic_ns()
             job = self.jobs.pop(pid, None)
             if job is None:
+                self.reaped(pid, os.waitstatus_to_exitcode(status))
                 continue
             job.child.kill_rest()
             with contextlib.suppress(OSError):

@@ -84,6 +84,38 @@ def new_user_namespace(inside: int, *, extra_flags: int = 0) -> None:
     Path("/proc/self/gid_map").write_text(f"{inside} {gid} 1")
 
 
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_RAISE = 2
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_CAPABILITY_VERSION_3 = 0x20080522
+
+
+class _CapabilityHeader(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _CapabilityData(ctypes.Structure):
+    _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
+
+
+def make_capabilities_ambient() -> None:
+    """Whatever this process may, the programs it executes may too (capabilities(7), ambient set)."""
+    header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
+    data = (_CapabilityData * 2)()
+    _check(_libc.capget(ctypes.byref(header), ctypes.byref(data)), "capget")
+    for word in data:
+        word.inheritable = word.permitted
+    _check(_libc.capset(ctypes.byref(header), ctypes.byref(data)), "capset")
+    for number in range(64):
+        if data[number // 32].permitted >> number % 32 & 1:
+            _check(_libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, number, 0, 0), f"prctl(PR_CAP_AMBIENT, {number})")
+
+
+def drop_ambient() -> None:
+    """The next program executed has no capability left, unless it is root's."""
+    _check(_libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "prctl(PR_CAP_AMBIENT)")
+
+
 def hide_extended_registers() -> None:
     """Make ptrace(PTRACE_GETREGSET) fail with EINVAL for this process and all it starts.
 

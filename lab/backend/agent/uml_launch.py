@@ -2,7 +2,8 @@
 
     python -I -m lab.backend.agent.uml_launch ROOT MEMORY_MIB BUFFER_BYTES INTERFACE=MAC INTERFACE=MAC -- BOOT_ARGUMENT...
 
-ROOT is the folder that `lab.assets` built: the UML kernel, its libc and initrd. Each INTERFACE becomes vec0, vec1, ... in the
+ROOT is the folder that `lab.assets` built: the UML kernel, its libc and initrd; `/` where all that is in place (a container).
+Each INTERFACE becomes vec0, vec1, ... in the
 guest, over a packet socket opened here with a large receive buffer and passed in (`transport=fd`).
 """
 
@@ -26,11 +27,12 @@ def main() -> None:
         os.set_inheritable(fd, True)
         devices.append(f"vec{number}:transport=fd,fd={fd},mac={mac},depth=128")
         print(f"receive-buffer {real_buffer}", flush=True)
-    # Seen by this process alone: UML wants /proc, some of /dev, and a writable place for its memory and its uml_dir.
-    syscalls.unshare(syscalls.CLONE_NEWNS)
-    for folder in ("/dev", "/proc", RUN_DIR):
-        syscalls.bind(folder, root + ("/run" if folder == RUN_DIR else folder), recursive=True)
-    os.chroot(root)
+    if root != "/":
+        # Seen by this process alone: UML wants /proc, some of /dev, and a writable place for its memory and its uml_dir.
+        syscalls.unshare(syscalls.CLONE_NEWNS)
+        for folder in ("/dev", "/proc", RUN_DIR):
+            syscalls.bind(folder, root + ("/run" if folder == RUN_DIR else folder), recursive=True)
+        os.chroot(root)
     os.chdir("/")
     syscalls.hide_extended_registers()
     kernel = "/usr/bin/linux.uml"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.assets import cpio, initrd, uml
+from lab.backend.agent.router import BOOT_ARGUMENTS, supports_seed
 from lab.errors import LabFault, UsageProblem
 
 BOOT = Path(__file__).with_name("boot_uml.py")
@@ -47,7 +48,7 @@ def copy(asset: uml.UmlAsset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_seed_needs_both_kernel_and_iproute2(kernel: str, iproute2: str, expected: bool) -> None:
-    assert uml.supports_seed(kernel, iproute2) is expected
+    assert supports_seed(kernel, iproute2) is expected
 
 
 def test_newest_suite_first_unless_forced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +129,7 @@ def test_boots_shapes_and_powers_off_when_the_console_closes(asset: uml.UmlAsset
     """The asset as the agent uses it: READY line, tc and ip by plain name, netem with its jitter tables, end at EOF."""
     # Root needs no user namespace, and in a chroot may not make one.
     namespaces = "-mpn" if os.geteuid() == 0 else "-Urmpn"
-    argv = ["unshare", namespaces, "--fork", "--kill-child", sys.executable, BOOT, asset.root, *uml.BOOT_ARGUMENTS]
+    argv = ["unshare", namespaces, "--fork", "--kill-child", sys.executable, BOOT, asset.root, *BOOT_ARGUMENTS]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True) as router:
         assert router.stdin is not None
         assert router.stdout is not None

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.assets.uml import supports_seed
 from lab.backend.agent.protocol import receive, send, socket_name
-from lab.backend.namespaces.network import _iproute2
+from lab.backend.agent.router import iproute2_version, supports_seed
 
 
 def test_messages_and_descriptors_arrive_together() -> None:
@@ -47,8 +46,8 @@ def test_names_of_users_do_not_collide() -> None:
     ],
 )
 def test_seeds_need_kernel_and_iproute2_6_6(kernel: str, tc: str, knows: bool) -> None:
-    assert supports_seed(kernel, _iproute2(tc)) is knows
+    assert supports_seed(kernel, iproute2_version(tc)) is knows
 
 
 def test_an_unknown_tc_is_named_as_it_names_itself() -> None:
-    assert _iproute2("tc utility, iproute2-ss200127\n") == "tc utility, iproute2-ss200127"
+    assert iproute2_version("tc utility, iproute2-ss200127\n") == "tc utility, iproute2-ss200127"

@@ -93,7 +93,7 @@ def test_limit_gives_a_deviation_and_files_are_gone(network: LocalNetwork, serve
 
 
 def test_memory_is_the_clients_own(network: LocalNetwork, servers: Servers) -> None:
-    if usage.find_time() is None:
+    if usage.find_time(network.client) is None:
         pytest.skip("GNU time is not installed")
     found = take_sample(network, servers, Curl(), transfer(), 0)
     assert found.max_rss_bytes is not None

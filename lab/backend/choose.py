@@ -1,0 +1,65 @@
+"""Backends by name: what a run, a person's lab and the clean-up ask for without knowing which one it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from lab.backend.agent.router import RouterChoice
+from lab.backend.compose import network as compose
+from lab.backend.compose import project
+from lab.backend.host import Network
+from lab.backend.namespaces import network as namespaces
+from lab.backend.namespaces.launch import NamespaceLab, running_labs
+from lab.errors import UsageProblem
+
+Backend = Literal["namespaces", "compose"]
+BACKENDS: tuple[str, ...] = get_args(Backend)
+
+Live = namespaces.NamespaceNetwork | compose.ComposeNetwork
+
+
+def open_network(backend: Backend, *, router: RouterChoice = "auto", name: str = "") -> Live:
+    """Bring hosts up. Raises UsageProblem for what cannot be had here, LabFault when the machine refuses."""
+    if backend not in BACKENDS:
+        raise UsageProblem(f"unknown backend {backend!r}", remedy="use " + ", ".join(BACKENDS))
+    if backend == "compose":
+        return compose.open_network(router=router, name=name)
+    return namespaces.open_network(router=router, name=name)
+
+
+def labs() -> dict[str, Backend]:
+    """This user's labs on this machine, by name; what is left of killed ones included."""
+    found: dict[str, Backend] = dict.fromkeys(project.labs(), "compose")
+    return found | dict.fromkeys(running_labs(), "namespaces")
+
+
+def attach(name: str) -> tuple[Live, dict[str, Any]]:
+    """A lab that `lab up` made. Raises LabFault when there is none of that name, UsageProblem when it is a run's own."""
+    if labs().get(name) == "compose":
+        return compose.attach(name)
+    return namespaces.attach(name)
+
+
+def remember(network: Network, more: Mapping[str, object]) -> None:
+    """Leave with the lab what `attach` tells to whoever comes later."""
+    if isinstance(network, compose.ComposeNetwork):
+        compose.remember(network, dict(more))
+    elif isinstance(network, namespaces.NamespaceNetwork):
+        namespaces.remember(network, dict(more))
+
+
+def detach(network: Live) -> None:
+    """`lab up` has finished: the lab lives on without the process that started it."""
+    if isinstance(network, compose.ComposeNetwork):
+        compose.detach(network)
+    else:
+        network.agent.detach()
+
+
+def take_down(name: str) -> None:
+    """A lab and everything it left. Idempotent."""
+    if labs().get(name) == "compose":
+        project.Project(name).down()
+    else:
+        NamespaceLab(name).shutdown()
