@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from lab.assets.docker import ask, docker
 from lab.backend.choose import labs
 from lab.backend.compose.network import open_network
@@ -116,28 +114,3 @@ def test_up_exec_link_down() -> None:
         down = lab("down", "Box")
     assert down.returncode == 0, down.stderr
     assert _state() == before
-
-
-@pytest.mark.parametrize(
-    ("environment", "telling"),
-    [
-        ({"DOCKER_HOST": "unix:///nowhere/docker.sock"}, "container engine is not running"),
-        ({"PATH": "/nowhere"}, "no docker on this machine"),
-    ],
-)
-def test_no_engine_is_one_line(environment: dict[str, str], telling: str) -> None:
-    argv = [sys.executable, "-m", "lab.cli.main", "calibrate", "--backend", "compose", "--rate", "20mbit"]
-    done = subprocess.run(argv, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert telling in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
-def test_every_subnet_taken_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lab.backend.compose import subnets
-    from lab.errors import UsageProblem
-
-    monkeypatch.setattr(subnets, "taken", lambda: ["10.0.0.0/8"])
-    with pytest.raises(UsageProblem, match=r"no network of 10\.77\.0\.0/16 is free"):
-        open_network()
-    assert "compose" not in labs().values()
