@@ -46,6 +46,7 @@ test-lab: setup ## ruff, mypy, robocop and the lab's tests
 	@$(BIN)/ruff format --check --quiet --no-cache .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/robocop check --no-cache suites
+	@$(BIN)/hadolint --config images/.hadolint.yaml images/{base,client,router,server}/Dockerfile
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; code=0; \
 	$(PYTEST) 2>&1 | tee "$$log" || code=$$?; \
 	tail -n 1 "$$log" | awk '{ for (i = 2; i <= NF; i++) { if ($$i ~ /^passed/) p = $$(i-1); if ($$i ~ /^(failed|error)/) f += $$(i-1) } \
@@ -56,7 +57,7 @@ libdoc: setup ## the page of the Robot keywords, docs/keywords.html
 	@$(BIN)/libdoc lab.keywords.library.LabLibrary docs/keywords.html
 
 # Benchmarks print figures and keep raw samples in results/benchmarks; they want an idle machine and are no part of CI.
-bench-bringup: setup ## bring-up and tear-down of a lab, median of 20
+bench-bringup: setup ## bring-up and tear-down of a lab, median of 20; of containers with `python -m benchmarks.bringup 5 --backend compose`
 	@$(BIN)/python -m benchmarks.bringup 20
 
 bench-calibration: setup ## how far links are from the ideal; writes docs/calibration-ROUTER.md

@@ -1,17 +1,18 @@
 """The accuracy of the lab's links: every rate x RTT, n looks each; writes docs/calibration.md.
 
-python -m benchmarks.calibration [--router kernel|uml] [-n 5] [--no-docs]
+python -m benchmarks.calibration [--backend namespaces|compose] [--router kernel|uml] [-n 5] [--rate R]... [--no-docs]
 """
 
 from __future__ import annotations
 
 import argparse
 import platform
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from benchmarks.common import keep
 from lab.backend.agent.router import ROUTER_CHOICES
-from lab.backend.namespaces.network import open_network
+from lab.backend.choose import BACKENDS, open_network
 from lab.cli.calibrate import looks_at, summarise
 from lab.paths import project_root
 from lab.result.models import Calibration
@@ -24,8 +25,10 @@ RTTS = ("2 ms", "20 ms", "100 ms")
 REPORTED = (("1 Gbit/s", "100 ms"), (None, "0 ms"))
 
 
-def links() -> list[Link]:
-    asked = [(rate, rtt) for rate in RATES for rtt in RTTS] + list(REPORTED)
+def links(rates: Sequence[str] = ()) -> list[Link]:
+    """Everything, or only some rates."""
+    asked: list[tuple[str | None, str]] = [(rate, rtt) for rate in rates or RATES for rtt in RTTS]
+    asked += [] if rates else REPORTED
     return [Link(rate=BitRate.parse(rate) if rate else None, rtt=Duration.parse(rtt)) for rate, rtt in asked]
 
 
@@ -51,11 +54,13 @@ def line(link: Link, looks: list[Calibration]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--router", choices=ROUTER_CHOICES, default="auto")
+    parser.add_argument("--backend", choices=BACKENDS, default="namespaces")
+    parser.add_argument("--rate", action="append", choices=RATES, help="only this one; repeatable")
     parser.add_argument("-n", type=int, default=5)
     parser.add_argument("--no-docs", action="store_true")
     options = parser.parse_args()
     progress = Lines()
-    network = open_network(router=options.router)
+    network = open_network(options.backend, router=options.router)
     lines = [
         "| asked | RTT | up: goodput / ideal, Mbit/s | up: error, mean [90 %] "
         "| down: goodput / ideal | down: error | RTT excess, ms | n |",
@@ -64,7 +69,7 @@ def main() -> None:
     raw = []
     try:
         facts = network.router_facts
-        for link in links():
+        for link in links(options.rate or ()):
             looks = looks_at(network, link, options.n, congestion_control="cubic", progress=progress)
             lines.append(line(link, looks))
             raw.append({"link": link.model_dump(mode="json"), "looks": [look.model_dump(mode="json") for look in looks]})
@@ -74,9 +79,10 @@ def main() -> None:
         network.close()
     print(f"raw samples: {keep('calibration', raw)}")
     if not options.no_docs:
-        path = project_root() / "docs" / f"calibration-{facts.kind}.md"
+        name = facts.kind if options.backend == "namespaces" else f"{options.backend}-{facts.kind}"
+        path = project_root() / "docs" / f"calibration-{name}.md"
         head = (
-            f"# Calibration of the {facts.kind} router\n\n"
+            f"# Calibration of the {facts.kind} router, hosts of {options.backend}\n\n"
             f"Made by `make bench-calibration` on {datetime.now(UTC):%Y-%m-%d}: host kernel {platform.release()}, router kernel "
             f"{facts.kernel}, iproute2 {facts.iproute2}. Goodput is TCP payload counted on the router's ports (cubic, 4 flows); "
             "the ideal is rate × 1448/1514.\n\n"
