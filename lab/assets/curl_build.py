@@ -1,0 +1,252 @@
+"""curl of a given version, from what package registries hold: built from a crate's sources, or driven out of a wheel.
+
+`curl_versions` says which package holds which version, and its checksum. The registries are reached through their own clients
+(cargo, pip). A build takes nghttp2 and libssh2 from crates too and links them in; TLS and zlib are the machine's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.assets import engine, store, tools
+from lab.assets.curl_versions import LIBSSH2, NGHTTP2, VERSIONS, Package
+from lab.assets.store import Progress
+from lab.assets.tools import Tool
+from lab.errors import LabFault, UsageProblem
+from lab.paths import cache_dir
+
+# What a build needs besides cargo, which fetches the sources.
+BUILD_TOOLS = (
+    Tool("cmake", "cmake", "builds versions of curl", optional=True),
+    Tool("cc", "gcc", "compiles them", optional=True),
+    Tool("make", "make", "runs cmake's plan", optional=True),
+    Tool("libssl-dev", "libssl-dev", "their TLS", optional=True, file="/usr/include/openssl/ssl.h"),
+    Tool("zlib1g-dev", "zlib1g-dev", "their compression", optional=True, file="/usr/include/zlib.h"),
+)
+PROGRAM = "curl"
+_LONGEST_FETCH_S = 600.0
+_LONGEST_BUILD_S = 1800.0
+
+_RELEASE = ("-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DBUILD_TESTING=OFF", "-DCMAKE_INSTALL_LIBDIR=lib")
+_NGHTTP2_FLAGS = (*_RELEASE, "-DENABLE_LIB_ONLY=ON", "-DBUILD_STATIC_LIBS=ON", "-DENABLE_DOC=OFF")
+_LIBSSH2_FLAGS = (*_RELEASE, "-DBUILD_EXAMPLES=OFF", "-DCRYPTO_BACKEND=OpenSSL", "-DENABLE_ZLIB_COMPRESSION=OFF")
+_CURL_FLAGS = (
+    *_RELEASE,
+    "-DBUILD_CURL_EXE=ON",
+    "-DUSE_NGHTTP2=ON",
+    *(f"-D{name}=OFF" for name in ("CURL_USE_LIBPSL", "USE_LIBIDN2", "CURL_BROTLI", "CURL_ZSTD", "CURL_USE_PKGCONFIG")),
+    *(f"-D{name}=OFF" for name in ("ENABLE_MANUAL", "ENABLE_CURL_MANUAL", "BUILD_LIBCURL_DOCS", "BUILD_MISC_DOCS")),
+    "-DCMAKE_EXE_LINKER_FLAGS=-s",
+    "-DCURL_DISABLE_LDAP=ON",
+    "-DCURL_DISABLE_LDAPS=ON",
+    # A static libssh2 names what it needs in no way that every version of curl asks about; the last on the line serves all.
+    "-DCMAKE_C_STANDARD_LIBRARIES=-lssl -lcrypto -lz -lpthread -ldl",
+)
+# In whose options both are named: older versions do not know the second prefix, newer ones refuse the first.
+_PREFIXES = ("CMAKE_USE_", "CURL_USE_")
+_PARTS = ("OPENSSL", "LIBSSH2")
+# What newer crates leave out although curl's CMakeLists.txt still names it: empty ones will do.
+_LEFT_OUT = ("docs", "docs/examples")
+_LAYOUT = 1  # raise when a build changes in a way that no flag shows
+
+
+def place(version: str) -> Path:
+    """Named by what it is made from and how: another recipe does not find this one."""
+    package = VERSIONS[version]
+    how = _driver() if package.is_wheel else " ".join(_CURL_FLAGS) + _libraries_recipe()
+    return cache_dir() / f"curl-{version}-{_short(how, package.sha256)}"
+
+
+def find(version: str) -> Path | None:
+    """The program from the cache, its checksums verified."""
+    directory = place(version)
+    return directory / PROGRAM if store.load(directory) else None
+
+
+def build(version: str, progress: Progress) -> Path:
+    """The program, made unless the cache has a whole one. Raises UsageProblem when something to build with is missing."""
+    with store.locked(progress) as cache:
+        if ready := find(version):
+            return ready
+        package = VERSIONS[version]
+        maker = _from_wheel if package.is_wheel else _from_crate
+        with store.staging(cache) as work:
+            tree = work / "tree"
+            tree.mkdir()
+            maker(package, work, tree, progress)
+            says = _says(tree / PROGRAM)
+            linked = [] if package.is_wheel else [f" nghttp2/{NGHTTP2.holds}", f" libssh2/{LIBSSH2.holds}"]
+            # A source tree that was no release archive says 8.4.0-DEV of 8.4.0; cmake goes on without a library it did not find.
+            if not re.match(rf"curl {re.escape(version)}(-DEV)? ", says) or any(library not in says for library in linked):
+                raise LabFault(f"curl {version} was built, but says of itself: {says}")
+            facts = {"version": version, "package": str(package), "says": says}
+            store.write_manifest(tree, facts, store.digests(tree))
+            final = place(version)
+            store.publish(tree, final)
+    return final / PROGRAM
+
+
+def missing_tools() -> list[Tool]:
+    return [tool for tool in BUILD_TOOLS if not (Path(tool.file).exists() if tool.file else tools.find(tool.name))]
+
+
+def _says(program: Path) -> str:
+    """The first line of its version, or why there is none."""
+    _, said = store.run([program, "-q", "--version"], timeout_s=30)
+    return next(iter(said.splitlines()), "nothing")
+
+
+def _from_crate(package: Package, work: Path, tree: Path, progress: Progress) -> None:
+    if lacking := missing_tools():
+        names = ", ".join(tool.name for tool in lacking)
+        packages = " ".join(tools.packages(lacking))
+        raise UsageProblem(f"curl cannot be built here without {names}", remedy=f"sudo apt-get install {packages}")
+    libraries = _libraries(work, progress)
+    progress(f"downloading {package}")
+    source = _unpacked(package, work) / "curl"
+    for folder in _LEFT_OUT:
+        (source / folder).mkdir(parents=True, exist_ok=True)
+        (source / folder / "CMakeLists.txt").touch()
+    progress(f"building curl {package.holds}")
+    old, new = _PREFIXES
+    prefix = new if f"{new}OPENSSL" in (source / "CMakeLists.txt").read_text(encoding="utf-8") else old
+    flags = (*_CURL_FLAGS, *(f"-D{prefix}{part}=ON" for part in _PARTS), f"-DCMAKE_PREFIX_PATH={libraries}")
+    built = _cmake(source, work / "curl", flags, f"curl {package.holds}", target="curl")
+    shutil.copy2(built / "src" / "curl", tree / PROGRAM)
+
+
+def _libraries(work: Path, progress: Progress) -> Path:
+    """nghttp2 and libssh2, static, once for all versions of curl."""
+    final = cache_dir() / f"curl-libraries-{_short(_libraries_recipe())}"
+    if store.load(final):
+        return final
+    prefix = work / "libraries"
+    parts = ((NGHTTP2, "nghttp2", _NGHTTP2_FLAGS), (LIBSSH2, "libssh2", _LIBSSH2_FLAGS))
+    for package, folder, flags in parts:
+        progress(f"building {package.name.removesuffix('-sys')} {package.holds}, once for all versions of curl")
+        source = _unpacked(package, work) / folder
+        _cmake(source, work / folder, (*flags, f"-DCMAKE_INSTALL_PREFIX={prefix}"), package.name, target="install")
+    store.write_manifest(prefix, {"packages": [str(package) for package, *_ in parts]}, store.digests(prefix))
+    store.publish(prefix, final)
+    return final
+
+
+def _from_wheel(package: Package, work: Path, tree: Path, progress: Progress) -> None:
+    """The wheel's libraries, which find each other in their own folder, and a program that drives them."""
+    progress(f"downloading {package}")
+    with zipfile.ZipFile(_fetch_wheel(package, work)) as wheel:
+        wheel.extractall(work / "wheel")
+    libraries = [path for path in (work / "wheel").rglob("*.so*") if path.parent.name.endswith(".libs")]
+    if not any(path.name.startswith("libcurl") for path in libraries):
+        raise LabFault(f"{package} holds no libcurl")
+    (tree / "lib").mkdir()
+    for path in libraries:
+        shutil.copy2(path, tree / "lib")
+    (tree / PROGRAM).write_text(_driver(), encoding="utf-8")
+    (tree / PROGRAM).chmod(0o755)
+
+
+def _driver() -> str:
+    """-I and -S: nothing of the user's Python, and a start of some 15 ms."""
+    interpreter = tools.host_program("python3")
+    return f"#!{interpreter} -IS\n{Path(__file__).with_name('libcurl_cli.py').read_text(encoding='utf-8')}"
+
+
+def _unpacked(package: Package, work: Path) -> Path:
+    crate = _fetch_crate(package, work)
+    into = work / "sources"
+    into.mkdir(exist_ok=True)
+    code, said = store.run(["tar", "-xzf", crate, "-C", into])
+    if code:
+        raise LabFault(f"cannot unpack {crate.name}: {store.reason(said)}")
+    return into / f"{package.name}-{package.version}"
+
+
+def _fetch_crate(package: Package, work: Path) -> Path:
+    """By a throw-away package that depends on it: cargo downloads what a package asks for, and a withdrawn one if locked."""
+    cargo = engine.find_cargo()
+    if cargo is None:
+        raise UsageProblem(f"no cargo to download {package.name} with", remedy=engine.remedy())
+    manifest = work / f"fetch-{package.name}"
+    (manifest / "src").mkdir(parents=True)
+    (manifest / "src" / "lib.rs").touch()
+    (manifest / "Cargo.toml").write_text(
+        '[package]\nname = "fetch"\nversion = "0.0.0"\nedition = "2021"\n[workspace]\n'
+        f'[dependencies]\n{package.name} = {{ version = "={package.version.partition("+")[0]}", default-features = false }}\n'
+    )
+    (manifest / "Cargo.lock").write_text(
+        f'version = 3\n[[package]]\nname = "{package.name}"\nversion = "{package.version}"\nchecksum = "{package.sha256}"\n'
+        'source = "registry+https://github.com/rust-lang/crates.io-index"\n'
+    )
+    code, said = store.run(
+        [cargo, "fetch", "--target", "x86_64-unknown-linux-gnu"],
+        timeout_s=_LONGEST_FETCH_S,
+        cwd=manifest,
+        env=engine.environment(cargo),
+    )
+    if code:
+        raise LabFault(f"cannot download {package}: {_why(said)}", remedy="is cargo's registry reachable?")
+    home = Path(os.environ.get("CARGO_HOME") or "~/.cargo").expanduser()
+    found = sorted((home / "registry" / "cache").glob(f"*/{package.name}-{package.version}.crate"))
+    # cargo believes in a file that it has downloaded once.
+    return _verified(package, found, remedy=f"if it was damaged here, delete {found[0]}" if found else "")
+
+
+def _fetch_wheel(package: Package, work: Path) -> Path:
+    into = work / "download"
+    argv = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(into)]
+    # The wheel of the table, whatever Python this is: nothing of it is Python's but its envelope.
+    argv += ["--platform", package.platform, "--python-version", "3.11", "--implementation", "cp"]
+    code, said = store.run([*argv, f"{package.name}=={package.version}"], timeout_s=_LONGEST_FETCH_S)
+    if code:
+        raise LabFault(f"cannot download {package}: {store.reason(said)}", remedy="is PyPI reachable?")
+    return _verified(package, sorted(into.glob("*.whl")))
+
+
+def _verified(package: Package, found: Sequence[Path], remedy: str = "") -> Path:
+    """The one file that is what the table says. Anything else ends here, before a byte of it is unpacked."""
+    for path in found:
+        if store.digest(path) == package.sha256:
+            return path
+    if not found:
+        raise LabFault(f"{package} was fetched, but its file is not where it belongs")
+    raise LabFault(f"{package} is not what it was: the checksum of {found[0].name} differs from the lab's own", remedy=remedy)
+
+
+def _cmake(source: Path, build: Path, flags: Sequence[str], what: str, *, target: str) -> Path:
+    log = cache_dir() / f"{what.replace(' ', '-')}.log"
+    steps: tuple[list[str | Path], ...] = (
+        ["cmake", "-G", "Unix Makefiles", "-S", source, "-B", build, *flags],
+        ["cmake", "--build", build, "--target", target, "--parallel", str(os.cpu_count() or 1)],
+    )
+    for step in steps:
+        code, said = store.run(step, timeout_s=_LONGEST_BUILD_S)
+        if code:
+            log.write_text(said, encoding="utf-8")
+            raise LabFault(f"{what} cannot be built: {_why(said)}", remedy=f"all of it is in {log}")
+    log.unlink(missing_ok=True)
+    return build
+
+
+def _why(said: str) -> str:
+    """The first error of cmake, of the compiler or of the linker; cmake tells its own on the line below."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    first = next((at for at, line in enumerate(lines) if re.search(r"\berror\b", line, re.IGNORECASE)), None)
+    if first is None:
+        return store.reason(said)
+    return " ".join(lines[first : first + 2])[:300]
+
+
+def _libraries_recipe() -> str:
+    return "\n".join((NGHTTP2.sha256, LIBSSH2.sha256, *_NGHTTP2_FLAGS, *_LIBSSH2_FLAGS))
+
+
+def _short(*texts: str) -> str:
+    return hashlib.sha256("\n".join((str(_LAYOUT), *texts)).encode()).hexdigest()[:12]

@@ -1,0 +1,55 @@
+"""`lab client build|list`: versions of a client, as data."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lab.assets import curl_build
+from lab.cli.options import Json
+from lab.client import versions
+
+group = typer.Typer(name="client", help="Versions of a client: build, list.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(group)
+
+
+def _say(text: str) -> None:
+    typer.echo(f"client: {text}")
+
+
+@group.command("build")
+def build(
+    specs: Annotated[list[str], typer.Argument(metavar="CLIENT@VERSION...", help="e.g. curl@8.4.0 curl@8.17.0.")],
+) -> None:
+    """Build versions of a client into the cache; what is there already is left as it is."""
+    wanted = {spec: versions.parse(spec) for spec in specs}  # all of them are read before the first is built
+    for spec, version in wanted.items():
+        if version != versions.SYSTEM and not curl_build.find(version):
+            began = time.monotonic()
+            curl_build.build(version, _say)
+            _say(f"{spec} took {time.monotonic() - began:.0f} s")
+        _say(f"{spec} is {versions.program(spec)}")
+
+
+@group.command("list")
+def list_versions(json_output: Json = False) -> None:
+    """Say which versions there are, where they come from, and which are in the cache."""
+    rows = versions.available()
+    if json_output:
+        found = [{**asdict(row), "program": str(row.program) if row.program else None} for row in rows]
+        typer.echo(json.dumps(found, indent=2))
+        return
+    table = Table("client", "from", "without", "program", box=None)
+    for row in rows:
+        table.add_row(row.spec, row.source, ", ".join(row.lacks), str(row.program or ""))
+    Console(width=None if sys.stdout.isatty() else 160).print(table)

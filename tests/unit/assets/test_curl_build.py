@@ -1,0 +1,268 @@
+"""Versions of curl from registries: what is verified, what is kept, what is said. cargo, cmake and pip are toys."""
+
+from __future__ import annotations
+
+import ctypes.util
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab.assets import curl_build, curl_versions, engine, store
+from lab.assets.curl_versions import VERSIONS, Package
+from lab.assets.tools import Tool
+from lab.errors import LabFault, UsageProblem
+
+# Gives out what lies in `crates`, as cargo does: into its own home.
+CARGO = """\
+#!/bin/sh
+echo "cargo $(sed -n 's/^\\([a-z0-9-]*\\) = {{ version.*/\\1/p' Cargo.toml)" >>{log}
+mkdir -p {home}/registry/cache/index && cp {crates}/*.crate {home}/registry/cache/index/
+{script}
+"""
+# Two calls: configure (keeps the prefix and the source's version), build (a library, or a program that says its version).
+CMAKE = """\
+#!/bin/sh
+if [ "$1" = --build ]; then
+    cd "$2" || exit 1
+    echo "cmake $4" >>{log}
+    {script}
+    if [ "$4" = install ]; then mkdir -p "$(cat prefix)/lib" && echo x >"$(cat prefix)/lib/$(basename "$2").a"; exit; fi
+    mkdir src && printf '#!/bin/sh\\necho "curl %s (x86_64) {linked}"\\n' "$(cat version)" >src/curl && chmod 755 src/curl
+    exit
+fi
+for word; do case "$word" in -DCMAKE_INSTALL_PREFIX=*) prefix=${{word#*=}} ;; esac; done
+[ -e "$4/docs/examples/CMakeLists.txt" ] || [ -n "$prefix" ] || {{ echo "CMake Error: no docs"; exit 1; }}
+echo "$*" >{log}.flags
+mkdir -p "$6" && cp "$4/version" "$6/" && echo "$prefix" >"$6/prefix"
+"""
+
+
+class Registry:
+    """Toy registries and toy tools; `log` is what they were asked."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.crates = folder / "crates"
+        self.crates.mkdir()
+        self.log_file = folder / "log"
+        self.patch = monkeypatch
+        monkeypatch.setenv("CARGO_HOME", str(folder / "cargo"))
+        monkeypatch.setenv("PATH", f"{folder}/bin:/usr/bin:/bin")
+        monkeypatch.setattr(engine, "find_cargo", lambda: folder / "bin" / "cargo")
+        monkeypatch.setattr(curl_build, "BUILD_TOOLS", (Tool("cmake", "cmake", ""),))
+        monkeypatch.setattr(curl_build, "NGHTTP2", self.crate("libnghttp2-sys", "0.1.0", "1.68.1", "nghttp2"))
+        monkeypatch.setattr(curl_build, "LIBSSH2", self.crate("libssh2-sys", "0.3.4", "1.11.2", "libssh2"))
+        table = {
+            holds: self.crate("curl-sys", f"0.4.{at}+curl-{holds}", holds, "curl") for at, holds in enumerate(("8.4.0", "8.5.0"))
+        }
+        monkeypatch.setattr(curl_build, "VERSIONS", table)
+        self.table = table
+        self.tool("cargo", CARGO)
+        self.tool("cmake", CMAKE)
+
+    def crate(self, name: str, version: str, holds: str, inside: str) -> Package:
+        source = self.folder / "sources" / f"{name}-{version}" / inside
+        source.mkdir(parents=True)
+        (source / "version").write_text(holds)
+        (source / "CMakeLists.txt").write_text(f"option({'CURL' if holds != '8.5.0' else 'CMAKE'}_USE_OPENSSL)")
+        path = self.crates / f"{name}-{version}.crate"
+        with tarfile.open(path, "w:gz") as archive:
+            archive.add(source.parent, f"{name}-{version}")
+        return Package(name, version, store.digest(path), holds)
+
+    def tool(self, name: str, text: str, script: str = "", linked: str = "libssh2/1.11.2 nghttp2/1.68.1") -> None:
+        path = self.folder / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        words = {"log": self.log_file, "crates": self.crates, "home": self.folder / "cargo", "script": script, "linked": linked}
+        path.write_text(text.format(**words))
+        path.chmod(0o755)
+
+    def log(self) -> list[str]:
+        lines = self.log_file.read_text().splitlines() if self.log_file.exists() else []
+        self.log_file.unlink(missing_ok=True)
+        return lines
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def registry(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    del cache
+    return Registry(tmp_path, monkeypatch)
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+def kept(cache: Path) -> list[str]:
+    """What a failed build may leave: nothing of its own."""
+    return sorted(path.name for path in cache.iterdir() if path.is_dir())
+
+
+LIBRARIES = ["cargo libnghttp2-sys", "cmake install", "cargo libssh2-sys", "cmake install"]
+CURL = ["cargo curl-sys", "cmake curl"]
+
+
+def test_a_version_is_built_once_and_its_libraries_once_for_all(registry: Registry) -> None:
+    assert curl_build.find("8.4.0") is None
+    program = curl_build.build("8.4.0", quiet)
+    assert registry.log() == LIBRARIES + CURL
+    assert subprocess.check_output([program], text=True).startswith("curl 8.4.0 (x86_64) ")
+    assert curl_build.find("8.4.0") == curl_build.build("8.4.0", quiet) == program
+    assert registry.log() == []
+    assert curl_build.build("8.5.0", quiet) != program
+    assert registry.log() == CURL
+
+
+@pytest.mark.parametrize(("version", "prefix"), [("8.4.0", "CURL_USE_"), ("8.5.0", "CMAKE_USE_")])
+def test_options_bear_the_names_of_their_time(registry: Registry, version: str, prefix: str) -> None:
+    curl_build.build(version, quiet)
+    flags = registry.log_file.with_name("log.flags").read_text()
+    assert re.findall(r"-D(\w+_USE_)(?:OPENSSL|LIBSSH2)=ON", flags) == [prefix, prefix]
+
+
+def test_a_damaged_program_is_built_again(registry: Registry) -> None:
+    program = curl_build.build("8.4.0", quiet)
+    program.write_text("#!/bin/sh\necho curl 8.4.0 other\n")
+    assert curl_build.find("8.4.0") is None
+    registry.log()
+    assert curl_build.build("8.4.0", quiet) == program
+    assert registry.log() == CURL
+    assert curl_build.find("8.4.0") == program
+
+
+def test_another_recipe_does_not_find_this_build(registry: Registry) -> None:
+    curl_build.build("8.4.0", quiet)
+    registry.patch.setattr(curl_build, "_CURL_FLAGS", (*curl_build._CURL_FLAGS, "-DNEW=ON"))
+    assert curl_build.find("8.4.0") is None
+
+
+def test_a_crate_with_another_checksum_is_not_unpacked(registry: Registry, cache: Path) -> None:
+    (registry.crates / "curl-sys-0.4.0+curl-8.4.0.crate").write_bytes(b"not a tar file either")
+    with pytest.raises(LabFault, match=r"checksum of curl-sys-0\.4\.0\+curl-8\.4\.0\.crate"):
+        curl_build.build("8.4.0", quiet)
+    assert [name for name in kept(cache) if "libraries" not in name] == []
+
+
+def test_a_program_of_another_version_is_not_kept(registry: Registry, cache: Path) -> None:
+    registry.tool("cmake", CMAKE, script="echo 8.4.10 >version")
+    with pytest.raises(LabFault, match=r"curl 8\.4\.0 was built, but says of itself: curl 8\.4\.10"):
+        curl_build.build("8.4.0", quiet)
+    assert [name for name in kept(cache) if "libraries" not in name] == []
+
+
+@pytest.mark.parametrize("linked", ["libssh2/1.11.2", "nghttp2/1.68.1", "libssh2/1.10.0 nghttp2/1.68.1"])
+def test_a_program_without_the_libraries_is_not_kept(registry: Registry, linked: str) -> None:
+    """cmake only warns of a library that it does not find, or takes the machine's."""
+    registry.tool("cmake", CMAKE, linked=linked)
+    with pytest.raises(LabFault, match=linked):
+        curl_build.build("8.4.0", quiet)
+    assert curl_build.find("8.4.0") is None
+
+
+def test_a_failed_build_is_one_line_and_a_log(registry: Registry, cache: Path) -> None:
+    script = "echo '[ 3%] CC'; echo 'a.c:3:9: error: no such thing'; echo '   3 | thing'; echo 'make: *** [all] Error 2'; exit 2"
+    registry.tool("cmake", CMAKE, script=script)
+    with pytest.raises(LabFault, match=r"a\.c:3:9: error: no such thing") as caught:
+        curl_build.build("8.4.0", quiet)
+    assert "\n" not in str(caught.value)
+    log = re.search(r"all of it is in (\S+\.log)", caught.value.remedy)
+    assert log
+    assert "[ 3%] CC" in Path(log[1]).read_text()
+    assert kept(cache) == []
+
+
+def test_what_is_missing_is_said_before_anything_is_downloaded(registry: Registry) -> None:
+    lacking = (Tool("cmake", "cmake", ""), Tool("a.h", "liba-dev", "", file="/no/such/a.h"), Tool("no-such-cc", "gcc", ""))
+    registry.patch.setattr(curl_build, "BUILD_TOOLS", lacking)
+    with pytest.raises(UsageProblem, match=r"without a\.h, no-such-cc") as caught:
+        curl_build.build("8.4.0", quiet)
+    assert "apt-get install liba-dev gcc" in caught.value.remedy
+    assert registry.log() == []
+
+
+def test_a_registry_out_of_reach(registry: Registry, cache: Path) -> None:
+    registry.tool("cargo", CARGO, script='echo "error: failed to get curl-sys"; exit 101')
+    with pytest.raises(LabFault, match="error: failed to get curl-sys"):
+        curl_build.build("8.4.0", quiet)
+    assert kept(cache) == []
+
+
+def test_no_cargo(registry: Registry) -> None:
+    registry.patch.setattr(engine, "find_cargo", lambda: None)
+    with pytest.raises(UsageProblem, match="no cargo"):
+        curl_build.build("8.4.0", quiet)
+
+
+PIP = """\
+#!/bin/sh
+while [ "$1" != --dest ]; do shift; done
+mkdir -p "$2" && cp {crates}/*.whl "$2/"
+{script}
+"""
+
+
+@pytest.fixture
+def wheel(registry: Registry) -> Callable[[str], tuple[Path, str]]:
+    """Makes a wheel whose libcurl is this machine's; its path and curl's version."""
+    name = ctypes.util.find_library("curl")
+    assert name, "curl comes with its library"
+    said = subprocess.check_output(["curl", "-q", "--version"], text=True)
+    version = said.split()[1]
+
+    def make(inside: str) -> tuple[Path, str]:
+        path = registry.crates / "toy-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.write(Path("/usr/lib/x86_64-linux-gnu") / name, inside)
+        registry.tool("pip", PIP)
+        registry.patch.setattr(sys, "executable", str(registry.folder / "bin" / "pip"))
+        table = {version: Package("toy", "1.0", store.digest(path), version, "any")}
+        registry.patch.setattr(curl_build, "VERSIONS", table)
+        return path, version
+
+    return make
+
+
+def test_a_wheels_libcurl_becomes_a_program(registry: Registry, wheel: Callable[[str], tuple[Path, str]]) -> None:
+    _, version = wheel("toy.libs/libcurl-abc.so.4")
+    program = curl_build.build(version, quiet)
+    said = subprocess.check_output([program, "-q", "--version"], text=True)
+    assert said.startswith(f"curl {version} ")
+    assert curl_build.find(version) == program
+    assert registry.log() == []  # neither cargo nor cmake
+
+
+def test_a_wheel_without_a_libcurl(wheel: Callable[[str], tuple[Path, str]]) -> None:
+    _, version = wheel("toy.libs/libother.so.4")
+    with pytest.raises(LabFault, match=r"toy 1\.0 of PyPI holds no libcurl"):
+        curl_build.build(version, quiet)
+
+
+def test_a_wheel_with_another_checksum(wheel: Callable[[str], tuple[Path, str]]) -> None:
+    path, version = wheel("toy.libs/libcurl-abc.so.4")
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(LabFault, match=r"checksum of toy-1\.0-py3-none-any\.whl"):
+        curl_build.build(version, quiet)
+
+
+def test_the_table() -> None:
+    """Every line is whole, and no two versions name one file."""
+    assert list(VERSIONS) == sorted(VERSIONS, key=curl_versions.order)
+    assert {"7.83.1", "7.84.0", "8.4.0", "8.17.0", "8.23.0"} <= set(VERSIONS)
+    packages = [*VERSIONS.values(), curl_versions.NGHTTP2, curl_versions.LIBSSH2]
+    assert len({package.sha256 for package in packages}) == len(packages)
+    for version, package in VERSIONS.items():
+        assert package.holds == version
+        assert re.fullmatch(r"[0-9a-f]{64}", package.sha256)
+        assert package.is_wheel or package.version.endswith(f"+curl-{version}")
