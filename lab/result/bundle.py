@@ -1,0 +1,308 @@
+"""What repeats a cell elsewhere: one file that holds all of it, or one command where its name says all of it.
+
+```
+CELL.zip
+  manifest.json       what must be repeated besides the cell, and the SHA-256 of every other member
+  cell.json           the run's own file: topology and seeds, transfer, expectation, client, certificate, samples, verdict
+  pcap/sample-000.pcap, ...  where the run kept captures
+```
+The digests find damage and edits by hand. They are no signature: compare the digest of the whole file, by another way, for that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+import shlex
+import struct
+import zipfile
+import zlib
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePath
+from typing import IO, Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+
+import lab
+from lab.errors import LabFault, UsageProblem
+from lab.judge.tolerance import LookPlan
+from lab.result.models import SCHEMA_VERSION, CellResult, ClientIdentity, Closed
+from lab.result.store import RunDir, read_cell
+from lab.spec.cell import parse_cell_name
+from lab.spec.load import load_topology
+from lab.spec.models import YAML_SUFFIXES, Cell, ClientSpec, Expectation, first_problem
+
+Model = TypeVar("Model", bound=BaseModel)
+
+BUNDLE_VERSION = "1.0"
+MANIFEST = "manifest.json"
+CELL = "cell.json"
+# Far above what the lab writes, far below what would hurt a reader: a zip may claim any size.
+_MOST_BYTES = {MANIFEST: 2**20, CELL: 2**28}
+# zip's own zero, so that the same cell gives the same bytes.
+_NO_TIME = (1980, 1, 1, 0, 0, 0)
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_CHUNK = 2**20
+_NOT_ONE = "name a file that `lab bundle` made"
+_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, OverflowError, RuntimeError, ValueError)
+# Where hosts have their own files, which are gone with them: a program there is the lab's copy of one.
+
+
+class Looks(Closed):
+    """A LookPlan. Bounded, because a bundle comes from somebody else and each sample takes time here."""
+
+    looks: tuple[Annotated[int, Field(le=100)], ...]
+    alpha_per_look: float
+
+
+class SshdSettings(Closed):
+    """SshdOptions; ciphers without a blank, because they become a line of sshd's configuration."""
+
+    max_sessions: int = Field(ge=0)
+    ciphers: str = Field(pattern=r"^[!-~]*$")
+
+
+class Member(Closed):
+    """One file of the bundle."""
+
+    name: str = Field(pattern=r"^(cell\.json|pcap/[A-Za-z0-9_-]+\.pcap)$")
+    bytes: int = Field(ge=0)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class Manifest(Closed):
+    """What is in a bundle, and what its cell does not say of how it was run."""
+
+    kind: Literal["throughline-bundle"] = "throughline-bundle"
+    schema_version: str = BUNDLE_VERSION
+    lab_version: str = Field(description="of the lab that packed it")
+    cell: str
+    run: str
+    looks: Looks
+    sshd: SshdSettings
+    members: list[Member] = Field(min_length=1, max_length=200)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle that was checked from end to end."""
+
+    manifest: Manifest
+    cell: CellResult
+
+    @property
+    def looks(self) -> LookPlan:
+        return LookPlan(**self.manifest.looks.model_dump())
+
+    def asked(self, client: ClientSpec) -> Cell:
+        """The cell to run again, with `client` for its own. Raises ValueError when it describes none."""
+        cell = self.cell
+        return Cell(client=client, topology=cell.topology, transfer=cell.transfer, expectation=cell.expectation)
+
+
+def plan_of(cell: CellResult) -> LookPlan:
+    """The looks of the run, as far as they bear on the cell.
+
+    A result keeps the looks that were taken. Only a verdict left open shows where the plan ended; one that was reached, or spoilt
+    by the lab, is reached by the whole plan as well.
+    """
+    taken, alpha = tuple(cell.verdict.looks), cell.verdict.alpha_per_look
+    if cell.verdict.name == "INCONCLUSIVE" and taken and alpha is not None:
+        return LookPlan(looks=taken, alpha_per_look=alpha)
+    return LookPlan()
+
+
+def write_bundle(path: Path, run: RunDir, cell_id: str, sshd: SshdSettings) -> Manifest:
+    """Pack a cell of `run` with its captures, read it back, and only then give it its name.
+
+    Raises UsageProblem for a cell that is not there or cannot be read and for a place that cannot be written to.
+    """
+    if path.is_dir():
+        raise UsageProblem(f"{path} is a folder", remedy="give the name of a file with -o")
+    file = run.cell_path(cell_id)
+    cell = read_cell(file)
+    looks = Looks(**asdict(plan_of(cell)))
+    pcaps = [each for each in sorted((run.path / "evidence" / file.stem).glob("*.pcap")) if each.is_file()]
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with zipfile.ZipFile(temporary, "x", zipfile.ZIP_DEFLATED) as archive:
+            members = [_add(archive, CELL, file), *(_add(archive, f"pcap/{each.name}", each) for each in pcaps)]
+            manifest = Manifest(lab_version=lab.__version__, cell=cell.id, run=cell.run, looks=looks, sshd=sshd, members=members)
+            archive.writestr(_info(MANIFEST), manifest.model_dump_json(indent=1))
+        _check_cell(Bundle(manifest, cell), str(file))
+        if not _reads_back(temporary, Bundle(manifest, cell)):
+            raise LabFault(f"{path}: the bundle read back from disk is another", remedy="check the disk, else report it: a bug")
+        temporary.replace(path)
+    except OSError as error:
+        # A capture that cannot be read names itself.
+        where = error.filename if error.filename not in (None, str(temporary)) else path
+        why = f"{where}: the bundle cannot be written, {error.strerror}"
+        raise UsageProblem(why, remedy="give another place with -o") from None
+    except ValidationError as error:
+        raise UsageProblem(f"{path}: the cell cannot be packed, {first_problem(error)}") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    return manifest
+
+
+def read_bundle(path: Path) -> Bundle:
+    """Check every member of a bundle against its manifest, and that its cell can be run. Raises UsageProblem, one line."""
+    try:
+        if path.exists() and not path.is_file():
+            raise UsageProblem(f"{path}: not a file", remedy=_NOT_ONE)
+        with zipfile.ZipFile(path) as archive:
+            return _read(archive, str(path))
+    except OSError as error:
+        raise UsageProblem(f"{path}: {error.strerror or _one_line(error)}", remedy=_NOT_ONE) from None
+    except _BROKEN as error:
+        raise UsageProblem(f"{path}: damaged, or no bundle: {_one_line(error)}", remedy=_NOT_ONE) from None
+
+
+def again(cell: CellResult) -> str:
+    """The shell command that runs the cell once more, the way it was run."""
+    client = _client_words(cell.client)
+    place = ["--router", str(cell.router.get("kind", "auto"))]
+    place += ["--backend", cell.backend] if cell.backend != "namespaces" else []
+    if _named(cell):
+        capture = ["--pcap"] if any(sample.pcap for sample in cell.samples) else []
+        cap = plan_of(cell).cap
+        fewer = ["--max-samples", str(cap)] if cap != LookPlan().cap else []
+        return shlex.join(["lab", "run", *client, cell.id, *place, *capture, *fewer])
+    pack = ["lab", "bundle", cell.id, "--run", cell.run]
+    return f"{shlex.join(pack)} && {shlex.join(['lab', 'rerun', bundle_name(cell.id), *client, *place])}"
+
+
+def _client_words(client: ClientIdentity) -> list[str]:
+    """How to name the same program again; where the result does not say (older ones), where it was found."""
+    if client.program == client.name:
+        return []
+    if PurePath(client.program).suffix in YAML_SUFFIXES:
+        return ["--client", client.program]
+    return ["--client", f"{client.name}={client.program or client.path}"]
+
+
+def bundle_name(cell_id: str) -> str:
+    """What the bundle of a cell is called unless told otherwise."""
+    return f"{cell_id}.zip"
+
+
+def _named(cell: CellResult) -> bool:
+    """Whether `lab run` makes the same cell of the id alone: network, transfer and promise, judged by the same looks."""
+    try:
+        _, name, transfer = parse_cell_name(cell.id)
+        known = load_topology(name)
+    except UsageProblem:
+        return False
+    plan, whole = plan_of(cell), LookPlan()
+    looks = plan == LookPlan(looks=whole.looks[: len(plan.looks)])
+    network = (known.link, known.congestion_control) == (cell.topology.link, cell.topology.congestion_control)
+    return looks and network and transfer == cell.transfer and cell.expectation == Expectation.of(transfer)
+
+
+def _info(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, _NO_TIME)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.create_system, info.external_attr = 3, 0o644 << 16
+    return info
+
+
+def _add(archive: zipfile.ZipFile, name: str, file: Path) -> Member:
+    """The digest is of what was packed, whatever becomes of the file meanwhile."""
+    digest, size = hashlib.sha256(), 0
+    with file.open("rb") as source, archive.open(_info(name), "w", force_zip64=True) as member:
+        while chunk := source.read(_CHUNK):
+            member.write(chunk)
+            digest.update(chunk)
+            size += len(chunk)
+    return Member(name=name, bytes=size, sha256=digest.hexdigest())
+
+
+def _read(archive: zipfile.ZipFile, origin: str) -> Bundle:
+    infos = {info.filename: info for info in archive.infolist()}
+    if MANIFEST not in infos:
+        raise UsageProblem(f"{origin}: no bundle, it holds no {MANIFEST}", remedy=_NOT_ONE)
+    where = f"{origin}: {MANIFEST}"
+    manifest = _document(_content(archive, infos[MANIFEST], origin), where, Manifest, BUNDLE_VERSION)
+    names = [MANIFEST, *(member.name for member in manifest.members)]
+    if sorted(names) != sorted(info.filename for info in archive.infolist()) or CELL not in names:
+        raise UsageProblem(f"{origin}: damaged or changed, its files are not those of its manifest", remedy="get it again")
+    for member in manifest.members:
+        _check(archive, infos[member.name], member, origin)
+    cell = _document(_content(archive, infos[CELL], origin), f"{origin}: {CELL}", CellResult, SCHEMA_VERSION)
+    bundle = Bundle(manifest, cell)
+    _check_cell(bundle, origin)
+    return bundle
+
+
+def _check_cell(bundle: Bundle, origin: str) -> None:
+    """Each part was checked alone; together they must be a cell, and the one that it is called."""
+    cell = bundle.cell
+    try:
+        described = bundle.asked(ClientSpec(name=cell.client.name)).id
+        _ = bundle.looks
+    except ValueError as error:
+        raise UsageProblem(f"{origin}: its cell cannot be run: {first_problem(error)}", remedy=_NOT_ONE) from None
+    if not described == cell.id == bundle.manifest.cell:
+        raise UsageProblem(f"{origin}: it is called {bundle.manifest.cell} and describes {described}", remedy=_NOT_ONE)
+
+
+def _reads_back(path: Path, bundle: Bundle) -> bool:
+    try:
+        return read_bundle(path) == bundle
+    except UsageProblem:
+        return False
+
+
+def _check(archive: zipfile.ZipFile, info: zipfile.ZipInfo, member: Member, origin: str) -> None:
+    if info.file_size == member.bytes:
+        digest = hashlib.sha256()
+        with _open(archive, info, origin) as source:
+            while chunk := source.read(_CHUNK):
+                digest.update(chunk)
+        if digest.hexdigest() == member.sha256:
+            return
+    raise UsageProblem(f"{origin}: {member.name} was changed, its SHA-256 is not the manifest's", remedy="get the bundle again")
+
+
+def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, origin: str) -> bytes:
+    if info.file_size > _MOST_BYTES[info.filename]:
+        raise UsageProblem(f"{origin}: {info.filename} claims {info.file_size} bytes, more than a bundle has", remedy=_NOT_ONE)
+    with _open(archive, info, origin) as source:
+        return source.read()
+
+
+def _open(archive: zipfile.ZipFile, info: zipfile.ZipInfo, origin: str) -> IO[bytes]:
+    if info.compress_type not in _METHODS or info.flag_bits & 1:
+        raise UsageProblem(f"{origin}: {info.filename} is packed or encrypted as no bundle is", remedy=_NOT_ONE)
+    return archive.open(info)
+
+
+def _document(data: bytes, origin: str, kind: type[Model], newest: str) -> Model:
+    """One JSON document; a newer schema is told before its unknown keys are."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UsageProblem(f"{origin}: not JSON ({_one_line(error)})", remedy=_NOT_ONE) from None
+    version = str(document.get("schema_version")) if isinstance(document, dict) else ""
+    if not re.fullmatch(r"[0-9]{1,6}\.[0-9]{1,6}", version):
+        raise UsageProblem(f"{origin}: it names no schema_version such as {newest}", remedy=_NOT_ONE)
+    if _number(version) > _number(newest):
+        newer = f"{origin}: schema {version} is newer than {newest}, the newest this lab reads"
+        raise UsageProblem(newer, remedy="update the lab")
+    try:
+        return kind.model_validate_json(data)
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
+        raise UsageProblem(f"{origin}: {place}: {first_problem(error)}", remedy=_NOT_ONE) from None
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,0 +1,78 @@
+"""A cell packed, and run again from the file alone: the same verdict, and a tampered file refused before anything is started."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from lab.backend.namespaces.launch import running_labs
+from lab.judge.tolerance import LookPlan
+from lab.result.bundle import CELL, read_bundle
+from lab.result.comparison import Comparison
+from lab.result.store import RunDir
+from lab.runner.session import Options, Session
+from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology, Transfer
+from lab.spec.units import BitRate, ByteRate, Duration, Ratio, Size
+from tests.network.test_cli import lab, one_line
+
+# In no file of the project's: everything that is needed comes out of the bundle.
+MINE = Topology(name="mine", description="-", link=Link(rate=BitRate.parse("50 Mbit/s"), rtt=Duration.parse("4 ms"), seed=7))
+TRANSFER = Transfer(protocol="http1", direction="get", size=Size.parse("500 kB"), limit=ByteRate.parse("1 MB/s"))
+WIDE = Expectation(kind="limit", tolerance=Ratio.parse("30 %"))
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("there")
+    cell = Cell(client=ClientSpec(name="ferry"), topology=MINE, transfer=TRANSFER, expectation=WIDE)
+    run = RunDir.create("test", results=folder)
+    with Session(run, Options(pcap=True, looks=LookPlan(looks=(3, 6)))) as session:
+        result = session.run_cell(cell)
+    assert result.verdict.name == "PASS", result.verdict.reason
+    path = folder / "cell.zip"
+    done = lab("bundle", cell.id, "--run", str(run.path), "-o", str(path))
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def test_the_rerun_agrees(packed: Path, tmp_path: Path) -> None:
+    there = read_bundle(packed)
+    assert [member.name for member in there.manifest.members] == [CELL, *(f"pcap/sample-{index:03d}.pcap" for index in range(3))]
+    # A loose tolerance: whether they agree to 1 % is the machine's affair, not this test's.
+    done = lab("rerun", str(packed), "--within", "30%", "--json", env={"THROUGHLINE_RESULTS": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    found = Comparison.model_validate_json(done.stdout)
+    (row,) = found.cells
+    assert (row.a.verdict, row.b.verdict, row.verdict.name) == ("PASS", "PASS", "PASS")
+    (here,) = RunDir.find("latest", results=tmp_path).read_cells()
+    assert (here.topology, here.transfer, here.expectation) == (MINE, TRANSFER, WIDE)
+    assert here.client.sha256 == there.cell.client.sha256
+    assert found.b.run == here.run
+
+
+def test_a_client_that_is_not_here_is_one_line(packed: Path, tmp_path: Path) -> None:
+    done = lab("rerun", str(packed), "--client", "ferry=/nowhere/ferry", env={"THROUGHLINE_RESULTS": str(tmp_path / "results")})
+    assert done.returncode == 2, done.stderr
+    assert "/nowhere/ferry" in one_line(done)
+    assert "ferry=PATH" in one_line(done)
+    assert running_labs() == []
+    assert not (tmp_path / "results" / "latest").is_symlink(), "a run that came to nothing is gone"
+
+
+def test_a_tampered_sample_is_refused(packed: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "changed.zip"
+    with zipfile.ZipFile(packed) as source, zipfile.ZipFile(changed, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            if name == CELL:
+                document = json.loads(content)
+                document["samples"][0]["deviation"] = 0.0
+                content = json.dumps(document).encode()
+            target.writestr(name, content)
+    done = lab("rerun", str(changed), env={"THROUGHLINE_RESULTS": str(tmp_path / "results")})
+    assert done.returncode == 2
+    assert "cell.json was changed, its SHA-256 is not the manifest's" in one_line(done)
+    assert not (tmp_path / "results").exists()

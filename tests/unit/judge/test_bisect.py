@@ -1,0 +1,135 @@
+"""The search for the first bad candidate: right where it names one, honest where it cannot, and always at an end."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.judge.bisect import CONFIRMATIONS, UNDECIDED_TRIES, Answer, Try, decide, longer
+from lab.judge.tolerance import LookPlan
+from lab.result.models import VerdictName
+
+Judge = Callable[[str, int], VerdictName]
+VERDICTS: tuple[VerdictName, ...] = ("PASS", "FAIL", "INCONCLUSIVE", "INVALID")
+
+
+def names(count: int) -> list[str]:
+    return [f"v{index}" for index in range(count)]
+
+
+def search(candidates: list[str], judge: Judge) -> tuple[Answer, list[Try]]:
+    """Follow the decisions to their end; `judge` gives a candidate's n-th verdict."""
+    seen: defaultdict[str, list[VerdictName]] = defaultdict(list)
+    made: list[Try] = []
+    while isinstance(due := decide(candidates, seen), Try):
+        made.append(due)
+        assert len(made) <= len(candidates) * (UNDECIDED_TRIES + CONFIRMATIONS), "it goes in circles"
+        seen[due.candidate].append(judge(due.candidate, len(seen[due.candidate])))
+    return due, made
+
+
+def truth(first_bad: int) -> Judge:
+    return lambda name, _: "FAIL" if int(name[1:]) >= first_bad else "PASS"
+
+
+@given(st.integers(2, 200).flatmap(lambda count: st.tuples(st.just(count), st.integers(1, count - 1))))
+def test_names_the_first_bad_in_few_tries(case: tuple[int, int]) -> None:
+    count, first_bad = case
+    answer, made = search(names(count), truth(first_bad))
+    assert answer.kind == "found"
+    assert (answer.last_good, answer.suspects) == (f"v{first_bad - 1}", (f"v{first_bad}",))
+    assert len(made) <= 2 + math.ceil(math.log2(count)) + 2
+    assert [made[0].candidate, made[1].candidate] == ["v0", f"v{count - 1}"], "the ends are judged first"
+
+
+@given(st.data())
+def test_what_cannot_be_judged_widens_the_answer_and_never_falsifies_it(data: st.DataObject) -> None:
+    count = data.draw(st.integers(2, 30))
+    first_bad = data.draw(st.integers(1, count - 1))
+    dumb = data.draw(st.sets(st.integers(1, max(1, count - 2)))) - {0, count - 1}
+    slow = data.draw(st.integers(0, UNDECIDED_TRIES - 1))
+    what = data.draw(st.sampled_from(["INCONCLUSIVE", "INVALID"]))
+
+    def judge(name: str, nth: int) -> VerdictName:
+        return what if int(name[1:]) in dumb or nth < slow else truth(first_bad)(name, nth)  # type: ignore[return-value]
+
+    answer, _ = search(names(count), judge)
+    assert f"v{first_bad}" in answer.suspects
+    # As narrow as can be: everything but the bad end of the range is one that could not be judged.
+    assert {int(name[1:]) for name in answer.suspects[:-1]} <= dumb
+    assert answer.kind == ("found" if len(answer.suspects) == 1 else "range")
+
+
+@given(st.integers(2, 12), st.randoms(use_true_random=False))
+def test_it_ends_whatever_the_verdicts_are(count: int, chance: object) -> None:
+    answer, _ = search(names(count), lambda *_: chance.choice(VERDICTS))  # type: ignore[attr-defined]
+    assert answer.reason
+    assert bool(answer.suspects) == (answer.kind in ("found", "range"))
+
+
+@pytest.mark.parametrize(("first_bad", "said"), [(0, "v0 was said to be good"), (9, "v4 was said to be bad")])
+def test_ends_that_contradict_are_refused(first_bad: int, said: str) -> None:
+    answer, made = search(names(5), truth(first_bad))
+    assert answer.kind == "refused"
+    assert said in answer.reason
+    assert len(made) <= 2
+
+
+@pytest.mark.parametrize("dumb", ["v0", "v4"])
+def test_an_end_that_cannot_be_judged_ends_it(dumb: str) -> None:
+    answer, _ = search(names(5), lambda name, nth: "INCONCLUSIVE" if name == dumb else truth(2)(name, nth))
+    assert answer.kind == "unknown"
+    assert "INCONCLUSIVE, then INCONCLUSIVE, then INCONCLUSIVE" in answer.reason
+
+
+def test_inconclusive_asks_for_more_samples_and_invalid_for_as_many() -> None:
+    def plan(*tries: VerdictName) -> LookPlan:
+        due = decide(["old", "new"], {"old": tries})
+        assert isinstance(due, Try)
+        return due.plan
+
+    assert plan() == LookPlan()
+    assert plan("INCONCLUSIVE") == longer(LookPlan(), 2)
+    assert plan("INCONCLUSIVE", "INCONCLUSIVE").cap == 4 * LookPlan().cap
+    assert plan("INVALID", "INVALID") == LookPlan()
+    assert longer(LookPlan(), 2).alpha_per_look == LookPlan().alpha_per_look
+
+
+def test_the_two_that_decide_are_run_twice() -> None:
+    _, made = search(names(9), truth(4))
+    tried = [each.candidate for each in made]
+    assert {name for name in tried if tried.count(name) == CONFIRMATIONS} == {"v3", "v4"}
+
+
+def test_one_that_changes_its_mind_is_stepped_around() -> None:
+    # v4 is bad; v3 was PASS by chance once and then not again.
+    answer, _ = search(names(9), lambda name, nth: "FAIL" if name == "v3" and nth else truth(4)(name, nth))
+    assert answer.kind == "range"
+    assert (answer.last_good, answer.suspects) == ("v2", ("v3", "v4"))
+    assert "v3 cannot be judged: PASS, then FAIL" in answer.reason
+
+
+def test_a_confirmation_that_never_comes_is_told() -> None:
+    answer, _ = search(names(2), lambda name, nth: "INVALID" if nth else truth(1)(name, nth))
+    assert answer.kind == "found"
+    assert "v0 was judged only once" in answer.reason
+    assert "v1 was judged only once" in answer.reason
+
+
+def test_two_changes_are_no_search() -> None:
+    known: dict[str, list[VerdictName]] = {"v0": ["PASS"], "v1": ["FAIL"], "v2": ["PASS"], "v3": ["FAIL"]}
+    answer = decide(names(4), known)
+    assert isinstance(answer, Answer)
+    assert (answer.kind, answer.suspects) == ("unknown", ())
+    assert "more than one change" in answer.reason
+
+
+@pytest.mark.parametrize(("candidates", "seen"), [(["a"], {}), (["a", "b", "a"], {}), (["a", "b"], {"c": ["PASS"]})])
+def test_a_search_that_makes_no_sense_is_refused(candidates: list[str], seen: dict[str, list[VerdictName]]) -> None:
+    with pytest.raises(ValueError, match="candidate"):
+        decide(candidates, seen)

@@ -1,0 +1,411 @@
+"""A cell in a file and back: whole or refused in one line; and the command that repeats a cell names the same cell."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from lab.cli import bundle as command
+from lab.errors import EXIT_FAIL, EXIT_INVALID, EXIT_PASS, UsageProblem
+from lab.judge.tolerance import LookPlan, with_invalid
+from lab.keywords.library import LabLibrary
+from lab.result.bundle import CELL, MANIFEST, Bundle, SshdSettings, again, plan_of, read_bundle, write_bundle
+from lab.result.comparison import Comparison
+from lab.result.models import CellResult
+from lab.result.store import RunDir
+from lab.runner import current
+from lab.server.sshd import SshdOptions
+from lab.spec.cell import format_cell_name
+from lab.spec.load import load_topology
+from lab.spec.models import Cell, ClientSpec, Expectation, Transfer
+from lab.spec.units import Ratio
+
+MakeCell = Callable[..., CellResult]
+SSHD = SshdSettings(max_sessions=7, ciphers="aes256-ctr")
+OPEN = (0.06, 0.03, 0.055, 0.04, 0.05)
+
+
+def changed(cell: CellResult, **update: object) -> CellResult:
+    return CellResult.model_validate_json(cell.model_copy(update=update).model_dump_json())
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
+    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.chdir(tmp_path)
+    return RunDir.create("cells")
+
+
+@pytest.fixture
+def pack(run: RunDir, tmp_path: Path) -> Callable[..., Path]:
+    def make(cell: CellResult, **pcaps: bytes) -> Path:
+        run.write_cell(cell)
+        for name, content in pcaps.items():
+            (run.evidence(cell.id) / f"{name}.pcap").write_bytes(content)
+        write_bundle(tmp_path / "a.zip", run, cell.id, SSHD)
+        return tmp_path / "a.zip"
+
+    return make
+
+
+def repacked(path: Path, change: Callable[[dict[str, bytes]], object]) -> Path:
+    """The same bundle with other members."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(UsageProblem) as caught:
+        read_bundle(path)
+    text = str(caught.value)
+    assert len(text.splitlines()) == 1
+    assert len(text) < 500
+    return text
+
+
+def test_what_goes_in_comes_out(make_cell: MakeCell, pack: Callable[..., Path], tmp_path: Path) -> None:
+    # As it is read: JSON has no tuples.
+    cell = changed(make_cell())
+    path = pack(cell, **{"sample-000": b"first", "sample-001": b"x" * 3_000_000})
+    found = read_bundle(path)
+    assert found.cell == cell
+    assert (found.manifest.sshd, found.looks) == (SSHD, LookPlan())
+    assert [member.name for member in found.manifest.members] == [CELL, "pcap/sample-000.pcap", "pcap/sample-001.pcap"]
+    with zipfile.ZipFile(path) as archive:
+        assert archive.read("pcap/sample-000.pcap") == b"first"
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
+
+
+def test_the_same_cell_gives_the_same_bytes(make_cell: MakeCell, pack: Callable[..., Path], run: RunDir) -> None:
+    path = pack(make_cell(), **{"sample-000": b"first"})
+    before = path.read_bytes()
+    os.utime(run.cell_path(make_cell().id), (1, 1))
+    write_bundle(path, run, make_cell().id, SSHD)
+    assert path.read_bytes() == before
+
+
+def edited(name: str, change: Callable[[Any], object]) -> Callable[[dict[str, bytes]], object]:
+    def edit(members: dict[str, bytes]) -> None:
+        document = json.loads(members[name])
+        change(document)
+        members[name] = json.dumps(document).encode()
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (edited(CELL, lambda cell: cell["samples"][0].update(deviation=0.5)), "cell.json was changed"),
+        (lambda members: members.update({"pcap/s.pcap": b"other"}), "pcap/s.pcap was changed"),
+        (lambda members: members.update({"more": b""}), "its files are not those of its manifest"),
+        (lambda members: members.pop("pcap/s.pcap"), "its files are not those of its manifest"),
+        (lambda members: members.pop(MANIFEST), "holds no manifest.json"),
+        (lambda members: members.update({MANIFEST: b"[" * 100_000}), "not JSON"),
+        (lambda members: members.update({MANIFEST: b" " * 2_000_000}), "claims 2000000 bytes"),
+        (edited(MANIFEST, lambda it: it.update(schema_version="2.0", news=1)), "schema 2.0 is newer than 1.0"),
+        (edited(MANIFEST, lambda it: it.update(schema_version=[])), "names no schema_version"),
+        (edited(MANIFEST, lambda it: it.update(news=1)), "news: Extra inputs"),
+        (edited(MANIFEST, lambda it: it["members"][0].update(name="../x")), "members.0.name"),
+        (edited(MANIFEST, lambda it: it["sshd"].update(ciphers="a\nPermitRootLogin yes")), "sshd.ciphers"),
+        (edited(MANIFEST, lambda it: it["looks"].update(looks=[5, 5])), "looks must rise"),
+        (edited(MANIFEST, lambda it: it["looks"].update(looks=[5, 10**9])), "looks.looks.1"),
+        (
+            edited(MANIFEST, lambda it: it.update(cell="curl--dsl-50--http1-get-1MiB")),
+            "and describes curl--dsl-50--http1-get-5MiB",
+        ),
+    ],
+)
+def test_a_changed_bundle_is_refused(make_cell: MakeCell, pack: Callable[..., Path], change: Any, said: str) -> None:
+    path = pack(make_cell(), s=b"capture")
+    assert read_bundle(repacked(path, lambda _: None))
+    assert said in refusal(repacked(path, change))
+
+
+def test_a_newer_cell_is_told_as_such(make_cell: MakeCell, pack: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    path = pack(make_cell())
+    monkeypatch.setattr("lab.result.bundle.SCHEMA_VERSION", "0.9")
+    assert "cell.json: schema 1.0 is newer than 0.9" in refusal(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"not a zip at all", b"{}"])
+def test_a_file_that_is_no_bundle_is_one_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(content)
+    assert "damaged, or no bundle" in refusal(path)
+    assert "not a file" in refusal(tmp_path)
+    assert "No such file" in refusal(tmp_path / "none.zip")
+    assert "not a file" in refusal(Path("/dev/zero"))
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_damage_is_noticed_or_harmless(make_cell: MakeCell, pack: Callable[..., Path], data: st.DataObject) -> None:
+    path = pack(make_cell(), s=b"capture")
+    whole = path.read_bytes()
+    known = read_bundle(path)
+    at = data.draw(st.integers(0, len(whole) - 1))
+    bad = data.draw(st.sampled_from([whole[:at], whole[:at] + bytes([data.draw(st.integers(0, 255))]) + whole[at + 1 :]]))
+    path.write_bytes(bad)
+    try:
+        found = read_bundle(path)
+    except UsageProblem as problem:
+        found = None
+        said = str(problem)
+    assert found == known if found else len(said.splitlines()) == 1
+
+
+def test_a_place_that_cannot_be_is_one_line_and_leaves_nothing(make_cell: MakeCell, run: RunDir, tmp_path: Path) -> None:
+    cell = make_cell()
+    run.write_cell(cell)
+    for place, said in ((tmp_path, "is a folder"), (tmp_path / "none" / "a.zip", "No such file")):
+        with pytest.raises(UsageProblem, match=said):
+            write_bundle(place, run, cell.id, SSHD)
+    wrong = make_cell(cell_id="curl--dsl-50--http1-get-9MiB")
+    run.write_cell(wrong)
+    with pytest.raises(UsageProblem, match="and describes"):
+        write_bundle(tmp_path / "a.zip", run, wrong.id, SSHD)
+    assert [each.name for each in tmp_path.iterdir()] == ["results"]
+
+
+def test_the_plan_is_the_one_that_left_it_open(make_cell: MakeCell) -> None:
+    assert plan_of(make_cell()) == LookPlan()
+    left = make_cell(OPEN)
+    assert left.verdict.name == "INCONCLUSIVE"
+    assert plan_of(left) == LookPlan(looks=(5,))
+    assert plan_of(make_cell(())) == LookPlan(), "no look was taken at all"
+
+
+def described(make_cell: MakeCell, text: dict[str, object], *, topology: str = "dsl-20", **more: object) -> CellResult:
+    """A cell of the project's own network, promised what `lab run` promises it."""
+    transfer = Transfer.model_validate(text)
+    kind = "limit" if transfer.limit else "steady" if transfer.files >= 200 else "none"
+    cell = make_cell(OPEN).model_copy(
+        update={
+            "id": format_cell_name("curl", topology, transfer),
+            "topology": load_topology(topology),
+            "transfer": transfer,
+            "expectation": Expectation(kind=kind),
+        }
+    )
+    return changed(cell, **more)
+
+
+class Asked:
+    """As much of a Session as Robot's side needs to note the cell that a command line makes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.run = type("Run", (), {"path": folder})
+        self.results: list[Any] = []
+        self.cells: list[Cell] = []
+        self.studies: list[Any] = []
+        self.problem: UsageProblem | None = None
+
+    def __enter__(self) -> Asked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def run_cell(self, cell: Cell) -> Any:
+        self.cells.append(cell)
+        raise UsageProblem("noted")
+
+
+def options(words: list[str]) -> dict[str, str]:
+    return {word: words[at + 1] for at, word in enumerate(words[:-1]) if word.startswith("--")}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        {"protocol": "http1", "direction": "get", "size": "5 MiB", "limit": "8 Mbit/s"},
+        {"protocol": "h2", "direction": "put", "size": "1999999 B", "limit": "1 MB/s", "sink": True},
+        {"protocol": "https1", "direction": "get", "size": "7 MiB", "limit": "3 KiB/s", "chunked": True},
+        {"protocol": "sftp", "direction": "put", "size": "100 MB", "buffer_size": "64 KiB"},
+        {"protocol": "sftp", "direction": "get", "size": "20 kB", "files": 1000},
+        {"protocol": "sftp", "direction": "get", "size": "20 kB", "files": 3},
+    ],
+)
+def test_the_command_makes_the_same_cell(make_cell: MakeCell, run: RunDir, text: dict[str, object]) -> None:
+    cell = described(make_cell, text)
+    words = shlex.split(again(cell))
+    assert words[:2] == ["lab", "run"]
+    assert options(words) == {"--client": "curl=/usr/bin/curl", "--router": "uml", "--max-samples": "5"}
+    asked = Asked(run.path)
+    # The keyword itself, as `lab run` calls it; Robot only passes the words on.
+    with current.use(asked), pytest.raises(UsageProblem, match="noted"):  # type: ignore[arg-type]
+        LabLibrary().judge_cell(words[4], client=words[3])
+    (made,) = asked.cells
+    assert (made.id, made.transfer, made.expectation) == (cell.id, cell.transfer, cell.expectation)
+    assert made.topology == cell.topology
+    assert made.client == ClientSpec(name="curl", program="/usr/bin/curl")
+
+
+def test_the_place_and_the_captures_are_repeated(make_cell: MakeCell) -> None:
+    text = {"protocol": "http1", "direction": "get", "size": "5 MiB", "limit": "8 Mbit/s"}
+    cell = described(make_cell, text, backend="compose", router={"kind": "kernel"})
+    assert again(cell).endswith("--router kernel --backend compose --max-samples 5")
+    samples = [each.model_copy(update={"pcap": "sample-000.pcap"}) for each in cell.samples]
+    assert "--pcap" in again(changed(cell, samples=samples))
+    failed = described(make_cell, text, verdict=make_cell(problem="gone").verdict)
+    assert "--max-samples" not in again(failed)
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "words"),
+    [
+        ("ferry", "ferry", ""),
+        ("ferry-2", "/opt/ferry", "--client ferry-2=/opt/ferry "),
+        ("curl@8.4.0", "curl@8.4.0", ""),
+        ("curl-8.4", "/opt/my curl/curl", "--client 'curl-8.4=/opt/my curl/curl' "),
+        ("axel", "/home/me/axel.yaml", "--client /home/me/axel.yaml "),
+        ("old", "", "--client old=/usr/bin/curl "),
+    ],
+)
+def test_where_the_client_was(make_cell: MakeCell, name: str, program: str, words: str) -> None:
+    cell = described(make_cell, {"protocol": "http1", "direction": "get", "size": "5 MiB"})
+    cell_id = cell.id.replace("curl", name, 1)
+    cell = changed(cell, id=cell_id, client=cell.client.model_copy(update={"name": name, "program": program}))
+    assert again(cell) == f"lab run {words}{cell_id} --router uml --max-samples 5"
+
+
+@pytest.mark.parametrize("what", ["link", "network", "tolerance", "promise", "looks"])
+def test_a_cell_whose_name_does_not_tell_all_goes_by_bundle(make_cell: MakeCell, what: str) -> None:
+    cell = described(make_cell, {"protocol": "http1", "direction": "get", "size": "5 MiB", "limit": "8 Mbit/s"})
+    other = load_topology("dsl-50")
+    update: dict[str, dict[str, object]] = {
+        "link": {"topology": cell.topology.model_copy(update={"link": other.link})},
+        "network": {"topology": cell.topology.model_copy(update={"name": "mine"}), "id": cell.id.replace("dsl-20", "mine")},
+        "tolerance": {"expectation": Expectation(kind="limit", tolerance=Ratio(0.02))},
+        "promise": {"expectation": Expectation(kind="none")},
+        "looks": {"verdict": cell.verdict.model_copy(update={"alpha_per_look": 0.05})},
+    }
+    cell = changed(cell, **update[what])
+    place = "--client curl=/usr/bin/curl --router uml"
+    assert again(cell) == f"lab bundle {cell.id} --run {cell.run} && lab rerun {cell.id}.zip {place}"
+
+
+def lab(*words: str | Path) -> Result:
+    app = typer.Typer()
+    command.register(app)
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def one_line(done: Result) -> str:
+    assert isinstance(done.exception, UsageProblem), done.exception
+    assert done.stdout == ""
+    assert len(str(done.exception).splitlines()) == 1
+    return str(done.exception)
+
+
+def test_bundle_packs_a_cell_of_a_run(make_cell: MakeCell, run: RunDir, tmp_path: Path) -> None:
+    cell = changed(make_cell())
+    run.write_cell(cell)
+    done = lab("bundle", cell.id)
+    assert done.exit_code == 0, done.exception
+    found = read_bundle(tmp_path / f"{cell.id}.zip")
+    assert found.cell == cell
+    assert found.manifest.sshd.max_sessions == SshdOptions().max_sessions
+    assert "sha256" in done.stdout
+    assert json.loads(lab("bundle", cell.id, "--run", run.name, "-o", "b.zip", "--json").stdout)["cell"] == cell.id
+    assert "did you mean curl--dsl-50" in one_line(lab("bundle", cell.id + "0"))
+    assert "it has curl--dsl-50" in one_line(lab("bundle", "x" * 5000))
+    assert "is not the folder of a run" in one_line(lab("bundle", cell.id, "--run", "none"))
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> Callable[[CellResult], list[Cell]]:
+    """What the network here would make of any cell."""
+
+    def give(result: CellResult) -> list[Cell]:
+        asked: list[Cell] = []
+
+        def run_again(packed: Bundle, cell: Cell, router: str, backend: str) -> tuple[CellResult, RunDir]:
+            asked.append(cell)
+            return result, RunDir.create("rerun")
+
+        monkeypatch.setattr(command, "_run_again", run_again)
+        return asked
+
+    return give
+
+
+def test_rerun_says_whether_they_agree(
+    make_cell: MakeCell, pack: Callable[..., Path], here: Callable[[CellResult], list[Cell]]
+) -> None:
+    cell = make_cell()
+    path = pack(cell)
+    asked = here(changed(cell, client=cell.client.model_copy(update={"version": "8.4.0"}), backend="compose"))
+    done = lab("rerun", path, "--client", "curl=/opt/curl")
+    assert done.exit_code == EXIT_PASS, done.exception
+    assert asked == [read_bundle(path).asked(ClientSpec(name="curl", program="/opt/curl"))]
+    last = done.stdout.splitlines()
+    assert last[-1] == "do they agree? PASS"
+    assert any(line.split() == ["curl:", "version", "7.88.1", "8.4.0"] for line in last)
+    assert any(line.split() == ["backend", "namespaces", "compose"] for line in last)
+    assert sum(line.startswith(("A, the bundle: PASS: mean", "B, here: PASS: mean")) for line in last) == 2
+    here(make_cell((0.08, 0.081, 0.079, 0.08, 0.08)))
+    done = lab("rerun", path, "--json")
+    found = Comparison.model_validate_json(done.stdout)
+    assert done.exit_code == found.exit_code == EXIT_FAIL
+    assert (found.a.path, found.cells[0].a.verdict, found.cells[0].b.verdict) == (str(path), "PASS", "FAIL")
+    here(changed(cell, verdict=with_invalid(cell.verdict, ["no link"])))
+    assert lab("rerun", path).exit_code == EXIT_INVALID
+
+
+def test_a_transfer_that_fails_here_as_there_agrees(make_cell: MakeCell) -> None:
+    one, other = make_cell((), problem="exit code 18: 5 bytes short"), make_cell((0.001,), problem="exit code 18: 7 bytes short")
+    row = command.agreement(one, other, 0.01)
+    assert row.verdict.name == "PASS"
+    assert "5 bytes short" in row.verdict.reason
+    assert "7 bytes short" in row.verdict.reason
+    samples = [each.model_copy(update={"exit_code": 28}) if not each.ok else each for each in other.samples]
+    row = command.agreement(one, changed(other, samples=samples), 0.01)
+    assert row.verdict.name == "INCONCLUSIVE"
+    assert "not alike" in row.verdict.reason
+    assert command.agreement(one, make_cell(), 0.01).verdict.name == "FAIL"
+    spoilt = changed(other, verdict=with_invalid(other.verdict, ["no link"]))
+    assert command.agreement(one, spoilt, 0.01).verdict.name == "INVALID"
+
+
+def test_rerun_refuses_in_one_line(make_cell: MakeCell, pack: Callable[..., Path], here: Callable[..., list[Cell]]) -> None:
+    path = pack(make_cell())
+    asked = here(make_cell())
+    assert "the bundle's client is curl, not ferry" in one_line(lab("rerun", path, "--client", "ferry"))
+    assert "needs both" in one_line(lab("rerun", path, "--client", "curl="))
+    assert "is no tolerance" in one_line(lab("rerun", path, "--within", "100%"))
+    odd = make_cell(cell_id="curlew--dsl-50--http1-get-5MiB-at-1MBps")
+    odd = changed(odd, client=odd.client.model_copy(update={"name": "curlew"}))
+    assert "unknown client 'curlew'" in one_line(lab("rerun", pack(odd)))
+    repacked(path, edited(CELL, lambda cell: cell["samples"].pop()))
+    assert "cell.json was changed" in one_line(lab("rerun", path))
+    assert asked == []
+
+
+def test_a_rerun_that_cannot_start_leaves_no_run(
+    make_cell: MakeCell, pack: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_client(session: Any, cell: Cell) -> None:
+        assert (session.options.looks, session.options.sshd.max_sessions) == (LookPlan(), 7)
+        raise UsageProblem("client curl: there is none")
+
+    monkeypatch.setattr(command.Session, "run_cell", no_client)
+    assert "there is none" in one_line(lab("rerun", pack(make_cell())))
+    assert [each.name for each in (tmp_path / "results").iterdir() if "rerun" in each.name] == []
