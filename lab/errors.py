@@ -31,6 +31,10 @@ class UsageProblem(ThroughlineError):
     exit_code = EXIT_USAGE
 
 
+class NotSupported(UsageProblem):
+    """A cell that its client cannot do: a suite skips it and goes on."""
+
+
 class LabFault(ThroughlineError):
     """The lab, not the client, is at fault: the cell is INVALID."""
 

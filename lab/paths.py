@@ -1,6 +1,7 @@
 """Where the lab's own things are. Nothing here creates a folder.
 
-`THROUGHLINE_RESULTS` moves the results, `THROUGHLINE_CACHE` the cache; an empty value counts as unset.
+`THROUGHLINE_RESULTS` moves the results, `THROUGHLINE_CACHE` the cache, `THROUGHLINE_CLIENTS` is a folder of a user's own clients.
+An empty value counts as unset.
 """
 
 from __future__ import annotations
@@ -24,6 +25,23 @@ def topologies_dir() -> Path:
 def suites_dir() -> Path:
     """The project's Robot suites."""
     return project_root() / "suites"
+
+
+def shipped_clients_dir() -> Path:
+    """The clients that the lab describes, one YAML file each."""
+    return project_root() / "lab" / "client" / "clients"
+
+
+def clients_dirs() -> list[Path]:
+    """Folders of described clients, the user's first: `$THROUGHLINE_CLIENTS`, `clients/` where the command is typed, the lab's.
+
+    Raises UsageProblem where the variable names no folder.
+    """
+    named = _from_environment("THROUGHLINE_CLIENTS")
+    if named and not named.is_dir():
+        raise UsageProblem(f"THROUGHLINE_CLIENTS names {named}, which is no folder", remedy="unset THROUGHLINE_CLIENTS")
+    own = [named] if named else []
+    return [*own, *(folder for folder in (Path.cwd() / "clients",) if folder.is_dir()), shipped_clients_dir()]
 
 
 def results_dir() -> Path:

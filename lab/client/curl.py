@@ -47,6 +47,8 @@ class Curl:
 
     name: str = "curl"
     program: str = "curl"
+    # Protocols it was built without.
+    lacks: tuple[str, ...] = ()
 
     @property
     def body_clock(self) -> Literal["client"]:
@@ -58,6 +60,8 @@ class Curl:
     def supports(self, transfer: Transfer) -> str:
         if transfer.buffer_size is not None:
             return "curl has no option for its buffer size"
+        if transfer.protocol in self.lacks:
+            return f"{self.name} was built without {transfer.protocol}"
         if transfer.protocol == "sftp" and (transfer.chunked or transfer.sink):
             return "chunked and sink are properties of an HTTP server"
         return ""

@@ -32,7 +32,7 @@ from lab.judge.interval import mean_interval
 from lab.judge.tolerance import LookPlan
 from lab.result.models import Interval, Sample, Verdict, VerdictName
 
-Clock = Literal["client", "wire", "total"]
+Clock = Literal["client", "wire", "exit", "total"]
 
 _ROUNDING = 1e-12
 """On log rates: equal settings exactly at the floor must not miss it by the last bit of a logarithm."""

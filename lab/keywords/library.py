@@ -15,7 +15,8 @@ from robot.api.deco import keyword, library
 from robot.libraries.BuiltIn import BuiltIn
 
 from lab import __version__
-from lab.errors import ClientFault, LabFault, UsageProblem
+from lab.client.registry import parse_client
+from lab.errors import ClientFault, LabFault, NotSupported, UsageProblem
 from lab.result.models import CellResult
 from lab.result.store import RunDir
 from lab.result.study import StudyResult
@@ -23,7 +24,7 @@ from lab.runner import current
 from lab.runner.session import Session
 from lab.spec.cell import parse_cell_name
 from lab.spec.load import load_topology
-from lab.spec.models import LEAST_FILES_TO_COMPARE, Cell, ClientSpec, Expectation, Transfer, first_problem
+from lab.spec.models import Cell, Expectation, Transfer, first_problem
 from lab.spec.study import BufferStudy
 from lab.spec.units import ByteRate, Ratio, Size
 
@@ -113,7 +114,8 @@ class LabLibrary:
                 buffers=tuple(buffers),
                 floor=floor,
             )
-        result = self._session().run_study(study)
+        with _skipping():
+            result = self._session().run_study(study)
         report(result)
         return result
 
@@ -137,7 +139,7 @@ class LabLibrary:
         """
         with _usage("no such transfer"):
             transfer = Transfer(protocol="sftp", direction=direction, size=size, files=files)
-        return self._judge(client, topology, transfer, _promised(transfer, tolerance))
+        return self._judge(client, topology, transfer, Expectation.of(transfer, tolerance))
 
     @keyword(tags=("lab",))
     def judge_cell(self, name: str, *, tolerance: Ratio = Ratio(0.05), client: str = "") -> CellResult:
@@ -147,11 +149,12 @@ class LabLibrary:
         ``client`` says where the cell's client is, as NAME=PATH, when it is not simply on the path.
         """
         named, topology, transfer = parse_cell_name(name)
-        return self._judge(client or named, topology, transfer, _promised(transfer, tolerance))
+        return self._judge(client or named, topology, transfer, Expectation.of(transfer, tolerance))
 
     def _judge(self, client: str, topology: str, transfer: Transfer, expectation: Expectation) -> CellResult:
         cell = Cell(client=parse_client(client), topology=load_topology(topology), transfer=transfer, expectation=expectation)
-        result = self._session().run_cell(cell)
+        with _skipping():
+            result = self._session().run_cell(cell)
         report(result)
         return result
 
@@ -170,21 +173,6 @@ class LabLibrary:
             self._own = None
 
 
-def parse_client(text: str) -> ClientSpec:
-    """As `ClientSpec.parse`, in the lab's own error."""
-    try:
-        return ClientSpec.parse(text)
-    except ValueError as error:
-        raise UsageProblem(str(error)) from None
-
-
-def _promised(transfer: Transfer, tolerance: Ratio) -> Expectation:
-    """What a transfer promises by being what it is."""
-    if transfer.limit is not None:
-        return Expectation(kind="limit", tolerance=tolerance)
-    return Expectation(kind="steady" if transfer.files >= LEAST_FILES_TO_COMPARE else "none", tolerance=tolerance)
-
-
 @contextmanager
 def _usage(what: str) -> Iterator[None]:
     """A value that makes no sense with the others is the user's problem, told in one line."""
@@ -192,6 +180,15 @@ def _usage(what: str) -> Iterator[None]:
         yield
     except ValueError as problem:
         raise UsageProblem(f"{what}: {first_problem(problem)}") from None
+
+
+@contextmanager
+def _skipping() -> Iterator[None]:
+    """What the client cannot do is no fault of anyone's: the test is skipped, with the reason."""
+    try:
+        yield
+    except NotSupported as reason:
+        raise SkipExecution(str(reason)) from None
 
 
 def report(result: CellResult | StudyResult) -> None:

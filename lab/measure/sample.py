@@ -21,7 +21,7 @@ from lab.measure.ports import PortReading, PortSampler
 from lab.measure.qdiscs import read_qdiscs
 from lab.measure.series import SLOT_NS, Reading, body_span, build_series, late_slots, payload_between
 from lab.measure.tcp import retransmits
-from lab.result.models import ClientNumbers, Sample, WireCounters, WireSeries
+from lab.result.models import BodyClock, ClientNumbers, Sample, WireCounters, WireSeries
 from lab.server.bundle import Servers
 from lab.server.payload import Payload, PayloadSet
 from lab.spec.models import Transfer
@@ -100,7 +100,7 @@ def take_sample(
     report = _numbers(adapter, transfer, done)
     numbers = None if isinstance(report, str) else report
     problem = next((line for line in (*_problems(adapter, transfer, done, report), there.problem) if line), "")
-    body_start_s, body_s = _body(adapter, transfer, numbers, [_reading(row, receiver_port) for row in rows], done)
+    body_start_s, body_s, clock = _body(adapter, transfer, numbers, [_reading(row, receiver_port) for row in rows], done)
     times = sets.file_times(there.ended_ns, done.started_ns)
     moved = numbers.bytes if numbers and numbers.bytes is not None else None if problem else size
     body_byte_s = size / body_s if body_s and not problem else None
@@ -114,7 +114,7 @@ def take_sample(
         client=numbers,
         wall_s=done.wall_s,
         body_s=body_s,
-        body_clock=adapter.body_clock if body_s is not None else None,
+        body_clock=clock if body_s is not None else None,
         body_byte_s=body_byte_s,
         total_byte_s=moved / numbers.total_s if moved is not None and numbers and numbers.total_s > 0 else None,
         deviation=body_byte_s / transfer.limit.byte_s - 1 if body_byte_s and transfer.limit else None,
@@ -164,14 +164,18 @@ def _arrival(
 
 def _body(
     adapter: ClientAdapter, transfer: Transfer, numbers: ClientNumbers | None, readings: list[Reading], done: Completed
-) -> tuple[float, float | None]:
-    """From the client's start to its first body byte, and from that to the last: by its report, or else by the wire."""
-    if numbers is None:
-        return 0.0, None
-    if adapter.body_clock == "client":
-        return adapter.body_start_s(transfer, numbers), adapter.body_seconds(transfer, numbers)
+) -> tuple[float, float | None, BodyClock]:
+    """From the client's start to its first body byte, from that to the last, and whose clock says so: its own, or the wire's."""
+    if adapter.body_clock == "client" or numbers is None:
+        known = (adapter.body_start_s(transfer, numbers), adapter.body_seconds(transfer, numbers)) if numbers else (0.0, None)
+        return *known, "client"
+    # The last bytes of a limited download are in the client's receive buffer long before it takes them.
+    clock: BodyClock = "exit" if transfer.limit is not None and transfer.direction == "get" else "wire"
     span = body_span(readings)
-    return (max(0.0, (span.start_ns - done.started_ns) / 1e9), (span.end_ns - span.start_ns) / 1e9) if span else (0.0, None)
+    if span is None:
+        return 0.0, None, clock
+    end_ns = done.ended_ns if clock == "exit" else span.end_ns
+    return max(0.0, (span.start_ns - done.started_ns) / 1e9), (end_ns - span.start_ns) / 1e9, clock
 
 
 def _numbers(adapter: ClientAdapter, transfer: Transfer, done: Completed) -> ClientNumbers | str:

@@ -35,6 +35,7 @@ STREAMS = 4
 LEAST_PINGS, MOST_PINGS = 7, 15
 _UDP_PAYLOAD_BYTES = 1448
 _POLL_S = 0.03
+_NOT_YET = ("busy", "unable to connect", "unable to receive control message")
 _MARGIN_NS = 40_000_000
 
 
@@ -275,7 +276,7 @@ class _Flow:
     ) -> tuple[Window, int, dict[str, dict[str, object]]]:
         """What was counted once the link was full, how many segments arrived twice meanwhile, and iperf3's report.
 
-        iperf3's server needs a moment between two tests and says `busy` until then.
+        iperf3's server needs a moment between two tests: it says `busy` until then, or takes the connection and resets it.
         """
         problem = ""
         for _ in range(5):
@@ -287,7 +288,7 @@ class _Flow:
             if found is not None:
                 return (*found, report)
             problem = str(report.get("error", done.error_text))
-            if "busy" not in problem and "unable to connect" not in problem:
+            if not any(sign in problem for sign in _NOT_YET):
                 break
             time.sleep(0.05)
         raise LabFault(f"the calibration could not fill the link ({self.name}): {problem}")

@@ -37,7 +37,7 @@ class CellComparison(Closed):
 
     id: str
     shaped: bool = Field(description="false where the machine and not a link sets the rate: the ratio is then told, not judged")
-    clock: Literal["client", "wire", "total"] | None = Field(
+    clock: Literal["client", "wire", "exit", "total"] | None = Field(
         description="what the rates are over, the same on both sides. client, wire: first to last body byte, by the client's "
         "report or the router's port; total: the whole time; null where no rate is known of every transfer"
     )

@@ -17,6 +17,7 @@ SCHEMA_VERSION = "1.0"
 
 VerdictName = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 DirectionName = Literal["up", "down"]
+BodyClock = Literal["client", "wire", "exit"]
 # 2,500 numbers are 20 KB a sample; a set of more keeps every second, third, ...
 MOST_FILE_TIMES = 2500
 
@@ -130,8 +131,10 @@ class Sample(Closed):
     client: ClientNumbers | None
     wall_s: float = Field(description="process start to process end, by the lab's clock")
     body_s: float | None = Field(description="first to last body byte: the denominator of body_byte_s")
-    body_clock: Literal["client", "wire"] | None = Field(
-        default=None, description="whose clock body_s is: the client's report, or (to some 10 ms) the router's port"
+    body_clock: BodyClock | None = Field(
+        default=None,
+        description="whose clock body_s is: the client's report, or (to some 10 ms) the router's port; exit: the port's first "
+        "byte to the client's end, for a limited download of a client that tells nothing",
     )
     body_byte_s: float | None
     total_byte_s: float | None = Field(description="bytes / the client's total time, connection set-up included")
@@ -174,6 +177,7 @@ class ClientIdentity(Closed):
     path: str
     sha256: str
     command: list[str] = Field(description="the first sample's command line, secrets never in it")
+    program: str = Field(default="", description="what the user called it by: its name, a path, a file that describes it")
     notes: list[str] = Field(default_factory=list, description="settings that matter and that the command line does not show")
 
 

@@ -39,7 +39,7 @@ class StudyResult(Closed):
     transfer: Transfer = Field(description="what all cells have in common")
     varied: Literal["buffer_size"]
     floor: Ratio = Field(description="what the slowest setting's mean must reach of the fastest's")
-    clock: Literal["client", "wire", "total"] | None = Field(
+    clock: Literal["client", "wire", "exit", "total"] | None = Field(
         description="what the rates are over. client, wire: first to last body byte, by its report or by the router's port; "
         "total: the whole time, where the body's is not known of every transfer; null where nothing is known"
     )

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lab.judge.interval import mean_interval
+from lab.result.bundle import again
 from lab.result.models import Calibration, CellResult, DirectionCalibration, DirectionName, Interval, Sample, VerdictName
 from lab.result.study import StudyResult
 from lab.spec.models import Link
@@ -32,6 +33,7 @@ _STYLES: dict[VerdictName, str] = {
 _CLOCKS = {
     "client": "first to last body byte, by the client's report",
     "wire": "first to last body byte, by the router's port: the client does not tell",
+    "exit": "first body byte by the router's port to the client's end: it does not tell, and its last bytes wait in its buffer",
     "total": "the whole time, connection set-up included: nothing tells the body's of every transfer",
 }
 
@@ -55,12 +57,15 @@ def render_run(
 
 
 def render_cell(cell: CellResult, console: Console) -> None:
-    """Print one cell: a row per sample, what the wire and the link showed, and the verdict with its reason."""
+    """Print one cell: a row per sample, what the wire and the link showed, the verdict with its reason, and how to repeat it."""
     console.print(Text(f"{cell.id}", style="bold"), soft_wrap=True)
     console.print(Text(f"{_client_words(cell)} over {_link_words(cell)}"))
     if cell.samples:
         console.print(_indented(_sample_table(cell)))
     console.print(_indented(_facts(cell)))
+    if cell.verdict.name != "PASS":
+        # A command broken over two lines cannot be copied.
+        console.print(Text(f"  again: {again(cell)}"), soft_wrap=True)
     console.print()
 
 

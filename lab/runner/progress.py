@@ -18,6 +18,10 @@ class Progress(Protocol):
 
     def verdict(self, cell: str, verdict: Verdict) -> None: ...
 
+    def skipped(self, reason: str) -> None:
+        """A cell that its client cannot do."""
+        ...
+
 
 class Silent:
     """For tests and for --json."""
@@ -29,6 +33,9 @@ class Silent:
         pass
 
     def verdict(self, cell: str, verdict: Verdict) -> None:
+        pass
+
+    def skipped(self, reason: str) -> None:
         pass
 
 
@@ -58,6 +65,9 @@ class Lines:
 
     def verdict(self, cell: str, verdict: Verdict) -> None:
         self._line(f"{cell}  {verdict.name}: {verdict.reason}")
+
+    def skipped(self, reason: str) -> None:
+        self._line(f"skipped: {reason}")
 
     def _line(self, text: str) -> None:
         self.clear()

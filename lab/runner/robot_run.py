@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.errors import LabFault, UsageProblem
+from lab.client.registry import parse_client, resolve
+from lab.errors import LabFault, NotSupported, UsageProblem
 from lab.paths import suites_dir
 from lab.runner import current
 from lab.runner.session import Session
 from lab.spec.cell import parse_cell_name
 from lab.spec.load import load_topology
+from lab.spec.models import ClientSpec
 
 LIBRARY = "lab.keywords.library.LabLibrary"
 TEST_TIMEOUT = "15 minutes"
@@ -103,13 +105,34 @@ def run_cells(names: Sequence[str], session: Session, clients: Sequence[str] = (
     """The same as a suite of one test per cell. `clients` (NAME=PATH) are where cells of those names find their programs."""
     from robot.api import TestSuite
 
+    programs = _programs(names, clients)
     suite = TestSuite(name="Cells", doc="Cells named on the command line.")
     suite.resource.imports.library(LIBRARY)
     for name in names:
         test = suite.tests.create(name=name, timeout=TEST_TIMEOUT)
-        meant = [client for client in clients if name.startswith(client.partition("=")[0] + "--")]
-        test.body.create_keyword(name="Judge Cell", args=[name, *(f"client={client}" for client in meant[-1:])])
+        meant = [f"client={programs[name]}"] if name in programs else []
+        test.body.create_keyword(name="Judge Cell", args=[name, *meant])
     _run(suite, session, [])
+
+
+def _programs(names: Sequence[str], clients: Sequence[str]) -> dict[str, str]:
+    """Which of `clients` is meant by which cell; the last of one name.
+
+    Raises NotSupported for a cell that its client cannot do: a suite skips it, but here it was asked for by name.
+    """
+    given: dict[str, tuple[str, ClientSpec]] = {}
+    for text in clients:
+        spec = parse_client(text)
+        given[spec.name] = (text, spec)
+    found: dict[str, str] = {}
+    for name in names:
+        called, _, transfer = parse_cell_name(name)
+        text, spec = given.get(called, ("", parse_client(called)))
+        if text:
+            found[name] = text
+        if reason := resolve(spec).supports(transfer):
+            raise NotSupported(f"{called} cannot do {name}: {reason}")
+    return found
 
 
 def _run(suite: object, session: Session, variables: list[str]) -> None:

@@ -7,6 +7,7 @@ samples interleaved between one pair of calibrations.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ from lab.backend.choose import Backend, open_network
 from lab.backend.host import Network
 from lab.client.adapter import ClientAdapter
 from lab.client.registry import resolve
-from lab.errors import LabFault, ThroughlineError, UsageProblem
+from lab.errors import LabFault, NotSupported, ThroughlineError
 from lab.judge.tolerance import LookPlan, judge_samples, with_invalid
 from lab.measure.ports import PortSampler
 from lab.measure.qdiscs import read_qdiscs
@@ -48,7 +49,7 @@ from lab.runner.schedule import Schedule, round_robin, until_decided
 from lab.runner.study import arms_of, study_result
 from lab.server.bundle import Servers, start_servers
 from lab.server.sshd import SshdOptions
-from lab.spec.models import Cell, Topology, Transfer
+from lab.spec.models import Cell, Topology
 from lab.spec.study import BufferStudy
 
 CALIBRATION_ATTEMPTS = 2
@@ -171,6 +172,9 @@ class Session:
     def _keeping_problem(self) -> Iterator[None]:
         try:
             yield
+        except NotSupported as reason:
+            self.progress.skipped(reason.message)
+            raise
         except ThroughlineError as problem:
             self.problem = self.problem or problem
             raise
@@ -191,7 +195,7 @@ class Session:
         with self._timed("bring_up"):
             for cell in cells:
                 if reason := adapter.supports(cell.transfer):
-                    raise UsageProblem(f"{cell.client.name} cannot do {cell.id}: {reason}")
+                    raise NotSupported(f"{cell.client.name} cannot do {cell.id}: {reason}")
             identity = adapter.identify(network.client)
         samples: list[list[Sample]] = [[] for _ in cells]
         order: list[int] = []
@@ -216,7 +220,7 @@ class Session:
                 backend=network.backend,
                 backend_facts=dict(network.backend_facts),
                 router={**vars(network.router_facts), "notes": list(network.router_facts.notes)},
-                client=_with_command(identity, adapter, cell.transfer, ready.servers),
+                client=_with_command(identity, adapter, cell, ready.servers),
                 topology=cell.topology,
                 transfer=cell.transfer,
                 expectation=cell.expectation,
@@ -372,5 +376,7 @@ def _certificate(cell: Cell, shaped: Shaped, before: list[Calibration], toleranc
     )
 
 
-def _with_command(identity: ClientIdentity, adapter: ClientAdapter, transfer: Transfer, servers: Servers) -> ClientIdentity:
-    return identity.model_copy(update={"command": adapter.command(transfer, servers.endpoints)})
+def _with_command(identity: ClientIdentity, adapter: ClientAdapter, cell: Cell, servers: Servers) -> ClientIdentity:
+    named = cell.client.program
+    program = os.path.abspath(named) if "/" in named else named  # noqa: PTH100 - keeps symlinks, as typed
+    return identity.model_copy(update={"command": adapter.command(cell.transfer, servers.endpoints), "program": program})

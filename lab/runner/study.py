@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from lab import __version__
 from lab.client.adapter import ClientAdapter
-from lab.errors import UsageProblem
+from lab.errors import NotSupported
 from lab.judge.sweep import Arm, byte_rates, common_clock, judge_sweep
 from lab.judge.tolerance import LookPlan, with_invalid
 from lab.result.models import CellResult
@@ -20,7 +20,7 @@ from lab.spec.study import BufferStudy
 def arms_of(study: BufferStudy, adapter: ClientAdapter) -> tuple[dict[str, Cell], dict[str, str]]:
     """The cells of the settings that the client has, by setting, and why it has not the others.
 
-    Raises UsageProblem when fewer than two are left to compare.
+    Raises NotSupported when fewer than two are left to compare.
     """
     cells: dict[str, Cell] = {}
     left_out: dict[str, str] = {}
@@ -31,7 +31,7 @@ def arms_of(study: BufferStudy, adapter: ClientAdapter) -> tuple[dict[str, Cell]
         else:
             cells[str(buffer)] = cell
     if len(cells) < 2:
-        raise UsageProblem(f"{study.client.name} cannot do {study.id}: {'; '.join(dict.fromkeys(left_out.values()))}")
+        raise NotSupported(f"{study.client.name} cannot do {study.id}: {'; '.join(dict.fromkeys(left_out.values()))}")
     return cells, left_out
 
 

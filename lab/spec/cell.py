@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from lab.errors import UsageProblem
-from lab.spec.models import SLUG_PATTERN, Transfer, first_problem
+from lab.spec.models import CLIENT_PATTERN, SLUG_PATTERN, Transfer, first_problem
 from lab.spec.units import ByteRate, Size
 
 FORM = (
@@ -20,7 +20,6 @@ _TRANSFER = re.compile(
     r"(?P<protocol>[a-z0-9]+)-(?P<direction>[a-z]+)-(?:(?P<files>[0-9]{1,5})x)?(?P<size>[0-9.]+[A-Za-z]*)"
     r"(?:-at-(?P<limit>[0-9.]+[A-Za-z]+))?(?P<chunked>-chunked)?(?P<sink>-sink)?(?:-buf(?P<buffer>[0-9.]+[A-Za-z]*))?"
 )
-_SLUG = re.compile(SLUG_PATTERN)
 
 
 def format_transfer(transfer: Transfer) -> str:
@@ -68,8 +67,8 @@ def parse_cell_name(text: str) -> tuple[str, str, Transfer]:
     if len(parts) != 3:
         raise _problem(text, "a cell", f"it has {len(parts)} part{'s' if len(parts) > 1 else ''}, not three")
     client, topology, transfer = parts
-    for what, part in (("client", client), ("topology", topology)):
-        if not _SLUG.fullmatch(part):
+    for what, part, pattern in (("client", client, CLIENT_PATTERN), ("topology", topology, SLUG_PATTERN)):
+        if not re.fullmatch(pattern, part):
             raise _problem(
                 text, "a cell", f"{part!r} is no name of a {what} (small letters, digits, and single - . _ between them)"
             )

@@ -1,20 +1,21 @@
-"""Topologies from YAML files. Reads a file and does no other I/O; every problem is one line with file, line and field."""
+"""Models from YAML files, topologies first. Reads a file and does no other I/O; a problem is one line: file, line, field."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from lab.errors import UsageProblem
 from lab.paths import topologies_dir
-from lab.spec.models import Link, LinkOverride, Topology
+from lab.spec.models import YAML_SUFFIXES, Topology
 
+M = TypeVar("M", bound=BaseModel)
 Place = tuple[int | str, ...]
-_SUFFIXES = (".yaml", ".yml")
 
 
 def list_topologies(folder: Path | None = None) -> list[str]:
@@ -25,29 +26,41 @@ def list_topologies(folder: Path | None = None) -> list[str]:
 def load_topology(name_or_path: str, folder: Path | None = None) -> Topology:
     """The topology of that name in `folder`, or in that file. Raises UsageProblem."""
     path = Path(name_or_path)
-    if path.suffix not in _SUFFIXES:
+    if path.suffix not in YAML_SUFFIXES:
         path = (folder or topologies_dir()) / f"{name_or_path}.yaml"
         if not path.is_file():
             names = list_topologies(folder)
             raise UsageProblem(
-                f"no topology called {name_or_path!r}{_meant(name_or_path, names)}",
+                f"no topology called {name_or_path!r}{meant(name_or_path, names)}",
                 remedy="there are: " + ", ".join(names) if names else "give the path of a YAML file",
             )
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise UsageProblem(f"topology {path} cannot be read: {why}") from None
-    topology = parse_topology(text, str(path))
-    if topology.name != path.stem:
-        raise UsageProblem(
-            f"{path}: name: it says {topology.name!r} but the file is called {path.name}", remedy="make them agree"
-        )
+    topology = parse_topology(read_text("topology", path), str(path))
+    check_name(topology.name, path)
     return topology
 
 
 def parse_topology(text: str, origin: str) -> Topology:
     """The topology in `text`; `origin` names it in messages. Raises UsageProblem."""
+    return parse_model(Topology, text, origin)
+
+
+def read_text(what: str, path: Path) -> str:
+    """The file's text; `what` it is names it in messages. Raises UsageProblem."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise UsageProblem(f"{what} {path} cannot be read: {why}") from None
+
+
+def check_name(name: str, path: Path) -> None:
+    """A thing is found by its file's name, and results bear the one inside. Raises UsageProblem where they differ."""
+    if name != path.stem:
+        raise UsageProblem(f"{path}: name: it says {name!r} but the file is called {path.name}", remedy="make them agree")
+
+
+def parse_model(model: type[M], text: str, origin: str) -> M:
+    """The `model` in `text`; `origin` names it in messages. Raises UsageProblem."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         data = _plain(root, origin, set())
@@ -55,13 +68,13 @@ def parse_topology(text: str, origin: str) -> Topology:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UsageProblem(f"{origin}:{line}: this is not YAML: {error.problem or error.context}") from None
     except RecursionError:
-        raise UsageProblem(f"{origin}: it is nested too deeply for a topology") from None
+        raise UsageProblem(f"{origin}: it is nested too deeply") from None
     except yaml.YAMLError as error:
         raise UsageProblem(f"{origin}: this is not YAML: {str(error).splitlines()[0]}") from None
     try:
-        return Topology.model_validate(data)
+        return model.model_validate(data)
     except ValidationError as error:
-        raise _explain(error, root, origin) from None
+        raise _explain(error, model, root, origin) from None
 
 
 def _plain(node: yaml.Node | None, origin: str, seen: set[int], line: int = 1) -> object:
@@ -96,7 +109,7 @@ def _plain(node: yaml.Node | None, origin: str, seen: set[int], line: int = 1) -
         loader.dispose()
 
 
-def _explain(error: ValidationError, root: yaml.Node | None, origin: str) -> UsageProblem:
+def _explain(error: ValidationError, model: type[BaseModel], root: yaml.Node | None, origin: str) -> UsageProblem:
     """The first fault, where it is and what was perhaps meant. A misspelt field comes first: it is why another is missing."""
     faults = error.errors(include_url=False)
     fault = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
@@ -104,27 +117,26 @@ def _explain(error: ValidationError, root: yaml.Node | None, origin: str) -> Usa
     line = _line(root, place)
     field = ".".join(str(part) for part in place) or "the file"
     if fault["type"] == "extra_forbidden":
-        allowed = _fields(place[:-1])
+        allowed = _fields(model, place[:-1])
         unknown = str(place[-1])
         return UsageProblem(
-            f"{origin}:{line}: {field}: there is no such field{_meant(unknown, allowed)}", remedy="known: " + ", ".join(allowed)
+            f"{origin}:{line}: {field}: there is no such field{meant(unknown, allowed)}", remedy="known: " + ", ".join(allowed)
         )
     if fault["type"] == "missing":
         return UsageProblem(f"{origin}:{line}: {field}: it is missing")
     return UsageProblem(f"{origin}:{line}: {field}: {fault['msg'].removeprefix('Value error, ')}")
 
 
-_MODELS: dict[Place, type[BaseModel]] = {
-    (): Topology,
-    ("link",): Link,
-    ("link", "up"): LinkOverride,
-    ("link", "down"): LinkOverride,
-}
-
-
-def _fields(place: Place) -> list[str]:
-    model = _MODELS.get(place)
-    return sorted(model.model_fields) if model else []
+def _fields(model: type[BaseModel], place: Place) -> list[str]:
+    """Of the model at `place`, which is below fields that are models, or a model or nothing."""
+    for part in place:
+        field = model.model_fields.get(str(part))
+        kinds = (field.annotation, *get_args(field.annotation)) if field else ()
+        inner = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+        if inner is None:
+            return []
+        model = inner
+    return sorted(model.model_fields)
 
 
 def _line(root: yaml.Node | None, place: Sequence[int | str]) -> int:
@@ -141,6 +153,7 @@ def _line(root: yaml.Node | None, place: Sequence[int | str]) -> int:
     return line
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
+def meant(word: str, known: Iterable[str]) -> str:
+    """What was perhaps meant, as the end of a message; empty where nothing comes close."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else ""

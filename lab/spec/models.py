@@ -30,6 +30,9 @@ _SIDES: tuple[DirectionName, ...] = ("up", "down")
 SLUG_PATTERN = r"[a-z0-9]+(?:[-._][a-z0-9]+)*"
 # Never two dashes in a row, because a cell's name is CLIENT--TOPOLOGY--TRANSFER and also a file name.
 Slug = Annotated[str, Field(pattern=rf"^{SLUG_PATTERN}$", max_length=64)]
+# A client may be a version that the lab brings along: curl@8.4.0.
+CLIENT_PATTERN = rf"{SLUG_PATTERN}(?:@{SLUG_PATTERN})?"
+YAML_SUFFIXES = (".yaml", ".yml")
 # Below 2^53, so that every reader of JSON keeps it; netem takes 64 bits.
 Seed = Annotated[int, Field(ge=0, le=2**32 - 2, strict=True)]
 # 576 is the least a host must accept (RFC 791); the router's ports take 1500.
@@ -223,11 +226,18 @@ class Expectation(Model):
             raise ValueError(f"a tolerance of {self.tolerance} is no tolerance (between 0 % and 100 %, exclusive)")
         return self
 
+    @classmethod
+    def of(cls, transfer: Transfer, tolerance: Ratio = Ratio(0.05)) -> Self:
+        """What a transfer promises by being what it is."""
+        if transfer.limit is not None:
+            return cls(kind="limit", tolerance=tolerance)
+        return cls(kind="steady" if transfer.files >= LEAST_FILES_TO_COMPARE else "none", tolerance=tolerance)
+
 
 class ClientSpec(Model):
     """The program under test."""
 
-    name: Slug
+    name: Annotated[str, Field(pattern=rf"^{CLIENT_PATTERN}$", max_length=64)]
     program: str = Field("", min_length=1, description="path or name; the name where left out", validate_default=False)
 
     @model_validator(mode="after")
@@ -240,14 +250,19 @@ class ClientSpec(Model):
     def parse(cls, text: str) -> ClientSpec:
         """A client by name ("curl"), by path ("/opt/curl-8/bin/curl", called "curl") or both ("curl-8=/opt/curl-8/bin/curl").
 
+        The path may be of a file that describes one ("./axel.yaml", called "axel"); a name may have a version ("curl@8.4.0").
         Raises ValueError when no name is left.
         """
         label, equals, path = text.strip().partition("=")
         if equals and (not label or not path):
             raise ValueError(f"{text!r}: NAME=PATH needs both")
         base = label if equals else PurePath(label).name.lower()
-        name = base if equals else "-".join(re.findall(r"[a-z0-9]+(?:[._][a-z0-9]+)*", base))
-        if not re.fullmatch(SLUG_PATTERN, name):
+        if not equals and base.endswith(YAML_SUFFIXES):
+            base = base.rpartition(".")[0]
+        name = (
+            base if equals or re.fullmatch(CLIENT_PATTERN, base) else "-".join(re.findall(r"[a-z0-9]+(?:[._][a-z0-9]+)*", base))
+        )
+        if not re.fullmatch(CLIENT_PATTERN, name):
             raise ValueError(f"{text!r} gives no name for a client (small letters, digits, and single - . _ between them)")
         return cls(name=name[:64].rstrip("-._"), program=path or label)
 

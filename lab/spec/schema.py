@@ -1,4 +1,4 @@
-"""JSON Schemas, generated from the models: for editors of topologies and for readers of results.
+"""JSON Schemas, generated from the models: for editors of topologies and clients, and for readers of results.
 
 `python -m lab.spec.schema` rewrites all files; a unit test compares them with the generator.
 """
@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lab.paths import project_root, topologies_dir
+from lab.paths import project_root, shipped_clients_dir, topologies_dir
 from lab.spec.models import Topology
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -17,6 +17,13 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def topology_schema() -> dict[str, Any]:
     return {"$schema": _DIALECT, **Topology.model_json_schema()}
+
+
+def client_schema() -> dict[str, Any]:
+    """The schema of a file that describes a client; imported late, because clients stand above the spec."""
+    from lab.client.data_spec import ClientFile
+
+    return {"$schema": _DIALECT, **ClientFile.model_json_schema()}
 
 
 def cell_schema() -> dict[str, Any]:
@@ -37,6 +44,7 @@ def files() -> dict[Path, dict[str, Any]]:
     """Every generated file and what belongs in it."""
     return {
         topologies_dir() / "topology.schema.json": topology_schema(),
+        shipped_clients_dir() / "client.schema.json": client_schema(),
         project_root() / "lab" / "result" / "cell.schema.json": cell_schema(),
         project_root() / "lab" / "result" / "study.schema.json": study_schema(),
     }

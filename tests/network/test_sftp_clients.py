@@ -71,6 +71,18 @@ def test_one_file(lab: tuple[NamespaceNetwork, Servers], client: str, direction:
     assert taken.file_times_s == []
 
 
+def test_a_limited_download_ends_with_its_client(lab: tuple[NamespaceNetwork, Servers]) -> None:
+    """The router has handed all of it on while the client still keeps to its limit."""
+    limited = transfer("get", 1_000_000).model_copy(update={"limit": ByteRate(1_000_000)})
+    taken = sample(lab, "openssh", limited)
+    assert taken.body_clock == "exit"
+    assert taken.body_s
+    assert taken.series
+    assert taken.body_s > 0.5
+    put = sample(lab, "openssh", limited.model_copy(update={"direction": "put"}))
+    assert put.body_clock == "wire"
+
+
 @pytest.mark.parametrize("direction", ["get", "put"])
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_set_of_files(lab: tuple[NamespaceNetwork, Servers], client: str, direction: str) -> None:

@@ -9,13 +9,16 @@ import pytest
 from lab.client import usage
 from lab.client.adapter import ClientAdapter
 from lab.client.curl import Curl
+from lab.client.data import DataClient, load_client
 from lab.client.ferry import Ferry
-from lab.client.lftp import Lftp
-from lab.client.openssh import OpenSsh
-from lab.client.rclone import Rclone
 from lab.client.registry import resolve
 from lab.errors import UsageProblem
+from lab.paths import shipped_clients_dir
 from lab.spec.models import ClientSpec
+
+
+def described(name: str, program: str, client: str) -> DataClient:
+    return DataClient(name, program, load_client(shipped_clients_dir() / f"{client}.yaml"))
 
 
 @pytest.mark.parametrize(
@@ -29,11 +32,11 @@ from lab.spec.models import ClientSpec
         ("ferry", Ferry("ferry", "ferry")),
         ("ferry-next=/opt/x/ferry", Ferry("ferry-next", "/opt/x/ferry")),
         ("/opt/x/ferry", Ferry("ferry", "/opt/x/ferry")),
-        ("openssh", OpenSsh("openssh", "openssh")),
-        ("/opt/hpn/bin/sftp", OpenSsh("sftp", "/opt/hpn/bin/sftp")),
-        ("openssh-hpn=/opt/hpn/bin/hpnsftp", OpenSsh("openssh-hpn", "/opt/hpn/bin/hpnsftp")),
-        ("lftp", Lftp("lftp", "lftp")),
-        ("rclone-1.70=/opt/rclone", Rclone("rclone-1.70", "/opt/rclone")),
+        ("openssh", described("openssh", "sftp", "openssh")),
+        ("/opt/hpn/bin/sftp", described("sftp", "/opt/hpn/bin/sftp", "openssh")),
+        ("openssh-hpn=/opt/hpn/bin/hpnsftp", described("openssh-hpn", "/opt/hpn/bin/hpnsftp", "openssh")),
+        ("lftp", described("lftp", "lftp", "lftp")),
+        ("rclone-1.70=/opt/rclone", described("rclone-1.70", "/opt/rclone", "rclone")),
     ],
 )
 def test_known_clients(text: str, adapter: ClientAdapter) -> None:
@@ -45,7 +48,7 @@ def test_relative_path_is_where_the_user_typed_it(monkeypatch: pytest.MonkeyPatc
     assert resolve(ClientSpec.parse("./curl")) == Curl("curl", str(tmp_path / "curl"))
 
 
-@pytest.mark.parametrize("text", ["wget", "/usr/bin/curlew", "curl=", "=/usr/bin/curl", "wget=/usr/bin/true"])
+@pytest.mark.parametrize("text", ["wgot", "/usr/bin/curlew", "curl=", "=/usr/bin/curl", "wgot=/usr/bin/true", "none.yaml"])
 def test_unknown_clients_are_the_users_problem(text: str) -> None:
     with pytest.raises((UsageProblem, ValueError)):
         resolve(ClientSpec.parse(text))
@@ -65,3 +68,9 @@ def test_memory_report_and_its_absence() -> None:
 def test_wrap_is_nothing_without_gnu_time() -> None:
     assert usage.wrap(["curl", "-V"], None, "/r") == ["curl", "-V"]
     assert usage.wrap(["curl"], Path("/usr/bin/time"), "/r")[-2:] == ["--", "curl"]
+
+
+def test_a_version_is_what_the_lab_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.client.versions.program", {"curl@8.4.0": "/cache/curl-8.4.0/bin/curl"}.__getitem__)
+    assert resolve(ClientSpec.parse("curl@8.4.0")) == Curl("curl@8.4.0", "/cache/curl-8.4.0/bin/curl")
+    assert resolve(ClientSpec.parse("curl@mine=/opt/curl")) == Curl("curl@mine", "/opt/curl")

@@ -14,9 +14,7 @@ from lab.backend.host import Completed
 from lab.client.adapter import ClientAdapter, UnreadableReportError
 from lab.client.curl import Curl, body_seconds
 from lab.client.endpoints import SET_NAME, Endpoints
-from lab.client.lftp import Lftp
-from lab.client.openssh import OpenSsh
-from lab.client.rclone import Rclone
+from lab.client.registry import adapter_for
 from lab.errors import UsageProblem
 from lab.spec.models import Transfer
 from lab.spec.units import ByteRate, Size
@@ -24,7 +22,8 @@ from tests.support.local_host import LocalHost
 
 ENDS = Endpoints("server", "/s", "/c", "/c/ca.pem", "/c/.ssh/known_hosts", "/c/.ssh/key", ssh_port=2022)
 ENDS = ENDS.for_sample("5MiB", "7-5MiB")
-ALL: list[ClientAdapter] = [OpenSsh(), Lftp(), Rclone()]
+OPENSSH, LFTP, RCLONE = (adapter_for(name) for name in ("openssh", "lftp", "rclone"))
+ALL = [OPENSSH, LFTP, RCLONE]
 STATS = {"bytes": 400000, "checks": 0, "elapsedTime": 0.440785092, "errors": 0, "transferTime": 0, "transfers": 20}
 LOG = (
     '{"level":"info","msg":"Starting bandwidth limiter at 976.562Ki Byte/s","source":"accounting/token_bucket.go:108"}\n'
@@ -68,21 +67,21 @@ def test_nothing_of_the_users_own_and_no_question(adapter: ClientAdapter) -> Non
     ],
 )
 def test_openssh_reads_its_work_from_a_batch(wanted: Transfer, batch: str) -> None:
-    command = OpenSsh().command(wanted, ENDS)
+    command = OPENSSH.command(wanted, ENDS)
     assert (command[:3], command[-1]) == (["sftp", "-b", "/c/sftp.batch"], "lab@server")
-    assert OpenSsh().inputs(wanted, ENDS) == {"/c/sftp.batch": batch.encode()}
+    assert OPENSSH.inputs(wanted, ENDS) == {"/c/sftp.batch": batch.encode()}
     assert command[command.index("-F") + 1] == "none"
     for option in ("IdentityAgent=none", "StrictHostKeyChecking=yes", "BatchMode=yes"):
         assert command[command.index(option) - 1] == "-o"
 
 
 def test_openssh_counts_its_limit_in_1024_bits() -> None:
-    command = OpenSsh("x", "/opt/sftp").command(transfer(limit=ByteRate(1_000_000), buffer_size=Size(4096)), ENDS)
+    command = adapter_for("x", "/opt/sftp").command(transfer(limit=ByteRate(1_000_000), buffer_size=Size(4096)), ENDS)
     assert command[0] == "/opt/sftp"
     assert command[command.index("-l") + 1] == "7812"
     assert command[command.index("-B") + 1] == "4096"
-    assert "steps of 128 B/s" in OpenSsh().supports(transfer(limit=ByteRate(12_799)))
-    assert OpenSsh().supports(transfer(limit=ByteRate(12_800))) == ""
+    assert "steps of 128 B/s" in OPENSSH.supports(transfer(limit=ByteRate(12_799)))
+    assert OPENSSH.supports(transfer(limit=ByteRate(12_800))) == ""
 
 
 @pytest.mark.parametrize(
@@ -95,8 +94,8 @@ def test_openssh_counts_its_limit_in_1024_bits() -> None:
     ],
 )
 def test_lftp_reads_its_work_from_a_script(wanted: Transfer, last: str) -> None:
-    assert Lftp().command(wanted, ENDS) == ["lftp", "--norc", "-f", "/c/lftp.script"]
-    lines = Lftp().inputs(wanted, ENDS)["/c/lftp.script"].decode().splitlines()
+    assert LFTP.command(wanted, ENDS) == ["lftp", "--norc", "-f", "/c/lftp.script"]
+    lines = LFTP.inputs(wanted, ENDS)["/c/lftp.script"].decode().splitlines()
     assert lines[-2:] == ["open -u lab, sftp://server:2022", last]
     connect = next(line for line in lines if "connect-program" in line)
     assert connect.startswith('set sftp:connect-program "ssh -a -x -F none -i /c/.ssh/key -o ')
@@ -104,7 +103,7 @@ def test_lftp_reads_its_work_from_a_script(wanted: Transfer, last: str) -> None:
 
 
 def test_lftp_is_told_limit_and_request_size() -> None:
-    script = Lftp().inputs(transfer(limit=ByteRate(1_000_000), buffer_size=Size(4096)), ENDS)["/c/lftp.script"].decode()
+    script = LFTP.inputs(transfer(limit=ByteRate(1_000_000), buffer_size=Size(4096)), ENDS)["/c/lftp.script"].decode()
     assert "set net:limit-rate 1000000:1000000\n" in script
     assert "set sftp:size-read 4096\nset sftp:size-write 4096\n" in script
 
@@ -119,19 +118,19 @@ def test_lftp_is_told_limit_and_request_size() -> None:
     ],
 )
 def test_rclone_is_configured_by_options(wanted: Transfer, words: list[str]) -> None:
-    command = Rclone().command(wanted, ENDS)
+    command = RCLONE.command(wanted, ENDS)
     assert command[:5] == ["rclone", *words, "--config="]
     assert not {"--bwlimit", "--sftp-chunk-size", "--transfers", "--checkers"} & set(command)
-    assert Rclone().inputs(wanted, ENDS) == {}
+    assert RCLONE.inputs(wanted, ENDS) == {}
 
 
 def test_rclone_is_told_limit_and_request_size() -> None:
-    command = Rclone().command(transfer(limit=ByteRate(1_000_000), buffer_size=Size(4096)), ENDS)
+    command = RCLONE.command(transfer(limit=ByteRate(1_000_000), buffer_size=Size(4096)), ENDS)
     assert command[command.index("--bwlimit") + 1] == "1000000B"
     assert command[command.index("--sftp-chunk-size") + 1] == "4096B"
 
 
-@pytest.mark.parametrize("adapter", [OpenSsh(), Lftp()], ids=lambda each: each.name)
+@pytest.mark.parametrize("adapter", [OPENSSH, LFTP], ids=lambda each: each.name)
 def test_a_client_without_a_report_has_its_processs_time_and_no_bytes(adapter: ClientAdapter) -> None:
     numbers = adapter.parse(transfer(), completed("garbage"))
     assert (numbers.bytes, numbers.total_s, numbers.first_byte_s) == (None, 2.5, None)
@@ -139,9 +138,9 @@ def test_a_client_without_a_report_has_its_processs_time_and_no_bytes(adapter: C
 
 
 def test_rclones_last_stats_are_its_report() -> None:
-    numbers = Rclone().parse(transfer(), completed(LOG.replace("400000", "7") + LOG))
+    numbers = RCLONE.parse(transfer(), completed(LOG.replace("400000", "7") + LOG))
     assert (numbers.bytes, numbers.total_s, numbers.raw) == (400000, 2.5, {"stats": STATS})
-    assert Rclone().body_seconds(transfer(), numbers) is None
+    assert RCLONE.body_seconds(transfer(), numbers) is None
 
 
 @pytest.mark.parametrize(
@@ -150,14 +149,14 @@ def test_rclones_last_stats_are_its_report() -> None:
 )
 def test_rclones_garbage_is_named_in_one_line(text: str) -> None:
     with pytest.raises(UnreadableReportError) as caught:
-        Rclone().parse(transfer(), completed(text))
+        RCLONE.parse(transfer(), completed(text))
     assert "\n" not in str(caught.value)
 
 
 @given(st.text(max_size=200))
 def test_nothing_but_an_unreadable_report_is_raised(text: str) -> None:
     try:
-        Rclone().parse(transfer(), completed(f'{{"stats": {text}'))
+        RCLONE.parse(transfer(), completed(f'{{"stats": {text}'))
     except UnreadableReportError:
         return
 
@@ -173,17 +172,17 @@ def test_the_ssh_beside_an_sftp_tells_its_version(tmp_path: Path) -> None:
     sftp = program(tmp_path, "sftp", "exit 1")
     host = LocalHost("client", tmp_path)
     with pytest.raises(UsageProblem, match="ssh -V failed"):
-        OpenSsh("hpn", sftp).identify(host)
+        adapter_for("hpn", sftp).identify(host)
     program(tmp_path, "ssh", 'echo "HPN-SSH 18 $1" >&2')
-    found = OpenSsh("hpn", sftp).identify(host)
+    found = adapter_for("hpn", sftp).identify(host)
     assert (found.name, found.version, found.path) == ("hpn", "HPN-SSH 18 -V", sftp)
     assert "64 requests" in found.notes[0]
 
 
 def test_peers_say_what_their_defaults_are(tmp_path: Path) -> None:
     path = program(tmp_path, "peer", "echo 1.0")
-    assert "--transfers 4" in Rclone("rclone", path).identify(LocalHost("client", tmp_path)).notes[0]
-    assert "max-packets-in-flight 16" in Lftp("lftp", path).identify(LocalHost("client", tmp_path)).notes[0]
+    assert "--transfers 4" in adapter_for("rclone", path).identify(LocalHost("client", tmp_path)).notes[0]
+    assert "max-packets-in-flight 16" in adapter_for("lftp", path).identify(LocalHost("client", tmp_path)).notes[0]
 
 
 def test_curl_moves_a_set_by_a_range_of_names_over_one_connection() -> None:

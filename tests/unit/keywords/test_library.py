@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lab.errors import UsageProblem
+from lab.errors import NotSupported, UsageProblem
 from lab.keywords.library import Sizes
 from lab.paths import suites_dir
 from lab.runner.robot_run import Choice, run_cells, run_suite
@@ -140,3 +140,41 @@ def test_sizes_with_commas() -> None:
     assert Sizes.parse(" 16 KiB,1 MiB ") == (Size.parse("16 KiB"), Size.parse("1 MiB"))
     with pytest.raises(ValueError, match="size"):
         Sizes.parse("16 KiB,")
+
+
+def test_a_suite_skips_what_its_client_cannot_do(notes: Notes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_cell(cell: Cell) -> Any:
+        if cell.transfer.direction == "put":
+            raise NotSupported("aria2 cannot do it: aria2 does not upload")
+        return notes._result(cell)
+
+    monkeypatch.setattr(notes, "run_cell", run_cell)
+    suite = tmp_path / "two.robot"
+    rows = "Judge Cell    aria2--dsl-50--http1-put-1MB\nTwo\n    Judge Cell    aria2--dsl-50--http1-get-1MB\n"
+    suite.write_text(f"{SETTINGS}{rows}")
+    run_suite(suite, notes, {})
+    assert 'status="SKIP"' in notes.output
+    assert "aria2 cannot do it: aria2 does not upload" in notes.output
+    assert [result.id for result in notes.results] == ["aria2--dsl-50--http1-get-1MB"]
+
+
+def test_a_suite_of_nothing_but_that_says_why(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_study(study: BufferStudy) -> Any:
+        raise NotSupported(f"{study.client.name} has no buffers")
+
+    monkeypatch.setattr(notes, "run_study", run_study)
+    with pytest.raises(UsageProblem, match="wget has no buffers"):
+        run_suite(BUFFERS, notes, {}, clients=["wget"])
+
+
+def test_a_cell_asked_for_by_name_is_refused_before_anything_is_started(notes: Notes) -> None:
+    with pytest.raises(NotSupported, match="aria2 cannot do aria2--dsl-50--http1-put-1MB: aria2 does not upload"):
+        run_cells(["aria2--dsl-50--http1-get-1MB", "aria2--dsl-50--http1-put-1MB"], notes)
+    assert notes.cells == []
+
+
+def test_a_cells_client_may_be_a_file(notes: Notes, tmp_path: Path) -> None:
+    path = tmp_path / "axel.yaml"
+    path.write_text("name: axel\nprotocols: [http1]\nget: axel -o {output} {url}\n", encoding="utf-8")
+    run_cells(["axel--dsl-50--http1-get-1MB", "curl--dsl-50--http1-get-1MB"], notes, ["wget", str(path)])
+    assert [(cell.client.name, cell.client.program) for cell in notes.cells] == [("axel", str(path)), ("curl", "curl")]

@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.backend.host import Completed
+from lab.client.data import DataClient, load_client
 from lab.client.endpoints import SET_NAME, Endpoints
-from lab.client.openssh import OpenSsh
 from lab.errors import LabFault
 from lab.measure import sets
 from lab.measure.sample import patience_s, take_sample
 from lab.measure.set_script import TEMPORARY
+from lab.paths import shipped_clients_dir
 from lab.result.models import MOST_FILE_TIMES
 from lab.server.bundle import Servers
 from lab.server.payload import PayloadSet, write_payload, write_payload_set
@@ -136,7 +137,7 @@ def test_patience_grows_with_the_files() -> None:
     assert patience_s(limited) == 5 + 60 + 5 * 10
 
 
-class Local(OpenSsh):
+class Local(DataClient):
     """sftp's place taken by a shell script, which gets what sftp would be told."""
 
     text: str = ""
@@ -161,7 +162,8 @@ def test_a_sample_of_a_set(
     network: LocalNetwork, servers: Servers, direction: str, text: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Local, "text", text)
-    found = take_sample(network, servers, Local(), WANTED.model_copy(update={"direction": direction}), 0, timeout_s=20)
+    adapter = Local("openssh", "sftp", load_client(shipped_clients_dir() / "openssh.yaml"))
+    found = take_sample(network, servers, adapter, WANTED.model_copy(update={"direction": direction}), 0, timeout_s=20)
     assert found.problem.startswith(problem) if problem else found.problem == ""
     assert found.ok == (not problem)
     assert found.expected_bytes == FILES * SIZE

@@ -1,0 +1,332 @@
+"""Clients as data: what a file may say, where its faults are, and what becomes of its templates."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.backend.host import Completed
+from lab.client.adapter import UnreadableReportError
+from lab.client.curl import WRITE_OUT
+from lab.client.data import DataClient, load_client
+from lab.client.data_spec import ClientFile, placeholders
+from lab.client.endpoints import Endpoints
+from lab.client.registry import adapter_for, list_clients, resolve
+from lab.errors import UsageProblem
+from lab.paths import shipped_clients_dir
+from lab.spec.load import parse_model
+from lab.spec.models import ClientSpec, Transfer
+from lab.spec.units import ByteRate, Size
+
+ENDS = Endpoints("server", "/s", "/c", "/c/ca.pem", "/c/.ssh/known_hosts", "/c/.ssh/key", ssh_port=2022)
+ENDS = ENDS.for_sample("5MiB", "7-5MiB")
+AXEL = """\
+name: axel
+program: axel
+version: [--version]
+get: axel -q -n 1 -o {output} {url}
+limit: --max-speed={limit}
+protocols: [http1]
+"""
+SHIPPED = sorted(path.stem for path in shipped_clients_dir().glob("*.yaml"))
+
+
+def client(text: str) -> DataClient:
+    spec = parse_model(ClientFile, text, "mine.yaml")
+    return DataClient(spec.name, spec.program, spec)
+
+
+def transfer(protocol: str = "http1", direction: str = "get", **more: Any) -> Transfer:
+    return Transfer.model_validate({"protocol": protocol, "direction": direction, "size": Size(5 << 20), **more})
+
+
+def completed(stdout: str = "", stderr: str = "") -> Completed:
+    return Completed(("client",), 0, stdout.encode(), stderr.encode(), 1_000_000_000, 3_500_000_000, 0.0, 0.0)
+
+
+def test_a_client_in_six_lines() -> None:
+    axel = client(AXEL)
+    assert axel.command(transfer(), ENDS) == ["axel", "-q", "-n", "1", "-o", "/c/out/5MiB", "http://server/files/5MiB"]
+    limited = axel.command(transfer(limit=ByteRate(1_000_000)), ENDS)
+    assert limited[:3] == ["axel", "--max-speed=1000000", "-q"]
+    assert (axel.inputs(transfer(), ENDS), axel.environment(ENDS)["HOME"], axel.body_clock) == ({}, "/c", "wire")
+    assert axel.spec.version == ["--version"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (transfer(limit=ByteRate(1000), chunked=True), ""),
+        (transfer(direction="put"), "axel does not upload"),
+        (transfer("h2"), "axel speaks HTTP/1.1 only"),
+        (transfer(buffer_size=Size(4096)), "axel has no option for its buffer size"),
+    ],
+)
+def test_what_is_not_described_is_not_supported(wanted: Transfer, reason: str) -> None:
+    assert client(AXEL).supports(wanted) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "reason"),
+    [
+        ("cannot: {put: 'it is a downloader'}\n", transfer("h2", "put"), "it is a downloader"),
+        ("cannot: {chunked: 'it wants a length'}\n", transfer(chunked=True), "it wants a length"),
+        ("put: {sftp: 'axel {source} {remote}'}\n", transfer(direction="put"), "axel does not put over HTTP/1.1"),
+        ("put: {sftp: 'axel {source} {remote}'}\n", transfer("sftp", "put", files=2), "axel does not upload sets of files"),
+        (
+            "buffer: {option: '-b {buffer}', unit: 1 KiB}\n",
+            transfer(buffer_size=Size(4097)),
+            "axel counts its buffer in steps of 1 KiB",
+        ),
+        ("buffer: {option: '-b {buffer}', most: 1 MiB}\n", transfer(buffer_size=Size(2 << 20)), "axel's buffer is at most 1 MiB"),
+        (
+            "buffer: {option: '-b {buffer}', direction: put}\n",
+            transfer(buffer_size=Size(1)),
+            "axel has a buffer size for uploads only",
+        ),
+    ],
+)
+def test_what_it_cannot_has_its_reason(text: str, wanted: Transfer, reason: str) -> None:
+    assert client(AXEL + text).supports(wanted) == reason
+
+
+@pytest.mark.parametrize(
+    ("limit", "byte_s", "reason"),
+    [
+        ("null", 1000, "axel has no limit of its own"),
+        ("{option: '-l {limit}', unit: 1 KiB/s}", 102_399, "axel counts its limit in steps of 1 KiB/s: at least 100 KiB/s"),
+        ("{option: '-l {limit}', unit: 1 KiB/s}", 102_400, ""),
+        ("{option: '-l {limit}', least: 2 kB/s}", 1999, "axel's limit is at least 2 kB/s"),
+        (
+            "{option: '-l {limit}', what: 'its slot', least: 2 kB/s, most: 9 kB/s}",
+            9001,
+            "axel's limit is its slot: 2 kB/s to 9 kB/s",
+        ),
+        ("{option: '-l {limit}', direction: put}", 5000, "axel limits uploads only"),
+    ],
+)
+def test_a_limit_has_its_bounds(limit: str, byte_s: int, reason: str) -> None:
+    adapter = client(AXEL.replace("--max-speed={limit}", limit))
+    assert adapter.supports(transfer(limit=ByteRate(byte_s))).replace("102400 B/s", "100 KiB/s") == reason
+
+
+def test_a_limit_in_steps_is_rounded() -> None:
+    adapter = client(AXEL.replace("--max-speed={limit}", "{option: '-l {limit}', unit: 1 KiB/s}"))
+    assert adapter.command(transfer(limit=ByteRate(1_000_000)), ENDS)[1:3] == ["-l", "977"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        (AXEL.replace("{url}", "{ulr}"), 4, "get.any: there is no placeholder {ulr} here; did you mean 'url'?"),
+        (AXEL.replace("{url}", "{limit}"), 4, "there is no placeholder {limit} here"),
+        (AXEL.replace("{url}", "{}"), 4, "a placeholder is {name}"),
+        (AXEL.replace("{url}", "{url!r}"), 4, "a placeholder is {name}"),
+        (AXEL.replace("{url}", "{url"), 4, "expected '}'"),
+        (AXEL.replace("{url}", "'{url}"), 4, "No closing quotation"),
+        (AXEL.replace("{url}", "x{options}"), 4, "{options} is several words, and must stand alone"),
+        (AXEL.replace("get: axel", "get: axle"), 1, "does not begin with the program, axel"),
+        (AXEL.replace("get: axel", "get: nice {program}"), 1, "say where {options} go"),
+        (AXEL.replace("get:", "got:"), 4, "got: there is no such field; did you mean 'get'?"),
+        (AXEL.replace("get: axel -q -n 1 -o {output} {url}\n", ""), 1, "it does nothing"),
+        (AXEL.replace("protocols: [http1]\n", ""), 1, "say which protocols it speaks"),
+        (AXEL.replace("[http1]", "[http9]"), 6, "protocols.0: Input should be 'http1'"),
+        (AXEL.replace("={limit}", ""), 1, "there is no {limit}, neither in its option nor in files"),
+        (AXEL + "limit2: 1\n", 7, "limit2: there is no such field; did you mean 'limit'?"),
+        (AXEL + "buffer:\n  optoin: x\n", 8, "buffer.optoin: there is no such field; did you mean 'option'?"),
+        (AXEL + "buffer:\n  option: -b {buffer}\n  unit: 0\n", 7, "a unit of 0 bytes counts nothing"),
+        (AXEL + "files:\n  a: x\n  b: '{hots}'\n", 9, "files.b: there is no placeholder {hots} here; did you mean 'host'?"),
+        (AXEL + "files: {a: '{buffer}'}\n", 1, "{buffer} is used and not described"),
+        (AXEL + "files: {../a: x}\n", 7, "should match pattern"),
+        (AXEL + "environment: {A: '{url}'}\n", 7, "there is no placeholder {url} here"),
+        (AXEL + "command: axel\n", 1, "neither command nor files have an {action}"),
+        (AXEL + "report: '(?P<speed>.)'\n", 7, "no number is called 'speed'"),
+        (AXEL + "report: '(?P<bytes>'\n", 7, "is no regular expression"),
+        (AXEL + "report: wget\n", 7, "no reader called 'wget'"),
+        (AXEL + "cannot: {fly: x}\n", 7, "Input should be"),
+    ],
+)
+def test_faults_say_where_and_what(text: str, line: int, problem: str) -> None:
+    with pytest.raises(UsageProblem) as caught:
+        client(text)
+    assert str(caught.value).startswith(f"mine.yaml:{line}: ")
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@given(st.text(alphabet="{}url: axel-%'\"\\!.[]\n", max_size=60))
+def test_no_template_does_more_than_be_refused(text: str) -> None:
+    try:
+        found = placeholders(text)
+    except ValueError:
+        return
+    assert text.format_map(dict.fromkeys(found, "x")) is not None
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="\x00"), max_size=40))
+def test_a_value_stays_one_word_whatever_is_in_it(name: str) -> None:
+    words = client(AXEL).command(transfer(), ENDS.for_sample(name, "up"))
+    assert len(words) == 7
+    assert words[6] == f"http://server/files/{name}"
+
+
+def test_braces_of_the_commands_own_are_doubled() -> None:
+    adapter = client(AXEL.replace("-q", "-w '%{{http_code}}'"))
+    assert adapter.command(transfer(), ENDS)[1:3] == ["-w", "%{http_code}"]
+
+
+def test_options_go_where_they_are_said_to() -> None:
+    adapter = client(AXEL.replace("get: axel -q", "get: nice -n 5 {program} -q {options}"))
+    moved = DataClient("mine", "/opt/axel", adapter.spec)
+    assert moved.command(transfer(limit=ByteRate(5)), ENDS)[:6] == ["nice", "-n", "5", "/opt/axel", "-q", "--max-speed=5"]
+
+
+def test_a_file_and_an_environment_are_filled_in() -> None:
+    adapter = client(
+        AXEL.replace("limit: --max-speed={limit}", "limit: {}")
+        + "files:\n  axelrc: |\n    dir {output_dir}\n    speed {limit}\n    do {action}\nenvironment: {RC: '{workdir}/axelrc'}\n"
+    )
+    told = "dir /c/out\nspeed 7\ndo axel -q -n 1 -o /c/out/5MiB http://server/files/5MiB\n"
+    assert adapter.inputs(transfer(limit=ByteRate(7)), ENDS) == {"/c/axelrc": told.encode()}
+    assert b"speed" not in adapter.inputs(transfer(), ENDS)["/c/axelrc"]
+    assert adapter.environment(ENDS)["RC"] == "/c/axelrc"
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_file_tells_editors_its_schema(name: str) -> None:
+    first = (shipped_clients_dir() / f"{name}.yaml").read_text(encoding="utf-8").splitlines()[0]
+    assert first == "# yaml-language-server: $schema=./client.schema.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "told"),
+    [
+        ("wget", transfer(limit=ByteRate(9)), "--limit-rate=9 -O /c/out/5MiB http://server/files/5MiB"),
+        ("wget", transfer("https1", "put"), "--method=PUT --body-file=/c/files/5MiB -O /c/out/5MiB https://server/upload/7-5MiB"),
+        ("aria2", transfer("https1"), "-d /c/out -o 5MiB --ca-certificate=/c/ca.pem https://server/files/5MiB"),
+        ("h2load", transfer("h2", "put"), "-H ':method: PUT' -d /c/files/5MiB https://server/upload/7-5MiB"),
+    ],
+)
+def test_shipped_clients_are_told_what_to_do(name: str, wanted: Transfer, told: str) -> None:
+    assert adapter_for(name).supports(wanted) == ""
+    assert shlex.join(adapter_for(name).command(wanted, ENDS)).endswith(told)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "reason"),
+    [
+        ("wget", transfer(direction="put", limit=ByteRate(9)), "wget limits downloads only"),
+        ("aria2", transfer(direction="put"), "aria2 does not upload"),
+        ("h2load", transfer("h2"), "h2load throws away"),
+        ("h2load", transfer("h2", "put", limit=ByteRate(9)), "h2load has no limit of its own"),
+    ],
+)
+def test_shipped_clients_say_what_they_cannot(name: str, wanted: Transfer, reason: str) -> None:
+    assert adapter_for(name).supports(wanted).startswith(reason)
+
+
+REPORT = AXEL + "report: 'took (?P<total_s>\\S+), first after (?P<first_byte_s>\\S+)(?:, (?P<bytes>\\S+) bytes)?$'\n"
+
+
+def test_a_pattern_reads_a_report() -> None:
+    adapter = client(REPORT)
+    numbers = adapter.parse(transfer(), completed("took 9, first after 8\n", "took 2.5s, first after 250ms, 77 bytes\nbye\n"))
+    assert (adapter.body_clock, numbers.bytes, numbers.total_s, numbers.first_byte_s) == ("client", 77, 2.5, 0.25)
+    assert (adapter.body_start_s(transfer(), numbers), adapter.body_seconds(transfer(), numbers)) == (0.25, 2.25)
+    assert adapter.parse(transfer(), completed("took 9, first after 8\n")).bytes is None
+
+
+def test_a_pattern_of_the_bodys_time_alone() -> None:
+    adapter = client(AXEL + "report: 'in (?P<body_s>[0-9.]+)'\n")
+    numbers = adapter.parse(transfer(), completed("in 1.5"))
+    assert (adapter.body_clock, numbers.total_s, adapter.body_seconds(transfer(), numbers)) == ("client", 2.5, 1.5)
+    assert client(AXEL + "report: 'in (?P<total_s>[0-9.]+)'\n").body_clock == "wire"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "axel printed nothing that its report's pattern matches"),
+        ("took long, first after 1", "axel reports 'long' as total_s"),
+        ("took nan, first after 1", "axel reports 'nan' as total_s"),
+        ("took -1, first after 1", "axel reports '-1' as total_s"),
+        ("took 2, first after 1, many bytes", "axel reports 'many' bytes"),
+    ],
+)
+def test_garbage_is_named_in_one_line(text: str, problem: str) -> None:
+    with pytest.raises(UnreadableReportError) as caught:
+        client(REPORT).parse(transfer(), completed(text))
+    assert str(caught.value) == problem
+
+
+@given(st.text(max_size=80), st.text(max_size=20), st.text(max_size=20))
+def test_nothing_but_an_unreadable_report_is_raised(before: str, took: str, first: str) -> None:
+    try:
+        numbers = client(REPORT).parse(transfer(), completed(f"{before}took {took}, first after {first}"))
+    except UnreadableReportError:
+        return
+    assert numbers.total_s >= 0
+
+
+def test_a_built_in_reader_speaks_for_a_client() -> None:
+    text = AXEL.replace("axel -q", "axel -w {curl_report}") + "report: curl\n"
+    adapter = client(text)
+    assert WRITE_OUT in adapter.command(transfer(), ENDS)
+    assert adapter.body_clock == "client"
+    with pytest.raises(UnreadableReportError, match="no report"):
+        adapter.parse(transfer(), completed("x"))
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_by_its_path_and_under_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "axel", AXEL)
+    monkeypatch.chdir(tmp_path)
+    found = resolve(ClientSpec.parse("./axel.yaml"))
+    assert isinstance(found, DataClient)
+    assert (found.name, found.program, found.spec.name) == ("axel", "axel", "axel")
+    assert resolve(ClientSpec.parse("old=axel.yaml")).name == "old"
+
+
+def test_a_program_by_a_path_is_seen_from_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "axel", AXEL.replace("program: axel", "program: ./axel").replace("get: axel", "get: ./axel"))
+    assert adapter_for("axel", str(path)).command(transfer(), ENDS)[0] == str(tmp_path / "axel")
+
+
+def test_the_users_folders_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "axel" not in list_clients()
+    write(tmp_path / "clients", "axel", AXEL)
+    assert adapter_for("axel").command(transfer(), ENDS)[1] == "-q"
+    assert adapter_for("axel-2", "/opt/axel").command(transfer(), ENDS)[:2] == ["/opt/axel", "-q"]
+    write(tmp_path / "own", "axel", AXEL.replace("-q", "-v"))
+    monkeypatch.setenv("THROUGHLINE_CLIENTS", str(tmp_path / "own"))
+    assert adapter_for("axel").command(transfer(), ENDS)[1] == "-v"
+    monkeypatch.setenv("THROUGHLINE_CLIENTS", str(tmp_path / "none"))
+    with pytest.raises(UsageProblem, match="which is no folder"):
+        adapter_for("axel")
+
+
+def test_a_users_own_curl_takes_the_place_of_the_labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "curl", "name: curl\nprotocols: [http1]\nget: curl -o {output} {url}\n")
+    monkeypatch.setenv("THROUGHLINE_CLIENTS", str(tmp_path))
+    assert adapter_for("curl").command(transfer(), ENDS) == ["curl", "-o", "/c/out/5MiB", "http://server/files/5MiB"]
+
+
+def test_files_that_cannot_be_used_are_the_users_problem(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match=r"client .*none\.yaml cannot be read: No such file"):
+        adapter_for("none", str(tmp_path / "none.yaml"))
+    with pytest.raises(UsageProblem, match=r"it says 'axel' but the file is called other\.yaml"):
+        load_client(write(tmp_path, "other", AXEL))
+    with pytest.raises(UsageProblem, match="unknown client 'wgett'; did you mean 'wget'"):
+        adapter_for("wgett")
