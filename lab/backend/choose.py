@@ -34,9 +34,14 @@ def labs() -> dict[str, Backend]:
     return found | dict.fromkeys(running_labs(), "namespaces")
 
 
+def _of(name: str) -> Backend:
+    """The engine is asked only about labs that are not namespaces: each of its answers is a process and a request."""
+    return "compose" if name not in running_labs() and name in project.labs() else "namespaces"
+
+
 def attach(name: str) -> tuple[Live, dict[str, Any]]:
     """A lab that `lab up` made. Raises LabFault when there is none of that name, UsageProblem when it is a run's own."""
-    if labs().get(name) == "compose":
+    if _of(name) == "compose":
         return compose.attach(name)
     return namespaces.attach(name)
 
@@ -59,7 +64,7 @@ def detach(network: Live) -> None:
 
 def take_down(name: str) -> None:
     """A lab and everything it left. Idempotent."""
-    if labs().get(name) == "compose":
+    if _of(name) == "compose":
         project.Project(name).down()
     else:
         NamespaceLab(name).shutdown()

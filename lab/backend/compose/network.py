@@ -95,15 +95,11 @@ def open_network(*, router: RouterChoice = "auto", name: str = "") -> ComposeNet
     made = images.require_all()
     facts |= {f"image {role}": image.id for role, image in made.items()}
     project = Project(name or f"lab-{secrets.token_hex(3)}")
+    project.claim()
     try:
         addresses = project.up(made, router)
         project.wait_for_agents()
         return _wire(project, addresses, router, facts)
-    except UsageProblem as problem:
-        # Somebody else's lab of that name is not ours to take away.
-        if "already there" not in problem.message:
-            project.down()
-        raise
     except BaseException:
         project.down()
         raise

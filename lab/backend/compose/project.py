@@ -51,11 +51,8 @@ class Project:
     def socket(self, role: str) -> str:
         return str(self.shared / f"{role}.socket")
 
-    def up(self, made: Mapping[str, images.Image], router: str) -> Addresses:
-        """Start the three containers; nothing waits for anything but its start. Returns the networks they got.
-
-        Raises UsageProblem where a lab of that name is there, or no network is free; LabFault with the engine's own words.
-        """
+    def claim(self) -> None:
+        """Take the name, before anything is made that would have to be taken away. Raises UsageProblem where it cannot be had."""
         if self.folder.exists() or containers(self.name):
             raise UsageProblem(
                 f"a lab named {self.name!r} is already there", remedy=f"lab down {self.name}, or choose another --name"
@@ -68,6 +65,12 @@ class Project:
         # Written by the containers' user; nobody else gets through the folder above.
         self.shared.mkdir()
         self.shared.chmod(0o777)
+
+    def up(self, made: Mapping[str, images.Image], router: str) -> Addresses:
+        """Start the three containers of a claimed name; nothing waits for anything but its start. Returns the networks they got.
+
+        Raises UsageProblem where no network is free, LabFault with the engine's own words.
+        """
         said = ""
         for addresses in subnets.free(subnets.taken()):
             said = self._compose(made, router, addresses)

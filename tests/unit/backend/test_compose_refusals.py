@@ -34,6 +34,7 @@ def test_every_subnet_taken_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
     monkeypatch.setattr(subnets, "taken", lambda: ["10.0.0.0/8"])
     monkeypatch.setattr(project, "containers", lambda _name: [])
+    Project("x").claim()
     with pytest.raises(UsageProblem, match=r"no network of 10\.77\.0\.0/16 is free"):
         Project("x").up({}, "auto")
 
@@ -42,7 +43,7 @@ def test_a_path_too_long_for_a_socket_is_one_line(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / ("x" * 100)))
     monkeypatch.setattr(project, "containers", lambda _name: [])
     with pytest.raises(UsageProblem, match="too long for a socket"):
-        Project("x").up({}, "auto")
+        Project("x").claim()
 
 
 @pytest.mark.parametrize(
