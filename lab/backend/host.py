@@ -14,6 +14,11 @@ from typing import Literal, Protocol, runtime_checkable
 Platform = Literal["linux", "windows"]
 
 
+# A command may print a hundred megabytes, all of them one line, or a terminal's control characters.
+_QUOTED_FROM_BYTES = 1 << 16
+_QUOTED_CHARACTERS = 300
+
+
 @dataclass(frozen=True)
 class Completed:
     """A command that has ended, with what the operating system says it cost.
@@ -43,11 +48,11 @@ class Completed:
 
     @property
     def error_text(self) -> str:
-        """The last non-empty line of stderr (or of stdout): what a one-line message quotes."""
+        """The last non-empty line of stderr (or of stdout): what a one-line message quotes; of a long one a part."""
         for stream in (self.stderr, self.stdout):
-            lines = [line.strip() for line in stream.decode(errors="replace").splitlines() if line.strip()]
+            lines = [line.strip() for line in stream[-_QUOTED_FROM_BYTES:].decode(errors="replace").splitlines() if line.strip()]
             if lines:
-                return lines[-1]
+                return "".join(each if each.isprintable() else "?" for each in lines[-1][:_QUOTED_CHARACTERS])
         return f"exit code {self.returncode}"
 
 

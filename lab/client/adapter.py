@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from lab.backend.host import Completed, Host
 from lab.client.endpoints import Endpoints
 from lab.errors import UsageProblem
-from lab.result.models import ClientIdentity, ClientNumbers
+from lab.result.models import MOST_FILE_TIMES, ClientIdentity, ClientNumbers
 from lab.spec.models import Transfer
 
 
@@ -59,10 +60,15 @@ class ClientAdapter(Protocol):
         ...
 
     def body_seconds(self, transfer: Transfer, numbers: ClientNumbers) -> float | None:
-        """First to last body byte by the client's clock; None where its report cannot tell."""
+        """First to last body byte by the client's clock; None where its report cannot tell.
+
+        Of several files over HTTP that is no fault: the wire's clock is taken then.
+        """
         ...
 
 
+# Clients count microseconds: what took none took at most one.
+_TICK_S = 1e-6
 # Prints path and sha256, then runs the program for its version: one command on the host instead of three. $2 is another program
 # that tells the version, on whichever stream.
 _IDENTIFY = """\
@@ -98,6 +104,22 @@ def identify_program(
 def no_report(completed: Completed, raw: Mapping[str, object] | None = None, *, size: int | None = None) -> ClientNumbers:
     """Of a client that tells no times: how long its process took, by the lab's clock. Only what it printed is its own."""
     return ClientNumbers(bytes=size, total_s=completed.wall_s, raw=dict(raw or {}))
+
+
+def stream_rates(bodies: Iterable[tuple[float, float | None]]) -> list[float]:
+    """Bytes per second of several transfers, from bytes and seconds of each: sorted; of many a part, its ends among it.
+
+    None at all where one of them is not known, because that one could be the one furthest off.
+    """
+    rates = []
+    for size, seconds in bodies:
+        if seconds is None or size <= 0:
+            return []
+        rates.append(size / max(seconds, _TICK_S))
+    rates.sort()
+    step = math.ceil(len(rates) / (MOST_FILE_TIMES - 1)) or 1
+    kept = rates[::step]
+    return kept if not rates or kept[-1] == rates[-1] else [*kept, rates[-1]]
 
 
 def clean_environment(endpoints: Endpoints) -> Mapping[str, str]:

@@ -1,17 +1,20 @@
-"""curl, any version since 7.60: HTTP/1.1, HTTP/1.1 over TLS, h2 and SFTP, both ways; over SFTP sets of files too.
+"""curl, any version since 7.60 (several at once since 7.66): HTTP/1.1, over TLS too, h2 and SFTP, both ways; sets of files.
 
-A set is one process and one connection: a range of names in the URL (or in -T), which is short in a result and no list of files.
+A set is one process and, unless several files come at once over HTTP/1.1, one connection: a range of names in the URL (or in
+-T), which is short in a result and no list of files. Requests for one file are the same with a query that nginx ignores.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from lab.backend.host import Completed, Host
-from lab.client.adapter import UnreadableReportError, clean_environment, identify_program
+from lab.client.adapter import UnreadableReportError, clean_environment, identify_program, stream_rates
 from lab.client.endpoints import SET_NAME, Endpoints
 from lab.result.models import ClientIdentity, ClientNumbers
 from lab.spec.models import Transfer
@@ -39,6 +42,19 @@ WRITE_OUT = (
     + ", ".join([f'"{key}": "%{{{key}}}"' for key in _TEXT] + [f'"{key}": "%{{{key}}}"' for key in _NUMBERS])
     + "}\\n"
 )
+# Of 50,000 requests that would be 25 MB: a line of only what is needed.
+_REQUEST_MARK = "throughline-request "
+_REQUEST = ("http_code", "http_version", "num_connects", "size_download", "time_starttransfer", "time_total")
+_REQUEST_NUMBERS = tuple(key for key in _REQUEST if key != "http_version")
+REQUEST_OUT = _REQUEST_MARK + " ".join(f"%{{{key}}}" for key in _REQUEST) + "\\n"
+# More than its --parallel-max takes are silently 50.
+_MOST_PARALLEL = 300
+NOWHERE = "/dev/null"
+
+
+def write_out(transfer: Transfer) -> str:
+    """What curl's -w must be for `Curl.parse`."""
+    return REQUEST_OUT if transfer.requests else WRITE_OUT
 
 
 @dataclass(frozen=True)
@@ -47,7 +63,7 @@ class Curl:
 
     name: str = "curl"
     program: str = "curl"
-    # Protocols it was built without.
+    # Protocols it was built without; `parallel` where it moves one file after the other only.
     lacks: tuple[str, ...] = ()
 
     @property
@@ -64,11 +80,15 @@ class Curl:
             return f"{self.name} was built without {transfer.protocol}"
         if transfer.protocol == "sftp" and (transfer.chunked or transfer.sink):
             return "chunked and sink are properties of an HTTP server"
+        if transfer.parallel > 1 and "parallel" in self.lacks:
+            return f"{self.name} moves one file after the other"
+        if transfer.parallel > _MOST_PARALLEL:
+            return f"curl moves at most {_MOST_PARALLEL} files at once"
         return ""
 
     def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:
         # -q must come first to keep ~/.curlrc out; a failed request must be a failed command (--fail).
-        words = [self.program, "-q", "-sS", "--fail", "-w", WRITE_OUT]
+        words = [self.program, "-q", "-sS", "--fail", "-w", write_out(transfer)]
         words += _PROTOCOL.get(transfer.protocol, [])
         if transfer.protocol in ("https1", "h2"):
             words += ["--cacert", endpoints.ca_path]
@@ -84,6 +104,10 @@ class Curl:
             ]
         if transfer.limit is not None:
             words += ["--limit-rate", str(transfer.limit.byte_s)]
+        if transfer.parallel > 1:
+            words += ["--parallel", "--parallel-max", str(transfer.parallel)]
+        if transfer.requests:
+            return [*words, "-o", NOWHERE, f"{endpoints.url(transfer)}?[1-{transfer.files}]"]
         if transfer.files > 1:
             return [*words, *_set(transfer, endpoints)]
         if transfer.direction == "put":
@@ -91,7 +115,7 @@ class Curl:
             if transfer.protocol != "sftp":
                 # Without this, HTTP/1.1 uploads wait a round trip for `100 Continue`: after the clock of the body has started.
                 words += ["-H", "Expect:"]
-        return [*words, "-o", endpoints.output_path, endpoints.url(transfer)]
+        return [*words, "-o", NOWHERE if transfer.discard else endpoints.output_path, endpoints.url(transfer)]
 
     def inputs(self, transfer: Transfer, endpoints: Endpoints) -> dict[str, bytes]:
         del transfer, endpoints
@@ -101,8 +125,11 @@ class Curl:
         return dict(clean_environment(endpoints))
 
     def parse(self, transfer: Transfer, completed: Completed) -> ClientNumbers:
-        """Of a set: connection and first byte of its first file, the sums of all; curl's clock starts anew for each file."""
-        reports = _reports(completed)
+        """Of a set: connection and first byte of its first file, the sums of all; curl's clock starts anew for each file.
+
+        Of several at once nobody's clock is that of all: the whole time is the process's.
+        """
+        reports = _request_reports(completed) if transfer.requests else _reports(completed)
         if len(reports) > transfer.files:
             raise UnreadableReportError(f"curl printed {len(reports)} reports of {transfer.files} transfers")
         report = reports[0]
@@ -110,14 +137,16 @@ class Curl:
         if transfer.files > 1:
             connects = sum(each["num_connects"] for each in reports)
             report = {**report, "set": {"reports": len(reports), "num_connects": connects}}
+        versions = sorted({each["http_version"] for each in reports} - {"", "0"})
         return ClientNumbers(
             bytes=sum(int(each[size]) for each in reports),
-            total_s=sum(each["time_total"] for each in reports),
+            total_s=completed.wall_s if transfer.parallel > 1 else sum(each["time_total"] for each in reports),
             first_byte_s=report["time_starttransfer"] or None,
-            connect_s=report["time_connect"] or None,
-            tls_s=report["time_appconnect"] or None,
-            http_version=report["http_version"] if report["http_version"] not in ("", "0") else None,
-            status=int(report["http_code"]) or None,
+            connect_s=report.get("time_connect") or None,
+            tls_s=report.get("time_appconnect") or None,
+            http_version=" and ".join(versions) or None,
+            status=max(int(each["http_code"]) for each in reports) or None,
+            stream_byte_s=_streams(transfer, reports),
             raw=report,
         )
 
@@ -145,12 +174,14 @@ def body_start_s(transfer: Transfer, numbers: ClientNumbers) -> float:
 
 
 def body_seconds(transfer: Transfer, numbers: ClientNumbers) -> float | None:
-    """First to last body byte by curl's own clock, in seconds; None when its report makes no sense.
+    """First to last body byte by curl's own clock, in seconds; None when its report makes no sense, and of several at once.
 
     A download ends at `time_total` (last byte). An upload's `time_total` is when the answer came, so one round trip is taken off,
     known from the TCP handshake (`time_connect` - `time_namelookup`): curl before 8.10 does not say when its last byte left.
     Over SFTP the last write's acknowledgement and the close take one each.
     """
+    if transfer.parallel > 1:
+        return None
     body_s = numbers.total_s - body_start_s(transfer, numbers)
     if transfer.direction == "put":
         round_trip_s = float(str(numbers.raw["time_connect"])) - float(str(numbers.raw["time_namelookup"]))
@@ -158,22 +189,53 @@ def body_seconds(transfer: Transfer, numbers: ClientNumbers) -> float | None:
     return body_s if body_s > 0 else None
 
 
+def _lines(mark: str, completed: Completed) -> list[str]:
+    """Those that begin so; searched for, because a list of all lines of a hundred megabytes would fill the memory."""
+    return re.findall(rf"^{re.escape(mark)}.*$", completed.text, re.MULTILINE)
+
+
 def _reports(completed: Completed) -> list[dict[str, Any]]:
     """The lines that WRITE_OUT asked for, one per file."""
-    lines = [line for line in completed.text.splitlines() if line.startswith(_MARK)]
+    lines = _lines(_MARK, completed)
     if not lines:
         raise UnreadableReportError("curl printed no report (-w)")
     return [_report(line) for line in lines]
 
 
+def _request_reports(completed: Completed) -> list[dict[str, Any]]:
+    """The lines that REQUEST_OUT asked for."""
+    lines = _lines(_REQUEST_MARK, completed)
+    if not lines:
+        raise UnreadableReportError("curl printed no report (-w)")
+    return [_checked(dict(zip(_REQUEST, line.split()[1:], strict=False)), line) for line in lines]
+
+
+def _streams(transfer: Transfer, reports: Sequence[dict[str, Any]]) -> list[float]:
+    """The body rate of each of several files over HTTP; of unlimited requests it would say nothing."""
+    if transfer.files == 1 or transfer.protocol == "sftp" or (transfer.requests and not transfer.limit):
+        return []
+    return stream_rates((each["size_download"], each["time_total"] - each["time_starttransfer"]) for each in reports)
+
+
 def _report(line: str) -> dict[str, Any]:
+    try:
+        told = json.loads(line.removeprefix(_MARK))
+    except (ValueError, RecursionError) as error:
+        raise UnreadableReportError(f"curl's report cannot be read: {error!r} in {line[:120]!r}") from None
+    if not isinstance(told, dict):
+        raise UnreadableReportError(f"curl's report cannot be read: it is no object, {line[:120]!r}")
+    return _checked(told, line, _TEXT, _NUMBERS)
+
+
+def _checked(
+    told: dict[str, Any], line: str, texts: Sequence[str] = ("http_version",), numbers: Sequence[str] = _REQUEST_NUMBERS
+) -> dict[str, Any]:
     """Numbers as numbers. Some versions print a size as a float, some a decimal comma."""
     try:
-        report = json.loads(line.removeprefix(_MARK))
-        numbers = {key: float(str(report[key]).replace(",", ".")) for key in _NUMBERS}
-        texts = {key: str(report[key]) for key in _TEXT}
+        found = {key: float(str(told[key]).replace(",", ".")) for key in numbers}
+        named = {key: str(told[key]) for key in texts}
     except (ValueError, KeyError, TypeError) as error:
         raise UnreadableReportError(f"curl's report cannot be read: {error!r} in {line[:120]!r}") from None
-    if not all(math.isfinite(value) and value >= 0 for value in numbers.values()):
+    if not all(math.isfinite(value) and value >= 0 for value in found.values()):
         raise UnreadableReportError(f"curl's report has impossible numbers: {line[:120]!r}")
-    return {**texts, **numbers}
+    return {**named, **found}

@@ -9,13 +9,15 @@ from typing import Literal, TypeVar
 
 from lab.backend.host import Completed, Host
 from lab.client.adapter import clean_environment, identify_program
-from lab.client.curl import WRITE_OUT
+from lab.client.curl import write_out
 from lab.client.data_report import Reader, reader
 from lab.client.data_spec import (
     ACTION,
     BUFFER,
+    FILES,
     LIMIT,
     OPTIONS,
+    PARALLEL,
     STEPS_IN_LIMIT,
     ClientFile,
     Refusable,
@@ -28,6 +30,8 @@ from lab.spec.models import Transfer
 from lab.spec.units import ByteRate, Size
 
 Q = TypeVar("Q", ByteRate, Size)
+# Readers that tell the rate of each of several files.
+_TELL_STREAMS = ("curl", "ferry")
 _PROTOCOLS = {"http1": "HTTP/1.1", "https1": "HTTP/1.1 over TLS", "h2": "HTTP/2", "sftp": "SFTP"}
 
 
@@ -79,7 +83,7 @@ class DataClient:
         return identify_program(host, self.name, self.program, self.spec.version, teller=teller, notes=self.spec.notes)
 
     def supports(self, transfer: Transfer) -> str:
-        checks = (self._refusal, self._undescribed, self._limit_problem, self._buffer_problem)
+        checks = (self._refusal, self._undescribed, self._numbers_problem, self._limit_problem, self._buffer_problem)
         return next((reason for check in checks if (reason := check(transfer))), "")
 
     def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:
@@ -117,7 +121,10 @@ class DataClient:
         asked: dict[Refusable, object] = {
             transfer.protocol: True,
             transfer.direction: True,
-            "sets": transfer.files > 1,
+            "keep": transfer.direction == "get" and not transfer.discard,
+            "discard": transfer.discard,
+            "sets": transfer.kept_set,
+            "parallel": transfer.parallel > 1,
             "chunked": transfer.chunked,
             "sink": transfer.sink,
             "limit": transfer.limit,
@@ -126,16 +133,31 @@ class DataClient:
         return next((self.spec.cannot[each] for each, wanted in asked.items() if wanted and each in self.spec.cannot), "")
 
     def _undescribed(self, transfer: Transfer) -> str:
-        spec, several = self.spec, transfer.files > 1
-        if spec.template(transfer.direction, transfer.protocol, several=several) is not None:
+        spec, several = self.spec, transfer.kept_set
+        if self._template(transfer) is not None:
             return ""
         spoken = spec.speaks()
         if transfer.protocol not in spoken:
             return f"{spec.name} speaks {', '.join(_PROTOCOLS[each] for each in spoken)} only"
+        if transfer.discard:
+            return f"{spec.name} does not download and throw away (get_discard)"
         if not any(spec.template(transfer.direction, each, several=several) for each in spoken):
             verb = "upload" if transfer.direction == "put" else "download"
             return f"{spec.name} does not {verb}{' sets of files' if several else ''}"
         return f"{spec.name} does not {transfer.direction} over {_PROTOCOLS[transfer.protocol]}"
+
+    def _template(self, transfer: Transfer) -> str | None:
+        return self.spec.template(transfer.direction, transfer.protocol, several=transfer.kept_set, discard=transfer.discard)
+
+    def _numbers_problem(self, transfer: Transfer) -> str:
+        """How many requests, and how many at once, must be told where they are not one."""
+        spec = self.spec
+        told = set().union(*map(placeholders, (self._template(transfer) or "", spec.command or "", *spec.files.values())))
+        if transfer.requests and FILES not in told:
+            return f"{spec.name} asks for one file only once (get_discard has no {{{FILES}}})"
+        if transfer.parallel > 1 and PARALLEL not in told:
+            return f"{spec.name} cannot be told how many files to move at once"
+        return ""
 
     def _limit_problem(self, transfer: Transfer) -> str:
         limit, setting, name = transfer.limit, self.spec.limit, self.spec.name
@@ -143,6 +165,8 @@ class DataClient:
             return ""
         if setting is None:
             return f"{name} has no limit of its own"
+        if transfer.each_limited and self.spec.report not in _TELL_STREAMS:
+            return f"{name} does not tell the rate of each of several limited files"
         if setting.direction and setting.direction != transfer.direction:
             return f"{name} limits {'downloads' if setting.direction == 'get' else 'uploads'} only"
         if setting.unit.byte_s > 1 and limit.byte_s < setting.unit.byte_s * STEPS_IN_LIMIT:
@@ -203,7 +227,9 @@ class _Filled:
             "output_name": output.name,
             "remote": endpoints.remote_path(transfer),
             "port": str(ports.get(transfer.protocol, endpoints.https_port)),
-            "curl_report": WRITE_OUT,
+            "curl_report": write_out(transfer),
+            FILES: str(transfer.files),
+            PARALLEL: str(min(transfer.parallel, transfer.files)),
         }
         self.options: list[str] = []
         self.several: dict[str, list[str]] = {"ssh": ssh_options(endpoints)}
@@ -214,7 +240,8 @@ class _Filled:
             self.values[BUFFER] = str(transfer.buffer_size.bytes // spec.buffer.unit.bytes)
             self.options += self.words(spec.buffer.option)
         self.several[OPTIONS] = self.options
-        self.action = spec.template(transfer.direction, transfer.protocol, several=transfer.files > 1) or ""
+        several, discard = transfer.kept_set, transfer.discard
+        self.action = spec.template(transfer.direction, transfer.protocol, several=several, discard=discard) or ""
         self.several[ACTION] = self.words(self.action)
 
     def words(self, template: str) -> list[str]:

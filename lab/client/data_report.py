@@ -18,6 +18,7 @@ from lab.spec.units import Duration
 
 # A report stands at the end; a pattern must not have to search a client's megabytes of progress.
 _SEARCHED = 1 << 16
+_SIZES = ("bytes", "received")
 
 
 class Reader(Protocol):
@@ -83,7 +84,7 @@ class RcloneStats(NoReport):
 
 def _stats(completed: Completed) -> dict[str, Any]:
     """The last `stats` of its log, one JSON document a line."""
-    for line in reversed(completed.stderr.decode(errors="replace").splitlines()):
+    for line in reversed(completed.stderr[-_SEARCHED:].decode(errors="replace").splitlines()):
         if '"stats"' not in line:
             continue
         try:
@@ -111,7 +112,6 @@ class Pattern:
         return "client" if "body_s" in told or {"total_s", "first_byte_s"} <= told else "wire"
 
     def parse(self, transfer: Transfer, completed: Completed) -> ClientNumbers:
-        del transfer
         text = (completed.stdout[-_SEARCHED:] + b"\n" + completed.stderr[-_SEARCHED:]).decode(errors="replace")
         found = None
         for found in self.pattern.finditer(text):  # noqa: B007 - the last is kept
@@ -119,8 +119,9 @@ class Pattern:
         if found is None:
             raise UnreadableReportError(f"{self.name} printed nothing that its report's pattern matches")
         told = {group: value for group, value in found.groupdict().items() if value is not None}
-        times = {group: self._seconds(group, value) for group, value in told.items() if group != "bytes"}
-        numbers = no_report(completed, {**told, **times}, size=self._bytes(told["bytes"]) if "bytes" in told else None)
+        times = {group: self._seconds(group, value) for group, value in told.items() if group not in _SIZES}
+        size = told.get("bytes") or (told.get("received") if transfer.direction == "get" else None)
+        numbers = no_report(completed, {**told, **times}, size=self._bytes(size) if size is not None else None)
         return numbers.model_copy(
             update={"total_s": times.get("total_s", numbers.total_s), "first_byte_s": times.get("first_byte_s")}
         )

@@ -19,7 +19,7 @@ from lab.spec.units import ByteRate, Size
 Protocol = Literal["http1", "https1", "h2", "sftp"]
 Direction = Literal["get", "put"]
 ReportName = Literal["none", "curl", "ferry", "rclone"]
-Refusable = Literal[Protocol, Direction, "sets", "chunked", "sink", "limit", "buffer"]
+Refusable = Literal[Protocol, Direction, "keep", "discard", "sets", "parallel", "chunked", "sink", "limit", "buffer"]
 ANY = "any"
 """The protocol of a template that holds for each of `protocols`."""
 
@@ -38,6 +38,8 @@ PLACES = {
     "ca": "TLS: the certificate to trust",
     "workdir": "the client's folder and HOME, where `files` are",
     "program": "the program, by the path the user gave",
+    "files": "how many files a set has; of get_discard how often its one file is to be asked for",
+    "parallel": "how many of them at once",
     "ssh": "options that make an ssh use the run's key and known hosts, and never ask",
     "curl_report": "what curl's -w must be for `report: curl`",
 }
@@ -46,7 +48,9 @@ HOST_PLACES = ("host", "user", "key", "known_hosts", "ca", "workdir", "program")
 ACTION, OPTIONS, LIMIT, BUFFER = "action", "options", "limit", "buffer"
 SEVERAL = ("ssh", ACTION, OPTIONS)
 """Placeholders that become any number of words: in a command each is a word of its own."""
-REPORT_GROUPS = ("bytes", "total_s", "body_s", "first_byte_s")
+REPORT_GROUPS = ("bytes", "received", "total_s", "body_s", "first_byte_s")
+"""`received` is `bytes` of a client that tells them of downloads only."""
+FILES, PARALLEL = "files", "parallel"
 # Half a step is then at most half a percent of the limit.
 STEPS_IN_LIMIT = 100
 
@@ -175,6 +179,9 @@ class ClientFile(Model):
     put: Actions = Field({}, description="upload one file")
     get_set: Actions = Field({}, description="download a folder of files")
     put_set: Actions = Field({}, description="upload a folder of files")
+    get_discard: Actions = Field(
+        {}, description="download and throw away: one file, or with {files} so many requests for it, {parallel} at once"
+    )
     limit: LimitSetting | None = Field(None, description="stands for {options}, or behind the program's name")
     buffer: BufferSetting | None = Field(None, description="likewise")
     files: dict[FileName, FileText] = Field(
@@ -187,9 +194,9 @@ class ClientFile(Model):
     cannot: dict[Refusable, str] = Field({}, description="what it does not do, and why, in one line")
     notes: list[str] = Field([], description="defaults of its own that matter; they go into results")
 
-    def template(self, direction: Direction, protocol: Protocol, *, several: bool) -> str | None:
-        """What it is told to do; None where that is not described."""
-        actions = self._actions(direction, several)
+    def template(self, direction: Direction, protocol: Protocol, *, several: bool, discard: bool = False) -> str | None:
+        """What it is told to do; None where that is not described. `several` is of sets that are kept."""
+        actions = self._actions(direction, several, discard)
         return actions.get(protocol) or (actions.get(ANY) if protocol in self.protocols else None)
 
     def speaks(self) -> list[Protocol]:
@@ -201,20 +208,22 @@ class ClientFile(Model):
             if any(each in actions or (ANY in actions and each in self.protocols) for actions in self._all())
         ]
 
-    def _actions(self, direction: Direction, several: bool) -> dict[Any, str]:
+    def _actions(self, direction: Direction, several: bool, discard: bool) -> dict[Any, str]:
+        if discard:
+            return self.get_discard
         if direction == "get":
             return self.get_set if several else self.get
         return self.put_set if several else self.put
 
     def _all(self) -> list[dict[Any, str]]:
-        return [self.get, self.put, self.get_set, self.put_set]
+        return [self.get, self.put, self.get_set, self.put_set, self.get_discard]
 
     @model_validator(mode="after")
     def _sane(self) -> Self:
         if not self.program:
             object.__setattr__(self, "program", self.name)
         if not any(self._all()):
-            raise ValueError("it does nothing: give get, put, get_set or put_set")
+            raise ValueError("it does nothing: give get, put, get_set, put_set or get_discard")
         if any(ANY in actions for actions in self._all()) and not self.protocols:
             raise ValueError(f"say which protocols it speaks: protocols: [{', '.join(get_args(Protocol))}], as far as they hold")
         if self.command and not any(ACTION in placeholders(text) for text in (self.command, *self.files.values())):

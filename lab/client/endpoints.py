@@ -71,14 +71,14 @@ class Endpoints:
         return self.stored_path if transfer.direction == "put" else f"{self.server_workdir}/files/{self.payload}"
 
     def url(self, transfer: Transfer, *, user: bool = False) -> str:
-        """An absolute URL; the default port is left out, as a user would. A set's ends with a slash; `user` is SSH's."""
+        """An absolute URL; the default port is left out, as a user would. A kept set's ends with a slash; `user` is SSH's."""
+        slash = "/" if transfer.kept_set else ""
         if transfer.protocol == "sftp":
             name = f"{self.ssh_user}@" if user else ""
-            slash = "/" if transfer.files > 1 else ""
             return f"sftp://{name}{_place(self.server, self.ssh_port, 22)}{self.remote_path(transfer)}{slash}"
         if transfer.protocol == "http1":
-            return f"http://{_place(self.server, self.http_port, 80)}{self.http_path(transfer)}"
-        return f"https://{_place(self.server, self.https_port, 443)}{self.http_path(transfer)}"
+            return f"http://{_place(self.server, self.http_port, 80)}{self.http_path(transfer)}{slash}"
+        return f"https://{_place(self.server, self.https_port, 443)}{self.http_path(transfer)}{slash}"
 
     def sink_uri(self, transfer: Transfer) -> str:
         """What the sink notes for this upload; empty when the upload is stored."""

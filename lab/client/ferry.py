@@ -1,6 +1,7 @@
-"""ferry, the bundled engine: HTTP/1.1, HTTP/1.1 over TLS, h2 and SFTP, both ways; over SFTP sets of files too.
+"""ferry, the bundled engine: HTTP/1.1, HTTP/1.1 over TLS, h2 and SFTP, both ways; sets of files, and requests for one file.
 
-Its report is one JSON document (`ferry schema`). A set's has an element of `transfers` per file, and `set`, which sums them up.
+Its report is one JSON document (`ferry schema`). A set's has an element of `transfers` per file, and over SFTP `set`, which sums
+them up; that of requests (`ferry bench`) has `bench` instead.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lab.backend.host import Completed, Host
-from lab.client.adapter import UnreadableReportError, clean_environment, identify_program
-from lab.client.endpoints import Endpoints
+from lab.client.adapter import UnreadableReportError, clean_environment, identify_program, stream_rates
+from lab.client.endpoints import SET_NAME, Endpoints
 from lab.errors import UsageProblem
 from lab.paths import project_root
 from lab.result.models import ClientIdentity, ClientNumbers
@@ -27,6 +28,8 @@ PROGRAM_VARIABLE = "THROUGHLINE_FERRY"
 _PROTOCOL = {"http1": "--http1.1", "https1": "--http1.1", "h2": "--http2"}
 _VERSION = {"http/1.1": "1.1", "h2": "2"}
 _LEAST_BUFFER, _LARGEST_BUFFER = 4 << 10, 16 << 20
+# Over HTTP each file's URL is a word of the command line, which is kept in results.
+_MOST_URLS = 200
 # Evidence is worth keeping, but not megabytes of it: a minute's TCP samples, twenty minutes' slots.
 _KEPT_TCP_SAMPLES = 600
 _KEPT_SLOTS = 12_000
@@ -79,11 +82,20 @@ class Ferry:
     def supports(self, transfer: Transfer) -> str:
         if transfer.buffer_size is not None and not _LEAST_BUFFER <= transfer.buffer_size.bytes <= _LARGEST_BUFFER:
             return "ferry's buffer is 4 KiB to 16 MiB"
+        if transfer.protocol == "sftp" and transfer.parallel > 1:
+            return "over SFTP ferry itself decides how many files it moves at once"
+        if transfer.requests and transfer.limit is not None:
+            return "ferry makes many requests by its bench, which has no limit"
+        if transfer.requests and transfer.buffer_size is not None:
+            return "ferry makes many requests by its bench, which has no buffer size"
+        if transfer.kept_set and transfer.protocol != "sftp" and transfer.files > _MOST_URLS:
+            return f"over HTTP ferry is given every URL on its command line, here at most {_MOST_URLS}"
         return ""
 
     def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:
         # Only the report goes to standard output: its own bar would, if at all, be on standard error.
-        words = [self._copy(endpoints.client_workdir), transfer.direction, "--quiet", "--json", "-"]
+        verb = "bench" if transfer.requests else transfer.direction
+        words = [self._copy(endpoints.client_workdir), verb, "--quiet", "--json", "-"]
         if transfer.protocol == "sftp":
             words += ["--known-hosts", endpoints.known_hosts_path, "--identity", endpoints.ssh_key_path, "--no-agent"]
         else:
@@ -94,11 +106,21 @@ class Ferry:
             words += ["--limit-rate", str(transfer.limit.byte_s)]
         if transfer.buffer_size is not None:
             words += ["--buffer-size", str(transfer.buffer_size.bytes)]
+        url = endpoints.url(transfer, user=True)
         if transfer.direction == "put":
-            return [*words, endpoints.source_path, endpoints.url(transfer, user=True)]
+            return [*words, endpoints.source_path, url]
+        if transfer.requests:
+            return [*words, "-n", str(transfer.files), "-p", str(transfer.parallel), "-c", _connections(transfer), url]
+        if transfer.discard:
+            return [*words, "--discard", url]
+        if transfer.files > 1 and transfer.protocol != "sftp":
+            # Files are named by their URLs into the folder where it runs: over HTTP there is no other for several.
+            words += ["--limit-each"] if transfer.limit is not None else []
+            urls = [f"{url}{SET_NAME % index}" for index in range(transfer.files)]
+            return ["env", "-C", endpoints.output_path, *words, "--parallel", str(transfer.parallel), "-O", *urls]
         if transfer.files > 1:
-            return [*words, "-r", endpoints.url(transfer, user=True), "--output", endpoints.output_path]
-        return [*words, "--overwrite", "-o", endpoints.output_path, endpoints.url(transfer, user=True)]
+            return [*words, "-r", url, "--output", endpoints.output_path]
+        return [*words, "--overwrite", "-o", endpoints.output_path, url]
 
     def inputs(self, transfer: Transfer, endpoints: Endpoints) -> dict[str, bytes]:
         del transfer, endpoints
@@ -110,7 +132,11 @@ class Ferry:
     def parse(self, transfer: Transfer, completed: Completed) -> ClientNumbers:
         report = _report(completed)
         try:
-            return _set_numbers(report) if transfer.files > 1 else _numbers(transfer, report)
+            if transfer.requests:
+                return _bench_numbers(report)
+            if transfer.files > 1:
+                return _set_numbers(report) if transfer.protocol == "sftp" else _several_numbers(transfer, report)
+            return _numbers(transfer, report)
         except UnreadableReportError:
             raise
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -121,15 +147,23 @@ class Ferry:
 
         A set's is that of the file told first.
         """
-        del transfer
+        if transfer.requests:
+            # What comes before the first request is the process's time besides.
+            return max(0.0, numbers.total_s - (self.body_seconds(transfer, numbers) or 0.0))
         return _before_last_attempt_s(numbers.raw) + (_phase(numbers.raw, "body_start_s") or 0.0)
 
     def body_seconds(self, transfer: Transfer, numbers: ClientNumbers) -> float | None:
         """ferry's body clock, the same for both directions: an upload's stops when the last byte has left its kernel.
 
         None for a transfer that took several attempts: the clock is the last one's, and the bytes are not. A set's is from the
-        first body byte of any file to the last of any.
+        first body byte of any file to the last of any; over HTTP nobody's clock is that of all. That of requests is from the
+        first request to the last answer.
         """
+        if transfer.requests:
+            bench = numbers.raw.get("bench")
+            return (_seconds(bench.get("seconds"), "bench.seconds") if isinstance(bench, dict) else None) or None
+        if transfer.files > 1 and transfer.protocol != "sftp":
+            return None
         if transfer.files > 1:
             told = numbers.raw.get("set")
             return (_seconds(told.get("body_s"), "set.body_s") if isinstance(told, dict) else None) or None
@@ -206,6 +240,52 @@ def _set_numbers(report: dict[str, Any]) -> ClientNumbers:
         connect_s=_after(0.0, times, ("dns_s", "connect_s")),
         raw={"version": report.get("version"), "process": report.get("process"), **_bounded(first), "set": told},
     )
+
+
+def _several_numbers(transfer: Transfer, report: dict[str, Any]) -> ClientNumbers:
+    """Of several files over HTTP: the first one's connection, the sum of all bytes, each one's rate and the process's time.
+
+    `raw` keeps the first transfer, as of a set over SFTP.
+    """
+    transfers: list[dict[str, Any]] = report["transfers"]
+    first = _numbers(transfer, report)
+    total_s = _seconds(report["process"]["wall_s"], "process.wall_s")
+    if total_s is None:
+        raise ValueError("process.wall_s is null")
+    versions = sorted({_VERSION.get(str(each["protocol"]), str(each["protocol"])) for each in transfers})
+    # The clock of one that took several attempts is the last one's, and the bytes are not.
+    bodies = [(each["bytes"], None if len(_list(each, "attempts")) > 1 else _phase(each, "body_s")) for each in transfers]
+    return first.model_copy(
+        update={
+            "bytes": sum(int(each["offset"]) + int(each["bytes"]) for each in transfers),
+            "total_s": total_s,
+            "http_version": " and ".join(versions),
+            "status": max(int(each["status"] or 0) for each in transfers) or None,
+            "stream_byte_s": stream_rates(bodies),
+        }
+    )
+
+
+def _bench_numbers(report: dict[str, Any]) -> ClientNumbers:
+    told = report.get("bench")
+    if not isinstance(told, dict):
+        why = str((report.get("error") or {}).get("message") or "it tells of no requests").split("\n", maxsplit=1)[0]
+        raise UnreadableReportError(f"ferry: {why}")
+    total_s = _seconds(report["process"]["wall_s"], "process.wall_s")
+    if total_s is None:
+        raise ValueError("process.wall_s is null")
+    _seconds(told["seconds"], "bench.seconds")
+    return ClientNumbers(
+        bytes=int(told["bytes"]),
+        total_s=total_s,
+        http_version=_VERSION.get(str(told["protocol"])),
+        raw={"version": report.get("version"), "process": report.get("process"), "bench": told},
+    )
+
+
+def _connections(transfer: Transfer) -> str:
+    """HTTP/1.1 has a connection for each that is under way, h2 one for all."""
+    return "1" if transfer.protocol == "h2" else str(transfer.parallel)
 
 
 def _first_byte_s(transfer: Transfer, earlier_s: float, times: Mapping[str, float | None]) -> float | None:

@@ -1,13 +1,17 @@
-"""Versions of a client by name: `curl@8.4.0`, `curl@debian`. `lab client build` makes them, this finds them."""
+"""Versions of a client by name: `curl@8.4.0`, `curl@debian`, or with a libssh2 of its own, `curl@8.4.0-libssh2-1.10.1`.
+
+`lab client build` makes them, this finds them.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.assets import curl_build, store
-from lab.assets.curl_versions import VERSIONS, order
+from lab.assets.curl_versions import LIBSSH2, LIBSSH2S, VERSIONS, WITH_LIBSSH2, Package, order
 from lab.errors import UsageProblem
 
 CLIENT = "curl"
@@ -17,7 +21,7 @@ _SYSTEM_PROGRAM = Path("/usr/bin/curl")
 
 @dataclass(frozen=True)
 class Available:
-    """One version: where it comes from, its program once it is there, and the protocols it was built without."""
+    """One version: where it comes from, its program once it is there, and what it cannot (`Curl.lacks`)."""
 
     spec: str
     source: str
@@ -38,28 +42,33 @@ def program(spec: str) -> str:
 
 
 def lacks(spec: str) -> tuple[str, ...]:
-    """Protocols that this version was built without."""
-    version = parse(spec)
+    """What this version cannot: `Curl.lacks`."""
+    version, _, _ = parse(spec).partition(WITH_LIBSSH2)
     return VERSIONS[version].lacks if version in VERSIONS else ()
 
 
 def parse(spec: str) -> str:
-    """`8.4.0` of `curl@8.4.0`, a version of the table for sure, or `debian`."""
+    """`8.4.0` of `curl@8.4.0`, `8.4.0-libssh2-1.10.1` alike, for sure of the tables; or `debian`."""
     client, at, version = spec.partition("@")
     if client != CLIENT or not at:
         raise UsageProblem(f"{spec!r} names no version of a client", remedy=f"write {CLIENT}@VERSION, e.g. {CLIENT}@8.4.0")
-    if version == SYSTEM or version in VERSIONS:
-        return version
-    raise UsageProblem(f"{CLIENT} {version!r} is in no registry the lab knows", remedy=f"known: {_nearest(version)}")
+    version, chosen, libssh2 = version.partition(WITH_LIBSSH2)
+    if version != SYSTEM and version not in VERSIONS:
+        known = _nearest(version, [*VERSIONS], SYSTEM)
+        raise UsageProblem(f"{CLIENT} {version!r} is in no registry the lab knows", remedy=f"known: {known}")
+    if chosen:
+        _check_choice(version, libssh2)
+    return f"{version}{chosen}{libssh2}"
 
 
 def available() -> list[Available]:
-    """Every known version, the system's first, then oldest to newest."""
-    known = VERSIONS.items()
-    return [
-        _system(),
-        *(Available(f"{CLIENT}@{each}", str(package), curl_build.find(each), package.lacks) for each, package in known),
-    ]
+    """Every known version, the system's first, then oldest to newest; one with another libssh2 where the cache has it."""
+    rows = [_system()]
+    for version, package in VERSIONS.items():
+        rows.append(Available(f"{CLIENT}@{version}", str(package), curl_build.find(version), package.lacks))
+        if not package.is_wheel:
+            rows.extend(_with_others(version, package))
+    return rows
 
 
 def _system() -> Available:
@@ -71,11 +80,28 @@ def _system() -> Available:
     return Available(spec, f"this system's package, {version}", _SYSTEM_PROGRAM)
 
 
-def _nearest(version: str) -> str:
-    """The neighbours of a version that is none of ours; of what is no number, both ends of the table."""
-    known = list(VERSIONS)
+def _check_choice(version: str, libssh2: str) -> None:
+    """Raises UsageProblem where this version of curl has no choice of libssh2, or nobody has the one asked for."""
+    built = [each for each, package in VERSIONS.items() if not package.is_wheel]
+    if version not in built:
+        problem = f"{CLIENT}@{version} is not built by the lab, so its libssh2 cannot be chosen"
+        raise UsageProblem(problem, remedy=f"it can be of {_nearest(version, built)}")
+    if libssh2 not in LIBSSH2S:
+        known = _nearest(libssh2, [*LIBSSH2S])
+        raise UsageProblem(f"libssh2 {libssh2!r} is in no registry the lab knows", remedy=f"known: {known}")
+
+
+def _with_others(version: str, package: Package) -> Iterator[Available]:
+    for libssh2, crate in LIBSSH2S.items():
+        name = f"{version}{WITH_LIBSSH2}{libssh2}"
+        if crate != LIBSSH2 and (found := curl_build.find(name)):
+            yield Available(f"{CLIENT}@{name}", f"{package}, {crate.name} {crate.version}", found, package.lacks)
+
+
+def _nearest(version: str, known: Sequence[str], *others: str) -> str:
+    """The neighbours of a version that is none of `known`; of what is no number, both ends of them, and `others`."""
     try:
         at = bisect([order(each) for each in known], order(version))
     except ValueError:
-        return f"{known[0]} to {known[-1]}, {SYSTEM}"
+        return ", ".join((f"{known[0]} to {known[-1]}", *others))
     return ", ".join(known[max(at - 1, 0) : at + 1])

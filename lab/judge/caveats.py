@@ -6,7 +6,7 @@ Caveats never change a verdict. Each one is a sentence; `values` are log ratios 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import NormalDist, median, stdev
 
 from lab.judge.interval import student_quantile
@@ -18,6 +18,10 @@ DRIFT_P = 0.02
 RELEVANT_SHARE = 0.25
 """Of the tolerance: an outlier or a drift smaller than that cannot have moved the verdict."""
 MAX_PREDICTED = 1000
+
+
+def percent(fraction: float) -> str:
+    return f"{fraction * 100:+z.2f} %"
 
 
 def predict_samples(mean: float, spread: float, edges: tuple[float, float], alpha: float) -> int | None:
@@ -47,8 +51,8 @@ def size_caveat(values: Sequence[float], edges: tuple[float, float], alpha: floa
     return f"with a spread of {spread * 100:.2f} % from run to run this needs {about} samples; the plan ends at {cap}"
 
 
-def outlier_caveat(values: Sequence[float], tolerance: float) -> str | None:
-    """Names the sample that lies far from the rest by the modified z-score (median and MAD)."""
+def outlier_caveat(values: Sequence[float], tolerance: float, tell: Callable[[float], str] = percent) -> str | None:
+    """Names the sample that lies far from the rest by the modified z-score (median and MAD); `tell` says a fraction in words."""
     if len(values) < 5:
         return None
     middle = median(values)
@@ -57,10 +61,7 @@ def outlier_caveat(values: Sequence[float], tolerance: float) -> str | None:
     scale = 1.4826 * median(distances)
     if distances[worst] <= max(OUTLIER_SCORE * scale, RELEVANT_SHARE * tolerance):
         return None
-    return (
-        f"sample {worst + 1} ({math.expm1(values[worst]) * 100:+z.2f} %) lies far from the others "
-        f"(median {math.expm1(middle) * 100:+z.2f} %)"
-    )
+    return f"sample {worst + 1} ({tell(math.expm1(values[worst]))}) lies far from the others (median {tell(math.expm1(middle))})"
 
 
 def drift_caveat(values: Sequence[float], tolerance: float) -> str | None:
@@ -76,4 +77,4 @@ def drift_caveat(values: Sequence[float], tolerance: float) -> str | None:
 
     if float(kendalltau(range(n), values).pvalue) > DRIFT_P:
         return None
-    return f"the samples drift by {math.expm1(total) * 100:+z.2f} % from the first to the last: they may not be independent"
+    return f"the samples drift by {percent(math.expm1(total))} from the first to the last: they may not be independent"

@@ -5,7 +5,8 @@ FAIL when wholly outside, INCONCLUSIVE otherwise. "No significant difference" is
 `log(1 + deviation)`, where ratios are symmetric, and told in fractions.
 
 "No slower by more than 5 %" (the last hundred files of a set against the first) is the same with a band that has one edge:
-non-inferiority, each end of the interval erring in at most alpha.
+non-inferiority, each end of the interval erring in at most alpha. So are bursts, memory, CPU and the filling of a link against
+their bounds (`lab.judge.figures`).
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lab.judge.caveats import drift_caveat, outlier_caveat, size_caveat
+from lab.judge.caveats import drift_caveat, outlier_caveat, percent, size_caveat
+from lab.judge.figures import Asked, asked
 from lab.judge.interval import mean_interval
 from lab.result.models import Interval, Sample, Verdict, VerdictName
 from lab.spec.models import Expectation
+
+_RELEVANT_TO_BOUND = 0.05
+"""A band that ends at 0 has no width for caveats to be measured by."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,11 @@ class Band:
         """Only above is out of it."""
         return cls(None, _fraction(tolerance))
 
+    @classmethod
+    def up_to_bound(cls) -> Band:
+        """Of fractions beyond a bound."""
+        return cls(None, 0.0)
+
     @property
     def edges(self) -> tuple[float, float]:
         """On the logarithmic scale."""
@@ -84,25 +94,28 @@ def judge_tolerance(deviations: Sequence[float], tolerance: float, plan: LookPla
     return judge_band(deviations, Band.within(tolerance), plan)
 
 
-def judge_band(deviations: Sequence[float], band: Band, plan: LookPlan) -> Verdict:
+def judge_band(deviations: Sequence[float], band: Band, plan: LookPlan, meant: Asked | None = None) -> Verdict:
     """Judge deviations (fractions, in the order taken) against the band by the plan's looks.
 
     The first look that decides is the verdict; what was sampled after it is not used, because choosing among looks is
     what the plan forbids. Before the first look the verdict is INCONCLUSIVE. Raises ValueError for a deviation at or below -1.
+    Where the deviations are fractions of a bound, `meant` tells the numbers behind them.
     """
     values = _log_ratios(deviations)
-    edges, tolerance = band.edges, band.high
+    edges, tolerance = band.edges, band.high or _RELEVANT_TO_BOUND
     used, name, interval = _decide(values, edges, plan)
     looks = [look for look in plan.looks if look <= used]
     seen = values[:used] if looks else values
-    found = [outlier_caveat(seen, tolerance), drift_caveat(seen, tolerance)]
+    # Where more is better a fraction falls as its number rises.
+    rising = [-value for value in seen] if meant and meant.figure.at_least else seen
+    found = [outlier_caveat(seen, tolerance, meant.told if meant else percent), drift_caveat(rising, tolerance)]
     if name == "INCONCLUSIVE":
         found.insert(0, size_caveat(seen, edges, plan.alpha_per_look, plan.cap))
     elif used < len(values):
         found.append(f"decided at {used} samples; {len(values) - used} taken after that are not used")
     return Verdict(
         name=name,
-        reason=_reason(name, interval, band, taken=len(values), looks=looks, plan=plan),
+        reason=_reason(name, interval, band, taken=len(values), looks=looks, plan=plan, meant=meant),
         interval=interval,
         band_low=band.low,
         band_high=band.high,
@@ -135,8 +148,9 @@ def judge_samples(samples: Sequence[Sample], expectation: Expectation, plan: Loo
         reason = f"no times of the first and the last hundred files to compare in transfer {blind}; all arrived whole"
         return Verdict(name="INCONCLUSIVE", reason=reason)
     if blind:
-        return Verdict(name="INVALID", reason=f"the lab has no speed to judge for transfer {blind}")
-    verdict = judge_band([value for value in values if value is not None], _band(expectation), plan)
+        what = meant.figure.name if (meant := asked(expectation)) else "speed"
+        return Verdict(name="INVALID", reason=f"the lab has no {what} to judge for transfer {blind}")
+    verdict = judge_band([value for value in values if value is not None], _band(expectation), plan, asked(expectation))
     if expectation.kind == "steady":
         return verdict.model_copy(update={"reason": f"the last hundred files against the first, time per file: {verdict.reason}"})
     return verdict
@@ -180,12 +194,16 @@ def _judged_value(sample: Sample, expectation: Expectation) -> float | None:
     """The one fraction of a whole transfer that its expectation is about; None where nothing tells it."""
     if expectation.kind == "limit":
         return sample.deviation
+    if meant := asked(expectation):
+        return meant.fraction(sample)
     first, last = sample.first_hundred_s_per_file, sample.last_hundred_s_per_file
     return last / first - 1 if first and last else None
 
 
 def _band(expectation: Expectation) -> Band:
     tolerance = expectation.tolerance.value
+    if expectation.named:
+        return Band.up_to_bound()
     return Band.at_most(tolerance) if expectation.kind == "steady" else Band.within(tolerance)
 
 
@@ -233,18 +251,30 @@ def _look_after(taken: int, plan: LookPlan) -> int | None:
     return next((look for look in plan.looks if look > taken), None)
 
 
-def _reason(name: VerdictName, interval: Interval | None, band: Band, *, taken: int, looks: Sequence[int], plan: LookPlan) -> str:
+def _reason(
+    name: VerdictName,
+    interval: Interval | None,
+    band: Band,
+    *,
+    taken: int,
+    looks: Sequence[int],
+    plan: LookPlan,
+    meant: Asked | None,
+) -> str:
     later = _look_after(taken, plan)
     wait = f"; the next look is at {later}" if name == "INCONCLUSIVE" and later else ""
+    edge = f"{meant}" if meant else f"{band}"
     if interval is None:
-        return f"{taken} of the {plan.looks[0]} samples that a first look at {band} needs{wait}"
-    figures = (
-        f"mean {interval.mean * 100:+z.2f} %, {interval.confidence * 100:.4g} % interval "
-        f"{interval.low * 100:+z.2f} to {interval.high * 100:+z.2f} %"
-    )
+        return f"{taken} of the {plan.looks[0]} samples that a first look at {edge} needs{wait}"
+    confidence = f"{interval.confidence * 100:.4g} % interval"
+    if meant:
+        figures = f"mean {meant.figure.name} {meant.told(interval.mean)}, {confidence} {meant.span(interval)}"
+        few = "" if looks else "; too few samples to be judged"
+        return f"{figures}, {meant} asked, n = {interval.n}{few}{wait}"
+    figures = f"mean {percent(interval.mean)}, {confidence} {interval.low * 100:+z.2f} to {percent(interval.high)}"
     if not looks:
-        return f"{figures}, too few samples to be judged against {band}, n = {interval.n}{wait}"
+        return f"{figures}, too few samples to be judged against {edge}, n = {interval.n}{wait}"
     place = {"PASS": "inside", "FAIL": "outside", "INCONCLUSIVE": "across an edge of"}[name]
     if band.low is None:
         place = {"PASS": "not above", "FAIL": "above", "INCONCLUSIVE": "across"}[name]
-    return f"{figures}, {place} {band}, n = {interval.n}{wait}"
+    return f"{figures}, {place} {edge}, n = {interval.n}{wait}"

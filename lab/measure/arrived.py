@@ -6,6 +6,13 @@ from dataclasses import dataclass
 
 from lab.backend.host import Host
 
+# What a client's processes are known by, those too that left its process group, which dies with it.
+SAMPLE_VARIABLE = "THROUGHLINE_SAMPLE"
+_END = """\
+for left in $(grep -lsxzF -- "$1" /proc/[0-9]*/environ); do
+    left=${left#/proc/}; kill -9 "${left%/environ}" 2>/dev/null
+done
+"""
 # One command: checksum and size, then a small file to the end, and both are gone, so that a run does not fill the host's tmpfs.
 _COLLECT = """\
 if [ -f "$1" ]; then sum=$(sha256sum -b -- "$1") && echo "${sum%% *} $(stat -c %s -- "$1")"; else echo "- 0"; fi
@@ -30,6 +37,14 @@ class Arrived:
         if self.sha256 and self.sha256 != sha256:
             return f"the content is wrong: sha256 {self.sha256[:16]}... instead of {sha256[:16]}..."
         return ""
+
+
+def end_processes(host: Host, sample: str) -> None:
+    """End what has `sample` as its SAMPLE_VARIABLE: what a client leaves running would be on the link of the next sample.
+
+    Only root may look into every environment; a container's root, without that capability, ends nothing.
+    """
+    host.run(["/bin/sh", "-c", _END, "end", f"{SAMPLE_VARIABLE}={sample}"], root=True, check=False)
 
 
 def collect(host: Host, path: str, note_path: str = "") -> Arrived:

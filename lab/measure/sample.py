@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import secrets
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
@@ -15,11 +17,11 @@ from lab.client.adapter import ClientAdapter, UnreadableReportError
 from lab.client.endpoints import Endpoints
 from lab.link.readback import drops
 from lab.measure import sets
-from lab.measure.arrived import Arrived, collect, sink_count
+from lab.measure.arrived import SAMPLE_VARIABLE, Arrived, collect, end_processes, sink_count
 from lab.measure.pcap import capture
 from lab.measure.ports import PortReading, PortSampler
 from lab.measure.qdiscs import read_qdiscs
-from lab.measure.series import SLOT_NS, Reading, body_span, build_series, late_slots, payload_between
+from lab.measure.series import SLOT_NS, WINDOW_SLOTS, Reading, body_span, build_series, late_slots, payload_between
 from lab.measure.tcp import retransmits
 from lab.result.models import BodyClock, ClientNumbers, Sample, WireCounters, WireSeries
 from lab.server.bundle import Servers
@@ -29,6 +31,8 @@ from lab.spec.models import Transfer
 # Captures are taken where the data arrives, behind the router: on the wire's own ports a tap does not see what a User-Mode Linux
 # router sends, because its sockets bypass the queueing layer where taps sit (PACKET_QDISC_BYPASS).
 HOST_INTERFACE = "eth0"
+# ARP and RST have no timestamps: each makes the payload seem some 20 bytes less than it was.
+_UNCOUNTED_BYTES = 1 << 10
 _HTTP_VERSION = {"http1": "1.1", "https1": "1.1", "h2": "2"}
 
 
@@ -46,8 +50,9 @@ def patience_s(transfer: Transfer) -> float:
 
     A second more for each file of a set: some clients need half a dozen round trips for one.
     """
-    files = transfer.files if transfer.files > 1 else 0
-    return files + (60 + 5 * transfer.total_bytes / transfer.limit.byte_s if transfer.limit else 600.0)
+    files = transfer.files if transfer.kept_set else 0
+    limit = transfer.limit_byte_s
+    return files + (60 + 5 * transfer.total_bytes / limit if limit else 600.0)
 
 
 def take_sample(
@@ -60,10 +65,12 @@ def take_sample(
     pcap_dir: Path | None = None,
     ports: PortSampler | None = None,
     timeout_s: float | None = None,
+    ideal_bit_s: float | None = None,
 ) -> Sample:
     """A client that fails, lies or hangs makes a sample that is not ok; LabFault is raised only when the lab itself fails.
 
-    `ports` is a running sampler to cut this sample from; without one, one is started, which costs about 40 ms.
+    `ports` is a running sampler to cut this sample from; without one, one is started, which costs about 40 ms. `ideal_bit_s` is
+    the goodput of the link at best, the way the content goes.
     """
     client, server = network.client, network.server
     size = transfer.total_bytes
@@ -78,7 +85,8 @@ def take_sample(
     command = usage.wrap(adapter.command(transfer, endpoints), usage.find_time(network.client), memory_path)
     receiver_port = network.wire_ports.client if transfer.direction == "get" else network.wire_ports.server
     pcap = pcap_dir / f"sample-{index:03d}.pcap" if pcap_dir else None
-    with ExitStack() as stack, ThreadPoolExecutor(3) as pool:
+    mark = secrets.token_hex(8)
+    with ExitStack() as stack, ThreadPoolExecutor(4) as pool:
         counting = pool.submit(_count, network, sender)
         sampler = stack.enter_context(nullcontext(ports) if ports else PortSampler(network))
         if pcap:
@@ -87,23 +95,29 @@ def take_sample(
         started_at = datetime.now(UTC)
         done = client.run(
             command,
-            env=adapter.environment(endpoints),
+            env={**adapter.environment(endpoints), SAMPLE_VARIABLE: mark},
             cwd=endpoints.client_workdir,
             timeout_s=timeout_s or patience_s(transfer),
             check=False,
         )
+        end_job = pool.submit(end_processes, client, mark)
         after_job = pool.submit(_count, network, sender)
         here_job = pool.submit(collect, client, endpoints.output_path, memory_path)
         there_job = pool.submit(_arrival, servers, transfer, endpoints, payload, here_job)
         rows = sampler.between(done.started_ns, done.ended_ns + SLOT_NS)
         after, here, there = after_job.result(), here_job.result(), there_job.result()
+        end_job.result()
     report = _numbers(adapter, transfer, done)
     numbers = None if isinstance(report, str) else report
-    problem = next((line for line in (*_problems(adapter, transfer, done, report), there.problem) if line), "")
+    wire = _wire(network, rows, receiver_port, before, after)
+    lost = _discarded_problem(transfer, wire)
+    problem = next((line for line in (*_problems(adapter, transfer, done, report), there.problem, lost) if line), "")
     body_start_s, body_s, clock = _body(adapter, transfer, numbers, [_reading(row, receiver_port) for row in rows], done)
     times = sets.file_times(there.ended_ns, done.started_ns)
     moved = numbers.bytes if numbers and numbers.bytes is not None else None if problem else size
     body_byte_s = size / body_s if body_s and not problem else None
+    streams = numbers.stream_byte_s if numbers and not problem else []
+    series = _series(sampler, rows, receiver_port, done, body_start_s)
     return Sample(
         index=index,
         started_at=started_at,
@@ -117,12 +131,17 @@ def take_sample(
         body_clock=clock if body_s is not None else None,
         body_byte_s=body_byte_s,
         total_byte_s=moved / numbers.total_s if moved is not None and numbers and numbers.total_s > 0 else None,
-        deviation=body_byte_s / transfer.limit.byte_s - 1 if body_byte_s and transfer.limit else None,
+        deviation=deviation_from_limit(transfer, body_byte_s, streams),
+        slowest_stream_byte_s=min(streams, default=None),
+        fastest_stream_byte_s=max(streams, default=None),
+        burst_ratio=burst_ratio(transfer, series),
+        goodput_ratio=body_byte_s * 8 / ideal_bit_s if body_byte_s and ideal_bit_s else None,
+        requests_per_s=transfer.files / body_s if transfer.requests and body_byte_s and body_s else None,
         cpu_user_s=done.user_s,
         cpu_system_s=done.system_s,
         max_rss_bytes=usage.max_rss_bytes(here.note),
-        series=_series(sampler, rows, receiver_port, done, body_start_s),
-        wire=_wire(network, rows, receiver_port, before, after),
+        series=series,
+        wire=wire,
         file_times_s=times.times_s,
         file_times_every=times.every,
         first_hundred_s_per_file=times.first_hundred_s_per_file,
@@ -139,8 +158,35 @@ class _There:
     ended_ns: tuple[int, ...] = ()
 
 
+def deviation_from_limit(transfer: Transfer, body_byte_s: float | None, streams: Sequence[float]) -> float | None:
+    """From the limit: of one transfer its own, of several that each have it that of the one furthest off, up or down."""
+    if transfer.limit is None:
+        return None
+    limit = transfer.limit.byte_s
+    if not transfer.each_limited:
+        return body_byte_s / limit - 1 if body_byte_s else None
+    return max((rate / limit for rate in streams), key=lambda ratio: abs(math.log(ratio))) - 1 if streams else None
+
+
+def burst_ratio(transfer: Transfer, series: WireSeries | None) -> float | None:
+    """The fastest 100 ms over what the limit allows in them. What crossed in less than that is one burst."""
+    limit = transfer.limit_byte_s
+    if not limit or series is None:
+        return None
+    whole = sum(series.goodput_bit_s) / 8 * series.slot_ms / (WINDOW_SLOTS * SLOT_NS / 1e6)
+    return (series.worst_window_byte_s or whole) / limit
+
+
+def _discarded_problem(transfer: Transfer, wire: WireCounters | None) -> str:
+    """What the client throws away nobody can look at; what never crossed the wire did not come."""
+    seen = wire.payload_bytes if wire else 0
+    if not transfer.discard or seen + _UNCOUNTED_BYTES >= transfer.total_bytes:
+        return ""
+    return f"{seen} of {transfer.total_bytes} bytes crossed the wire"
+
+
 def _payload(servers: Servers, sender: Host, transfer: Transfer) -> Payload | PayloadSet:
-    if transfer.files > 1:
+    if transfer.kept_set:
         return servers.payload_set(sender, transfer.size.bytes, transfer.files)
     return servers.payload(sender, transfer.size.bytes)
 
@@ -149,6 +195,8 @@ def _arrival(
     servers: Servers, transfer: Transfer, endpoints: Endpoints, payload: Payload | PayloadSet, here_job: Future[Arrived]
 ) -> _There:
     """Checked on the receiving host; `here_job` looks at the client's own file already."""
+    if transfer.discard:
+        return _There("")
     receiver = servers.network.client if transfer.direction == "get" else servers.network.server
     if isinstance(payload, PayloadSet):
         found = sets.collect_set(receiver, endpoints.arrival_path(transfer))
@@ -165,10 +213,15 @@ def _arrival(
 def _body(
     adapter: ClientAdapter, transfer: Transfer, numbers: ClientNumbers | None, readings: list[Reading], done: Completed
 ) -> tuple[float, float | None, BodyClock]:
-    """From the client's start to its first body byte, from that to the last, and whose clock says so: its own, or the wire's."""
+    """From the client's start to its first body byte, from that to the last, and whose clock says so: its own, or the wire's.
+
+    Of several files over HTTP that come at once a client has a clock for each, and few have one for all: then it is the wire's.
+    """
     if adapter.body_clock == "client" or numbers is None:
         known = (adapter.body_start_s(transfer, numbers), adapter.body_seconds(transfer, numbers)) if numbers else (0.0, None)
-        return *known, "client"
+        at_once = transfer.files > 1 and transfer.protocol != "sftp"
+        if numbers is None or known[1] is not None or not at_once:
+            return *known, "client"
     # The last bytes of a limited download are in the client's receive buffer long before it takes them.
     clock: BodyClock = "exit" if transfer.limit is not None and transfer.direction == "get" else "wire"
     span = body_span(readings)

@@ -54,7 +54,9 @@ def render_config(
 pid {own}/nginx.pid;
 error_log {own}/error.log warn;
 worker_processes {workers};
-events {{ worker_connections 1024; }}
+# A transfer may ask for a thousand files at once, each by a connection of its own.
+worker_rlimit_nofile 8192;
+events {{ worker_connections 4096; }}
 http {{
     access_log off;
 {temporary}
@@ -72,7 +74,7 @@ http {{
     # What an h2 upload may send before the request is looked at; the default is 64 KiB.
     http2_body_preread_size 1m;
     # One connection may carry a whole suite.
-    http2_max_concurrent_streams 256;
+    http2_max_concurrent_streams 1000;
     keepalive_requests 1000000;
 
     server {{

@@ -1,25 +1,38 @@
 """The names of cells: `CLIENT--TOPOLOGY--TRANSFER`, e.g. `curl--dsl-20--http1-get-5MiB-at-1MBps-chunked`.
 
-A set of files has their number before the size of each: `rclone--far-500--sftp-put-1000x20kB`. Formatting and parsing are exact
-inverses, so a cell in a report can be run again by its name, and the name is a file name.
+A set of files has their number before the size of each: `rclone--far-500--sftp-put-1000x20kB`, and how many are moved at once
+behind it: `curl--dsl-50--h2-get-4x5MiB-at-1MBps-p4`. What a transfer does not promise by being what it is, but is asked for, is
+a fourth part: `curl--dsl-50--http1-get-5MiB-at-2MBps--burst`. Formatting and parsing are exact inverses, so a cell in a report
+can be run again by its name, and the name is a file name.
 """
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from lab.errors import UsageProblem
-from lab.spec.models import CLIENT_PATTERN, SLUG_PATTERN, Transfer, first_problem
+from lab.spec.models import BOUNDS, CLIENT_PATTERN, SLUG_PATTERN, BoundKind, Expectation, Transfer, first_problem
 from lab.spec.units import ByteRate, Size
 
 FORM = (
-    "CLIENT--TOPOLOGY--PROTOCOL-DIRECTION-[FILESx]SIZE[-at-RATE][-chunked][-sink][-bufSIZE], "
+    "CLIENT--TOPOLOGY--PROTOCOL-DIRECTION-[FILESx]SIZE[-at-RATE][-pPARALLEL][-chunked][-sink][-discard][-bufSIZE][--KIND], "
     "e.g. curl--dsl-20--http1-get-5MiB-at-1MBps"
 )
 _TRANSFER = re.compile(
-    r"(?P<protocol>[a-z0-9]+)-(?P<direction>[a-z]+)-(?:(?P<files>[0-9]{1,5})x)?(?P<size>[0-9.]+[A-Za-z]*)"
-    r"(?:-at-(?P<limit>[0-9.]+[A-Za-z]+))?(?P<chunked>-chunked)?(?P<sink>-sink)?(?:-buf(?P<buffer>[0-9.]+[A-Za-z]*))?"
+    r"(?P<protocol>[a-z0-9]+)-(?P<direction>[a-z]+)-(?:(?P<files>[0-9]{1,6})x)?(?P<size>[0-9.]+[A-Za-z]*)"
+    r"(?:-at-(?P<limit>[0-9.]+[A-Za-z]+))?(?:-p(?P<parallel>[0-9]{1,4}))?(?P<chunked>-chunked)?(?P<sink>-sink)?"
+    r"(?P<discard>-discard)?(?:-buf(?P<buffer>[0-9.]+[A-Za-z]*))?"
 )
+
+
+class CellName(NamedTuple):
+    """What the name says; `kind` is None where the transfer's own promise is meant."""
+
+    client: str
+    topology: str
+    transfer: Transfer
+    kind: BoundKind | None = None
 
 
 def format_transfer(transfer: Transfer) -> str:
@@ -28,15 +41,17 @@ def format_transfer(transfer: Transfer) -> str:
     parts = [transfer.protocol, transfer.direction, files + _tight(transfer.size)]
     if transfer.limit is not None:
         parts += ["at", _tight(transfer.limit)]
-    parts += [flag for flag, on in (("chunked", transfer.chunked), ("sink", transfer.sink)) if on]
+    if transfer.parallel > 1:
+        parts.append(f"p{transfer.parallel}")
+    parts += [flag for flag in ("chunked", "sink", "discard") if getattr(transfer, flag)]
     if transfer.buffer_size is not None:
         parts.append(f"buf{_tight(transfer.buffer_size)}")
     return "-".join(parts)
 
 
-def format_cell_name(client: str, topology: str, transfer: Transfer) -> str:
+def format_cell_name(client: str, topology: str, transfer: Transfer, kind: BoundKind | None = None) -> str:
     """The name of the cell; `client` and `topology` are slugs."""
-    return f"{client}--{topology}--{format_transfer(transfer)}"
+    return "--".join([client, topology, format_transfer(transfer), *([kind] if kind else [])])
 
 
 def parse_transfer(text: str) -> Transfer:
@@ -52,8 +67,10 @@ def parse_transfer(text: str) -> Transfer:
                 "files": int(match["files"] or 1),
                 "size": Size.parse(match["size"]),
                 "limit": ByteRate.parse(match["limit"]) if match["limit"] else None,
+                "parallel": int(match["parallel"] or 1),
                 "chunked": bool(match["chunked"]),
                 "sink": bool(match["sink"]),
+                "discard": bool(match["discard"]),
                 "buffer_size": Size.parse(match["buffer"]) if match["buffer"] else None,
             }
         )
@@ -61,18 +78,24 @@ def parse_transfer(text: str) -> Transfer:
         raise _problem(text, "a transfer", first_problem(problem)) from None
 
 
-def parse_cell_name(text: str) -> tuple[str, str, Transfer]:
-    """Client, topology name and transfer of a cell. Raises UsageProblem that shows the form; whether they exist is not asked."""
+def parse_cell_name(text: str) -> CellName:
+    """What a cell's name says. Raises UsageProblem that shows the form; whether client and topology exist is not asked."""
     parts = text.split("--")
-    if len(parts) != 3:
+    if len(parts) not in (3, 4):
         raise _problem(text, "a cell", f"it has {len(parts)} part{'s' if len(parts) > 1 else ''}, not three")
-    client, topology, transfer = parts
+    client, topology, transfer = parts[:3]
     for what, part, pattern in (("client", client, CLIENT_PATTERN), ("topology", topology, SLUG_PATTERN)):
         if not re.fullmatch(pattern, part):
             raise _problem(
                 text, "a cell", f"{part!r} is no name of a {what} (small letters, digits, and single - . _ between them)"
             )
-    return client, topology, parse_transfer(transfer)
+    meant = parse_transfer(transfer)
+    kind = next((kind for kind in BOUNDS if [kind] == parts[3:]), None)
+    if kind is None and len(parts) == 4:
+        raise _problem(text, "a cell", f"nothing is expected by the name of {parts[3]!r} (known: {', '.join(BOUNDS)})")
+    if problem := Expectation.of(meant, kind=kind).problem(meant):
+        raise _problem(text, "a cell", problem)
+    return CellName(client, topology, meant, kind)
 
 
 def _tight(quantity: Size | ByteRate) -> str:

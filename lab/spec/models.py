@@ -25,6 +25,9 @@ __all__ = [
 ]
 
 DirectionName = Literal["up", "down"]
+BoundKind = Literal["burst", "memory", "cpu", "fill"]
+BOUNDS: dict[BoundKind, float] = {"burst": 1.5, "memory": float(64 << 20), "cpu": 0.5, "fill": 0.8}
+"""What each expectation that is named in its cell asks, unless told otherwise."""
 _SIDES: tuple[DirectionName, ...] = ("up", "down")
 
 SLUG_PATTERN = r"[a-z0-9]+(?:[-._][a-z0-9]+)*"
@@ -43,6 +46,8 @@ _LONGEST_DELAY = Duration.parse("60 s")
 _NONE = Ratio(0)
 LEAST_FILES_TO_COMPARE = 200
 """A set with fewer has no first and last hundred that share no file."""
+MOST_FILES_KEPT = 10_000
+"""Every one of them is made, stored and checked; requests for one file that is thrown away are cheaper."""
 _IMPAIRMENTS = ("loss", "reorder", "corrupt", "duplicate")
 
 
@@ -186,21 +191,60 @@ class Transfer(Model):
     protocol: Literal["http1", "https1", "h2", "sftp"]
     direction: Literal["get", "put"]
     size: Size
-    limit: ByteRate | None = Field(None, description="the client's own limit, of body bytes")
+    limit: ByteRate | None = Field(
+        None,
+        description="the client's own limit, of body bytes; of several files over HTTP that of each, over SFTP of all together",
+    )
     chunked: bool = Field(False, description="a download whose size is not announced")
     sink: bool = Field(False, description="an upload the server reads and throws away")
     buffer_size: Size | None = Field(None, description="the client's I/O buffer, where it has such a setting")
-    files: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(1, description="more than one: a set, each of this size")
+    files: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
+        1, description="more than one: a set, each of this size; with discard, so many requests for one file"
+    )
+    parallel: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
+        1, description="so many files at once; over h2 on one connection"
+    )
+    discard: bool = Field(False, description="a download that the client throws away")
 
     @property
     def total_bytes(self) -> int:
         """Of all files together."""
         return self.size.bytes * self.files
 
+    @property
+    def kept_set(self) -> bool:
+        """Whether it moves several files, each with a content of its own."""
+        return self.files > 1 and not self.discard
+
+    @property
+    def requests(self) -> bool:
+        """Whether it asks for one file again and again."""
+        return self.files > 1 and self.discard
+
+    @property
+    def each_limited(self) -> bool:
+        """Whether several files have a limit each."""
+        return self.limit is not None and self.files > 1 and self.protocol != "sftp"
+
+    @property
+    def limit_byte_s(self) -> int | None:
+        """Of all that is moved at once."""
+        if self.limit is None:
+            return None
+        return self.limit.byte_s * (min(self.parallel, self.files) if self.each_limited else 1)
+
     @model_validator(mode="after")
     def _sane(self) -> Self:
-        if self.files > 1 and self.protocol != "sftp":
-            raise ValueError("only sftp moves more than one file")
+        if self.files > 1 and self.protocol != "sftp" and self.direction == "put":
+            raise ValueError("over HTTP only a get moves more than one file")
+        if self.parallel > 1 and self.files == 1:
+            raise ValueError("one file is moved alone: parallel needs several")
+        if self.discard and self.direction != "get":
+            raise ValueError("only what is downloaded can be thrown away (for an upload: sink)")
+        if self.requests and self.protocol == "sftp":
+            raise ValueError("requests for one file that is thrown away are made over HTTP")
+        if self.kept_set and self.files > MOST_FILES_KEPT:
+            raise ValueError(f"a set that is kept has at most {MOST_FILES_KEPT} files")
         if self.chunked and (self.protocol == "sftp" or self.direction != "get"):
             raise ValueError("only an HTTP get can be chunked")
         if self.sink and (self.protocol == "sftp" or self.direction != "put"):
@@ -213,25 +257,53 @@ class Transfer(Model):
 class Expectation(Model):
     """What a PASS asserts."""
 
-    kind: Literal["limit", "steady", "none"] = Field(
+    kind: Literal["limit", "steady", "none", BoundKind] = Field(
         "limit",
-        description="limit: the mean body rate lies within tolerance of transfer.limit; "
-        "steady: the last hundred files of a set take at most tolerance longer, each, than the first hundred",
+        description="limit: the mean body rate lies within tolerance of transfer.limit (of several files over HTTP that of the "
+        "one furthest off); steady: the last hundred files of a set take at most tolerance longer, each, than the first hundred; "
+        "burst: the fastest 100 ms on the wire over what the limit allows in 100 ms is at most bound; memory: the client's peak "
+        "resident set is at most bound bytes; cpu: its CPU seconds per second are at most bound; fill: its body rate over the "
+        "ideal goodput of the link is at least bound",
     )
-    tolerance: Ratio = Ratio(0.05)
+    tolerance: Ratio = Field(Ratio(0.05), description="of limit and steady")
+    bound: float | None = Field(None, gt=0, allow_inf_nan=False, description="of burst, memory, cpu and fill, in its own unit")
+
+    @property
+    def named(self) -> BoundKind | None:
+        """What the cell's name has to say of it; None where the transfer promises it by being what it is."""
+        return next((kind for kind in BOUNDS if kind == self.kind), None)
 
     @model_validator(mode="after")
     def _sane(self) -> Self:
         if not 0 < self.tolerance.value < 1:
             raise ValueError(f"a tolerance of {self.tolerance} is no tolerance (between 0 % and 100 %, exclusive)")
+        if self.bound is not None and self.named is None:
+            raise ValueError(f"{self.kind} has no bound ({', '.join(BOUNDS)} have)")
+        if self.bound is None and self.named is not None:
+            object.__setattr__(self, "bound", BOUNDS[self.named])
         return self
 
     @classmethod
-    def of(cls, transfer: Transfer, tolerance: Ratio = Ratio(0.05)) -> Self:
-        """What a transfer promises by being what it is."""
+    def of(cls, transfer: Transfer, tolerance: Ratio = Ratio(0.05), kind: BoundKind | None = None) -> Self:
+        """What a transfer promises by being what it is, unless `kind` is asked of it."""
+        if kind is not None:
+            return cls(kind=kind, tolerance=tolerance)
         if transfer.limit is not None:
             return cls(kind="limit", tolerance=tolerance)
-        return cls(kind="steady" if transfer.files >= LEAST_FILES_TO_COMPARE else "none", tolerance=tolerance)
+        compared = transfer.kept_set and transfer.files >= LEAST_FILES_TO_COMPARE
+        return cls(kind="steady" if compared else "none", tolerance=tolerance)
+
+    def problem(self, transfer: Transfer) -> str:
+        """Empty, or why that transfer cannot be expected to do this."""
+        if self.kind == "limit" and transfer.limit is None:
+            return "a transfer without a limit cannot be expected to keep to it (expectation kind: none)"
+        if self.kind == "burst" and transfer.limit is None:
+            return "without a limit there is no burst: give the transfer one (-at-1MBps)"
+        if self.kind == "steady" and transfer.discard:
+            return "files that are thrown away have no times to compare"
+        if self.kind == "steady" and transfer.files < LEAST_FILES_TO_COMPARE:
+            return f"a first and a last hundred need {LEAST_FILES_TO_COMPARE} files, this set has {transfer.files}"
+        return ""
 
 
 class ClientSpec(Model):
@@ -277,20 +349,32 @@ class Cell(Model):
 
     @property
     def id(self) -> str:
-        """CLIENT--TOPOLOGY--TRANSFER, as `lab run` takes it."""
+        """CLIENT--TOPOLOGY--TRANSFER[--KIND], as `lab run` takes it."""
         # The names are made from the models, so the module that makes them stands on this one.
         from lab.spec.cell import format_cell_name
 
-        return format_cell_name(self.client.name, self.topology.name, self.transfer)
+        return format_cell_name(self.client.name, self.topology.name, self.transfer, self.expectation.named)
+
+    @property
+    def link_direction(self) -> LinkDirection:
+        """The way the content goes."""
+        return self.topology.link.direction("down" if self.transfer.direction == "get" else "up")
+
+    @property
+    def needed_byte_s(self) -> float | None:
+        """What the link must carry so that the client can be seen to break its promise; None where nothing is limited."""
+        limit = self.transfer.limit_byte_s
+        if limit is None:
+            return None
+        room = 1 + self.expectation.tolerance.value
+        return limit * (max(room, self.expectation.bound or 0.0) if self.expectation.kind == "burst" else room)
 
     @model_validator(mode="after")
     def _sane(self) -> Self:
-        if self.expectation.kind == "limit" and self.transfer.limit is None:
-            raise ValueError("a transfer without a limit cannot be expected to keep to it (expectation kind: none)")
-        if self.expectation.kind == "steady" and self.transfer.files < LEAST_FILES_TO_COMPARE:
-            raise ValueError(
-                f"a first and a last hundred need {LEAST_FILES_TO_COMPARE} files, this set has {self.transfer.files}"
-            )
+        if problem := self.expectation.problem(self.transfer):
+            raise ValueError(problem)
+        if self.expectation.kind == "fill" and self.link_direction.rate is None:
+            raise ValueError(f"the link of {self.topology.name} has no rate that could be filled")
         return self
 
 

@@ -37,7 +37,7 @@ class NamespaceLab(AgentHandle):
     def launch(cls, name: str, hosts: dict[str, str]) -> NamespaceLab:
         """Start an agent; `hosts` maps host names to addresses for /etc/hosts.
 
-        The agent dies with the *thread* that calls this (prctl(2), PR_SET_PDEATHSIG): call it from the main thread.
+        The agent dies with the *thread* that calls this (prctl(2), PR_SET_PDEATHSIG): call it from one that outlives the lab.
         """
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         report_read, report_write = os.pipe()

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.backend.host import Completed
-from lab.client.adapter import UnreadableReportError
-from lab.client.curl import Curl, body_seconds
+from lab.client.adapter import UnreadableReportError, stream_rates
+from lab.client.curl import Curl, body_seconds, write_out
 from lab.client.endpoints import Endpoints
 from lab.errors import UsageProblem
+from lab.result.models import MOST_FILE_TIMES
 from lab.spec.models import Transfer
 from lab.spec.units import ByteRate, Size
 from tests.support.local_host import LocalHost
@@ -105,6 +106,113 @@ def test_sftp_has_neither_status_nor_version() -> None:
 def test_old_curls_print_sizes_as_floats_and_decimal_commas() -> None:
     numbers = Curl().parse(transfer(), said(size_download="5242880.000", time_total="2,661095"))
     assert (numbers.bytes, numbers.total_s) == (5242880, 2.661095)
+
+
+FILES = transfer("h2", files=4, parallel=4, limit=ByteRate(1_000_000))
+REQUESTS = transfer("h2", files=3, parallel=2, discard=True)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "end"),
+    [
+        (
+            FILES,
+            [
+                *("--parallel", "--parallel-max", "4"),
+                *("-o", "/run/lab/client/out/5MiB/f#1", "https://server/files/5MiB/f[00000-00003]"),
+            ],
+        ),
+        (transfer(files=12), ["-o", "/run/lab/client/out/5MiB/f#1", "http://server/files/5MiB/f[00000-00011]"]),
+        (REQUESTS, [*("--parallel", "--parallel-max", "2"), *("-o", "/dev/null", "https://server/files/5MiB?[1-3]")]),
+        (transfer(discard=True), ["-o", "/dev/null", "http://server/files/5MiB"]),
+    ],
+)
+def test_command_of_several_files_and_of_none_kept(wanted: Transfer, end: list[str]) -> None:
+    command = Curl().command(wanted, ENDS)
+    assert command[len(command) - len(end) :] == end
+    assert ("--parallel" in command) == (wanted.parallel > 1)
+    assert command[command.index("-w") + 1] == write_out(wanted)
+    assert Curl().supports(wanted) == ""
+
+
+def reports(*changes: dict[str, str]) -> Completed:
+    told = [json.dumps({**REPORT, "http_version": "2", **each}) for each in changes]
+    return completed("".join(f"\nthroughline-curl {each}\n" for each in told).encode())
+
+
+def test_of_several_at_once_each_rate_is_told_and_the_whole_time_is_the_processs() -> None:
+    # 2.620848 s of body at 2 MB/s each but one, which kept to no limit at all.
+    numbers = Curl().parse(FILES, reports({}, {}, {"time_total": "0.140247"}, {"num_connects": "0"}))
+    assert (numbers.bytes, numbers.http_version, numbers.status) == (4 * 5242880, "2", 200)
+    assert numbers.stream_byte_s == pytest.approx([5242880 / 2.620848] * 3 + [5242880 / 0.1])
+    assert numbers.total_s == pytest.approx(1e-9), "what the process took, by the lab's clock"
+    assert numbers.raw["set"] == {"reports": 4, "num_connects": 3.0}
+    assert Curl().body_seconds(FILES, numbers) is None
+
+
+def test_one_after_the_other_has_a_clock() -> None:
+    wanted = transfer("h2", files=2)
+    numbers = Curl().parse(wanted, reports({}, {"time_total": "1.0"}))
+    assert numbers.total_s == pytest.approx(3.661095)
+    assert Curl().body_seconds(wanted, numbers) == pytest.approx(3.661095 - 0.040247)
+
+
+def test_a_version_that_nobody_asked_for_shows_among_many() -> None:
+    assert Curl().parse(FILES, reports({}, {"http_version": "1.1"})).http_version == "1.1 and 2"
+    assert Curl().parse(FILES, reports({"http_code": "404"}, {})).status == 404
+
+
+REQUEST_LINES = """\
+throughline-request 200 2 1 5242880 0.011250 0.021466
+throughline-request 200 2 0 5242880 0.001250 0.021466
+throughline-request 200 2 0 5242880 0.001250 0.021466
+"""
+
+
+def test_requests_have_short_reports() -> None:
+    numbers = Curl().parse(REQUESTS, completed(REQUEST_LINES.encode()))
+    assert (numbers.bytes, numbers.http_version, numbers.status, numbers.tls_s) == (3 * 5242880, "2", 200, None)
+    assert (numbers.first_byte_s, numbers.stream_byte_s) == (0.01125, [])
+    assert numbers.raw["set"] == {"reports": 3, "num_connects": 1.0}
+    assert len(write_out(REQUESTS)) < 150
+    alone = transfer("h2", files=3, discard=True)
+    assert Curl().body_seconds(alone, Curl().parse(alone, completed(REQUEST_LINES.encode()))) == pytest.approx(0.064398 - 0.01125)
+
+
+@pytest.mark.parametrize("output", ["", REQUEST_LINES * 2, "throughline-request 200 2\n", REQUEST_LINES.replace("5242880", "-1")])
+def test_requests_without_a_report_are_unreadable(output: str) -> None:
+    with pytest.raises(UnreadableReportError) as caught:
+        Curl().parse(REQUESTS, completed(output.encode()))
+    assert "\n" not in str(caught.value)
+
+
+def test_how_many_at_once() -> None:
+    assert Curl().supports(transfer(files=500, parallel=300)) == ""
+    assert "at most 300" in Curl().supports(transfer(files=500, parallel=301))
+    assert "one file after the other" in Curl(lacks=("parallel",)).supports(FILES)
+    assert Curl(lacks=("parallel",)).supports(transfer(files=3)) == ""
+
+
+@pytest.mark.parametrize(
+    ("bodies", "rates"),
+    [
+        ([(10, 2.0), (10, 1.0)], [5.0, 10.0]),
+        ([(10, 0.0)], [10e6]),
+        ([(10, 1.0), (10, None)], []),
+        ([(0, 1.0)], []),
+        ([], []),
+    ],
+)
+def test_rates_of_streams(bodies: list[tuple[float, float | None]], rates: list[float]) -> None:
+    assert stream_rates(bodies) == pytest.approx(rates)
+
+
+@given(st.lists(st.floats(1.0, 1e9), min_size=1, max_size=9000))
+def test_of_many_streams_the_ends_are_kept(sizes: list[float]) -> None:
+    kept = stream_rates((size, 1.0) for size in sizes)
+    assert len(kept) <= MOST_FILE_TIMES
+    assert (kept[0], kept[-1]) == (min(sizes), max(sizes))
+    assert len(sizes) > MOST_FILE_TIMES - 1 or kept == sorted(sizes)
 
 
 @pytest.mark.parametrize(

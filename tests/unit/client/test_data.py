@@ -210,6 +210,9 @@ def test_every_shipped_file_tells_editors_its_schema(name: str) -> None:
         ("wget", transfer("https1", "put"), "--method=PUT --body-file=/c/files/5MiB -O /c/out/5MiB https://server/upload/7-5MiB"),
         ("aria2", transfer("https1"), "-d /c/out -o 5MiB --ca-certificate=/c/ca.pem https://server/files/5MiB"),
         ("h2load", transfer("h2", "put"), "-H ':method: PUT' -d /c/files/5MiB https://server/upload/7-5MiB"),
+        ("h2load", transfer("h2", files=500, parallel=20, discard=True), "h2load -n 500 -c 1 -m 20 https://server/files/5MiB"),
+        ("h2load", transfer(files=3, parallel=20, discard=True), "h2load --h1 -n 3 -c 3 -m 1 http://server/files/5MiB"),
+        ("h2load", transfer("h2", discard=True), "h2load -n 1 -c 1 -m 1 https://server/files/5MiB"),
     ],
 )
 def test_shipped_clients_are_told_what_to_do(name: str, wanted: Transfer, told: str) -> None:
@@ -223,11 +226,60 @@ def test_shipped_clients_are_told_what_to_do(name: str, wanted: Transfer, told: 
         ("wget", transfer(direction="put", limit=ByteRate(9)), "wget limits downloads only"),
         ("aria2", transfer(direction="put"), "aria2 does not upload"),
         ("h2load", transfer("h2"), "h2load throws away"),
+        ("h2load", transfer("h2", files=3), "h2load throws away"),
+        ("h2load", transfer("sftp", discard=True), "h2load speaks"),
+        ("h2load", transfer("h2", files=3, discard=True, limit=ByteRate(9)), "h2load has no limit of its own"),
+        ("wget", transfer(discard=True), "wget does not download and throw away (get_discard)"),
+        ("rclone", transfer("sftp", files=3, parallel=2), "rclone cannot be told how many files to move at once"),
+        ("rclone", transfer("sftp", discard=True), "rclone does not download and throw away"),
         ("h2load", transfer("h2", "put", limit=ByteRate(9)), "h2load has no limit of its own"),
     ],
 )
 def test_shipped_clients_say_what_they_cannot(name: str, wanted: Transfer, reason: str) -> None:
     assert adapter_for(name).supports(wanted).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "reason"),
+    [
+        ("get_discard: axel -o /dev/null {url}", transfer(discard=True), ""),
+        ("get_discard: axel -o /dev/null {url}", transfer(files=2, discard=True), "axel asks for one file only once"),
+        ("get_discard: axel -n {files} {url}", transfer(files=2, discard=True), ""),
+        ("get_discard: axel -n {files} {url}", transfer(files=2, parallel=2, discard=True), "axel cannot be told how many"),
+        ("get_set: axel -P {output} -p {parallel} {url}", transfer(files=2, parallel=2), ""),
+        ("get_set: axel -P {output} {url}", transfer(files=2, parallel=2), "axel cannot be told how many"),
+        ("get_set: axel -P {output} {url}", transfer(files=2), ""),
+        ("get_set: axel -P {output} {url}", transfer(files=2, limit=ByteRate(9)), "axel does not tell the rate of each"),
+        ("cannot: {discard: 'it keeps all'}", transfer(discard=True), "it keeps all"),
+        ("cannot: {keep: 'it keeps nothing'}", transfer(), "it keeps nothing"),
+        ("cannot: {parallel: 'one is enough'}\nget_set: axel {parallel}", transfer(files=2, parallel=2), "one is enough"),
+    ],
+)
+def test_several_and_none_kept_must_be_described(text: str, wanted: Transfer, reason: str) -> None:
+    found = client(f"{AXEL}{text}\n").supports(wanted)
+    assert found.startswith(reason)
+    assert bool(found) == bool(reason)
+
+
+# nghttp2 1.52
+H2LOAD = """\
+finished in 1.02s, 490.20 req/s, 4.70MB/s
+requests: 500 total, 500 started, 500 done, 500 succeeded, 0 failed, 0 errored, 0 timeout
+status codes: 500 2xx, 0 3xx, 0 4xx, 0 5xx
+traffic: 4.79MB (5027540) total, 7.34KB (7514) headers (space savings 92.37%), 4.77MB (5000000) data
+                     min         max         mean         sd        +/- sd
+time for request:      201us      4.45ms       902us       411us    81.20%
+"""
+
+
+def test_h2load_counts_what_it_throws_away_and_not_what_it_sends() -> None:
+    h2load = adapter_for("h2load")
+    requests = Transfer.model_validate({"protocol": "h2", "direction": "get", "size": "10 kB", "files": 500, "discard": True})
+    numbers = h2load.parse(requests, completed(H2LOAD))
+    assert (numbers.bytes, numbers.total_s, h2load.body_clock) == (5_000_000, 1.02, "wire")
+    assert h2load.parse(transfer("h2", "put"), completed(H2LOAD)).bytes is None
+    with pytest.raises(UnreadableReportError, match="printed nothing"):
+        h2load.parse(requests, completed("starting benchmark...\n"))
 
 
 REPORT = AXEL + "report: 'took (?P<total_s>\\S+), first after (?P<first_byte_s>\\S+)(?:, (?P<bytes>\\S+) bytes)?$'\n"

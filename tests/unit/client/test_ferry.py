@@ -152,6 +152,103 @@ def test_a_set_without_its_sum_is_unreadable(broken: Completed) -> None:
     assert "\n" not in str(caught.value)
 
 
+FILES = transfer("h2", files=2, parallel=2, limit=ByteRate(2_000_000))
+REQUESTS = transfer("h2", files=500, parallel=20, discard=True)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (
+            FILES,
+            [
+                *("env", "-C", "/run/lab/client/out/5MiB", "/run/lab/client/bin/ferry/ferry", "get", "--quiet", "--json", "-"),
+                *("--http2", "--cacert", "/c/ca.pem", "--limit-rate", "2000000", "--limit-each", "--parallel", "2", "-O"),
+                *("https://server/files/5MiB/f00000", "https://server/files/5MiB/f00001"),
+            ],
+        ),
+        (
+            REQUESTS,
+            [
+                *("/run/lab/client/bin/ferry/ferry", "bench", "--quiet", "--json", "-", "--http2", "--cacert", "/c/ca.pem"),
+                *("-n", "500", "-p", "20", "-c", "1", "https://server/files/5MiB"),
+            ],
+        ),
+        (
+            transfer(files=9, parallel=3, discard=True),
+            [
+                *("/run/lab/client/bin/ferry/ferry", "bench", "--quiet", "--json", "-", "--http1.1"),
+                *("-n", "9", "-p", "3", "-c", "3", "http://server/files/5MiB"),
+            ],
+        ),
+        (
+            transfer(discard=True),
+            [
+                *("/run/lab/client/bin/ferry/ferry", "get", "--quiet", "--json", "-", "--http1.1"),
+                *("--discard", "http://server/files/5MiB"),
+            ],
+        ),
+    ],
+)
+def test_command_of_several_files_and_of_none_kept(wanted: Transfer, words: list[str]) -> None:
+    assert Ferry().command(wanted, ENDS) == words
+    assert Ferry().supports(wanted) == ""
+
+
+def test_several_over_http_have_each_their_rate_and_the_processs_time() -> None:
+    told = {**TRANSFER, "protocol": "h2"}
+    slow = {**told, "phases": {**PHASES, "body_s": 5.0}}
+    numbers = Ferry().parse(FILES, said(whole={"transfers": [told, slow]}))
+    assert (numbers.bytes, numbers.total_s, numbers.http_version, numbers.status) == (10485760, 2.55, "2", 200)
+    assert numbers.stream_byte_s == pytest.approx([5242880 / 5.0, 5242880 / 2.5])
+    assert Ferry().body_seconds(FILES, numbers) is None
+    again = {**told, "attempts": [ATTEMPT, ATTEMPT]}
+    assert Ferry().parse(FILES, said(whole={"transfers": [told, again]})).stream_byte_s == []
+    assert Ferry().parse(FILES, said(whole={"transfers": [told, TRANSFER]})).http_version == "1.1 and 2"
+
+
+BENCH = {"url": "https://server/files/5MiB", "protocol": "h2", "requests": 500, "succeeded": 500, "failed": 0}
+BENCH |= {"bytes": 500 * 5242880, "seconds": 2.4, "requests_per_s": 208.3, "connections": 1, "parallel": 20}
+
+
+def test_requests_are_told_by_the_bench() -> None:
+    numbers = Ferry().parse(REQUESTS, said(whole={"transfers": [], "bench": BENCH}))
+    assert (numbers.bytes, numbers.total_s, numbers.http_version) == (500 * 5242880, 2.55, "2")
+    assert (Ferry().body_seconds(REQUESTS, numbers), numbers.raw["bench"]) == (2.4, BENCH)
+    assert Ferry().body_start_s(REQUESTS, numbers) == pytest.approx(0.15)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "whole", "problem"),
+    [
+        (REQUESTS, {"transfers": [], "error": {"message": "connection refused"}}, "ferry: connection refused"),
+        (REQUESTS, {"bench": {**BENCH, "seconds": "soon"}}, "cannot be read"),
+        (REQUESTS, {"bench": {**BENCH, "bytes": None}}, "cannot be read"),
+        (REQUESTS, {"bench": BENCH, "process": None}, "cannot be read"),
+        (FILES, {"transfers": []}, "it tells of no transfer"),
+        (FILES, {"process": {"wall_s": None}}, "cannot be read"),
+    ],
+)
+def test_several_without_a_report_are_unreadable(wanted: Transfer, whole: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UnreadableReportError, match=problem) as caught:
+        Ferry().parse(wanted, said(whole=whole))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (transfer("sftp", files=9, parallel=2), "ferry itself decides"),
+        (transfer(files=9, discard=True, limit=ByteRate(9)), "has no limit"),
+        (transfer(files=9, discard=True, buffer_size=Size(4096)), "has no buffer size"),
+        (transfer(files=201), "at most 200"),
+    ],
+)
+def test_what_ferry_cannot_do_with_several(wanted: Transfer, reason: str) -> None:
+    assert reason in Ferry().supports(wanted)
+    assert Ferry().supports(transfer(files=200, parallel=100, limit=ByteRate(9))) == ""
+
+
 def test_one_file_over_sftp_has_neither_status_nor_version() -> None:
     numbers = Ferry().parse(transfer("sftp"), said(protocol="sftp", status=None))
     assert (numbers.bytes, numbers.http_version, numbers.status) == (5242880, None, None)

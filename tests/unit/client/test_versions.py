@@ -62,6 +62,51 @@ def test_an_unknown_version_names_its_neighbours(version: str, nearest: str) -> 
     assert caught.value.remedy == f"known: {nearest}"
 
 
+@pytest.mark.parametrize(
+    ("spec", "problem", "remedy"),
+    [
+        ("curl@8.4.0-libssh2-1.10.0", "libssh2 '1.10.0' is in no registry the lab knows", "known: 1.9.0, 1.10.1"),
+        ("curl@8.4.0-libssh2-1.2.8", "libssh2 '1.2.8' is in no registry the lab knows", "known: 1.7.0"),
+        ("curl@8.4.0-libssh2-new", "libssh2 'new' is in no registry the lab knows", "known: 1.7.0 to 1.11.2"),
+        ("curl@8.4.0-libssh2-", "libssh2 '' is in no registry the lab knows", "known: 1.7.0 to 1.11.2"),
+        ("curl@8.4-libssh2-1.10.1", "curl '8.4' is in no registry the lab knows", "known: 8.3.0, 8.4.0"),
+        (
+            "curl@8.16.0-libssh2-1.10.1",
+            "curl@8.16.0 is not built by the lab, so its libssh2 cannot be chosen",
+            "it can be of 8.15.0, 8.17.0",
+        ),
+        (
+            "curl@debian-libssh2-1.10.1",
+            "curl@debian is not built by the lab, so its libssh2 cannot be chosen",
+            "it can be of 7.68.0 to 8.22.0",
+        ),
+    ],
+)
+def test_a_libssh2_that_cannot_be_had(spec: str, problem: str, remedy: str) -> None:
+    with pytest.raises(UsageProblem) as caught:
+        versions.parse(spec)
+    assert (caught.value.message, caught.value.remedy) == (problem, remedy)
+
+
+def test_a_version_with_another_libssh2() -> None:
+    spec = "curl@8.4.0-libssh2-1.10.1"
+    assert versions.parse(spec) == "8.4.0-libssh2-1.10.1"
+    assert versions.lacks(spec) == ()
+    put_into_cache("8.4.0")
+    with pytest.raises(UsageProblem) as caught:
+        versions.program(spec)
+    assert caught.value.message == "curl 8.4.0-libssh2-1.10.1 has not been built"
+    assert caught.value.remedy == f"lab client build {spec}"
+    assert spec not in [row.spec for row in versions.available()]
+    path = put_into_cache("8.4.0-libssh2-1.10.1")
+    assert versions.program(spec) == str(path)
+    rows = versions.available()
+    at = [row.spec for row in rows].index("curl@8.4.0")
+    source = "curl-sys 0.4.68+curl-8.4.0 of crates.io, libssh2-sys 0.3.0"
+    assert rows[at + 1] == versions.Available(spec, source, path)
+    assert len(rows) == len(VERSIONS) + 2
+
+
 @pytest.mark.parametrize("spec", ["curl", "wget@1.21", "8.4.0", "@8.4.0", "curl-8.4.0"])
 def test_what_is_no_version_of_curl(spec: str) -> None:
     with pytest.raises(UsageProblem, match="names no version"):
@@ -89,4 +134,5 @@ def test_every_version_is_listed_once_with_its_source(tmp_path: Path, monkeypatc
     assert rows["curl@debian"] == versions.Available("curl@debian", "this system's package, 7.88.1", system)
     assert rows["curl@8.4.0"].source == "curl-sys 0.4.68+curl-8.4.0 of crates.io"
     assert rows["curl@8.23.0"].source == "pycurl 7.49.0 of PyPI"
-    assert [row.spec for row in rows.values() if row.lacks] == ["curl@7.84.0"]
+    assert [row.spec for row in rows.values() if "sftp" in row.lacks] == ["curl@7.84.0"]
+    assert [row.spec for row in rows.values() if "parallel" in row.lacks] == ["curl@7.84.0", "curl@8.16.0", "curl@8.23.0"]

@@ -53,6 +53,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Quantiles from a table and no caveats: the same verdicts."""
     quantile = cache(lambda probability, degrees: float(stats.t.ppf(probability, degrees)))
     monkeypatch.setattr("lab.judge.interval.student_quantile", quantile)
-    for module in ("tolerance", "sweep"):
+    for module in ("tolerance", "sweep", "regression"):
         for name in ("size_caveat", "outlier_caveat", "drift_caveat"):
             monkeypatch.setattr(f"lab.judge.{module}.{name}", lambda *_: None)

@@ -11,8 +11,8 @@ import pytest
 
 from lab.client import usage
 from lab.client.curl import Curl
-from lab.measure.sample import patience_s, take_sample
-from lab.result.models import Sample
+from lab.measure.sample import burst_ratio, deviation_from_limit, patience_s, take_sample
+from lab.result.models import Sample, WireSeries
 from lab.server.bundle import Servers
 from lab.spec.models import Transfer
 from lab.spec.units import ByteRate, Size
@@ -81,6 +81,82 @@ def test_every_transfer_curl_can_do(network: LocalNetwork, servers: Servers, wan
     assert sum(found.series.goodput_bit_s) * found.series.slot_ms / 8e3 >= 0.95 * SIZE
     assert (found.wire.router_drops_down, found.deviation) == (0, None)
     assert Sample.model_validate_json(found.model_dump_json()) == found
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_a_set_over_http_is_distinct_files_each_checked(network: LocalNetwork, servers: Servers, parallel: int) -> None:
+    wanted = transfer("h2", files=3, parallel=parallel, limit=ByteRate(2_000_000))
+    found = take_sample(network, servers, Curl(), wanted, 0)
+    assert found.problem == ""
+    assert (found.expected_bytes, len(found.file_times_s)) == (3 * SIZE, 3)
+    assert found.client is not None
+    assert (found.client.bytes, len(found.client.stream_byte_s), found.client.http_version) == (3 * SIZE, 3, "2")
+    assert found.deviation in (found.client.stream_byte_s[0] / 2e6 - 1, found.client.stream_byte_s[-1] / 2e6 - 1)
+    assert (found.slowest_stream_byte_s, found.fastest_stream_byte_s) == (
+        found.client.stream_byte_s[0],
+        found.client.stream_byte_s[-1],
+    )
+    # Where the client's buffers take all of it at once, the port cannot tell a body's time.
+    assert found.body_clock in (("exit", None) if parallel > 1 else ("client",))
+    assert found.requests_per_s is None
+    assert [path.name for path in Path(network.client.workdir, "out").iterdir()] == [".keep"]
+
+
+def test_requests_are_counted_and_leave_nothing(network: LocalNetwork, servers: Servers) -> None:
+    found = take_sample(network, servers, Curl(), transfer("h2", files=40, parallel=10, discard=True), 0, ideal_bit_s=1e9)
+    assert found.problem == ""
+    assert found.client is not None
+    assert (found.client.bytes, found.client.status, found.deviation) == (40 * SIZE, 200, None)
+    # Fast machines may be done before ten readings of the port: then there is no rate.
+    if found.body_s is not None:
+        assert found.requests_per_s == pytest.approx(40 / found.body_s)
+        assert found.goodput_ratio == pytest.approx(40 * SIZE / found.body_s * 8 / 1e9)
+
+
+def test_one_download_thrown_away(network: LocalNetwork, servers: Servers) -> None:
+    # Over TLS, whose handshake makes up for what the loopback does not count.
+    found = take_sample(network, servers, Curl(), transfer("https1", discard=True, limit=ByteRate(1_000_000)), 0)
+    assert found.problem == ""
+    assert found.body_clock == "client"
+    assert found.series is not None
+    assert found.burst_ratio is not None
+    # The loopback takes all of it in an instant: 300 kB where 100 kB were allowed.
+    assert 0.9 < found.burst_ratio < 3.5
+
+
+def test_what_was_thrown_away_must_have_come(network: LocalNetwork, servers: Servers, tmp_path: Path) -> None:
+    found = take_sample(network, servers, liar(tmp_path), transfer(discard=True), 0)
+    assert found.problem.endswith(f" of {SIZE} bytes crossed the wire")
+    assert (found.ok, found.body_byte_s) == (False, None)
+    counted = liar(tmp_path, report=REPORT.replace('"300000"', '"5"'))
+    assert take_sample(network, servers, counted, transfer(discard=True), 0).problem == "liar reports 5 of 300000 bytes"
+
+
+@pytest.mark.parametrize(
+    ("slots", "worst", "ratio"), [([8e6] * 20, 3e6, 1.5), ([80e6, 80e6], None, 1.0), ([160e6] * 3, None, 3.0)]
+)
+def test_a_burst_is_what_a_tenth_of_a_second_carries(slots: list[float], worst: float | None, ratio: float) -> None:
+    series = WireSeries(
+        slot_ms=10,
+        goodput_bit_s=slots,
+        worst_window_byte_s=worst,
+        slowest_window_byte_s=None,
+        longest_gap_ms=0,
+        late_slots=0,
+    )
+    assert burst_ratio(transfer(files=3, parallel=2, limit=ByteRate(1_000_000)), series) == pytest.approx(ratio)
+    assert burst_ratio(transfer(), series) is None
+    assert burst_ratio(transfer(limit=ByteRate(1)), None) is None
+
+
+def test_one_stream_that_keeps_to_no_limit_is_the_deviation_of_all() -> None:
+    wanted = transfer("h2", files=4, parallel=4, limit=ByteRate(1_000_000))
+    # The whole takes exactly as long as it should: the three others do.
+    assert deviation_from_limit(wanted, 4e6, [1e6, 1e6, 1e6, 5e7]) == pytest.approx(49)
+    assert deviation_from_limit(wanted, 4e6, [0.5e6, 1e6, 1e6, 1.9e6]) == pytest.approx(-0.5)
+    assert deviation_from_limit(wanted, 4e6, []) is None
+    assert deviation_from_limit(transfer(limit=ByteRate(1_000_000)), 1.1e6, []) == pytest.approx(0.1)
+    assert deviation_from_limit(transfer(), 1.1e6, []) is None
 
 
 def test_limit_gives_a_deviation_and_files_are_gone(network: LocalNetwork, servers: Servers) -> None:
@@ -155,3 +231,5 @@ def test_download_is_compared_with_what_was_meant_not_with_the_servers_file(netw
 def test_patience_follows_the_limit() -> None:
     assert patience_s(transfer(limit=ByteRate(100_000))) == 60 + 15
     assert patience_s(transfer()) == 600
+    assert patience_s(transfer(files=4, parallel=2, limit=ByteRate(100_000))) == 4 + 60 + 30
+    assert patience_s(transfer(files=50_000, parallel=100, discard=True)) == 600

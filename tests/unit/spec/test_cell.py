@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lab.errors import UsageProblem
 from lab.spec.cell import format_cell_name, format_transfer, parse_cell_name, parse_transfer
-from lab.spec.models import SLUG_PATTERN, Transfer
+from lab.spec.models import BOUNDS, SLUG_PATTERN, BoundKind, Expectation, Transfer
 from lab.spec.units import ByteRate, Size
 
 SLUGS = st.from_regex(SLUG_PATTERN, fullmatch=True).filter(str.isascii)
@@ -21,6 +21,10 @@ def transfers(draw: st.DrawFn) -> Transfer:
     protocol = draw(st.sampled_from(["http1", "https1", "h2", "sftp"]))
     direction = draw(st.sampled_from(["get", "put"]))
     flag = draw(st.booleans()) and protocol != "sftp"
+    discard = direction == "get" and draw(st.booleans())
+    most = 100_000 if discard and protocol != "sftp" else 10_000
+    several = (protocol == "sftp" and not discard) or (protocol != "sftp" and direction == "get")
+    files = draw(st.integers(1, most)) if several else 1
     return Transfer.model_validate(
         {
             "protocol": protocol,
@@ -30,15 +34,23 @@ def transfers(draw: st.DrawFn) -> Transfer:
             "chunked": flag and direction == "get",
             "sink": flag and direction == "put",
             "buffer_size": draw(st.none() | st.builds(Size, st.integers(1, 2**40))),
-            "files": draw(st.integers(1, 10_000)) if protocol == "sftp" else 1,
+            "files": files,
+            "parallel": draw(st.integers(1, 1000)) if files > 1 else 1,
+            "discard": discard,
         }
     )
 
 
-@given(SLUGS, SLUGS, transfers())
-def test_a_cells_name_is_its_inverse_and_a_plain_file_name(client: str, topology: str, transfer: Transfer) -> None:
-    name = format_cell_name(client, topology, transfer)
-    assert parse_cell_name(name) == (client, topology, transfer)
+@given(SLUGS, SLUGS, transfers(), st.sampled_from([None, *BOUNDS]))
+def test_a_cells_name_is_its_inverse_and_a_plain_file_name(
+    client: str, topology: str, transfer: Transfer, kind: BoundKind | None
+) -> None:
+    name = format_cell_name(client, topology, transfer, kind)
+    if problem := Expectation.of(transfer, kind=kind).problem(transfer):
+        with pytest.raises(UsageProblem, match=re.escape(problem)):
+            parse_cell_name(name)
+    else:
+        assert parse_cell_name(name) == (client, topology, transfer, kind)
     assert re.fullmatch(r"[A-Za-z0-9._-]+", name)
 
 
@@ -56,6 +68,13 @@ def test_a_transfers_name_is_its_inverse(transfer: Transfer) -> None:
         ("sftp-put-1GiB-buf64KiB", {"protocol": "sftp", "direction": "put", "size": "1 GiB", "buffer_size": "64 KiB"}),
         ("sftp-put-1000x20kB", {"protocol": "sftp", "direction": "put", "size": "20 kB", "files": 1000}),
         ("sftp-get-1x1MiB", {"protocol": "sftp", "size": "1 MiB"}),
+        ("h2-get-4x5MiB-at-1MBps-p4", {"protocol": "h2", "size": "5 MiB", "limit": "1 MB/s", "files": 4, "parallel": 4}),
+        (
+            "h2-get-50000x10kB-p100-discard",
+            {"protocol": "h2", "size": "10 kB", "files": 50_000, "parallel": 100, "discard": True},
+        ),
+        ("http1-get-1GiB-discard", {"size": "1 GiB", "discard": True}),
+        ("http1-get-3x1MB-p1-chunked", {"size": "1 MB", "files": 3, "chunked": True}),
         ("http1-get-5MiB-at-512KiBps-buf20kB", {"size": "5 MiB", "limit": "512 KiB/s", "buffer_size": "20 kB"}),
     ],
 )
@@ -76,9 +95,21 @@ def test_names_as_people_write_them(text: str, fields: dict[str, object]) -> Non
         ("curl--dsl-20--http1-get-5MiB-at-1bps", "whole number of bytes per second"),
         ("curl--dsl-20--http1-put-5MiB-chunked", "only an HTTP get can be chunked"),
         ("curl--dsl-20--http1-get-5MiB\n", "it is not of the form"),
-        ("curl--dsl-20--http1-get-2x5MiB", "only sftp moves more than one file"),
+        ("curl--dsl-20--http1-put-2x5MiB", "over HTTP only a get moves more than one file"),
+        ("curl--dsl-20--http1-get-5MiB-p2", "parallel needs several"),
+        ("curl--dsl-20--http1-get-2x5MiB-p1001", "less than or equal to 1000"),
+        ("curl--dsl-20--http1-get-2x5MiB-p0", "greater than or equal to 1"),
+        ("curl--dsl-20--http1-put-5MiB-discard", "only what is downloaded can be thrown away"),
+        ("curl--dsl-20--sftp-get-2x5MiB-discard", "made over HTTP"),
+        ("curl--dsl-20--http1-get-10001x5MiB", "at most 10000 files"),
+        ("curl--dsl-20--http1-get-100001x5MiB-discard", "less than or equal to 100000"),
+        ("curl--dsl-20--http1-get-5MiB--burst", "without a limit there is no burst"),
+        ("curl--dsl-20--http1-get-5MiB--speed", "nothing is expected by the name of 'speed'"),
+        ("curl--dsl-20--http1-get-5MiB--", "nothing is expected by the name of ''"),
+        ("curl--dsl-20--http1-get-5MiB--limit", "nothing is expected by the name of 'limit'"),
+        ("curl--dsl-20--http1-get-5MiB--cpu--fill", "it has 5 parts, not three"),
         ("curl--dsl-20--sftp-get-0x5MiB", "greater than or equal to 1"),
-        ("curl--dsl-20--sftp-get-10001x5MiB", "less than or equal to 10000"),
+        ("curl--dsl-20--sftp-get-10001x5MiB", "at most 10000 files"),
     ],
 )
 def test_bad_names_say_why_and_show_the_form(text: str, problem: str) -> None:

@@ -16,6 +16,7 @@ from lab.spec.units import BitRate, Duration
 
 GOOD = "name: mine\ndescription: A test.\nlink:\n  rate: 20 Mbit/s\n  rtt: 30 ms\n"
 SHIPPED = [
+    "coast-200",
     "dsl-20",
     "dsl-50",
     "far-200",

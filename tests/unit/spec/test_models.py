@@ -119,6 +119,85 @@ def test_a_tolerance_must_tolerate_something_and_not_everything(tolerance: str) 
         Expectation.model_validate({"tolerance": tolerance})
 
 
+@pytest.mark.parametrize(("kind", "bound"), [("burst", 1.5), ("memory", 64 << 20), ("cpu", 0.5), ("fill", 0.8)])
+def test_a_bound_is_the_kinds_own_unless_told(kind: str, bound: float) -> None:
+    found = Expectation.model_validate({"kind": kind})
+    assert (found.bound, found.named) == (bound, kind)
+    assert Expectation.model_validate({"kind": kind, "bound": 3}).bound == 3
+    assert Expectation.model_validate_json(found.model_dump_json()) == found
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"kind": "limit", "bound": 1.0}, "limit has no bound"),
+        ({"kind": "steady", "bound": 1.0}, "steady has no bound"),
+        ({"kind": "cpu", "bound": 0}, "greater than 0"),
+        ({"kind": "cpu", "bound": -1}, "greater than 0"),
+        ({"kind": "cpu", "bound": "nan"}, "greater than 0|finite"),
+        ({"kind": "cpu", "bound": "inf"}, "finite"),
+        ({"kind": "speed"}, "Input should be"),
+    ],
+)
+def test_bounds_that_make_no_sense_are_refused(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        Expectation.model_validate(fields)
+
+
+def test_a_transfer_promises_what_it_is_unless_more_is_asked() -> None:
+    many = transfer(files=200)
+    assert Expectation.of(many).kind == "steady"
+    assert Expectation.of(transfer(files=200, discard=True)).kind == "none"
+    assert Expectation.of(transfer(files=200, limit="1 MB/s")).kind == "limit"
+    assert Expectation.of(many, kind="cpu").kind == "cpu"
+
+
+def test_several_files_over_http_have_a_limit_each_and_over_sftp_one_together() -> None:
+    each = transfer(files=4, parallel=3, limit="1 MB/s", protocol="h2")
+    assert (each.each_limited, each.limit_byte_s) == (True, 3_000_000)
+    assert transfer(files=2, parallel=3, limit="1 MB/s").limit_byte_s == 2_000_000
+    together = transfer(files=4, limit="1 MB/s", protocol="sftp")
+    assert (together.each_limited, together.limit_byte_s) == (False, 1_000_000)
+    assert transfer().limit_byte_s is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "needed"),
+    [("limit", 2_100_000.0), ("burst", 3_000_000.0), ("memory", 2_100_000.0)],
+    ids=["limit", "burst", "memory"],
+)
+def test_the_link_must_let_a_broken_promise_through(kind: str, needed: float) -> None:
+    wanted = transfer(files=2, parallel=2, limit="1 MB/s")
+    topology = Topology(name="dsl-20", description="x")
+    expectation = Expectation.model_validate({"kind": kind})
+    cell = Cell(client=ClientSpec(name="curl"), topology=topology, transfer=wanted, expectation=expectation)
+    assert cell.needed_byte_s == pytest.approx(needed)
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "problem"),
+    [
+        ("burst", {}, "without a limit there is no burst"),
+        ("fill", {}, "has no rate that could be filled"),
+        ("steady", {"files": 300, "discard": True}, "have no times to compare"),
+        ("steady", {"files": 199}, "need 200 files"),
+    ],
+)
+def test_a_cell_cannot_expect_what_its_transfer_does_not_have(kind: str, more: dict[str, Any], problem: str) -> None:
+    topology = Topology(name="free", description="x")
+    expectation = Expectation.model_validate({"kind": kind})
+    with pytest.raises(ValidationError, match=problem):
+        Cell(client=ClientSpec(name="curl"), topology=topology, transfer=transfer(**more), expectation=expectation)
+
+
+def test_a_bound_is_in_a_cells_name_and_its_amount_is_not() -> None:
+    shaped = Topology(name="dsl-20", description="x", link=link(rate="20 Mbit/s"))
+    for bound in (None, 0.5):
+        expectation = Expectation(kind="fill", bound=bound)
+        cell = Cell(client=ClientSpec(name="curl"), topology=shaped, transfer=transfer(), expectation=expectation)
+        assert cell.id == "curl--dsl-20--http1-get-5MiB--fill"
+
+
 @pytest.mark.parametrize(
     ("text", "name", "program"),
     [

@@ -1,0 +1,148 @@
+"""Is a candidate no slower than a baseline by more than a margin? The ratio of their rates over interleaved pairs; pure.
+
+"No worse by more than 5 %" is a claim of non-inferiority, so it has to be shown: PASS when the interval of the ratio candidate /
+baseline begins at or above 1 - margin, FAIL when it ends below, INCONCLUSIVE otherwise. Being faster is never a fault. Each end
+of the interval errs in at most the plan's alpha per look, as in `lab.judge.tolerance`.
+
+The i-th transfers of the two ran one after the other, in an order that turns round (`lab.judge.sweep.turn_order`): what is common
+to a pair (drift, a busy machine) cancels in its log ratio. Assumptions: these differences are independent and roughly normal. One
+value is one pair of whole transfers. Error rates by simulation: tests/unit/judge/test_regression.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lab.judge.caveats import drift_caveat, outlier_caveat, size_caveat
+from lab.judge.interval import mean_interval
+from lab.judge.sweep import Arm, Clock, byte_rates, common_clock
+from lab.judge.tolerance import LookPlan
+from lab.result.models import Interval, Sample, Verdict, VerdictName
+
+_ROUNDING = 1e-12
+"""On log ratios: a ratio exactly at the margin must not miss it by the last bit of a logarithm."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Bytes per second of the whole transfers of two clients, by one clock; the i-th of both are a pair.
+
+    Without a clock there are none.
+    """
+
+    clock: Clock | None
+    candidate: list[float]
+    baseline: list[float]
+
+    @property
+    def ratios(self) -> list[float]:
+        """Candidate / baseline on the logarithmic scale, a value per pair."""
+        return [math.log(ours / theirs) for ours, theirs in zip(self.candidate, self.baseline, strict=False)]
+
+
+def pair_rates(candidate: Sequence[Sample], baseline: Sequence[Sample]) -> Rates:
+    """The rates of all transfers before the first one, of either, that failed."""
+    arms = [Arm("candidate", _whole(candidate)), Arm("baseline", _whole(baseline))]
+    samples = [sample for arm in arms for sample in arm.samples]
+    clock = common_clock(samples) if samples else None
+    ours, theirs = byte_rates(arms, clock) if clock else ([], [])
+    # Nothing moved has no logarithm, e.g. a file of no bytes.
+    if clock is None or not all(math.isfinite(rate) and rate > 0 for rate in (*ours, *theirs)):
+        return Rates(None, [], [])
+    return Rates(clock, ours, theirs)
+
+
+def ratio_interval(ratios: Sequence[float], plan: LookPlan) -> Interval | None:
+    """Of log ratios, as a ratio; None for fewer than two. For a reader: a verdict has its own."""
+    return _as_ratio(mean_interval(ratios, plan.confidence)) if len(ratios) >= 2 else None
+
+
+def judge_ratios(ratios: Sequence[float], margin: float, plan: LookPlan) -> Verdict:
+    """Judge log ratios, in the order taken, by the plan's looks; the first that decides is the verdict.
+
+    `margin` is a fraction. Raises ValueError for one outside (0, 1) and for a ratio that is not finite.
+    """
+    if not 0 < margin < 1:
+        raise ValueError(f"a margin is a fraction between 0 and 1, got {margin}")
+    edge = math.log1p(-margin)
+    used, name, interval = _decide(ratios, edge, plan)
+    taken = len(ratios)
+    later = next((look for look in plan.looks if look > taken), None)
+    wait = f"; the next look is after pair {later}" if name == "INCONCLUSIVE" and later else ""
+    looks = [look for look in plan.looks if look <= used]
+    if interval is None or not looks:
+        reason = f"{taken} of the {plan.looks[0]} pairs that a first look needs{wait}"
+        return Verdict(name="INCONCLUSIVE", reason=reason, interval=interval, band_low=1 - margin)
+    place = {"PASS": "not below", "FAIL": "below", "INCONCLUSIVE": "across"}[name]
+    return Verdict(
+        name=name,
+        reason=f"candidate / baseline {interval.mean:.3f}, {interval.confidence * 100:.4g} % interval {interval.low:.3f} to "
+        f"{interval.high:.3f}, {place} {1 - margin:g}, n = {interval.n} pairs{wait}",
+        interval=interval,
+        band_low=1 - margin,
+        looks=looks,
+        alpha_per_look=plan.alpha_per_look,
+        warnings=_caveats(ratios[:used], margin, plan, taken=taken, open_still=name == "INCONCLUSIVE"),
+    )
+
+
+def judge_regression(candidate: Sequence[Sample], baseline: Sequence[Sample], margin: float, plan: LookPlan) -> Verdict | None:
+    """Judge whole transfers. None where there is nothing to compare with: the baseline failed one.
+
+    A transfer that only the candidate failed is a regression; without a common clock the lab is at fault.
+    """
+    if any(not sample.ok for sample in baseline):
+        return None
+    if failed := next((sample for sample in candidate if not sample.ok), None):
+        what = failed.problem or f"exit code {failed.exit_code}"
+        return Verdict(
+            name="FAIL", reason=f"transfer {failed.index + 1} of the candidate failed, none of the baseline did: {what}"
+        )
+    rates = pair_rates(candidate, baseline)
+    if rates.clock is None and candidate and baseline:
+        return Verdict(name="INVALID", reason="the lab has no speed to compare for every transfer")
+    return judge_ratios(rates.ratios, margin, plan)
+
+
+def pairs_wanted(candidate: Sequence[Sample], baseline: Sequence[Sample], margin: float, plan: LookPlan) -> int | None:
+    """The total number of pairs to go on to; None when the verdict stands, cannot be had, or the plan is at its end."""
+    verdict = judge_regression(candidate, baseline, margin, plan)
+    if verdict is None or verdict.name != "INCONCLUSIVE":
+        return None
+    taken = min(len(candidate), len(baseline))
+    return next((look for look in plan.looks if look > taken), None)
+
+
+def _whole(samples: Sequence[Sample]) -> list[Sample]:
+    until = next((index for index, sample in enumerate(samples) if not sample.ok), len(samples))
+    return list(samples[:until])
+
+
+def _decide(ratios: Sequence[float], edge: float, plan: LookPlan) -> tuple[int, VerdictName, Interval | None]:
+    """The pairs used, the verdict and the interval (of the ratio) of the look that decided, else of the last one.
+
+    Before the first look the interval is that of all pairs, for the reader only.
+    """
+    used, interval = len(ratios), None
+    for look in (look for look in plan.looks if look <= len(ratios)):
+        used, interval = look, mean_interval(ratios[:look], plan.confidence)
+        if interval.low >= edge - _ROUNDING:
+            return look, "PASS", _as_ratio(interval)
+        if interval.high < edge - _ROUNDING:
+            return look, "FAIL", _as_ratio(interval)
+    return used, "INCONCLUSIVE", _as_ratio(interval) if interval else ratio_interval(ratios, plan)
+
+
+def _as_ratio(interval: Interval) -> Interval:
+    return interval.model_copy(update={key: math.exp(getattr(interval, key)) for key in ("mean", "low", "high")})
+
+
+def _caveats(seen: Sequence[float], margin: float, plan: LookPlan, *, taken: int, open_still: bool) -> list[str]:
+    found = [outlier_caveat(seen, margin), drift_caveat(seen, margin)]
+    if open_still:
+        found.insert(0, size_caveat(seen, (math.log1p(-margin), math.inf), plan.alpha_per_look, plan.cap))
+    elif len(seen) < taken:
+        found.append(f"decided after {len(seen)} pairs; {taken - len(seen)} taken after that are not used")
+    return [f"candidate / baseline: {caveat}" for caveat in found if caveat]

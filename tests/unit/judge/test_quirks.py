@@ -1,0 +1,77 @@
+"""What is right and what is wrong of a client to which something happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lab.judge.quirks import ENDS_WITHIN_S, interruption_problem, names_problem, refusal_problem, verdict_on
+from lab.result.finding import FindingRow
+
+REFUSED: dict[str, Any] = {"exit_code": 7, "timed_out": False, "wall_s": 0.05, "control_s": 0.03, "said": True}
+ENDED: dict[str, Any] = {"exit_code": 18, "timed_out": False, "waited_s": 31.0, "content": "5 of 8 bytes arrived", "said": True}
+FETCHED: dict[str, Any] = {"exit_code": 0, "timed_out": False, "queries": [], "content": ""}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({}, ""),
+        ({"wall_s": 1.03}, ""),
+        ({"wall_s": 1.04}, "reported the refusal after 1.04 s"),
+        ({"wall_s": 1.5, "control_s": 0.6}, ""),
+        ({"exit_code": 0}, "exit code 0 although"),
+        ({"said": False}, "without a word"),
+        ({"timed_out": True, "exit_code": 137, "wall_s": 30.0}, "still running 30.0 s"),
+    ],
+)
+def test_a_refusal_is_reported_at_once(change: dict[str, Any], problem: str) -> None:
+    found = refusal_problem(**{**REFUSED, **change})
+    assert problem in found
+    assert bool(problem) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({}, ""),
+        (
+            {"queries": ["localhost A", "localhost AAAA", "localhost A"]},
+            "asked the resolver 3 times: localhost A, localhost AAAA",
+        ),
+        ({"exit_code": 6}, "exit code 6"),
+        ({"content": "0 of 8 bytes arrived"}, "0 of 8"),
+        ({"timed_out": True}, "still running"),
+    ],
+)
+def test_localhost_needs_no_query(change: dict[str, Any], problem: str) -> None:
+    found = names_problem(**{**FETCHED, **change})
+    assert problem in found
+    assert bool(problem) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({}, ""),
+        ({"exit_code": 0, "content": ""}, ""),
+        ({"exit_code": 0}, "exit code 0, but 5 of 8 bytes arrived"),
+        ({"said": False}, "without a word"),
+        ({"timed_out": True, "exit_code": 137, "waited_s": ENDS_WITHIN_S}, "still running 60 s after"),
+        ({"timed_out": True, "exit_code": 0, "content": ""}, "still running"),
+    ],
+)
+def test_an_interruption_ends_whole_or_in_an_error(change: dict[str, Any], problem: str) -> None:
+    found = interruption_problem(**{**ENDED, **change})
+    assert problem in found
+    assert bool(problem) == bool(found)
+
+
+def test_the_verdict_names_the_first_row_that_is_wrong_and_a_fault_of_the_lab_goes_first() -> None:
+    rows = [FindingRow(name="server"), FindingRow(name="localhost", problem="too late"), FindingRow(name="x", problem="silent")]
+    assert verdict_on(rows[:1], "all is well").reason == "all is well"
+    failed = verdict_on(rows, "all is well")
+    assert (failed.name, failed.reason) == ("FAIL", "localhost: too late (2 of 3 runs)")
+    assert verdict_on(rows, "all is well", ["no route"]).name == "INVALID"
+    assert verdict_on([], "all is well").name == "INVALID"
