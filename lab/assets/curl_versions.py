@@ -32,6 +32,16 @@ class Package:
 NGHTTP2 = Package("libnghttp2-sys", "0.1.13+1.68.1", "492e00167f1418c15648144f42bbfc63099806ecee9bf8d09a6353d6b4856b3c", "1.68.1")
 LIBSSH2 = Package("libssh2-sys", "0.3.4", "fce5a0b125f6aeac93b304b35f7f1e9f054aad29ddac57091928e41df3ccd233", "1.11.2_DEV")
 
+# libssh2 -> libssh2-sys, for `curl@8.4.0-libssh2-1.10.1`; of several with the same libssh2 the newest. Their sources are of no
+# release but of the way to it, and say so: 1.10.1_DEV. 1.7.0's cannot be built with OpenSSL 1.1 or later.
+_LIBSSH2_CRATES = {
+    "1.7.0": ("0.2.0", "6f564ef4a6548bec6f3ea066922eaaa2618f163521bc22ecd72c2cd1c3c08ee1"),
+    "1.8.1": ("0.2.11", "126a1f4078368b163bfdee65fbab072af08a1b374a5551b21e87ade27b1fbf9d"),
+    "1.9.0": ("0.2.23", "b094a36eb4b8b8c8a7b4b8ae43b2944502be3e59cd87687595cf6b0a71b3f4ca"),
+    "1.10.1": ("0.3.0", "2dc8a030b787e2119a731f1951d6a773e2280c660f8ec4b0f5e1505a386e71ee"),
+    "1.11.1": ("0.3.3", "0f5eb74291e8691cab524a01274a1b1e7742b1a94f29d8b101d8aadc8372c1cd"),
+}
+
 # curl -> curl-sys and its checksum; of several with the same curl the newest. 7.85.0's was withdrawn, which a lock file outdoes.
 _CRATES = {
     "7.68.0": ("0.4.29", "f71ef1d42883527eb80a2262f960728fdf3e9aec961439adeb2ae4dd2f5f9eb6"),
@@ -89,7 +99,7 @@ _WHEELS = {
         sha256="1b2bc8822d23415f6533c8b750475e9bbc76764025fe1dcb5866dc033607fd7b",
         holds="7.84.0",
         platform="manylinux2014_x86_64",
-        lacks=("sftp",),
+        lacks=("sftp", "parallel"),
     ),
     "8.16.0": Package(
         name="pycurl",
@@ -97,6 +107,7 @@ _WHEELS = {
         sha256="3d19b4a94c2e20976cbc7773e5398bae19e3bc65a0894fcd01d8477bfc5fdb2f",
         holds="8.16.0",
         platform="manylinux_2_28_x86_64",
+        lacks=("parallel",),
     ),
     "8.23.0": Package(
         name="pycurl",
@@ -104,8 +115,13 @@ _WHEELS = {
         sha256="6f88539845d3bb2cf2ce0ccbc1bb8b9ed9e401a0d874798aeabc5f16f0f95c4d",
         holds="8.23.0",
         platform="manylinux_2_28_x86_64",
+        lacks=("parallel",),
     ),
 }
+
+
+# Between the two versions of a curl that is built with another libssh2 than all others.
+WITH_LIBSSH2 = "-libssh2-"
 
 
 def order(version: str) -> tuple[int, ...]:
@@ -119,3 +135,8 @@ _ALL = {
 }
 # Oldest first.
 VERSIONS: dict[str, Package] = {version: _ALL[version] for version in sorted(_ALL, key=order)}
+# Oldest first; the last is what every curl is built with that is not asked for with another.
+LIBSSH2S: dict[str, Package] = {
+    **{holds: Package("libssh2-sys", crate, sha256, f"{holds}_DEV") for holds, (crate, sha256) in _LIBSSH2_CRATES.items()},
+    LIBSSH2.holds.removesuffix("_DEV"): LIBSSH2,
+}

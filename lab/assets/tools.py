@@ -23,12 +23,15 @@ from lab.errors import LabFault, UsageProblem
 SERVERS_VARIABLE = "THROUGHLINE_SERVERS"
 # Set by `make peers`: programs that are only compared with are packages to install, too.
 PEERS_VARIABLE = "THROUGHLINE_PEERS"
+# Set by `make clients`: what versions of a client are built with is a package to install, too.
+BUILDERS_VARIABLE = "THROUGHLINE_BUILDERS"
 
 
 @dataclass(frozen=True)
 class Tool:
     """`folders` are searched besides PATH; `file` or `module` is looked for instead, where the tool is no program; `finder` is a
-    search of the tool's own, where being there is not enough. A `peer` is a client that others are compared with, and no more.
+    search of the tool's own, where being there is not enough. A `peer` is a client that others are compared with, and no more; a
+    `builder` is only what versions of a client are built with (`lab client build`).
     """
 
     name: str
@@ -37,6 +40,7 @@ class Tool:
     daemon: bool = False
     optional: bool = False
     peer: bool = False
+    builder: bool = False
     folders: tuple[str, ...] = ()
     file: str = ""
     module: str = ""
@@ -69,6 +73,10 @@ TOOLS: tuple[Tool, ...] = (
     Tool("git", "git", "records the revision a result was made with", optional=True),
     Tool("lftp", "lftp", "a client to compare with, over SFTP", optional=True, peer=True),
     Tool("rclone", "rclone", "a client to compare with, over SFTP", optional=True, peer=True),
+    Tool("cmake", "cmake", "builds versions of curl", optional=True, builder=True),
+    Tool("make", "make", "runs cmake's plan", optional=True, builder=True),
+    Tool("libssl-dev", "libssl-dev", "the TLS of those versions", optional=True, builder=True, file="/usr/include/openssl/ssl.h"),
+    Tool("zlib1g-dev", "zlib1g-dev", "their compression", optional=True, builder=True, file="/usr/include/zlib.h"),
     Tool("nginx", "nginx", "the HTTP server", daemon=True),
     Tool("sshd", "openssh-server", "the SFTP server", daemon=True),
     Tool(
@@ -133,6 +141,8 @@ def remedy(tool: Tool | str) -> str:
         return engine.remedy()
     if known.peer:
         return f"sudo apt-get install {known.package}, or make peers"
+    if known.builder:
+        return f"sudo apt-get install {known.package}, or make clients"
     return "make setup downloads it" if known.daemon else f"sudo apt-get install {known.package}, or make setup"
 
 
@@ -141,9 +151,10 @@ def missing(tools: Iterable[Tool] = TOOLS) -> list[Tool]:
 
 
 def installable() -> list[Tool]:
-    """What setup.sh installs: never a server, and nothing optional, unless peers are asked for."""
-    peers = bool(os.environ.get(PEERS_VARIABLE))
-    return [tool for tool in TOOLS if (tool.peer and peers) or not (tool.daemon or tool.optional)]
+    """What setup.sh installs: never a server, and nothing optional, unless peers or builders are asked for."""
+    peers, builders = (bool(os.environ.get(name)) for name in (PEERS_VARIABLE, BUILDERS_VARIABLE))
+    asked = [tool for tool in TOOLS if (tool.peer and peers) or (tool.builder and builders)]
+    return [tool for tool in TOOLS if tool in asked or not (tool.daemon or tool.optional)]
 
 
 def packages(tools: Iterable[Tool]) -> list[str]:

@@ -29,7 +29,7 @@ def _say(text: str) -> None:
 
 @group.command("build")
 def build(
-    specs: Annotated[list[str], typer.Argument(metavar="CLIENT@VERSION...", help="e.g. curl@8.4.0 curl@8.17.0.")],
+    specs: Annotated[list[str], typer.Argument(metavar="CLIENT@VERSION...", help="e.g. curl@8.4.0 curl@8.4.0-libssh2-1.10.1.")],
 ) -> None:
     """Build versions of a client into the cache; what is there already is left as it is."""
     wanted = {spec: versions.parse(spec) for spec in specs}  # all of them are read before the first is built
@@ -52,4 +52,4 @@ def list_versions(json_output: Json = False) -> None:
     table = Table("client", "from", "without", "program", box=None)
     for row in rows:
         table.add_row(row.spec, row.source, ", ".join(row.lacks), str(row.program or ""))
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    Console(width=None if sys.stdout.isatty() else 200).print(table)

@@ -54,6 +54,20 @@ def test_peers_are_installed_only_when_asked_for(empty_machine: Path, monkeypatc
     assert tools.remedy("lftp") == "sudo apt-get install lftp, or make peers"
 
 
+def test_builders_are_installed_only_when_asked_for(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(tools.BUILDERS_VARIABLE, raising=False)
+    usual = tools.installable()
+    assert not any(tool.builder for tool in usual)
+    monkeypatch.setenv(tools.BUILDERS_VARIABLE, "yes")
+    assert {tool.name for tool in tools.installable()} - {tool.name for tool in usual} == {
+        "cmake",
+        "make",
+        "libssl-dev",
+        "zlib1g-dev",
+    }
+    assert tools.remedy("cmake") == "sudo apt-get install cmake, or make clients"
+
+
 def test_missing_program_tells_its_package(empty_machine: Path) -> None:
     with pytest.raises(UsageProblem) as caught:
         tools.require("iperf3")

@@ -57,7 +57,12 @@ class Registry:
         monkeypatch.setattr(engine, "find_cargo", lambda: folder / "bin" / "cargo")
         monkeypatch.setattr(curl_build, "BUILD_TOOLS", (Tool("cmake", "cmake", ""),))
         monkeypatch.setattr(curl_build, "NGHTTP2", self.crate("libnghttp2-sys", "0.1.0", "1.68.1", "nghttp2"))
-        monkeypatch.setattr(curl_build, "LIBSSH2", self.crate("libssh2-sys", "0.3.4", "1.11.2", "libssh2"))
+        libssh2s = {
+            holds: self.crate("libssh2-sys", crate, f"{holds}_DEV", "libssh2")
+            for crate, holds in (("0.3.0", "1.10.1"), ("0.3.4", "1.11.2"))
+        }
+        monkeypatch.setattr(curl_build, "LIBSSH2", libssh2s["1.11.2"])
+        monkeypatch.setattr(curl_build, "LIBSSH2S", libssh2s)
         table = {
             holds: self.crate("curl-sys", f"0.4.{at}+curl-{holds}", holds, "curl") for at, holds in enumerate(("8.4.0", "8.5.0"))
         }
@@ -76,7 +81,7 @@ class Registry:
             archive.add(source.parent, f"{name}-{version}")
         return Package(name, version, store.digest(path), holds)
 
-    def tool(self, name: str, text: str, script: str = "", linked: str = "libssh2/1.11.2 nghttp2/1.68.1") -> None:
+    def tool(self, name: str, text: str, script: str = "", linked: str = "libssh2/1.11.2_DEV nghttp2/1.68.1") -> None:
         path = self.folder / "bin" / name
         path.parent.mkdir(exist_ok=True)
         words = {"log": self.log_file, "crates": self.crates, "home": self.folder / "cargo", "script": script, "linked": linked}
@@ -125,6 +130,74 @@ def test_a_version_is_built_once_and_its_libraries_once_for_all(registry: Regist
     assert registry.log() == CURL
 
 
+OTHER = "8.4.0-libssh2-1.10.1"
+OTHERS_LIBRARIES = "libssh2/1.10.1_DEV nghttp2/1.68.1"
+
+
+def test_another_libssh2_is_a_program_of_its_own(registry: Registry) -> None:
+    plain = curl_build.build("8.4.0", quiet)
+    registry.log()
+    registry.tool("cmake", CMAKE, linked=OTHERS_LIBRARIES)
+    assert curl_build.find(OTHER) is None
+    program = curl_build.build(OTHER, quiet)
+    assert registry.log() == LIBRARIES + CURL
+    assert program.parent.name.startswith(f"curl-{OTHER}-")
+    assert subprocess.check_output([program], text=True) == f"curl 8.4.0 (x86_64) {OTHERS_LIBRARIES}\n"
+    assert (curl_build.find(OTHER), curl_build.find("8.4.0")) == (program, plain)
+    curl_build.build("8.5.0-libssh2-1.10.1", quiet)
+    assert registry.log() == CURL
+
+
+def test_a_curl_is_built_against_the_libssh2_it_names(registry: Registry, cache: Path) -> None:
+    curl_build.build("8.4.0", quiet)
+    first = set(kept(cache))
+    registry.tool("cmake", CMAKE, linked=OTHERS_LIBRARIES)
+    curl_build.build(OTHER, quiet)
+    (libraries,) = (name for name in set(kept(cache)) - first if name.startswith("curl-libraries-"))
+    flags = registry.log_file.with_name("log.flags").read_text().split()
+    assert f"-DCMAKE_PREFIX_PATH={cache / libraries}" in flags
+    assert store.load(cache / libraries) == {
+        "packages": ["libnghttp2-sys 0.1.0 of crates.io", "libssh2-sys 0.3.0 of crates.io"],
+        "files": store.digests(cache / libraries),
+    }
+
+
+def test_the_libssh2_of_all_is_no_other(registry: Registry) -> None:
+    assert curl_build.build("8.4.0-libssh2-1.11.2", quiet) == curl_build.build("8.4.0", quiet)
+    assert registry.log() == LIBRARIES + CURL
+
+
+def test_a_program_with_another_libssh2_than_asked_for_is_not_kept(registry: Registry) -> None:
+    with pytest.raises(LabFault, match=r"curl 8\.4\.0-libssh2-1\.10\.1 was built, but says of itself: curl 8\.4\.0 .*1\.11\.2"):
+        curl_build.build(OTHER, quiet)
+    assert curl_build.find(OTHER) is None
+
+
+def test_a_libssh2_that_cannot_be_built_is_one_line_that_names_it(registry: Registry, cache: Path) -> None:
+    script = 'case "$PWD" in */libssh2) echo "a.c:1:1: error: no EVP_PKEY"; exit 2 ;; esac'
+    registry.tool("cmake", CMAKE, script=script)
+    with pytest.raises(LabFault, match=r"^libssh2 1\.10\.1_DEV cannot be built: a\.c:1:1: error: no EVP_PKEY") as caught:
+        curl_build.build(OTHER, quiet)
+    assert "\n" not in str(caught.value)
+    assert kept(cache) == []
+
+
+def test_a_curl_that_refuses_a_libssh2_is_one_line_that_names_both(registry: Registry) -> None:
+    script = 'case "$PWD" in */curl) echo "b.c:1:1: error: libssh2 is too old"; exit 2 ;; esac'
+    registry.tool("cmake", CMAKE, script=script)
+    with pytest.raises(LabFault, match=r"^curl 8\.4\.0 with libssh2 1\.10\.1_DEV cannot be built: b\.c.* too old"):
+        curl_build.build(OTHER, quiet)
+
+
+@pytest.mark.parametrize(
+    ("version", "folder"),
+    [("8.4.0", "curl-8.4.0-f3db922d70b3"), ("8.22.0", "curl-8.22.0-50e384f8fb2c"), ("7.83.1", "curl-7.83.1-5bde9c482d8d")],
+)
+def test_what_was_built_before_there_was_a_choice_is_still_found(cache: Path, version: str, folder: str) -> None:
+    """A change of the recipe on purpose changes these; a change of how a recipe is written down must not."""
+    assert curl_build.place(version) == cache / folder
+
+
 @pytest.mark.parametrize(("version", "prefix"), [("8.4.0", "CURL_USE_"), ("8.5.0", "CMAKE_USE_")])
 def test_options_bear_the_names_of_their_time(registry: Registry, version: str, prefix: str) -> None:
     curl_build.build(version, quiet)
@@ -162,7 +235,7 @@ def test_a_program_of_another_version_is_not_kept(registry: Registry, cache: Pat
     assert [name for name in kept(cache) if "libraries" not in name] == []
 
 
-@pytest.mark.parametrize("linked", ["libssh2/1.11.2", "nghttp2/1.68.1", "libssh2/1.10.0 nghttp2/1.68.1"])
+@pytest.mark.parametrize("linked", ["libssh2/1.11.2_DEV", "nghttp2/1.68.1", "libssh2/1.10.0 nghttp2/1.68.1"])
 def test_a_program_without_the_libraries_is_not_kept(registry: Registry, linked: str) -> None:
     """cmake only warns of a library that it does not find, or takes the machine's."""
     registry.tool("cmake", CMAKE, linked=linked)
@@ -188,7 +261,7 @@ def test_what_is_missing_is_said_before_anything_is_downloaded(registry: Registr
     registry.patch.setattr(curl_build, "BUILD_TOOLS", lacking)
     with pytest.raises(UsageProblem, match=r"without a\.h, no-such-cc") as caught:
         curl_build.build("8.4.0", quiet)
-    assert "apt-get install liba-dev gcc" in caught.value.remedy
+    assert caught.value.remedy == "make clients, or sudo apt-get install liba-dev gcc"
     assert registry.log() == []
 
 
@@ -260,9 +333,13 @@ def test_the_table() -> None:
     """Every line is whole, and no two versions name one file."""
     assert list(VERSIONS) == sorted(VERSIONS, key=curl_versions.order)
     assert {"7.83.1", "7.84.0", "8.4.0", "8.17.0", "8.23.0"} <= set(VERSIONS)
-    packages = [*VERSIONS.values(), curl_versions.NGHTTP2, curl_versions.LIBSSH2]
+    libssh2s = curl_versions.LIBSSH2S
+    assert list(libssh2s) == sorted(libssh2s, key=curl_versions.order)
+    assert [*libssh2s.values()][-1] == curl_versions.LIBSSH2
+    assert all(package.holds == f"{version}_DEV" for version, package in libssh2s.items())
+    packages = [*VERSIONS.values(), curl_versions.NGHTTP2, *libssh2s.values()]
     assert len({package.sha256 for package in packages}) == len(packages)
+    assert all(re.fullmatch(r"[0-9a-f]{64}", package.sha256) for package in packages)
     for version, package in VERSIONS.items():
         assert package.holds == version
-        assert re.fullmatch(r"[0-9a-f]{64}", package.sha256)
         assert package.is_wheel or package.version.endswith(f"+curl-{version}")
