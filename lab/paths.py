@@ -27,6 +27,11 @@ def suites_dir() -> Path:
     return project_root() / "suites"
 
 
+def repros_dir() -> Path:
+    """The project's scenarios, one YAML file per known bug."""
+    return suites_dir() / "repros"
+
+
 def shipped_clients_dir() -> Path:
     """The clients that the lab describes, one YAML file each."""
     return project_root() / "lab" / "client" / "clients"

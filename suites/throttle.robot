@@ -6,6 +6,7 @@ Documentation       Does a transfer limited by the client keep to its limit, on 
 ...                 Every cell takes five whole transfers, and more while the interval straddles the band; it passes when the
 ...                 interval of the mean deviation lies inside 5 %. The link is calibrated before and after every cell.
 ...                 Tests tagged ``demo`` are one of each kind; `make demo` runs them on ferry and on the system's curl.
+...                 Those tagged ``mail`` are the mail's own: two limits on three networks.
 ...
 ...                 Origin: the mail of December 2023 (limits of 8 and 16 Mbit/s on three networks).
 Metadata            Study    throttle
@@ -23,8 +24,9 @@ ${TOLERANCE}    5 %
 
 *** Test Cases ***                               TOPOLOGY      PROTOCOL    DIRECTION    SIZE-KNOWN    LIMIT
 Link-Local, H1 Get, 8 Mbit/s                     link-local    http1       get          yes           8 Mbit/s
+    [Tags]    mail
 Link-Local, H1 Get, 16 Mbit/s                    link-local    http1       get          yes           16 Mbit/s
-    [Tags]    demo
+    [Tags]    mail    demo
 Link-Local, H1 Get Of Unknown Size, 16 Mbit/s    link-local    http1       get          no            16 Mbit/s
 Link-Local, H1 Put, 16 Mbit/s                    link-local    http1       put          yes           16 Mbit/s
 Link-Local, H2 Get, 16 Mbit/s                    link-local    h2          get          yes           16 Mbit/s
@@ -35,7 +37,9 @@ Link-Local, SFTP Get, 16 Mbit/s                  link-local    sftp        get  
 Link-Local, SFTP Put, 8 Mbit/s                   link-local    sftp        put          yes           8 Mbit/s
 Link-Local, SFTP Put, 16 Mbit/s                  link-local    sftp        put          yes           16 Mbit/s
 DSL 50, H1 Get, 8 Mbit/s                         dsl-50        http1       get          yes           8 Mbit/s
+    [Tags]    mail
 DSL 50, H1 Get, 16 Mbit/s                        dsl-50        http1       get          yes           16 Mbit/s
+    [Tags]    mail
 DSL 50, H1 Get Of Unknown Size, 16 Mbit/s        dsl-50        http1       get          no            16 Mbit/s
 DSL 50, H1 Put, 16 Mbit/s                        dsl-50        http1       put          yes           16 Mbit/s
 DSL 50, H2 Get, 16 Mbit/s                        dsl-50        h2          get          yes           16 Mbit/s
@@ -48,8 +52,9 @@ DSL 50, SFTP Get, 16 Mbit/s                      dsl-50        sftp        get  
 DSL 50, SFTP Put, 8 Mbit/s                       dsl-50        sftp        put          yes           8 Mbit/s
 DSL 50, SFTP Put, 16 Mbit/s                      dsl-50        sftp        put          yes           16 Mbit/s
 DSL 20, H1 Get, 8 Mbit/s                         dsl-20        http1       get          yes           8 Mbit/s
-    [Tags]    demo
+    [Tags]    mail    demo
 DSL 20, H1 Get, 16 Mbit/s                        dsl-20        http1       get          yes           16 Mbit/s
+    [Tags]    mail
 DSL 20, H1 Get Of Unknown Size, 16 Mbit/s        dsl-20        http1       get          no            16 Mbit/s
 DSL 20, H1 Get Of Unknown Size, 8 Mbit/s         dsl-20        http1       get          no            8 Mbit/s
 DSL 20, H1 Put, 16 Mbit/s                        dsl-20        http1       put          yes           16 Mbit/s

@@ -50,13 +50,13 @@ def setup() -> None:
 
 
 def schema(
-    which: Annotated[str, typer.Argument(help="topology, client or cell.")] = "topology",
+    which: Annotated[str, typer.Argument(help="topology, client, scenario or cell.")] = "topology",
 ) -> None:
-    """Print the JSON Schema of topology files, of client files, or of result files."""
+    """Print the JSON Schema of the files of topologies, clients, scenarios, or results."""
     from lab.errors import UsageProblem
-    from lab.spec.schema import cell_schema, client_schema, topology_schema
+    from lab.spec.schema import cell_schema, client_schema, scenario_schema, topology_schema
 
-    makers = {"topology": topology_schema, "client": client_schema, "cell": cell_schema}
+    makers = {"topology": topology_schema, "client": client_schema, "scenario": scenario_schema, "cell": cell_schema}
     if which not in makers:
         raise UsageProblem(f"no schema called {which!r}", remedy="use " + " or ".join(makers))
     typer.echo(json.dumps(makers[which](), indent=2))

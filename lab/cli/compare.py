@@ -13,6 +13,7 @@ import lab
 from lab.cli.options import Json, quantity
 from lab.errors import UsageProblem
 from lab.judge.compare import compare_cells, compare_studies, differences
+from lab.judge.cost import cost_note
 from lab.result.comparison import Comparison, RunSide
 from lab.result.comparison_table import render_comparison
 from lab.result.models import CellResult
@@ -71,7 +72,7 @@ def compare_runs(a: RunDir, b: RunDir, within: Ratio) -> Comparison:
         only_in_a=[name for name in (*cells_a, *studies_a) if name not in cells_b and name not in studies_b],
         only_in_b=[name for name in (*cells_b, *studies_b) if name not in cells_a and name not in studies_a],
         differences=differences([cells_a[name] for name in both], [cells_b[name] for name in both]),
-        notes=[NOT_INTERLEAVED],
+        notes=[NOT_INTERLEAVED, *filter(None, (cost_note(cells_a[name], cells_b[name]) for name in both))],
         exit_code=exit_code([*(cell.verdict.name for cell in cells), *(study.verdict.name for study in studies)]),
     )
 

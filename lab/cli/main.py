@@ -11,7 +11,7 @@ from typing import Never
 import typer
 
 from lab import __version__
-from lab.cli import admin, bundle, calibrate, client, compare, images, live, run
+from lab.cli import admin, bisect, bundle, calibrate, client, compare, images, live, matrix, qualify, repro, run
 from lab.errors import EXIT_USAGE, ThroughlineError
 
 app = typer.Typer(
@@ -36,7 +36,7 @@ def _root(
     """Exit codes: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid (the lab was at fault)."""
 
 
-for group in (run, compare, bundle, calibrate, live, client, images, admin):
+for group in (run, repro, bisect, compare, matrix, qualify, bundle, calibrate, live, client, images, admin):
     group.register(app)
 
 

@@ -11,8 +11,10 @@ from rich.console import Console
 from lab.cli.options import Backend, Json, Router
 from lab.errors import UsageProblem
 from lab.judge.tolerance import LookPlan
+from lab.result.finding_table import render_findings
 from lab.result.store import RunDir
 from lab.result.table import render_run
+from lab.runner.flamegraph import get_ready
 from lab.runner.progress import Lines
 from lab.runner.robot_run import Choice, check_cells, find_suite, list_suites, run_cells, run_suite
 from lab.runner.session import Options, Session
@@ -42,6 +44,9 @@ def run(
     test: Annotated[list[str] | None, typer.Option(help="Only tests of the suite that match this pattern.")] = None,
     variable: Annotated[list[str] | None, typer.Option("-v", help="A Robot variable, NAME:VALUE.")] = None,
     pcap: Annotated[bool, typer.Option("--pcap", help="Keep a capture per sample.")] = False,
+    flamegraph: Annotated[
+        bool, typer.Option("--flamegraph", help="After each cell one run more, under perf; its flame graph is evidence.")
+    ] = False,
     max_samples: Annotated[int, typer.Option(min=5, max=20, help="Stop looking for a verdict after so many samples.")] = 20,
     json_output: Json = False,
 ) -> None:
@@ -57,10 +62,12 @@ def run(
     if pcap and backend == "compose":
         raise UsageProblem("containers may not capture packets", remedy="use --pcap with --backend namespaces")
     variables = dict([_split(text) for text in variable or []])
-    record = RunDir.create(suite.stem if suite else "cells")
     progress = Lines()
+    tools = get_ready(progress.step, backend) if flamegraph else None
+    record = RunDir.create(suite.stem if suite else "cells")
     looks = LookPlan(looks=tuple(look for look in LookPlan().looks if look <= max_samples))
-    session = Session(record, Options(router=router, backend=backend, pcap=pcap, looks=looks), progress=progress)  # type: ignore[arg-type]
+    options = Options(router=router, backend=backend, pcap=pcap, looks=looks, flamegraph=tools)  # type: ignore[arg-type]
+    session = Session(record, options, progress=progress)
     try:
         if suite is not None:
             choice = Choice(tests=test or (), include=include or (), exclude=exclude or ())
@@ -69,13 +76,16 @@ def run(
             run_cells(targets, session, client or ())
     finally:
         progress.clear()
-        if not session.results:
+        if not (session.results or session.findings):
             record.discard()
     whole = session.record()
     if json_output:
         typer.echo(whole.model_dump_json(indent=2))
     else:
-        render_run(session.results, Console(file=sys.stdout, width=None if sys.stdout.isatty() else 110), studies=session.studies)
+        console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 110)
+        if session.results or session.studies or not session.findings:
+            render_run(session.results, console, studies=session.studies, skipped=session.skipped)
+        render_findings(session.findings, console)
         typer.echo(f"results: {record.path}")
     raise typer.Exit(whole.exit_code)
 

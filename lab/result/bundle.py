@@ -193,14 +193,14 @@ def bundle_name(cell_id: str) -> str:
 def _named(cell: CellResult) -> bool:
     """Whether `lab run` makes the same cell of the id alone: network, transfer and promise, judged by the same looks."""
     try:
-        _, name, transfer = parse_cell_name(cell.id)
+        _, name, transfer, kind = parse_cell_name(cell.id)
         known = load_topology(name)
     except UsageProblem:
         return False
     plan, whole = plan_of(cell), LookPlan()
     looks = plan == LookPlan(looks=whole.looks[: len(plan.looks)])
     network = (known.link, known.congestion_control) == (cell.topology.link, cell.topology.congestion_control)
-    return looks and network and transfer == cell.transfer and cell.expectation == Expectation.of(transfer)
+    return looks and network and transfer == cell.transfer and cell.expectation == Expectation.of(transfer, kind=kind)
 
 
 def _info(name: str) -> zipfile.ZipInfo:

@@ -92,6 +92,12 @@ class ClientNumbers(Closed):
     tls_s: float | None = None
     http_version: str | None = None
     status: int | None = None
+    stream_byte_s: list[float] = Field(
+        default_factory=list,
+        max_length=MOST_FILE_TIMES,
+        description="of several files over HTTP: the body rate of each by the client's clock, sorted; of many every second, "
+        "third, ... with the slowest and the fastest",
+    )
     raw: dict[str, object] = Field(default_factory=dict, description="the client's own report, untouched")
 
 
@@ -125,7 +131,9 @@ class Sample(Closed):
     index: int = Field(ge=0)
     started_at: datetime
     exit_code: int
-    ok: bool = Field(description="exit code 0, all bytes arrived, content right")
+    ok: bool = Field(
+        description="exit code 0, all bytes arrived, content right; what was thrown away by the client's count and the wire's"
+    )
     problem: str = ""
     expected_bytes: int = Field(description="of all files together")
     client: ClientNumbers | None
@@ -138,7 +146,21 @@ class Sample(Closed):
     )
     body_byte_s: float | None
     total_byte_s: float | None = Field(description="bytes / the client's total time, connection set-up included")
-    deviation: float | None = Field(description="body_byte_s / limit - 1; null where the transfer has no limit")
+    deviation: float | None = Field(
+        description="body_byte_s / limit - 1, of several files over HTTP that of the one furthest off its limit; null where the "
+        "transfer has no limit"
+    )
+    slowest_stream_byte_s: float | None = Field(default=None, description="of several files over HTTP, by the client's clock")
+    fastest_stream_byte_s: float | None = Field(default=None, description="likewise")
+    burst_ratio: float | None = Field(
+        default=None, description="fastest 100 ms on the wire / what the limit of all at once allows; null where there is none"
+    )
+    goodput_ratio: float | None = Field(
+        default=None, description="body_byte_s / ideal goodput of the link that way; null where the link is unshaped"
+    )
+    requests_per_s: float | None = Field(
+        default=None, description="of requests for one file that is thrown away: their number / body_s"
+    )
     cpu_user_s: float
     cpu_system_s: float
     max_rss_bytes: int | None
@@ -193,7 +215,7 @@ class CellResult(Closed):
     """Everything about one cell; everything else is derived from it."""
 
     schema_version: str = SCHEMA_VERSION
-    id: str = Field(description="client--topology--transfer, as `lab run` takes it")
+    id: str = Field(description="client--topology--transfer[--kind], as `lab run` takes it")
     run: str
     lab_version: str
     backend: str
@@ -227,5 +249,9 @@ class RunRecord(Closed):
     ended_at: datetime
     cells: list[str]
     studies: list[str] = Field(default_factory=list, description="comparisons of several of the cells; files in studies/")
-    verdicts: dict[str, VerdictName] = Field(description="of every cell and every study, by id")
+    pairs: list[str] = Field(default_factory=list, description="cells beside those of a baseline; files in pairs/")
+    baselines: list[str] = Field(default_factory=list, description="cells whose verdicts do not count: others ran beside them")
+    findings: list[str] = Field(default_factory=list, description="studies that are no cells; files in findings/")
+    verdicts: dict[str, VerdictName] = Field(description="of every cell, every study and every pair that is judged, by id")
+    skipped: dict[str, str] = Field(default_factory=dict, description="cells and studies that their client cannot do, and why")
     exit_code: int

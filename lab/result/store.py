@@ -6,6 +6,9 @@ results/
   RUN/run.json            the run as a whole
   RUN/cells/CELL.json     one validated CellResult per cell
   RUN/studies/STUDY.json  one validated StudyResult per comparison of cells; made when there is one
+  RUN/pairs/PAIR.json     one validated PairResult per cell that ran beside a baseline's; likewise
+  RUN/findings/ID.json    one validated Finding per study that is no cell; likewise
+  RUN/qualification.json  the table of a release's qualification, in such a run
   RUN/evidence/CELL/      logs, captures; named in the cell, never needed to read it
 ```
 A file is there whole and valid, or not at all.
@@ -30,12 +33,15 @@ from pydantic import BaseModel, ValidationError
 
 from lab.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, LabFault, UsageProblem
 from lab.paths import results_dir
+from lab.result.finding import Finding
 from lab.result.models import SCHEMA_VERSION, CellResult, RunRecord, VerdictName
+from lab.result.qualification import PairResult, Qualification
 from lab.result.study import StudyResult
 
 Model = TypeVar("Model", bound=BaseModel)
 
 RUN_FILE = "run.json"
+QUALIFICATION_FILE = "qualification.json"
 LATEST = "latest"
 _DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_SYMLINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
@@ -121,6 +127,10 @@ class RunDir:
         """Where the study of this id is or will be."""
         return self.path / "studies" / f"{quote(study_id, safe='')}.json"
 
+    def pair_path(self, pair_id: str) -> Path:
+        """Where the pair of this id is or will be."""
+        return self.path / "pairs" / f"{quote(pair_id, safe='')}.json"
+
     def evidence(self, cell_id: str) -> Path:
         """The folder of a cell's evidence, made. Raises UsageProblem or LabFault as `create` does."""
         path = self.path / "evidence" / quote(cell_id, safe="")
@@ -140,6 +150,26 @@ class RunDir:
         path = self.study_path(study.id)
         self._make(path.parent)
         return _write(path, study)
+
+    def write_pair(self, pair: PairResult) -> Path:
+        """Write one comparison of two clients, as `write_cell` does."""
+        path = self.pair_path(pair.id)
+        self._make(path.parent)
+        return _write(path, pair)
+
+    def write_qualification(self, qualification: Qualification) -> Path:
+        """Write what a release came to, as `write_cell` does."""
+        return _write(self.path / QUALIFICATION_FILE, qualification)
+
+    def finding_path(self, finding_id: str) -> Path:
+        """Where the finding of this id is or will be."""
+        return self.path / "findings" / f"{quote(finding_id, safe='')}.json"
+
+    def write_finding(self, finding: Finding) -> Path:
+        """Write what a study found, as `write_cell` does."""
+        path = self.finding_path(finding.id)
+        self._make(path.parent)
+        return _write(path, finding)
 
     def write_run(self, record: RunRecord) -> Path:
         """Write the run's own record, as `write_cell` does."""
@@ -214,6 +244,21 @@ def read_cell(path: Path) -> CellResult:
 def read_study(path: Path) -> StudyResult:
     """Read and validate one study. Raises UsageProblem as `read_cell`."""
     return _read(path, StudyResult)
+
+
+def read_pair(path: Path) -> PairResult:
+    """Read and validate one comparison of two clients. Raises UsageProblem as `read_cell`."""
+    return _read(path, PairResult)
+
+
+def read_qualification(path: Path) -> Qualification:
+    """Read and validate what a release came to. Raises UsageProblem as `read_cell`."""
+    return _read(path, Qualification)
+
+
+def read_finding(path: Path) -> Finding:
+    """Read and validate what a study found. Raises UsageProblem as `read_cell`."""
+    return _read(path, Finding)
 
 
 def read_run(path: Path) -> RunRecord:

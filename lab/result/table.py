@@ -6,7 +6,7 @@ Works at 100 columns; colour only on a terminal, and never as the only sign. MB/
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -16,11 +16,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from lab.judge.figures import asked
 from lab.judge.interval import mean_interval
 from lab.result.bundle import again
+from lab.result.matrix import client_words, link_words, rate_words
 from lab.result.models import Calibration, CellResult, DirectionCalibration, DirectionName, Interval, Sample, VerdictName
 from lab.result.study import StudyResult
-from lab.spec.models import Link
+from lab.spec.models import Expectation, Link
 
 NOTHING = "-"
 CALIBRATION_CONFIDENCE = 0.90
@@ -39,9 +41,17 @@ _CLOCKS = {
 
 
 def render_run(
-    cells: Sequence[CellResult], console: Console, path: Path | None = None, *, studies: Sequence[StudyResult] = ()
+    cells: Sequence[CellResult],
+    console: Console,
+    path: Path | None = None,
+    *,
+    studies: Sequence[StudyResult] = (),
+    skipped: Mapping[str, str] | None = None,
 ) -> None:
-    """Print a block per cell, a row per cell, a block per study, the count of verdicts and, when given, where the results are."""
+    """Print a block per cell, a row per cell, a block per study, what was `skipped` (id -> reason), the count of verdicts.
+
+    When given, `path` is where the results are.
+    """
     for cell in cells:
         render_cell(cell, console)
     if len(cells) > 1:
@@ -50,6 +60,8 @@ def render_run(
     for study in studies:
         render_study(study, console)
     verdicts = [*(cell.verdict for cell in cells), *(study.verdict for study in studies)]
+    for line in skipped_lines(skipped or {}):
+        console.print(Text(line), soft_wrap=True)
     console.print(count_line(verdict.name for verdict in verdicts), highlight=False)
     if path is not None:
         # A path broken over two lines cannot be copied.
@@ -59,7 +71,7 @@ def render_run(
 def render_cell(cell: CellResult, console: Console) -> None:
     """Print one cell: a row per sample, what the wire and the link showed, the verdict with its reason, and how to repeat it."""
     console.print(Text(f"{cell.id}", style="bold"), soft_wrap=True)
-    console.print(Text(f"{_client_words(cell)} over {_link_words(cell)}"))
+    console.print(Text(f"{client_words(cell.client)} over {_link_words(cell)}"))
     if cell.samples:
         console.print(_indented(_sample_table(cell)))
     console.print(_indented(_facts(cell)))
@@ -101,10 +113,28 @@ def render_study(study: StudyResult, console: Console) -> None:
     console.print()
 
 
+def skipped_lines(skipped: Mapping[str, str]) -> list[str]:
+    """How many cells and studies were not run, by client and reason; which, is in run.json."""
+    if not skipped:
+        return []
+    counts = Counter((cell_id.partition("--")[0], reason) for cell_id, reason in skipped.items())
+    return [
+        f"{len(skipped)} skipped, because the client cannot do it:",
+        *(f"  {count} of {client}: {reason}" for (client, reason), count in counts.items()),
+    ]
+
+
 def count_line(verdicts: Iterable[VerdictName]) -> str:
     """`3 PASS, 0 FAIL, 1 INCONCLUSIVE, 0 INVALID`: every word, so that a reader can search for it."""
     counts = Counter(verdicts)
     return ", ".join(f"{counts[name]} {name}" for name in get_args(VerdictName))
+
+
+def judged_words(expectation: Expectation, interval: Interval) -> tuple[str, str]:
+    """The mean and the interval behind a verdict, in the unit of what was expected."""
+    if meant := asked(expectation):
+        return meant.told(interval.mean), meant.span(interval)
+    return f"{interval.mean * 100:+z.2f} %", f"{interval.low * 100:+z.2f} to {interval.high * 100:+z.2f} %"
 
 
 @dataclass(frozen=True)
@@ -132,7 +162,7 @@ def calibration_table(rows: Sequence[CalibrationRow], console: Console) -> None:
             sides: list[DirectionCalibration] = [getattr(look, name) for look in row.looks]
             errors = [side.goodput_error for side in sides if side.goodput_error is not None]
             table.add_row(
-                _rate_words(row.link, name),
+                rate_words(row.link, name),
                 f"{row.link.rtt.ms:g} ms",
                 name,
                 str(len(row.looks)),
@@ -149,7 +179,8 @@ def _sample_table(cell: CellResult) -> Table:
     table.add_column("#", justify="right")
     table.add_column("limit")
     table.add_column("link")
-    for heading in ("time s", "bytes", "MB/s", "deviation"):
+    meant = asked(cell.expectation)
+    for heading in ("time s", "bytes", "MB/s", "deviation", *([cell.expectation.kind] if meant else [])):
         table.add_column(heading, justify="right")
     table.add_column("")
     limit = str(cell.transfer.limit) if cell.transfer.limit is not None else "none"
@@ -162,6 +193,7 @@ def _sample_table(cell: CellResult) -> Table:
             str(sample.client.bytes) if sample.client and sample.client.bytes is not None else NOTHING,
             _number(sample.body_byte_s, "{:.3f}", scale=1e-6),
             _number(sample.deviation, "{:+z.2f} %", scale=100),
+            *([NOTHING if (value := meant.figure.of(sample)) is None else meant.figure.tell(value)] if meant else []),
             Text("" if sample.ok else f"failed: {sample.problem or f'exit code {sample.exit_code}'}", style=_STYLES["FAIL"]),
         )
     return table
@@ -193,8 +225,7 @@ def _overview(cells: Sequence[CellResult]) -> Table:
         interval = cell.verdict.interval
         table.add_row(
             Text(cell.id),
-            f"{interval.mean * 100:+z.2f} %" if interval else NOTHING,
-            f"{interval.low * 100:+z.2f} to {interval.high * 100:+z.2f} %" if interval else NOTHING,
+            *(judged_words(cell.expectation, interval) if interval else (NOTHING, NOTHING)),
             str(interval.n if interval else len(cell.samples)),
             verdict_word(cell.verdict.name),
         )
@@ -210,9 +241,10 @@ def _wire_words(cell: CellResult) -> str | None:
     fastest = max((each.worst_window_byte_s for each in series if each.worst_window_byte_s is not None), default=None)
     if fastest is None:
         return gap
-    if cell.transfer.limit is None:
+    limit = cell.transfer.limit_byte_s
+    if limit is None:
         return f"worst 100 ms window {fastest / 1e6:.3f} MB/s, {gap}"
-    ratio = fastest / cell.transfer.limit.byte_s
+    ratio = fastest / limit
     return f"worst 100 ms window {fastest / 1e6:.3f} MB/s ({ratio:.2f} x limit), {gap}{_retransmits(cell.samples)}"
 
 
@@ -236,22 +268,8 @@ def _goodput_words(side: DirectionCalibration) -> str:
     return f"{side.goodput_error * 100:+z.2f} % of ideal"
 
 
-def _client_words(cell: CellResult) -> str:
-    """Name and version without the list of libraries that some clients add; the result keeps it."""
-    version = cell.client.version.split(" (", maxsplit=1)[0]
-    return version if version.startswith(cell.client.name) else f"{cell.client.name}: {version}"
-
-
 def _link_words(cell: CellResult) -> str:
-    link = cell.topology.link
-    down, up = _rate_words(link, "down"), _rate_words(link, "up")
-    rates = down if down == up else f"{down} down, {up} up"
-    return f"{cell.topology.name} ({rates}, RTT {link.rtt.ms:g} ms)"
-
-
-def _rate_words(link: Link, direction: DirectionName) -> str:
-    rate = link.direction(direction).rate
-    return str(rate) if rate is not None else "unshaped"
+    return f"{cell.topology.name} ({link_words(cell.topology)})"
 
 
 def verdict_word(name: VerdictName) -> Text:

@@ -60,8 +60,7 @@ def check_cells(names: Sequence[str]) -> None:
                 f"no suite called {name!r}, and a cell is called CLIENT--TOPOLOGY--TRANSFER",
                 remedy="suites: " + ", ".join(list_suites()),
             )
-        _, topology, _ = parse_cell_name(name)
-        load_topology(topology)
+        load_topology(parse_cell_name(name).topology)
 
 
 def run_suite(
@@ -74,7 +73,8 @@ def run_suite(
 ) -> None:
     """Run the chosen tests of a suite; all without a choice.
 
-    Without `clients` the suite's own is qualified; several are qualified one after the other, in one run on one network.
+    Without `clients` the suite's own is qualified; several are qualified one after the other, in one run on one network. One that
+    there is not (a version that nobody has built) is a UsageProblem before the network is brought up.
     """
     from robot.api import TestSuite
 
@@ -98,6 +98,8 @@ def run_suite(
             whole.suites.append(part)
     else:
         whole = read(next(iter(clients), ""))
+    for client in clients:
+        resolve(parse_client(client))
     _run(whole, session, [f"{name}:{value}" for name, value in variables.items()])
 
 
@@ -118,15 +120,24 @@ def run_cells(names: Sequence[str], session: Session, clients: Sequence[str] = (
 def _programs(names: Sequence[str], clients: Sequence[str]) -> dict[str, str]:
     """Which of `clients` is meant by which cell; the last of one name.
 
-    Raises NotSupported for a cell that its client cannot do: a suite skips it, but here it was asked for by name.
+    Raises UsageProblem for one that is not there or that no cell is of, and NotSupported for a cell that its client cannot do: a
+    suite skips it, but here it was asked for by name.
     """
     given: dict[str, tuple[str, ClientSpec]] = {}
     for text in clients:
         spec = parse_client(text)
+        resolve(spec)
         given[spec.name] = (text, spec)
+    cells_of = [parse_cell_name(name).client for name in names]
+    for client in given:
+        if client not in cells_of:
+            raise UsageProblem(
+                f"--client {client}: none of the cells is {client}'s",
+                remedy=f"a cell's name begins with its client: {client}--...",
+            )
     found: dict[str, str] = {}
     for name in names:
-        called, _, transfer = parse_cell_name(name)
+        called, _, transfer, _ = parse_cell_name(name)
         text, spec = given.get(called, ("", parse_client(called)))
         if text:
             found[name] = text
@@ -147,11 +158,11 @@ def _run(suite: object, session: Session, variables: list[str]) -> None:
             stdout=said,
             stderr=said,
         )
-    if session.problem is None or session.results:
+    if session.problem is None or session.results or session.findings:
         _write_reports(folder)
     if session.problem:
         raise session.problem
-    if not session.results:
+    if not (session.results or session.findings):
         raise UsageProblem(_first_problem(result, said.getvalue()))
 
 

@@ -2,29 +2,28 @@
 
 The order of a cell: shape, calibrate, samples (more while the verdict is open), calibrate again, judge, write. The second
 calibration of a cell is the first of the next one on the same, untouched link. The cells of a study do all that together, their
-samples interleaved between one pair of calibrations.
+samples interleaved between one pair of calibrations; so do the cells of a candidate and of a baseline.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
 from lab import __version__
+from lab.assets.inferno import Inferno
 from lab.backend.agent.router import RouterChoice
 from lab.backend.choose import Backend, open_network
 from lab.backend.host import Network
-from lab.client.adapter import ClientAdapter
 from lab.client.registry import resolve
 from lab.errors import LabFault, NotSupported, ThroughlineError
 from lab.judge.tolerance import LookPlan, judge_samples, with_invalid
+from lab.link.theory import ideal_goodput_bit_s
 from lab.measure.ports import PortSampler
 from lab.measure.qdiscs import read_qdiscs
 from lab.measure.sample import take_sample
@@ -32,25 +31,24 @@ from lab.network.calibrate import Tolerance, calibrate
 from lab.network.guard import assert_no_bypass
 from lab.network.pins import pin
 from lab.network.shape import Shaped, differences, shape
-from lab.result.models import (
-    Calibration,
-    CellResult,
-    Certificate,
-    ClientIdentity,
-    HostSnapshot,
-    RunRecord,
-    Sample,
-)
-from lab.result.provenance import git_revision, host_snapshot, machine_facts
-from lab.result.store import RunDir, exit_code
+from lab.result.finding import Finding
+from lab.result.models import Calibration, CellResult, Certificate, HostSnapshot
+from lab.result.provenance import host_snapshot, machine_facts
+from lab.result.qualification import PairResult
+from lab.result.store import RunDir
 from lab.result.study import StudyResult
+from lab.runner.certify import begin_certificate, lab_problems, too_slow
+from lab.runner.found import Found, keep
+from lab.runner.pair import MARGIN, check_pair, pair_id, pair_result, why_untold
 from lab.runner.progress import Progress, Silent
-from lab.runner.schedule import Schedule, round_robin, until_decided
+from lab.runner.schedule import Schedule, beside_baseline, round_robin, until_decided
 from lab.runner.study import arms_of, study_result
+from lab.runner.together import Together, remarked
 from lab.server.bundle import Servers, start_servers
 from lab.server.sshd import SshdOptions
 from lab.spec.models import Cell, Topology
 from lab.spec.study import BufferStudy
+from lab.spec.units import Ratio
 
 CALIBRATION_ATTEMPTS = 2
 
@@ -66,6 +64,10 @@ class Options:
     tolerance: Tolerance = field(default_factory=Tolerance)
     open_network: Callable[[], Network] | None = None
     sshd: SshdOptions = field(default_factory=SshdOptions)
+    flamegraph: Inferno | None = None
+    """With these tools, one run more per cell of a suite."""
+    name: str = ""
+    """Of the network; the run's where left out."""
 
 
 @dataclass(frozen=True)
@@ -74,36 +76,28 @@ class _Ready:
 
     network: Network
     servers: Servers
-    adapter: ClientAdapter
     started_at: datetime
     started: float
 
 
-@dataclass(frozen=True)
-class _Together:
-    """Cells that ran interleaved: their results, whose transfer was when, and what was wrong with the lab meanwhile."""
-
-    cells: list[CellResult]
-    order: list[int]
-    problems: list[str]
-
-
-class Session:
+class Session(Found):
     """Use as a context manager: leaving it closes the network and writes run.json."""
 
     def __init__(self, run: RunDir, options: Options | None = None, *, progress: Progress | None = None) -> None:
-        self.run = run
+        super().__init__(run)
         self.options = options or Options()
         self.progress = progress or Silent()
-        self.results: list[CellResult] = []
-        self.studies: list[StudyResult] = []
+        # What every verdict is told with, until further notice.
+        self.remarks: tuple[str, ...] = ()
+        # What a study measured of the client's host: part of every snapshot from then on.
+        self.client_facts: dict[str, object] = {}
         self.problem: ThroughlineError | None = None
-        self.started_at = datetime.now(UTC)
         self._network: Network | None = None
         self._servers: Servers | None = None
         self._shaped: tuple[Topology, Shaped] | None = None
         self._calibration: Calibration | None = None
         self._spent: dict[str, float] = {}
+        self._abandoned = False
 
     def __enter__(self) -> Self:
         return self
@@ -113,27 +107,33 @@ class Session:
 
     def close(self) -> None:
         """Take the network down and write run.json; idempotent."""
+        self.close_network()
+        if self.results or self.findings:
+            self.run.write_run(self.record())
+
+    def close_network(self) -> None:
+        """Take the network down; idempotent. The next cell brings one up again."""
         if self._network is not None:
             self._network.close()
             self._network = self._servers = self._shaped = self._calibration = None
-        if self.results:
-            self.run.write_run(self.record())
 
-    def record(self) -> RunRecord:
-        verdicts = {result.id: result.verdict.name for result in self.results}
-        verdicts |= {study.id: study.verdict.name for study in self.studies}
-        return RunRecord(
-            run=self.run.name,
-            command=sys.argv,
-            lab_version=__version__,
-            git_revision=git_revision(),
-            started_at=self.started_at,
-            ended_at=datetime.now(UTC),
-            cells=[result.id for result in self.results],
-            studies=[study.id for study in self.studies],
-            verdicts=verdicts,
-            exit_code=exit_code(verdicts.values()),
-        )
+    def lane(self, number: int, progress: Progress) -> Session:
+        """Another session of the same run, with a network and results of its own; they become this one's by `absorb`."""
+        options = replace(self.options, name=f"{self.options.name or self.run.name}-lane{number}")
+        made = Session(self.run, options, progress=progress)
+        made.client_facts = self.client_facts
+        return made
+
+    def bring_up(self) -> None:
+        """The network, before the first cell needs it. Raises as `run_cell`."""
+        with self._keeping_problem("the network"):
+            self._bring_up()
+
+    def abandon(self) -> None:
+        """From another thread: whatever runs here ends with LabFault, and leaves no result that would blame the lab for it."""
+        self._abandoned = True
+        if self._network is not None:
+            self._network.close()
 
     def run_cell(self, cell: Cell) -> CellResult:
         """Run one cell to its verdict and write it.
@@ -141,74 +141,117 @@ class Session:
         A fault of the lab during the cell ends in INVALID. Raises UsageProblem for bad input and LabFault when no network can be
         had; the first such problem is kept, because Robot shows an exception only to its own log.
         """
-        with self._keeping_problem():
-            return self._run_together([cell], self._bring_up_for(cell), until_decided(cell, self.options.looks)).cells[0]
+        with self._keeping_problem(cell.id):
+            return self._run_together([cell], self._get_ready(), until_decided(cell, self.options.looks)).results[0]
 
     def run_study(self, study: BufferStudy) -> StudyResult:
         """Run the cells of a study interleaved to its verdict; write them and it. Raises as `run_cell`."""
-        with self._keeping_problem():
-            ready = self._bring_up_for(study.cell(study.buffers[0]))
-            cells, left_out = arms_of(study, ready.adapter)
+        with self._keeping_problem(study.id):
+            cells, left_out = arms_of(study, resolve(study.client))
+            ready = self._get_ready()
             looks = self.options.looks
             together = self._run_together([*cells.values()], ready, round_robin([*cells], study.floor.value, looks))
             result = study_result(
                 study,
-                dict(zip(cells, together.cells, strict=True)),
+                dict(zip(cells, together.results, strict=True)),
                 order=together.order,
                 left_out=left_out,
                 problems=together.problems,
                 looks=looks,
             )
             self.run.write_study(result)
-            self.studies.append(result)
+            keep(self.studies, result)
             self.progress.verdict(result.id, result.verdict)
             return result
+
+    def run_pair(self, candidate: Cell, baseline: Cell, *, margin: Ratio = MARGIN) -> PairResult:
+        """Run two clients' cells of one transfer interleaved; write both and their comparison.
+
+        Raises as `run_cell`, NotSupported where either client cannot do it, and as `check_pair`.
+        """
+        with self._keeping_problem(pair_id(candidate, baseline)):
+            check_pair(candidate, baseline)
+            looks = self.options.looks
+            schedule = beside_baseline(candidate, None if why_untold(candidate) else margin.value, looks)
+            together = self._run_together([candidate, baseline], self._get_ready(), schedule)
+            result = pair_result(
+                candidate,
+                pair_id(candidate, baseline),
+                together.results,
+                margin=margin,
+                order=together.order,
+                problems=together.problems,
+                looks=looks,
+            )
+            self.run.write_pair(result)
+            keep(self.pairs, result)
+            if result.verdict:
+                self.progress.verdict(result.id, result.verdict)
+            return result
+
+    @contextmanager
+    def bench(self, what: str, topology: Topology) -> Iterator[tuple[Network, Servers]]:
+        """The network, shaped, for a study that is no cell; `what` is its id. Raises as `run_cell`.
+
+        Afterwards nothing about the link is taken for granted: the next cell shapes and calibrates anew.
+        """
+        with self._keeping_problem(what):
+            self._spent = {}
+            network, servers = self._bring_up()
+            try:
+                self._shape(topology, network)
+                yield network, servers
+            finally:
+                self._forget_link()
+
+    def keep(self, finding: Finding) -> None:
+        """Write what a study found, and count its verdict."""
+        self.run.write_finding(finding)
+        self.findings.append(finding)
+        self.progress.verdict(finding.id, finding.verdict)
 
     # ---------------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _keeping_problem(self) -> Iterator[None]:
+    def _keeping_problem(self, what: str) -> Iterator[None]:
         try:
             yield
         except NotSupported as reason:
             self.progress.skipped(reason.message)
+            self.skipped[what] = reason.message.rpartition(f"{what}: ")[2]
             raise
         except ThroughlineError as problem:
             self.problem = self.problem or problem
             raise
 
-    def _bring_up_for(self, cell: Cell) -> _Ready:
+    def _get_ready(self) -> _Ready:
         self._spent = {}
         started_at, started = datetime.now(UTC), time.monotonic()
         with self._timed("bring_up"):
             network, servers = self._bring_up()
-        return _Ready(network, servers, resolve(cell.client), started_at, started)
+        return _Ready(network, servers, started_at, started)
 
-    def _run_together(self, cells: Sequence[Cell], ready: _Ready, schedule: Schedule) -> _Together:
-        """Cells of one client on one link, between one pair of calibrations; each is judged and written on its own.
+    def _run_together(self, cells: Sequence[Cell], ready: _Ready, schedule: Schedule) -> Together:
+        """Cells on one link, between one pair of calibrations; each is judged and written on its own.
 
         What they have in common (certificate, provenance, where the time went) is in every file, so that each can be read alone.
         """
-        network, adapter = ready.network, ready.adapter
+        network = ready.network
         with self._timed("bring_up"):
-            for cell in cells:
-                if reason := adapter.supports(cell.transfer):
-                    raise NotSupported(f"{cell.client.name} cannot do {cell.id}: {reason}")
-            identity = adapter.identify(network.client)
-        samples: list[list[Sample]] = [[] for _ in cells]
-        order: list[int] = []
+            together = Together.on(network, cells, schedule)
         certificate: Certificate | None = None
         before = self._snapshot(network)
         try:
-            certificate = self._measure(cells, ready, samples, order, schedule)
-            problems = _problems(cells[0], certificate)
+            certificate = self._measure(together, ready)
+            together.problems = lab_problems(cells[0], certificate)
         except LabFault as fault:
-            problems = [fault.message]
+            if self._abandoned:
+                raise
+            together.problems = [fault.message]
             self._forget_link()
         after = self._snapshot(network)
         self._spent["overhead"] = time.monotonic() - ready.started - sum(self._spent.values())
-        results: list[CellResult] = []
-        for cell, own in zip(cells, samples, strict=True):
+        for index, (cell, own) in enumerate(zip(cells, together.samples, strict=True)):
             # A link that failed before its second calibration is no ground for a verdict on what was taken before.
             judged = judge_samples(own, cell.expectation, self.options.looks) if own and certificate else None
             result = CellResult(
@@ -218,13 +261,13 @@ class Session:
                 backend=network.backend,
                 backend_facts=dict(network.backend_facts),
                 router={**vars(network.router_facts), "notes": list(network.router_facts.notes)},
-                client=_with_command(identity, adapter, cell, ready.servers),
+                client=together.identity(index, ready.servers),
                 topology=cell.topology,
                 transfer=cell.transfer,
                 expectation=cell.expectation,
                 certificate=certificate,
                 samples=own,
-                verdict=with_invalid(judged, problems),
+                verdict=remarked(with_invalid(judged, together.problems), self.remarks),
                 started_at=ready.started_at,
                 ended_at=datetime.now(UTC),
                 before=before,
@@ -232,16 +275,16 @@ class Session:
                 timing_s=dict(self._spent),
             )
             self.run.write_cell(result)
-            self.results.append(result)
+            keep(self.results, result)
             self.progress.verdict(cell.id, result.verdict)
-            results.append(result)
-        return _Together(results, order, problems)
+            together.results.append(result)
+        return together
 
     def _bring_up(self) -> tuple[Network, Servers]:
         if self._network is None or self._servers is None:
             self.progress.step("bringing the network up")
             make = self.options.open_network or (
-                lambda: open_network(self.options.backend, router=self.options.router, name=self.run.name)
+                lambda: open_network(self.options.backend, router=self.options.router, name=self.options.name or self.run.name)
             )
             network = make()
             try:
@@ -252,23 +295,23 @@ class Session:
                 network.close()
                 raise
             self._network = network
+            if self._abandoned:
+                raise LabFault("the run was interrupted")
         return self._network, self._servers
 
     def _forget_link(self) -> None:
         """After a fault nothing about the link is taken for granted."""
         self._shaped = self._calibration = None
 
-    def _measure(
-        self, cells: Sequence[Cell], ready: _Ready, samples: list[list[Sample]], order: list[int], schedule: Schedule
-    ) -> Certificate:
-        cell, network = cells[0], ready.network
+    def _measure(self, together: Together, ready: _Ready) -> Certificate:
+        cell, network = together.cells[0], ready.network
         shaped = self._shape(cell.topology, network)
         before = [self._calibration] if self._calibration else self._calibrate(cell, network)
-        certificate = _certificate(cell, shaped, before, self.options.tolerance)
-        if not before[-1].ok or _too_slow(cell, before[-1]):
+        certificate = begin_certificate(cell, shaped, before, self.options.tolerance)
+        if not before[-1].ok or too_slow(cell, before[-1]):
             return certificate
         with self._timed("transfer"):
-            self._take_samples(cells, ready, samples, order, schedule)
+            self._take_samples(together, ready)
         problems = differences(network, shaped)
         after = self._calibrate(cell, network)
         self._calibration = after[-1] if after[-1].ok and not problems else None
@@ -276,20 +319,25 @@ class Session:
             after[-1] = after[-1].model_copy(update={"ok": False, "problems": [*after[-1].problems, *problems]})
         return certificate.model_copy(update={"after": after, "qdisc_readback": dict(read_qdiscs(network))})
 
-    def _take_samples(
-        self, cells: Sequence[Cell], ready: _Ready, samples: list[list[Sample]], order: list[int], schedule: Schedule
-    ) -> None:
+    def _take_samples(self, together: Together, ready: _Ready) -> None:
         with PortSampler(ready.network) as ports:
-            for turn, goal in schedule(samples):
-                cell, own = cells[turn], samples[turn]
+            for turn, goal in together.schedule(together.samples):
+                cell, own = together.cells[turn], together.samples[turn]
                 self.progress.step(f"{cell.id}: sample {len(own) + 1} of {goal}")
                 pcap_dir = self.run.evidence(cell.id) if self.options.pcap else None
                 own.append(
                     take_sample(
-                        ready.network, ready.servers, ready.adapter, cell.transfer, len(own), pcap_dir=pcap_dir, ports=ports
+                        ready.network,
+                        ready.servers,
+                        together.adapters[turn],
+                        cell.transfer,
+                        len(own),
+                        pcap_dir=pcap_dir,
+                        ports=ports,
+                        ideal_bit_s=ideal_goodput_bit_s(cell.link_direction),
                     )
                 )
-                order.append(turn)
+                together.order.append(turn)
                 self.progress.sample(cell.id, own[-1], goal)
 
     def _shape(self, topology: Topology, network: Network) -> Shaped:
@@ -325,7 +373,9 @@ class Session:
     def _snapshot(self, network: Network) -> HostSnapshot:
         with self._timed("provenance"):
             try:
-                return host_snapshot(network)
+                found = host_snapshot(network)
+                client = {**found.hosts["client"], **self.client_facts}
+                return found.model_copy(update={"hosts": {**found.hosts, "client": client}})
             except ThroughlineError:
                 return HostSnapshot(at=datetime.now(UTC), machine=machine_facts(), hosts={})
 
@@ -336,45 +386,3 @@ class Session:
             yield
         finally:
             self._spent[what] = self._spent.get(what, 0.0) + time.monotonic() - started
-
-
-def _too_slow(cell: Cell, calibration: Calibration) -> str:
-    """A throttle can only be judged on a link that carries more than the limit."""
-    if cell.transfer.limit is None:
-        return ""
-    side = calibration.down if cell.transfer.direction == "get" else calibration.up
-    limit_bit_s = cell.transfer.limit.byte_s * 8
-    if side.goodput_bit_s >= limit_bit_s * (1 + cell.expectation.tolerance.value):
-        return ""
-    return (
-        f"the link carries {side.goodput_bit_s / 1e6:.2f} Mbit/s, too little to judge a limit of {limit_bit_s / 1e6:.2f} Mbit/s"
-    )
-
-
-def _problems(cell: Cell, certificate: Certificate) -> list[str]:
-    """Why the lab was not what it claims; empty when it was."""
-    problems = [f"before: {problem}" for problem in certificate.before[-1].problems]
-    if certificate.after:
-        problems += [f"after: {problem}" for problem in certificate.after[-1].problems]
-    if too_slow := _too_slow(cell, certificate.before[-1]):
-        problems.append(too_slow)
-    return problems
-
-
-def _certificate(cell: Cell, shaped: Shaped, before: list[Calibration], tolerance: Tolerance) -> Certificate:
-    return Certificate(
-        link=cell.topology.link,
-        congestion_control=cell.topology.congestion_control,
-        goodput_tolerance=tolerance.goodput,
-        rtt_tolerance_ms=tolerance.rtt_ms,
-        before=before,
-        after=[],
-        qdisc_commands=list(shaped.commands),
-        qdisc_readback={},
-    )
-
-
-def _with_command(identity: ClientIdentity, adapter: ClientAdapter, cell: Cell, servers: Servers) -> ClientIdentity:
-    named = cell.client.program
-    program = os.path.abspath(named) if "/" in named else named  # noqa: PTH100 - keeps symlinks, as typed
-    return identity.model_copy(update={"command": adapter.command(cell.transfer, servers.endpoints), "program": program})

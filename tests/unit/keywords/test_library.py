@@ -19,6 +19,9 @@ from lab.spec.units import Size
 
 BUFFERS = suites_dir() / "upload-buffers.robot"
 SETS = suites_dir() / "file-sets.robot"
+THROTTLE = suites_dir() / "throttle.robot"
+EXTENDED = suites_dir() / "throttle-extended.robot"
+REQUESTS = suites_dir() / "requests.robot"
 SETTINGS = "*** Settings ***\nLibrary    lab.keywords.library.LabLibrary\n*** Test Cases ***\nOne\n    "
 
 
@@ -28,6 +31,8 @@ class Notes:
     def __init__(self, folder: Path) -> None:
         self.run = SimpleNamespace(path=folder)
         self.results: list[Any] = []
+        self.findings: list[Any] = []
+        self.options = SimpleNamespace(flamegraph=None)
         self.cells: list[Cell] = []
         self.studies: list[BufferStudy] = []
         self.problem: UsageProblem | None = None
@@ -97,6 +102,28 @@ def test_slow_and_ci_rows(notes: Notes) -> None:
     notes.cells.clear()
     run_suite(SETS, notes, {}, choice=Choice(include=["ci"]))
     assert {cell.transfer.files for cell in notes.cells} == {1000}
+
+
+def test_the_mails_rows_are_two_limits_on_three_links(notes: Notes) -> None:
+    run_suite(THROTTLE, notes, {}, choice=Choice(include=["mail"]))
+    asked = {(cell.topology.name, str(cell.transfer.limit)) for cell in notes.cells}
+    assert {topology for topology, _ in asked} == {"link-local", "dsl-50", "dsl-20"}
+    assert len(asked) == len(notes.cells) == 6
+    assert {cell.transfer.protocol + cell.transfer.direction for cell in notes.cells} == {"http1get"}
+
+
+def test_the_extended_rows_are_cells_of_every_promise(notes: Notes) -> None:
+    run_suite(EXTENDED, notes, {})
+    assert len({cell.id for cell in notes.cells}) == len(notes.cells) == 15
+    assert {cell.expectation.kind for cell in notes.cells} == {"limit", "burst", "cpu"}
+    assert {(cell.transfer.files, cell.transfer.parallel) for cell in notes.cells} == {(1, 1), (4, 4)}
+    assert "ferry--dsl-50--http1-put-1999999B-at-1MBps" in {cell.id for cell in notes.cells}
+
+
+def test_requests_are_one_cell_that_keeps_nothing(notes: Notes) -> None:
+    run_suite(REQUESTS, notes, {}, clients=["h2load"])
+    (cell,) = notes.cells
+    assert (cell.id, cell.expectation.kind) == ("h2load--link-local--h2-get-50000x10kB-p100-discard", "none")
 
 
 def test_a_set_by_its_cells_name_promises_the_same(notes: Notes) -> None:
@@ -176,5 +203,5 @@ def test_a_cell_asked_for_by_name_is_refused_before_anything_is_started(notes: N
 def test_a_cells_client_may_be_a_file(notes: Notes, tmp_path: Path) -> None:
     path = tmp_path / "axel.yaml"
     path.write_text("name: axel\nprotocols: [http1]\nget: axel -o {output} {url}\n", encoding="utf-8")
-    run_cells(["axel--dsl-50--http1-get-1MB", "curl--dsl-50--http1-get-1MB"], notes, ["wget", str(path)])
+    run_cells(["axel--dsl-50--http1-get-1MB", "curl--dsl-50--http1-get-1MB"], notes, ["curl", str(path)])
     assert [(cell.client.name, cell.client.program) for cell in notes.cells] == [("axel", str(path)), ("curl", "curl")]

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from lab.judge.interval import mean_interval
-from lab.judge.tolerance import with_invalid
+from lab.judge.tolerance import LookPlan, judge_samples, with_invalid
 from lab.result.models import Calibration, CellResult
 from lab.result.table import CalibrationRow, calibration_table, count_line, render_run
-from lab.spec.models import Link
+from lab.spec.models import Expectation, Link
 
 MakeCell = Callable[..., CellResult]
 MakeCalibration = Callable[..., Calibration]
@@ -46,6 +46,28 @@ def columns(text: str, first: str) -> list[list[str]]:
 
 def squeezed(text: str) -> str:
     return " ".join(text.split())
+
+
+def test_what_was_skipped_is_counted_by_client_and_reason(make_cell: MakeCell) -> None:
+    skipped = {f"aria2--dsl-50--http1-put-{size}": "aria2 does not upload" for size in ("1MB", "2MB")}
+    skipped["curl@7.84.0--dsl-50--sftp-get-1MB"] = "it was built without sftp"
+    lines = shown(lambda console: render_run([make_cell()], console, skipped=skipped)).splitlines()
+    assert lines[-4:-1] == [
+        "3 skipped, because the client cannot do it:",
+        "  2 of aria2: aria2 does not upload",
+        "  1 of curl@7.84.0: it was built without sftp",
+    ]
+    assert "skipped" not in run_text(make_cell())
+
+
+def test_what_is_asked_besides_a_limit_is_told_in_its_own_unit(make_cell: MakeCell) -> None:
+    expectation = Expectation(kind="memory")
+    plain = make_cell()
+    cell = plain.model_copy(update={"expectation": expectation, "verdict": judge_samples(plain.samples, expectation, LookPlan())})
+    text = run_text(cell, plain)
+    assert re.search(r" deviation +memory", text)
+    assert columns(text, "#")[0][-1] == "12.0 MB"
+    assert re.search(r"12\.0 MB +12\.0 MB to 12\.0 MB +5 +PASS", text[text.rindex("cell ") :])
 
 
 def test_a_row_per_sample(make_cell: MakeCell) -> None:

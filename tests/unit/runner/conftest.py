@@ -18,3 +18,13 @@ __all__ = ["cell", "make_cell_fixture"]
 @pytest.fixture(name="make_sample", scope="session")
 def make_sample_fixture() -> Callable[..., object]:
     return make_sample
+
+
+@pytest.fixture(name="fake_lab")
+def fake_lab_fixture(monkeypatch: pytest.MonkeyPatch) -> object:
+    """A lab without a network for every Session of the test; its clients know every transfer."""
+    from tests.unit.runner.fake_lab import FakeLab, install
+
+    lab = FakeLab()
+    install(lab, {}, monkeypatch)
+    return lab

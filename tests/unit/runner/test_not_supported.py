@@ -33,3 +33,4 @@ def test_it_is_told_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
         session.run_cell(cell)
     assert told == ["aria2 cannot do aria2--dsl-20--http1-put-1MB: aria2 does not upload"]
     assert (session.problem, session.results) == (None, [])
+    assert session.record().skipped == {"aria2--dsl-20--http1-put-1MB": "aria2 does not upload"}

@@ -23,6 +23,8 @@ class Notes:
     def __init__(self, folder: Path) -> None:
         self.run = SimpleNamespace(path=folder)
         self.results: list[Any] = []
+        self.findings: list[Any] = []
+        self.options = SimpleNamespace(flamegraph=None)
         self.cells: list[Cell] = []
         self.problem: UsageProblem | None = None
 
@@ -104,6 +106,21 @@ def test_tests_with_a_tag_are_left_out(notes: Notes) -> None:
     run_suite(THROTTLE, notes, {}, choice=Choice(include=["demo"]))
     assert whole > len(notes.ids) - whole > 0
     assert not set(notes.ids[:whole]) & set(notes.ids[whole:])
+
+
+@pytest.mark.parametrize("clients", [["curl@9.9.9"], ["ferry", "curl@9.9.9"]])
+def test_a_client_that_is_not_there_is_said_before_anything_is_run(notes: Notes, clients: list[str]) -> None:
+    with pytest.raises(UsageProblem, match=r"curl '9\.9\.9' is in no registry"):
+        run_suite(THROTTLE, notes, {}, clients=clients, choice=Choice(include=["demo"]))
+    with pytest.raises(UsageProblem, match=r"curl '9\.9\.9' is in no registry"):
+        run_cells(["ferry--dsl-20--http1-get-1MB"], notes, clients)
+    assert notes.cells == []
+
+
+def test_a_client_of_none_of_the_cells_is_not_left_unheeded(notes: Notes) -> None:
+    with pytest.raises(UsageProblem, match="--client wget: none of the cells is wget's"):
+        run_cells(["curl--dsl-20--http1-get-1MB"], notes, ["wget"])
+    assert notes.cells == []
 
 
 def test_cells_take_the_client_of_their_name(notes: Notes) -> None:

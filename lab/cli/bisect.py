@@ -1,0 +1,146 @@
+"""`lab bisect`: which version, or which revision of a repository, is the first to have a bug (or the last)."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+
+from lab.cli.options import Backend, Json, Router
+from lab.client.registry import resolve
+from lab.errors import NotSupported, UsageProblem
+from lab.paths import results_dir
+from lab.result.models import Sample, Verdict
+from lab.runner.progress import Lines
+from lab.runner.revisions import Builder, client_name, revisions_between
+from lab.runner.search import Among, Found, Step, judge_by_running, version_ready, versions_between, walk
+from lab.runner.session import Options
+from lab.spec.models import ClientSpec
+from lab.spec.scenario import Scenario, find_scenario, list_scenarios
+
+
+def register(app: typer.Typer) -> None:
+    app.command("bisect")(bisect)
+
+
+class _Steps(Lines):
+    """A search tells its own steps; a try's samples are only seen while it runs."""
+
+    def sample(self, cell: str, sample: Sample, of: int) -> None:
+        self.step(f"{cell}: {sample.index + 1} of {of}")
+
+    def verdict(self, cell: str, verdict: Verdict) -> None:  # noqa: ARG002
+        self.clear()
+
+    def skipped(self, reason: str) -> None:  # noqa: ARG002
+        self.clear()
+
+
+def _complete(incomplete: str) -> list[str]:
+    return [name for name in list_scenarios() if name.startswith(incomplete)]
+
+
+def _among(text: str) -> str:
+    if text not in get_args(Among):
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(get_args(Among))}")
+    return text
+
+
+def bisect(
+    scenario: Annotated[
+        str, typer.Argument(metavar="SCENARIO", autocompletion=_complete, help="A scenario's name or file, or a cell's name.")
+    ],
+    good: Annotated[str, typer.Option(metavar="CLIENT@VERSION|REV", help="One that does not have the bug.")],
+    bad: Annotated[str, typer.Option(metavar="CLIENT@VERSION|REV", help="One that has it; an older one finds the fix.")],
+    build: Annotated[bool, typer.Option("--build/--no-build", help="Build versions when their turn comes.")] = True,
+    among: Annotated[
+        str, typer.Option(parser=_among, metavar="available|built", help="All versions there are, or only those built already.")
+    ] = "available",
+    build_command: Annotated[
+        str, typer.Option(metavar="COMMAND", help="Search revisions instead: builds one, by sh, in its tree, {tree}.")
+    ] = "",
+    repo: Annotated[Path, typer.Option(metavar="PATH", help="The git repository of those revisions.")] = Path(),
+    program: Annotated[str, typer.Option(metavar="PATH", help="What the command builds, below the tree.")] = "",
+    router: Router = "auto",
+    backend: Backend = "namespaces",
+    json_output: Json = False,
+) -> None:
+    """Find the first version that FAILs a scenario, between one that PASSes and one that FAILs.
+
+    A cell's name is a scenario: lab bisect curl--dsl-50--http1-put-1999999B-at-1MBps --good curl@8.17.0 --bad curl@8.22.0.
+    Exit code 0 when it is found, 3 when it cannot be told exactly or at all, 2 when the ends are not what they were said to be.
+    """
+    meant = find_scenario(scenario)
+    if bool(build_command) != bool(program):
+        raise UsageProblem("--build-command and --program belong together", remedy="say how to build, and what comes of it")
+    options = Options(router=router, backend=backend)  # type: ignore[arg-type]
+    if build_command:
+        found, subjects = _revisions(meant, repo.absolute(), good, bad, build_command, program, options, json_output)
+    else:
+        found = _versions(meant, good, bad, among, build, options, json_output)  # type: ignore[arg-type]
+        subjects = {}
+    if json_output:
+        whole = {**asdict(found.answer), "fix": found.fix, "candidates": found.candidates, "exit_code": found.exit_code}
+        steps = [asdict(step) for step in found.steps]
+        typer.echo(json.dumps({**whole, "subjects": dict(subjects), "steps": steps}, indent=2))
+    else:
+        _tell(found, subjects)
+    raise typer.Exit(found.exit_code)
+
+
+def _versions(scenario: Scenario, good: str, bad: str, among: Among, build: bool, options: Options, quiet: bool) -> Found:
+    candidates, fix = versions_between(good, bad, among)
+    if not build:
+        for end in (candidates[0], candidates[-1]):
+            _check(scenario, end)
+    _say(quiet, f"{len(candidates)} versions, {candidates[0]} (good) to {candidates[-1]} (bad)")
+    progress = _Steps()
+    ready = version_ready(build, lambda text: typer.echo(f"client: {text}", err=True))
+    return walk(candidates, judge_by_running(scenario, ready, options, progress), _telling(quiet, progress), fix=fix)
+
+
+def _revisions(
+    scenario: Scenario, repo: Path, good: str, bad: str, command: str, program: str, options: Options, quiet: bool
+) -> tuple[Found, Mapping[str, str]]:
+    span = revisions_between(repo, good, bad)
+    _say(quiet, f"{len(span.names)} revisions, {span.told(span.names[0])} (good) to {span.told(span.names[-1])} (bad)")
+    progress = _Steps()
+    with tempfile.TemporaryDirectory(prefix="throughline-bisect-", ignore_cleanup_errors=True) as builds:
+        builder = Builder(repo, command, program, client_name(program, scenario.client), Path(builds))
+        judge = judge_by_running(scenario, builder, options, progress)
+        return walk(span.names, judge, _telling(quiet, progress), fix=span.fix), span.subjects
+
+
+def _check(scenario: Scenario, client: str) -> None:
+    """Say before anything is started that an end is not there, or cannot do what is asked."""
+    if reason := resolve(ClientSpec.parse(client)).supports(scenario.transfer):
+        raise NotSupported(f"{client} cannot do {scenario.what}: {reason}")
+
+
+def _telling(quiet: bool, progress: Lines) -> Callable[[Step], None]:
+    def told(step: Step) -> None:
+        progress.clear()
+        # With --json a line per step goes where people look while it lasts.
+        typer.echo(str(step), err=quiet)
+
+    return told
+
+
+def _say(quiet: bool, text: str) -> None:
+    typer.echo(text, err=quiet)
+
+
+def _tell(found: Found, subjects: Mapping[str, str]) -> None:
+    for line in found.unjudged:
+        typer.echo(f"not judged: {line}")
+    typer.echo(f"{found.headline} ({len(found.steps)} tries; runs in {results_dir()})")
+    if found.answer.kind in ("found", "range"):
+        typer.echo(found.answer.reason)
+    for name in (found.answer.last_good, *found.answer.suspects):
+        if name is not None and name in subjects:
+            typer.echo(f"{name}: {subjects[name]}")

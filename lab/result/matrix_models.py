@@ -1,0 +1,106 @@
+"""What a table of cells, client by transfer, says; closed, derived from the runs alone, and never stored beside them.
+
+Units and names as in `lab.result.models`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, get_args
+
+from pydantic import Field
+
+from lab.result.models import SCHEMA_VERSION, Closed, DirectionName, Interval, VerdictName
+from lab.spec.models import Expectation
+
+FigureName = Literal["speed", "deviation", "burst", "silence", "cpu", "memory", "startup", "requests"]
+FIGURES: tuple[FigureName, ...] = get_args(FigureName)
+
+
+class Spread(Closed):
+    """A figure over whole transfers."""
+
+    n: int = Field(ge=1)
+    mean: float
+    least: float
+    greatest: float
+
+
+class Entry(Closed):
+    """One cell: the row's transfer by the column's client."""
+
+    cell: str
+    run: str
+    verdict: VerdictName
+    reason: str
+    interval: Interval | None = Field(description="of what the row expects, in its unit; null where nothing could be compared")
+    n: int = Field(description="samples behind the interval, else samples taken")
+    mean_byte_s: float | None = Field(description="body rate, mean of the whole transfers")
+    figures: dict[FigureName, Spread]
+
+
+class Row(Closed):
+    """One transfer over one link, with one thing expected of it."""
+
+    link: str
+    transfer: str
+    expectation: Expectation
+    cells: dict[str, Entry] = Field(description="by client")
+    skipped: dict[str, str] = Field(description="client -> why it was not run")
+
+
+class StudyEntry(Closed):
+    """One client's comparison of the settings."""
+
+    study: str
+    run: str
+    verdict: VerdictName
+    reason: str
+    interval: Interval | None = Field(description="of the ratio slowest mean / fastest mean")
+    mean_byte_s: dict[str, float | None] = Field(description="by setting")
+    left_out: dict[str, str] = Field(description="setting -> why this client does not have it")
+
+
+class StudyRows(Closed):
+    """Several settings of one thing, by client."""
+
+    link: str
+    transfer: str
+    varied: str
+    settings: list[str]
+    studies: dict[str, StudyEntry] = Field(description="by client")
+    skipped: dict[str, str]
+
+
+class RunHead(Closed):
+    run: str
+    started_at: datetime
+    ended_at: datetime
+    lab_versions: list[str]
+    git_revision: str | None
+    whole: bool = Field(description="false where run.json is not there: the run goes on, or it was cut off")
+
+
+class CalibrationSummary(Closed):
+    """Every look at the links that the shown cells rest on; of two attempts at one instant the second."""
+
+    looks: int
+    beyond_tolerance: int
+    worst_error: dict[DirectionName, float] = Field(description="goodput / ideal - 1, the one furthest from 0")
+    worst_rtt_excess_ms: float
+
+
+class Matrix(Closed):
+    schema_version: str = SCHEMA_VERSION
+    lab_version: str
+    runs: list[RunHead]
+    backends: list[str]
+    routers: list[str]
+    links: dict[str, list[str]] = Field(description="rate and round trip, in words; more than one where runs differ")
+    calibration: CalibrationSummary | None
+    clients: dict[str, list[str]] = Field(description="versions by name, in the order of the columns")
+    figures: list[FigureName]
+    rows: list[Row]
+    studies: list[StudyRows]
+    verdicts: dict[VerdictName, int]
+    notes: list[str]

@@ -1,0 +1,36 @@
+*** Settings ***
+Documentation       How many small requests per second does a client make, and what do they cost it?
+...
+...                 50,000 requests for 10 KB, 100 at once on one h2 connection, over a link that is not shaped; what is
+...                 downloaded is thrown away. Nothing is promised but that all of it arrives, so that a test passes when it
+...                 does; requests per second, CPU and memory are figures of the result. `lab run requests --flamegraph` adds a
+...                 flame graph of the client, made of one run more that is not counted. Meant for ``--client ferry --client
+...                 curl --client h2load``.
+Metadata            Study    requests
+Library             lab.keywords.library.LabLibrary
+Test Template       Many Small Requests
+Test Tags           study:requests
+Test Timeout        1 hour
+
+
+*** Variables ***
+${CLIENT}       ferry
+${TOPOLOGY}     link-local
+${SIZE}         10 kB
+
+
+*** Test Cases ***                       PROTOCOL    REQUESTS    PARALLEL
+50000 Requests, 100 At Once, H2          h2          50000       100
+
+
+*** Keywords ***
+Many Small Requests
+    [Documentation]    One cell: ``requests`` for ``${SIZE}`` by ``${CLIENT}``, ``parallel`` at once.
+    [Arguments]    ${protocol}    ${requests}    ${parallel}
+    Measure Requests
+    ...    client=${CLIENT}
+    ...    topology=${TOPOLOGY}
+    ...    protocol=${protocol}
+    ...    requests=${requests}
+    ...    size=${SIZE}
+    ...    parallel=${parallel}

@@ -1,0 +1,42 @@
+*** Settings ***
+Documentation       What does the operating system's automatic send buffer do for uploads, near and far?
+...
+...                 The same upload with the send buffer of the client's host fixed at 64 KiB and automatic, in turn, five
+...                 rounds. Nothing is promised but that every upload is whole; the finding has the time of each, and the
+...                 speed-up with its interval. On Linux the buffer is fixed by tcp_wmem of the host. On Windows the question is
+...                 that of dynamic send buffering (ideal send backlog), which is a setting of the host; not run on Windows
+...                 here.
+Metadata            Study    windows-uploads
+Library             lab.keywords.library.LabLibrary
+Test Template       An Upload With Either Send Buffer
+Test Tags           study:windows-uploads
+Test Timeout        15 minutes
+
+
+*** Variables ***
+${CLIENT}       ferry
+${SIZE}         4 MiB
+${FIXED}        64 KiB
+${ROUNDS}       5
+
+
+*** Test Cases ***    TOPOLOGY     PROTOCOL
+H1 Put, 20 ms         metro-200    http1
+H1 Put, 50 ms         coast-200    http1
+H1 Put, 100 ms        far-200      http1
+H2 Put, 20 ms         metro-200    h2
+H2 Put, 50 ms         coast-200    h2
+H2 Put, 100 ms        far-200      h2
+
+
+*** Keywords ***
+An Upload With Either Send Buffer
+    [Documentation]    ``${SIZE}`` by ``${CLIENT}`` over the link of ``topology``, ``${ROUNDS}`` times with each send buffer.
+    [Arguments]    ${topology}    ${protocol}
+    Compare Send Buffers
+    ...    client=${CLIENT}
+    ...    topology=${topology}
+    ...    protocol=${protocol}
+    ...    size=${SIZE}
+    ...    fixed=${FIXED}
+    ...    rounds=${ROUNDS}

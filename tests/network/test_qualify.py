@@ -1,0 +1,65 @@
+"""Two clients on one link, and two lanes with a network each, for real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.backend.namespaces.launch import running_labs
+from lab.judge.tolerance import LookPlan
+from lab.network.calibrate import Tolerance
+from lab.result.store import RunDir, read_cell, read_pair, read_run
+from lab.runner.lanes import Job, run_jobs
+from lab.runner.release_set import Asked
+from lab.runner.session import Options, Session
+from lab.spec.models import ClientSpec, Expectation
+from lab.spec.units import Ratio
+
+# A busy machine does not decide these.
+LENIENT = Options(looks=LookPlan(looks=(2, 3)), tolerance=Tolerance(goodput=0.5, rtt_ms=50.0))
+LIMITED = Asked("dsl-50--http1-get-1MiB-at-1MBps", "-")
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Session:
+    return Session(RunDir.create("test", results=tmp_path), LENIENT)
+
+
+def test_two_clients_take_turns_on_one_link(made: Session) -> None:
+    with made:
+        result = made.run_pair(LIMITED.cell(ClientSpec(name="ferry")), LIMITED.cell(ClientSpec(name="curl")))
+    assert result.order[:4] == ["candidate", "baseline", "baseline", "candidate"]
+    assert result.ratio
+    assert result.ratio.mean == pytest.approx(1, abs=0.3)
+    assert result.verdict is None
+    assert read_pair(made.run.pair_path(result.id)) == result
+    ours, theirs = (read_cell(made.run.cell_path(side.cell)) for side in (result.candidate, result.baseline))
+    assert ours.certificate == theirs.certificate
+    assert all(sample.ok for sample in (*ours.samples, *theirs.samples))
+    turns = sorted((sample.started_at, cell.client.name) for cell in (ours, theirs) for sample in cell.samples)
+    assert [{"ferry": "candidate", "curl": "baseline"}[name] for _, name in turns] == result.order
+
+
+def test_two_lanes_have_a_network_each_and_leave_none(made: Session) -> None:
+    asked = [Asked(f"dsl-{rate}--http1-get-1MiB-at-1MBps", "-").cell(ClientSpec(name="ferry")) for rate in (50, 20)]
+    rough = Expectation(kind="limit", tolerance=Ratio.parse("30 %"))
+    cells = [cell.model_copy(update={"expectation": rough}) for cell in asked]
+    seen: set[str] = set()
+
+    def job(index: int) -> Job[str]:
+        def run(own: Session) -> str:
+            seen.update(name for name in running_labs() if name.startswith(made.run.name))
+            return own.run_cell(cells[index]).verdict.name
+
+        return Job(run, light=True)
+
+    with made:
+        found = run_jobs(made, [job(0), job(1)], 2, lambda name: name == "INVALID")
+        assert not any(name.startswith(made.run.name) for name in running_labs())
+    assert found == ["PASS", "PASS"]
+    assert seen == {f"{made.run.name}-lane{number}" for number in (1, 2)}
+    results = [read_cell(made.run.cell_path(cell.id)) for cell in cells]
+    assert max(result.started_at for result in results) < min(result.ended_at for result in results), "side by side"
+    assert all(result.certificate and result.certificate.after[-1].ok for result in results)
+    assert sorted(read_run(made.run.path).cells) == sorted(cell.id for cell in cells)

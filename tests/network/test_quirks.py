@@ -1,0 +1,134 @@
+"""Each quirk on a real network: a good client passes, a bad one fails, and the network is as it was afterwards."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.judge.tolerance import LookPlan
+from lab.measure import names
+from lab.measure.qdiscs import read_qdiscs
+from lab.measure.refusal import try_connect
+from lab.network.calibrate import Tolerance
+from lab.network.pins import assert_pinned
+from lab.result.finding import Finding
+from lab.result.store import RunDir, read_finding, read_run
+from lab.runner import quirks
+from lab.runner.quirks import Quirk, run_quirk
+from lab.runner.send_buffers import compare_send_buffers
+from lab.runner.session import Options, Session
+from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology, Transfer
+from lab.spec.units import BitRate, Duration, Size
+
+LINK = Topology(name="quick", description="-", link=Link(rate=BitRate.parse("20 Mbit/s"), rtt=Duration.parse("10 ms")))
+DOWNLOAD = Transfer(protocol="http1", direction="get", size=Size.parse("4 MiB"))
+VERSION = 'case "$*" in *--version*) exec /usr/bin/curl --version;; esac\n'
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    run = RunDir.create("test", results=tmp_path_factory.mktemp("results"))
+    with Session(run, Options(looks=LookPlan(looks=(2,)), tolerance=Tolerance(goodput=0.5, rtt_ms=50.0))) as made:
+        yield made
+
+
+def curl(folder: Path, text: str) -> ClientSpec:
+    path = folder / "curl"
+    path.write_text(f"#!/bin/sh\n{VERSION}{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    return ClientSpec(name="curl", program=str(path))
+
+
+def ask(session: Session, kind: Quirk, client: ClientSpec | None = None) -> Finding:
+    found = run_quirk(session, client or ClientSpec(name="curl"), LINK, DOWNLOAD, kind)
+    assert read_finding(session.run.finding_path(found.id)) == found
+    return found
+
+
+def assert_as_it_was(session: Session) -> None:
+    with session.bench("look", LINK) as (network, servers):
+        assert_pinned(network, "cubic")
+        assert try_connect(network.client, servers.endpoints.server, servers.endpoints.http_port).outcome == "open"
+        netems = [qdisc["options"] for port in read_qdiscs(network).values() for qdisc in port if qdisc["kind"] == "netem"]
+        assert len(netems) == 2
+        assert not any("loss-random" in netem for netem in netems)
+
+
+def test_a_refused_connection(session: Session, tmp_path: Path) -> None:
+    found = ask(session, "refused")
+    assert found.verdict.name == "PASS", found.verdict.reason
+    assert {row.name for row in found.rows} == {"server", "localhost"}
+    assert all(row.facts["said"] for row in found.rows)
+    deaf = ask(
+        session, "refused", curl(tmp_path, 'n=0; while [ $n -lt 3 ]; do n=$((n+1)); sleep 1; done; exec /usr/bin/curl "$@"')
+    )
+    assert deaf.verdict.name == "FAIL"
+    assert "reported the refusal after" in deaf.verdict.reason
+
+
+def test_localhost(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ask(session, "localhost")
+    assert found.verdict.name == "PASS", found.verdict.reason
+    assert all(row.figures["control_queries"] for row in found.rows)
+    lookup = "/usr/bin/python3 -c 'import socket; socket.getaddrinfo(\"localhost.test\", 80)' 2>/dev/null"
+    asking = ask(session, "localhost", curl(tmp_path, f'{lookup}; exec /usr/bin/curl "$@"'))
+    assert asking.verdict.name == "FAIL"
+    assert "localhost.test A" in asking.verdict.reason
+    monkeypatch.setattr(names, "CONTROL", "localhost")
+    unproven = ask(session, "localhost")
+    assert unproven.verdict.name == "INVALID", "a control that is not counted proves nothing"
+
+
+def test_a_link_that_flaps(session: Session, tmp_path: Path) -> None:
+    found = ask(session, "flap")
+    assert found.verdict.name == "PASS", found.verdict.reason
+    assert all(row.facts["content"] == "whole" and row.figures["ended_after_s"] > 1 for row in found.rows)
+    # Gives up silently when nothing came for a while, with what there is.
+    short = ask(session, "flap", curl(tmp_path, '/usr/bin/curl --speed-time 1 --speed-limit 1000 -m 2 "$@" 2>/dev/null; exit 0'))
+    assert short.verdict.name == "FAIL"
+    assert "exit code 0, but" in short.verdict.reason
+    assert_as_it_was(session)
+
+
+def test_an_address_that_changes(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quirks, "ENDS_WITHIN_S", 8.0)
+    patient = ask(session, "address")
+    assert patient.verdict.name == "FAIL", "curl alone waits for its dead connection"
+    assert "still running 8 s after" in patient.verdict.reason
+    # Its own time limit, as there is no other that is quick enough for a test.
+    limited = ask(session, "address", curl(tmp_path, 'exec /usr/bin/curl -m 3 "$@"'))
+    assert limited.verdict.name == "PASS", limited.verdict.reason
+    assert limited.rows[0].figures["exit_code"] == 28
+    resuming = 'for try in 1 2 3; do /usr/bin/curl -m 3 "$@" && exit 0; done; exit 1'
+    resumed = ask(session, "address", curl(tmp_path, resuming))
+    assert resumed.verdict.name == "PASS", resumed.verdict.reason
+    assert resumed.rows[0].facts["content"] == "whole", "the new address reaches the server"
+    assert_as_it_was(session)
+
+
+def test_a_client_that_is_too_quick_to_be_interrupted_is_invalid(session: Session, tmp_path: Path) -> None:
+    found = ask(session, "flap", curl(tmp_path, "exit 0"))
+    assert found.verdict.name == "INVALID"
+    assert "before it could be interrupted" in found.verdict.reason
+    broken = ask(session, "flap", curl(tmp_path, "echo no >&2; exit 3"))
+    assert broken.verdict.name == "FAIL"
+    assert "exit code 3 before anything was done" in broken.verdict.reason
+
+
+def test_send_buffers_and_the_cell_after(session: Session) -> None:
+    far = LINK.model_copy(update={"link": Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("60 ms"))})
+    upload = Transfer(protocol="http1", direction="put", size=Size.parse("1 MiB"))
+    found = compare_send_buffers(session, ClientSpec(name="curl"), far, upload, fixed=Size.parse("16 KiB"), rounds=2)
+    assert found.verdict.name == "PASS", found.verdict.reason
+    assert found.verdict.interval is not None
+    assert found.verdict.interval.mean > 1.5
+    assert_as_it_was(session)
+    cell = Cell(client=ClientSpec(name="curl"), topology=LINK, transfer=DOWNLOAD, expectation=Expectation(kind="none"))
+    assert session.run_cell(cell).verdict.name == "PASS"
+    session.close()
+    record = read_run(session.run.path)
+    assert found.id in record.findings
+    assert record.verdicts[found.id] == "PASS"

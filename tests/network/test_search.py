@@ -1,0 +1,109 @@
+"""The search with real builds on a real network: the revision that doubles the limit is found, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lab.backend.namespaces.launch import running_labs
+from lab.network.calibrate import Tolerance
+from lab.result.store import RunDir
+from lab.runner.revisions import Builder, revisions_between
+from lab.runner.search import Step, judge_by_running, walk
+from lab.runner.session import Options
+from lab.spec.models import Expectation
+from lab.spec.scenario import Scenario
+from lab.spec.units import Ratio
+from tests.network.test_cli import lab
+
+# An upload: the limit of downloads is what Debian 12's curl has a bug in.
+SCENARIO = Scenario.model_validate(
+    {
+        "name": "mine",
+        "topology": "link-local",
+        "transfer": "http1-put-1MB-at-1MBps",
+        "expect": Expectation(kind="limit", tolerance=Ratio.parse("30 %")),
+    }
+)
+SCRIPT = '#!/bin/sh\n# {comment}\nexec /usr/bin/curl "$@" {more}\n'
+REVISIONS = (("begin", ""), ("tidy up", ""), ("go faster", "--limit-rate 2000000"), ("tidy up again", "--limit-rate 2000000"))
+MINE = """name: mine
+topology: link-local
+transfer: http1-put-500kB-at-1MBps
+expect: {{kind: limit, tolerance: 30 %}}
+good: [curl]
+bad: [curl-fast={fast}]
+"""
+
+
+@pytest.fixture
+def fast(tmp_path: Path) -> Path:
+    """A client that goes twice as fast as it is told."""
+    path = tmp_path / "fast"
+    path.write_text(SCRIPT.format(comment="", more="--limit-rate 2000000"))
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    made = tmp_path / "repo"
+    made.mkdir()
+    git(made, "init", "-q")
+    for subject, more in REVISIONS:
+        (made / "client.in").write_text(SCRIPT.format(comment=subject, more=more))
+        git(made, "add", "-A")
+        git(made, "commit", "-q", "-m", subject)
+    return made
+
+
+def git(repo: Path, *words: str) -> str:
+    config = ["-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    return subprocess.run(["git", "-C", str(repo), *config, *words], check=True, capture_output=True, text=True).stdout
+
+
+def test_the_revision_that_doubles_the_limit_is_found(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    builds = tmp_path / "builds"
+    builds.mkdir()
+    span = revisions_between(repo, "HEAD~3", "HEAD")
+    builder = Builder(repo, "cp {tree}/client.in client && chmod +x client", "client", "curl", builds)
+    options = Options(tolerance=Tolerance(goodput=0.5, rtt_ms=50.0))
+    steps: list[Step] = []
+    found = walk(span.names, judge_by_running(SCENARIO, builder, options), steps.append)
+    told = "\n".join(map(str, steps))
+    assert found.answer.kind == "found", f"{found.headline}\n{told}"
+    assert span.told(found.answer.suspects[0]).endswith(" go faster"), told
+    assert (found.answer.last_good, found.exit_code) == (span.names[1], 0)
+    runs = [RunDir.find(step.judged.run, results=tmp_path / "results").read_cells() for step in steps]
+    assert [cells[0].client.name for cells in runs] == [f"curl-{step.candidate}" for step in steps]
+    assert git(repo, "worktree", "list").count("\n") == 1
+    assert not {step.judged.run for step in steps} & {*running_labs()}
+
+
+def test_a_bug_is_reproduced_twice_each_time_in_a_run_of_its_own(fast: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(MINE.format(fast=fast))
+    env = {"THROUGHLINE_RESULTS": str(tmp_path / "results")}
+    done = lab("repro", str(tmp_path / "mine.yaml"), "--times", "2", "--json", env=env)
+    assert done.returncode == 0, done.stderr + done.stdout
+    outcomes = json.loads(done.stdout)["outcomes"]
+    assert [(each["round"], each["client"], each["found"]) for each in outcomes] == [
+        (1, "curl-fast", "FAIL"),
+        (1, "curl", "PASS"),
+        (2, "curl-fast", "FAIL"),
+        (2, "curl", "PASS"),
+    ]
+    assert len({each["run"] for each in outcomes}) == 2
+    assert all(each["as_expected"] for each in outcomes)
+
+
+def test_what_is_not_as_it_was_said_is_exit_code_1(fast: Path, tmp_path: Path) -> None:
+    text = MINE.format(fast=fast).replace("good:", "was:").replace("bad:", "good:").replace("was: [curl]", "bad: []")
+    (tmp_path / "mine.yaml").write_text(text)
+    done = lab("repro", str(tmp_path / "mine.yaml"), env={"THROUGHLINE_RESULTS": str(tmp_path / "results")})
+    assert done.returncode == 1, done.stderr + done.stdout
+    assert "not as expected: +" in done.stdout
+    assert "0 of 1 as expected" in done.stdout

@@ -1,0 +1,21 @@
+"""Results as the results' own tests make them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is no installed package
+
+from tests.unit.result.conftest import cell, make_cell_fixture, record
+
+__all__ = ["cell", "make_cell_fixture", "record"]
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "results"
+    monkeypatch.setenv("THROUGHLINE_RESULTS", str(folder))
+    return folder

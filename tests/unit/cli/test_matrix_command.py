@@ -1,0 +1,76 @@
+"""`lab matrix` on runs on disk: which runs, which output, and one line for what is no run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from lab.cli import matrix as command
+from lab.errors import EXIT_PASS, UsageProblem
+from lab.result.matrix_models import Matrix
+from lab.result.models import CellResult, RunRecord
+from lab.result.store import RunDir
+
+MakeCell = Callable[..., CellResult]
+
+
+def lab_matrix(*words: str | Path) -> Result:
+    app = typer.Typer()
+    command.register(app)
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture
+def run(results: Path, make_cell: MakeCell, record: RunRecord) -> RunDir:
+    made = RunDir.create("cells", results=results)
+    made.write_cell(make_cell())
+    skipped = {"wget--dsl-50--http1-get-5MiB-at-1MBps": "wget is not asked"}
+    made.write_run(record.model_copy(update={"skipped": skipped, "git_revision": "abc"}))
+    return made
+
+
+def test_a_model_a_page_or_a_text(run: RunDir) -> None:
+    found = Matrix.model_validate_json(lab_matrix("latest", "--json").stdout)
+    assert [head.run for head in found.runs] == [run.name]
+    assert found.rows[0].skipped == {"wget": "wget is not asked"}
+    assert (found.runs[0].git_revision, found.runs[0].whole) == ("abc", True)
+    page = lab_matrix(run.path, "--markdown", "--figure", "speed", "--figure", "memory")
+    assert page.exit_code == EXIT_PASS
+    headings = [line for line in page.stdout.splitlines() if line.startswith("### ")]
+    assert [line.split(":")[0] for line in headings] == ["### Verdicts", "### Body rate, MB/s", "### Peak resident set, MB"]
+    text = lab_matrix(run.name)
+    assert "1 PASS, 0 FAIL, 0 INCONCLUSIVE, 0 INVALID; 1 skipped" in text.stdout.splitlines()
+    assert "###" not in text.stdout
+
+
+def test_a_run_named_twice_is_one(run: RunDir) -> None:
+    found = Matrix.model_validate_json(lab_matrix("latest", run.path, "--json").stdout)
+    assert len(found.runs) == 1
+    assert found.notes == []
+
+
+def test_a_run_without_its_record_says_so(run: RunDir) -> None:
+    (run.path / "run.json").unlink()
+    found = Matrix.model_validate_json(lab_matrix("latest", "--json").stdout)
+    assert not found.runs[0].whole
+    assert found.rows[0].skipped == {}
+
+
+def test_bad_input_is_one_line(run: RunDir, results: Path) -> None:
+    RunDir.create("empty", results=results)
+    for words, said in (
+        (["latest", "--json", "--markdown"], "two outputs"),
+        (["latest"], "no results"),
+        (["nowhere"], "not the folder of a run"),
+    ):
+        done = lab_matrix(*words)
+        assert isinstance(done.exception, UsageProblem)
+        assert said in str(done.exception)
+        assert "\n" not in str(done.exception)
+    done = lab_matrix(run.path, "--figure", "beauty")
+    assert done.exit_code == 2
+    assert "'beauty' is not one of" in done.output

@@ -1,0 +1,91 @@
+"""A Session without a network: every sample is made by `rate`, every calibration is good until told otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lab.judge.tolerance import LookPlan
+from lab.result.models import Calibration, ClientIdentity, HostSnapshot, Sample
+from lab.runner import session as session_module
+from lab.runner import together
+from lab.runner.session import Options, Session
+from lab.spec.models import ClientSpec, Transfer
+from tests.unit.result.conftest import AT, make_calibration, make_sample
+
+
+@dataclass
+class FakeClient:
+    """Knows every transfer but `cannot`."""
+
+    name: str
+    cannot: str = ""
+
+    def supports(self, transfer: Transfer) -> str:
+        del transfer
+        return self.cannot
+
+    def identify(self, _: object) -> ClientIdentity:
+        return ClientIdentity(name=self.name, version="1", path="/bin/true", sha256="0" * 64, command=[])
+
+    def command(self, *_: object) -> list[str]:
+        return [self.name]
+
+
+@dataclass
+class FakeLab:
+    """`rate(client, index)` gives bytes per second, or None for a transfer that fails; `broken(network)` spoils a calibration."""
+
+    rate: Callable[[str, int], float | None] = lambda *_: 1e6
+    broken: Callable[[Any], bool] = lambda _: False
+    opened: list[Any] = field(default_factory=list)
+
+    def open(self, name: str) -> Any:
+        network = SimpleNamespace(name=name, open=True, client=None, server=None, backend="fake", backend_facts={})
+        network.router_facts = SimpleNamespace(notes=())
+        network.close = lambda: setattr(network, "open", False)
+        self.opened.append(network)
+        return network
+
+    def take(self, _: object, __: object, adapter: FakeClient, transfer: Transfer, index: int, **___: object) -> Sample:
+        rate = self.rate(adapter.name, index)
+        limit = transfer.limit.byte_s if transfer.limit else None
+        sample = make_sample(index, None, problem="" if rate else "cut off")
+        deviation = rate / limit - 1 if rate and limit else None
+        return sample.model_copy(update={"body_byte_s": rate, "deviation": deviation})
+
+    def calibrate(self, network: Any, *_: object, attempt: int, **__: object) -> Calibration:
+        found = make_calibration(attempt=attempt)
+        return found.model_copy(update={"ok": False, "problems": ["9 % low"]}) if self.broken(network) else found
+
+
+def install(lab: FakeLab, clients: dict[str, FakeClient], patch: pytest.MonkeyPatch) -> None:
+    def resolve(client: ClientSpec) -> FakeClient:
+        return clients.get(client.name, FakeClient(client.name))
+
+    for module in (session_module, together):
+        patch.setattr(module, "resolve", resolve)
+    replaced: dict[str, Any] = {
+        "open_network": lambda _, *, name, **__: lab.open(name),
+        "pin": lambda *_: None,
+        "assert_no_bypass": lambda _: None,
+        "start_servers": lambda *_, **__: SimpleNamespace(endpoints=None),
+        "shape": lambda *_: SimpleNamespace(commands=()),
+        "differences": lambda *_: [],
+        "read_qdiscs": lambda _: {},
+        "calibrate": lab.calibrate,
+        "PortSampler": nullcontext,
+        "take_sample": lab.take,
+        "host_snapshot": lambda _: HostSnapshot(at=AT, machine={}, hosts={"client": {}}),
+    }
+    for name, value in replaced.items():
+        patch.setattr(session_module, name, value)
+
+
+def session(run: Any, looks: Sequence[int] = (2, 4)) -> Session:
+    return Session(run, Options(looks=LookPlan(looks=tuple(looks))))
