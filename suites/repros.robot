@@ -24,4 +24,3 @@ Four Limited Downloads On One H2 Connection                h2-parallel-limits
 Limited Upload Of No Multiple Of The Limit                 upload-limit
 SFTP Download Over A Long Way                              sftp-download-window
 SFTP Upload Over A Long Way                                sftp-upload-window
-Memory Of Twenty Downloads On One H2 Connection            h2-memory

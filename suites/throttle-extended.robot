@@ -4,8 +4,8 @@ Documentation       Does a limited transfer keep its promise where a limiter is 
 ...                 The rows of `throttle` are all of one size, which is close to a multiple of their limits, one at a time, and
 ...                 judged by the mean. Here sizes are no multiples (1,999,999 B and 1,500,000 B at 1 MB/s: a limiter that gives
 ...                 a second's worth away is twice and half again too fast), four transfers share a connection and each has the
-...                 limit, and besides the mean the fastest 100 ms on the wire (``burst``, at most 1.5 times the limit) and the
-...                 CPU (``cpu``, at most half a core) are judged.
+...                 limit, and besides the mean the fastest 100 ms on the wire once the transfer has begun (``burst``, at most 1.5
+...                 times the limit) and the CPU (``cpu``, at most half a core) are judged.
 Metadata            Study    throttle
 Library             lab.keywords.library.LabLibrary
 Test Template       A Limited Transfer Should Keep Its Promise

@@ -81,7 +81,7 @@ def _cpu_share(sample: Sample) -> float | None:
 
 
 _FIGURES: dict[BoundKind, Figure] = {
-    "burst": Figure("fastest 100 ms over what the limit allows", lambda sample: sample.burst_ratio),
+    "burst": Figure("fastest 100 ms, once begun, over what the limit allows", lambda sample: sample.burst_ratio),
     "memory": Figure("peak memory", lambda sample: sample.max_rss_bytes, digits=1, unit=1e6, suffix=" MB"),
     "cpu": Figure("CPU seconds per second", _cpu_share, digits=3),
     "fill": Figure("body rate over the link's ideal goodput", lambda sample: sample.goodput_ratio, digits=3, at_least=True),

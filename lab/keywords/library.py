@@ -203,7 +203,8 @@ class LabLibrary:
     ) -> CellResult:
         """Transfers ``size`` and judges one figure of it against a bound, each in its own unit.
 
-        ``burst``: fastest 100 ms over what ``limit`` allows in 100 ms, at most 1.5. ``memory``: peak resident set, at most
+        ``burst``: fastest 100 ms, after the first half second, over what ``limit`` allows, at most 1.5. ``memory``: peak
+        resident set, at most
         67108864 bytes. ``cpu``: CPU seconds per second, at most 0.5. ``fill``: body rate over the link's ideal goodput, at
         least 0.8.
 

@@ -21,7 +21,7 @@ from lab.measure.arrived import SAMPLE_VARIABLE, Arrived, collect, end_processes
 from lab.measure.pcap import capture
 from lab.measure.ports import PortReading, PortSampler
 from lab.measure.qdiscs import read_qdiscs
-from lab.measure.series import SLOT_NS, WINDOW_SLOTS, Reading, body_span, build_series, late_slots, payload_between
+from lab.measure.series import SLOT_NS, Reading, body_span, build_series, late_slots, payload_between
 from lab.measure.tcp import retransmits
 from lab.result.models import BodyClock, ClientNumbers, Sample, WireCounters, WireSeries
 from lab.server.bundle import Servers
@@ -169,12 +169,9 @@ def deviation_from_limit(transfer: Transfer, body_byte_s: float | None, streams:
 
 
 def burst_ratio(transfer: Transfer, series: WireSeries | None) -> float | None:
-    """The fastest 100 ms over what the limit allows in them. What crossed in less than that is one burst."""
+    """The fastest 100 ms over what the limit allows in them; once begun, as `WireSeries.begun_window_byte_s` says."""
     limit = transfer.limit_byte_s
-    if not limit or series is None:
-        return None
-    whole = sum(series.goodput_bit_s) / 8 * series.slot_ms / (WINDOW_SLOTS * SLOT_NS / 1e6)
-    return (series.worst_window_byte_s or whole) / limit
+    return series.begun_window_byte_s / limit if limit and series else None
 
 
 def _discarded_problem(transfer: Transfer, wire: WireCounters | None) -> str:

@@ -95,10 +95,9 @@ _NOTHING = {"loss": Link().loss, "jitter": Link().jitter}
 
 
 def _burst(cell: CellResult, sample: Sample) -> float | None:
-    """Results from before the ratio was kept have the window itself."""
+    """From the series, which results from before the ratio was kept have too."""
     limit = cell.transfer.limit_byte_s
-    window = sample.series.worst_window_byte_s if sample.series else None
-    return sample.burst_ratio if sample.burst_ratio is not None else window / limit if window is not None and limit else None
+    return sample.series.begun_window_byte_s / limit if sample.series and limit else None
 
 
 def _cpu(_: CellResult, sample: Sample) -> float | None:

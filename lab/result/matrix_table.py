@@ -43,7 +43,7 @@ class _Shown:
 _FIGURES: dict[FigureName, _Shown] = {
     "speed": _Shown("Body rate, MB/s", "{:.3f}", 1e-6),
     "deviation": _Shown("Deviation from the limit, %", "{:+z.2f}", 100),
-    "burst": _Shown("Fastest 100 ms, of what the limit allows", "{:.2f}"),
+    "burst": _Shown("Fastest 100 ms after the first half second, over what the limit allows", "{:.2f}"),
     "silence": _Shown("Longest silence, ms", "{:.0f}"),
     "cpu": _Shown("CPU seconds per second", "{:.3f}"),
     "memory": _Shown("Peak resident set, MB", "{:.1f}", 1e-6),

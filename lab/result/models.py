@@ -20,6 +20,8 @@ DirectionName = Literal["up", "down"]
 BodyClock = Literal["client", "wire", "exit"]
 # 2,500 numbers are 20 KB a sample; a set of more keeps every second, third, ...
 MOST_FILE_TIMES = 2500
+_WINDOW_MS = 100.0
+_START_MS = 500.0
 
 
 class Closed(BaseModel):
@@ -111,6 +113,20 @@ class WireSeries(Closed):
     longest_gap_ms: float
     late_slots: int = Field(description="slots whose counter was read more than half a slot late")
 
+    @property
+    def begun_window_byte_s(self) -> float:
+        """The fastest 100 ms after the first half second, where there is as much again to look at; else of the whole.
+
+        What a sender may have on its way before its receiver has read anything (the window of the first packets, and what the
+        kernel adds to it: some 64 to 300 KB) is a burst of every client that limits itself by reading slowly, once. One that
+        saves up and spends does it again and again. What crossed in less than 100 ms is one burst.
+        """
+        slots = [rate / 8 * self.slot_ms / 1e3 for rate in self.goodput_bit_s]
+        window, start = round(_WINDOW_MS / self.slot_ms), round(_START_MS / self.slot_ms)
+        seen = slots[start:] if len(slots) >= 2 * start else slots
+        sums = [sum(seen[at : at + window]) for at in range(len(seen) - window + 1)]
+        return max(sums, default=sum(seen)) * 1e3 / _WINDOW_MS
+
 
 class WireCounters(Closed):
     """Counted over one sample."""
@@ -153,7 +169,9 @@ class Sample(Closed):
     slowest_stream_byte_s: float | None = Field(default=None, description="of several files over HTTP, by the client's clock")
     fastest_stream_byte_s: float | None = Field(default=None, description="likewise")
     burst_ratio: float | None = Field(
-        default=None, description="fastest 100 ms on the wire / what the limit of all at once allows; null where there is none"
+        default=None,
+        description="fastest 100 ms on the wire, after the first half second of a transfer of a second and more, / what the limit "
+        "of all at once allows; null where there is none",
     )
     goodput_ratio: float | None = Field(
         default=None, description="body_byte_s / ideal goodput of the link that way; null where the link is unshaped"

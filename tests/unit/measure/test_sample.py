@@ -132,14 +132,25 @@ def test_what_was_thrown_away_must_have_come(network: LocalNetwork, servers: Ser
     assert take_sample(network, servers, counted, transfer(discard=True), 0).problem == "liar reports 5 of 300000 bytes"
 
 
+SMOOTH, FULL, SILENT = [8e6] * 10, [160e6] * 10, [0.0] * 10
+
+
 @pytest.mark.parametrize(
-    ("slots", "worst", "ratio"), [([8e6] * 20, 3e6, 1.5), ([80e6, 80e6], None, 1.0), ([160e6] * 3, None, 3.0)]
+    ("slots", "ratio"),
+    [
+        pytest.param(SMOOTH * 2, 0.5, id="smooth"),
+        pytest.param([80e6, 80e6], 1.0, id="shorter than a window"),
+        pytest.param([160e6] * 3, 3.0, id="shorter than a window, and a burst"),
+        pytest.param(FULL + SMOOTH * 9, 0.5, id="only how it began"),
+        pytest.param(FULL + SMOOTH * 8, 10.0, id="too short to leave its beginning out"),
+        pytest.param(FULL + SILENT * 9 + FULL, 10.0, id="again and again"),
+    ],
 )
-def test_a_burst_is_what_a_tenth_of_a_second_carries(slots: list[float], worst: float | None, ratio: float) -> None:
+def test_a_burst_is_what_a_tenth_of_a_second_carries_once_the_transfer_has_begun(slots: list[float], ratio: float) -> None:
     series = WireSeries(
         slot_ms=10,
         goodput_bit_s=slots,
-        worst_window_byte_s=worst,
+        worst_window_byte_s=None,
         slowest_window_byte_s=None,
         longest_gap_ms=0,
         late_slots=0,
