@@ -79,6 +79,7 @@ class Builder:
             raise LabFault(f"{name} was built, and there is no {self.program}", remedy=remedy)
         if not os.access(tree / self.program, os.X_OK):
             raise LabFault(f"{name} was built, and {self.program} is no program", remedy=remedy)
+        log.unlink()
 
 
 def revisions_between(repo: Path, good: str, bad: str) -> Range:
