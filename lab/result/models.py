@@ -170,8 +170,8 @@ class Sample(Closed):
     fastest_stream_byte_s: float | None = Field(default=None, description="likewise")
     burst_ratio: float | None = Field(
         default=None,
-        description="fastest 100 ms on the wire, after the first half second of a transfer of a second and more, / what the limit "
-        "of all at once allows; null where there is none",
+        description="fastest 100 ms on the wire, after the first half second of a transfer of a second and more, / what "
+        "the limit of all at once allows; null where there is none",
     )
     goodput_ratio: float | None = Field(
         default=None, description="body_byte_s / ideal goodput of the link that way; null where the link is unshaped"

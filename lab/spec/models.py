@@ -262,8 +262,8 @@ class Expectation(Model):
         description="limit: the mean body rate lies within tolerance of transfer.limit (of several files over HTTP that of the "
         "one furthest off); steady: the last hundred files of a set take at most tolerance longer, each, than the first hundred; "
         "burst: the fastest 100 ms on the wire, after the first half second, over what the limit allows in 100 ms is at "
-        "most bound; memory: the client's peak resident set is at most bound bytes; cpu: its CPU seconds per second are at most bound; fill: its body rate over the "
-        "ideal goodput of the link is at least bound",
+        "most bound; memory: the client's peak resident set is at most bound bytes; cpu: its CPU seconds per second are at "
+        "most bound; fill: its body rate over the ideal goodput of the link is at least bound",
     )
     tolerance: Ratio = Field(Ratio(0.05), description="of limit and steady")
     bound: float | None = Field(None, gt=0, allow_inf_nan=False, description="of burst, memory, cpu and fill, in its own unit")
