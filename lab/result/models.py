@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lab.spec.models import Expectation, Link, Topology, Transfer
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 
 VerdictName = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 DirectionName = Literal["up", "down"]
@@ -141,6 +141,23 @@ class WireCounters(Closed):
     router_drops_up: int
 
 
+class HostLoad(Closed):
+    """What befell the machine over one span; null where this kernel does not tell.
+
+    The lab's own is everything that the lab started (router, servers, client) and itself; all else on the machine is foreign.
+    """
+
+    span_s: float = Field(gt=0, description="seconds watched")
+    steal_share: float | None = Field(description="of the machine's CPU time, what its hypervisor gave to others, 0 to 1")
+    foreign_cores: float | None = Field(description="CPU seconds per second of processes that are not the lab's")
+    lab_cores: float | None = Field(description="CPU seconds per second of the lab, its router, servers and client")
+    cores: int = Field(ge=1, description="that the lab may use")
+    late_p99_ms: float | None = Field(description="99th percentile of how late a timer asked for every 10 ms woke up")
+    late_worst_ms: float | None = Field(description="the latest of them")
+    frequency_mhz: float | None = Field(description="mean over the cores at the end of the span")
+    load_1min: float | None = Field(description="load average of the last minute at the end of the span")
+
+
 class Sample(Closed):
     """One whole transfer."""
 
@@ -196,6 +213,25 @@ class Sample(Closed):
     )
     last_hundred_s_per_file: float | None = Field(default=None, description="the same of the last hundred")
     pcap: str | None = Field(default=None, description="file beside this one, when --pcap asked for it")
+    host: HostLoad | None = Field(default=None, description="what befell the machine meanwhile; null where it was not watched")
+
+
+class SetAside(Closed):
+    """A transfer that was taken again because of the machine it ran on; never because of what it shows."""
+
+    reason: str = Field(description="what the host did, with the figure and its limit")
+    sample: Sample
+
+
+class HostQuality(Closed):
+    """The machine around the samples of a cell."""
+
+    before: HostLoad | None = Field(description="idle, before the first sample; null where it was not watched")
+    after: HostLoad | None = Field(description="idle, after the last one")
+    problems: list[str] = Field(description="each way in which the host was no place to judge a client; empty when it was quiet")
+
+
+IntervalMethod = Literal["student", "student and bootstrap", "pairs", "welch"]
 
 
 class Verdict(Closed):
@@ -204,6 +240,9 @@ class Verdict(Closed):
     name: VerdictName
     reason: str = Field(description="one sentence with the number, the band, the interval and n")
     interval: Interval | None = None
+    method: IntervalMethod | None = Field(
+        default=None, description="how the interval was made; null where there is none, or in 1.0"
+    )
     band_low: float | None = None
     band_high: float | None = None
     looks: list[int] = Field(default_factory=list, description="sample counts at which the interval was looked at")
@@ -247,6 +286,13 @@ class CellResult(Closed):
     expectation: Expectation
     certificate: Certificate | None
     samples: list[Sample]
+    set_aside: list[SetAside] = Field(
+        default_factory=list, description="transfers that the host spoilt, in the order taken; not judged"
+    )
+    host: HostQuality | None = Field(default=None, description="null where the machine was not watched, as before schema 1.1")
+    plan: list[int] = Field(
+        default_factory=list, description="sample counts at which it was to be looked at; empty before schema 1.1"
+    )
     verdict: Verdict
     started_at: datetime
     ended_at: datetime
