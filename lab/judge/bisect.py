@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lab.judge.tolerance import LookPlan
+from lab.judge.decide import LookPlan
 from lab.result.models import VerdictName
 
 UNDECIDED_TRIES = 3

@@ -1,9 +1,17 @@
-"""Do two runs of the same cells agree? Cell by cell, the ratio of the mean rates (B over A) against a band; pure.
+"""Do two cells agree? The ratio of their mean rates (B over A) against a tolerance; pure.
 
 "Within 1 %" has to be shown, as every tolerance here: PASS when the whole interval of the ratio lies inside the band, FAIL when
 outside, INCONCLUSIVE otherwise. Means are geometric (log rates). The interval is Welch's (1947, Biometrika 34, 28): the two runs
-may be differently noisy, and nothing is pooled. It takes the samples as independent, which pairs of an interleaved study need not
-be, but two runs one after the other have nothing that would cancel: a drift of the machine between them is in the ratio.
+may be differently noisy, and nothing is pooled. It takes the samples as independent, which two runs one after the other have to
+be content with: a drift of the machine between them is in the ratio. Cells that one run interleaved have pairs, and what befell
+both of a pair cancels: Student's interval of the mean log ratio of the pairs.
+
+Two runs of one cell have to be equal. By a key (`lab.judge.matching`) the question is another one, is B slower: of a transfer
+without a limit being faster is PASS; with one, to be faster is as wrong as to be slower. A ratio over an unshaped link is the
+machine's, and between two runs is not judged; between two clients, versions, systems or backends it is what was asked for.
+
+A FAIL by its ratio is one claim of as many as there are cells: `correct_for_many` keeps it by Holm only (1979, Scand. J.
+Statist. 6, 65). A PASS is each cell's own claim.
 
 Its confidence is the judge's at one look. There is one look here, but each run chose by such looks when to stop, and a run that
 stops because its samples lie close together tells less spread than there is. Error rates by simulation:
@@ -14,80 +22,81 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import variance
 
 from lab.judge.caveats import drift_caveat, outlier_caveat, predict_samples
-from lab.judge.interval import student_quantile
+from lab.judge.cost import cost_ratio, cpu_s_per_gb, score_of
+from lab.judge.family import holm
+from lab.judge.matching import ByKey, value_of
+from lab.judge.ratio import ALPHA, LogRatio, Tolerance, is_rate, judge_ratio, paired_ratio, welch_ratio
+from lab.judge.regression import pair_rates
 from lab.judge.sweep import Arm, Clock, byte_rates, common_clock
-from lab.judge.tolerance import Band, LookPlan
 from lab.result.comparison import CellComparison, CellSide, Difference, StudyComparison, StudySide
-from lab.result.models import CellResult, Interval, Verdict, VerdictName
+from lab.result.models import CellResult, Interval, IntervalMethod, Verdict, VerdictName
 from lab.result.study import StudyResult
 
-ALPHA = LookPlan().alpha_per_look
-"""One-sided, at each edge of the band."""
-_ROUNDING = 1e-12
-"""On log ratios: a ratio exactly on an edge of the band must not miss it by the last bit of a logarithm."""
 _MACHINE = ("kernel", "cpu_model", "cores")
 UNRECORDED = "not recorded"
 
 
-def welch_interval(a: Sequence[float], b: Sequence[float], alpha: float = ALPHA) -> Interval:
-    """The ratio of the geometric means, `b` over `a`, with its two-sided interval of confidence 1 - 2 `alpha`.
+def compare_cells(
+    a: CellResult, b: CellResult, within: float, *, by: ByKey | None = None, subject: str = "", interleaved: bool = False
+) -> CellComparison:
+    """Two cells: of one id, or the same but for `by` and then called `subject`. `interleaved`: their i-th transfers are pairs.
 
-    n is that of the smaller side. Welch's on the logarithms, degrees of freedom by Welch and Satterthwaite. Raises ValueError for
-    fewer than two values on a side and for a value that is not finite and above zero.
+    INVALID on either side, or cells that were asked two different things, is INVALID. Without `by` a PASS against a FAIL is FAIL,
+    and so is a ratio outside the band; what is INCONCLUSIVE on a side is no better here; over an unshaped link the ratio is not
+    judged. With it only B's own FAIL counts, then the ratio. Raises ValueError for cells of different ids without `by`, and for a
+    `within` (a fraction) outside (0, 1).
     """
-    logs = [[math.log(rate) for rate in _checked(side)] for side in (a, b)]
-    ratio = math.fsum(logs[1]) / len(b) - math.fsum(logs[0]) / len(a)
-    # Of each mean; equal values have none, whatever the rounding of their sum.
-    spread_a, spread_b = (0.0 if min(side) == max(side) else variance(side) / len(side) for side in logs)
-    half = 0.0
-    if spread_a + spread_b > 0:
-        share = spread_a / (spread_a + spread_b)
-        degrees = 1 / (share**2 / (len(a) - 1) + (1 - share) ** 2 / (len(b) - 1))
-        half = student_quantile(1 - alpha, degrees) * math.sqrt(spread_a + spread_b)
-    low, mean, high = (math.exp(value) for value in (ratio - half, ratio, ratio + half))
-    return Interval(n=min(len(a), len(b)), mean=mean, low=low, high=high, confidence=1 - 2 * alpha)
-
-
-def judge_ratio(interval: Interval, band: Band) -> VerdictName:
-    """Where the interval of a ratio lies: inside the band, outside it, or across an edge."""
-    low, high = band.edges
-    seen_low, seen_high = math.log(interval.low), math.log(interval.high)
-    if low - _ROUNDING <= seen_low and seen_high <= high + _ROUNDING:
-        return "PASS"
-    return "FAIL" if seen_high < low - _ROUNDING or seen_low > high + _ROUNDING else "INCONCLUSIVE"
-
-
-def compare_cells(a: CellResult, b: CellResult, within: float) -> CellComparison:
-    """One cell of two runs. Raises ValueError for cells of different ids and for a `within` (a fraction) outside (0, 1).
-
-    INVALID on either side, or a cell that was asked two different things, is INVALID; a PASS against a FAIL is FAIL, and so is a
-    ratio outside the band; what is INCONCLUSIVE on a side is no better here. Over an unshaped link the ratio is not judged.
-    """
-    if a.id != b.id:
+    if by is None and a.id != b.id:
         raise ValueError(f"not the same cell: {a.id} and {b.id}")
-    band = Band.within(within)
-    clock, (rates_a, rates_b) = _rates(a, b)
-    interval = welch_interval(rates_a, rates_b) if min(len(rates_a), len(rates_b)) >= 2 else None
-    name, reason = _judge_cell(a, b, interval, band)
+    tolerance = Tolerance(within, one_sided=by is not None and a.transfer.limit is None)
+    low, _ = tolerance.edges
+    clock, rates = _rates(a, b, interleaved=interleaved)
+    ratio = None
+    if min(map(len, rates)) >= 2:
+        ratio = paired_ratio(*rates) if interleaved else welch_ratio(*rates)
+    interval = ratio.interval() if ratio else None
+    name, reason = _judge_cell(a, b, interval, tolerance, by)
+    judged = a.topology.link.shaped or by is not None
+    method: IntervalMethod = "pairs" if interleaved else "welch"
     return CellComparison(
-        id=a.id,
+        id=subject or a.id,
         shaped=a.topology.link.shaped,
         clock=clock,
-        a=_side(a, rates_a),
-        b=_side(b, rates_b),
+        a=_side(a, rates[0], by),
+        b=_side(b, rates[1], by),
+        cost=cost_ratio(a, b),
+        p_outside=ratio.p_outside(tolerance) if ratio and judged else None,
         verdict=Verdict(
             name=name,
             reason=reason,
             interval=interval,
-            band_low=1 - within,
-            band_high=1 + within,
+            method=method if interval else None,
+            band_low=math.exp(low),
+            band_high=tolerance.highest,
             alpha_per_look=ALPHA if interval else None,
-            warnings=_caveats((rates_a, rates_b), interval, band) if a.topology.link.shaped else [],
+            warnings=_caveats(rates, ratio, tolerance) if judged else [],
         ),
     )
+
+
+def correct_for_many(cells: Sequence[CellComparison]) -> list[CellComparison]:
+    """The cells with only those FAILs by a ratio that Holm's procedure keeps, over all ratios judged; the rest INCONCLUSIVE."""
+    judged = [cell for cell in cells if cell.p_outside is not None]
+    adjusted = holm([cell.p_outside for cell in judged if cell.p_outside is not None])
+    chance = {id(cell) for cell, p in zip(judged, adjusted, strict=True) if p > ALPHA}
+    return [_softened(cell, len(judged)) if id(cell) in chance and _is_by_ratio(cell) else cell for cell in cells]
+
+
+def _is_by_ratio(cell: CellComparison) -> bool:
+    verdict = cell.verdict
+    return verdict.name == "FAIL" and verdict.reason.startswith(_BY_RATIO)
+
+
+def _softened(cell: CellComparison, count: int) -> CellComparison:
+    reason = f"{cell.verdict.reason}; one of {count} ratios: not outside once they are corrected for (Holm)"
+    return cell.model_copy(update={"verdict": cell.verdict.model_copy(update={"name": "INCONCLUSIVE", "reason": reason})})
 
 
 def compare_studies(a: StudyResult, b: StudyResult) -> StudyComparison:
@@ -117,50 +126,65 @@ def differences(a: Sequence[CellResult], b: Sequence[CellResult]) -> list[Differ
     return [row for row in rows if row.a != row.b]
 
 
-def _checked(rates: Sequence[float]) -> Sequence[float]:
-    if len(rates) < 2:
-        raise ValueError(f"an interval needs at least two values, got {len(rates)}")
-    if not all(_is_rate(rate) for rate in rates):
-        raise ValueError(f"every rate must be finite and above zero, got {list(rates)}")
-    return rates
-
-
-def _is_rate(rate: float) -> bool:
-    return math.isfinite(rate) and rate > 0
-
-
-def _rates(a: CellResult, b: CellResult) -> tuple[Clock | None, Sequence[list[float]]]:
+def _rates(a: CellResult, b: CellResult, *, interleaved: bool) -> tuple[Clock | None, Sequence[list[float]]]:
     """The clock that every whole transfer of both sides has, and each side's bytes per second by it."""
+    if interleaved:
+        pairs = pair_rates(a.samples, b.samples)
+        count = min(len(pairs.candidate), len(pairs.baseline))
+        return pairs.clock, [pairs.candidate[:count], pairs.baseline[:count]]
     clock = common_clock([sample for cell in (a, b) for sample in cell.samples if sample.ok])
     rates = byte_rates([Arm("A", a.samples), Arm("B", b.samples)], clock) if clock else []
     # Nothing moved has no logarithm, e.g. a file of no bytes.
-    return (clock, rates) if rates and all(_is_rate(rate) for side in rates for rate in side) else (None, [[], []])
+    return (clock, rates) if rates and all(is_rate(rate) for side in rates for rate in side) else (None, [[], []])
 
 
-def _side(cell: CellResult, rates: Sequence[float]) -> CellSide:
+def _side(cell: CellResult, rates: Sequence[float], by: ByKey | None) -> CellSide:
     mean = math.exp(math.fsum(map(math.log, rates)) / len(rates)) if rates else None
-    return CellSide(verdict=cell.verdict.name, n=len(rates), mean_byte_s=mean)
+    return CellSide(
+        verdict=cell.verdict.name,
+        n=len(rates),
+        mean_byte_s=mean,
+        cell=cell.id,
+        value=value_of(cell, by) if by else "",
+        cpu_s_per_gb=cpu_s_per_gb(cell.samples),
+        cpu_score_mbps=score_of(cell),
+    )
 
 
-def _judge_cell(a: CellResult, b: CellResult, interval: Interval | None, band: Band) -> tuple[VerdictName, str]:
+_BY_RATIO = "B / A "
+
+
+def _judge_cell(
+    a: CellResult, b: CellResult, interval: Interval | None, tolerance: Tolerance, by: ByKey | None
+) -> tuple[VerdictName, str]:
     asked: dict[str, tuple[object, object]] = {
         "topology": (_network(a), _network(b)),
         "transfer": (a.transfer, b.transfer),
         "expectation": (a.expectation, b.expectation),
     }
-    found = _judge_verdicts(a.verdict, b.verdict, _differing(asked))
+    found = _judge_verdicts(a.verdict, b.verdict, _differing({what: pair for what, pair in asked.items() if what != by}))
+    if by is not None and found is not None and (found[0] == "INCONCLUSIVE" or (found[0] == "FAIL" and a.verdict.name == "FAIL")):
+        found = None
     if found is not None and found[0] != "INCONCLUSIVE":
         return found
-    if not a.topology.link.shaped:
+    if by is None and not a.topology.link.shaped:
         return found or ("PASS", f"both are {a.verdict.name}; the link is not shaped, so that the ratio is not judged")
     if interval is None:
         return found or ("INCONCLUSIVE", "a ratio needs n >= 2 whole transfers with a rate by one clock on each side")
-    name = judge_ratio(interval, band)
+    name = judge_ratio(interval, tolerance)
     if found is not None and name != "FAIL":
         return found
-    place = {"PASS": "inside", "FAIL": "outside", "INCONCLUSIVE": "across an edge of"}[name]
-    figures = f"{interval.mean:.4f}, {interval.confidence * 100:.4g} % interval {interval.low:.4f} to {interval.high:.4f}"
-    return name, f"B / A {figures}, {place} {band}, n >= {interval.n}"
+    return name, f"{_BY_RATIO}{_figures(interval)}, {_place(name, tolerance)}, n >= {interval.n}"
+
+
+def _figures(interval: Interval) -> str:
+    return f"{interval.mean:.4f}, {interval.confidence * 100:.4g} % interval {interval.low:.4f} to {interval.high:.4f}"
+
+
+def _place(name: VerdictName, tolerance: Tolerance) -> str:
+    if tolerance.one_sided:
+        return {"PASS": "not", "FAIL": "more than", "INCONCLUSIVE": "may be"}[name] + f" {tolerance}"
+    return {"PASS": "inside", "FAIL": "outside", "INCONCLUSIVE": "across an edge of"}[name] + f" {tolerance}"
 
 
 def _judge_verdicts(a: Verdict, b: Verdict, differ: Sequence[str]) -> tuple[VerdictName, str] | None:
@@ -190,20 +214,19 @@ def _settings(study: StudyResult) -> list[str]:
     return sorted(arm.setting for arm in study.arms)
 
 
-def _caveats(rates: Sequence[Sequence[float]], interval: Interval | None, band: Band) -> list[str]:
+def _caveats(rates: Sequence[Sequence[float]], ratio: LogRatio | None, tolerance: Tolerance) -> list[str]:
     found: list[str] = []
     logs = [[math.log(rate) for rate in side] for side in rates]
-    if interval is not None and judge_ratio(interval, band) == "INCONCLUSIVE":
-        means = [math.fsum(side) / len(side) for side in logs]
-        # The difference of two means of n each is as noisy as one mean of n values with both variances.
-        needed = predict_samples(means[1] - means[0], math.sqrt(sum(map(variance, logs))), band.edges, ALPHA)
+    if ratio is not None and judge_ratio(ratio.interval(), tolerance) == "INCONCLUSIVE":
+        # The error of a mean of n is that of one value / sqrt(n), of a difference of means of n each likewise.
+        needed = predict_samples(ratio.mean, ratio.error * math.sqrt(ratio.n), tolerance.edges, ALPHA)
         found.append(f"with these spreads it needs {'about ' + str(needed) if needed else 'a great many'} samples on each side")
     for name, side in zip("AB", logs, strict=True):
         if len(side) < 2:
             continue
         middle = math.fsum(side) / len(side)
         relative = [value - middle for value in side]
-        caveats = (outlier_caveat(relative, band.high), drift_caveat(relative, band.high))
+        caveats = (outlier_caveat(relative, tolerance.within), drift_caveat(relative, tolerance.within))
         found += [f"{name}, against its mean: {caveat}" for caveat in caveats if caveat]
     return found
 

@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from lab.result.models import CellResult, Sample
+from lab.judge.ratio import welch_ratio
+from lab.result.models import CellResult, Interval, Sample
 
 SCORE_FACT = "cpu_score_MBps"
 """Of the client's host in a cell's snapshot, where a study measured it: 10^6 bytes of SHA-256 per CPU second."""
 _GB = 1e9
 
 
+def cpu_costs(samples: Sequence[Sample]) -> list[float]:
+    """CPU seconds per GB of each whole transfer that moved something."""
+    whole = [sample for sample in samples if sample.ok and sample.expected_bytes]
+    return [(sample.cpu_user_s + sample.cpu_system_s) / (sample.expected_bytes / _GB) for sample in whole]
+
+
 def cpu_s_per_gb(samples: Sequence[Sample]) -> float | None:
     """The mean over whole transfers; None where there is none."""
-    whole = [sample for sample in samples if sample.ok and sample.expected_bytes]
-    costs = [(sample.cpu_user_s + sample.cpu_system_s) / (sample.expected_bytes / _GB) for sample in whole]
+    costs = cpu_costs(samples)
     return fmean(costs) if costs else None
+
+
+def score_of(cell: CellResult) -> float | None:
+    """The CPU score of the client's host, 10^6 bytes of SHA-256 per CPU second; None where no study measured it."""
+    score = cell.before.hosts.get("client", {}).get(SCORE_FACT)
+    return float(score) if isinstance(score, int | float) and score > 0 else None
 
 
 def hashed_mb_per_gb(seconds_per_gb: float, score_mbps: float) -> float:
@@ -27,12 +39,20 @@ def hashed_mb_per_gb(seconds_per_gb: float, score_mbps: float) -> float:
     return seconds_per_gb * score_mbps
 
 
+def cost_ratio(a: CellResult, b: CellResult) -> Interval | None:
+    """CPU seconds per GB, B's geometric mean over A's, with Welch's interval; None where a side has not two above zero."""
+    sides = [cpu_costs(cell.samples) for cell in (a, b)]
+    if any(len(side) < 2 or min(side) <= 0 for side in sides):
+        return None
+    return welch_ratio(*sides).interval()
+
+
 def cost_note(a: CellResult, b: CellResult) -> str:
     """One line on what one cell cost in two runs; empty unless both have a score."""
     told = []
     for name, cell in (("A", a), ("B", b)):
-        score, seconds = cell.before.hosts.get("client", {}).get(SCORE_FACT), cpu_s_per_gb(cell.samples)
-        if not isinstance(score, int | float) or seconds is None:
+        score, seconds = score_of(cell), cpu_s_per_gb(cell.samples)
+        if score is None or seconds is None:
             return ""
         work = hashed_mb_per_gb(seconds, score)
         told.append(f"{name} {seconds:.2f} CPU s per GB x {score:.0f} MB/s = {work:.0f} MB hashed per GB")

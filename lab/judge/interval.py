@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from lab.result.models import Interval
 
@@ -31,6 +32,7 @@ def mean_interval(values: Sequence[float], confidence: float) -> Interval:
     return Interval(n=n, mean=mean, low=mean - half, high=mean + half, confidence=confidence)
 
 
+@lru_cache(maxsize=4096)
 def student_quantile(probability: float, degrees: float) -> float:
     """The value below which a Student t variable with `degrees` of freedom lies with `probability`."""
     # scipy costs a third of a second: `lab --help` must not pay for it.

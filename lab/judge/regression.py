@@ -15,14 +15,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.judge.caveats import drift_caveat, outlier_caveat, size_caveat
+from lab.judge.caveats import about, bimodal_caveat, drift_caveat, outlier_caveat, size_caveat
+from lab.judge.decide import LookPlan, decide, scaled
 from lab.judge.interval import mean_interval
 from lab.judge.sweep import Arm, Clock, byte_rates, common_clock
-from lab.judge.tolerance import LookPlan
-from lab.result.models import Interval, Sample, Verdict, VerdictName
-
-_ROUNDING = 1e-12
-"""On log ratios: a ratio exactly at the margin must not miss it by the last bit of a logarithm."""
+from lab.result.models import Interval, IntervalMethod, Sample, Verdict
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ def pair_rates(candidate: Sequence[Sample], baseline: Sequence[Sample]) -> Rates
 
 def ratio_interval(ratios: Sequence[float], plan: LookPlan) -> Interval | None:
     """Of log ratios, as a ratio; None for fewer than two. For a reader: a verdict has its own."""
-    return _as_ratio(mean_interval(ratios, plan.confidence)) if len(ratios) >= 2 else None
+    return scaled(mean_interval(ratios, plan.confidence), math.exp) if len(ratios) >= 2 else None
 
 
 def judge_ratios(ratios: Sequence[float], margin: float, plan: LookPlan) -> Verdict:
@@ -66,21 +63,23 @@ def judge_ratios(ratios: Sequence[float], margin: float, plan: LookPlan) -> Verd
     """
     if not 0 < margin < 1:
         raise ValueError(f"a margin is a fraction between 0 and 1, got {margin}")
-    edge = math.log1p(-margin)
-    used, name, interval = _decide(ratios, edge, plan)
     taken = len(ratios)
-    later = next((look for look in plan.looks if look > taken), None)
+    decision = decide(plan, taken, lambda look: mean_interval(ratios[:look], plan.confidence), (math.log1p(-margin), math.inf))
+    used, name, looks = decision.used, decision.name, decision.looks
+    interval = scaled(decision.interval, math.exp) if decision.interval else None
+    method: IntervalMethod | None = "pairs" if interval else None
+    later = plan.after(taken)
     wait = f"; the next look is after pair {later}" if name == "INCONCLUSIVE" and later else ""
-    looks = [look for look in plan.looks if look <= used]
     if interval is None or not looks:
         reason = f"{taken} of the {plan.looks[0]} pairs that a first look needs{wait}"
-        return Verdict(name="INCONCLUSIVE", reason=reason, interval=interval, band_low=1 - margin)
+        return Verdict(name="INCONCLUSIVE", reason=reason, interval=interval, method=method, band_low=1 - margin)
     place = {"PASS": "not below", "FAIL": "below", "INCONCLUSIVE": "across"}[name]
     return Verdict(
         name=name,
         reason=f"candidate / baseline {interval.mean:.3f}, {interval.confidence * 100:.4g} % interval {interval.low:.3f} to "
         f"{interval.high:.3f}, {place} {1 - margin:g}, n = {interval.n} pairs{wait}",
         interval=interval,
+        method=method,
         band_low=1 - margin,
         looks=looks,
         alpha_per_look=plan.alpha_per_look,
@@ -112,7 +111,7 @@ def pairs_wanted(candidate: Sequence[Sample], baseline: Sequence[Sample], margin
     if verdict is None or verdict.name != "INCONCLUSIVE":
         return None
     taken = min(len(candidate), len(baseline))
-    return next((look for look in plan.looks if look > taken), None)
+    return plan.after(taken)
 
 
 def _whole(samples: Sequence[Sample]) -> list[Sample]:
@@ -120,29 +119,10 @@ def _whole(samples: Sequence[Sample]) -> list[Sample]:
     return list(samples[:until])
 
 
-def _decide(ratios: Sequence[float], edge: float, plan: LookPlan) -> tuple[int, VerdictName, Interval | None]:
-    """The pairs used, the verdict and the interval (of the ratio) of the look that decided, else of the last one.
-
-    Before the first look the interval is that of all pairs, for the reader only.
-    """
-    used, interval = len(ratios), None
-    for look in (look for look in plan.looks if look <= len(ratios)):
-        used, interval = look, mean_interval(ratios[:look], plan.confidence)
-        if interval.low >= edge - _ROUNDING:
-            return look, "PASS", _as_ratio(interval)
-        if interval.high < edge - _ROUNDING:
-            return look, "FAIL", _as_ratio(interval)
-    return used, "INCONCLUSIVE", _as_ratio(interval) if interval else ratio_interval(ratios, plan)
-
-
-def _as_ratio(interval: Interval) -> Interval:
-    return interval.model_copy(update={key: math.exp(getattr(interval, key)) for key in ("mean", "low", "high")})
-
-
 def _caveats(seen: Sequence[float], margin: float, plan: LookPlan, *, taken: int, open_still: bool) -> list[str]:
-    found = [outlier_caveat(seen, margin), drift_caveat(seen, margin)]
+    found = [outlier_caveat(seen, margin), bimodal_caveat(seen, margin), drift_caveat(seen, margin)]
     if open_still:
         found.insert(0, size_caveat(seen, (math.log1p(-margin), math.inf), plan.alpha_per_look, plan.cap))
     elif len(seen) < taken:
         found.append(f"decided after {len(seen)} pairs; {taken - len(seen)} taken after that are not used")
-    return [f"candidate / baseline: {caveat}" for caveat in found if caveat]
+    return [about("candidate / baseline", caveat) for caveat in found if caveat]

@@ -27,15 +27,12 @@ from itertools import combinations, permutations
 from statistics import median
 from typing import Literal
 
-from lab.judge.caveats import drift_caveat, outlier_caveat, size_caveat
+from lab.judge.caveats import about, drift_caveat, outlier_caveat, size_caveat
+from lab.judge.decide import LookPlan, decide, scaled
 from lab.judge.interval import mean_interval
-from lab.judge.tolerance import LookPlan
-from lab.result.models import Interval, Sample, Verdict, VerdictName
+from lab.result.models import Interval, Sample, Verdict
 
 Clock = Literal["client", "wire", "exit", "total"]
-
-_ROUNDING = 1e-12
-"""On log rates: equal settings exactly at the floor must not miss it by the last bit of a logarithm."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +77,11 @@ def ratio_interval(rates: Sequence[Sequence[float]], alpha: float) -> Interval:
     `rates` has a row per arm, equally long; the j-th value of each was taken in round j. `mean` is the ratio observed. Raises
     ValueError for fewer than two arms or rounds, rows of different length, and rates that are not above zero.
     """
+    return scaled(_log_interval(rates, alpha), math.exp)
+
+
+def _log_interval(rates: Sequence[Sequence[float]], alpha: float) -> Interval:
+    """Of the logarithm of that ratio: never above 0."""
     logs = _logs(rates)
     rounds, count = len(logs[0]), len(logs)
     upper = lower = 0.0
@@ -92,8 +94,7 @@ def ratio_interval(rates: Sequence[Sequence[float]], alpha: float) -> Interval:
     means = [math.fsum(row) / rounds for row in logs]
     seen = max(means) - min(means)
     # Rounding aside, lower <= seen <= upper by construction.
-    low, high = min(math.exp(-upper), math.exp(-seen)), max(math.exp(-lower), math.exp(-seen))
-    return Interval(n=rounds, mean=math.exp(-seen), low=low, high=high, confidence=1 - 2 * alpha)
+    return Interval(n=rounds, mean=-seen, low=min(-upper, -seen), high=max(-lower, -seen), confidence=1 - 2 * alpha)
 
 
 def judge_rates(names: Sequence[str], rates: Sequence[Sequence[float]], floor: float, plan: LookPlan) -> Verdict:
@@ -105,12 +106,18 @@ def judge_rates(names: Sequence[str], rates: Sequence[Sequence[float]], floor: f
     if not 0 < floor < 1:
         raise ValueError(f"a floor is a ratio between 0 and 1, got {floor}")
     taken = min((len(row) for row in rates), default=0)
-    used, name, interval = _decide([row[:taken] for row in rates], floor, plan)
-    looks = [look for look in plan.looks if look <= used]
-    later = next((look for look in plan.looks if look > taken), None)
+    decision = decide(
+        plan,
+        taken,
+        lambda look: _log_interval([row[:look] for row in rates], plan.alpha_per_look),
+        (math.log(floor), math.inf),
+    )
+    used, name, looks = decision.used, decision.name, decision.looks
+    later = plan.after(taken)
     wait = f"; the next look is after round {later}" if name == "INCONCLUSIVE" and later else ""
-    if interval is None:
+    if decision.interval is None:
         return Verdict(name=name, reason=f"{taken} of the {plan.looks[0]} rounds that a first look needs{wait}", band_low=floor)
+    interval = scaled(decision.interval, math.exp)
     seen = [row[:used] for row in rates]
     warnings = _caveats(names, seen, floor, plan, undecided=name == "INCONCLUSIVE")
     if name != "INCONCLUSIVE" and used < taken:
@@ -131,6 +138,7 @@ def judge_rates(names: Sequence[str], rates: Sequence[Sequence[float]], floor: f
         name=name,
         reason=reason,
         interval=interval,
+        method="pairs",
         band_low=floor,
         looks=looks,
         alpha_per_look=plan.alpha_per_look,
@@ -155,27 +163,7 @@ def rounds_wanted(arms: Sequence[Arm], floor: float, plan: LookPlan) -> int | No
     """The total number of rounds to go on to; None when the verdict stands or the plan is at its end."""
     verdict = judge_sweep(arms, floor, plan)
     taken = min(len(arm.samples) for arm in arms)
-    return next((look for look in plan.looks if look > taken), None) if verdict.name == "INCONCLUSIVE" else None
-
-
-def _decide(rates: Sequence[Sequence[float]], floor: float, plan: LookPlan) -> tuple[int, VerdictName, Interval | None]:
-    """The rounds used, the verdict and the interval of the look that decided, else of the last one.
-
-    Before the first look the interval is that of all rounds, for the reader only.
-    """
-    taken = len(rates[0]) if rates else 0
-    edge = math.log(floor)
-    interval: Interval | None = None
-    used = taken
-    for look in (look for look in plan.looks if look <= taken):
-        used, interval = look, ratio_interval([row[:look] for row in rates], plan.alpha_per_look)
-        if math.log(interval.low) >= edge - _ROUNDING:
-            return look, "PASS", interval
-        if math.log(interval.high) < edge - _ROUNDING:
-            return look, "FAIL", interval
-    if interval is None and taken >= 2:
-        interval = ratio_interval(rates, plan.alpha_per_look)
-    return used, "INCONCLUSIVE", interval
+    return plan.after(taken) if verdict.name == "INCONCLUSIVE" else None
 
 
 def _caveats(
@@ -193,7 +181,7 @@ def _caveats(
     for name, row in zip(names, logs, strict=True):
         relative = [value - middle for value, middle in zip(row, middles, strict=True)]
         caveats = (outlier_caveat(relative, 1 - floor), drift_caveat(relative, 1 - floor))
-        found += [f"{name}, against the others of its round: {caveat}" for caveat in caveats if caveat]
+        found += [about(f"{name}, against the others of its round", caveat) for caveat in caveats if caveat]
     return found
 
 

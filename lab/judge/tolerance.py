@@ -2,7 +2,8 @@
 
 "Within 5 %" is a claim, so it has to be shown: PASS when the interval of the mean deviation lies wholly inside the band,
 FAIL when wholly outside, INCONCLUSIVE otherwise. "No significant difference" is never a PASS. Everything is computed on
-`log(1 + deviation)`, where ratios are symmetric, and told in fractions.
+`log(1 + deviation)`, where ratios are symmetric, and told in fractions. The interval is Student's, where the samples are skewed
+joined with a bootstrap's (`lab.judge.skewed`).
 
 "No slower by more than 5 %" (the last hundred files of a set against the first) is the same with a band that has one edge:
 non-inferiority, each end of the interval erring in at most alpha. So are bursts, memory, CPU and the filling of a link against
@@ -14,48 +15,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-from lab.judge.caveats import drift_caveat, outlier_caveat, percent, size_caveat
+from lab.judge.caveats import bimodal_caveat, drift_caveat, outlier_caveat, percent, size_caveat
+from lab.judge.decide import Decision, Edges, LookPlan, decide, scaled
 from lab.judge.figures import Asked, asked
 from lab.judge.interval import mean_interval
+from lab.judge.skewed import is_skewed, widened
 from lab.result.models import Interval, Sample, Verdict, VerdictName
 from lab.spec.models import Expectation
 
 _RELEVANT_TO_BOUND = 0.05
 """A band that ends at 0 has no width for caveats to be measured by."""
+BOOTSTRAP_SEED = 20260101
+"""Always the same, so that the same samples give the same verdict."""
 
-
-@dataclass(frozen=True)
-class LookPlan:
-    """When the interval is looked at, fixed before the first sample.
-
-    Looking four times at .05 lets a client at the band's very edge pass 12 times in 100; with Pocock's .0182 per look it is
-    5 (facts/suites.md 3.3, and the simulation in tests/unit/judge).
-    """
-
-    looks: tuple[int, ...] = (5, 10, 15, 20)
-    alpha_per_look: float = 0.0182
-
-    def __post_init__(self) -> None:
-        if not self.looks or self.looks[0] < 2 or any(a >= b for a, b in pairwise(self.looks)):
-            raise ValueError(f"looks must rise and start at 2 or more, got {self.looks}")
-        if not 0 < self.alpha_per_look < 0.5:
-            raise ValueError(f"alpha_per_look must be between 0 and 0.5, got {self.alpha_per_look}")
-
-    @classmethod
-    def single(cls, n: int, alpha: float = 0.05) -> LookPlan:
-        """One look at `n` samples: no correction is due, the interval is the ordinary 90 % one."""
-        return cls(looks=(n,), alpha_per_look=alpha)
-
-    @property
-    def confidence(self) -> float:
-        """Two-sided confidence of the interval at each look."""
-        return 1 - 2 * self.alpha_per_look
-
-    @property
-    def cap(self) -> int:
-        return self.looks[-1]
+__all__ = ["Band", "LookPlan", "judge_band", "judge_samples", "judge_tolerance", "next_look", "samples_wanted", "with_invalid"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +55,7 @@ class Band:
         return cls(None, 0.0)
 
     @property
-    def edges(self) -> tuple[float, float]:
+    def edges(self) -> Edges:
         """On the logarithmic scale."""
         return -math.inf if self.low is None else math.log1p(self.low), math.log1p(self.high)
 
@@ -103,23 +77,29 @@ def judge_band(deviations: Sequence[float], band: Band, plan: LookPlan, meant: A
     """
     values = _log_ratios(deviations)
     edges, tolerance = band.edges, band.high or _RELEVANT_TO_BOUND
-    used, name, interval = _decide(values, edges, plan)
-    looks = [look for look in plan.looks if look <= used]
-    seen = values[:used] if looks else values
+    decision = _decide(values, edges, plan)
+    used, name = decision.used, decision.name
+    interval = scaled(decision.interval, math.expm1) if decision.interval else None
+    seen = values[:used]
     # Where more is better a fraction falls as its number rises.
     rising = [-value for value in seen] if meant and meant.figure.at_least else seen
-    found = [outlier_caveat(seen, tolerance, meant.told if meant else percent), drift_caveat(rising, tolerance)]
+    found = [
+        outlier_caveat(seen, tolerance, meant.told if meant else percent),
+        bimodal_caveat(seen, tolerance, meant.told if meant else percent),
+        drift_caveat(rising, tolerance),
+    ]
     if name == "INCONCLUSIVE":
         found.insert(0, size_caveat(seen, edges, plan.alpha_per_look, plan.cap))
     elif used < len(values):
         found.append(f"decided at {used} samples; {len(values) - used} taken after that are not used")
     return Verdict(
         name=name,
-        reason=_reason(name, interval, band, taken=len(values), looks=looks, plan=plan, meant=meant),
+        reason=_reason(name, interval, band, taken=len(values), looks=decision.looks, plan=plan, meant=meant),
         interval=interval,
+        method=("student and bootstrap" if decision.widened else "student") if interval else None,
         band_low=band.low,
         band_high=band.high,
-        looks=looks,
+        looks=decision.looks,
         alpha_per_look=plan.alpha_per_look,
         warnings=[sentence for sentence in found if sentence],
     )
@@ -209,7 +189,7 @@ def _band(expectation: Expectation) -> Band:
 
 def _next_look(deviations: Sequence[float], band: Band, plan: LookPlan) -> int | None:
     values = _log_ratios(deviations)
-    return _look_after(len(values), plan) if _decide(values, band.edges, plan)[1] == "INCONCLUSIVE" else None
+    return plan.after(len(values)) if _decide(values, band.edges, plan, told=False).name == "INCONCLUSIVE" else None
 
 
 def _fraction(tolerance: float) -> float:
@@ -224,31 +204,15 @@ def _log_ratios(deviations: Sequence[float]) -> list[float]:
     return [math.log1p(deviation) for deviation in deviations]
 
 
-def _decide(values: Sequence[float], edges: tuple[float, float], plan: LookPlan) -> tuple[int, VerdictName, Interval | None]:
-    """The samples used, the verdict and the interval (in fractions) of the look that decided, else of the last one.
+def _decide(values: Sequence[float], edges: Edges, plan: LookPlan, *, told: bool = True) -> Decision:
+    def interval_at(look: int) -> Interval:
+        return mean_interval(values[:look], plan.confidence)
 
-    Before the first look the interval is that of all samples, for the reader only.
-    """
-    low, high = edges
-    interval: Interval | None = None
-    used = len(values)
-    for look in (look for look in plan.looks if look <= len(values)):
-        used, interval = look, mean_interval(values[:look], plan.confidence)
-        if low <= interval.low and interval.high <= high:
-            return look, "PASS", _fractions(interval)
-        if interval.high < low or interval.low > high:
-            return look, "FAIL", _fractions(interval)
-    if interval is None and len(values) >= 2:
-        interval = mean_interval(values, plan.confidence)
-    return used, "INCONCLUSIVE", _fractions(interval) if interval else None
+    def widen(look: int, student: Interval) -> Interval:
+        seen = values[:look]
+        return widened(student, seen, BOOTSTRAP_SEED) if is_skewed(seen) else student
 
-
-def _fractions(interval: Interval) -> Interval:
-    return interval.model_copy(update={key: math.expm1(getattr(interval, key)) for key in ("mean", "low", "high")})
-
-
-def _look_after(taken: int, plan: LookPlan) -> int | None:
-    return next((look for look in plan.looks if look > taken), None)
+    return decide(plan, len(values), interval_at, edges, widen, told=told)
 
 
 def _reason(
@@ -261,7 +225,7 @@ def _reason(
     plan: LookPlan,
     meant: Asked | None,
 ) -> str:
-    later = _look_after(taken, plan)
+    later = plan.after(taken)
     wait = f"; the next look is at {later}" if name == "INCONCLUSIVE" and later else ""
     edge = f"{meant}" if meant else f"{band}"
     if interval is None:

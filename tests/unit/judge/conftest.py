@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
 import pytest
 from hypothesis import settings
-from scipy import stats
 
 from lab.result.models import Sample
 
@@ -50,9 +48,7 @@ def make_sample_fixture() -> MakeSample:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Quantiles from a table and no caveats: the same verdicts."""
-    quantile = cache(lambda probability, degrees: float(stats.t.ppf(probability, degrees)))
-    monkeypatch.setattr("lab.judge.interval.student_quantile", quantile)
+    """No caveats: the same verdicts."""
     for module in ("tolerance", "sweep", "regression"):
         for name in ("size_caveat", "outlier_caveat", "drift_caveat"):
             monkeypatch.setattr(f"lab.judge.{module}.{name}", lambda *_: None)

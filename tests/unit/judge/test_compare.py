@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from lab.judge.compare import ALPHA, judge_ratio, welch_interval
-from lab.judge.tolerance import Band, LookPlan, next_look
+from lab.judge.ratio import ALPHA, Tolerance, judge_ratio, paired_ratio, welch_interval, welch_ratio
+from lab.judge.tolerance import LookPlan, next_look
 from lab.result.models import Interval
 
 RATES = st.lists(st.floats(1e3, 1e9), min_size=2, max_size=20).filter(lambda rates: np.std(np.log(rates)) > 1e-4)
-WITHIN = Band.within(0.01)
+WITHIN = Tolerance(0.01)
 REPEATS = 2000
 
 
@@ -62,7 +62,7 @@ def test_pass_is_two_one_sided_tests(a: list[float], b: list[float], tolerance: 
     p = max(above_low, below_high)
     if min(abs(p - ALPHA), abs(p - 1 + ALPHA)) < 1e-9:
         return
-    name = judge_ratio(welch_interval(a, b), Band.within(tolerance))
+    name = judge_ratio(welch_interval(a, b), Tolerance(tolerance))
     assert name == ("PASS" if p < ALPHA else "FAIL" if p > 1 - ALPHA else "INCONCLUSIVE")
 
 
@@ -141,3 +141,52 @@ def test_five_quiet_samples_a_side_decide(ratio: float, name: str, least: float)
 def test_unequal_noise_does_not_break_the_promise() -> None:
     share = counts(lambda dice: (dice.normal(1, 0.001, 20), 1.01 * dice.normal(1, 0.01, 5)))
     assert share["PASS"] <= ALPHA + 0.012, "four standard errors of 2000 repeats"
+
+
+@given(st.lists(st.tuples(st.floats(1e3, 1e9), st.floats(0.5, 2)), min_size=2, max_size=20))
+def test_pairs_agree_with_scipy(pairs: list[tuple[float, float]]) -> None:
+    a, b = [rate for rate, _ in pairs], [rate * ratio for rate, ratio in pairs]
+    logs = np.log(b) - np.log(a)
+    if np.std(logs) < 1e-4:
+        return
+    found = paired_ratio(a, b).interval(0.025)
+    textbook = stats.ttest_rel(np.log(b), np.log(a)).confidence_interval(0.95)
+    assert [math.log(found.low), math.log(found.high)] == pytest.approx([textbook.low, textbook.high], rel=1e-6, abs=1e-9)
+    assert found.n == len(pairs)
+
+
+def test_what_befell_both_of_a_pair_cancels() -> None:
+    dice = np.random.default_rng(3)
+    common = np.exp(np.cumsum(dice.normal(0, 0.05, 10)))
+    a, b = (common * np.exp(dice.normal(0, 0.001, 10)) for _ in range(2))
+    assert judge_ratio(paired_ratio(a.tolist(), b.tolist()).interval(), WITHIN) == "PASS"
+    assert judge_ratio(welch_interval(a.tolist(), b.tolist()), WITHIN) == "INCONCLUSIVE"
+
+
+@pytest.mark.usefixtures("quick")
+def test_three_percent_drift_with_interleaving_gives_few_false_changes() -> None:
+    dice = np.random.default_rng(9)
+    false = 0
+    for _ in range(REPEATS):
+        # Of ten pairs ABBA...: a's and b's places in the run, and a drift of 3 % over it.
+        drift = np.linspace(0, math.log(1.03), 20)
+        places = np.array([[2 * i, 2 * i + 1] if i % 2 == 0 else [2 * i + 1, 2 * i] for i in range(10)])
+        a, b = (np.exp(drift[places[:, side]] + dice.normal(0, 0.01, 10)) for side in (0, 1))
+        found = paired_ratio(a.tolist(), b.tolist()).interval()
+        false += found.low > 1 or found.high < 1
+    assert false / REPEATS < 0.05
+
+
+@given(RATES, RATES, st.floats(0.002, 0.5), st.booleans())
+def test_the_p_value_says_what_the_interval_says(a: list[float], b: list[float], within: float, one_sided: bool) -> None:
+    ratio, tolerance = welch_ratio(a, b), Tolerance(within, one_sided)
+    p = ratio.p_outside(tolerance)
+    if abs(p - ALPHA) < 1e-9:
+        return
+    assert (judge_ratio(ratio.interval(), tolerance) == "FAIL") == (p < ALPHA)
+
+
+def test_faster_is_never_outside_of_one_side() -> None:
+    assert judge_ratio(interval(1.2, 1.4), Tolerance(0.01, one_sided=True)) == "PASS"
+    assert judge_ratio(interval(0.8, 0.9), Tolerance(0.01, one_sided=True)) == "FAIL"
+    assert judge_ratio(interval(0.8, 1.4), Tolerance(0.01, one_sided=True)) == "INCONCLUSIVE"

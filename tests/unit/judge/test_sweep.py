@@ -93,7 +93,7 @@ def test_the_slowest_against_the_floor(slowest: float, name: str) -> None:
     verdict = judge_rates(["64 KiB", "1 MiB", "4 MiB", "16 KiB"], values, 0.9, PLAN)
     assert (verdict.name, verdict.band_low, verdict.looks) == (name, 0.9, [5])
     assert verdict.interval is not None
-    for figure in (f"{verdict.interval.low:.3f}", f"{verdict.interval.high:.3f}", "96.36 %", "n = 5 rounds of 4"):
+    for figure in (f"{verdict.interval.low:.3f}", f"{verdict.interval.high:.3f}", "96.8 %", "n = 5 rounds of 4"):
         assert figure in verdict.reason
     if slowest < 0.95:
         assert "the slowest (16 KiB," in verdict.reason
@@ -118,7 +118,7 @@ def test_caveats_name_the_setting() -> None:
     odd = [[*row] for row in STEADY]
     odd[1][2] = 60.0
     warnings = judge_rates(["64 KiB", "1 MiB", "4 MiB"], odd, 0.9, PLAN).warnings
-    assert any(warning.startswith("1 MiB, against the others of its round: sample 3 (-39") for warning in warnings)
+    assert any(warning.startswith("outlier: 1 MiB, against the others of its round: sample 3 (-39") for warning in warnings)
     assert any("the plan ends at 20" in warning for warning in warnings)
 
 

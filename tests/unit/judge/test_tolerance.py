@@ -103,7 +103,7 @@ def test_interval_is_told_in_fractions_of_the_ratio() -> None:
     assert verdict.interval is not None
     assert verdict.interval.mean == pytest.approx(0.0), "half and double cancel only as ratios"
     assert (1 + verdict.interval.low) * (1 + verdict.interval.high) == pytest.approx(1.0)
-    assert verdict.interval.confidence == pytest.approx(0.9636)
+    assert verdict.interval.confidence == pytest.approx(0.968)
 
 
 def test_an_undecided_look_is_followed_by_the_next() -> None:
@@ -125,7 +125,7 @@ def test_the_plan_ends_at_its_cap() -> None:
 def test_reason_has_the_figures() -> None:
     verdict = judge_tolerance(GOOD, 0.05, PLAN)
     assert verdict.interval is not None
-    for figure in (f"{verdict.interval.low * 100:+.2f}", f"{verdict.interval.high * 100:+.2f}", "±5 %", "n = 5", "96.36 %"):
+    for figure in (f"{verdict.interval.low * 100:+.2f}", f"{verdict.interval.high * 100:+.2f}", "±5 %", "n = 5", "96.8 %"):
         assert figure in verdict.reason
 
 

@@ -1,0 +1,71 @@
+"""`lab simulate`: does the judge keep its promises, by ten thousand simulated cells each."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lab.cli.options import Json
+from lab.errors import EXIT_FAIL, UsageProblem
+from lab.judge.simulate import PLAN, Row, Simulation, simulate
+
+VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("simulate")(simulate_command)
+
+
+def simulate_command(
+    cells: Annotated[int, typer.Option(help="Simulated cells per scenario.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same table.")] = 1,
+    json_output: Json = False,
+) -> None:
+    """Judge simulated clients whose truth is known, by the code that judges real ones: how often is the judge wrong?
+
+    Exit code 1 when a promise is broken: the share seen, with its whole 95 % interval, lies above what was asked. Needs no lab.
+    """
+    if cells < 1 or seed < 0:
+        raise UsageProblem(
+            f"--cells {cells} --seed {seed} is no simulation", remedy="give one cell or more and a seed of 0 or more"
+        )
+    progress = Console(file=sys.stderr)
+    with progress.status("drawing clients ...") as status:
+        rows: list[Row] = []
+        for row in simulate(cells, seed):
+            rows.append(row)
+            status.update(f"{row.scenario}: {row.word}")
+    done = Simulation(seed=seed, looks=list(PLAN.looks), alpha_per_look=PLAN.alpha_per_look, rows=rows)
+    if json_output:
+        typer.echo(done.model_dump_json(indent=2))
+    else:
+        render(done, Console(file=sys.stdout, width=None if sys.stdout.isatty() else 150))
+    if done.broken:
+        raise typer.Exit(EXIT_FAIL)
+
+
+def render(done: Simulation, console: Console) -> None:
+    """The table, and one line on what came of the promises."""
+    table = Table("scenario", "wrong", "asked", "seen", "95 % interval", "PASS / FAIL / INCONCLUSIVE", "samples", "promise")
+    for row in done.rows:
+        table.add_row(
+            row.scenario,
+            row.counted,
+            "" if row.asked is None else f"<= {row.asked * 100:g} %",
+            f"{row.share * 100:.2f} %",
+            f"{row.low * 100:.2f} to {row.high * 100:.2f} %",
+            " / ".join(str(row.verdicts.get(name, 0)) for name in VERDICTS),  # type: ignore[call-overload]
+            f"{row.mean_samples:.1f}",
+            row.word,
+        )
+    console.print(table)
+    looks = ", ".join(map(str, done.looks))
+    console.print(f"{done.rows[0].cells} cells each, looks at {looks}, alpha {done.alpha_per_look:g} per look, seed {done.seed}")
+    if done.broken:
+        console.print(f"BROKEN: {'; '.join(f'{row.scenario} ({row.share * 100:.2f} %)' for row in done.broken)}")
+    else:
+        console.print(f"every one of {sum(row.asked is not None for row in done.rows)} promises is kept, as far as this can tell")

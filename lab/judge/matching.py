@@ -1,0 +1,98 @@
+"""Which cells are the same but for one thing: the pairs that `lab compare --by` puts side by side; pure.
+
+A cell is client, version, system, backend, topology and what it asks (transfer and kind). By one of the first five, cells are a
+pair when what they ask and the others named in the cell's id are equal and that one differs. What is no part of an id (version,
+system, backend, and then the machine) may differ as well: `lab.judge.compare.differences` says where it does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from lab.result.models import CellResult
+from lab.spec.cell import format_transfer
+
+ByKey = Literal["client", "version", "os", "backend", "topology"]
+BY_KEYS: tuple[ByKey, ...] = get_args(ByKey)
+_VERSION = re.compile(r"\d+(?:\.\d+)+\S*")
+
+
+@dataclass(frozen=True)
+class Match:
+    """A pair: what both are, and each one's value of the key."""
+
+    subject: str
+    a: CellResult
+    b: CellResult
+    a_value: str
+    b_value: str
+
+
+def os_of(cell: CellResult) -> str:
+    """The system that the client ran on: Linux, Wine or Windows.
+
+    From what the snapshot of the machine or of the client's host says of itself (`system`, `os`); without a word, Linux: the lab
+    ran nowhere else before it recorded this. A Windows program that wine starts is told by its command line.
+    """
+    if any(re.fullmatch(r"(?:.*/)?wine(?:64)?", word) for word in cell.client.command[:1]):
+        return "Wine"
+    host = cell.before.hosts.get("client", {})
+    for facts in (host, cell.before.machine):
+        for key in ("os", "system"):
+            if isinstance(value := facts.get(key), str) and value:
+                return next((name for name in ("Wine", "Windows", "Linux") if name.lower() in value.lower()), value)
+    return "Linux"
+
+
+def short_version(cell: CellResult) -> str:
+    """The number alone: "7.88.1" of "curl 7.88.1 (x86_64-pc-linux-gnu) libcurl/..."; the whole text where there is none."""
+    found = _VERSION.search(cell.client.version)
+    return found[0] if found else cell.client.version
+
+
+def value_of(cell: CellResult, by: ByKey) -> str:
+    """What the cell has of the key, as it is told."""
+    return _VALUES[by](cell)
+
+
+def match_cells(a: Sequence[CellResult], b: Sequence[CellResult], by: ByKey) -> list[Match]:
+    """Every pair of one cell of `a` and one of `b`, in A's order."""
+    return [match for one in a for other in b if (match := _match(one, other, by)) is not None and match.a_value != match.b_value]
+
+
+def match_within(cells: Sequence[CellResult], by: ByKey) -> list[Match]:
+    """The pairs of one run: of each subject its first value, in the order the cells started, against every other."""
+    firsts: dict[str, CellResult] = {}
+    found: list[Match] = []
+    for cell in cells:
+        first = firsts.setdefault(_subject(cell, by), cell)
+        if (match := _match(first, cell, by)) is not None and match.a_value != match.b_value:
+            found.append(match)
+    return found
+
+
+def _match(a: CellResult, b: CellResult, by: ByKey) -> Match | None:
+    subject = _subject(a, by)
+    return Match(subject, a, b, value_of(a, by), value_of(b, by)) if subject == _subject(b, by) else None
+
+
+def _subject(cell: CellResult, by: ByKey) -> str:
+    """The cell's id without what the key is of; of a version that is `@8.4.0` of `curl@8.4.0`."""
+    client, topology = cell.client.name, cell.topology.name
+    head = f"{client}--{topology}--"
+    # An id need not be one that this lab would give.
+    asked = cell.id.removeprefix(head) if cell.id.startswith(head) else format_transfer(cell.transfer)
+    parts = {"client": client.partition("@")[0] if by == "version" else client, "topology": topology, "asked": asked}
+    return "--".join(part for name, part in parts.items() if name != by)
+
+
+_VALUES: dict[ByKey, Callable[[CellResult], str]] = {
+    "client": lambda cell: cell.client.name,
+    "version": short_version,
+    "os": os_of,
+    "backend": lambda cell: cell.backend,
+    "topology": lambda cell: cell.topology.name,
+}

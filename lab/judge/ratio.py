@@ -1,0 +1,122 @@
+"""The ratio of two geometric means with its interval, and a tolerance for it; pure. What for: head of `lab.judge.compare`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import variance
+
+from lab.judge.decide import ROUNDING
+from lab.judge.interval import mean_interval, student_quantile
+from lab.judge.tolerance import Band, LookPlan
+from lab.result.models import Interval, VerdictName
+
+ALPHA = LookPlan().alpha_per_look
+"""One-sided, at each edge of the band."""
+
+
+@dataclass(frozen=True)
+class LogRatio:
+    """An estimate of log(B / A), its standard error and that one's degrees of freedom; `n` is the smaller side's or pairs."""
+
+    mean: float
+    error: float
+    degrees: float
+    n: int
+
+    def interval(self, alpha: float = ALPHA) -> Interval:
+        """Of the ratio, two-sided, of confidence 1 - 2 `alpha`."""
+        half = student_quantile(1 - alpha, self.degrees) * self.error if self.error else 0.0
+        low, mean, high = (math.exp(value) for value in (self.mean - half, self.mean, self.mean + half))
+        return Interval(n=self.n, mean=mean, low=low, high=high, confidence=1 - 2 * alpha)
+
+    def p_outside(self, tolerance: Tolerance) -> float:
+        """The p value of the claim "outside", one-sided at the nearer edge: below alpha where `interval` lies outside."""
+        low, high = tolerance.edges
+        beyond = max(low - self.mean, self.mean - high)
+        if not self.error:
+            return 0.0 if beyond > ROUNDING else 1.0
+        return _student_tail(beyond / self.error, self.degrees)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Where a ratio B / A may lie; `one_sided`: only being slower is outside."""
+
+    within: float
+    one_sided: bool = False
+
+    @property
+    def edges(self) -> tuple[float, float]:
+        """On the logarithmic scale. Raises ValueError for a `within` outside (0, 1)."""
+        low, high = Band.within(self.within).edges
+        return low, math.inf if self.one_sided else high
+
+    @property
+    def highest(self) -> float | None:
+        """The upper edge as a ratio; None where there is none."""
+        return None if self.one_sided else 1 + self.within
+
+    def __str__(self) -> str:
+        return f"{self.within * 100:g} % slower" if self.one_sided else f"±{self.within * 100:g} %"
+
+
+def welch_ratio(a: Sequence[float], b: Sequence[float]) -> LogRatio:
+    """The ratio of the geometric means, `b` over `a`: Welch's on the logarithms, degrees of freedom by Welch and Satterthwaite.
+
+    Raises ValueError for fewer than two values on a side and for a value that is not finite and above zero.
+    """
+    logs = [[math.log(rate) for rate in _checked(side)] for side in (a, b)]
+    ratio = math.fsum(logs[1]) / len(b) - math.fsum(logs[0]) / len(a)
+    # Of each mean; equal values have none, whatever the rounding of their sum.
+    spread_a, spread_b = (0.0 if min(side) == max(side) else variance(side) / len(side) for side in logs)
+    n, spread = min(len(a), len(b)), spread_a + spread_b
+    if spread <= 0:
+        return LogRatio(ratio, 0.0, math.inf, n)
+    share = spread_a / spread
+    degrees = 1 / (share**2 / (len(a) - 1) + (1 - share) ** 2 / (len(b) - 1))
+    return LogRatio(ratio, math.sqrt(spread), degrees, n)
+
+
+def paired_ratio(a: Sequence[float], b: Sequence[float]) -> LogRatio:
+    """As `welch_ratio`, of rates whose i-th were taken side by side: of the mean of their log ratios."""
+    ratios = [math.log(theirs / ours) for ours, theirs in zip(_checked(a), _checked(b), strict=True)]
+    own = mean_interval(ratios, 1 - 2 * ALPHA)
+    error = 0.0 if own.high == own.low else math.sqrt(variance(ratios) / len(ratios))
+    return LogRatio(own.mean, error, len(ratios) - 1, len(ratios))
+
+
+def welch_interval(a: Sequence[float], b: Sequence[float], alpha: float = ALPHA) -> Interval:
+    """`welch_ratio` with its two-sided interval of confidence 1 - 2 `alpha`; n is that of the smaller side."""
+    return welch_ratio(a, b).interval(alpha)
+
+
+def judge_ratio(interval: Interval, tolerance: Tolerance) -> VerdictName:
+    """Where the interval of a ratio lies: inside the tolerance, outside it, or across an edge."""
+    low, high = tolerance.edges
+    seen_low, seen_high = math.log(interval.low), math.log(interval.high)
+    if low - ROUNDING <= seen_low and seen_high <= high + ROUNDING:
+        return "PASS"
+    return "FAIL" if seen_high < low - ROUNDING or seen_low > high + ROUNDING else "INCONCLUSIVE"
+
+
+def _checked(rates: Sequence[float]) -> Sequence[float]:
+    if len(rates) < 2:
+        raise ValueError(f"an interval needs at least two values, got {len(rates)}")
+    if not all(is_rate(rate) for rate in rates):
+        raise ValueError(f"every rate must be finite and above zero, got {list(rates)}")
+    return rates
+
+
+def is_rate(rate: float) -> bool:
+    return math.isfinite(rate) and rate > 0
+
+
+def _student_tail(value: float, degrees: float) -> float:
+    """How likely a Student t variable with `degrees` of freedom is to lie above `value`."""
+    if math.isinf(value):
+        return 0.0 if value > 0 else 1.0
+    from scipy.special import stdtr
+
+    return float(stdtr(degrees, -value))

@@ -1,0 +1,105 @@
+"""The simulation: its clients are what they claim to be, its words follow the figures, and a broken judge is found out."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from lab.judge.decide import LookPlan
+from lab.judge.simulate import DRIFT, Row, Scenario, Simulation, run, scenarios
+
+BY_NAME = {scenario.name: scenario for scenario in scenarios()}
+EDGE = BY_NAME["-5 % off, at the edge, CV 2 %"]
+
+
+def drawn(scenario: Scenario, cells: int = 20000) -> np.ndarray:
+    return scenario.draw(np.random.default_rng(2), cells)
+
+
+def row(share: float, asked: float | None, cells: int = 10000) -> Row:
+    half = 1.96 * math.sqrt(share * (1 - share) / cells)
+    return Row(
+        scenario="-",
+        counted="PASS",
+        asked=asked,
+        cells=cells,
+        seen=round(share * cells),
+        share=share,
+        low=share - half,
+        high=share + half,
+        verdicts={"PASS": 1},
+        mean_samples=5,
+    )
+
+
+def test_the_same_seed_gives_the_same_row_and_another_another() -> None:
+    assert run(EDGE, 50, 1) == run(EDGE, 50, 1)
+    assert run(EDGE, 50, 1) != run(EDGE, 50, 2)
+
+
+def test_every_cell_has_a_verdict_and_the_share_is_of_all() -> None:
+    found = run(EDGE, 60, 3)
+    assert sum(found.verdicts.values()) == found.cells == 60
+    assert found.share == found.seen / 60 == found.verdicts.get("PASS", 0) / 60
+    assert found.low <= found.share <= found.high
+    assert 5 <= found.mean_samples <= 20
+
+
+@pytest.mark.parametrize("name", [name for name in BY_NAME if "off" in name])
+def test_the_true_mean_and_spread_are_those_of_the_name(name: str) -> None:
+    found = re.search(r"([+-]\d) % off", name)
+    assert found
+    offset = float(found[1]) / 100
+    values = drawn(BY_NAME[name], 5000)
+    assert float(values.mean()) == pytest.approx(math.log1p(offset), abs=0.001)
+    if spread := re.search(r"CV ([\d.]+) %", name):
+        assert float(values.std()) == pytest.approx(float(spread[1]) / 100, rel=0.05)
+
+
+def test_who_stalls_has_a_tail_on_the_slow_side() -> None:
+    from scipy.stats import skew
+
+    name = next(name for name in BY_NAME if name.startswith("stalls"))
+    assert float(skew(drawn(BY_NAME[name]).ravel())) == pytest.approx(-0.95, abs=0.1)
+
+
+def test_drift_cancels_between_interleaved_pairs_only() -> None:
+    names = [name for name in BY_NAME if "drift" in name]
+    means = {name: float((each := drawn(BY_NAME[name]))[:, 0].mean() - each[:, 1].mean()) for name in names}
+    for name, mean in means.items():
+        expected = 0.0 if "interleaved" in name else math.log1p(-DRIFT) * 20 / 39
+        assert mean == pytest.approx(expected, abs=2e-4), name
+
+
+def test_rows_beside_each_other_see_the_same_samples() -> None:
+    union = BY_NAME["stalls now and then (lognormal), -5 % off, CV 2 %"]
+    alone = BY_NAME["the same by Student's interval alone"]
+    assert union.stream == alone.stream
+    both, student = run(union, 300, 1), run(alone, 300, 1)
+    assert both.seen <= student.seen
+
+
+@pytest.mark.parametrize(
+    ("share", "asked", "word"),
+    [(0.04, 0.05, "kept"), (0.052, 0.05, "within chance"), (0.06, 0.05, "BROKEN"), (0.9, None, "shown")],
+)
+def test_words(share: float, asked: float | None, word: str) -> None:
+    found = row(share, asked)
+    assert (found.word, found.broken) == (word, word == "BROKEN")
+    done = Simulation(seed=1, looks=[5], alpha_per_look=0.05, rows=[found])
+    assert done.broken == ([found] if found.broken else [])
+
+
+def test_looks_without_correction_are_found_out() -> None:
+    careless = {scenario.name: scenario for scenario in scenarios(LookPlan(alpha_per_look=0.05))}[EDGE.name]
+    assert run(careless, 1000, 1).broken
+    assert not run(EDGE, 1000, 1).broken
+
+
+@pytest.mark.parametrize(("cells", "seed"), [(0, 1), (-5, 1), (10, -1)])
+def test_refuses(cells: int, seed: int) -> None:
+    with pytest.raises(ValueError, match="simulation"):
+        run(EDGE, cells, seed)
