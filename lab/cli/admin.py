@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
@@ -50,13 +52,20 @@ def setup() -> None:
 
 
 def schema(
-    which: Annotated[str, typer.Argument(help="topology, client, scenario or cell.")] = "topology",
+    which: Annotated[
+        str, typer.Argument(help="topology, client, scenario; of results: cell, run, study, pair, ...")
+    ] = "topology",
 ) -> None:
     """Print the JSON Schema of the files of topologies, clients, scenarios, or results."""
     from lab.errors import UsageProblem
-    from lab.spec.schema import cell_schema, client_schema, scenario_schema, topology_schema
+    from lab.spec.schema import client_schema, result_models, result_schema, scenario_schema, topology_schema
 
-    makers = {"topology": topology_schema, "client": client_schema, "scenario": scenario_schema, "cell": cell_schema}
+    makers: dict[str, Callable[[], dict[str, Any]]] = {
+        "topology": topology_schema,
+        "client": client_schema,
+        "scenario": scenario_schema,
+        **{kind: partial(result_schema, kind) for kind in result_models()},
+    }
     if which not in makers:
         raise UsageProblem(f"no schema called {which!r}", remedy="use " + " or ".join(makers))
     typer.echo(json.dumps(makers[which](), indent=2))

@@ -11,7 +11,24 @@ from typing import Never
 import typer
 
 from lab import __version__
-from lab.cli import admin, bisect, bundle, calibrate, client, compare, images, live, matrix, qualify, repro, run
+from lab.cli import (
+    admin,
+    bisect,
+    bundle,
+    calibrate,
+    client,
+    compare,
+    history,
+    images,
+    live,
+    matrix,
+    qualify,
+    report,
+    repro,
+    results,
+    run,
+    simulate,
+)
 from lab.errors import EXIT_USAGE, ThroughlineError
 
 app = typer.Typer(
@@ -36,7 +53,24 @@ def _root(
     """Exit codes: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid (the lab was at fault)."""
 
 
-for group in (run, repro, bisect, compare, matrix, qualify, bundle, calibrate, live, client, images, admin):
+for group in (
+    run,
+    report,
+    repro,
+    bisect,
+    compare,
+    history,
+    matrix,
+    qualify,
+    bundle,
+    calibrate,
+    live,
+    client,
+    images,
+    results,
+    simulate,
+    admin,
+):
     group.register(app)
 
 

@@ -12,8 +12,6 @@ The digests find damage and edits by hand. They are no signature: compare the di
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 import secrets
 import shlex
 import struct
@@ -29,8 +27,9 @@ from pydantic import BaseModel, Field, ValidationError
 import lab
 from lab.errors import LabFault, UsageProblem
 from lab.judge.tolerance import LookPlan
-from lab.result.models import SCHEMA_VERSION, CellResult, ClientIdentity, Closed
-from lab.result.store import RunDir, read_cell
+from lab.result.migrate import checked_version, upgrade
+from lab.result.models import CellResult, ClientIdentity, Closed
+from lab.result.store import RunDir, parse_json, read_cell, validated
 from lab.spec.cell import parse_cell_name
 from lab.spec.load import load_topology
 from lab.spec.models import YAML_SUFFIXES, Cell, ClientSpec, Expectation, first_problem
@@ -106,10 +105,12 @@ class Bundle:
 def plan_of(cell: CellResult) -> LookPlan:
     """The looks of the run, as far as they bear on the cell.
 
-    A result keeps the looks that were taken. Only a verdict left open shows where the plan ended; one that was reached, or spoilt
-    by the lab, is reached by the whole plan as well.
+    A result of schema 1.0 keeps only the looks that were taken. There a verdict left open shows where the plan ended; one that
+    was reached, or spoilt by the lab, is reached by the whole plan as well.
     """
     taken, alpha = tuple(cell.verdict.looks), cell.verdict.alpha_per_look
+    if cell.plan:
+        return LookPlan(looks=tuple(cell.plan), alpha_per_look=LookPlan().alpha_per_look if alpha is None else alpha)
     if cell.verdict.name == "INCONCLUSIVE" and taken and alpha is not None:
         return LookPlan(looks=taken, alpha_per_look=alpha)
     return LookPlan()
@@ -226,14 +227,16 @@ def _read(archive: zipfile.ZipFile, origin: str) -> Bundle:
     if MANIFEST not in infos:
         raise UsageProblem(f"{origin}: no bundle, it holds no {MANIFEST}", remedy=_NOT_ONE)
     where = f"{origin}: {MANIFEST}"
-    manifest = _document(_content(archive, infos[MANIFEST], origin), where, Manifest, BUNDLE_VERSION)
+    document = parse_json(_content(archive, infos[MANIFEST], origin), where, remedy=_NOT_ONE)
+    manifest = _valid(checked_version(document, BUNDLE_VERSION, where, remedy=_NOT_ONE), Manifest, where)
     names = [MANIFEST, *(member.name for member in manifest.members)]
     if sorted(names) != sorted(info.filename for info in archive.infolist()) or CELL not in names:
         raise UsageProblem(f"{origin}: damaged or changed, its files are not those of its manifest", remedy="get it again")
     for member in manifest.members:
         _check(archive, infos[member.name], member, origin)
-    cell = _document(_content(archive, infos[CELL], origin), f"{origin}: {CELL}", CellResult, SCHEMA_VERSION)
-    bundle = Bundle(manifest, cell)
+    where = f"{origin}: {CELL}"
+    document = parse_json(_content(archive, infos[CELL], origin), where, remedy=_NOT_ONE)
+    bundle = Bundle(manifest, _valid(upgrade(document, "cell", where), CellResult, where))
     _check_cell(bundle, origin)
     return bundle
 
@@ -281,27 +284,12 @@ def _open(archive: zipfile.ZipFile, info: zipfile.ZipInfo, origin: str) -> IO[by
     return archive.open(info)
 
 
-def _document(data: bytes, origin: str, kind: type[Model], newest: str) -> Model:
-    """One JSON document; a newer schema is told before its unknown keys are."""
+def _valid(document: dict[str, object], kind: type[Model], origin: str) -> Model:
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise UsageProblem(f"{origin}: not JSON ({_one_line(error)})", remedy=_NOT_ONE) from None
-    version = str(document.get("schema_version")) if isinstance(document, dict) else ""
-    if not re.fullmatch(r"[0-9]{1,6}\.[0-9]{1,6}", version):
-        raise UsageProblem(f"{origin}: it names no schema_version such as {newest}", remedy=_NOT_ONE)
-    if _number(version) > _number(newest):
-        newer = f"{origin}: schema {version} is newer than {newest}, the newest this lab reads"
-        raise UsageProblem(newer, remedy="update the lab")
-    try:
-        return kind.model_validate_json(data)
+        return validated(document, kind)
     except ValidationError as error:
         place = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
         raise UsageProblem(f"{origin}: {place}: {first_problem(error)}", remedy=_NOT_ONE) from None
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
 
 
 def _one_line(error: BaseException) -> str:

@@ -27,6 +27,9 @@ def render_comparison(found: Comparison, console: Console) -> None:
     if found.cells:
         console.print(_cells(found))
         console.print()
+    if found.by is not None and any(row.cost for row in found.cells):
+        console.print(_costs(found.cells))
+        console.print()
     if found.studies:
         console.print(_studies(found.studies))
         console.print()
@@ -54,13 +57,40 @@ def _differences(found: Comparison) -> Table | Text:
 
 
 def _cells(found: Comparison) -> Table:
-    table = _table("cell", ("n", "MB/s"), "B / A (interval)")
+    table = _table("cell" if found.by is None else f"by {found.by}", ("n", "MB/s"), "B / A (interval)")
     for row in found.cells:
         ratio = _ratio(row.verdict.interval)
-        remark = "" if row.shaped else _UNSHAPED
-        table.add_row(Text(row.id), "A", *_side(row.a), ratio, verdict_word(row.verdict.name))
-        table.add_row("", "B", *_side(row.b), remark, "")
+        unjudged = found.by is None and not row.shaped
+        method = f"({row.verdict.method})" if row.verdict.method else ""
+        table.add_row(Text(row.id), _letter("A", row.a), *_side(row.a), ratio, verdict_word(row.verdict.name))
+        table.add_row("", _letter("B", row.b), *_side(row.b), _UNSHAPED if unjudged else method, "")
     return table
+
+
+def _costs(rows: Iterable[CellComparison]) -> Table:
+    """What it cost the processor, and that times the processor's score, where both sides have one."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("cost", overflow="fold")
+    for heading in ("", "CPU s/GB", "B / A (interval)", "MB hashed/GB", "B / A"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading else "left")
+    for row in rows:
+        work = [side.hashed_mb_per_gb for side in (row.a, row.b)]
+        normalised = f"{work[1] / work[0]:.3f}" if work[0] and work[1] else NOTHING
+        for name, side, subject, ratios in (
+            ("A", row.a, row.id, (_ratio(row.cost, 3), normalised)),
+            ("B", row.b, "", ("", "")),
+        ):
+            seconds, hashed = (_figure(value) for value in (side.cpu_s_per_gb, side.hashed_mb_per_gb))
+            table.add_row(Text(subject), _letter(name, side), seconds, ratios[0], hashed, ratios[1])
+    return table
+
+
+def _letter(name: str, side: CellSide) -> Text:
+    return Text(f"{name} {side.value}".strip())
+
+
+def _figure(value: float | None) -> str:
+    return f"{value:.3g}" if value is not None and value < 100 else f"{value:.0f}" if value is not None else NOTHING
 
 
 def _studies(rows: Iterable[StudyComparison]) -> Table:
@@ -88,8 +118,10 @@ def _side(side: CellSide) -> tuple[Text, str, str]:
     return verdict_word(side.verdict), str(side.n), mean
 
 
-def _ratio(interval: Interval | None) -> str:
-    return f"{interval.mean:.4f} ({interval.low:.4f} to {interval.high:.4f})" if interval else NOTHING
+def _ratio(interval: Interval | None, digits: int = 4) -> str:
+    return (
+        "{0:.{3}f} ({1:.{3}f} to {2:.{3}f})".format(interval.mean, interval.low, interval.high, digits) if interval else NOTHING
+    )
 
 
 def _remarks(row: CellComparison | StudyComparison, console: Console) -> None:

@@ -6,12 +6,21 @@ seen besides is a fact. Certificates, samples and series belong to cells.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
 from pydantic import Field
 
-from lab.result.models import SCHEMA_VERSION, ClientIdentity, Closed, Verdict
+from lab.result.models import (
+    SCHEMA_VERSION,
+    ClientIdentity,
+    Closed,
+    EndedAt,
+    LabVersion,
+    RunName,
+    SchemaVersion,
+    StartedAt,
+    Verdict,
+)
 from lab.spec.models import Topology, Transfer
 
 FindingKind = Literal["refused", "localhost", "flap", "address", "send-buffers", "platform"]
@@ -20,7 +29,7 @@ FindingKind = Literal["refused", "localhost", "flap", "address", "send-buffers",
 class FindingRow(Closed):
     """One run of the client, or one summary of several."""
 
-    name: str
+    name: str = Field(description="what it is a run of, or a summary of")
     problem: str = Field(default="", description="what the client did wrong; empty where nothing was")
     figures: dict[str, float] = Field(default_factory=dict, description="by name with unit, e.g. wall_s")
     facts: dict[str, str] = Field(default_factory=dict, description="what the client said, where it was sent, names it asked for")
@@ -29,18 +38,18 @@ class FindingRow(Closed):
 class Finding(Closed):
     """One question, the rows that answer it, and the verdict."""
 
-    schema_version: str = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     id: str = Field(description="client--topology--transfer--kind")
-    kind: FindingKind
-    run: str
-    lab_version: str
-    backend: str
-    router: dict[str, object]
+    kind: FindingKind = Field(description="the question that was asked")
+    run: RunName
+    lab_version: LabVersion
+    backend: str = Field(description="what made the hosts: namespaces or compose")
+    router: dict[str, object] = Field(description="what shaped the link: its kind, kernel and notes, by name")
     machine: dict[str, object] = Field(description="facts of the machine, as in a cell's snapshot")
-    client: ClientIdentity
-    topology: Topology
-    transfer: Transfer
-    rows: list[FindingRow]
-    verdict: Verdict
-    started_at: datetime
-    ended_at: datetime
+    client: ClientIdentity = Field(description="the program under test")
+    topology: Topology = Field(description="the network it ran on, as it was then")
+    transfer: Transfer = Field(description="what the client was asked to do")
+    rows: list[FindingRow] = Field(description="what answers the question, in the order taken")
+    verdict: Verdict = Field(description="the answer")
+    started_at: StartedAt
+    ended_at: EndedAt

@@ -53,7 +53,7 @@ def make_matrix(sources: Sequence[Source], figures: Sequence[FigureName] = ()) -
         lab_version=lab.__version__,
         runs=[_head(source) for source in ordered],
         backends=_distinct(cell.backend for cell in cells),
-        routers=_distinct(_router_words(cell) for cell in cells),
+        routers=_distinct(router_words(cell.router) for cell in cells),
         links=_by_name((cell.topology.name, link_words(cell.topology)) for cell in cells),
         calibration=_calibration(cells),
         clients=_clients(cells, skipped),
@@ -253,8 +253,8 @@ def _head(source: Source) -> RunHead:
     )
 
 
-def _router_words(cell: CellResult) -> str:
-    router = cell.router
+def router_words(router: Mapping[str, object]) -> str:
+    """What shaped the link, by the facts that every result has of it: `User-Mode Linux 6.12.101`."""
     known = {"uml": "User-Mode Linux", "kernel": "this machine's kernel"}
     kind = known.get(str(router.get("kind")), str(router.get("kind")))
     return " ".join([kind, *([str(router["kernel"])] if router.get("kernel") else [])])

@@ -23,7 +23,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -34,7 +35,8 @@ from pydantic import BaseModel, ValidationError
 from lab.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, LabFault, UsageProblem
 from lab.paths import results_dir
 from lab.result.finding import Finding
-from lab.result.models import SCHEMA_VERSION, CellResult, RunRecord, VerdictName
+from lab.result.migrate import Kind, upgrade
+from lab.result.models import CellResult, RunRecord, VerdictName
 from lab.result.qualification import PairResult, Qualification
 from lab.result.study import StudyResult
 
@@ -43,8 +45,31 @@ Model = TypeVar("Model", bound=BaseModel)
 RUN_FILE = "run.json"
 QUALIFICATION_FILE = "qualification.json"
 LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Where a run's folder keeps one kind of result."""
+
+    kind: Kind
+    model: type[BaseModel]
+    folder: str
+    file: str = ""
+    """The name of the only one of its kind; empty where there is one file each, named by its id."""
+
+
+SHELVES: tuple[Shelf, ...] = (
+    Shelf("run", RunRecord, "", RUN_FILE),
+    Shelf("cell", CellResult, "cells"),
+    Shelf("study", StudyResult, "studies"),
+    Shelf("pair", PairResult, "pairs"),
+    Shelf("finding", Finding, "findings"),
+    Shelf("qualification", Qualification, "", QUALIFICATION_FILE),
+)
+_SHELF_OF: dict[type[BaseModel], Shelf] = {shelf.model: shelf for shelf in SHELVES}
 _DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_SYMLINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
+_RIGHTS_REMEDY = "give this user the right to read it"
 _ROOM_REMEDY = "free space or set THROUGHLINE_RESULTS to a folder on another disk"
 
 
@@ -194,11 +219,24 @@ class RunDir:
 
     def read_cells(self) -> list[CellResult]:
         """Every cell written so far, in the order they started. Raises UsageProblem as `read_cell` does."""
-        return sorted((read_cell(path) for path in self.cells.glob("*.json")), key=lambda cell: cell.started_at)
+        return sorted(map(read_cell, self.files(CellResult)), key=lambda cell: cell.started_at)
 
     def read_studies(self) -> list[StudyResult]:
         """Every study written so far, in the order they started. Raises UsageProblem as `read_cell` does."""
-        return sorted((read_study(path) for path in self.path.glob("studies/*.json")), key=lambda study: study.started_at)
+        return sorted(map(read_study, self.files(StudyResult)), key=lambda study: study.started_at)
+
+    def files(self, kind: type[BaseModel]) -> Iterator[Path]:
+        """Every file of one kind that is there, by name. Raises UsageProblem where the folder may not be listed."""
+        shelf = _SHELF_OF[kind]
+        folder = self.path / shelf.folder
+        try:
+            # Not `glob`: it takes a folder that may not be read for an empty one.
+            names = sorted(each.name for each in os.scandir(folder))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UsageProblem(f"{folder}: {error.strerror or error}", remedy=_RIGHTS_REMEDY) from error
+        yield from (folder / name for name in names if (name == shelf.file if shelf.file else name.endswith(".json")))
 
     def _make(self, path: Path) -> None:
         try:
@@ -238,36 +276,39 @@ def exit_code(verdicts: Iterable[VerdictName]) -> int:
 
 def read_cell(path: Path) -> CellResult:
     """Read and validate one cell. Raises UsageProblem, one line, when it is missing, cut off, newer or not a cell."""
-    return _read(path, CellResult)
+    return read_result(path, CellResult)
 
 
 def read_study(path: Path) -> StudyResult:
     """Read and validate one study. Raises UsageProblem as `read_cell`."""
-    return _read(path, StudyResult)
+    return read_result(path, StudyResult)
 
 
 def read_pair(path: Path) -> PairResult:
     """Read and validate one comparison of two clients. Raises UsageProblem as `read_cell`."""
-    return _read(path, PairResult)
+    return read_result(path, PairResult)
 
 
 def read_qualification(path: Path) -> Qualification:
     """Read and validate what a release came to. Raises UsageProblem as `read_cell`."""
-    return _read(path, Qualification)
+    return read_result(path, Qualification)
 
 
 def read_finding(path: Path) -> Finding:
     """Read and validate what a study found. Raises UsageProblem as `read_cell`."""
-    return _read(path, Finding)
+    return read_result(path, Finding)
 
 
 def read_run(path: Path) -> RunRecord:
     """Read and validate a run's record: `run.json` or the folder that holds it. Raises UsageProblem as `read_cell`."""
-    return _read(path / RUN_FILE if path.is_dir() else path, RunRecord)
+    return read_result(path / RUN_FILE if path.is_dir() else path, RunRecord)
 
 
-def _write(path: Path, model: Model) -> Path:
-    """Validate before the rename, so that a bad file never bears the final name."""
+def write_beside(path: Path, model: BaseModel) -> Path:
+    """Write `model` under a temporary name beside `path`, read it back and validate it; the caller renames or removes it.
+
+    Raises LabFault when it cannot be written or when what is on disk is not what was meant; nothing is then left.
+    """
     try:
         # `allow_nan=False`: pydantic alone writes NaN as null, which an optional field would read back as "not measured".
         data = json.dumps(model.model_dump(mode="json"), allow_nan=False, ensure_ascii=False, indent=1).encode()
@@ -275,18 +316,48 @@ def _write(path: Path, model: Model) -> Path:
         raise LabFault(f"{path}: the result holds what JSON cannot ({_one_line(error)})", remedy="report it: a bug") from error
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        _write_whole(temporary, data)
-        if (problem := _difference(temporary, data, type(model))) is not None:
-            raise LabFault(f"{path}: the result read back from disk {problem}", remedy="check the disk, else report it: a bug")
-        temporary.replace(path)
-        _sync_folder(path.parent)
+        with disk_faults(path):
+            _write_whole(temporary, data)
+            if (problem := _difference(temporary, data, type(model))) is not None:
+                raise LabFault(
+                    f"{path}: the result read back from disk {problem}", remedy="check the disk, else report it: a bug"
+                )
+    except BaseException:
+        remove(temporary)
+        raise
+    return temporary
+
+
+def put_in_place(temporary: Path, path: Path) -> None:
+    """Give a file from `write_beside` its name, for good. Raises LabFault when the disk refuses; the temporary is then gone."""
+    try:
+        with disk_faults(path):
+            temporary.replace(path)
+            _sync_folder(path.parent)
+    finally:
+        remove(temporary)
+
+
+@contextlib.contextmanager
+def disk_faults(path: Path) -> Iterator[None]:
+    """What the system says while a result is written, as a LabFault that names the result."""
+    try:
+        yield
     except OSError as error:
         full = error.errno in _DISK_IS_FULL
         why = "the disk is full" if full else error.strerror or str(error)
         raise LabFault(f"{path}: the result could not be written, {why}", remedy=_ROOM_REMEDY if full else "") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+
+
+def remove(temporary: Path) -> None:
+    """Remove a temporary file, where it is still there and can be removed."""
+    with contextlib.suppress(OSError):
+        temporary.unlink(missing_ok=True)
+
+
+def _write(path: Path, model: BaseModel) -> Path:
+    """Validate before the rename, so that a bad file never bears the final name."""
+    put_in_place(write_beside(path, model), path)
     return path
 
 
@@ -309,7 +380,7 @@ def _sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def _difference(path: Path, data: bytes, kind: type[Model]) -> str | None:
+def _difference(path: Path, data: bytes, kind: type[BaseModel]) -> str | None:
     """How the file on disk fails to be `data` as a `kind`; None when it is."""
     found = path.read_bytes()
     if found != data:
@@ -323,30 +394,46 @@ def _difference(path: Path, data: bytes, kind: type[Model]) -> str | None:
     return None
 
 
-def _read(path: Path, kind: type[Model]) -> Model:
+def read_document(path: Path, kind: Kind) -> dict[str, object]:
+    """One file's JSON as today's schema has it, not yet validated. Raises UsageProblem, one line, where it is none."""
+    return upgrade(read_json(path), kind, str(path))
+
+
+def read_json(path: Path) -> object:
+    """One file's JSON as it is stored. Raises UsageProblem, one line, where it is none."""
     try:
-        document = json.loads(path.read_bytes())
+        # What is no file may never end (a pipe), or say nothing of why it cannot be read.
+        if path.exists() and not path.is_file():
+            raise UsageProblem(f"{path}: not a file", remedy="name a result that exists")
+        data = path.read_bytes()
     except OSError as error:
-        raise UsageProblem(f"{path}: {error.strerror or error}", remedy="name a result that exists") from error
-    except ValueError as error:
-        raise UsageProblem(f"{path}: cut off or not JSON ({_one_line(error)})", remedy="run the cell again") from error
-    version = document.get("schema_version") if isinstance(document, dict) else None
-    number = _version(version)
-    if number is None:
-        raise UsageProblem(f"{path}: not a result of this lab, it names no schema_version such as {SCHEMA_VERSION}")
-    if number > (_version(SCHEMA_VERSION) or ()):
-        remedy = "update the lab"
-        raise UsageProblem(f"{path}: schema {version} is newer than {SCHEMA_VERSION}, the newest this lab reads", remedy=remedy)
+        remedy = _RIGHTS_REMEDY if isinstance(error, PermissionError) else "name a result that exists"
+        raise UsageProblem(f"{path}: {error.strerror or error}", remedy=remedy) from error
+    return parse_json(data, str(path), remedy="run the cell again")
+
+
+def parse_json(data: bytes, origin: str, *, remedy: str) -> object:
+    """A file's bytes as JSON, without NaN and numbers that no double holds (RFC 8259). Raises UsageProblem, one line."""
     try:
-        return kind.model_validate_json(json.dumps(document))
+        document = json.loads(data)
+        json.dumps(document, allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise UsageProblem(f"{origin}: cut off or not JSON ({_one_line(error)})", remedy=remedy) from error
+    return document
+
+
+def validated(document: dict[str, object], kind: type[Model]) -> Model:
+    """`document` as its closed model. Raises pydantic's ValidationError with every fault."""
+    return kind.model_validate_json(json.dumps(document))
+
+
+def read_result(path: Path, kind: type[Model]) -> Model:
+    """Read and validate one file of one kind. Raises UsageProblem as `read_cell`."""
+    document = read_document(path, _SHELF_OF[kind].kind)
+    try:
+        return validated(document, kind)
     except ValidationError as error:
         raise UsageProblem(f"{path}: not a valid {kind.__name__}: {_first_fault(error)}") from error
-
-
-def _version(text: object) -> tuple[int, ...] | None:
-    if not isinstance(text, str) or not re.fullmatch(r"\d+\.\d+", text):
-        return None
-    return tuple(int(part) for part in text.split("."))
 
 
 def _first_fault(error: ValidationError) -> str:

@@ -6,12 +6,21 @@ order it was taken, and what came of it. Units and names as in `lab.result.model
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
 from pydantic import Field
 
-from lab.result.models import SCHEMA_VERSION, ClientIdentity, Closed, Verdict
+from lab.result.models import (
+    SCHEMA_VERSION,
+    ClientIdentity,
+    Closed,
+    EndedAt,
+    LabVersion,
+    RunName,
+    SchemaVersion,
+    StartedAt,
+    Verdict,
+)
 from lab.spec.models import Topology, Transfer
 from lab.spec.units import Ratio
 
@@ -30,22 +39,22 @@ class StudyArm(Closed):
 class StudyResult(Closed):
     """One comparison of several cells that ran interleaved on one link."""
 
-    schema_version: str = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     id: str = Field(description="client--topology--transfer--what is varied")
-    run: str
-    lab_version: str
-    client: ClientIdentity
-    topology: Topology
+    run: RunName
+    lab_version: LabVersion
+    client: ClientIdentity = Field(description="the program under test")
+    topology: Topology = Field(description="the network it ran on, as it was then")
     transfer: Transfer = Field(description="what all cells have in common")
-    varied: Literal["buffer_size"]
+    varied: Literal["buffer_size"] = Field(description="the setting in which the cells differ")
     floor: Ratio = Field(description="what the slowest setting's mean must reach of the fastest's")
     clock: Literal["client", "wire", "exit", "total"] | None = Field(
         description="what the rates are over. client, wire: first to last body byte, by its report or by the router's port; "
         "total: the whole time, where the body's is not known of every transfer; null where nothing is known"
     )
-    arms: list[StudyArm]
+    arms: list[StudyArm] = Field(description="one for each setting that the client has")
     order: list[str] = Field(description="the settings in the order in which their transfers ran, one entry per transfer")
     left_out: dict[str, str] = Field(description="settings that the client does not have, and why")
     verdict: Verdict = Field(description="its interval is of the ratio slowest mean / fastest mean; n counts rounds")
-    started_at: datetime
-    ended_at: datetime
+    started_at: StartedAt
+    ended_at: EndedAt

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lab.judge.figures import asked
+from lab.judge.host import HOST_BUSY, set_aside_words
 from lab.judge.interval import mean_interval
 from lab.result.bundle import again
 from lab.result.matrix import client_words, link_words, rate_words
@@ -209,10 +210,20 @@ def _facts(cell: CellResult) -> Table:
         for when, looks in (("before", cell.certificate.before), ("after", cell.certificate.after)):
             if looks:
                 table.add_row(f"link {when}", Text(_calibration_words(looks)))
+    for line in _host_lines(cell):
+        table.add_row("host", Text(line))
     for warning in cell.verdict.warnings:
-        table.add_row("note", Text(warning))
+        # Of the host it is all above.
+        if not warning.startswith(HOST_BUSY):
+            table.add_row("note", Text(warning))
     table.add_row("verdict", Text.assemble(verdict_word(cell.verdict.name), f": {cell.verdict.reason}"))
     return table
+
+
+def _host_lines(cell: CellResult) -> list[str]:
+    """What the machine did that it should not have, a line each; empty where it was quiet."""
+    told = [*(cell.host.problems if cell.host else ()), *([set_aside_words(cell.set_aside)] if cell.set_aside else ())]
+    return list(dict.fromkeys(told))
 
 
 def _overview(cells: Sequence[CellResult]) -> Table:

@@ -70,8 +70,10 @@ class LinkDirection(Model):
     jitter: Duration = Field(
         Duration(0), description="the delay varies uniformly by plus or minus this; without a rate it reorders"
     )
-    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = None
-    mtu: Mtu = 1500
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = Field(
+        None, description="makes the impairments repeatable; null where none is set"
+    )
+    mtu: Mtu = Field(1500, description="largest IP packet of the link in this direction, bytes")
 
     @property
     def shaped(self) -> bool:
@@ -99,16 +101,16 @@ class LinkDirection(Model):
 class LinkOverride(Model):
     """What differs in one direction; what is left out is the link's."""
 
-    rate: BitRate | None = None
+    rate: BitRate | None = Field(None, description="bits per second on the wire in this direction")
     delay: Duration | None = Field(None, description="one-way; the other direction gets the rest of the link's rtt")
-    queue: Queue | None = None
-    loss: Ratio | None = None
-    jitter: Duration | None = None
-    reorder: Ratio | None = None
-    corrupt: Ratio | None = None
-    duplicate: Ratio | None = None
+    queue: Queue | None = Field(None, description="what the bottleneck holds before it drops, in this direction")
+    loss: Ratio | None = Field(None, description="of packets, at random, in this direction")
+    jitter: Duration | None = Field(None, description="one-way; uniform, plus or minus")
+    reorder: Ratio | None = Field(None, description="of packets that skip the delay, in this direction")
+    corrupt: Ratio | None = Field(None, description="of packets with one bit flipped, in this direction")
+    duplicate: Ratio | None = Field(None, description="of packets sent twice, in this direction")
     seed: Seed | None = Field(None, description="taken as it is, not derived")
-    mtu: Mtu | None = None
+    mtu: Mtu | None = Field(None, description="largest IP packet in this direction, bytes")
 
 
 class Link(Model):
@@ -125,7 +127,7 @@ class Link(Model):
     corrupt: Ratio = Field(_NONE, description="of packets with one bit flipped, in each direction")
     duplicate: Ratio = Field(_NONE, description="of packets sent twice, in each direction")
     seed: Seed | None = Field(None, description="makes the impairments repeatable; `down` uses it, `up` the next number")
-    mtu: Mtu = 1500
+    mtu: Mtu = Field(1500, description="largest IP packet of the link, bytes")
     up: LinkOverride | None = Field(None, description="client to server")
     down: LinkOverride | None = Field(None, description="server to client")
 
@@ -177,9 +179,9 @@ class Link(Model):
 class Topology(Model):
     """A network: the hosts are always client, router and server; the link is what differs."""
 
-    name: Slug
+    name: Slug = Field(description="as cells are named by it")
     description: str = Field(min_length=1, description="what it stands for, and why these figures")
-    link: Link = Link()
+    link: Link = Field(Link(), description="the shaped hop; left out, it is not shaped")
     congestion_control: str = Field(
         "cubic", pattern=r"^[a-z][a-z0-9_]{0,14}$", description="of both hosts, as the kernel calls it"
     )
@@ -188,9 +190,11 @@ class Topology(Model):
 class Transfer(Model):
     """What the client is asked to do."""
 
-    protocol: Literal["http1", "https1", "h2", "sftp"]
-    direction: Literal["get", "put"]
-    size: Size
+    protocol: Literal["http1", "https1", "h2", "sftp"] = Field(
+        description="http1: HTTP/1.1; https1: the same over TLS; h2: HTTP/2 over TLS; sftp: over SSH"
+    )
+    direction: Literal["get", "put"] = Field(description="get: from server to client; put: to the server")
+    size: Size = Field(description="of each file, body bytes")
     limit: ByteRate | None = Field(
         None,
         description="the client's own limit, of body bytes; of several files over HTTP that of each, over SFTP of all together",
@@ -199,10 +203,10 @@ class Transfer(Model):
     sink: bool = Field(False, description="an upload the server reads and throws away")
     buffer_size: Size | None = Field(None, description="the client's I/O buffer, where it has such a setting")
     files: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
-        1, description="more than one: a set, each of this size; with discard, so many requests for one file"
+        1, description="number of files; more than one: a set, each of this size; with discard, so many requests for one file"
     )
     parallel: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
-        1, description="so many files at once; over h2 on one connection"
+        1, description="number of files at once; over h2 on one connection"
     )
     discard: bool = Field(False, description="a download that the client throws away")
 

@@ -9,6 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from lab.paths import project_root, repros_dir, shipped_clients_dir, topologies_dir
 from lab.spec.models import Topology
 from lab.spec.scenario import Scenario
@@ -31,60 +33,30 @@ def client_schema() -> dict[str, Any]:
     return {"$schema": _DIALECT, **ClientFile.model_json_schema()}
 
 
-def cell_schema() -> dict[str, Any]:
-    """The schema of one result file; imported late, because results stand above the spec."""
-    from lab.result.models import CellResult
+def result_models() -> dict[str, type[BaseModel]]:
+    """The model of each kind of result file, and of what `lab compare --json` prints; results stand above the spec."""
+    from lab.result.comparison import Comparison
+    from lab.result.store import SHELVES
 
-    return {"$schema": _DIALECT, **CellResult.model_json_schema(mode="serialization")}
-
-
-def run_schema() -> dict[str, Any]:
-    """The schema of run.json; imported late, because results stand above the spec."""
-    from lab.result.models import RunRecord
-
-    return {"$schema": _DIALECT, **RunRecord.model_json_schema(mode="serialization")}
+    return {**{shelf.kind: shelf.model for shelf in SHELVES}, "comparison": Comparison}
 
 
-def study_schema() -> dict[str, Any]:
-    """The schema of one study's result file."""
-    from lab.result.study import StudyResult
+def result_schema(kind: str) -> dict[str, Any]:
+    """The schema of one kind of result; its `$id` carries the version."""
+    from lab.result.models import SCHEMA_VERSION
 
-    return {"$schema": _DIALECT, **StudyResult.model_json_schema(mode="serialization")}
-
-
-def pair_schema() -> dict[str, Any]:
-    """The schema of the result file of two clients side by side."""
-    from lab.result.qualification import PairResult
-
-    return {"$schema": _DIALECT, **PairResult.model_json_schema(mode="serialization")}
-
-
-def finding_schema() -> dict[str, Any]:
-    """The schema of the result file of a study that is no cell."""
-    from lab.result.finding import Finding
-
-    return {"$schema": _DIALECT, **Finding.model_json_schema(mode="serialization")}
-
-
-def qualification_schema() -> dict[str, Any]:
-    """The schema of what a release came to."""
-    from lab.result.qualification import Qualification
-
-    return {"$schema": _DIALECT, **Qualification.model_json_schema(mode="serialization")}
+    made = result_models()[kind].model_json_schema(mode="serialization")
+    return {"$schema": _DIALECT, "$id": f"urn:throughline:result:{kind}:{SCHEMA_VERSION}", **made}
 
 
 def files() -> dict[Path, dict[str, Any]]:
     """Every generated file and what belongs in it."""
+    results = project_root() / "lab" / "result"
     return {
         topologies_dir() / "topology.schema.json": topology_schema(),
         repros_dir() / "scenario.schema.json": scenario_schema(),
         shipped_clients_dir() / "client.schema.json": client_schema(),
-        project_root() / "lab" / "result" / "cell.schema.json": cell_schema(),
-        project_root() / "lab" / "result" / "run.schema.json": run_schema(),
-        project_root() / "lab" / "result" / "study.schema.json": study_schema(),
-        project_root() / "lab" / "result" / "pair.schema.json": pair_schema(),
-        project_root() / "lab" / "result" / "finding.schema.json": finding_schema(),
-        project_root() / "lab" / "result" / "qualification.schema.json": qualification_schema(),
+        **{results / f"{kind}.schema.json": result_schema(kind) for kind in result_models()},
     }
 
 

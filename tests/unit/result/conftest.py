@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +29,8 @@ from lab.spec.models import Expectation, Link, Topology, Transfer
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LIMIT_BYTE_S = 1e6
+
+DATA = Path(__file__).resolve().parents[2] / "data"
 
 MakeCell = Callable[..., CellResult]
 MakeCalibration = Callable[..., Calibration]
@@ -175,3 +179,16 @@ def make_cell_fixture() -> MakeCell:
 @pytest.fixture(name="make_calibration")
 def make_calibration_fixture() -> MakeCalibration:
     return make_calibration
+
+
+@pytest.fixture
+def stored_1_0(tmp_path: Path) -> Path:
+    """A results folder with the runs of tests/data/results-1.0, as the lab of that time left them."""
+    source, target = DATA / "results-1.0", tmp_path / "stored-1.0"
+    for packed in source.glob("2*/**/*.gz"):
+        file = target / packed.relative_to(source).with_suffix("")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(gzip.decompress(packed.read_bytes()))
+    for record in target.glob("*/run.json"):
+        (record.parent / "cells").mkdir(exist_ok=True)
+    return target

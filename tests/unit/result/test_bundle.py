@@ -22,8 +22,8 @@ from lab.judge.tolerance import LookPlan, with_invalid
 from lab.keywords.library import LabLibrary
 from lab.result.bundle import CELL, MANIFEST, Bundle, SshdSettings, again, plan_of, read_bundle, write_bundle
 from lab.result.comparison import Comparison
-from lab.result.models import CellResult
-from lab.result.store import RunDir
+from lab.result.models import SCHEMA_VERSION, CellResult, Verdict
+from lab.result.store import RunDir, read_cell
 from lab.runner import current
 from lab.server.sshd import SshdOptions
 from lab.spec.cell import format_cell_name
@@ -140,8 +140,18 @@ def test_a_changed_bundle_is_refused(make_cell: MakeCell, pack: Callable[..., Pa
 
 def test_a_newer_cell_is_told_as_such(make_cell: MakeCell, pack: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     path = pack(make_cell())
-    monkeypatch.setattr("lab.result.bundle.SCHEMA_VERSION", "0.9")
-    assert "cell.json: schema 1.0 is newer than 0.9" in refusal(path)
+    monkeypatch.setattr("lab.result.migrate.SCHEMA_VERSION", "0.9")
+    assert f"cell.json: schema {SCHEMA_VERSION} is newer than 0.9" in refusal(path)
+
+
+def test_a_cell_of_an_older_schema_is_read(stored_1_0: Path, tmp_path: Path) -> None:
+    """A bundle holds the run's own file, so that one made by an older lab, or of an older result, stays a bundle."""
+    run = RunDir.open(next(stored_1_0.glob("*-throttle-*")))
+    file = next(iter(sorted(run.cells.iterdir())))
+    write_bundle(tmp_path / "a.zip", run, read_cell(file).id, SSHD)
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        assert archive.read(CELL) == file.read_bytes()
+    assert read_bundle(tmp_path / "a.zip").cell == read_cell(file)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"not a zip at all", b"{}"])
@@ -190,6 +200,14 @@ def test_the_plan_is_the_one_that_left_it_open(make_cell: MakeCell) -> None:
     assert left.verdict.name == "INCONCLUSIVE"
     assert plan_of(left) == LookPlan(looks=(5,))
     assert plan_of(make_cell(())) == LookPlan(), "no look was taken at all"
+
+
+def test_a_plan_that_was_written_down_is_the_plan(make_cell: MakeCell) -> None:
+    reached = make_cell().model_copy(update={"plan": [5, 10]})
+    assert reached.verdict.name == "PASS"
+    assert plan_of(reached) == LookPlan(looks=(5, 10))
+    spoilt = make_cell((), verdict=Verdict(name="INVALID", reason="-")).model_copy(update={"plan": [5]})
+    assert plan_of(spoilt) == LookPlan(looks=(5,))
 
 
 def described(make_cell: MakeCell, text: dict[str, object], *, topology: str = "dsl-20", **more: object) -> CellResult:
@@ -337,7 +355,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Callable[[CellResult], list[Cell]]:
     def give(result: CellResult) -> list[Cell]:
         asked: list[Cell] = []
 
-        def run_again(packed: Bundle, cell: Cell, router: str, backend: str) -> tuple[CellResult, RunDir]:
+        def run_again(packed: Bundle, cell: Cell, router: str, backend: str, **_: object) -> tuple[CellResult, RunDir]:
             asked.append(cell)
             return result, RunDir.create("rerun")
 

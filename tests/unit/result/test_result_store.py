@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import math
 import os
@@ -17,10 +18,26 @@ from pathlib import Path
 import pytest
 
 from lab.errors import LabFault, UsageProblem
+from lab.result.finding import Finding
+from lab.result.migrate import upgrade
 from lab.result.models import SCHEMA_VERSION, CellResult, RunRecord, VerdictName
-from lab.result.store import RunDir, exit_code, read_cell, read_run
+from lab.result.qualification import PairResult
+from lab.result.store import (
+    SHELVES,
+    RunDir,
+    exit_code,
+    read_cell,
+    read_finding,
+    read_pair,
+    read_qualification,
+    read_result,
+    read_run,
+    validated,
+)
+from lab.result.study import StudyResult
 
 MakeCell = Callable[..., CellResult]
+DATA = Path(__file__).resolve().parents[2] / "data"
 
 
 @pytest.fixture
@@ -145,12 +162,16 @@ def test_a_cut_file_is_one_clear_line(run: RunDir, cell: CellResult, share: floa
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("newer", ["1.1", "1.10", "2.0"])
+MAJOR, MINOR = (int(part) for part in SCHEMA_VERSION.split("."))
+
+
+@pytest.mark.parametrize("newer", [f"{MAJOR}.{MINOR + 1}", f"{MAJOR}.{MINOR + 10}", f"{MAJOR + 1}.0"])
 def test_a_newer_schema_asks_for_a_newer_lab(run: RunDir, cell: CellResult, newer: str) -> None:
-    assert SCHEMA_VERSION == "1.0"
     path = run.write_cell(cell)
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": newer, "new_field": 1}))
-    with pytest.raises(UsageProblem, match=f"schema {re.escape(newer)} is newer than 1.0.*update the lab"):
+    with pytest.raises(
+        UsageProblem, match=rf"schema {re.escape(newer)} is newer than {re.escape(SCHEMA_VERSION)}.*update the lab"
+    ):
         read_cell(path)
 
 
@@ -189,6 +210,86 @@ def test_a_result_against_its_own_model_is_not_kept(run: RunDir, cell: CellResul
 
 
 # --- disks --------------------------------------------------------------------------------------------------------------------
+
+
+Write = Callable[[RunDir], Path]
+
+
+@pytest.fixture
+def writers(stored_1_0: Path, cell: CellResult) -> dict[str, Write]:
+    """One real result of every kind, and how it is written."""
+    qualify, quirks = (RunDir.open(next(stored_1_0.glob(f"*-{word}-*"))) for word in ("qualify", "quirks"))
+    pair, finding = next(qualify.files(PairResult)), next(quirks.files(Finding))
+    with gzip.open(next((DATA / "results-1.0" / "made" / "studies").iterdir())) as packed:
+        study = validated(upgrade(json.load(packed), "study", "-"), StudyResult)
+    return {
+        "cell": lambda run: run.write_cell(cell),
+        "run": lambda run: run.write_run(read_run(qualify.path)),
+        "study": lambda run: run.write_study(study),
+        "pair": lambda run: run.write_pair(read_pair(pair)),
+        "finding": lambda run: run.write_finding(read_finding(finding)),
+        "qualification": lambda run: run.write_qualification(read_qualification(qualify.path / "qualification.json")),
+    }
+
+
+KINDS = [shelf.kind for shelf in SHELVES]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_written_where_it_is_looked_for(run: RunDir, writers: dict[str, Write], kind: str) -> None:
+    path = writers[kind](run)
+    shelf = next(shelf for shelf in SHELVES if shelf.kind == kind)
+    assert list(run.files(shelf.model)) == [path]
+    assert read_result(path, shelf.model).model_dump(mode="json") == json.loads(path.read_bytes())
+    assert [name for name in files(path.parent) if name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("change", [b"", b"{}", b"another result"])
+def test_a_file_that_changes_under_the_writer_is_noticed_whatever_its_kind(
+    run: RunDir, writers: dict[str, Write], kind: str, change: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else's hand, or a disk that lies: between the writing and the reading back the file becomes another."""
+    path = writers[kind](run)
+    before, sync = path.read_bytes(), os.fsync
+
+    def tamper(fd: int) -> None:
+        sync(fd)
+        for temporary in path.parent.glob(f".{path.name}.*"):
+            temporary.write_bytes(change)
+
+    monkeypatch.setattr(os, "fsync", tamper)
+    with pytest.raises(LabFault, match="read back from disk has"):
+        writers[kind](run)
+    assert path.read_bytes() == before, "the older one stays"
+    assert [name for name in files(path.parent) if name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_full_disk_keeps_the_older_result_whatever_its_kind(
+    run: RunDir, writers: dict[str, Write], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = writers[kind](run)
+    before = path.read_bytes()
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(LabFault, match="the disk is full"):
+        writers[kind](run)
+    assert path.read_bytes() == before
+    assert [name for name in files(path.parent) if name.startswith(".")] == []
+
+
+def test_a_rename_that_fails_leaves_no_temporary_file(run: RunDir, cell: CellResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(LabFault, match="could not be written, Permission denied"):
+        run.write_cell(cell)
+    assert files(run.cells) == []
 
 
 def test_a_disk_that_returns_other_bytes_is_noticed(run: RunDir, cell: CellResult, monkeypatch: pytest.MonkeyPatch) -> None:

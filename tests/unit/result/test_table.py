@@ -129,7 +129,7 @@ def test_several_cells_end_in_an_overview(make_cell: MakeCell, tmp_path: Path) -
     path = tmp_path / ("long" * 30)
     text = run_text(good, bad, path=path)
     overview = text[text.rindex("cell ") :]
-    assert re.search(r"curl--dsl-50\S+ +\+0.00 % +-0.22 to \+0.22 % +5 +PASS", overview)
+    assert re.search(r"curl--dsl-50\S+ +\+0.00 % +-0.23 to \+0.23 % +5 +PASS", overview)
     assert re.search(r"ferry--dsl-20\S+ +\+8.00 % +\+7.\d\d to \+8.\d\d % +5 +FAIL", overview)
     assert text.endswith(f"1 PASS, 1 FAIL, 0 INCONCLUSIVE, 0 INVALID\nresults: {path}\n"), "a path is never broken"
 

@@ -1,0 +1,182 @@
+"""Trends: of each cell one value per run, its steps, and what changed there. Reads the index; judges with `lab.history.steps`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+import lab
+from lab.errors import EXIT_FAIL, EXIT_PASS, UsageProblem
+from lab.history.index import Index
+from lab.history.query import Filter
+from lab.history.steps import MIN_RUNS, Step, find_steps, levels, noise
+from lab.history.trend_models import FigureName, Trend, TrendPoint, TrendReport, TrendStep
+from lab.judge.interval import student_quantile
+from lab.result.comparison import Difference
+
+LAST = 1000
+"""Runs of one cell that are looked at, the newest: the search's time grows with the square of their number."""
+_CONFIDENCE = 0.95
+_CIRCUMSTANCES = {
+    "client": "client",
+    "version": "version",
+    "sha256": "sha256",
+    "backend": "backend",
+    "router": "router",
+    "os": "os",
+    "kernel": "kernel",
+    "cpu_model": "CPU model",
+    "cores": "cores",
+    "lab_version": "lab version",
+    "git_revision": "lab revision",
+}
+
+
+@dataclass(frozen=True)
+class _Figure:
+    column: str
+    unit: str
+    logarithmic: bool
+    less_is_better: bool
+
+
+FIGURES: Mapping[FigureName, _Figure] = {
+    "rate": _Figure("byte_s", "B/s", logarithmic=True, less_is_better=False),
+    "deviation": _Figure("deviation", "1", logarithmic=False, less_is_better=True),
+    "cpu": _Figure("cpu_s_per_gb_each", "CPU s/GB", logarithmic=True, less_is_better=True),
+    "rss": _Figure("rss_bytes_each", "B", logarithmic=True, less_is_better=True),
+}
+_SERIES = """
+WITH asked AS (
+  SELECT *, row_number() OVER (PARTITION BY cell ORDER BY started_at DESC, run DESC) AS age, {values} AS each
+  FROM cells {where}
+)
+SELECT cell, run, started_at, verdict, limit_byte_s, len(each) AS n, list_avg(each) AS mean,
+  list_aggregate(each, 'stddev_samp') AS spread, {circumstances}
+FROM asked WHERE age <= {last} ORDER BY cell, started_at, run
+"""
+
+
+def make_report(index: Index, meant: Filter, figure: FigureName, *, least: float, last: int = LAST) -> TrendReport:
+    """The trends of every such cell. Raises UsageProblem where there is none, or none that has the figure."""
+    rows = _rows(index, meant, figure, last)
+    if not rows:
+        raise UsageProblem(f"{index.source}: no such cell", remedy="lab history --cells lists what there is")
+    trends = [_trend(cell, list(group), figure, least, last) for cell, group in groupby(rows, key=lambda row: str(row["cell"]))]
+    found = [trend for trend in trends if trend.points]
+    if not found:
+        raise UsageProblem(f"{index.source}: no such cell has a {figure} to tell", remedy=f"--figure {' or '.join(FIGURES)}")
+    regressed = any(trend.steps and trend.steps[-1].better is False for trend in found)
+    left = len(trends) - len(found)
+    return TrendReport(
+        lab_version=lab.__version__,
+        source=index.source,
+        least=least,
+        trends=found,
+        problems=index.problems,
+        notes=[f"{left} cells have no {figure} to tell"] if left else [],
+        exit_code=EXIT_FAIL if regressed else EXIT_PASS,
+    )
+
+
+def _rows(index: Index, meant: Filter, figure: FigureName, last: int) -> list[dict[str, Any]]:
+    spec = FIGURES[figure]
+    values = f"list_filter({spec.column}, lambda x: isfinite(x){' AND x > 0' if spec.logarithmic else ''})"
+    if spec.logarithmic:
+        values = f"list_transform({values}, lambda x: ln(x))"
+    where, parameters = meant.where()
+    statement = _SERIES.format(values=values, where=where, circumstances=", ".join(_CIRCUMSTANCES), last=int(last))
+    done = index.connection.execute(statement, parameters)
+    names = [each[0] for each in done.description or []]
+    return [dict(zip(names, row, strict=True)) for row in done.fetchall()]
+
+
+def _trend(cell: str, rows: Sequence[dict[str, Any]], figure: FigureName, least: float, last: int) -> Trend:
+    spec = FIGURES[figure]
+    used = [row for row in rows if row["n"] and row["verdict"] != "INVALID"]
+    values = [float(row["mean"]) for row in used]
+    steps = find_steps(values, math.log1p(least) if spec.logarithmic else least) if len(values) >= 2 * MIN_RUNS else []
+    spread = noise(values) if len(values) > 2 else None
+    return Trend(
+        cell=cell,
+        figure=figure,
+        unit=spec.unit,
+        points=[_point(row, spec) for row in used],
+        steps=list(_told(steps, used, values, spec)),
+        noise=spread,
+        notes=list(_notes(rows, used, last)),
+    )
+
+
+def _notes(rows: Sequence[dict[str, Any]], used: Sequence[dict[str, Any]], last: int) -> Iterator[str]:
+    invalid = sum(row["verdict"] == "INVALID" for row in rows)
+    if invalid:
+        yield f"{invalid} of {len(rows)} runs are INVALID and left out"
+    if silent := len(rows) - invalid - len(used):
+        yield f"{silent} of {len(rows)} runs have no transfer with this figure"
+    if len(used) < 2 * MIN_RUNS:
+        yield f"{len(used)} runs: a step needs {2 * MIN_RUNS}, {MIN_RUNS} on each side"
+    if len(rows) == last:
+        yield f"the newest {last} runs; --last gives more"
+
+
+def _point(row: Mapping[str, Any], spec: _Figure) -> TrendPoint:
+    mean, n, spread = float(row["mean"]), int(row["n"]), row["spread"]
+    half = _quantile(n - 1) * float(spread) / math.sqrt(n) if n > 1 and spread is not None else None
+    scale: Callable[[float], float] = math.exp if spec.logarithmic else float
+    return TrendPoint(
+        run=row["run"],
+        at=row["started_at"].replace(tzinfo=UTC),
+        n=n,
+        mean=scale(mean),
+        low=None if half is None else scale(mean - half),
+        high=None if half is None else scale(mean + half),
+        verdict=row["verdict"],
+    )
+
+
+@cache
+def _quantile(degrees: int) -> float:
+    return student_quantile((1 + _CONFIDENCE) / 2, degrees)
+
+
+def _told(steps: Sequence[Step], rows: Sequence[dict[str, Any]], values: Sequence[float], spec: _Figure) -> Iterator[TrendStep]:
+    heights = levels(values, steps) if steps else []
+    scale: Callable[[float], float] = math.expm1 if spec.logarithmic else float
+    for place, step in enumerate(steps):
+        before, after = rows[step.index - 1], rows[step.index]
+        yield TrendStep(
+            index=step.index,
+            before_run=before["run"],
+            after_run=after["run"],
+            at=after["started_at"].replace(tzinfo=UTC),
+            change=scale(step.change),
+            low=scale(step.low),
+            high=scale(step.high),
+            confidence=step.confidence,
+            better=_better(heights[place], heights[place + 1], after["limit_byte_s"], spec),
+            changed=_changed(before, after),
+        )
+
+
+def _better(before: float, after: float, limit: float | None, spec: _Figure) -> bool:
+    """Faster or cheaper; of a rate with a limit, and of a deviation, nearer to it."""
+    if spec.column == "byte_s" and limit:
+        return abs(after - math.log(limit)) < abs(before - math.log(limit))
+    if spec.column == "deviation":
+        return abs(after) < abs(before)
+    return (after < before) == spec.less_is_better
+
+
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
+    told = [(words, before[name], after[name]) for name, words in _CIRCUMSTANCES.items() if before[name] != after[name]]
+    return [Difference(what=words, a=[_word(one)], b=[_word(other)]) for words, one, other in told]
+
+
+def _word(value: object) -> str:
+    return "not recorded" if value is None else str(value)
