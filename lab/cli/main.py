@@ -5,30 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from types import FrameType
 from typing import Never
 
 import typer
 
 from lab import __version__
-from lab.cli import (
-    admin,
-    bisect,
-    bundle,
-    calibrate,
-    client,
-    compare,
-    history,
-    images,
-    live,
-    matrix,
-    qualify,
-    report,
-    repro,
-    results,
-    run,
-    simulate,
-)
 from lab.errors import EXIT_USAGE, ThroughlineError
 
 app = typer.Typer(
@@ -53,25 +37,35 @@ def _root(
     """Exit codes: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid (the lab was at fault)."""
 
 
-for group in (
-    run,
-    report,
-    repro,
-    bisect,
-    compare,
-    history,
-    matrix,
-    qualify,
-    bundle,
-    calibrate,
-    live,
-    client,
-    images,
-    results,
-    simulate,
-    admin,
-):
-    group.register(app)
+GROUPS: dict[str, tuple[str, ...]] = {
+    "run": ("run", "topologies"),
+    "report": ("report",),
+    "repro": ("repro",),
+    "bisect": ("bisect",),
+    "compare": ("compare",),
+    "history": ("history", "trend", "export"),
+    "matrix": ("matrix",),
+    "qualify": ("qualify",),
+    "bundle": ("bundle", "rerun"),
+    "calibrate": ("calibrate",),
+    "live": ("shell", "up", "link", "exec", "status", "down"),
+    "client": ("client",),
+    "images": ("images",),
+    "results": ("results",),
+    "simulate": ("simulate",),
+    "admin": ("doctor", "setup", "schema"),
+}
+"""The files of this folder and the commands that each of them brings, in the order of `lab --help`."""
+
+
+def register(words: Sequence[str]) -> None:
+    """Load what the command that the words begin with is in; everything, where they do not begin with one.
+
+    Importing every group costs over half a second, which a question to the history should not pay for.
+    """
+    meant = next((name for name, commands in GROUPS.items() if words and words[0] in commands), None)
+    for name in [meant] if meant else GROUPS:
+        import_module(f"lab.cli.{name}").register(app)
 
 
 def _stop(number: int, _: FrameType | None) -> Never:
@@ -80,6 +74,8 @@ def _stop(number: int, _: FrameType | None) -> Never:
 
 def main() -> None:
     """Entry point. Every known error ends in one line on stderr and its exit code; SIGTERM and SIGHUP end in order."""
+    # The shell's completion asks by the environment, and may mean any command.
+    register(() if "_LAB_COMPLETE" in os.environ else sys.argv[1:])
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     try:

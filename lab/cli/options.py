@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
@@ -12,6 +14,8 @@ from lab.backend.agent.router import ROUTER_CHOICES, RouterChoice
 from lab.backend.choose import BACKENDS
 from lab.backend.choose import Backend as BackendName
 from lab.errors import UsageProblem
+from lab.judge.host import HostLimits
+from lab.runner import machine
 from lab.spec.models import Link
 from lab.spec.units import BitRate, Duration, Ratio
 
@@ -63,6 +67,38 @@ Loss = Annotated[Ratio, typer.Option(parser=quantity(Ratio.parse), metavar="SHAR
 Jitter = Annotated[Duration, typer.Option(parser=quantity(Duration.parse), metavar="TIME", help="Jitter each way.")]
 Seed = Annotated[int | None, typer.Option(help="Makes the losses the same every time.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, nothing else there.")]
+
+
+Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Make a page of it too: one file, no network.")]
+Wait = Annotated[
+    Duration,
+    typer.Option(
+        parser=quantity(Duration.parse), metavar="TIME", help="How long another measurement on this machine is waited for."
+    ),
+]
+WAIT = Duration.parse("10 min")
+"""A person is told at once who measures and may leave; a CI job that comes second waits its turn."""
+Beside = Annotated[
+    bool,
+    typer.Option("--beside", help="Measure beside others that say --beside too, and count none of them as a busy host."),
+]
+
+AnyHost = Annotated[
+    bool,
+    typer.Option("--any-host", help="Do not watch this machine: nothing is set aside, and a FAIL may be that of what else runs."),
+]
+
+
+def host_limits(any_host: bool) -> HostLimits | None:
+    """What a Session is to hold this machine to; None where it is not to be watched."""
+    return None if any_host else HostLimits()
+
+
+@contextmanager
+def measuring(wait: Duration, *, beside: bool) -> Iterator[None]:
+    """This machine is this command's for the time of the block. UsageProblem as `lab.runner.machine.measuring`."""
+    with machine.measuring(wait.s, lambda text: typer.echo(f"lab: {text}", err=True), beside=beside):
+        yield
 
 
 def bare(command: list[str] | None) -> list[str]:

@@ -1,0 +1,173 @@
+"""The index against the plain files: what is read again, files that cannot be read, other places and processes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from lab.errors import UsageProblem
+from lab.history.index import Index, open_index
+from lab.history.rows import COLUMNS
+from lab.history.source import INDEX_FOLDER, LocalSource, RemoteSource, open_source
+from lab.result.store import RunDir
+from tests.unit.history.conftest import CELL, run_cell, write_history
+from tests.unit.result.conftest import AT
+
+Finish = Callable[[RunDir], None]
+
+
+def cells(index: Index) -> list[tuple[object, ...]]:
+    return index.connection.execute("SELECT run, cell, n, verdict FROM cells ORDER BY run").fetchall()
+
+
+@pytest.fixture
+def stored(results: Path, finish: Finish) -> list[RunDir]:
+    runs = write_history(results, runs=4, step_at=None)
+    for run in runs:
+        finish(run)
+    return runs
+
+
+def test_a_row_has_what_the_cell_has(stored: list[RunDir], results: Path) -> None:
+    index = open_index(open_source(None))
+    assert index.read_again == 4
+    (row,) = index.connection.execute(
+        "SELECT cells.started_at, client, version, topology, protocol, transfer, kind, backend, router, os, kernel, "
+        "git_revision, n, byte_s, cpu_s_per_gb, max_rss_bytes, retransmits, set_aside, host_problems, whole_of.whole "
+        "FROM cells JOIN runs AS whole_of USING (run) ORDER BY run LIMIT 1"
+    ).fetchall()
+    cell = stored[0].read_cells()[0]
+    assert row[0] == AT.replace(tzinfo=None)
+    assert row[1:12] == (
+        *("ferry", "0.1.0", "dsl-50", "http1", "http1-get-5MiB", "none"),
+        *("namespaces", "uml", "Linux", "6.1", "a" * 40),
+    )
+    assert row[12:14] == (5, [sample.body_byte_s for sample in cell.samples])
+    assert row[14] == pytest.approx(0.03 / (5_242_880 / 1e9))
+    assert row[15:] == (12_000_000, 10, 0, [], True)
+    described = {each[0] for each in index.connection.execute("DESCRIBE cells").fetchall()}
+    assert described == {"run", *(name for name, _, _ in COLUMNS)}
+
+
+def test_only_what_changed_is_read_again(stored: list[RunDir], results: Path, finish: Finish) -> None:
+    assert open_index(open_source(None)).read_again == 4
+    assert open_index(open_source(None)).read_again == 0
+    at = AT + timedelta(days=9)
+    new = RunDir.create("nightly", results=results, now=at)
+    new.write_cell(run_cell([1e6] * 5, at))
+    assert open_index(open_source(None)).read_again == 1, "a run that still goes on"
+    assert open_index(open_source(None)).read_again == 0
+    new.write_cell(run_cell([2e6] * 3, at))
+    assert open_index(open_source(None)).read_again == 1, "its cell was written again"
+    finish(new)
+    assert open_index(open_source(None)).read_again == 1
+    stored[0].write_cell(run_cell([3e6] * 4, AT))
+    found = open_index(open_source(None))
+    assert found.read_again == 1
+    assert [row[2] for row in cells(found)] == [4, 5, 5, 5, 3]
+    assert open_index(open_source(None), anew=True).read_again == 5
+
+
+def test_a_run_that_is_gone_is_gone(stored: list[RunDir]) -> None:
+    open_index(open_source(None))
+    for path in sorted(stored[1].path.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    stored[1].path.rmdir()
+    found = open_index(open_source(None))
+    assert [row[0] for row in cells(found)] == [run.name for run in stored if run is not stored[1]]
+    assert found.read_again == 0
+
+
+def test_what_cannot_be_read_is_one_line_and_the_rest_is_there(stored: list[RunDir]) -> None:
+    cut, newer = stored[0].cell_path(CELL), stored[1].cell_path(CELL)
+    cut.write_text(cut.read_text()[:500])
+    newer.write_text(json.dumps(json.loads(newer.read_text()) | {"schema_version": "99.0"}))
+    for _ in range(2):
+        found = open_index(open_source(None))
+        assert len(cells(found)) == 2
+        assert len(found.problems) == 2
+        assert all("\n" not in problem for problem in found.problems)
+        assert str(cut) in found.problems[0]
+        assert "newer" in found.problems[1]
+
+
+def test_an_index_that_is_damaged_or_deleted_is_made_again(stored: list[RunDir]) -> None:
+    path = open_index(open_source(None)).path
+    path.write_bytes(b"PAR1 not really")
+    assert open_index(open_source(None)).read_again == 4
+    path.unlink()
+    assert len(cells(open_index(open_source(None)))) == 4
+
+
+def test_a_place_that_may_not_be_written_has_its_index_in_the_cache(
+    stored: list[RunDir], results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Root may write anywhere: what the kernel would say to another user is said here.
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert open_index(open_source(None)).path.is_relative_to(tmp_path / "cache")
+    assert not (results / INDEX_FOLDER).exists()
+
+
+def test_no_folder_and_no_run(tmp_path: Path, results: Path) -> None:
+    with pytest.raises(UsageProblem, match="no folder of results"):
+        open_index(open_source(str(tmp_path / "nosuch")))
+    results.mkdir()
+    (results / "benchmarks").mkdir()
+    assert cells(open_index(open_source(None))) == []
+
+
+def test_several_at_once_leave_a_whole_index(stored: list[RunDir]) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: len(cells(open_index(LocalSource(stored[0].path.parent), anew=True))), range(8)))
+    assert found == [4] * 8
+    assert [path.suffix for path in (stored[0].path.parent / INDEX_FOLDER).iterdir()] == [".parquet"], "nothing temporary is left"
+
+
+@pytest.fixture
+def address(stored: list[RunDir], tmp_path: Path) -> str:
+    store = fsspec.filesystem("memory")
+    name = f"/{tmp_path.name}/results"
+    store.put(f"{stored[0].path.parent}/", f"{name}/", recursive=True)
+    return f"memory:/{name}"
+
+
+def test_an_object_store_is_read_alike(address: str, stored: list[RunDir], tmp_path: Path) -> None:
+    source = open_source(address)
+    assert isinstance(source, RemoteSource)
+    found = open_index(source)
+    assert found.read_again == 4
+    assert cells(found) == cells(open_index(open_source(None)))
+    assert found.path.is_relative_to(tmp_path / "cache")
+    assert open_index(open_source(address)).read_again == 0
+    store = fsspec.filesystem("memory")
+    path = f"{address.removeprefix('memory:/')}/{stored[2].name}/cells/{CELL}.json"
+    store.pipe_file(path, store.cat_file(path)[:300])
+    again = open_index(open_source(address))
+    assert again.read_again == 1
+    assert len(cells(again)) == 3
+    assert len(again.problems) == 1
+    assert again.problems[0].startswith(address), "not the folder that it was copied to"
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("memory://no/such/place", "there is nothing"),
+        ("nosuch://bucket/x", "nosuch"),
+        ("memory://", "no folder of results|cells"),
+    ],
+)
+def test_an_address_without_runs_is_one_line(address: str, said: str, results: Path) -> None:
+    if address == "memory://":
+        assert open_index(open_source(address)).problems == []
+        return
+    with pytest.raises(UsageProblem, match=said) as caught:
+        open_index(open_source(address))
+    assert "\n" not in str(caught.value)
