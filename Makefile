@@ -40,13 +40,17 @@ demo: setup ## qualify ferry, and the system's curl beside it: a table of their 
 	esac
 
 # Every runner's own last line is followed by the plain count that a CI can read: `N passed, N failed`.
+# Tests of reports need a browser, which setup then brings.
+test test-lab: export THROUGHLINE_TESTERS := yes
+
 test: setup ## linters, types and all tests: the engine's, then the lab's, those that bring networks up included
 	@code=0; for part in test-engine test-lab; do $(MAKE) --no-print-directory $$part || code=1; done; exit $$code
 
 test-engine: setup ## cargo fmt, clippy and the engine's tests
 	@.ci/engine-tests
 
-# One process, one test after the other: tests that bring a network up measure time and must not share the machine.
+# What brings networks up and judges by time runs one test after the other and alone; unit tests and those of ferry's faults, which
+# mostly wait, share the machine. A file's tests stay together: they share a network.
 test-lab: setup ## ruff, mypy, robocop and the lab's tests
 	@$(BIN)/ruff check --quiet --no-cache .
 	@$(BIN)/ruff format --check --quiet --no-cache .
@@ -54,9 +58,10 @@ test-lab: setup ## ruff, mypy, robocop and the lab's tests
 	@$(BIN)/robocop check --no-cache suites
 	@$(BIN)/hadolint --config images/.hadolint.yaml images/{base,client,router,server}/Dockerfile
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; code=0; \
-	$(PYTEST) 2>&1 | tee "$$log" || code=$$?; \
-	tail -n 1 "$$log" | awk '{ for (i = 2; i <= NF; i++) { if ($$i ~ /^passed/) p = $$(i-1); if ($$i ~ /^(failed|error)/) f += $$(i-1) } \
-		printf "%d passed, %d failed\n", p, f }'; \
+	$(PYTEST) -n 4 --dist loadfile tests/unit tests/engine 2>&1 | tee -a "$$log" || code=$$?; \
+	$(PYTEST) --ignore tests/unit --ignore tests/engine 2>&1 | tee -a "$$log" || code=$$?; \
+	grep -E '^[0-9]+ (passed|failed|skipped|error).* in [0-9.]+s' "$$log" | awk '{ for (i = 2; i <= NF; i++) { if ($$i ~ /^passed/) p += $$(i-1); \
+		if ($$i ~ /^(failed|error)/) f += $$(i-1) } } END { printf "%d passed, %d failed\n", p, f }'; \
 	exit $$code
 
 libdoc: setup ## the page of the Robot keywords, docs/keywords.html

@@ -25,13 +25,15 @@ SERVERS_VARIABLE = "THROUGHLINE_SERVERS"
 PEERS_VARIABLE = "THROUGHLINE_PEERS"
 # Set by `make clients`: what versions of a client are built with is a package to install, too.
 BUILDERS_VARIABLE = "THROUGHLINE_BUILDERS"
+# Set by `make test`: a browser of 300 MB is nothing that a measurement needs.
+TESTERS_VARIABLE = "THROUGHLINE_TESTERS"
 
 
 @dataclass(frozen=True)
 class Tool:
     """`folders` are searched besides PATH; `file` or `module` is looked for instead, where the tool is no program; `finder` is a
     search of the tool's own, where being there is not enough. A `peer` is a client that others are compared with, and no more; a
-    `builder` is only what versions of a client are built with (`lab client build`).
+    `builder` is only what versions of a client are built with (`lab client build`), a `tester` what only tests need.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Tool:
     optional: bool = False
     peer: bool = False
     builder: bool = False
+    tester: bool = False
     folders: tuple[str, ...] = ()
     file: str = ""
     module: str = ""
@@ -70,6 +73,7 @@ TOOLS: tuple[Tool, ...] = (
     Tool("cargo", engine.PACKAGE, "builds ferry", finder=engine.find_cargo),
     Tool("cc", "gcc", "compiles ferry's cryptography"),
     Tool("libc6-dev", "libc6-dev", "what ferry is linked with", file="/usr/include/stdio.h"),
+    Tool("chromium", "chromium", "opens reports in the lab's own tests", optional=True, tester=True),
     Tool("git", "git", "records the revision a result was made with", optional=True),
     Tool("lftp", "lftp", "a client to compare with, over SFTP", optional=True, peer=True),
     Tool("rclone", "rclone", "a client to compare with, over SFTP", optional=True, peer=True),
@@ -143,6 +147,8 @@ def remedy(tool: Tool | str) -> str:
         return f"sudo apt-get install {known.package}, or make peers"
     if known.builder:
         return f"sudo apt-get install {known.package}, or make clients"
+    if known.tester:
+        return f"sudo apt-get install {known.package}, or make test"
     return "make setup downloads it" if known.daemon else f"sudo apt-get install {known.package}, or make setup"
 
 
@@ -151,9 +157,10 @@ def missing(tools: Iterable[Tool] = TOOLS) -> list[Tool]:
 
 
 def installable() -> list[Tool]:
-    """What setup.sh installs: never a server, and nothing optional, unless peers or builders are asked for."""
-    peers, builders = (bool(os.environ.get(name)) for name in (PEERS_VARIABLE, BUILDERS_VARIABLE))
-    asked = [tool for tool in TOOLS if (tool.peer and peers) or (tool.builder and builders)]
+    """What setup.sh installs: never a server, and nothing optional, unless peers, builders or testers are asked for."""
+    names = (PEERS_VARIABLE, BUILDERS_VARIABLE, TESTERS_VARIABLE)
+    peers, builders, testers = (bool(os.environ.get(name)) for name in names)
+    asked = [tool for tool in TOOLS if (tool.peer and peers) or (tool.builder and builders) or (tool.tester and testers)]
     return [tool for tool in TOOLS if tool in asked or not (tool.daemon or tool.optional)]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, Self
 
-from robot.api import SkipExecution
+from robot.api import SkipExecution, logger
 from robot.api.deco import keyword, library
 from robot.libraries.BuiltIn import BuiltIn
 
@@ -33,6 +33,7 @@ from lab.spec.models import BoundKind, Cell, Expectation, Transfer, first_proble
 from lab.spec.scenario import find_scenario
 from lab.spec.study import BufferStudy
 from lab.spec.units import ByteRate, Ratio, Size
+from reports.cells import log_html
 
 Protocol = Literal["http1", "https1", "h2", "sftp"]
 Direction = Literal["get", "put"]
@@ -355,10 +356,13 @@ def report(result: CellResult | StudyResult | Finding) -> None:
     robot.set_tags(f"verdict:{verdict.name}", f"direction:{transfer.direction}", f"protocol:{transfer.protocol}")
     robot.set_suite_metadata("Client", f"{result.client.name} {result.client.version}", top=True)
     message = f"{verdict.name}: {verdict.reason} [{result.id}]"
+    shown = log_html(result, message) if isinstance(result, CellResult) else ""
     outcomes: dict[str, Any] = {"FAIL": ClientFault, "INVALID": LabFault, "INCONCLUSIVE": SkipExecution}
     if verdict.name in outcomes:
+        # Plain: xunit.xml has this message too. Robot unfolds the log of what failed, and the plot is there.
+        logger.info(shown or message, html=bool(shown))
         raise outcomes[verdict.name](message)
-    robot.set_test_message(message)
+    robot.set_test_message(f"*HTML*{shown}" if shown else message)
 
 
 def report_scenario(outcomes: Sequence[Outcome]) -> None:

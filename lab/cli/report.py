@@ -1,0 +1,77 @@
+"""`lab report`: a run as one HTML page, and as what a CI reads."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lab.errors import ThroughlineError, UsageProblem
+from lab.result.salvage import read_run_folder
+from lab.result.store import LATEST, RunDir
+from reports.files import PAGE, write_all, write_junit, write_page, write_summary
+
+STDOUT = "-"
+
+
+def register(app: typer.Typer) -> None:
+    app.command("report")(report)
+
+
+def report(
+    run: Annotated[str, typer.Argument(metavar="[RUN]", help="A run's folder, its name below results/, or latest~1.")] = LATEST,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where the page goes; RUN/report.html.")
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="JUnit XML too, e.g. RUN/junit.xml.")] = None,
+    markdown: Annotated[
+        str | None, typer.Option("--markdown", metavar="FILE", help="A summary for a pull request too; - is stdout.")
+    ] = None,
+) -> None:
+    """Make a run's page: verdicts, the matrix, and the evidence of every cell, in one file that needs no network.
+
+    Exits with 0 whatever the verdicts are. A file of the run that cannot be read is told in one line; the rest is shown.
+    """
+    folder = RunDir.find(run)
+    summary = Path(markdown) if markdown and markdown != STDOUT else None
+    for path in (output, junit, summary):
+        if path is not None and path.is_dir():
+            raise UsageProblem(f"{path} is a folder", remedy="give the name of a file")
+    found = read_run_folder(folder.path)
+    for problem in found.problems:
+        typer.echo(f"lab: {problem}", err=True)
+    if not (found.cells or found.studies or found.findings):
+        raise UsageProblem(f"{folder.path} holds no results", remedy="name a run that finished a cell")
+    page = write_page(found, output or folder.path / PAGE)
+    made = [page]
+    if junit is not None:
+        made.append(write_junit(found, junit))
+    if markdown == STDOUT:
+        from reports.markdown import markdown_summary
+
+        typer.echo(markdown_summary(found), nl=False)
+    elif summary is not None:
+        made.append(write_summary(found, summary))
+    for path in made:
+        typer.echo(f"report: {path}", file=sys.stderr if markdown == STDOUT else sys.stdout)
+    if open_page and not webbrowser.open(page.resolve().as_uri()):
+        raise UsageProblem(f"no browser here to open {page}", remedy="copy the file to where there is one")
+
+
+def make_reports(run: RunDir) -> None:
+    """After a run: its page, junit.xml and summary.md beside its results, and one line that says where, or why not.
+
+    Whatever fails here, the verdicts stand, and so does their exit code: nothing is raised. `lab report RUN` makes them again.
+    """
+    try:
+        page, *_ = write_all(run.path)
+    except Exception as problem:
+        why = str(problem) if isinstance(problem, ThroughlineError) else f"{type(problem).__name__}: {problem}"
+        line = " ".join(why.split())
+        typer.echo(f"lab: no report: {line} (the results are whole; lab report {run.name} makes it)", err=True)
+    else:
+        typer.echo(f"report: {page}", err=True)

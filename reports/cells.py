@@ -1,0 +1,367 @@
+"""A cell as pages show it: what its verdict stands on in its own unit, its samples and its link in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from markupsafe import Markup, escape
+
+from lab.judge.figures import asked
+from lab.result.bundle import again
+from lab.result.matrix import client_words, link_words
+from lab.result.models import Calibration, CellResult, DirectionCalibration, HostLoad, Interval, Sample, Verdict, VerdictName
+from lab.result.table import NOTHING, judged_words
+from lab.spec.cell import format_transfer
+from reports import svg
+from reports.series import Packed, merge, worst_sample
+from reports.words import megabytes_s, number, percent, span
+
+SEVERITY: tuple[VerdictName, ...] = ("FAIL", "INVALID", "INCONCLUSIVE", "PASS")
+"""What a reader must look at, first."""
+_STATIC_POINTS = 60
+_STATIC_SLOT_MS = 100.0
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of a whole transfer that a cell is about: what it is called, of a sample, and how it is written."""
+
+    name: str
+    of: Callable[[Sample], float | None]
+    tell: Callable[[float], str]
+
+
+def figure_of(cell: CellResult) -> Figure:
+    """The figure that the cell's expectation is about; of one that expects nothing, the body rate."""
+    if meant := asked(cell.expectation):
+        return Figure(meant.figure.name, meant.figure.of, meant.figure.tell)
+    if cell.expectation.kind == "limit":
+        return Figure("deviation from the limit", lambda sample: sample.deviation, percent)
+    if cell.expectation.kind == "steady":
+        return Figure("last hundred files against the first, time per file", _slowing, percent)
+    return Figure("body rate", lambda sample: sample.body_byte_s, megabytes_s)
+
+
+def _slowing(sample: Sample) -> float | None:
+    first, last = sample.first_hundred_s_per_file, sample.last_hundred_s_per_file
+    return last / first - 1 if first and last else None
+
+
+def judged_of(cell: CellResult) -> svg.Judged:
+    """Samples, interval and band of a cell in its figure's unit; those set aside are among them, in the order taken."""
+    figure, verdict, meant = figure_of(cell), cell.verdict, asked(cell.expectation)
+    low = mean = high = None
+    if found := verdict.interval:
+        ends = [meant.value(end) for end in (found.low, found.high)] if meant else [found.low, found.high]
+        low, high = min(ends), max(ends)
+        mean = meant.value(found.mean) if meant else found.mean
+    band_low, band_high = verdict.band_low, verdict.band_high
+    if meant:
+        band_low, band_high = (meant.bound, None) if meant.figure.at_least else (None, meant.bound)
+    elif cell.expectation.kind == "limit" and band_high is None:
+        band_low, band_high = -cell.expectation.tolerance.value, cell.expectation.tolerance.value
+    return svg.Judged(
+        spots=tuple(_spots(cell, figure)),
+        low=low,
+        mean=mean,
+        high=high,
+        band_low=band_low,
+        band_high=band_high,
+        tell=figure.tell,
+        centre=0.0 if cell.expectation.kind in ("limit", "steady") else None,
+    )
+
+
+def _spots(cell: CellResult, figure: Figure) -> list[svg.Spot]:
+    used = len(cell.samples)
+    if cell.verdict.interval is not None and cell.expectation.kind != "none":
+        used = cell.verdict.interval.n
+    taken = [(sample, _not_judged(sample, at, used)) for at, sample in enumerate(cell.samples)]
+    taken += [(each.sample, f"set aside: {each.reason}") for each in cell.set_aside]
+    aside = {id(each.sample) for each in cell.set_aside}
+    spots = []
+    for sample, why in sorted(taken, key=lambda each: each[0].started_at):
+        if (value := figure.of(sample)) is not None:
+            label = f"({sample.index + 1})" if id(sample) in aside else str(sample.index + 1)
+            spots.append(svg.Spot(label, value, judged=not why, note=why))
+    return spots
+
+
+def _not_judged(sample: Sample, at: int, used: int) -> str:
+    if not sample.ok:
+        return f"failed: {sample.problem or f'exit code {sample.exit_code}'}"
+    return "" if at < used else "taken after the look that decided"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of a table: its words, and whether it is one that did not count."""
+
+    words: tuple[str, ...]
+    note: str = ""
+    gone: bool = False
+
+
+SAMPLE_HEADINGS: tuple[tuple[str, str], ...] = (
+    ("#", "number, in the order taken"),
+    ("body s", "first to last body byte"),
+    ("MB/s", "body bytes over that time"),
+    ("figure", "what the verdict is about"),
+    ("whole s", "process start to end"),
+    ("connect ms", "by the client's report"),
+    ("first byte ms", "by the client's report"),
+    ("fastest 100 ms MB/s", "on the wire"),
+    ("longest gap ms", "on the wire"),
+    ("retrans.", "segments sent again"),
+    ("drops", "of the router, both ways"),
+    ("CPU s", "user and system"),
+    ("RSS MB", "peak resident set"),
+)
+
+
+def sample_lines(cell: CellResult) -> list[Line]:
+    """The samples as the table `SAMPLE_HEADINGS` has them, those set aside after the others."""
+    figure = figure_of(cell)
+    lines = [_sample_line(sample, figure, str(sample.index + 1)) for sample in cell.samples]
+    for each in cell.set_aside:
+        line = _sample_line(each.sample, figure, f"({each.sample.index + 1})")
+        lines.append(Line(line.words, f"set aside: {each.reason}", gone=True))
+    return lines
+
+
+def _sample_line(sample: Sample, figure: Figure, label: str) -> Line:
+    client, series, wire = sample.client, sample.series, sample.wire
+    value = figure.of(sample)
+    return Line(
+        (
+            label,
+            number(sample.body_s, 3),
+            number(sample.body_byte_s, 3, 1e-6),
+            NOTHING if value is None else figure.tell(value),
+            number(sample.wall_s, 3),
+            number(client.connect_s if client else None, 1, 1e3),
+            number(client.first_byte_s if client else None, 1, 1e3),
+            number(series.worst_window_byte_s if series else None, 3, 1e-6),
+            number(series.longest_gap_ms if series else None, 0),
+            str(wire.retransmits) if wire else NOTHING,
+            str(wire.router_drops_down + wire.router_drops_up) if wire else NOTHING,
+            number(sample.cpu_user_s + sample.cpu_system_s, 3),
+            number(sample.max_rss_bytes, 1, 1e-6),
+        ),
+        "" if sample.ok else f"failed: {sample.problem or f'exit code {sample.exit_code}'}",
+    )
+
+
+def certificate_lines(cell: CellResult) -> list[Line]:
+    """Every look at the link, before and after: when, goodput and its error each way, round trip, losses, whether it holds."""
+    if cell.certificate is None:
+        return []
+    lines = []
+    for when, looks in (("before", cell.certificate.before), ("after", cell.certificate.after)):
+        lines += [_look(when, look) for look in looks]
+    return lines
+
+
+def _look(when: str, look: Calibration) -> Line:
+    attempt = f", attempt {look.attempt}" if look.attempt > 1 else ""
+    losses = f"{look.down.router_drops + look.up.router_drops} / {look.down.retransmits + look.up.retransmits}"
+    rtt = f"{number(look.rtt_excess_ms, 2, sign=True)} ms of {look.rtt_asked_ms:g} ms"
+    words = (f"{when}{attempt}", *map(_side, (look.down, look.up)), rtt, losses, "holds" if look.ok else "beyond tolerance")
+    return Line(words, "; ".join(look.problems), gone=not look.ok)
+
+
+def _side(side: DirectionCalibration) -> str:
+    told = f"{side.goodput_bit_s / 1e6:.2f} Mbit/s"
+    return f"{told}, unshaped" if side.goodput_error is None else f"{told}, {percent(side.goodput_error)}"
+
+
+def load_words(load: HostLoad) -> str:
+    """What befell the machine over one span, in one line."""
+    parts = [
+        f"steal {load.steal_share * 100:.2f} %" if load.steal_share is not None else "",
+        f"others {load.foreign_cores:.2f} of {load.cores} cores" if load.foreign_cores is not None else "",
+        f"lab {load.lab_cores:.2f} cores" if load.lab_cores is not None else "",
+        f"timers late p99 {load.late_p99_ms:.2f} ms" if load.late_p99_ms is not None else "",
+        f"worst {load.late_worst_ms:.1f} ms" if load.late_worst_ms is not None else "",
+        f"{load.frequency_mhz:.0f} MHz" if load.frequency_mhz is not None else "",
+        f"load {load.load_1min:.2f}" if load.load_1min is not None else "",
+    ]
+    return ", ".join(part for part in parts if part) + f" over {span(load.span_s)}"
+
+
+@dataclass(frozen=True)
+class CellView:
+    """One cell with what a template needs and should not compute."""
+
+    cell: CellResult
+    anchor: str
+    packed: Packed | None
+    baseline: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.cell.verdict
+
+    @property
+    def judged(self) -> svg.Judged:
+        return judged_of(self.cell)
+
+    @property
+    def figure(self) -> Figure:
+        return figure_of(self.cell)
+
+    @property
+    def told(self) -> tuple[str, str]:
+        """The mean and its interval in words, in the figure's unit; a dash where there is none."""
+        if self.verdict.interval:
+            return judged_words(self.cell.expectation, self.verdict.interval)
+        values = [value for value in map(self.figure.of, self.cell.samples) if value is not None]
+        return (self.figure.tell(fmean(values)) if values else NOTHING), ""
+
+    @property
+    def whisker(self) -> Markup:
+        return svg.whisker(self.judged)
+
+    @property
+    def plot(self) -> Markup:
+        return self.drawn()
+
+    def drawn(self, *, standalone: bool = False) -> Markup:
+        """Every sample, the band and the interval."""
+        mean, between = self.told
+        title = f"{self.figure.name} of {len(self.judged.spots)} samples, mean {mean}{f', interval {between}' if between else ''}"
+        return svg.samples_plot(self.judged, title, standalone=standalone)
+
+    @property
+    def column(self) -> str:
+        """The figure's heading in the table of samples."""
+        kind = self.cell.expectation.kind
+        return {"limit": "deviation", "none": "body rate"}.get(kind, kind)
+
+    @property
+    def expected(self) -> str:
+        """What a PASS asserts, in words."""
+        expectation = self.cell.expectation
+        if meant := asked(expectation):
+            return f"{meant.figure.name} {meant}"
+        share = f"{expectation.tolerance.value * 100:g} %"
+        return {
+            "limit": f"mean body rate within {share} of {self.cell.transfer.limit}",
+            "steady": f"last hundred files at most {share} slower than the first",
+        }.get(expectation.kind, "every transfer arrives whole; nothing of its speed")
+
+    @property
+    def brief(self) -> str:
+        """The same in the room of a table's heading."""
+        expectation = self.cell.expectation
+        if meant := asked(expectation):
+            return f"{expectation.kind} {meant}"
+        share = f"{expectation.tolerance.value * 100:g} %"
+        return {"limit": f"±{share}", "steady": f"steady, +{share}"}.get(expectation.kind, "arrives whole")
+
+    @property
+    def link(self) -> str:
+        return link_words(self.cell.topology)
+
+    @property
+    def transfer(self) -> str:
+        return format_transfer(self.cell.transfer)
+
+    @property
+    def client(self) -> str:
+        return client_words(self.cell.client)
+
+    @property
+    def again(self) -> str:
+        return again(self.cell)
+
+    @property
+    def samples(self) -> list[Line]:
+        return sample_lines(self.cell)
+
+    @property
+    def looks(self) -> list[Line]:
+        return certificate_lines(self.cell)
+
+    @property
+    def hosts(self) -> list[tuple[str, str]]:
+        """The machine before, during and after, where it was watched."""
+        host = self.cell.host
+        found = [("before", host.before), ("after", host.after)] if host else []
+        worst = max((each.host for each in self.cell.samples if each.host), key=_disturbed, default=None)
+        found.insert(1, ("busiest sample", worst))
+        return [(when, load_words(load)) for when, load in found if load is not None]
+
+    @property
+    def ideal_byte_s(self) -> float | None:
+        """Goodput of the link the way the content goes, by theory; None where it is unshaped or unproven."""
+        if self.cell.certificate is None or not self.cell.certificate.before:
+            return None
+        look = self.cell.certificate.before[-1]
+        side = look.down if self.cell.transfer.direction == "get" else look.up
+        return side.ideal_bit_s / 8 if side.ideal_bit_s is not None else None
+
+    @property
+    def levels(self) -> list[tuple[str, float]]:
+        """What is drawn into the goodput: the limit, and the link's ideal."""
+        limit = self.cell.transfer.limit_byte_s
+        named = [("limit", float(limit) if limit else None), ("link ideal", self.ideal_byte_s)]
+        return [(name, value) for name, value in named if value is not None]
+
+    @property
+    def chart(self) -> dict[str, object] | None:
+        """What `page.js` draws; None where no series was kept."""
+        if self.packed is None:
+            return None
+        worst = worst_sample(self.cell)
+        return {
+            "unit": self.packed.unit,
+            "samples": self.packed.samples,
+            "worst": worst.index + 1 if worst else None,
+            "levels": self.levels,
+            "data": self.packed.text,
+        }
+
+    @property
+    def goodput(self) -> Markup:
+        """Goodput of the worst sample, static and coarse."""
+        worst = worst_sample(self.cell)
+        if worst is None or worst.series is None:
+            return Markup("")
+        rates, slot_ms = worst.series.goodput_bit_s, worst.series.slot_ms
+        count = max(round(_STATIC_SLOT_MS / slot_ms), -(-len(rates) // _STATIC_POINTS), 1)
+        return svg.goodput_plot([rate / 8 for rate in merge(rates, count)], slot_ms * count / 1e3, self.levels)
+
+    @property
+    def duration_s(self) -> float:
+        return (self.cell.ended_at - self.cell.started_at).total_seconds()
+
+
+def log_html(cell: CellResult, message: str) -> str:
+    """For Robot's log: `message` as text, and the cell's plot where it has one. One line, because a message is one."""
+    view = CellView(cell, "", None)
+    return f"<p>{escape(message)}</p>{view.drawn(standalone=True) if view.judged.spots else ''}"
+
+
+def _disturbed(load: HostLoad) -> float:
+    return (load.steal_share or 0.0) * load.cores + (load.foreign_cores or 0.0)
+
+
+def ratio_judged(interval: Interval | None, band_low: float | None, band_high: float | None) -> svg.Judged:
+    """A ratio with its interval against its edges: of a study, a pair, a comparison."""
+    return svg.Judged(
+        low=interval.low if interval else None,
+        mean=interval.mean if interval else None,
+        high=interval.high if interval else None,
+        band_low=band_low,
+        band_high=band_high,
+        tell="{:.4f}".format,
+        centre=1.0,
+    )
+
+
+def by_severity(views: Sequence[CellView]) -> list[CellView]:
+    """FAIL first, PASS last, else as they ran; baselines, which do not count, behind them all."""
+    return sorted(views, key=lambda view: (view.baseline, SEVERITY.index(view.verdict.name)))
