@@ -1,6 +1,7 @@
 """Where the lab's own things are. Nothing here creates a folder.
 
-`THROUGHLINE_RESULTS` moves the results, `THROUGHLINE_CACHE` the cache, `THROUGHLINE_CLIENTS` is a folder of a user's own clients.
+`THROUGHLINE_RESULTS` moves the results, `THROUGHLINE_CACHE` the cache, `THROUGHLINE_CLIENTS` is a folder of a user's own clients,
+`THROUGHLINE_LOCK` names the file that measurements on one machine take turns by.
 An empty value counts as unset.
 """
 
@@ -47,6 +48,16 @@ def clients_dirs() -> list[Path]:
         raise UsageProblem(f"THROUGHLINE_CLIENTS names {named}, which is no folder", remedy="unset THROUGHLINE_CLIENTS")
     own = [named] if named else []
     return [*own, *(folder for folder in (Path.cwd() / "clients",) if folder.is_dir()), shipped_clients_dir()]
+
+
+def lock_path() -> Path:
+    """`$THROUGHLINE_LOCK`, else a file in /run/lock where everybody may write there (Debian, Ubuntu), else in /tmp.
+
+    Every user of a machine comes to the same answer, root too. Labs in containers that share a machine name a file that all see.
+    """
+    shared = Path("/run/lock")
+    open_to_all = shared.is_dir() and shared.stat().st_mode & 0o1002 == 0o1002
+    return _from_environment("THROUGHLINE_LOCK") or (shared if open_to_all else Path("/tmp")) / "throughline"  # noqa: S108
 
 
 def results_dir() -> Path:

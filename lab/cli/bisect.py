@@ -11,7 +11,7 @@ from typing import Annotated, get_args
 
 import typer
 
-from lab.cli.options import Backend, Json, Router
+from lab.cli.options import WAIT, AnyHost, Backend, Beside, Json, Router, Wait, host_limits, measuring
 from lab.client.registry import resolve
 from lab.errors import NotSupported, UsageProblem
 from lab.paths import results_dir
@@ -68,6 +68,9 @@ def bisect(
     program: Annotated[str, typer.Option(metavar="PATH", help="What the command builds, below the tree.")] = "",
     router: Router = "auto",
     backend: Backend = "namespaces",
+    wait: Wait = WAIT,
+    beside: Beside = False,
+    any_host: AnyHost = False,
     json_output: Json = False,
 ) -> None:
     """Find the first version that FAILs a scenario, between one that PASSes and one that FAILs.
@@ -78,12 +81,13 @@ def bisect(
     meant = find_scenario(scenario)
     if bool(build_command) != bool(program):
         raise UsageProblem("--build-command and --program belong together", remedy="say how to build, and what comes of it")
-    options = Options(router=router, backend=backend)  # type: ignore[arg-type]
-    if build_command:
-        found, subjects = _revisions(meant, repo.absolute(), good, bad, build_command, program, options, json_output)
-    else:
-        found = _versions(meant, good, bad, among, build, options, json_output)  # type: ignore[arg-type]
-        subjects = {}
+    options = Options(router=router, backend=backend, host_limits=host_limits(any_host), beside=beside)  # type: ignore[arg-type]
+    subjects: Mapping[str, str] = {}
+    with measuring(wait, beside=beside):
+        if build_command:
+            found, subjects = _revisions(meant, repo.absolute(), good, bad, build_command, program, options, json_output)
+        else:
+            found = _versions(meant, good, bad, among, build, options, json_output)  # type: ignore[arg-type]
     if json_output:
         whole = {**asdict(found.answer), "fix": found.fix, "candidates": found.candidates, "exit_code": found.exit_code}
         steps = [asdict(step) for step in found.steps]

@@ -17,10 +17,11 @@ from rich.text import Text
 
 import lab
 from lab.cli.compare import NOT_INTERLEAVED, Within
-from lab.cli.options import Backend, Json, Router
+from lab.cli.options import WAIT, AnyHost, Backend, Beside, Json, Router, Wait, host_limits, measuring
 from lab.client.registry import parse_client, resolve
 from lab.errors import UsageProblem
 from lab.judge.compare import compare_cells, differences
+from lab.judge.host import HostLimits
 from lab.result.bundle import Bundle, SshdSettings, bundle_name, read_bundle, write_bundle
 from lab.result.comparison import CellComparison, Comparison, RunSide
 from lab.result.comparison_table import render_comparison
@@ -72,6 +73,9 @@ def rerun(
     router: Router = "auto",
     backend: Backend = "namespaces",
     within: Within = Ratio(0.01),
+    wait: Wait = WAIT,
+    beside: Beside = False,
+    any_host: AnyHost = False,
     json_output: Json = False,
 ) -> None:
     """Run the cell of a bundle here, and say whether it agrees with what the bundle holds.
@@ -84,7 +88,8 @@ def rerun(
     cell = packed.asked(_client(packed, client))
     # Before a network is brought up for a client that nobody knows.
     resolve(cell.client)
-    here, run = _run_again(packed, cell, router, backend)
+    with measuring(wait, beside=beside):
+        here, run = _run_again(packed, cell, router, backend, beside=beside, limits=host_limits(any_host))
     found = _comparison(packed, file, here, run, within)
     if json_output:
         typer.echo(found.model_dump_json(indent=2))
@@ -129,11 +134,21 @@ def _client(packed: Bundle, text: str | None) -> ClientSpec:
     return given
 
 
-def _run_again(packed: Bundle, cell: Cell, router: str, backend: str) -> tuple[CellResult, RunDir]:
+def _run_again(
+    packed: Bundle, cell: Cell, router: str, backend: str, *, beside: bool, limits: HostLimits | None
+) -> tuple[CellResult, RunDir]:
     record = RunDir.create("rerun")
     progress = Lines()
     sshd = SshdOptions(**packed.manifest.sshd.model_dump())
-    session = Session(record, Options(router=router, backend=backend, looks=packed.looks, sshd=sshd), progress=progress)  # type: ignore[arg-type]
+    options = Options(
+        router=router,  # type: ignore[arg-type]
+        backend=backend,  # type: ignore[arg-type]
+        looks=packed.looks,
+        sshd=sshd,
+        host_limits=limits,
+        beside=beside,
+    )
+    session = Session(record, options, progress=progress)
     try:
         with session:
             return session.run_cell(cell), record

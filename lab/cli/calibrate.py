@@ -14,7 +14,7 @@ from lab.backend.agent.router import RouterChoice
 from lab.backend.choose import Backend as BackendName
 from lab.backend.choose import open_network
 from lab.backend.host import Network
-from lab.cli.options import Backend, Jitter, Json, Loss, Rate, Router, Rtt, Seed, make_link
+from lab.cli.options import WAIT, Backend, Beside, Jitter, Json, Loss, Rate, Router, Rtt, Seed, Wait, make_link, measuring
 from lab.errors import EXIT_INVALID
 from lab.judge.interval import mean_interval
 from lab.network.calibrate import Tolerance, calibrate
@@ -45,6 +45,8 @@ def calibrate_command(
     congestion_control: Annotated[str, typer.Option("--cc", help="TCP congestion control of the probes.")] = "cubic",
     router: Router = "auto",
     backend: Backend = "namespaces",
+    wait: Wait = WAIT,
+    beside: Beside = False,
     json_output: Json = False,
 ) -> None:
     """Shape a link and measure it n times: goodput each way against the ideal, and the idle round trip.
@@ -53,7 +55,8 @@ def calibrate_command(
     """
     link = make_link(rate, rtt, loss, jitter, seed)
     progress = Lines()
-    looks = measure_link(link, n, congestion_control=congestion_control, backend=backend, router=router, progress=progress)  # type: ignore[arg-type]
+    with measuring(wait, beside=beside):
+        looks = measure_link(link, n, congestion_control=congestion_control, backend=backend, router=router, progress=progress)  # type: ignore[arg-type]
     progress.clear()
     summary = summarise(link, looks)
     if json_output:

@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from lab.cli.options import Backend, Json, Router, quantity
+from lab.cli.options import WAIT, AnyHost, Backend, Beside, Json, Router, Wait, host_limits, measuring, quantity
+from lab.cli.report import make_reports
 from lab.client.registry import parse_client, resolve
 from lab.errors import UsageProblem
 from lab.judge.tolerance import LookPlan
@@ -45,6 +46,9 @@ def qualify(
     margin: Margin = MARGIN,
     router: Router = "auto",
     backend: Backend = "namespaces",
+    wait: Wait = WAIT,
+    beside: Beside = False,
+    any_host: AnyHost = False,
     list_set: Annotated[bool, typer.Option("--list", help="Show the set with its estimated times, and run nothing.")] = False,
     json_output: Json = False,
 ) -> None:
@@ -71,13 +75,16 @@ def qualify(
             check_program(client)
     record = RunDir.create(f"qualify-{ours.name}")
     progress = Lines()
-    session = Session(record, Options(router=router, backend=backend, looks=looks), progress=progress)  # type: ignore[arg-type]
+    options = Options(router=router, backend=backend, looks=looks, host_limits=host_limits(any_host), beside=beside)  # type: ignore[arg-type]
+    session = Session(record, options, progress=progress)
     try:
-        with session:
+        with measuring(wait, beside=beside), session:
             found, _ = run_set(session, ours, theirs, items, set_name="quick" if quick else "full", margin=margin, lanes=lanes)
     finally:
         progress.clear()
-        if not session.results:
+        if session.results:
+            make_reports(record)
+        else:
             record.discard()
     if json_output:
         typer.echo(found.model_dump_json(indent=2))

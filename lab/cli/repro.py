@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lab.cli.options import Backend, Json, Router
+from lab.cli.options import WAIT, AnyHost, Backend, Beside, Json, Router, Wait, host_limits, measuring
 from lab.result.store import RunDir
 from lab.result.table import verdict_word
 from lab.runner.progress import Lines
@@ -41,6 +41,9 @@ def repro(
     build_first: Annotated[bool, typer.Option("--build", help="Build the versions that are missing first.")] = False,
     router: Router = "auto",
     backend: Backend = "namespaces",
+    wait: Wait = WAIT,
+    beside: Beside = False,
+    any_host: AnyHost = False,
     json_output: Json = False,
 ) -> None:
     """Reproduce known bugs: FAIL on the versions that have one, PASS on those that have not.
@@ -61,18 +64,20 @@ def repro(
     rounds: list[list[Outcome]] = []
     records: list[RunDir] = []
     progress = Lines()
-    for _ in range(times):
-        # A cell's file has the cell's name: a second round of it belongs into a run of its own.
-        record = RunDir.create("repro")
-        session = Session(record, Options(router=router, backend=backend), progress=progress)  # type: ignore[arg-type]
-        try:
-            with session:
-                rounds.append(reproduce(session, due))
-        finally:
-            progress.clear()
-            if not session.results:
-                record.discard()
-        records.append(record)
+    options = Options(router=router, backend=backend, host_limits=host_limits(any_host), beside=beside)  # type: ignore[arg-type]
+    with measuring(wait, beside=beside):
+        for _ in range(times):
+            # A cell's file has the cell's name: a second round of it belongs into a run of its own.
+            record = RunDir.create("repro")
+            session = Session(record, options, progress=progress)
+            try:
+                with session:
+                    rounds.append(reproduce(session, due))
+            finally:
+                progress.clear()
+                if not session.results:
+                    record.discard()
+            records.append(record)
     code = worst_exit_code(outcome for round_ in rounds for outcome in round_)
     if json_output:
         found = [{"round": number, **asdict(outcome)} for number, round_ in enumerate(rounds, start=1) for outcome in round_]

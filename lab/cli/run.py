@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from lab.cli.options import Backend, Json, Router
+from lab.cli.options import WAIT, AnyHost, Backend, Beside, Json, Router, Wait, host_limits, measuring
+from lab.cli.report import make_reports
 from lab.errors import UsageProblem
 from lab.judge.tolerance import LookPlan
 from lab.result.finding_table import render_findings
@@ -48,6 +49,9 @@ def run(
         bool, typer.Option("--flamegraph", help="After each cell one run more, under perf; its flame graph is evidence.")
     ] = False,
     max_samples: Annotated[int, typer.Option(min=5, max=20, help="Stop looking for a verdict after so many samples.")] = 20,
+    wait: Wait = WAIT,
+    beside: Beside = False,
+    any_host: AnyHost = False,
     json_output: Json = False,
 ) -> None:
     """Run a suite, or cells by name, and print the verdicts.
@@ -66,17 +70,28 @@ def run(
     tools = get_ready(progress.step, backend) if flamegraph else None
     record = RunDir.create(suite.stem if suite else "cells")
     looks = LookPlan(looks=tuple(look for look in LookPlan().looks if look <= max_samples))
-    options = Options(router=router, backend=backend, pcap=pcap, looks=looks, flamegraph=tools)  # type: ignore[arg-type]
+    options = Options(
+        router=router,  # type: ignore[arg-type]
+        backend=backend,  # type: ignore[arg-type]
+        pcap=pcap,
+        looks=looks,
+        flamegraph=tools,
+        host_limits=host_limits(any_host),
+        beside=beside,
+    )
     session = Session(record, options, progress=progress)
     try:
-        if suite is not None:
-            choice = Choice(tests=test or (), include=include or (), exclude=exclude or ())
-            run_suite(suite, session, variables, clients=client or (), choice=choice)
-        else:
-            run_cells(targets, session, client or ())
+        with measuring(wait, beside=beside):
+            if suite is not None:
+                choice = Choice(tests=test or (), include=include or (), exclude=exclude or ())
+                run_suite(suite, session, variables, clients=client or (), choice=choice)
+            else:
+                run_cells(targets, session, client or ())
     finally:
         progress.clear()
-        if not (session.results or session.findings):
+        if session.results or session.findings:
+            make_reports(record)
+        else:
             record.discard()
     whole = session.record()
     if json_output:

@@ -10,10 +10,10 @@ from lab.client.adapter import ClientAdapter
 from lab.client.curl import Curl
 from lab.client.data import DataClient, load_client, program_of
 from lab.client.ferry import Ferry
-from lab.errors import UsageProblem
+from lab.errors import NotSupported, UsageProblem
 from lab.paths import clients_dirs
 from lab.spec.load import meant
-from lab.spec.models import YAML_SUFFIXES, ClientSpec
+from lab.spec.models import YAML_SUFFIXES, ClientSpec, Transfer
 
 # Those whose reports, or whose way onto the host, need code.
 _CODE: dict[str, Callable[[str, str], ClientAdapter]] = {"ferry": Ferry, "curl": Curl}
@@ -63,6 +63,14 @@ def parse_client(text: str) -> ClientSpec:
 def resolve(client: ClientSpec) -> ClientAdapter:
     """The adapter of a cell's client; its results bear the cell's name for it."""
     return adapter_for(client.name, client.program)
+
+
+def resolve_for(client: ClientSpec, transfer: Transfer, what: str) -> ClientAdapter:
+    """As `resolve`. Raises NotSupported where the client cannot do the transfer; `what` is the id of what would be run."""
+    adapter = resolve(client)
+    if reason := adapter.supports(transfer):
+        raise NotSupported(f"{client.name} cannot do {what}: {reason}")
+    return adapter
 
 
 def _find(name: str, program: str) -> str | None:

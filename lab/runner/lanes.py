@@ -45,6 +45,10 @@ class Shared:
         with self._lock:
             self._progress.sample(cell, sample, of)
 
+    def set_aside(self, cell: str, sample: Sample, reason: str) -> None:
+        with self._lock:
+            self._progress.set_aside(cell, sample, reason)
+
     def verdict(self, cell: str, verdict: Verdict) -> None:
         with self._lock:
             self._progress.verdict(cell, verdict)

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 from lab import __version__
 from lab.errors import UsageProblem
+from lab.judge.host import host_problems, judge_together
 from lab.judge.regression import judge_regression, pair_rates, ratio_interval
-from lab.judge.tolerance import LookPlan, with_invalid
+from lab.judge.tolerance import LookPlan
 from lab.result.models import CellResult, Verdict
 from lab.result.qualification import PairResult, PairSide, Side
 from lab.spec.models import Cell, ClientSpec
@@ -66,10 +67,10 @@ def pair_result(
         # As for a cell: what was taken on a link that then failed its lab is no ground for a verdict.
         grounds = ours.samples and ours.certificate is not None
         verdict = judge_regression(ours.samples, theirs.samples, margin.value, looks) if grounds else None
-        if verdict is None and not problems:
+        if verdict is None and not problems and not host_problems(results):
             untold = f"{theirs.client.name} failed a transfer: there is nothing to compare with"
         else:
-            verdict = with_invalid(verdict, problems)
+            verdict = judge_together(verdict, results, looks, problems=problems)
     return PairResult(
         id=pair,
         run=ours.run,

@@ -16,6 +16,10 @@ class Progress(Protocol):
 
     def sample(self, cell: str, sample: Sample, of: int) -> None: ...
 
+    def set_aside(self, cell: str, sample: Sample, reason: str) -> None:
+        """A sample that the host spoilt; it is taken again."""
+        ...
+
     def verdict(self, cell: str, verdict: Verdict) -> None: ...
 
     def skipped(self, reason: str) -> None:
@@ -30,6 +34,9 @@ class Silent:
         pass
 
     def sample(self, cell: str, sample: Sample, of: int) -> None:
+        pass
+
+    def set_aside(self, cell: str, sample: Sample, reason: str) -> None:
         pass
 
     def verdict(self, cell: str, verdict: Verdict) -> None:
@@ -62,6 +69,9 @@ class Lines:
             self._line(f"{cell}  {sample.index + 1}/{of}  {sample.body_byte_s / 1e6:.3f} MB/s{deviation}")
         else:
             self._line(f"{cell}  {sample.index + 1}/{of}  failed: {sample.problem}")
+
+    def set_aside(self, cell: str, sample: Sample, reason: str) -> None:
+        self._line(f"{cell}  {sample.index + 1} set aside: {reason}")
 
     def verdict(self, cell: str, verdict: Verdict) -> None:
         self._line(f"{cell}  {verdict.name}: {verdict.reason}")

@@ -12,8 +12,8 @@ from typing import Literal
 
 from lab import __version__
 from lab.backend.host import Completed
-from lab.client.registry import resolve
-from lab.errors import ClientFault, LabFault, NotSupported
+from lab.client.registry import resolve_for
+from lab.errors import ClientFault, LabFault
 from lab.judge.quirks import ENDS_WITHIN_S, interruption_problem, names_problem, refusal_problem, verdict_on
 from lab.measure.attempt import Bench, last_words, prepare, said
 from lab.measure.flap import Interrupted, measure_address_change, measure_flap
@@ -65,9 +65,7 @@ def investigate(
     """Rows from `take` while the network is up and shaped, the verdict of `judge`; a LabFault meanwhile is INVALID. Written."""
     started_at, rows, faults = datetime.now(UTC), list[FindingRow](), list[str]()
     with session.bench(question.id, question.topology) as (network, servers):
-        adapter = resolve(question.client)
-        if reason := adapter.supports(question.transfer):
-            raise NotSupported(f"{question.client.name} cannot do {question.id}: {reason}")
+        adapter = resolve_for(question.client, question.transfer, question.id)
         identity = adapter.identify(network.client)
         bench = Bench(network, servers, adapter)
         command = prepare(bench, question.transfer).command

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lab.assets import curl_build
 from lab.client import versions
-from lab.client.registry import resolve
+from lab.client.registry import resolve_for
 from lab.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, NotSupported, UsageProblem
 from lab.judge.caveats import percent
 from lab.judge.figures import asked
@@ -106,8 +106,7 @@ def check_clients(cells: Iterable[Cell]) -> None:
         some = "it has" if len(missing) == 1 else "they have"
         raise NotSupported(f"{', '.join(missing)}: {some} not been built", remedy=f"lab client build {words}, or add --build")
     for cell in cells:
-        if reason := resolve(cell.client).supports(cell.transfer):
-            raise NotSupported(f"{cell.client.name} cannot do {cell.id}: {reason}")
+        resolve_for(cell.client, cell.transfer, cell.id)
 
 
 def unbuilt(clients: Iterable[ClientSpec]) -> list[str]:

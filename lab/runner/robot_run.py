@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.client.registry import parse_client, resolve
-from lab.errors import LabFault, NotSupported, UsageProblem
+from lab.client.registry import parse_client, resolve, resolve_for
+from lab.errors import LabFault, UsageProblem
 from lab.paths import suites_dir
 from lab.runner import current
 from lab.runner.session import Session
@@ -141,8 +141,7 @@ def _programs(names: Sequence[str], clients: Sequence[str]) -> dict[str, str]:
         text, spec = given.get(called, ("", parse_client(called)))
         if text:
             found[name] = text
-        if reason := resolve(spec).supports(transfer):
-            raise NotSupported(f"{called} cannot do {name}: {reason}")
+        resolve_for(spec, transfer, name)
     return found
 
 

@@ -1,8 +1,12 @@
 """A Session runs cells on one network and writes what came of them.
 
-The order of a cell: shape, calibrate, samples (more while the verdict is open), calibrate again, judge, write. The second
-calibration of a cell is the first of the next one on the same, untouched link. The cells of a study do all that together, their
-samples interleaved between one pair of calibrations; so do the cells of a candidate and of a baseline.
+The order of a cell: shape, watch the idle machine, calibrate, samples (more while the verdict is open, and again where the
+machine spoilt one), calibrate and watch again, judge, write. The second calibration of a cell is the first of the next one on the
+same, untouched link. The cells of a study do all that together, their samples interleaved between one pair of calibrations; so do
+the cells of a candidate and of a baseline.
+
+A Session takes no lock: a program may have two at once (lanes do). That a machine measures one thing at a time is up to the `lab`
+command (`lab.runner.machine`).
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ from lab.backend.choose import Backend, open_network
 from lab.backend.host import Network
 from lab.client.registry import resolve
 from lab.errors import LabFault, NotSupported, ThroughlineError
-from lab.judge.tolerance import LookPlan, judge_samples, with_invalid
+from lab.judge.host import HostLimits, host_quality, judge_on_host, most_set_aside
+from lab.judge.tolerance import LookPlan, judge_samples
 from lab.link.theory import ideal_goodput_bit_s
 from lab.measure.ports import PortSampler
 from lab.measure.qdiscs import read_qdiscs
@@ -32,7 +37,7 @@ from lab.network.guard import assert_no_bypass
 from lab.network.pins import pin
 from lab.network.shape import Shaped, differences, shape
 from lab.result.finding import Finding
-from lab.result.models import Calibration, CellResult, Certificate, HostSnapshot
+from lab.result.models import Calibration, CellResult, Certificate, HostLoad, HostSnapshot, Sample, SetAside
 from lab.result.provenance import host_snapshot, machine_facts
 from lab.result.qualification import PairResult
 from lab.result.store import RunDir
@@ -44,6 +49,7 @@ from lab.runner.progress import Progress, Silent
 from lab.runner.schedule import Schedule, beside_baseline, round_robin, until_decided
 from lab.runner.study import arms_of, study_result
 from lab.runner.together import Together, remarked
+from lab.runner.watched import Watcher
 from lab.server.bundle import Servers, start_servers
 from lab.server.sshd import SshdOptions
 from lab.spec.models import Cell, Topology
@@ -68,6 +74,10 @@ class Options:
     """With these tools, one run more per cell of a suite."""
     name: str = ""
     """Of the network; the run's where left out."""
+    host_limits: HostLimits | None = None
+    """The machine is watched, and samples that it spoilt are set aside; not where left out. The `lab` command has it on."""
+    beside: bool = False
+    """Another lab runs at the same time, and its processes are not foreign ones; both have the machine's lock to say so."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +106,7 @@ class Session(Found):
         self._servers: Servers | None = None
         self._shaped: tuple[Topology, Shaped] | None = None
         self._calibration: Calibration | None = None
+        self._idle: HostLoad | None = None
         self._spent: dict[str, float] = {}
         self._abandoned = False
 
@@ -115,7 +126,8 @@ class Session(Found):
         """Take the network down; idempotent. The next cell brings one up again."""
         if self._network is not None:
             self._network.close()
-            self._network = self._servers = self._shaped = self._calibration = None
+            self._network = self._servers = None
+            self._forget_link()
 
     def lane(self, number: int, progress: Progress) -> Session:
         """Another session of the same run, with a network and results of its own; they become this one's by `absorb`."""
@@ -251,9 +263,14 @@ class Session(Found):
             self._forget_link()
         after = self._snapshot(network)
         self._spent["overhead"] = time.monotonic() - ready.started - sum(self._spent.values())
-        for index, (cell, own) in enumerate(zip(cells, together.samples, strict=True)):
+        looks, limits = self.options.looks, self.options.host_limits
+        for index, (cell, own, aside) in enumerate(zip(cells, together.samples, together.set_aside, strict=True)):
             # A link that failed before its second calibration is no ground for a verdict on what was taken before.
-            judged = judge_samples(own, cell.expectation, self.options.looks) if own and certificate else None
+            judged = judge_samples(own, cell.expectation, looks) if own and certificate else None
+            quality = host_quality(together.idle_before, together.idle_after, aside, limits, looks) if limits else None
+            judged = judge_on_host(
+                judged, quality, set_aside=aside, enough=len(own) >= looks.looks[0], problems=together.problems
+            )
             result = CellResult(
                 id=cell.id,
                 run=self.run.name,
@@ -267,7 +284,10 @@ class Session(Found):
                 expectation=cell.expectation,
                 certificate=certificate,
                 samples=own,
-                verdict=remarked(with_invalid(judged, together.problems), self.remarks),
+                set_aside=aside,
+                host=quality,
+                plan=list(looks.looks),
+                verdict=remarked(judged, self.remarks),
                 started_at=ready.started_at,
                 ended_at=datetime.now(UTC),
                 before=before,
@@ -301,11 +321,12 @@ class Session(Found):
 
     def _forget_link(self) -> None:
         """After a fault nothing about the link is taken for granted."""
-        self._shaped = self._calibration = None
+        self._shaped = self._calibration = self._idle = None
 
     def _measure(self, together: Together, ready: _Ready) -> Certificate:
         cell, network = together.cells[0], ready.network
         shaped = self._shape(cell.topology, network)
+        together.idle_before = self._idle if self._calibration and self._idle else self._watch_idle(network)
         before = [self._calibration] if self._calibration else self._calibrate(cell, network)
         certificate = begin_certificate(cell, shaped, before, self.options.tolerance)
         if not before[-1].ok or too_slow(cell, before[-1]):
@@ -315,6 +336,7 @@ class Session(Found):
         problems = differences(network, shaped)
         after = self._calibrate(cell, network)
         self._calibration = after[-1] if after[-1].ok and not problems else None
+        together.idle_after = self._idle = self._watch_idle(network)
         if problems:
             after[-1] = after[-1].model_copy(update={"ok": False, "problems": [*after[-1].problems, *problems]})
         return certificate.model_copy(update={"after": after, "qdisc_readback": dict(read_qdiscs(network))})
@@ -322,23 +344,48 @@ class Session(Found):
     def _take_samples(self, together: Together, ready: _Ready) -> None:
         with PortSampler(ready.network) as ports:
             for turn, goal in together.schedule(together.samples):
-                cell, own = together.cells[turn], together.samples[turn]
-                self.progress.step(f"{cell.id}: sample {len(own) + 1} of {goal}")
-                pcap_dir = self.run.evidence(cell.id) if self.options.pcap else None
-                own.append(
-                    take_sample(
-                        ready.network,
-                        ready.servers,
-                        together.adapters[turn],
-                        cell.transfer,
-                        len(own),
-                        pcap_dir=pcap_dir,
-                        ports=ports,
-                        ideal_bit_s=ideal_goodput_bit_s(cell.link_direction),
-                    )
-                )
+                if not self._take_turn(together, ready, ports, turn, goal):
+                    return
+
+    def _take_turn(self, together: Together, ready: _Ready, ports: PortSampler, turn: int, goal: int) -> bool:
+        """A sample of that cell on a quiet machine, or False when the cell has set aside as many as it may.
+
+        One that the machine spoilt is taken again at once, so that a round of several cells stays together.
+        """
+        cell, own, aside = together.cells[turn], together.samples[turn], together.set_aside[turn]
+        watcher = self._watcher(ready.network)
+
+        def transfer() -> Sample:
+            return take_sample(
+                ready.network,
+                ready.servers,
+                together.adapters[turn],
+                cell.transfer,
+                len(own),
+                pcap_dir=self.run.evidence(cell.id) if self.options.pcap else None,
+                ports=ports,
+                ideal_bit_s=ideal_goodput_bit_s(cell.link_direction),
+            )
+
+        while len(aside) < most_set_aside(self.options.looks):
+            self.progress.step(f"{cell.id}: sample {len(own) + 1} of {goal}")
+            sample, why = watcher.take(transfer, ports)
+            if why is None:
+                own.append(sample)
                 together.order.append(turn)
-                self.progress.sample(cell.id, own[-1], goal)
+                self.progress.sample(cell.id, sample, goal)
+                return True
+            # The capture of the next one takes the place of its own.
+            aside.append(SetAside(reason=why, sample=sample.model_copy(update={"pcap": None})))
+            self.progress.set_aside(cell.id, sample, why)
+        return False
+
+    def _watcher(self, network: Network) -> Watcher:
+        return Watcher.on(network, self.options.host_limits, beside=self.options.beside)
+
+    def _watch_idle(self, network: Network) -> HostLoad | None:
+        with self._timed("host"):
+            return self._watcher(network).idle(network)
 
     def _shape(self, topology: Topology, network: Network) -> Shaped:
         """A seeded link starts afresh for every cell, so that its losses are the same whatever ran before."""

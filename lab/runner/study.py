@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from lab import __version__
 from lab.client.adapter import ClientAdapter
 from lab.errors import NotSupported
+from lab.judge.host import judge_together
 from lab.judge.sweep import Arm, byte_rates, common_clock, judge_sweep
-from lab.judge.tolerance import LookPlan, with_invalid
+from lab.judge.tolerance import LookPlan
 from lab.result.models import CellResult
 from lab.result.study import StudyArm, StudyResult
 from lab.spec.models import Cell
@@ -52,7 +53,8 @@ def study_result(
     rates = byte_rates(compared, clock) if clock else [[] for _ in compared]
     # As for a cell: what was taken on a link that then failed its lab is no ground for a verdict.
     grounds = samples and cells[0].certificate is not None
-    verdict = with_invalid(judge_sweep(compared, study.floor.value, looks) if grounds else None, problems)
+    judged = judge_sweep(compared, study.floor.value, looks) if grounds else None
+    verdict = judge_together(judged, cells, looks, problems=problems)
     if left_out:
         why = {reason: [name for name in left_out if left_out[name] == reason] for reason in left_out.values()}
         without = "; ".join(f"{', '.join(names)}: not compared, {reason}" for reason, names in why.items())

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 from lab.backend.host import Network
 from lab.client.adapter import ClientAdapter
-from lab.client.registry import resolve
-from lab.errors import NotSupported
-from lab.result.models import CellResult, ClientIdentity, Sample, Verdict
+from lab.client.registry import resolve_for
+from lab.result.models import CellResult, ClientIdentity, HostLoad, Sample, SetAside, Verdict
 from lab.runner.schedule import Schedule
 from lab.server.bundle import Servers
 from lab.spec.models import Cell, ClientSpec
@@ -18,26 +17,27 @@ from lab.spec.models import Cell, ClientSpec
 
 @dataclass
 class Together:
-    """Parallel lists, an entry per cell; `order` has the index of a cell per transfer. `problems` are the lab's."""
+    """Parallel lists, an entry per cell; `order` has the index of a cell per transfer that counts. `problems` are the lab's."""
 
     cells: Sequence[Cell]
     schedule: Schedule
     adapters: list[ClientAdapter]
     identities: dict[ClientSpec, ClientIdentity]
     samples: list[list[Sample]]
+    set_aside: list[list[SetAside]]
     order: list[int] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    idle_before: HostLoad | None = None
+    idle_after: HostLoad | None = None
     results: list[CellResult] = field(default_factory=list)
 
     @classmethod
     def on(cls, network: Network, cells: Sequence[Cell], schedule: Schedule) -> Together:
         """Every client once, whatever the number of its cells. Raises NotSupported for a cell that its client cannot do."""
-        clients = {client: resolve(client) for client in dict.fromkeys(cell.client for cell in cells)}
-        for cell in cells:
-            if reason := clients[cell.client].supports(cell.transfer):
-                raise NotSupported(f"{cell.client.name} cannot do {cell.id}: {reason}")
+        clients = {cell.client: resolve_for(cell.client, cell.transfer, cell.id) for cell in cells}
         identities = {client: adapter.identify(network.client) for client, adapter in clients.items()}
-        return cls(cells, schedule, [clients[cell.client] for cell in cells], identities, [[] for _ in cells])
+        adapters = [clients[cell.client] for cell in cells]
+        return cls(cells, schedule, adapters, identities, [[] for _ in cells], [[] for _ in cells])
 
     def identity(self, index: int, servers: Servers) -> ClientIdentity:
         """Of a cell's client, with the command of its transfer."""

@@ -191,6 +191,7 @@ def test_what_a_lane_spoilt_is_told(made: Session, clients: dict[str, FakeClient
 
 
 def test_the_list_has_every_line_and_runs_nothing() -> None:
+    cli.register(("qualify",))
     done = CliRunner().invoke(cli.app, ["qualify", "--list", "--quick", "--json"])
     assert done.exit_code == 0
     told = json.loads(done.stdout)
@@ -217,6 +218,7 @@ def test_bad_input_is_refused_before_anything_is_made(
     monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(command.os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(Session, "_bring_up", lambda _: pytest.fail("the network was brought up"))
+    cli.register(("qualify",))
     done = CliRunner().invoke(cli.app, ["qualify", *words])
     assert isinstance(done.exception, UsageProblem)
     assert problem in done.exception.message

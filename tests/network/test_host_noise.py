@@ -1,0 +1,82 @@
+"""Two CPU hogs beside a light cell, for real: the machine is named, and never the client."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from lab.backend.host import Network
+from lab.backend.namespaces.network import NamespaceNetwork
+from lab.errors import EXIT_INCONCLUSIVE, EXIT_INVALID
+from lab.measure.host_load import HostWatch
+from lab.measure.ports import PortSampler
+from lab.result.store import RunDir, read_cell
+from lab.runner.watched import Watcher
+from tests.network.test_cli import lab
+
+CELL = "ferry--dsl-20--http1-get-1MiB-at-1MBps"
+LONGEST_S = 60
+HOG = f"import time\nend = time.monotonic() + {LONGEST_S}\nwhile time.monotonic() < end: pass"
+HOGS = max(2, len(os.sched_getaffinity(0)))
+
+
+@pytest.fixture
+def hogs() -> Iterator[None]:
+    """Processes that are none of the lab's: started by a shell that has ended, so that no lab is above them."""
+    started = subprocess.run(
+        ["sh", "-c", f'for n in $(seq {HOGS}); do "$0" -c "$1" </dev/null >/dev/null 2>&1 & echo $!; done', sys.executable, HOG],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    pids = [int(line) for line in started.stdout.split()]
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_two_hogs_beside_a_cell_make_it_no_fail(hogs: None, tmp_path: Path) -> None:
+    env = {"THROUGHLINE_RESULTS": str(tmp_path), "THROUGHLINE_LOCK": str(tmp_path / "lock")}  # no waiting for others
+    started = time.monotonic()
+    done = lab("run", CELL, "--max-samples", "5", "--json", env=env)
+    took_s = time.monotonic() - started
+    assert done.returncode in (EXIT_INCONCLUSIVE, EXIT_INVALID), done.stderr
+    run = json.loads(done.stdout)
+    assert run["verdicts"][CELL] in ("INCONCLUSIVE", "INVALID")
+    result = read_cell(RunDir.find(run["run"], results=tmp_path).cell_path(CELL))
+    assert result.host
+    assert result.host.before
+    assert result.host.before.foreign_cores is not None
+    assert result.host.before.foreign_cores > 0.5 * result.host.before.cores, "hogs have at least what the lab leaves"
+    # A link that does not calibrate beside them has no samples at all, and says so.
+    if result.certificate and result.certificate.before[-1].ok:
+        assert 1 <= len(result.set_aside) <= 5
+        assert all("other processes took" in each.reason for each in result.set_aside)
+        loads = [each.sample.host.foreign_cores for each in result.set_aside if each.sample.host]
+        assert min(each or 0.0 for each in loads) > 0.25
+    assert "the host was busy" in result.verdict.reason
+    assert took_s < LONGEST_S, "soon, and not when the plan is at its end"
+
+
+def test_what_the_lab_itself_burns_is_its_own(network: NamespaceNetwork) -> None:
+    """A client that takes a core for half a second is no stranger, though its parent is another namespace's first process."""
+    hosts: Network = network
+    burn = "import time\nwhile time.process_time() < 0.5: pass"
+    with PortSampler(hosts) as ports, HostWatch(ports, Watcher.on(hosts, None, beside=False).roots) as watch:
+        hosts.client.run([sys.executable, "-c", burn])
+    load = watch.load
+    assert load.lab_cores is not None
+    assert load.lab_cores * load.span_s > 0.5
+    assert load.late_p99_ms is not None
