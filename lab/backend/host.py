@@ -199,6 +199,11 @@ class Network(Protocol):
         """What made the hosts, for provenance: versions of an engine, ids of images; empty where it is this machine alone."""
         ...
 
+    @property
+    def first_processes(self) -> Sequence[int]:
+        """Of hosts whose processes do not descend from this one, those from which they do; 0 for one that cannot be seen."""
+        ...
+
     def close(self) -> None:
         """Stop everything; idempotent."""
         ...

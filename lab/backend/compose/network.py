@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -30,6 +31,9 @@ from lab.errors import LabFault, UsageProblem
 # In the images, whose files are not this machine's.
 _PYTHON = "/usr/bin/python3"
 _UML_PYTHON = "/usr/lib/throughline/python3"
+# struct ucred: pid (0 for one of a PID namespace that is not seen from here), uid, gid.
+_CREDENTIALS = struct.Struct("3i")
+_WHO = (socket.SOL_SOCKET, socket.SO_PEERCRED)
 _KEPT = tuple(name for name in KEPT_ENVIRONMENT if name not in ("PATH", "THROUGHLINE_CACHE"))
 
 
@@ -53,6 +57,11 @@ class ComposeNetwork:
     @property
     def name(self) -> str:
         return self.project.name
+
+    @property
+    def first_processes(self) -> list[int]:
+        """The agents: each is the first process of its container, and the kernel tells whom a connection leads to (unix(7))."""
+        return [_CREDENTIALS.unpack(hold.getsockopt(*_WHO, _CREDENTIALS.size))[0] for hold in self.holds]
 
     def close(self) -> None:
         """Idempotent."""

@@ -43,6 +43,7 @@ class NamespaceNetwork:
     router_facts: RouterFacts
     backend: str = "namespaces"
     backend_facts: Mapping[str, str] = field(default_factory=dict)
+    first_processes: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
