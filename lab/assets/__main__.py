@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
-from lab.assets import engine, tools, uml
+from lab.assets import engine, tools, uml, windows, wine
 from lab.errors import EXIT_INVALID, EXIT_PASS, ThroughlineError
+
+# Set by `make ferry-windows`: what ferry.exe is built with and run under is a package to install, too.
+WINDOWS_VARIABLE = "THROUGHLINE_WINDOWS"
 
 
 def progress(message: str) -> None:
@@ -15,7 +19,11 @@ def progress(message: str) -> None:
 
 def packages() -> int:
     """The Debian packages this machine lacks, one per line."""
-    for package in tools.packages(tools.missing(tools.installable())):
+    lacking = tools.packages(tools.missing(tools.installable()))
+    if os.environ.get(WINDOWS_VARIABLE):
+        lacking += windows.missing_packages()
+        lacking += [] if wine.find_program() else [wine.PACKAGE]
+    for package in dict.fromkeys(lacking):
         print(package)
     return EXIT_PASS
 
@@ -47,6 +55,17 @@ def cargo() -> int:
     return EXIT_PASS
 
 
+def ferry_exe() -> int:
+    print(windows.build(progress))
+    return EXIT_PASS
+
+
+def wine_prefix() -> int:
+    facts = wine.ensure(progress)
+    print(f"{facts.program} ({facts.label}), {facts.template}")
+    return EXIT_PASS
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.assets", description="What the lab runs but does not install.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -54,8 +73,10 @@ def main() -> int:
     commands.add_parser("check", help="exit 0 when everything is here and whole")
     commands.add_parser("build", help="download what is missing").add_argument("--force", action="store_true", help="build anew")
     commands.add_parser("cargo", help="print the cargo that is recent enough")
+    commands.add_parser("windows", help="cross-build ferry.exe, and print where it is")
+    commands.add_parser("wine", help="make a prefix of Wine to run it in, and print where both are")
     arguments = parser.parse_args()
-    simple = {"packages": packages, "check": check, "cargo": cargo}
+    simple = {"packages": packages, "check": check, "cargo": cargo, "windows": ferry_exe, "wine": wine_prefix}
     try:
         if arguments.command == "build":
             return build(force=arguments.force)

@@ -72,14 +72,18 @@ def environment(cargo: Path) -> dict[str, str]:
 
 def find_cargo() -> Path | None:
     """The first cargo that is recent enough: PATH's, rustup's, Debian's."""
-    return next((cargo for cargo in _cargos() if is_recent(cargo)), None)
+    return next((cargo for cargo in cargos() if is_recent(cargo)), None)
 
 
 def up_to_date() -> bool:
     """Whether the last build that ended well began after the last change of a source. A stat per file, some milliseconds."""
+    return os.access(program(), os.X_OK) and newer_than_sources(_stamp())
+
+
+def newer_than_sources(stamp: Path) -> bool:
     try:
-        built = _stamp().stat().st_mtime
-        return os.access(program(), os.X_OK) and all(path.stat().st_mtime <= built for path in _sources())
+        built = stamp.stat().st_mtime
+        return all(path.stat().st_mtime <= built for path in _sources())
     except OSError:
         return False
 
@@ -97,9 +101,12 @@ def build(progress: Progress) -> None:
     code, output = store.run(argv, timeout_s=_LONGEST_BUILD_S, cwd=engine_dir(), env=environment(cargo))
     if code or not program().exists():
         raise LabFault(f"ferry cannot be built with {cargo} (exit code {code}):\n{output.strip()}")
-    stamp = _stamp()
+    mark(_stamp(), began)
+
+
+def mark(stamp: Path, began: float) -> None:
+    """A build that began then has ended well. A source saved while cargo ran may have been read before: it counts as newer."""
     stamp.touch()
-    # A source saved while cargo ran may have been read before: it counts as newer than this build.
     os.utime(stamp, (began, began))
 
 
@@ -107,7 +114,8 @@ def remedy() -> str:
     return f"sudo apt-get install {PACKAGE}, or make setup, or Rust {least_rust()} or newer from rustup.rs"
 
 
-def _cargos() -> Iterator[Path]:
+def cargos() -> Iterator[Path]:
+    """Every one that can be found, recent or not: PATH's, rustup's, Debian's."""
     folders = [*os.environ.get("PATH", "").split(os.pathsep), *(str(Path(folder).expanduser()) for folder in FOLDERS)]
     for folder in dict.fromkeys(folders):
         if folder and (found := shutil.which("cargo", path=folder)):

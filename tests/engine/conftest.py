@@ -34,7 +34,7 @@ LINK = Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("2 ms"))
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "tests/engine" in str(item.path) and not item.path.name.startswith("test_sftp"):
+        if "tests/engine" in str(item.path) and not item.path.name.startswith(("test_sftp", "test_windows")):
             item.add_marker(pytest.mark.network)
 
 

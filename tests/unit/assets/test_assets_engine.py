@@ -30,7 +30,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setattr(engine, "engine_dir", lambda: root)
     monkeypatch.setattr(engine, "FOLDERS", (str(tmp_path / "usr"),))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    monkeypatch.setattr(engine, "_cargos", lambda real=engine._cargos: (c for c in real() if tmp_path in c.parents))
+    monkeypatch.setattr(engine, "cargos", lambda real=engine.cargos: (c for c in real() if tmp_path in c.parents))
     for cached in (engine.least_rust, engine.is_recent):
         cached.cache_clear()
     yield root

@@ -17,6 +17,7 @@ use crate::report::{Destination, Problem};
 
 /// As `--help` says.
 const MAX_REDIRECTS: u32 = 10;
+const RETRIES: u32 = 3;
 
 pub fn get(flags: flags::Get) -> Result<GetOptions, Problem> {
     let sources = flags
@@ -227,6 +228,7 @@ fn common(
         insecure: flags.insecure,
         headers,
         resolve: flags.resolve,
+        send_buffer: flags.sndbuf,
         ssh,
         timeouts: Timeouts {
             connect: flags.timeout_connect,
@@ -251,7 +253,8 @@ fn transfer(flags: flags::Transfer) -> TransferOptions {
     TransferOptions {
         limit: flags.limit_rate,
         buffer_size: flags.buffer_size,
-        retries: flags.retry,
+        retries: flags.retry.unwrap_or(RETRIES),
+        retry_refused: flags.retry.is_some(),
         retry_max_wait: flags.retry_max_wait,
         max_redirects: flags.max_redirects.unwrap_or(MAX_REDIRECTS),
         checksum: flags.checksum,

@@ -7,7 +7,10 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::options::{Checksum, RangeArg, Resolve};
-use super::values::{JsonFile, parse_buffer_size, parse_checksum, parse_pin, parse_range, parse_resolve};
+use super::values::{
+    JsonFile, parse_buffer_size, parse_checksum, parse_pin, parse_range, parse_resolve, parse_send_buffer,
+};
+use crate::net::sndbuf::SendBuffer;
 use crate::units::{ByteRate, ByteSize, parse_duration, parse_time_limit};
 
 const NOTES: &str = "\
@@ -165,9 +168,10 @@ pub struct Transfer {
     /// sha256, sha384, sha512 or sha1 of the whole body; with :HEX, it must be that
     #[arg(long, value_name = "ALGORITHM[:HEX]", value_parser = parse_checksum)]
     pub checksum: Option<Checksum>,
-    /// Attempts after the first
-    #[arg(long, value_name = "N", default_value = "3")]
-    pub retry: u32,
+    /// Attempts after the first [default: 3, and none where nobody listens]
+    // No default of clap's: who types it wants to wait for a server that is not there yet.
+    #[arg(long, value_name = "N")]
+    pub retry: Option<u32>,
     /// The longest wait before another attempt, even if the server asks for more
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub retry_max_wait: Duration,
@@ -199,6 +203,10 @@ pub struct Connection {
     /// This host and port is at that address; repeatable
     #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = parse_resolve)]
     pub resolve: Vec<Resolve>,
+    /// Send buffer of each connection: auto (Windows is asked what suits the path, others see to it themselves), off (as the system makes
+    /// it), or a size, 4K to 1G
+    #[arg(long, value_name = "auto|off|BYTES", default_value = "auto", value_parser = parse_send_buffer)]
+    pub sndbuf: SendBuffer,
     /// To a TCP connection
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_time_limit)]
     pub timeout_connect: Duration,

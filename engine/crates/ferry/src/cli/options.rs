@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use url::Url;
 
 use crate::files;
+use crate::net::sndbuf::SendBuffer;
 use crate::report::Destination;
 use crate::units::{ByteRate, ByteSize};
 
@@ -22,6 +23,7 @@ pub struct Common {
     /// Checked, none of them one that ferry sets itself; credentials among them are marked sensitive.
     pub headers: HeaderMap,
     pub resolve: Vec<Resolve>,
+    pub send_buffer: SendBuffer,
     /// What is named nowhere on the command line is filled in only where a URL is sftp.
     pub ssh: SshArgs,
     pub timeouts: Timeouts,
@@ -85,6 +87,8 @@ pub struct TransferOptions {
     pub buffer_size: ByteSize,
     /// Attempts after the first.
     pub retries: u32,
+    /// Even where nobody listens: the number was typed.
+    pub retry_refused: bool,
     /// The longest wait before another attempt, Retry-After included.
     pub retry_max_wait: Duration,
     /// 0 follows none.

@@ -5,6 +5,7 @@ use url::Url;
 
 use super::options::Remote;
 use super::sftp_url::parse_sftp;
+use crate::platform;
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -45,7 +46,8 @@ fn file_name(typed: &str) -> Option<String> {
     let (_, name) = path.rsplit_once('/')?;
     // A URL parser reads a backslash as a slash, and Windows reads more than that as something else than a name.
     let forbidden = |c: char| c.is_control() || c == '\\' || cfg!(windows) && "<>:\"|*".contains(c);
-    let usable = !matches!(name, "" | "." | "..") && !name.contains(forbidden);
+    let reserved = cfg!(windows) && platform::is_reserved_name(name);
+    let usable = !matches!(name, "" | "." | "..") && !name.contains(forbidden) && !reserved;
     usable.then(|| name.to_owned())
 }
 

@@ -8,6 +8,7 @@ use http::Method;
 use proptest::prelude::*;
 
 use super::*;
+use crate::net::sndbuf::SendBuffer;
 use crate::report::Destination;
 
 mod sftp;
@@ -71,6 +72,7 @@ fn defaults() {
         (3, 10, None)
     );
     assert_eq!(transfer.retry_max_wait, Duration::from_secs(60));
+    assert!(!transfer.retry_refused);
     let common = options.common;
     assert_eq!(
         (common.version, common.insecure, common.progress, common.quiet),
@@ -96,7 +98,7 @@ fn everything_get_takes() {
         "-O https://me:secret@h/a https://h/b --limit-rate 2MB/s --limit-each --buffer-size 4K --http2 \
         --cacert ca.pem --insecure --resume --overwrite --retry 0 --retry-max-wait 0s --timeout-connect 250ms --timeout-tls 1s \
         --timeout-first-byte 2m --timeout-total 1h --stall 5s --checksum sha256 --parallel 2 --max-redirects 0 --json=r.json \
-        --no-progress --quiet --resolve H:443:[::1] --resolve [::1]:80:127.0.0.1",
+        --no-progress --quiet --sndbuf 256K --resolve H:443:[::1] --resolve [::1]:80:127.0.0.1",
     );
     assert_eq!(options.target, Target::FromUrl);
     assert_eq!(options.sources[0].url.as_str(), "https://h/a");
@@ -105,7 +107,14 @@ fn everything_get_takes() {
     assert!(options.limit_each && options.resume && options.overwrite && options.parallel == 2);
     assert_eq!(options.transfer.limit.unwrap().bytes_per_second(), 2_000_000);
     assert_eq!((options.transfer.retries, options.transfer.max_redirects), (0, 0));
+    assert!(options.transfer.retry_refused);
     let common = options.common;
+    assert_eq!(common.send_buffer, SendBuffer::Bytes(262_144));
+    assert_eq!(get("http://h/ --discard").common.send_buffer, SendBuffer::Auto);
+    assert_eq!(
+        get("http://h/ --discard --sndbuf off").common.send_buffer,
+        SendBuffer::Off
+    );
     assert_eq!(common.version, Version::Http2);
     assert_eq!(common.json, Some(Destination::File("r.json".into())));
     assert_eq!(common.timeouts.total, Some(Duration::from_secs(3600)));
@@ -192,6 +201,9 @@ fn values_out_of_bounds_are_refused() {
         "--stall 0s",
         "--timeout-total 0",
         "--retry -1",
+        "--sndbuf on",
+        "--sndbuf 4095",
+        "--sndbuf 2G",
         "--range 5-4",
         "--range -",
         "--range +1-2",

@@ -11,10 +11,13 @@ use http::header::{self, HeaderName, HeaderValue};
 use url::Host;
 
 use super::options::{Algorithm, Checksum, RangeArg, Resolve};
+use crate::net::sndbuf::SendBuffer;
 use crate::units::ByteSize;
 
 const MIN_BUFFER: ByteSize = ByteSize(4 << 10);
 const MAX_BUFFER: ByteSize = ByteSize(16 << 20);
+const MIN_SEND_BUFFER: ByteSize = ByteSize(4 << 10);
+const MAX_SEND_BUFFER: ByteSize = ByteSize(1 << 30);
 
 /// What ferry sends itself: a second one would contradict it, or smuggle a body past a proxy.
 const OURS: [(HeaderName, &str); 13] = [
@@ -48,6 +51,22 @@ pub fn parse_buffer_size(text: &str) -> Result<ByteSize, String> {
     } else {
         Err(format!("expected {MIN_BUFFER} to {MAX_BUFFER}"))
     }
+}
+
+pub fn parse_send_buffer(text: &str) -> Result<SendBuffer, String> {
+    match text {
+        "auto" => return Ok(SendBuffer::Auto),
+        "off" => return Ok(SendBuffer::Off),
+        _ => {}
+    }
+    let size: ByteSize = text
+        .parse()
+        .map_err(|error: crate::units::UnitError| format!("neither auto nor off: {error}"))?;
+    usize::try_from(size.bytes())
+        .ok()
+        .filter(|_| (MIN_SEND_BUFFER..=MAX_SEND_BUFFER).contains(&size))
+        .map(SendBuffer::Bytes)
+        .ok_or_else(|| format!("expected auto, off, or {MIN_SEND_BUFFER} to {MAX_SEND_BUFFER}"))
 }
 
 pub fn parse_range(text: &str) -> Result<RangeArg, String> {

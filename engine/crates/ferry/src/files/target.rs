@@ -11,7 +11,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use super::fault::failed;
 use super::journal;
 use super::{Resumable, ResumeKey};
-use crate::platform;
+use crate::platform::{self, WindowsName};
 use crate::report::Problem;
 
 /// What file systems take for a name.
@@ -109,8 +109,16 @@ pub(super) fn locate(target: &Path, overwrite: bool) -> Result<Place, Problem> {
     let Some(name) = target.file_name().filter(|_| !ends_as_directory) else {
         return Err(is_a_directory());
     };
-    if cfg!(windows) && name.to_str().is_some_and(platform::is_reserved_name) {
-        return Ok(Place::InPlace(target.to_owned()));
+    if cfg!(windows) {
+        match platform::windows_name(&name.to_string_lossy()) {
+            WindowsName::File => {}
+            WindowsName::Null => return Ok(Place::InPlace(target.to_owned())),
+            WindowsName::Refused(why) => {
+                return Err(Problem::local(format!(
+                    "{shown} cannot be a file's name: {why}; choose another"
+                )));
+            }
+        }
     }
     let exists = || Problem::local(format!("{shown} exists; --overwrite replaces it, nothing was changed"));
     match fs::metadata(target) {

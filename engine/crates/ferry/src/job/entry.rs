@@ -291,6 +291,7 @@ impl Entry {
             longest_gap_ms: series.as_ref().map(|facts| facts.longest_gap_ms),
             series: series.map(|facts| facts.series),
             tcp: facts.tcp,
+            sndbuf: facts.sndbuf,
             checksum: self.digest.take(),
             attempts: std::mem::take(&mut self.attempts),
             error: self.problem.as_ref().map(Problem::failure),

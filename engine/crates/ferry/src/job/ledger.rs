@@ -117,6 +117,7 @@ impl Ledger {
                 most: options.retries,
                 longest_wait: options.retry_max_wait,
                 unsafe_too,
+                refused_too: options.retry_refused,
             },
             common: common.clone(),
             options: options.clone(),
@@ -142,7 +143,13 @@ impl Ledger {
                         let _ = answer.send(());
                     }
                 }
-                Ok(Event::ConnectFailed { task, problem, total_s }) => {
+                Ok(Event::ConnectFailed {
+                    task,
+                    mut problem,
+                    total_s,
+                }) => {
+                    // Who has answered before is starting again.
+                    problem.refused &= !protocols.contains_key(&origin(&task.url));
                     let facts = no_connection(total_s);
                     self.close(Outcome {
                         task: *task,

@@ -159,6 +159,7 @@ fn reach(common: &Common, needs_tls: bool, version: Version) -> Result<Reach, Pr
         timeout: common.timeouts.connect,
         overrides: overrides(common),
         window: None,
+        send_buffer: common.send_buffer,
     };
     Ok(Reach {
         only_h2: version == Version::Http2,

@@ -15,6 +15,8 @@ pub struct Retries {
     pub longest_wait: Duration,
     /// Also what is not idempotent (RFC 9110, section 9.2.2).
     pub unsafe_too: bool,
+    /// Also a server that nobody has spoken to yet and where nobody listens: `--retry` was typed.
+    pub refused_too: bool,
 }
 
 impl Retries {
@@ -24,6 +26,10 @@ impl Retries {
     /// `jitter` is uniform in 0..1: half of the wait is fixed, the other half spreads clients that failed together.
     pub fn wait(&self, problem: &Problem, method: &Method, sent: bool, next: u32, jitter: f64) -> Option<Duration> {
         if problem.class != Class::Transient || next > self.most {
+            return None;
+        }
+        // A server that had been there before has earned more patience: it may be starting again.
+        if problem.refused && next == 1 && !self.refused_too {
             return None;
         }
         if sent && !method.is_idempotent() && !self.unsafe_too {
@@ -56,6 +62,7 @@ mod tests {
         most: 3,
         longest_wait: Duration::from_secs(10),
         unsafe_too: false,
+        refused_too: false,
     };
 
     fn transient() -> Problem {
@@ -114,6 +121,22 @@ mod tests {
             ..RETRIES
         };
         assert!(reckless.wait(&transient(), &Method::POST, true, 1, 0.5).is_some());
+    }
+
+    #[test]
+    fn a_first_refusal_is_final_unless_the_user_asked_for_retries() {
+        let refused = Problem {
+            refused: true,
+            ..transient()
+        };
+        assert_eq!(RETRIES.wait(&refused, &Method::GET, false, 1, 0.5), None);
+        // The connection was lost before: the server is known to have been there.
+        assert!(RETRIES.wait(&refused, &Method::GET, false, 2, 0.5).is_some());
+        let patient = Retries {
+            refused_too: true,
+            ..RETRIES
+        };
+        assert!(patient.wait(&refused, &Method::GET, false, 1, 0.5).is_some());
     }
 
     #[test]

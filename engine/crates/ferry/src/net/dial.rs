@@ -1,7 +1,7 @@
 //! From a URL to a connected socket: resolution with a time-out, then the addresses in turn, staggered (RFC 8305).
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use mio::net::TcpStream;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use url::{Host, Url};
 
+use super::sndbuf::SendBuffer;
 use super::wait::Waiter;
 use crate::platform;
 use crate::report::Problem;
@@ -30,6 +31,7 @@ pub struct DialOptions {
     pub overrides: Vec<Override>,
     /// To be held from the first packet on, for limits so low that the usual one would be a burst.
     pub window: Option<usize>,
+    pub send_buffer: SendBuffer,
 }
 
 pub struct Dialed {
@@ -42,15 +44,18 @@ pub struct Dialed {
     pub rtt: Duration,
 }
 
-/// Blocks for at most the time-out. Every failure is transient but a name that does not exist.
+/// Blocks for at most the time-out. Every failure is transient but a name that does not exist; one by which all addresses have refused is
+/// marked as such.
 pub fn dial(url: &Url, options: &DialOptions) -> Result<Dialed, Problem> {
     let begin = Instant::now();
     let deadline = begin + options.timeout;
     let (addresses, resolved) = resolve(url, options, deadline)?;
     let dns = resolved.then(|| begin.elapsed());
     let connecting = Instant::now();
-    let (socket, remote) = connect_any(&addresses, options, deadline)
-        .map_err(|error| Problem::transient(format!("cannot connect to {}: {error}", place(url))))?;
+    let (socket, remote) = connect_any(&addresses, options, deadline).map_err(|failure| Problem {
+        refused: failure.refused,
+        ..Problem::transient(format!("cannot connect to {}: {}", place(url), failure.error))
+    })?;
     let connect = connecting.elapsed();
     // Small requests and the last part of a body must not wait for an acknowledgement.
     let _ = socket.set_nodelay(true);
@@ -91,6 +96,12 @@ fn resolve(url: &Url, options: &DialOptions, deadline: Instant) -> Result<(Vec<S
     if !given.is_empty() {
         return Ok((given, false));
     }
+    if is_localhost(&name) {
+        return Ok((
+            LOOPBACK.map(|address| SocketAddr::from((address, port))).to_vec(),
+            false,
+        ));
+    }
     // getaddrinfo cannot be interrupted: a thread of its own is left behind when it takes too long.
     let (answer, receiver) = mpsc::channel();
     let asked = name.clone();
@@ -114,6 +125,16 @@ fn resolve(url: &Url, options: &DialOptions, deadline: Instant) -> Result<(Vec<S
     }
 }
 
+/// What needs no resolver (RFC 6761, section 6.3): Windows would ask a server for it, and wait for the answer.
+const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+
+/// `localhost` and all below it, with or without the dot of the root.
+fn is_localhost(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let last = name.rsplit_once('.').map_or(name, |(_, last)| last);
+    last.eq_ignore_ascii_case("localhost")
+}
+
 /// IPv6 and IPv4 in turn, in the resolver's own order within each (RFC 8305, section 4).
 fn alternate(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let first_is_v6 = addresses[0].is_ipv6();
@@ -130,45 +151,72 @@ fn alternate(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     mixed
 }
 
+/// Why there is no connection.
+struct Failure {
+    error: io::Error,
+    /// Every address said so at once.
+    refused: bool,
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self { error, refused: false }
+    }
+}
+
+/// An attempt at one address.
+struct Attempt {
+    /// None when it has failed.
+    socket: Option<TcpStream>,
+    /// The SYN is sent once, so that a refusal is told at once; a packet that is lost needs another attempt.
+    once: bool,
+}
+
 fn connect_any(
     addresses: &[SocketAddr],
     options: &DialOptions,
     deadline: Instant,
-) -> io::Result<(TcpStream, SocketAddr)> {
+) -> Result<(TcpStream, SocketAddr), Failure> {
     let mut waiter = Waiter::new()?;
-    let mut pending: Vec<Option<TcpStream>> = Vec::new();
-    let mut failure = None;
+    let mut attempts: Vec<Attempt> = Vec::new();
+    let mut failures: Vec<io::Error> = Vec::new();
     let mut next_start = Instant::now();
     loop {
         let now = Instant::now();
-        if pending.len() < addresses.len() && now >= next_start {
-            let index = pending.len();
-            match start(addresses[index], options) {
-                Ok(mut socket) => {
+        if attempts.len() < addresses.len() && now >= next_start {
+            let index = attempts.len();
+            match start(addresses[index], options, true) {
+                Ok((mut socket, once)) => {
                     waiter.add(&mut socket, index)?;
-                    pending.push(Some(socket));
+                    attempts.push(Attempt {
+                        socket: Some(socket),
+                        once,
+                    });
                     next_start = now + STAGGER;
                 }
                 Err(error) => {
-                    pending.push(None);
-                    failure = Some(error);
+                    attempts.push(Attempt {
+                        socket: None,
+                        once: false,
+                    });
+                    failures.push(error);
                 }
             }
             continue;
         }
-        if pending.len() == addresses.len() && pending.iter().all(Option::is_none) {
-            return Err(failure.unwrap_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable)));
+        if attempts.len() == addresses.len() && attempts.iter().all(|attempt| attempt.socket.is_none()) {
+            return Err(summary(failures));
         }
         if now >= deadline {
-            return Err(io::Error::new(
+            return Err(Failure::from(io::Error::new(
                 io::ErrorKind::TimedOut,
                 format!(
                     "no answer within {:.1} s (--timeout-connect)",
                     options.timeout.as_secs_f64()
                 ),
-            ));
+            )));
         }
-        let until = if pending.len() < addresses.len() {
+        let until = if attempts.len() < addresses.len() {
             deadline.min(next_start)
         } else {
             deadline
@@ -176,7 +224,7 @@ fn connect_any(
         let mut changed = Vec::new();
         waiter.wait(Some(until), |token, _| changed.push(token))?;
         for index in changed {
-            let Some(mut socket) = pending[index].take() else {
+            let Some(mut socket) = attempts[index].socket.take() else {
                 continue;
             };
             match finished(&socket) {
@@ -184,9 +232,18 @@ fn connect_any(
                     waiter.remove(&mut socket)?;
                     return Ok((socket, addresses[index]));
                 }
-                Ok(false) => pending[index] = Some(socket),
+                Ok(false) => attempts[index].socket = Some(socket),
+                Err(error) if attempts[index].once && error.kind() == io::ErrorKind::TimedOut => {
+                    drop(socket);
+                    let (mut socket, once) = start(addresses[index], options, false)?;
+                    waiter.add(&mut socket, index)?;
+                    attempts[index] = Attempt {
+                        socket: Some(socket),
+                        once,
+                    };
+                }
                 Err(error) => {
-                    failure = Some(error);
+                    failures.push(error);
                     next_start = Instant::now();
                 }
             }
@@ -194,19 +251,41 @@ fn connect_any(
     }
 }
 
-fn start(address: SocketAddr, options: &DialOptions) -> io::Result<TcpStream> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+/// Refused is what somebody refused, and nobody could have taken: an address family that this machine does not have is no hope either. The
+/// last failure speaks for all, of those that tell most.
+fn summary(failures: Vec<io::Error>) -> Failure {
+    let rank = |error: &io::Error| match error.kind() {
+        io::ErrorKind::AddrNotAvailable | io::ErrorKind::NetworkUnreachable => 0,
+        io::ErrorKind::ConnectionRefused => 1,
+        _ => 2,
+    };
+    let most = failures.iter().map(rank).max();
+    let error = failures.into_iter().rfind(|error| Some(rank(error)) == most);
+    Failure {
+        error: error.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into()),
+        refused: most == Some(1),
+    }
+}
+
+/// With `once`, the SYN is sent once, where the system has that; true when it does.
+fn start(address: SocketAddr, options: &DialOptions, once: bool) -> io::Result<(TcpStream, bool)> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
+        .map_err(|error| io::Error::new(io::ErrorKind::AddrNotAvailable, error))?;
     socket.set_nonblocking(true)?;
     if let Some(bytes) = options.window {
         platform::hold_window(&SockRef::from(&socket), bytes);
     }
+    if let SendBuffer::Bytes(bytes) = options.send_buffer {
+        socket.set_send_buffer_size(bytes)?;
+    }
+    let once = once && platform::no_syn_repeats(&SockRef::from(&socket));
     match socket.connect(&address.into()) {
         Ok(()) => {}
         // EINPROGRESS on Unix, WSAEWOULDBLOCK on Windows: the handshake goes on.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock || platform::is_connecting(&error) => {}
         Err(error) => return Err(error),
     }
-    Ok(TcpStream::from_std(socket.into()))
+    Ok((TcpStream::from_std(socket.into()), once))
 }
 
 /// Whether a connection attempt is through; its error if it failed.
@@ -243,6 +322,53 @@ mod tests {
     }
 
     #[test]
+    fn localhost_needs_no_resolver() {
+        for name in ["localhost", "LocalHost", "localhost.", "a.localhost", "a.b.LOCALHOST."] {
+            assert!(is_localhost(name), "{name}");
+        }
+        for name in ["", ".", "localhost.example", "mylocalhost", "localhost..", "localhos"] {
+            assert!(!is_localhost(name), "{name}");
+        }
+        let url = Url::parse("http://db.localhost:81/").unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let (addresses, resolved) = resolve(&url, &options(), deadline).unwrap();
+        let texts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            (texts, resolved),
+            (vec!["127.0.0.1:81".to_owned(), "[::1]:81".to_owned()], false)
+        );
+    }
+
+    #[test]
+    fn it_is_refused_when_somebody_refused_and_nobody_else_could_have_taken_it() {
+        use io::ErrorKind::{AddrNotAvailable, ConnectionRefused, NetworkUnreachable, TimedOut};
+        let of = |kinds: &[io::ErrorKind]| {
+            let failure = summary(kinds.iter().map(|kind| io::Error::from(*kind)).collect());
+            (failure.error.kind(), failure.refused)
+        };
+        assert_eq!(of(&[ConnectionRefused, ConnectionRefused]), (ConnectionRefused, true));
+        assert_eq!(of(&[ConnectionRefused, AddrNotAvailable]), (ConnectionRefused, true));
+        assert_eq!(of(&[NetworkUnreachable, ConnectionRefused]), (ConnectionRefused, true));
+        assert_eq!(of(&[TimedOut, ConnectionRefused]), (TimedOut, false));
+        assert_eq!(of(&[NetworkUnreachable]), (NetworkUnreachable, false));
+        assert_eq!(of(&[]), (AddrNotAvailable, false));
+    }
+
+    #[test]
+    fn a_listener_on_either_loopback_is_reached_as_localhost() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            // A machine may have no IPv6.
+            let Ok(listener) = std::net::TcpListener::bind(address) else {
+                continue;
+            };
+            let port = listener.local_addr().unwrap().port();
+            let url = Url::parse(&format!("http://localhost:{port}/")).unwrap();
+            let dialed = dial(&url, &options()).unwrap();
+            assert_eq!((dialed.remote.port(), dialed.dns), (port, None));
+        }
+    }
+
+    #[test]
     fn a_closed_port_is_a_transient_problem_that_names_the_place() {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
@@ -250,6 +376,7 @@ mod tests {
         let url = Url::parse(&format!("http://127.0.0.1:{port}/")).unwrap();
         let problem = dial(&url, &options()).err().unwrap();
         assert_eq!(problem.class, crate::report::Class::Transient);
+        assert!(problem.refused);
         assert!(problem.message.contains(&format!("127.0.0.1:{port}")), "{problem}");
     }
 

@@ -2,5 +2,6 @@
 
 pub mod dial;
 pub mod pipe;
+pub mod sndbuf;
 pub mod tls;
 pub mod wait;

@@ -12,9 +12,9 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedS
 use rustls::{ClientConfig, ProtocolVersion};
 use socket2::SockRef;
 
+use super::sndbuf::{SendBuffer, Tuner};
 use super::wait::{Ready, Waiter};
-use crate::platform::SendBacklog;
-use crate::report::TlsFacts;
+use crate::report::{SendBufferFacts, TlsFacts};
 
 /// What one read takes from the kernel: large enough to make the call's cost vanish, small enough to stay in the cache.
 const READ_BYTES: usize = 256 * 1024;
@@ -79,11 +79,17 @@ pub struct Pipe {
     readable: bool,
     writable: bool,
     closed: bool,
-    backlog: SendBacklog,
+    tuner: Tuner,
 }
 
 impl Pipe {
-    pub fn new(socket: TcpStream, tls: Option<(Arc<ClientConfig>, ServerName<'static>)>) -> Result<Self, PipeError> {
+    /// The socket is connected.
+    pub fn new(
+        socket: TcpStream,
+        tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+        send_buffer: SendBuffer,
+    ) -> Result<Self, PipeError> {
+        let tuner = Tuner::new(send_buffer, &SockRef::from(&socket), Instant::now());
         let tls = match tls {
             Some((config, name)) => Some(Box::new(UnbufferedClientConnection::new(config, name)?)),
             None => None,
@@ -101,12 +107,16 @@ impl Pipe {
             readable: true,
             writable: true,
             closed: false,
-            backlog: SendBacklog::new(),
+            tuner,
         })
     }
 
     pub fn socket(&self) -> SockRef<'_> {
         SockRef::from(&self.socket)
+    }
+
+    pub fn send_buffer(&self) -> SendBufferFacts {
+        self.tuner.facts(&self.socket())
     }
 
     pub fn register(&mut self, waiter: &Waiter, token: usize) -> io::Result<()> {
@@ -263,14 +273,15 @@ impl Pipe {
 
     /// Gives the socket what it takes. True when nothing is left.
     pub fn flush(&mut self) -> Result<bool, PipeError> {
+        if self.tuner.asks() && self.sent < self.queued {
+            self.tuner.poll(&SockRef::from(&self.socket), Instant::now());
+        }
         while self.sent < self.queued {
             match self.socket.write(&self.outbuf[self.sent..self.queued]) {
                 Ok(0) => return Err(PipeError::Io(io::ErrorKind::WriteZero.into())),
                 Ok(taken) => self.sent += taken,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.writable = false;
-                    let socket = SockRef::from(&self.socket);
-                    self.backlog.poll(&socket, Instant::now());
                     break;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

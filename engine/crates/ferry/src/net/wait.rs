@@ -15,6 +15,19 @@ pub struct Ready {
     pub writable: bool,
 }
 
+/// How late an event may be seen while the last part of a wait is slept.
+const SLICE: Duration = Duration::from_millis(1);
+
+/// Instants to sleep to, one after the other, the last of them the deadline.
+fn slices(from: Instant, deadline: Instant) -> impl Iterator<Item = Instant> {
+    let whole = deadline
+        .saturating_duration_since(from)
+        .as_nanos()
+        .div_ceil(SLICE.as_nanos());
+    let whole = u32::try_from(whole).unwrap_or(u32::MAX).max(1);
+    (1..=whole).map(move |number| (from + SLICE * number).min(deadline))
+}
+
 pub struct Waiter {
     poll: Poll,
     events: Events,
@@ -40,8 +53,8 @@ impl Waiter {
 
     /// Waits for an event or the deadline, whichever is first; `each` is called for every event.
     ///
-    /// The poll covers whole milliseconds only (`platform::POLL_GRANULARITY`), a precise sleep the rest. Events of that last part are
-    /// seen at its end.
+    /// The poll covers whole milliseconds only (`platform::POLL_GRANULARITY`), precise sleeps the rest, in slices of at most
+    /// [`SLICE`]: events of that last part are seen at the end of theirs.
     pub fn wait(&mut self, until: Option<Instant>, mut each: impl FnMut(usize, Ready)) -> io::Result<()> {
         let mut rest = None;
         let timeout = match until {
@@ -61,8 +74,13 @@ impl Waiter {
         if let (false, Some(deadline)) = (found, rest) {
             // A poll that ended early for no event (a signal) leaves more than a moment; the caller's loop comes again.
             if deadline.saturating_duration_since(Instant::now()) <= platform::POLL_GRANULARITY * 2 {
-                platform::sleep_until(deadline, Duration::ZERO);
-                self.poll_once(Some(Duration::ZERO), &mut each)?;
+                // Where the poll is coarse, the rest is long enough for something to happen in it.
+                for slice in slices(Instant::now(), deadline) {
+                    platform::sleep_until(slice, Duration::ZERO);
+                    if self.poll_once(Some(Duration::ZERO), &mut each)? {
+                        break;
+                    }
+                }
             }
         }
         Ok(())
@@ -88,5 +106,26 @@ impl Waiter {
             );
         }
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_part_of_a_wait_is_slept_in_slices_that_end_at_the_deadline() {
+        let from = Instant::now();
+        let until = |us| {
+            let deadline = from + Duration::from_micros(us);
+            slices(from, deadline)
+                .map(|at| at.duration_since(from).as_micros())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(until(700), [700]);
+        assert_eq!(until(1000), [1000]);
+        assert_eq!(until(3200), [1000, 2000, 3000, 3200]);
+        // Late already: one look, and no sleep.
+        assert_eq!(until(0), [0]);
     }
 }

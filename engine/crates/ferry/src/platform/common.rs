@@ -44,6 +44,31 @@ pub fn is_reserved_name(name: &str) -> bool {
     numbered && (port.eq_ignore_ascii_case("COM") || port.eq_ignore_ascii_case("LPT"))
 }
 
+/// What Windows makes of the last part of a path that somebody typed for a file to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowsName {
+    File,
+    /// The device that takes everything, asked for by its name alone.
+    Null,
+    /// Not what it looks like, and why.
+    Refused(&'static str),
+}
+
+#[must_use]
+pub fn windows_name(name: &str) -> WindowsName {
+    if name.eq_ignore_ascii_case("NUL") {
+        WindowsName::Null
+    } else if name.contains(':') {
+        WindowsName::Refused("the colon names a stream of another file")
+    } else if name.ends_with(['.', ' ']) {
+        WindowsName::Refused("Windows leaves the dot or space at its end away")
+    } else if is_reserved_name(name) {
+        WindowsName::Refused("Windows reads it as a device")
+    } else {
+        WindowsName::File
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +96,27 @@ mod tests {
             "CONSOLE", "COM", "COM10", "nulls", "file.con", "a.b", ".hidden", "-", "LPTX", "ÄÖÜ1",
         ] {
             assert!(!is_reserved_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_somebody_types_is_a_file_or_the_null_device_or_refused() {
+        assert_eq!(windows_name("NUL"), WindowsName::Null);
+        assert_eq!(windows_name("nul"), WindowsName::Null);
+        for name in [
+            "NUL.txt",
+            "CON",
+            "com1",
+            "file:stream",
+            "NUL:",
+            "file.",
+            "file ",
+            "LPT1.log",
+        ] {
+            assert!(matches!(windows_name(name), WindowsName::Refused(_)), "{name}");
+        }
+        for name in ["file", "console", "a.b", ".hidden"] {
+            assert_eq!(windows_name(name), WindowsName::File, "{name}");
         }
     }
 

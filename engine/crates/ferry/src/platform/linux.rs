@@ -3,6 +3,7 @@
 //! `libc::tcp_info` ends with the fields of an old kernel, so the layout is here: offsets of `struct tcp_info` in `linux/tcp.h`. The
 //! kernel only ever appends, and returns how many bytes it knows.
 
+use std::io;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -197,18 +198,23 @@ pub fn precise_timers() {
     let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
-/// Windows needs this; Linux tunes the send buffer of a non-blocking socket by itself, and setting it would end that.
-#[derive(Debug, Default)]
-pub struct SendBacklog;
+/// In an event loop: until the deadline, within the millisecond that tokio's timers have.
+pub async fn until(deadline: Instant) {
+    tokio::time::sleep_until(deadline.into()).await;
+}
 
-impl SendBacklog {
-    #[must_use]
-    pub fn new() -> Self {
-        Self
-    }
+/// Whether the send buffer has to be asked for: Linux tunes that of every socket by itself.
+pub const ASKS_FOR_SEND_BACKLOG: bool = false;
 
-    #[allow(clippy::unused_self, reason = "on Windows it is used")]
-    pub fn poll(&mut self, _socket: &SockRef<'_>, _now: Instant) {}
+#[must_use]
+pub fn ideal_send_backlog(_socket: &SockRef<'_>) -> Option<io::Result<u64>> {
+    None
+}
+
+/// Not needed: a refused SYN is not repeated here.
+#[must_use]
+pub fn no_syn_repeats(_socket: &SockRef<'_>) -> bool {
+    false
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The only place that calls the operating system beyond std, mio and socket2. Every function exists on every system; what cannot be
 //! known somewhere is `None` there.
 
+#[cfg(any(windows, test))]
+mod alarm;
 mod common;
 #[cfg(target_os = "linux")]
 mod linux;
@@ -22,15 +24,18 @@ use windows as os;
 #[cfg(windows)]
 use windows as tcp;
 
-pub use common::{is_reserved_name, sleep_until};
+pub use common::{WindowsName, is_reserved_name, sleep_until, windows_name};
 pub use os::{
     POLL_GRANULARITY, create_private, ignore_file_size_signal, is_disk_full, may_create_in, open_exclusive,
     process_usage, publish_new, read_at, replace, standard_input, standard_output, sync_directory,
 };
 pub use tcp::{
-    SendBacklog, acknowledge, held_by_send_buffer, hold_window, peer_has_ended, precise_timers, rtt, tcp_sample,
-    unsent_bytes,
+    ASKS_FOR_SEND_BACKLOG, acknowledge, held_by_send_buffer, hold_window, ideal_send_backlog, no_syn_repeats,
+    peer_has_ended, precise_timers, rtt, tcp_sample, unsent_bytes, until,
 };
+
+/// What a limited transfer moves at once, as the time that it is due in: longer than a wake-up is usually late by.
+pub const PACING_STEP_NS: u64 = if cfg!(windows) { 8_000_000 } else { 3_000_000 };
 
 /// Whether a connection attempt that does not block is under way: EINPROGRESS; on Windows it says `WouldBlock`.
 #[must_use]

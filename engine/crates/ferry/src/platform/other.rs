@@ -1,5 +1,6 @@
 //! Systems of which no TCP figures are known here: everything is `None` or does nothing.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
@@ -42,15 +43,21 @@ pub fn acknowledge(_socket: &SockRef<'_>) {}
 
 pub fn precise_timers() {}
 
-#[derive(Debug, Default)]
-pub struct SendBacklog;
+/// In an event loop: until the deadline, within the millisecond that tokio's timers have.
+pub async fn until(deadline: Instant) {
+    tokio::time::sleep_until(deadline.into()).await;
+}
 
-impl SendBacklog {
-    #[must_use]
-    pub fn new() -> Self {
-        Self
-    }
+/// Whether the send buffer has to be asked for: no other system than Windows has the question.
+pub const ASKS_FOR_SEND_BACKLOG: bool = false;
 
-    #[allow(clippy::unused_self, reason = "on Windows it is used")]
-    pub fn poll(&mut self, _socket: &SockRef<'_>, _now: Instant) {}
+#[must_use]
+pub fn ideal_send_backlog(_socket: &SockRef<'_>) -> Option<io::Result<u64>> {
+    None
+}
+
+/// Not needed: a refused SYN is not repeated here.
+#[must_use]
+pub fn no_syn_repeats(_socket: &SockRef<'_>) -> bool {
+    false
 }

@@ -6,24 +6,33 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::windows::ffi::OsStrExt;
 use std::os::windows::fs::{FileExt, OpenOptionsExt};
-use std::os::windows::io::{AsHandle, AsRawSocket};
+use std::os::windows::io::{AsHandle, AsRawHandle, AsRawSocket, FromRawHandle, OwnedHandle};
 use std::path::Path;
 use std::ptr;
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 use windows_sys::Win32::Foundation::{
     ERROR_DISK_FULL, ERROR_DISK_QUOTA_EXCEEDED, ERROR_FILE_TOO_LARGE, ERROR_HANDLE_DISK_FULL, ERROR_SHARING_VIOLATION,
-    FILETIME,
+    FILETIME, HANDLE,
 };
-use windows_sys::Win32::Networking::WinSock::{SIO_TCP_INFO, SOCKET, TCP_INFO_v0, WSAIoctl};
+use windows_sys::Win32::Networking::WinSock::{
+    SIO_TCP_INFO, SIO_TCP_INITIAL_RTO, SOCKET, TCP_INFO_v0, TCP_INITIAL_RTO_PARAMETERS, TCPSTATE_CLOSE_WAIT,
+    WSAGetLastError, WSAIoctl,
+};
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_SHARE_DELETE, FILE_SHARE_READ, MOVEFILE_REPLACE_EXISTING, MOVEFILE_WRITE_THROUGH, MoveFileExW,
     REPLACEFILE_IGNORE_MERGE_ERRORS, ReplaceFileW,
 };
 use windows_sys::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
-use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetProcessTimes};
+use windows_sys::Win32::System::Threading::{
+    CREATE_WAITABLE_TIMER_HIGH_RESOLUTION, CreateEventW, CreateWaitableTimerExW, GetCurrentProcess, GetProcessTimes,
+    INFINITE, SetEvent, SetWaitableTimer, TIMER_ALL_ACCESS, WaitForMultipleObjects,
+};
 
+use super::alarm::{Alarm, Sleeper};
 use crate::report::{ProcessUsage, TcpSample};
 
 /// How coarse a poll's time-out is: a waiter polls until its deadline less this and sleeps the rest. The system's tick is 15.6 ms.
@@ -32,39 +41,68 @@ pub const POLL_GRANULARITY: Duration = Duration::from_millis(16);
 /// `_IOR('t', 123, ULONG)` of winsock2.h: `IOC_OUT` | 4 << 16 | 't' << 8 | 123.
 const SIO_IDEAL_SEND_BACKLOG_QUERY: u32 = 0x4004_747B;
 
-/// One control call with an input and an output of fixed size. None when it fails or fills less than the whole output.
-fn control<I: Copy, O: Copy>(socket: &SockRef<'_>, code: u32, input: Option<&I>) -> Option<O> {
-    let mut output = MaybeUninit::<O>::zeroed();
+/// `TCP_INITIAL_RTO_NO_SYN_RETRANSMISSIONS` of mstcpip.h: `((UCHAR) -2)`. windows-sys has it with the width of the other field.
+const NO_SYN_RETRANSMISSIONS: u8 = u8::MAX - 1;
+
+/// One control call. Returns how many bytes of `output` were filled.
+fn call<I: Copy, O: Copy>(
+    socket: &SockRef<'_>,
+    code: u32,
+    input: Option<&I>,
+    output: Option<&mut MaybeUninit<O>>,
+) -> io::Result<usize> {
     let mut returned = 0_u32;
-    let (address, size) = match input {
+    let (from, from_size) = match input {
         Some(input) => (ptr::from_ref(input).cast::<c_void>(), size_of::<I>()),
         None => (ptr::null(), 0),
     };
+    let (to, to_size) = match output {
+        Some(output) => (output.as_mut_ptr().cast::<c_void>(), size_of::<O>()),
+        None => (ptr::null_mut(), 0),
+    };
+    let width = |size: usize| u32::try_from(size).map_err(|_| io::ErrorKind::InvalidInput);
+    let handle = SOCKET::try_from(socket.as_raw_socket()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let (from_size, to_size) = (width(from_size)?, width(to_size)?);
     // SAFETY: the socket is open as long as the SockRef is borrowed; both sizes are those of the objects pointed to, which outlive the
     // call, since without an OVERLAPPED it is done when it returns.
     let result = unsafe {
         WSAIoctl(
-            SOCKET::try_from(socket.as_raw_socket()).ok()?,
+            handle,
             code,
-            address,
-            u32::try_from(size).ok()?,
-            output.as_mut_ptr().cast(),
-            u32::try_from(size_of::<O>()).ok()?,
+            from,
+            from_size,
+            to,
+            to_size,
             &raw mut returned,
             ptr::null_mut(),
             None,
         )
     };
-    if result != 0 || usize::try_from(returned).ok()? < size_of::<O>() {
-        return None;
+    if result != 0 {
+        // SAFETY: reads this thread's last socket error; takes nothing.
+        return Err(io::Error::from_raw_os_error(unsafe { WSAGetLastError() }));
     }
-    // SAFETY: the call has filled all of it, with integers (and a BOOLEAN of 0 or 1) of which every value is valid.
-    Some(unsafe { output.assume_init() })
+    usize::try_from(returned).map_err(io::Error::other)
 }
 
-/// Version 0: Windows 10 1703 and later.
+/// A call that answers.
+fn control<I: Copy, O: Copy>(socket: &SockRef<'_>, code: u32, input: Option<&I>) -> io::Result<O> {
+    let mut output = MaybeUninit::<O>::zeroed();
+    if call(socket, code, input, Some(&mut output))? < size_of::<O>() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    // SAFETY: the call has filled all of it, with integers (and a BOOLEAN of 0 or 1) of which every value is valid.
+    Ok(unsafe { output.assume_init() })
+}
+
+/// A call that only sets.
+fn order<I: Copy>(socket: &SockRef<'_>, code: u32, input: &I) -> io::Result<()> {
+    call::<I, u8>(socket, code, Some(input), None).map(|_| ())
+}
+
+/// Version 0: Windows 10 1703 and later. What version 1 adds (how long which side was the limit) has no counterpart in `TcpSample`.
 fn tcp_info(socket: &SockRef<'_>) -> Option<TCP_INFO_v0> {
-    control(socket, SIO_TCP_INFO, Some(&0_u32))
+    control(socket, SIO_TCP_INFO, Some(&0_u32)).ok()
 }
 
 #[must_use]
@@ -108,10 +146,10 @@ pub fn held_by_send_buffer(_socket: &SockRef<'_>) -> Option<Duration> {
     None
 }
 
-/// Not told.
+/// Whether the peer has said that it sends no more. Known without reading, so also where what it sent before is still unread.
 #[must_use]
-pub fn peer_has_ended(_socket: &SockRef<'_>) -> Option<bool> {
-    None
+pub fn peer_has_ended(socket: &SockRef<'_>) -> Option<bool> {
+    tcp_info(socket).map(|info| info.State == TCPSTATE_CLOSE_WAIT)
 }
 
 /// Windows and others acknowledge by rules of their own.
@@ -120,48 +158,105 @@ pub fn acknowledge(_socket: &SockRef<'_>) {}
 /// std's sleep takes a high-resolution timer by itself.
 pub fn precise_timers() {}
 
-/// The send buffer follows what the system finds ideal for the path.
-///
-/// A non-blocking socket stays at its first size, some 64 KiB per round trip, unless its owner asks and sets. Grow only: shrinking would
-/// block sends that fitted a moment ago.
-#[derive(Debug, Default)]
-pub struct SendBacklog {
-    begin: Option<Instant>,
-    next: Option<Instant>,
-    /// What the socket has.
-    bytes: usize,
+/// In an event loop: until the deadline. tokio's timers come with the system's tick, 15.6 ms; this wait is a high-resolution timer's, on a
+/// thread of its own (some 0.5 ms late).
+pub async fn until(deadline: Instant) {
+    static ALARM: OnceLock<Option<Arc<Alarm<WaitableTimer>>>> = OnceLock::new();
+    let alarm = ALARM.get_or_init(|| Alarm::start(WaitableTimer::new()?).ok());
+    let Some(alarm) = alarm else {
+        return tokio::time::sleep_until(deadline.into()).await;
+    };
+    let mut set = false;
+    std::future::poll_fn(|context| {
+        if Instant::now() >= deadline {
+            return Poll::Ready(());
+        }
+        // Once: a task that is polled again for another reason is still the same task. A second waker would only wake it twice.
+        if !std::mem::replace(&mut set, true) {
+            alarm.wake_at(deadline, context.waker().clone());
+        }
+        Poll::Pending
+    })
+    .await;
 }
 
-impl SendBacklog {
-    /// Slow start doubles per round trip: ask often while it lasts, seldom afterwards (a call costs a system call).
-    const BEGINNING: Duration = Duration::from_secs(2);
-    const OFTEN: Duration = Duration::from_millis(100);
-    const SELDOM: Duration = Duration::from_secs(1);
+/// A timer and an event, waited for together.
+struct WaitableTimer {
+    timer: OwnedHandle,
+    event: OwnedHandle,
+}
 
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    pub fn poll(&mut self, socket: &SockRef<'_>, now: Instant) {
-        if self.next.is_some_and(|next| now < next) {
-            return;
-        }
-        let begin = *self.begin.get_or_insert_with(|| {
-            self.bytes = socket.send_buffer_size().unwrap_or(0);
-            now
-        });
-        let young = now.saturating_duration_since(begin) < Self::BEGINNING;
-        self.next = Some(now + if young { Self::OFTEN } else { Self::SELDOM });
-        // Fails before the connection is made (WSAENOTCONN); the next turn asks again.
-        let Some(ideal) = control::<u32, u32>(socket, SIO_IDEAL_SEND_BACKLOG_QUERY, None) else {
-            return;
+impl WaitableTimer {
+    fn new() -> Option<Self> {
+        let owned = |handle: HANDLE| {
+            // SAFETY: not null, so a handle that was just made and that nobody else owns.
+            (!handle.is_null()).then(|| unsafe { OwnedHandle::from_raw_handle(handle) })
         };
-        let ideal = usize::try_from(ideal).unwrap_or(usize::MAX);
-        if ideal > self.bytes && socket.set_send_buffer_size(ideal).is_ok() {
-            self.bytes = ideal;
-        }
+        // SAFETY: no attributes, no name. Windows before 10 1803 does not know the flag; then an ordinary timer has to do.
+        let timer = unsafe {
+            let precise = CREATE_WAITABLE_TIMER_HIGH_RESOLUTION;
+            let timer = CreateWaitableTimerExW(ptr::null(), ptr::null(), precise, TIMER_ALL_ACCESS);
+            if timer.is_null() {
+                CreateWaitableTimerExW(ptr::null(), ptr::null(), 0, TIMER_ALL_ACCESS)
+            } else {
+                timer
+            }
+        };
+        // SAFETY: no attributes, no name; it resets itself when a wait ends, and begins unset.
+        let event = unsafe { CreateEventW(ptr::null(), 0, 0, ptr::null()) };
+        Some(Self {
+            timer: owned(timer)?,
+            event: owned(event)?,
+        })
     }
+}
+
+impl Sleeper for WaitableTimer {
+    fn wait(&self, until: Option<Instant>) {
+        let (timer, event) = (self.timer.as_raw_handle(), self.event.as_raw_handle());
+        let mut handles = [event, timer];
+        let mut count = 1;
+        if let Some(at) = until {
+            // In 100 ns; negative is from now. Rounded up, so that the deadline has passed when it ends.
+            let left = at.saturating_duration_since(Instant::now()).as_nanos().div_ceil(100);
+            let due = i64::try_from(left).unwrap_or(i64::MAX).saturating_neg();
+            // SAFETY: a timer of ours; the time is read before the call returns; no completion routine.
+            let set = unsafe { SetWaitableTimer(timer, &raw const due, 0, None, ptr::null(), 0) };
+            if set == 0 {
+                std::thread::sleep(at.saturating_duration_since(Instant::now()));
+                return;
+            }
+            count = 2;
+        }
+        // SAFETY: both handles are ours and open as long as `self` is; `count` is at most how many there are.
+        let _ = unsafe { WaitForMultipleObjects(count, handles.as_mut_ptr(), 0, INFINITE) };
+    }
+
+    fn disturb(&self) {
+        // SAFETY: an event of ours, open as long as `self` is.
+        let _ = unsafe { SetEvent(self.event.as_raw_handle()) };
+    }
+}
+
+/// Whether the send buffer has to be asked for: Windows tunes those of blocking sockets only.
+pub const ASKS_FOR_SEND_BACKLOG: bool = true;
+
+/// How many bytes on their way would keep the path full; 0 to 16 MiB. Of a connected socket only.
+#[must_use]
+pub fn ideal_send_backlog(socket: &SockRef<'_>) -> Option<io::Result<u64>> {
+    Some(control::<u32, u32>(socket, SIO_IDEAL_SEND_BACKLOG_QUERY, None).map(u64::from))
+}
+
+/// Before connecting: the SYN is sent once. Windows repeats a SYN also when it was refused, half a second later and again, so that a
+/// closed port takes two seconds to say so. False where the system does not take it.
+#[must_use]
+pub fn no_syn_repeats(socket: &SockRef<'_>) -> bool {
+    let once = TCP_INITIAL_RTO_PARAMETERS {
+        // TCP_INITIAL_RTO_UNSPECIFIED_RTT: the usual one.
+        Rtt: u16::MAX,
+        MaxSynRetransmissions: NO_SYN_RETRANSMISSIONS,
+    };
+    order(socket, SIO_TCP_INITIAL_RTO, &once).is_ok()
 }
 
 fn seconds(time: FILETIME) -> f64 {

@@ -103,6 +103,8 @@ pub struct Transfer {
     pub series: Option<Series>,
     /// At the start of the body, every 100 ms, and at its end.
     pub tcp: Vec<TcpSample>,
+    /// Of its connection; null when none was made.
+    pub sndbuf: Option<SendBufferFacts>,
     /// `ALGORITHM:HEX` of the whole file, when asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
@@ -194,6 +196,24 @@ pub struct TcpSample {
     pub bytes_received: Option<u64>,
     pub receive_window_bytes: Option<u64>,
     pub send_window_bytes: Option<u64>,
+}
+
+/// The send buffer of a connection (`--sndbuf`), as the system counts it: Linux doubles what is set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SendBufferFacts {
+    /// `auto`, `off` or `bytes`.
+    pub mode: &'static str,
+    /// When it was connected.
+    pub initial_bytes: Option<u64>,
+    /// At the end of the transfer.
+    pub final_bytes: Option<u64>,
+    /// What Windows last answered to `SIO_IDEAL_SEND_BACKLOG_QUERY`; null where nobody is asked (every other system, `off`, `bytes`) or it
+    /// did not answer.
+    pub ideal_bytes: Option<u64>,
+    /// How often it was asked.
+    pub queries: u32,
+    /// What was last refused, the question or the size, and why.
+    pub refused: Option<String>,
 }
 
 /// One try at a transfer, in order.

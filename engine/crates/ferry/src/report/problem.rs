@@ -49,6 +49,8 @@ pub struct Problem {
     pub status: Option<u16>,
     /// The server never looked at the request (RFC 9113, section 6.8): it may be repeated at once, whatever it was.
     pub untouched: bool,
+    /// Nobody listens: every address has said so, at once. Waiting some seconds changes that only for a server that is just starting.
+    pub refused: bool,
 }
 
 impl Problem {
@@ -60,6 +62,7 @@ impl Problem {
             retry_after: None,
             status: None,
             untouched: false,
+            refused: false,
         }
     }
 

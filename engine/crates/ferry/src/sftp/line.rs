@@ -1,6 +1,8 @@
 //! A connection and its channels: what arrives goes to the core, and what the core has to say goes out as the server's windows allow.
 
+use std::cell::RefCell;
 use std::net::TcpStream;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,6 +14,7 @@ use super::Plan;
 use super::core::Shared;
 use super::state::Output;
 use crate::net::dial;
+use crate::net::sndbuf::Tuner;
 use crate::platform;
 use crate::report::{Problem, SshReport};
 use crate::ssh::{self, Channel, Listener, OpenRefused, Session};
@@ -50,6 +53,16 @@ impl Listener for Ear {
 pub struct Line {
     pub session: Session<Ear>,
     pub socket: Arc<TcpStream>,
+    pub tuner: Rc<RefCell<Tuner>>,
+}
+
+/// Lets the send buffer follow the path for as long as the run goes on, where that is ours to do.
+pub async fn tune(core: Shared, socket: Arc<TcpStream>, tuner: Rc<RefCell<Tuner>>) {
+    while core.failure().is_none() && tuner.borrow().asks() {
+        tuner.borrow_mut().poll(&SockRef::from(&*socket), Instant::now());
+        let next = tuner.borrow().next();
+        tokio::time::sleep_until(next.into()).await;
+    }
 }
 
 /// TCP's round trip ends at whoever relays; that of the handshake, two of key exchange and three of authentication at the least, ends at
@@ -78,6 +91,9 @@ pub async fn connect(plan: &Plan, core: &Shared, dialed: dial::Dialed, connectio
         .try_clone()
         .map_err(|error| Problem::local(format!("the socket cannot be shared: {error}")))?;
     let copy = Arc::new(copy);
+    let tuner = Tuner::new(plan.dial.send_buffer, &SockRef::from(&*copy), Instant::now());
+    let tuner = Rc::new(RefCell::new(tuner));
+    spawn_local(tune(Shared::clone(core), Arc::clone(&copy), Rc::clone(&tuner)));
     let ear = Arc::new(Ear {
         core: Shared::clone(core),
         connection,
@@ -85,7 +101,11 @@ pub async fn connect(plan: &Plan, core: &Shared, dialed: dial::Dialed, connectio
         limited: plan.settings.limit.rate().is_some(),
     });
     let session = ssh::open(socket, &plan.place, &plan.ssh, plan.settings.timeouts.tls, ear).await?;
-    Ok(Line { session, socket: copy })
+    Ok(Line {
+        session,
+        socket: copy,
+        tuner,
+    })
 }
 
 fn into_std(socket: mio::net::TcpStream) -> Result<TcpStream, Problem> {
@@ -168,7 +188,7 @@ async fn writer(core: Shared, lane: usize, channel: Channel, wake: Arc<Notify>, 
             Output::Wait(Some(until)) => {
                 tokio::select! {
                     () = wake.notified() => {}
-                    () = tokio::time::sleep_until(until.into()) => {}
+                    () = platform::until(until) => {}
                 }
             }
             Output::Bytes(bytes) => {

@@ -11,11 +11,11 @@ use socket2::SockRef;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 
 use super::core::{Core, Shared};
-use super::line::{connect, more, open_lane, round_trip, take, watch_end};
+use super::line::{Line, connect, more, open_lane, round_trip, take, watch_end};
 use super::{Errand, FileTask, Outcome, Plan, SessionFacts, Work, files, tree};
 use crate::net::dial;
 use crate::platform;
-use crate::report::{Phases, Problem, SshReport, TcpSample};
+use crate::report::{Phases, Problem, SendBufferFacts, SshReport, TcpSample};
 use crate::ssh::OpenRefused;
 use crate::transfer::Timeouts;
 
@@ -136,6 +136,7 @@ async fn drive(plan: &Plan, errand: &mut dyn Errand, facts: &mut SessionFacts) -
             phases,
             remote,
             samples: &samples,
+            line: &line,
         },
     )
     .await;
@@ -196,7 +197,7 @@ async fn pump(core: Shared) {
             Some(at) => {
                 tokio::select! {
                     () = core.pump.notified() => {}
-                    () = tokio::time::sleep_until(at.into()) => {}
+                    () = platform::until(at) => {}
                 }
             }
         }
@@ -294,6 +295,13 @@ struct Start<'a> {
     phases: Phases,
     remote: String,
     samples: &'a RefCell<Vec<TcpSample>>,
+    line: &'a Line,
+}
+
+impl Start<'_> {
+    fn send_buffer(&self) -> SendBufferFacts {
+        self.line.tuner.borrow().facts(&SockRef::from(&*self.line.socket))
+    }
 }
 
 async fn work(
@@ -350,6 +358,7 @@ async fn work(
                     inherit(&mut outcome, start);
                 }
                 outcome.facts.remote = Some(start.remote.clone());
+                outcome.facts.sndbuf = Some(start.send_buffer());
                 if alone {
                     outcome.facts.tcp = start.samples.take();
                 }

@@ -80,7 +80,7 @@ pub fn connect(url: &Url, reach: &Reach, settings: &Settings) -> Result<Connecti
         PipeError::Tls(error) => tls::problem(&place, &error),
         other => Problem::transient(format!("{place}: {other}")),
     };
-    let mut pipe = Pipe::new(dialed.socket, name).map_err(failed)?;
+    let mut pipe = Pipe::new(dialed.socket, name, options.send_buffer).map_err(failed)?;
     let mut waiter = Waiter::new().map_err(|error| failed(error.into()))?;
     pipe.register(&waiter, 0).map_err(|error| failed(error.into()))?;
     let shaking = Instant::now();

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, Method};
 use url::Url;
 
-use crate::report::{Phases, Problem, SeriesFacts, TcpSample};
+use crate::report::{Phases, Problem, SendBufferFacts, SeriesFacts, TcpSample};
 use receive::Receiver;
 use send::Sender;
 use throttle::Limit;
@@ -120,6 +120,7 @@ pub struct Facts {
     pub shortfall_s: f64,
     pub series: Option<SeriesFacts>,
     pub tcp: Vec<TcpSample>,
+    pub sndbuf: Option<SendBufferFacts>,
 }
 
 /// Where a connection gets its work from, and gives it back.

@@ -385,6 +385,7 @@ impl Session {
             }
             outcome.facts.protocol = Some(self.protocol.name());
             outcome.facts.remote = Some(self.remote.clone());
+            outcome.facts.sndbuf = Some(self.pipe.send_buffer());
             outcome.facts.tls.clone_from(&self.tls);
             tasks.done(outcome);
         }

@@ -166,6 +166,7 @@ impl Set {
                 most: maker.options.retries,
                 longest_wait: maker.options.retry_max_wait,
                 unsafe_too: false,
+                refused_too: maker.options.retry_refused,
             },
             maker,
             plan,
@@ -195,7 +196,8 @@ impl Set {
             }
             // Whatever moved earns a fresh set of retries; a listing that is cut short has nothing else to go by.
             failures = if self.progress > before { 1 } else { failures + 1 };
-            let problem = problem.unwrap_or_else(|| Problem::transient("the connection was lost"));
+            let mut problem = problem.unwrap_or_else(|| Problem::transient("the connection was lost"));
+            problem.refused &= self.ssh.is_none();
             let again = self
                 .retries
                 .wait(&problem, &Method::PUT, true, failures, fastrand::f64())

@@ -57,6 +57,7 @@ pub fn plan(common: &Common, remote: &Remote, settings: Settings, sync: bool) ->
         timeout: common.timeouts.connect,
         overrides: super::super::overrides(common),
         window: None,
+        send_buffer: common.send_buffer,
     };
     Ok(Plan {
         place: Place {

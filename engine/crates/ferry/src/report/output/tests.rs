@@ -6,7 +6,9 @@ use serde_json::{Map, Value};
 
 use super::*;
 use crate::cli::report_schema;
-use crate::report::{Attempt, Class, Percentiles, Phases, ProcessUsage, SCHEMA, SeriesBuilder, TcpSample, TlsFacts};
+use crate::report::{
+    Attempt, Class, Percentiles, Phases, ProcessUsage, SCHEMA, SendBufferFacts, SeriesBuilder, TcpSample, TlsFacts,
+};
 
 fn transfer() -> Transfer {
     let failure = crate::report::Problem::transient("https://example.com/x: connection reset").failure();
@@ -44,6 +46,14 @@ fn transfer() -> Transfer {
             rtt_us: Some(20_000),
             ..TcpSample::default()
         }],
+        sndbuf: Some(SendBufferFacts {
+            mode: "auto",
+            initial_bytes: Some(65_536),
+            final_bytes: Some(1 << 20),
+            ideal_bytes: Some(1 << 20),
+            queries: 7,
+            refused: None,
+        }),
         checksum: None,
         attempts: vec![Attempt {
             offset: 0,

@@ -1,0 +1,306 @@
+"""Wine, where there is no Windows: which one, and a prefix to run ferry.exe in that nobody else sees.
+
+A prefix (Wine's idea of a C: drive and a registry) takes ten seconds and 700 MB to make, nearly all of it copies of Wine's own
+DLLs. It is made once, in the cache, with links instead of the copies; a run gets a copy of that template (13 MB, some 0.1 s), and
+its wineserver is ended with it. Nothing goes to ~/.wine, nothing opens a window, nothing is added to the desktop's menus.
+
+Wine 8 (Debian 12) lacks bcryptprimitives.dll, from which Rust's standard library takes its random numbers: the template then has
+one of ours, built by mingw. Wine 10 (Debian 13) has its own. Wine is not Windows: TCP, timers and files are this machine's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.assets import store, windows
+from lab.assets.store import Progress
+from lab.errors import LabFault, UsageProblem
+from lab.paths import cache_dir
+
+PACKAGE = "wine64"
+# Debian's loader is no program of PATH; its `wine` is a script that looks for it.
+_FOLDERS = ("/usr/lib/wine", "/usr/local/bin", "/usr/bin", "/opt/wine-stable/bin", "/usr/lib/x86_64-linux-gnu/wine")
+_LOADERS = ("wine64", "wine")
+_SERVERS = ("wineserver64", "wineserver")
+_LIBRARIES = "x86_64-windows"
+_RANDOM = "bcryptprimitives.dll"
+_RANDOM_SOURCE = """\
+#include <windows.h>
+BOOLEAN WINAPI SystemFunction036(PVOID buffer, ULONG length); /* RtlGenRandom */
+__declspec(dllexport) BOOL WINAPI ProcessPrng(BYTE *data, SIZE_T length) {
+    while (length > 0) {
+        ULONG piece = length > 0x10000000 ? 0x10000000 : (ULONG)length;
+        if (!SystemFunction036(data, piece)) return FALSE;
+        data += piece;
+        length -= piece;
+    }
+    return TRUE;
+}
+BOOL WINAPI DllMain(HINSTANCE instance, DWORD reason, LPVOID reserved) { return TRUE; }
+"""
+# No menus, no .NET, no browser engine: the last two would ask to be downloaded.
+_OVERRIDES = "winemenubuilder.exe=d;mscoree=d;mshtml=d"
+_LAYOUT = 1  # raise when the template's layout changes in a way the text above does not show
+_BOOT_TIMEOUT_S = 180.0
+_END_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True)
+class WineFacts:
+    """`program` runs `ferry.exe ARGS`; `template` is never run in."""
+
+    program: Path
+    server: Path
+    version: str
+    template: Path
+
+    @property
+    def label(self) -> str:
+        """What results call it, everywhere."""
+        return f"Wine {self.version}, not Windows"
+
+
+def find_program() -> tuple[Path, Path] | None:
+    """Wine's loader for 64-bit programs, and its server."""
+    loader, server = _first(_LOADERS), _first(_SERVERS)
+    return (loader, server) if loader and server else None
+
+
+def remedy() -> str:
+    return f"sudo apt-get install --no-install-recommends {PACKAGE}"
+
+
+def find() -> WineFacts | None:
+    """Wine with a whole template in the cache; None where `ensure` has something to do."""
+    programs = find_program()
+    if programs is None:
+        return None
+    version = _version(programs[0])
+    template = _place(version)
+    whole = store.load(template) is not None
+    return WineFacts(*programs, version, template / "prefix") if whole else None
+
+
+def ensure(progress: Progress) -> WineFacts:
+    """Wine and its template, made if the cache has none. Raises UsageProblem where Wine is not installed."""
+    programs = find_program()
+    if programs is None:
+        raise UsageProblem("Wine is not installed", remedy=remedy())
+    if ready := find():
+        return ready
+    with store.locked(progress):
+        if ready := find():
+            return ready
+        loader, server = programs
+        version = _version(loader)
+        progress(f"making a prefix of Wine {version} (ten seconds, once)")
+        with store.staging(cache_dir()) as work:
+            made = work / "template"
+            _make(loader, server, made / "prefix")
+            facts = {"version": version, "program": str(loader)}
+            store.write_manifest(made, facts, store.digests(made))
+            store.publish(made, _place(version))
+    if ready := find():
+        return ready
+    raise LabFault(f"{_place(version)} does not read back as it was written", remedy="is the disk sound?")
+
+
+def environment(prefix: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """For whatever runs in this prefix. Programs write what Wine has to say to nobody: it is no part of their output."""
+    inherited = {name: value for name, value in (os.environ if base is None else base).items() if not _is_unwanted(name)}
+    return {**inherited, "WINEPREFIX": str(prefix), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": _OVERRIDES, "WINEARCH": "win64"}
+
+
+@contextmanager
+def prefix(facts: WineFacts, place: Path, owner: tuple[int, int] | None = None) -> Iterator[Path]:
+    """A copy of the template at `place`, which must not exist; ended and gone afterwards.
+
+    `owner` (uid, gid): who is to run there. Wine takes only a prefix of one's own.
+    """
+    copy_prefix(facts, place, owner)
+    try:
+        yield place
+    finally:
+        end(facts, place)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def copy_prefix(facts: WineFacts, place: Path, owner: tuple[int, int] | None = None) -> None:
+    shutil.copytree(facts.template, place, symlinks=True)
+    if owner is not None:
+        for path in (place, *place.rglob("*")):
+            os.chown(path, *owner, follow_symlinks=False)
+
+
+def end(facts: WineFacts, place: Path) -> None:
+    """Ends everything that runs in a prefix and waits until it has: no wineserver is left behind."""
+    who = place.stat()
+    # The server's folder is its user's: as root the question would go to a server that does not exist.
+    other: dict[str, Any] = {"user": who.st_uid, "group": who.st_gid, "extra_groups": []} if who.st_uid != os.geteuid() else {}
+    for option in ("-k", "-w"):
+        try:
+            subprocess.run(
+                [facts.server, option],
+                env=environment(place),
+                timeout=_END_TIMEOUT_S,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                **other,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise LabFault(f"Wine in {place} cannot be ended: {error}") from None
+    _forget_server(place)
+
+
+def _forget_server(place: Path) -> None:
+    """Debian's Wine notes in the prefix which folder of /tmp its server had, and leaves that folder behind."""
+    try:
+        name = (place / "wineserver").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return
+    if re.fullmatch(r"wine-\w{6}", name):
+        shutil.rmtree(Path(tempfile.gettempdir()) / name, ignore_errors=True)
+
+
+_LAUNCHER = """\
+#!/bin/sh
+# A Windows program under {label}, as if it were one of this machine's. Written by lab/assets/wine.py.
+#
+# wineserver makes sockets and opens files for those it serves: who is in other namespaces needs another one, and another prefix.
+set -eu
+umask 077
+prefix={folder}/prefix-$(id -u)-$(stat -Lc %i /proc/self/ns/net)-$(stat -Lc %i /proc/self/ns/mnt)
+if [ ! -d "$prefix" ]; then
+    cp -R --no-preserve=ownership {template} "$prefix.$$"
+    mv -T "$prefix.$$" "$prefix" 2>/dev/null || rm -rf "$prefix.$$"
+fi
+unset DISPLAY WAYLAND_DISPLAY
+export WINEPREFIX="$prefix" WINEDEBUG=-all WINEARCH=win64 WINEDLLOVERRIDES='{overrides}'
+exec {wine} {program} "$@"
+"""
+
+
+@contextmanager
+def launcher(facts: WineFacts, program: Path, folder: Path) -> Iterator[Path]:
+    """A script in `folder` that stands for `program`, a Windows one; whatever it has started is ended afterwards.
+
+    Everybody may call it, in whatever namespaces: each gets a prefix of its own, below `folder`.
+    """
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o1777)
+    shutil.copyfile(program, folder / program.name)
+    shutil.copytree(facts.template, folder / "template", symlinks=True)
+    words = {"folder": folder, "template": folder / "template", "wine": facts.program, "program": folder / program.name}
+    quoted = {name: shlex.quote(str(path)) for name, path in words.items()}
+    script = folder / program.stem
+    script.write_text(_LAUNCHER.format(label=facts.label, overrides=_OVERRIDES, **quoted))
+    for path in (script, folder / program.name):
+        path.chmod(0o755)
+    try:
+        yield script
+    finally:
+        for made in folder.glob("prefix-*"):
+            end(facts, made)
+
+
+def _first(names: tuple[str, ...]) -> Path | None:
+    path = os.pathsep.join((*_FOLDERS, os.environ.get("PATH", "")))
+    found = (shutil.which(name, path=path) for name in names)
+    return next((Path(name).absolute() for name in found if name), None)
+
+
+def _is_unwanted(name: str) -> bool:
+    return name.startswith("WINE") or name in ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY")
+
+
+def _version(loader: Path) -> str:
+    code, output = store.run([loader, "--version"], timeout_s=30, env=environment(Path("/nonexistent")))
+    found = re.match(r"wine-(\d+(?:\.\d+)*)", output)
+    if code or not found:
+        raise LabFault(f"{loader} does not tell its version: {store.reason(output)}", remedy=remedy())
+    return found[1]
+
+
+def _place(version: str) -> Path:
+    """Named by what it is made from."""
+    recipe = "\n".join((_RANDOM_SOURCE, _OVERRIDES, str(_LAYOUT)))
+    return cache_dir() / f"wine-{version}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+
+
+def _make(loader: Path, server: Path, place: Path) -> None:
+    place.mkdir(parents=True)
+    # Wine links Documents and the like to the home directory: this one is nobody's.
+    home = {**os.environ, "HOME": str(place.parent), "USER": "ferry", "LOGNAME": "ferry"}
+    code, output = store.run([loader, "wineboot", "--init"], timeout_s=_BOOT_TIMEOUT_S, env=environment(place, home))
+    end(WineFacts(loader, server, "", place), place)
+    system = place / "drive_c" / "windows" / "system32"
+    if code or not (system / "kernel32.dll").exists():
+        raise LabFault(f"{loader} cannot make a prefix: {store.reason(output)}", remedy=remedy())
+    # A copy must not look for its server where that of another was.
+    (place / "wineserver").unlink(missing_ok=True)
+    libraries = _libraries(loader)
+    _link(place / "drive_c", libraries)
+    if not (libraries / _RANDOM).exists():
+        _build_random(system / _RANDOM)
+    for link in (place / "dosdevices").iterdir():
+        # Serial ports are this machine's business.
+        if link.name not in ("c:", "z:"):
+            link.unlink()
+    for link in (place / "drive_c" / "users").rglob("*"):
+        if link.is_symlink():
+            link.unlink()
+            link.mkdir()
+    # No update of the prefix when a run begins: this is the Wine it was made by.
+    (place / ".update-timestamp").write_text("disable\n")
+
+
+def _libraries(loader: Path) -> Path:
+    """Where this Wine keeps its own DLLs."""
+    roots = (loader.parent.parent, Path("/usr"))
+    for root in roots:
+        for folder in (
+            root / "lib/x86_64-linux-gnu/wine",
+            root / "lib/wine",
+            root / "lib64/wine",
+            root / "x86_64-linux-gnu/wine",
+        ):
+            if (folder / _LIBRARIES / "kernel32.dll").exists():
+                return folder / _LIBRARIES
+    raise LabFault(f"the DLLs of {loader} are nowhere to be found", remedy=remedy())
+
+
+def _link(drive: Path, libraries: Path) -> None:
+    """Links in the place of files that are Wine's own to the byte."""
+    for path in drive.rglob("*"):
+        own = libraries / path.name
+        if path.is_symlink() or not path.is_file() or not own.is_file() or own.stat().st_size != path.stat().st_size:
+            continue
+        if store.digest(own) == store.digest(path):
+            path.unlink()
+            path.symlink_to(own)
+
+
+def _build_random(place: Path) -> None:
+    gcc = windows.find_tool("gcc")
+    if gcc is None:
+        raise LabFault(f"this Wine lacks {_RANDOM}, and there is no mingw to build one", remedy=windows.remedy())
+    source = place.with_suffix(".c")
+    source.write_text(_RANDOM_SOURCE)
+    argv: list[str | Path] = [gcc, "-O2", "-s", "-shared", "-nostdlib", "-e", "DllMain", "-o", place, source, "-ladvapi32"]
+    code, output = store.run(argv, timeout_s=60)
+    source.unlink()
+    if code:
+        raise LabFault(f"{_RANDOM} cannot be built: {store.reason(output)}")
