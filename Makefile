@@ -7,7 +7,8 @@ PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
 
 .PHONY: help setup peers clients images demo test test-lab test-engine engine clean libdoc kernel-router \
 	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far \
-	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle
+	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle \
+	bench-history bench-report ferry-windows
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -64,6 +65,11 @@ test-lab: setup ## ruff, mypy, robocop and the lab's tests
 		if ($$i ~ /^(failed|error)/) f += $$(i-1) } } END { printf "%d passed, %d failed\n", p, f }'; \
 	exit $$code
 
+ferry-windows: ## ferry.exe, engine/target/windows/ferry.exe, cross-built here, and the Wine that runs it (docs/windows-build.md)
+	@THROUGHLINE_WINDOWS=yes sh lab/assets/setup.sh
+	@$(BIN)/python -m lab.assets windows
+	@$(BIN)/python -m lab.assets wine
+
 libdoc: setup ## the page of the Robot keywords, docs/keywords.html
 	@$(BIN)/libdoc lab.keywords.library.LabLibrary docs/keywords.html
 
@@ -105,6 +111,12 @@ bench-sftp-sets: peers ## 1000 x 20 KB and 100 x 1 MB over SFTP at 200 Mbit/s x 
 
 bench-sftp-throttle: setup ## how exactly ferry keeps 1 and 2 MB/s over SFTP, curl beside it (ten minutes)
 	@$(BIN)/python -m benchmarks.throttle --protocol sftp --size 5MB --limit 1MB/s --limit 2MB/s
+
+bench-history: setup ## lab history and lab trend over 100,000 stored cells, made from one real cell: CELL=results/RUN/cells/ID.json
+	@$(BIN)/python -m benchmarks.history $(CELL)
+
+bench-report: setup ## the page of 200 cells of ten samples: its size, how long it takes to make and to open (needs Chromium)
+	@$(BIN)/python -m benchmarks.report
 
 # Needs qemu-system-x86; without KVM the emulated processor is too slow to hold links of 100 Mbit/s and more (docs/limits.md).
 kernel-router: setup ## the throttle suite on a kernel router, in a guest whose kernel has sch_netem; its own command, not CI

@@ -30,7 +30,7 @@ from lab.paths import cache_dir
 Accel = Literal["auto", "kvm", "tcg"]
 ACCELS: tuple[str, ...] = get_args(Accel)
 
-_QEMU = "qemu-system-x86_64"
+QEMU = "qemu-system-x86_64"
 _BEGINS, _ENDED, _ALIVE = b"guest-init: job begins", b"guest-init: job ended", b"guest-init: alive"
 _BOOT_S = {"kvm": 60.0, "tcg": 300.0}
 _ALIVE_S = {"kvm": 20.0, "tcg": 200.0}
@@ -60,7 +60,7 @@ class Options:
 
 def run(image: Image, job: jobs.Job, options: Options, progress: Progress) -> int:
     """Runs the job in the guest and returns its exit code; the results are in the results folder."""
-    need({_QEMU: "qemu-system-x86", "tar": "tar"})
+    need_qemu()
     cache = cache_dir()
     with tempfile.TemporaryFile(dir=cache) as source, tempfile.TemporaryFile(dir=cache) as sink:
         began = time.monotonic()
@@ -78,7 +78,7 @@ def run(image: Image, job: jobs.Job, options: Options, progress: Progress) -> in
                 progress(f"{accel.upper()} is there but does not work ({reason})")
         outcome = jobs.unpack(sink)
     if outcome is None:
-        raise LabFault(f"the guest ended without a result; its console says: {_last_lines(log)}")
+        raise LabFault(f"the guest ended without a result; its console says: {last_lines(log)}")
     for path in outcome.results:
         progress(f"results: {path}")
     if outcome.timed_out:
@@ -86,6 +86,11 @@ def run(image: Image, job: jobs.Job, options: Options, progress: Progress) -> in
         return EXIT_INVALID
     progress(f"the command took {outcome.seconds:.1f} s and ended with {outcome.returncode}")
     return outcome.returncode if outcome.returncode >= 0 else 128 - outcome.returncode
+
+
+def need_qemu() -> None:
+    """Raises UsageProblem where there is none."""
+    need({QEMU: "qemu-system-x86", "tar": "tar"})
 
 
 def _boot(image: Image, options: Options, progress: Progress, disks: tuple[IO[bytes], IO[bytes]], timeout_s: float) -> bytes:
@@ -103,7 +108,7 @@ def _panic(log: bytes) -> str:
     """The first line of an Oops: what the emulator got wrong."""
     words = (b"Oops", b"PANIC", b"panic", b"BUG")
     found = next((line for line in log.splitlines() if any(word in line for word in words)), b"")
-    return found.decode(errors="replace").strip() or _last_lines(log, 1)
+    return found.decode(errors="replace").strip() or last_lines(log, 1)
 
 
 def _candidates(wanted: Accel, progress: Progress) -> Iterator[Accel]:
@@ -174,9 +179,9 @@ class Guest:
                 if not self.log and qemu.poll():
                     raise NoBoot("QEMU refuses")
                 if not self.job_began and seconds > _BOOT_S[accel]:
-                    raise LabFault(f"the guest did not come up in {seconds:.0f} s: {_last_lines(self.log)}")
+                    raise LabFault(f"the guest did not come up in {seconds:.0f} s: {last_lines(self.log)}")
                 if self.job_began and time.monotonic() > self.job_began + timeout_s + _END_S:
-                    raise LabFault(f"the guest did not end {_END_S:.0f} s after its time: {_last_lines(self.log)}")
+                    raise LabFault(f"the guest did not end {_END_S:.0f} s after its time: {last_lines(self.log)}")
 
     def _receive(self, selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
         channel = key.fileobj
@@ -205,16 +210,12 @@ class Guest:
 
 def command(image: Image, options: Options, channels: dict[str, int], disks: dict[str, int]) -> list[str]:
     """QEMU's command line. Disk order is vda, vdb, vdc; there is no network device."""
-    accelerator = "tcg,thread=multi,tb-size=1024" if options.accel == "tcg" else options.accel
     drives = (
-        f"id=image,file={_escaped(str(image.root))},readonly=on",
+        f"id=image,file={escaped(str(image.root))},readonly=on",
         f"id=job,file=/dev/fd/{disks['job']},cache=unsafe",
         f"id=results,file=/dev/fd/{disks['results']},cache=unsafe",
     )
-    argv = [shutil.which(_QEMU) or _QEMU, "-no-user-config", "-nodefaults", "-display", "none", "-no-reboot", "-nic", "none"]
-    argv += ["-machine", "q35", "-accel", accelerator, "-cpu", _CPU[options.accel]]
-    argv += ["-smp", str(options.cpus), "-m", f"{options.memory_mib}M"]
-    argv += ["-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", _KERNEL_WORDS + _QUIRKS[options.accel]]
+    argv = [*machine_words(image, options), "-nic", "none"]
     for drive in drives:
         name = drive.partition(",")[0].removeprefix("id=")
         argv += ["-drive", f"if=none,format=raw,file.locking=off,{drive}", "-device", f"virtio-blk-pci,drive={name}"]
@@ -224,11 +225,21 @@ def command(image: Image, options: Options, channels: dict[str, int], disks: dic
     return argv
 
 
-def _escaped(path: str) -> str:
+def machine_words(image: Image, options: Options, kernel_words: str = "") -> list[str]:
+    """What every machine of this image is started with: processor, memory, kernel; no disk, no port, no screen. Never `auto`."""
+    words = _KERNEL_WORDS + _QUIRKS[options.accel] + kernel_words
+    accelerator = "tcg,thread=multi,tb-size=1024" if options.accel == "tcg" else options.accel
+    argv = [shutil.which(QEMU) or QEMU, "-no-user-config", "-nodefaults", "-display", "none", "-no-reboot"]
+    argv += ["-machine", "q35", "-accel", accelerator, "-cpu", _CPU[options.accel]]
+    argv += ["-smp", str(options.cpus), "-m", f"{options.memory_mib}M"]
+    return [*argv, "-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", words]
+
+
+def escaped(path: str) -> str:
     """QEMU doubles the commas of its option values."""
     return path.replace(",", ",,")
 
 
-def _last_lines(log: bytes | bytearray, count: int = 4) -> str:
+def last_lines(log: bytes | bytearray, count: int = 4) -> str:
     lines = [line.strip() for line in bytes(log).decode(errors="replace").splitlines() if line.strip()]
     return " | ".join(lines[-count:]) or "nothing"

@@ -11,12 +11,13 @@ from lab.backend.compose import project
 from lab.backend.host import Network
 from lab.backend.namespaces import network as namespaces
 from lab.backend.namespaces.launch import NamespaceLab, running_labs
+from lab.backend.vagrant import network as vagrant
 from lab.errors import UsageProblem
 
-Backend = Literal["namespaces", "compose"]
+Backend = Literal["namespaces", "compose", "vagrant"]
 BACKENDS: tuple[str, ...] = get_args(Backend)
 
-Live = namespaces.NamespaceNetwork | compose.ComposeNetwork
+Live = namespaces.NamespaceNetwork | compose.ComposeNetwork | vagrant.VagrantNetwork
 
 
 def open_network(backend: Backend, *, router: RouterChoice = "auto", name: str = "") -> Live:
@@ -25,6 +26,8 @@ def open_network(backend: Backend, *, router: RouterChoice = "auto", name: str =
         raise UsageProblem(f"unknown backend {backend!r}", remedy="use " + ", ".join(BACKENDS))
     if backend == "compose":
         return compose.open_network(router=router, name=name)
+    if backend == "vagrant":
+        return vagrant.open_network(router=router, name=name)
     return namespaces.open_network(router=router, name=name)
 
 
@@ -52,13 +55,17 @@ def remember(network: Network, more: Mapping[str, object]) -> None:
         compose.remember(network, dict(more))
     elif isinstance(network, namespaces.NamespaceNetwork):
         namespaces.remember(network, dict(more))
+    else:
+        raise UsageProblem(
+            "a lab of virtual machines lasts as long as its command", remedy="use lab run, lab calibrate or vagrant ssh"
+        )
 
 
 def detach(network: Live) -> None:
     """`lab up` has finished: the lab lives on without the process that started it."""
     if isinstance(network, compose.ComposeNetwork):
         compose.detach(network)
-    else:
+    elif isinstance(network, namespaces.NamespaceNetwork):
         network.agent.detach()
 
 

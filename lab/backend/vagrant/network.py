@@ -1,0 +1,156 @@
+"""A topology's three hosts as virtual machines: reached by SSH, each lab port alone in a network namespace of its machine.
+
+linux (lab: eth0) ─── throughline-client ─── router (lab: to-client, to-server) ─── throughline-server ─── server (lab: eth0)
+Vagrant's own ports stay outside `lab`: by them go only commands and what the lab reads.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from lab.backend.agent.router import RouterChoice, iproute2_version, kernel_has_netem, supports_seed
+from lab.backend.agent.wiring import ROUTER_MACS, Addresses
+from lab.backend.host import Ports, RouterFacts
+from lab.backend.ssh.config import Target
+from lab.backend.ssh.connection import Connection
+from lab.backend.ssh.fitness import architecture_problem, clock_problem
+from lab.backend.ssh.linux import LinuxHost, open_host
+from lab.backend.vagrant.machines import CLIENT_VARIABLE, bring_up, machine_id, patience
+from lab.errors import LabFault, UsageProblem
+from lab.paths import cache_dir, project_root
+
+ROUTER, SERVER, CLIENT = "router", "server", "linux"
+ADDRESSES = Addresses()
+PORTS = Ports(client="to-client", server="to-server")
+# As in the Vagrantfile, whose table a test compares with this.
+MACS: dict[str, tuple[str, ...]] = {
+    "router": (ROUTER_MACS["client"], ROUTER_MACS["server"]),
+    "client": ("02:54:4c:01:00:02",),
+    "server": ("02:54:4c:02:00:02",),
+}
+_NAMESPACE = _USER = "lab"
+# Commands are timed on the lab's clock to this at worst; the wire's series has slots of 10 ms.
+_MOST_CLOCK_ERROR_NS = 20_000_000
+_FACTS = """\
+. /etc/os-release; echo "$PRETTY_NAME"; uname -r
+{ cat /sys/class/dmi/id/product_name || echo unknown; } 2>/dev/null
+ethtool -i "$1" | sed -n 's/^driver: //p'
+"""
+
+
+@dataclass
+class VagrantNetwork:
+    """A `Network` (backend/host.py) of virtual machines. They stay up when it is closed; what ran on them ends."""
+
+    name: str
+    client: LinuxHost
+    router: LinuxHost
+    server: LinuxHost
+    wire: LinuxHost
+    router_facts: RouterFacts
+    backend_facts: Mapping[str, str]
+    router_ports: Ports = PORTS
+    wire_ports: Ports = PORTS
+    backend: str = "vagrant"
+    first_processes: tuple[int, ...] = (0,)  # a provider's own, whose CPU nobody here can tell from others'
+    held: ExitStack = field(default_factory=ExitStack)
+
+    def close(self) -> None:
+        """Idempotent."""
+        self.held.close()
+
+
+def open_network(*, router: RouterChoice = "auto", name: str = "") -> VagrantNetwork:
+    """Bring the machines up and wire them.
+
+    Raises UsageProblem for what is missing (Vagrant, a provider, a box, a machine), LabFault for a machine that is not fit.
+    """
+    if router == "uml":
+        raise UsageProblem("the router of virtual machines is a kernel's", remedy="leave --router uml away")
+    client = os.environ.get(CLIENT_VARIABLE, "") or CLIENT
+    if client.startswith("windows"):
+        raise UsageProblem(
+            f"{client} cannot be the client of a run yet: the lab drives it, but cannot pin and watch it",
+            remedy="docs/windows.md, 'What a Windows client cannot do yet'",
+        )
+    with ExitStack() as stack:
+        stack.enter_context(_lock())
+        targets, facts = bring_up((ROUTER, SERVER, client))
+        with ThreadPoolExecutor(3) as pool:
+            roles = {"router": targets[ROUTER], "server": targets[SERVER], "client": targets[client]}
+            jobs = [pool.submit(_host, role, target) for role, target in roles.items()]
+        opened = [job.result() for job in jobs if not job.exception()]
+        for host in opened:
+            stack.callback(host.close)
+        for job in jobs:
+            job.result()
+        middle, server, end = opened
+        router_facts = _router_facts(middle)
+        facts |= {f"{host.name} machine": _machine_facts(host) for host in opened}
+        wire = middle.called("wire", "")
+        return VagrantNetwork(name or "vagrant", end, middle, server, wire, router_facts, facts, held=stack.pop_all())
+
+
+def wire_script() -> str:
+    """What Vagrant's provisioner runs at every boot, and this at every start: it changes nothing where all is in place."""
+    return (project_root() / "images" / "vagrant" / "linux" / "wire.sh").read_text(encoding="utf-8")
+
+
+def _host(role: str, target: Target) -> LinuxHost:
+    setup = ["/bin/sh", "-c", wire_script(), "wire.sh", role, *MACS[role]]
+    address = {"client": ADDRESSES.client, "server": ADDRESSES.server, "router": ADDRESSES.client_gateway}[role]
+    connection = Connection(target, machine_id(target.name))
+    asked = time.time()
+    host = open_host(connection, name=role, address=address, user=_USER, namespace=_NAMESPACE, setup=setup, patience=patience())
+    try:
+        # Somewhere between the question and the answer: a boot's worth of either is not blamed on the clock.
+        ours = min(max(host.identity.utc_s, asked), time.time())
+        for problem in (clock_problem(role, host.identity.utc_s, ours), architecture_problem(role, host.identity.machine)):
+            if problem:
+                raise problem
+        if host.clock.error_ns > _MOST_CLOCK_ERROR_NS:
+            raise LabFault(
+                f"{role}: the machine answers in {host.clock.error_ns / 5e5:.0f} ms, too slowly to set its clock by",
+                remedy="is this machine overloaded?",
+            )
+    except BaseException:
+        host.close()
+        raise
+    return host
+
+
+def _router_facts(router: LinuxHost) -> RouterFacts:
+    if not kernel_has_netem(router):
+        raise UsageProblem("the router's kernel has no sch_netem", remedy="vagrant provision router says what is missing")
+    kernel, _, version = router.run(["/bin/sh", "-c", "uname -r; tc -V"]).text.strip().partition("\n")
+    iproute2 = iproute2_version(version)
+    note = f"clocks of the machines agree to {router.clock.error_ns / 1e6:.2f} ms"
+    return RouterFacts("kernel", kernel, iproute2, supports_seed(kernel, iproute2), notes=(note,))
+
+
+def _machine_facts(host: LinuxHost) -> str:
+    port = PORTS.client if host.name == "router" else "eth0"
+    words = host.run(["/bin/sh", "-c", _FACTS, "facts", port], root=True, check=False).text.split("\n")
+    system, kernel, product, driver = [*words, "", "", "", ""][:4]
+    return f"{system}, kernel {kernel}, {product}, port {driver}, clock {host.clock.error_ns / 1e6:.2f} ms"
+
+
+def _lock() -> IO[bytes]:
+    """These machines are one lab's at a time; the lock ends with this process."""
+    path: Path = cache_dir() / "vagrant" / "lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("wb")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise LabFault("another lab is using the virtual machines", remedy="wait until it has ended") from None
+    return file

@@ -1,0 +1,229 @@
+"""An ordinary Linux machine over SSH as a Host: a real sshd, on the loopback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.backend.host import Host, Process
+from lab.backend.ssh.connection import Connection
+from lab.backend.ssh.frames import CLOCK
+from lab.backend.ssh.linux import LinuxHost, open_host
+from lab.errors import LabFault, UsageProblem
+from lab.server.sshd import make_key
+from tests.vagrant.machine import Machine, free_port
+
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root may enter a time or a mount namespace without a user namespace"
+)
+
+
+def until(there: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 10
+    while not there() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def host(machine: Machine) -> Iterator[LinuxHost]:
+    made = open_host(Connection(machine.target()), name="client", address="127.0.0.1")
+    yield made
+    made.close()
+
+
+class TestCommands:
+    def test_it_is_a_host(self, host: LinuxHost) -> None:
+        as_host: Host = host
+        assert (as_host.name, as_host.address, as_host.platform) == ("client", "127.0.0.1", "linux")
+
+    @pytest.mark.parametrize("word", ["a b", "$HOME", "'", '"', "\\", "*", ";", "\n", "é", "", "-n"])
+    def test_a_word_arrives_as_it_is(self, host: LinuxHost, word: str) -> None:
+        assert host.run(["printf", "[%s]", word]).text == f"[{word}]"
+
+    def test_input_output_and_end(self, host: LinuxHost) -> None:
+        done = host.run(["sh", "-c", "cat; echo no >&2; exit 3"], stdin=b"\x00\xff" * 100_000, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (3, b"\x00\xff" * 100_000, b"no\n")
+
+    def test_environment_and_folder(self, host: LinuxHost) -> None:
+        done = host.run(["sh", "-c", 'echo "$NAME"; pwd; echo "$HOME"'], env={"NAME": "a b"}, cwd="/")
+        assert done.text.splitlines() == ["a b", "/", host.identity.home]
+        assert host.run(["pwd"]).text.strip() == str(host.workdir)
+
+    def test_what_it_cost(self, host: LinuxHost) -> None:
+        before = time.monotonic_ns()
+        done = host.run(
+            [sys.executable, "-c", "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass"]
+        )
+        assert 0.15 < done.user_s + done.system_s <= done.wall_s + 0.05
+        assert before < done.started_ns < done.ended_ns < time.monotonic_ns()
+        assert (done.max_rss_bytes or 0) > 1 << 20
+
+    def test_no_such_command(self, host: LinuxHost) -> None:
+        done = host.run(["no-such-program"], check=False)
+        assert (done.returncode, done.stderr) == (127, b"no-such-program: not found\n")
+
+    def test_a_failure_is_a_fault_with_its_words(self, host: LinuxHost) -> None:
+        with pytest.raises(LabFault, match=r"client: `sh -c .* failed \(7\): why"):
+            host.run(["sh", "-c", "echo why >&2; exit 7"])
+
+    def test_one_that_takes_too_long_is_killed_with_its_children(self, host: LinuxHost) -> None:
+        done = host.run(["sh", "-c", "sleep 61 & echo $!; wait"], timeout_s=0.3, check=False)
+        assert done.timed_out
+        assert host.run(["kill", "-0", done.text.strip()], check=False).returncode != 0
+
+    def test_one_in_the_background(self, host: LinuxHost, tmp_path: Path) -> None:
+        process: Process = host.start(["sh", "-c", "echo begun; exec sleep 60"], stdout=tmp_path / "out", stderr=tmp_path / "err")
+        until((tmp_path / "out").read_text)
+        assert (tmp_path / "out").read_text() == "begun\n", "its output is there while it runs"
+        assert process.running()
+        assert process.stop().returncode == -signal.SIGTERM
+
+    def test_many_at_once_keep_their_output_apart(self, host: LinuxHost) -> None:
+        running = [host.start(["sh", "-c", f"yes {number} | head -n 20000"]) for number in range(8)]
+        for number, process in enumerate(running):
+            assert process.wait(30).stdout == f"{number}\n".encode() * 20000
+
+    def test_a_program_that_is_not_there(self, host: LinuxHost) -> None:
+        assert host.program("sh").endswith("/sh")
+        with pytest.raises(UsageProblem, match="no-such-program is not on machine client"):
+            host.program("no-such-program")
+
+
+class TestFiles:
+    def test_whole_with_parents_and_mode(self, host: LinuxHost) -> None:
+        path = host.workdir / "a" / "b"
+        data = os.urandom(3_000_000)
+        host.write(path, data, mode=0o750)
+        assert host.read(path) == data
+        assert host.run(["stat", "-c", "%a", str(path)]).text.strip() == "750"
+
+    def test_one_that_is_not_there(self, host: LinuxHost) -> None:
+        with pytest.raises(LabFault, match="No such file"):
+            host.read("/no/such/file")
+
+
+class TestLifeAndDeath:
+    def test_what_runs_and_what_was_written_ends_with_the_connection(self, machine: Machine, tmp_path: Path) -> None:
+        made = open_host(Connection(machine.target()), name="server")
+        made.write(made.workdir / "file", b"x")
+        process = made.start(["sh", "-c", "echo $$; exec sleep 62"], stdout=tmp_path / "pid")
+        until((tmp_path / "pid").read_text)
+        mark = (tmp_path / "pid").read_text().strip()
+        made.close()
+        with pytest.raises(LabFault, match="machine: the connection to the machine is closed"):
+            made.run(["true"])
+        with pytest.raises(LabFault, match="the connection to the machine is closed"):
+            process.wait(5)
+        again = open_host(Connection(machine.target()), name="server")
+        try:
+            assert again.run(["kill", "-0", mark], check=False).returncode != 0
+            assert again.run(["test", "-e", str(made.workdir / "file")], check=False).returncode == 1
+        finally:
+            again.close()
+
+    def test_a_connection_that_breaks_is_told(self, machine: Machine) -> None:
+        made = open_host(Connection(machine.target()), name="server")
+        process = made.start(["sleep", "63"])
+        os.kill(made._link._ssh.pid, signal.SIGKILL)
+        with pytest.raises(LabFault, match="the connection to the machine is lost"):
+            process.wait(10)
+        made.close()
+
+    def test_closing_twice(self, machine: Machine) -> None:
+        made = open_host(Connection(machine.target()), name="server")
+        made.close()
+        made.close()
+
+
+class TestClock:
+    @needs_root
+    def test_commands_see_the_labs_clock(self, machine: Machine) -> None:
+        made = open_host(Connection(machine.target()), name="server")
+        try:
+            # As if the machine had been booted twelve seconds and a half later.
+            made._link.ask(CLOCK, b"12500000000")
+            for root in (False, True):
+                done = made.run([sys.executable, "-c", "import time; print(time.monotonic_ns())"], root=root)
+                now = time.monotonic_ns() + 12_500_000_000
+                assert done.started_ns < int(done.text) < done.ended_ns < now
+        finally:
+            made.close()
+
+    def test_on_this_machine_it_is_the_same(self, host: LinuxHost) -> None:
+        assert host.clock.offset_ns == 0
+
+
+class TestRefusals:
+    """One line each, that says what to do."""
+
+    def refused(self, connection: Connection) -> str:
+        with pytest.raises(LabFault) as caught:
+            open_host(connection, name="router")
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    def test_nothing_listens(self, machine: Machine) -> None:
+        said = self.refused(Connection(machine.target(port=free_port())))
+        assert "nothing answers SSH at" in said
+        assert "vagrant up machine" in said
+
+    def test_another_key_than_the_machine_knows(self, machine: Machine, tmp_path: Path) -> None:
+        key = tmp_path / "key"
+        key.write_bytes(make_key().private)
+        key.chmod(0o600)
+        assert "refuses the login with the key" in self.refused(Connection(machine.target(identities=(str(key),))))
+
+    def test_another_machine_than_was_known(self, machine: Machine, tmp_path: Path) -> None:
+        known = tmp_path / "known"
+        known.write_text(f"[127.0.0.1]:{machine.port} {make_key().public}\n")
+        said = self.refused(Connection(machine.target(known_hosts=str(known))))
+        assert "has another host key than is known" in said
+        assert str(known) in said
+
+    def test_a_machine_is_believed_once(self, machine: Machine) -> None:
+        connection = Connection(machine.target(known_hosts=""), "id-1")
+        open_host(connection, name="router").close()
+        assert machine.host_key.public in connection.known_hosts.read_text()
+        connection.known_hosts.write_text(f"throughline-machine {make_key().public}\n")
+        assert str(connection.known_hosts) in self.refused(connection)
+        open_host(Connection(machine.target(known_hosts=""), "id-2"), name="router").close()
+
+    def test_one_that_is_still_booting(self, machine: Machine) -> None:
+        # VirtualBox's port takes connections before there is anybody behind it.
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            port = listener.getsockname()[1]
+            closing = [sys.executable, "-c", "import socket,sys\ns=socket.socket(fileno=int(sys.argv[1]))\ns.accept()[0].close()"]
+            with subprocess.Popen([*closing, str(listener.fileno())], pass_fds=[listener.fileno()]) as closer:
+                assert "still booting" in self.refused(Connection(machine.target(port=port)))
+                closer.kill()
+
+    def test_no_namespace_there(self, machine: Machine) -> None:
+        with pytest.raises(LabFault, match=r"no-such-namespace|no root here") as caught:
+            open_host(Connection(machine.target()), name="router", namespace="no-such-namespace")
+        assert "has the machine been provisioned?" in str(caught.value)
+
+    def test_a_set_up_that_fails_says_its_last_line(self, machine: Machine) -> None:
+        setup = ["/bin/sh", "-c", "echo; echo no port of this machine has that MAC >&2; exit 1"]
+        with pytest.raises(LabFault, match="machine: it cannot be set up: no port of this machine has that MAC"):
+            open_host(Connection(machine.target()), name="router", setup=setup)
+
+    def test_a_login_without_python(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: Machine) -> None:
+        (tmp_path / "ssh").write_text("#!/bin/sh\necho 'sh: 1: exec: python3: not found' >&2\nexit 127\n")
+        (tmp_path / "ssh").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        assert "there is no python3 on the machine" in self.refused(Connection(machine.target()))
+
+    def test_no_ssh_here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: Machine) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(UsageProblem, match="ssh is not installed"):
+            open_host(Connection(machine.target()), name="router")

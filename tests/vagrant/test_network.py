@@ -1,0 +1,225 @@
+"""The backend on three machines that are namespaces, each with an sshd, its lab ports and a management port.
+
+Wiring, pins and leak guard are the real ones. Nothing is shaped: the kernel here may have no sch_netem.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from lab.assets.tools import find, require
+from lab.backend.host import RouterFacts
+from lab.backend.ssh.config import Target, render
+from lab.backend.ssh.linux import open_host
+from lab.backend.vagrant import machines, network
+from lab.errors import LabFault, UsageProblem
+from lab.network.guard import assert_no_bypass
+from lab.network.pins import assert_pinned, pin
+from lab.server.sshd import known_hosts, make_key, render_config
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root may make machines of namespaces with users of their own"),
+    pytest.mark.skipif(find("sshd") is None, reason="no sshd: make setup downloads it"),
+]
+
+_MACHINE = """\
+mount -t tmpfs none /run
+mount -t tmpfs none /home
+mkdir /run/etc /run/sshd
+cp -a /etc/. /run/etc/
+mount --bind /run/etc /etc
+sed -i '/^lab:/d' /etc/passwd /etc/shadow /etc/group
+echo 'sshd:x:7022:65534::/run/sshd:/usr/sbin/nologin' >>/etc/passwd
+ip link set lo up
+ip link add management type veth peer name outside
+ip link set management up
+echo ready
+exec sleep 600
+"""
+_ROLES = {"router": "router", "server": "server", "linux": "client"}
+
+
+@dataclass
+class Three:
+    """Machines by name; their networks are veth pairs between them."""
+
+    folder: Path
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self) -> None:
+        for name in _ROLES:
+            words = ["unshare", "--mount", "--net", "--propagation", "private", "/bin/sh", "-ec", _MACHINE]
+            self.processes[name] = subprocess.Popen(
+                words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+        for process in self.processes.values():
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+        pids = {name: process.pid for name, process in self.processes.items()}
+        for end, leaf, number in (("linux", "client", 0), ("server", "server", 1)):
+            words = [
+                "ip",
+                "link",
+                "add",
+                "ens5",
+                "address",
+                network.MACS[leaf][0],
+                "netns",
+                str(pids[end]),
+                "type",
+                "veth",
+                "peer",
+            ]
+            words += ["name", f"ens{number + 5}", "address", network.MACS["router"][number], "netns", str(pids["router"])]
+            subprocess.run(words, check=True)
+        host_key, user_key = make_key(), make_key()
+        self._write("key", user_key.private)
+        for name in _ROLES:
+            own = self.folder / name
+            files = {"host_key": host_key.private, "authorized_keys": user_key.public.encode() + b"\n"}
+            files |= {"sshd_config": render_config(PurePosixPath(own), port=22, bind="127.0.0.1").encode()}
+            files |= {"known_hosts": known_hosts([name], 22, host_key).encode()}
+            for file, data in files.items():
+                self._write(f"{name}/{file}", data)
+        self._write("config", "\n".join(render(self.target(name)) for name in _ROLES).encode())
+
+    def target(self, name: str, **other: str) -> Target:
+        """Its sshd is started for each connection, inside: nothing listens anywhere."""
+        own = self.folder / name
+        enter = ["nsenter", "-t", str(self.processes[name].pid), "-m", "-n", "--", str(require("sshd")), "-i", "-f"]
+        jump = shlex.join([*enter, str(own / "sshd_config")])
+        user = pwd.getpwuid(0).pw_name
+        return Target(name, name, user, 22, (str(self.folder / "key"),), other.get("known_hosts", str(own / "known_hosts")), jump)
+
+    def _write(self, name: str, data: bytes) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o600)
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
+    made = Three(tmp_path_factory.mktemp("three"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def opened(three: Three, monkeypatch: pytest.MonkeyPatch) -> Iterator[network.VagrantNetwork]:
+    """A kernel without netem stands in for one that has it; nothing here shapes."""
+    monkeypatch.setenv(machines.CONFIG_VARIABLE, str(three.folder / "config"))
+    monkeypatch.setattr(network, "kernel_has_netem", lambda _: True)
+    made = network.open_network(name="three")
+    yield made
+    made.close()
+
+
+def test_it_is_a_network(opened: network.VagrantNetwork) -> None:
+    assert (opened.client.address, opened.server.address, opened.backend) == ("10.77.1.2", "10.77.2.2", "vagrant")
+    assert isinstance(opened.router_facts, RouterFacts)
+    assert opened.router_facts.kind == "kernel"
+    assert "port veth" in opened.backend_facts["client machine"]
+    assert (opened.wire.name, opened.router.name) == ("wire", "router")
+
+
+def test_pins_hold_and_nothing_goes_round_the_router(opened: network.VagrantNetwork) -> None:
+    pin(opened, "reno")
+    assert_pinned(opened, "reno")
+    assert_no_bypass(opened)
+    links = opened.client.run(["ip", "-br", "link"]).text
+    assert "management" not in links
+    assert opened.client.run(["ping", "-n", "-c", "1", "-W", "2", "server"], root=True).returncode == 0
+
+
+def test_a_way_round_the_router_is_seen(opened: network.VagrantNetwork) -> None:
+    opened.client.run(["ip", "link", "add", "leak", "type", "veth", "peer", "name", "end"], root=True)
+    try:
+        with pytest.raises(LabFault, match="client has another interface, end, leak"):
+            assert_no_bypass(opened)
+    finally:
+        opened.client.run(["ip", "link", "del", "leak"], root=True)
+
+
+def test_servers_and_clients_are_ordinary_users(opened: network.VagrantNetwork) -> None:
+    assert opened.server.run(["id", "-un"]).text.strip() == "lab"
+    assert opened.server.run(["id", "-un"], root=True).text.strip() == "root"
+    listen = "import socket; s = socket.create_server(('', 80)); c, _ = s.accept(); c.sendall(b'hello')"
+    server = opened.server.start([opened.server.program("python3"), "-c", listen])
+    fetch = "import socket, time\nfor _ in range(200):\n try: print(socket.create_connection(('server', 80), 5).recv(9)); break\n"
+    fetch += " except ConnectionRefusedError: time.sleep(.02)\n"
+    assert opened.client.run([opened.client.program("python3"), "-c", fetch]).text == "b'hello'\n"
+    assert server.wait(5).returncode == 0
+
+
+def test_what_was_started_ends_with_it_and_the_machines_can_be_had_again(
+    three: Three, opened: network.VagrantNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(LabFault, match="another lab is using the virtual machines"):
+        network.open_network()
+    opened.server.start(["sleep", "631"])
+    opened.close()
+    opened.close()
+    monkeypatch.setenv(machines.CONFIG_VARIABLE, str(three.folder / "config"))
+    again = network.open_network()
+    try:
+        deadline = time.monotonic() + 5
+        while again.server.run(["pgrep", "-f", "^sleep 631"], check=False).returncode == 0:
+            assert time.monotonic() < deadline
+    finally:
+        again.close()
+
+
+def test_a_kernel_without_netem_is_no_router(three: Three, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(machines.CONFIG_VARIABLE, str(three.folder / "config"))
+    monkeypatch.setattr(network, "kernel_has_netem", lambda _: False)
+    with pytest.raises(UsageProblem, match="the router's kernel has no sch_netem"):
+        network.open_network()
+
+
+@pytest.mark.parametrize(
+    ("what", "value", "told"),
+    [
+        ("utc_s", time.time() - 3600, r"client: the machine's clock is 36\d\d s behind"),
+        ("machine", "aarch64", "client: the machine is aarch64, and the lab's programs are built for"),
+    ],
+)
+def test_a_machine_that_is_not_fit_is_refused(
+    three: Three, monkeypatch: pytest.MonkeyPatch, what: str, value: object, told: str
+) -> None:
+
+    def changed(*words: object, **more: object) -> object:
+        host = open_host(*words, **more)  # type: ignore[arg-type]
+        if more["name"] == "client":
+            object.__setattr__(host.identity, what, value)
+        return host
+
+    monkeypatch.setenv(machines.CONFIG_VARIABLE, str(three.folder / "config"))
+    monkeypatch.setattr(network, "open_host", changed)
+    with pytest.raises((LabFault, UsageProblem), match=told):
+        network.open_network()
+
+
+def test_a_port_that_is_not_there(three: Three, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(machines.CONFIG_VARIABLE, str(three.folder / "config"))
+    monkeypatch.setitem(network.MACS, "client", ("02:00:00:00:00:99",))
+    with pytest.raises(LabFault, match="cannot be set up: throughline: no port of this machine has MAC 02:00:00:00:00:99"):
+        network.open_network()
