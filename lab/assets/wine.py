@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from lab.assets import store, windows
@@ -189,8 +189,19 @@ if [ ! -d "$prefix" ]; then
 fi
 unset DISPLAY WAYLAND_DISPLAY
 export WINEPREFIX="$prefix" WINEDEBUG=-all WINEARCH=win64 WINEDLLOVERRIDES='{overrides}'
-exec {wine} {program} "$@"
+exec {command} "$@"
 """
+
+
+def script(facts: WineFacts, folder: str | PurePath, template: str | PurePath, *command: str | PurePath) -> str:
+    """A shell script that runs `command` and its own arguments in a prefix below `folder`, the caller's own; made if need be."""
+    return _LAUNCHER.format(
+        label=facts.label,
+        folder=shlex.quote(str(folder)),
+        template=shlex.quote(str(template)),
+        overrides=_OVERRIDES,
+        command=shlex.join(map(str, command)),
+    )
 
 
 @contextmanager
@@ -203,14 +214,12 @@ def launcher(facts: WineFacts, program: Path, folder: Path) -> Iterator[Path]:
     folder.chmod(0o1777)
     shutil.copyfile(program, folder / program.name)
     shutil.copytree(facts.template, folder / "template", symlinks=True)
-    words = {"folder": folder, "template": folder / "template", "wine": facts.program, "program": folder / program.name}
-    quoted = {name: shlex.quote(str(path)) for name, path in words.items()}
-    script = folder / program.stem
-    script.write_text(_LAUNCHER.format(label=facts.label, overrides=_OVERRIDES, **quoted))
-    for path in (script, folder / program.name):
+    stand_in = folder / program.stem
+    stand_in.write_text(script(facts, folder, folder / "template", facts.program, folder / program.name))
+    for path in (stand_in, folder / program.name):
         path.chmod(0o755)
     try:
-        yield script
+        yield stand_in
     finally:
         for made in folder.glob("prefix-*"):
             end(facts, made)

@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 from lab.backend.agent.router import RouterChoice
 from lab.backend.compose import network as compose
 from lab.backend.compose import project
-from lab.backend.host import Network
 from lab.backend.namespaces import network as namespaces
 from lab.backend.namespaces.launch import NamespaceLab, running_labs
 from lab.backend.vagrant import network as vagrant
@@ -17,7 +16,9 @@ from lab.errors import UsageProblem
 Backend = Literal["namespaces", "compose", "vagrant"]
 BACKENDS: tuple[str, ...] = get_args(Backend)
 
-Live = namespaces.NamespaceNetwork | compose.ComposeNetwork | vagrant.VagrantNetwork
+# Those that live on without the command that made them, and in which a person has a terminal.
+Lasting = namespaces.NamespaceNetwork | compose.ComposeNetwork
+Live = Lasting | vagrant.VagrantNetwork
 
 
 def open_network(backend: Backend, *, router: RouterChoice = "auto", name: str = "") -> Live:
@@ -31,6 +32,18 @@ def open_network(backend: Backend, *, router: RouterChoice = "auto", name: str =
     return namespaces.open_network(router=router, name=name)
 
 
+def open_lasting(backend: Backend, *, router: RouterChoice = "auto", name: str = "") -> Lasting:
+    """As `open_network`, for a person to work in. Raises UsageProblem, before anything is brought up, where there is none."""
+    if backend == "vagrant":
+        raise UsageProblem(
+            "a lab of virtual machines lasts as long as its command, and the lab has no terminal there",
+            remedy="use lab run, lab calibrate or vagrant ssh",
+        )
+    network = open_network(backend, router=router, name=name)
+    assert not isinstance(network, vagrant.VagrantNetwork)
+    return network
+
+
 def labs() -> dict[str, Backend]:
     """This user's labs on this machine, by name; what is left of killed ones included."""
     found: dict[str, Backend] = dict.fromkeys(project.labs(), "compose")
@@ -42,30 +55,26 @@ def _of(name: str) -> Backend:
     return "compose" if name not in running_labs() and name in project.labs() else "namespaces"
 
 
-def attach(name: str) -> tuple[Live, dict[str, Any]]:
+def attach(name: str) -> tuple[Lasting, dict[str, Any]]:
     """A lab that `lab up` made. Raises LabFault when there is none of that name, UsageProblem when it is a run's own."""
     if _of(name) == "compose":
         return compose.attach(name)
     return namespaces.attach(name)
 
 
-def remember(network: Network, more: Mapping[str, object]) -> None:
+def remember(network: Lasting, more: Mapping[str, object]) -> None:
     """Leave with the lab what `attach` tells to whoever comes later."""
     if isinstance(network, compose.ComposeNetwork):
         compose.remember(network, dict(more))
-    elif isinstance(network, namespaces.NamespaceNetwork):
-        namespaces.remember(network, dict(more))
     else:
-        raise UsageProblem(
-            "a lab of virtual machines lasts as long as its command", remedy="use lab run, lab calibrate or vagrant ssh"
-        )
+        namespaces.remember(network, dict(more))
 
 
-def detach(network: Live) -> None:
+def detach(network: Lasting) -> None:
     """`lab up` has finished: the lab lives on without the process that started it."""
     if isinstance(network, compose.ComposeNetwork):
         compose.detach(network)
-    elif isinstance(network, namespaces.NamespaceNetwork):
+    else:
         network.agent.detach()
 
 

@@ -186,10 +186,16 @@ def _comparison(
         only_in_a=only_in_a,
         only_in_b=only_in_b,
         differences=_differences(pairs, by),
-        notes=[*notes, *([HOLM.format(judged)] if judged > 1 else []), *filter(None, (cost_note(*pair) for pair in pairs))],
+        notes=[*notes, *([HOLM.format(judged)] if judged > 1 else []), *_costs(pairs, by)],
         problems=[*one.problems, *(other.problems if other is not one else [])],
         exit_code=exit_code([*(row.verdict.name for row in corrected), *(study.verdict.name for study in studies)]),
     )
+
+
+def _costs(pairs: Sequence[tuple[CellResult, CellResult]], by: ByKey | None) -> list[str]:
+    """What each cost, where a study measured both hosts' scores; by a key the sides are called by it."""
+    found = (cost_note(a, b, (value_of(a, by), value_of(b, by)) if by else ("A", "B")) for a, b in pairs)
+    return [note for note in found if note]
 
 
 def _differences(pairs: Sequence[tuple[CellResult, CellResult]], by: ByKey | None) -> list[Difference]:

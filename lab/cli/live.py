@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from lab.backend.agent.host import AgentHost, ConsoleHost
-from lab.backend.choose import attach, detach, labs, open_network, remember, take_down
+from lab.backend.choose import attach, detach, labs, open_lasting, remember, take_down
 from lab.backend.host import Network
 from lab.cli.options import Backend, Jitter, Json, Loss, Rate, Router, Rtt, Seed, bare, make_link
 from lab.cli.terminal import run_attached
@@ -57,7 +57,7 @@ def shell(
     lab shell --rate 20mbit --rtt 40ms -- curl -o /dev/null http://server/files/5MiB
     """
     link = load_topology(topology).link if topology else make_link(rate, rtt, loss, jitter, seed)
-    network = open_network(backend, router=router)  # type: ignore[arg-type]
+    network = open_lasting(backend, router=router)  # type: ignore[arg-type]
     try:
         servers = _prepare(network, link, "cubic")
         code = _attached(network.client, bare(command) or [os.environ.get("SHELL", "/bin/sh")], servers.environment)
@@ -98,7 +98,7 @@ def up(
 ) -> None:
     """Bring a network up and leave it running; `lab exec`, `lab link` and `lab down` find it by name."""
     wanted = load_topology(topology)
-    network = open_network(backend, router=router, name=name)  # type: ignore[arg-type]
+    network = open_lasting(backend, router=router, name=name)  # type: ignore[arg-type]
     try:
         servers = _prepare(network, wanted.link, wanted.congestion_control)
         remember(network, {"topology": wanted.model_dump(mode="json"), "environment": servers.environment})

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
+from lab.backend.chores import chores_of
 from lab.backend.host import Completed, Host
 from lab.client.endpoints import Endpoints
 from lab.errors import UsageProblem
@@ -88,7 +89,10 @@ def identify_program(
 
     Raises UsageProblem when there is no such program, or it does not run.
     """
-    done = host.run(["/bin/sh", "-c", _IDENTIFY, "identify", program, teller, *version_flags], check=False)
+    if chores := chores_of(host):
+        done = chores.identify(program, version_flags)
+    else:
+        done = host.run(["/bin/sh", "-c", _IDENTIFY, "identify", program, teller, *version_flags], check=False)
     lines = done.text.splitlines()
     if done.returncode == 127 and not lines:
         raise UsageProblem(f"client {name}: there is no {program} on host {host.name}", remedy=f"install it, or give {name}=PATH")

@@ -49,7 +49,6 @@ _REQUEST_NUMBERS = tuple(key for key in _REQUEST if key != "http_version")
 REQUEST_OUT = _REQUEST_MARK + " ".join(f"%{{{key}}}" for key in _REQUEST) + "\\n"
 # More than its --parallel-max takes are silently 50.
 _MOST_PARALLEL = 300
-NOWHERE = "/dev/null"
 
 
 def write_out(transfer: Transfer) -> str:
@@ -107,7 +106,7 @@ class Curl:
         if transfer.parallel > 1:
             words += ["--parallel", "--parallel-max", str(transfer.parallel)]
         if transfer.requests:
-            return [*words, "-o", NOWHERE, f"{endpoints.url(transfer)}?[1-{transfer.files}]"]
+            return [*words, "-o", endpoints.nowhere, f"{endpoints.url(transfer)}?[1-{transfer.files}]"]
         if transfer.files > 1:
             return [*words, *_set(transfer, endpoints)]
         if transfer.direction == "put":
@@ -115,7 +114,7 @@ class Curl:
             if transfer.protocol != "sftp":
                 # Without this, HTTP/1.1 uploads wait a round trip for `100 Continue`: after the clock of the body has started.
                 words += ["-H", "Expect:"]
-        return [*words, "-o", NOWHERE if transfer.discard else endpoints.output_path, endpoints.url(transfer)]
+        return [*words, "-o", endpoints.nowhere if transfer.discard else endpoints.output_path, endpoints.url(transfer)]
 
     def inputs(self, transfer: Transfer, endpoints: Endpoints) -> dict[str, bytes]:
         del transfer, endpoints

@@ -39,6 +39,11 @@ class Endpoints:
         return replace(self, payload=payload, upload_name=upload_name)
 
     @property
+    def nowhere(self) -> str:
+        """Where a client writes what nobody wants."""
+        return "NUL" if is_windows_path(self.client_workdir) else "/dev/null"
+
+    @property
     def output_path(self) -> str:
         """Where the client leaves a download (for an upload: the server's answer)."""
         return f"{self.client_workdir}/out/{self.payload}"
@@ -83,6 +88,11 @@ class Endpoints:
     def sink_uri(self, transfer: Transfer) -> str:
         """What the sink notes for this upload; empty when the upload is stored."""
         return self.http_path(transfer) if transfer.sink and transfer.direction == "put" else ""
+
+
+def is_windows_path(path: str) -> bool:
+    """Whether it begins with a drive."""
+    return path[1:2] == ":"
 
 
 def _place(host: str, port: int, default: int) -> str:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lab.backend.host import Completed, Host
+from lab.client import windows
 from lab.client.adapter import UnreadableReportError, clean_environment, identify_program, stream_rates
-from lab.client.endpoints import SET_NAME, Endpoints
+from lab.client.endpoints import SET_NAME, Endpoints, is_windows_path
 from lab.errors import UsageProblem
 from lab.paths import project_root
 from lab.result.models import ClientIdentity, ClientNumbers
@@ -53,7 +54,8 @@ def find_ferry() -> Path:
 
 @dataclass(frozen=True)
 class Ferry:
-    """`name` is what results call it; `program` a path on the lab's own machine, the bare `ferry` being the checkout's build.
+    """`name` is what results call it; `program` a path on the lab's own machine, the bare `ferry` being the checkout's build, and
+    `ferry.exe` its build for Windows. A Windows program on a Linux host runs under Wine (`lab.client.windows`).
 
     The program is copied onto the client host by `identify`, and run from there, because
     - a host's ordinary user may not be able to reach a checkout (root's lab in someone else's mode-700 home), and a container or
@@ -63,6 +65,8 @@ class Ferry:
 
     name: str = "ferry"
     program: str = "ferry"
+    # `--sndbuf`, where a study wants another than its default.
+    sndbuf: str = ""
 
     @property
     def body_clock(self) -> Literal["client"]:
@@ -70,12 +74,16 @@ class Ferry:
 
     def identify(self, host: Host) -> ClientIdentity:
         """Bring the program onto the host, and say what it is. Must come before the first `command` is run."""
-        source = self._source()
+        source = self._source() if host.platform == "linux" or self.program != "ferry" else windows.find_ferry()
         try:
             image = source.read_bytes()
         except OSError as error:
             raise UsageProblem(f"client {self.name}: {source}: {error.strerror}", remedy=f"give {self.name}=PATH") from None
         copy = self._copy(str(host.workdir))
+        if host.platform == "linux" and windows.is_windows_program(image):
+            return windows.identify_under_wine(host, self.name, image, copy, ["--version"])
+        if host.platform == "windows" and not windows.is_windows_program(image):
+            raise UsageProblem(f"client {self.name}: {source} is no program for Windows", remedy=windows.BUILD)
         host.write(copy, image, mode=0o755)
         return identify_program(host, self.name, copy, ["--version"])
 
@@ -106,6 +114,8 @@ class Ferry:
             words += ["--limit-rate", str(transfer.limit.byte_s)]
         if transfer.buffer_size is not None:
             words += ["--buffer-size", str(transfer.buffer_size.bytes)]
+        if self.sndbuf:
+            words += ["--sndbuf", self.sndbuf]
         url = endpoints.url(transfer, user=True)
         if transfer.direction == "put":
             return [*words, endpoints.source_path, url]
@@ -178,10 +188,16 @@ class Ferry:
             return find_ferry()
         if found := shutil.which(self.program):
             return Path(found).absolute()
-        raise UsageProblem(f"client {self.name}: there is no program {self.program}", remedy=f"give {self.name}=PATH")
+        if self.program == windows.FERRY:
+            return windows.find_ferry()
+        # Files from Windows seldom have the mark of a program.
+        if windows.is_windows_file(path := Path(self.program).expanduser()):
+            return path.absolute()
+        remedy = windows.BUILD if Path(self.program).name == windows.FERRY else f"give {self.name}=PATH"
+        raise UsageProblem(f"client {self.name}: there is no program {self.program}", remedy=remedy)
 
     def _copy(self, workdir: str) -> str:
-        return f"{workdir}/bin/{self.name}/ferry"
+        return f"{workdir}/bin/{self.name}/ferry{'.exe' if is_windows_path(workdir) else ''}"
 
 
 def _report(completed: Completed) -> dict[str, Any]:

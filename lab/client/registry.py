@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
 
+from lab.client import windows
 from lab.client.adapter import ClientAdapter
 from lab.client.curl import Curl
 from lab.client.data import DataClient, load_client, program_of
@@ -44,6 +45,11 @@ def adapter_for(name: str, path: str = "") -> ClientAdapter:
         raise UsageProblem(
             f"unknown client {name!r}{meant(name, names)}",
             remedy=f"known: {', '.join(names)}; NAME=PATH names a build of one, PATH.yaml describes another",
+        )
+    if known != "ferry" and windows.is_windows_file(Path(program)):
+        raise UsageProblem(
+            f"client {name}: {program} is a Windows program, and of those only ferry runs here, under Wine",
+            remedy=f"{windows.BUILD}, then --client {windows.FERRY}",
         )
     file = _described().get(known)
     if file is None:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lab.backend.host import Host
+from lab.backend.chores import chores_of
+from lab.backend.host import Completed, Host
 from lab.errors import UsageProblem
 
 
 def find_time(host: Host) -> str | None:
     """GNU time on that host; without it a sample has no memory figure, and nothing else changes."""
+    if chores_of(host):
+        return None
     try:
         return host.program("time")
     except UsageProblem:
@@ -32,3 +35,8 @@ def max_rss_bytes(report: str) -> int | None:
     """GNU time's %M is KiB of the largest single process. None where there is no report (a client that was killed)."""
     lines = report.split()
     return int(lines[-1]) * 1024 if lines and lines[-1].isdigit() else None
+
+
+def peak_bytes(host: Host, report: str, done: Completed) -> int | None:
+    """Of a client that ran on `host`: what GNU time reported, or what a host that has its own way says of the command."""
+    return done.max_rss_bytes if chores_of(host) else max_rss_bytes(report)

@@ -47,10 +47,10 @@ def cost_ratio(a: CellResult, b: CellResult) -> Interval | None:
     return welch_ratio(*sides).interval()
 
 
-def cost_note(a: CellResult, b: CellResult) -> str:
-    """One line on what one cell cost in two runs; empty unless both have a score."""
+def cost_note(a: CellResult, b: CellResult, names: tuple[str, str] = ("A", "B")) -> str:
+    """One line on what one cell cost in two runs, the sides called `names`; empty unless both have a score."""
     told = []
-    for name, cell in (("A", a), ("B", b)):
+    for name, cell in zip(names, (a, b), strict=True):
         score, seconds = score_of(cell), cpu_s_per_gb(cell.samples)
         if score is None or seconds is None:
             return ""

@@ -25,7 +25,7 @@ from lab.runner import current, flamegraph
 from lab.runner.platform import run_platform
 from lab.runner.quirks import Quirk, run_quirk
 from lab.runner.reproduce import Outcome, check_clients, plan, reproduce
-from lab.runner.send_buffers import compare_send_buffers
+from lab.runner.send_buffers import Off, compare_send_buffers
 from lab.runner.session import Session
 from lab.spec.cell import parse_cell_name
 from lab.spec.load import load_topology
@@ -263,11 +263,12 @@ class LabLibrary:
         topology: str,
         size: Size,
         protocol: Protocol = "http1",
-        fixed: Size = _FIXED_BUFFER,
+        fixed: Off | Size = _FIXED_BUFFER,
         rounds: int = 5,
     ) -> Finding:
         """Uploads ``size`` with the client host's send buffer fixed at ``fixed`` and with the automatic one, in turn.
 
+        ``fixed=off`` leaves the host as it is: ferry is told ``--sndbuf off``, and ``--sndbuf auto`` in turn.
         Nothing is promised but that every upload is whole; time and speed-up are in the finding.
 
         | Compare Send Buffers    client=curl    topology=far-200    size=4 MiB    rounds=5 |

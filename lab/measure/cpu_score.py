@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from lab.backend.chores import chores_of
 from lab.backend.host import Host
 from lab.errors import LabFault
 from lab.server.scripts import script_command
@@ -33,6 +34,8 @@ class CpuScore:
 
 
 def measure_cpu_score(host: Host) -> CpuScore:
+    if chores := chores_of(host):
+        return parse_score(chores.cpu_score(ROUNDS))
     return parse_score(host.run(script_command(host, _SCRIPT, str(ROUNDS)), timeout_s=120).text)
 
 

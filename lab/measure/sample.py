@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lab.backend.chores import chores_of
 from lab.backend.host import Completed, Host, Network
 from lab.client import usage
 from lab.client.adapter import ClientAdapter, UnreadableReportError
@@ -90,7 +91,9 @@ def take_sample(
         counting = pool.submit(_count, network, sender)
         sampler = stack.enter_context(nullcontext(ports) if ports else PortSampler(network))
         if pcap:
-            stack.enter_context(capture(receiver, HOST_INTERFACE, pcap))
+            # Windows has no tcpdump. Its network's router is a kernel's, whose ports a tap sees.
+            place = (network.wire, receiver_port) if chores_of(receiver) else (receiver, HOST_INTERFACE)
+            stack.enter_context(capture(*place, pcap))
         before = counting.result()
         started_at = datetime.now(UTC)
         done = client.run(
@@ -139,7 +142,7 @@ def take_sample(
         requests_per_s=transfer.files / body_s if transfer.requests and body_byte_s and body_s else None,
         cpu_user_s=done.user_s,
         cpu_system_s=done.system_s,
-        max_rss_bytes=usage.max_rss_bytes(here.note),
+        max_rss_bytes=usage.peak_bytes(client, here.note, done),
         series=series,
         wire=wire,
         file_times_s=times.times_s,

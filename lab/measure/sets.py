@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from lab.backend.chores import chores_of
 from lab.backend.host import Host
-from lab.errors import LabFault
+from lab.errors import LabFault, UsageProblem
 from lab.result.models import MOST_FILE_TIMES
 from lab.server.payload import PayloadSet
 from lab.server.scripts import script_command
@@ -42,7 +43,12 @@ class FileTimes:
 
 
 def prepare(host: Host, folder: str) -> None:
-    """An empty folder, whatever was there."""
+    """An empty folder, whatever was there. Raises UsageProblem where nobody could say when each file in it was complete."""
+    if chores_of(host):
+        raise UsageProblem(
+            f"a set of files cannot be downloaded to a machine of {host.platform}: when each was complete cannot be told there",
+            remedy="upload it, or use a Linux client",
+        )
     host.run(["/bin/sh", "-ec", 'rm -rf -- "$1"; mkdir -p -- "$1"', "prepare", folder], timeout_s=60)
 
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import NamedTuple
 
+from lab.backend.chores import prober_of
 from lab.backend.host import Host, Network, Process
 from lab.errors import LabFault
 from lab.link import theory
@@ -151,7 +152,7 @@ def calibrate(
     wait_for_silence(network, link.rtt.s)
     # A quarter of a second of them, but never too few for a median.
     probes = max(LEAST_PINGS, min(MOST_PINGS, int(0.25 / max(link.rtt.s, 0.001))))
-    rtts = ping(network.client, network.server.address, probes)
+    rtts = ping(prober_of(network), network.server.address, probes)
     up, down = (_direction(network, link, name, congestion_control) for name in ("up", "down"))
     ideal_ms = theory.ideal_rtt_ms(link)
     excess = statistics.median(rtts) - ideal_ms
@@ -226,7 +227,8 @@ def ping(host: Host, address: str, probes: int) -> list[float]:
 
 
 def _direction(network: Network, link: Link, name: DirectionName, congestion_control: str) -> DirectionCalibration:
-    sender, receiver = (network.client, network.server) if name == "up" else (network.server, network.client)
+    prober = prober_of(network)
+    sender, receiver = (prober, network.server) if name == "up" else (network.server, prober)
     side = link.direction(name)
     udp = side.loss.value > 0 and side.rate is not None
     flags = ["-P", str(STREAMS)]
@@ -280,7 +282,7 @@ class _Flow:
         """
         problem = ""
         for _ in range(5):
-            process = self.network.client.start(argv)
+            process = prober_of(self.network).start(argv)
             since = time.monotonic_ns()
             found = self._count(process, since, plan, rate, rtt_s)
             done = process.stop(grace_s=3.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from lab.backend.chores import chores_of, prober_of
 from lab.backend.host import Host, Network
 from lab.errors import LabFault
 from lab.network.pins import LEAF_INTERFACE
@@ -16,8 +17,14 @@ def assert_no_bypass(network: Network) -> None:
 
     The last is tried with a packet: a probe with TTL 1 dies on any router, so an answer to it came round the router.
     """
-    pairs = ((network.client, network.server), (network.server, network.client))
+    pairs = [(network.client, network.server), (network.server, network.client)]
+    if (prober := prober_of(network)) is not network.client:
+        pairs.append((prober, network.server))
     for host, other in pairs:
+        if chores := chores_of(host):
+            if problem := chores.bypass(other):
+                raise LabFault(f"traffic can go round the router: {problem}", remedy=_REMEDY)
+            continue
         script = f"ip -j link; echo --; ip -j route get {other.address}; echo --; ping -n -c 1 -W 1 -t 1 {other.address}"
         links, route, probe = host.run(["/bin/sh", "-c", script], root=True, check=False).text.split("--\n", 2)
         problem = _bypass(host, other, json.loads(links or "[]"), json.loads(route or "[]"), probe)

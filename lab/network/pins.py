@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 
+from lab.backend.chores import chores_of, prober_of
 from lab.backend.host import Host, Network, Ports
 from lab.errors import LabFault
 
@@ -35,15 +36,18 @@ _FILES = {name: "/proc/sys/" + name.replace(".", "/") for name in SYSCTLS}
 
 
 def pin(network: Network, congestion_control: str, mtu: int = 1500) -> None:
-    """Set everything on client and server, and assert it. Idempotent."""
-    for host in (network.client, network.server):
+    """Set everything on client and server, and on who measures for the client, and assert it. Idempotent."""
+    for host in _pinned(network):
         pin_host(host, congestion_control, mtu)
     pin_ports(network.wire, network.wire_ports)
 
 
 def pin_host(host: Host, congestion_control: str, mtu: int = 1500) -> None:
     """Set everything on a client or a server, and assert it. Idempotent."""
-    _set(host, congestion_control, mtu)
+    if chores := chores_of(host):
+        chores.pin(congestion_control, mtu)
+    else:
+        _set(host, congestion_control, mtu)
     assert_host_pinned(host, congestion_control)
 
 
@@ -55,8 +59,13 @@ def pin_ports(wire: Host, ports: Ports) -> None:
 
 def assert_pinned(network: Network, congestion_control: str) -> None:
     """Raises LabFault that names every setting a host does not hold."""
-    for host in (network.client, network.server):
+    for host in _pinned(network):
         assert_host_pinned(host, congestion_control)
+
+
+def _pinned(network: Network) -> list[Host]:
+    prober = prober_of(network)
+    return [network.client, network.server, *([] if prober is network.client else [prober])]
 
 
 def assert_host_pinned(host: Host, congestion_control: str) -> None:
@@ -83,6 +92,8 @@ def _set(host: Host, congestion_control: str, mtu: int) -> None:
 
 def unpinned(host: Host, congestion_control: str) -> list[str]:
     """Every setting of `host` that is not what `pin` sets, in words; empty when all hold."""
+    if chores := chores_of(host):
+        return chores.unpinned(congestion_control)
     script = f"cat {' '.join(_FILES.values())}; echo --; ip -j route show default; echo --; ethtool -k {LEAF_INTERFACE}"
     parts = host.run(["/bin/sh", "-c", script], root=True).text.split("--\n")
     problems = []

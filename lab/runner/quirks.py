@@ -39,10 +39,13 @@ class Question:
     topology: Topology
     transfer: Transfer
     kind: FindingKind
+    # Of several findings of one kind about one transfer, what tells this one from the others.
+    variant: str = ""
 
     @property
     def id(self) -> str:
-        return f"{format_cell_name(self.client.name, self.topology.name, self.transfer)}--{self.kind}"
+        name = f"{format_cell_name(self.client.name, self.topology.name, self.transfer)}--{self.kind}"
+        return f"{name}-{self.variant}" if self.variant else name
 
 
 def run_quirk(session: Session, client: ClientSpec, topology: Topology, transfer: Transfer, kind: Quirk) -> Finding:

@@ -290,8 +290,8 @@ class Session(Found):
                 verdict=remarked(judged, self.remarks),
                 started_at=ready.started_at,
                 ended_at=datetime.now(UTC),
-                before=before,
-                after=after,
+                before=together.snapshot(index, before),
+                after=together.snapshot(index, after),
                 timing_s=dict(self._spent),
             )
             self.run.write_cell(result)

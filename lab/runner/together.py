@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lab.backend.host import Network
+from lab.client import windows
 from lab.client.adapter import ClientAdapter
 from lab.client.registry import resolve_for
-from lab.result.models import CellResult, ClientIdentity, HostLoad, Sample, SetAside, Verdict
+from lab.result.models import CellResult, ClientIdentity, HostLoad, HostSnapshot, Sample, SetAside, Verdict
 from lab.runner.schedule import Schedule
 from lab.server.bundle import Servers
 from lab.spec.models import Cell, ClientSpec
@@ -46,6 +47,14 @@ class Together:
         program = os.path.abspath(named) if "/" in named else named  # noqa: PTH100 - keeps symlinks, as typed
         command = self.adapters[index].command(cell.transfer, servers.endpoints)
         return self.identities[cell.client].model_copy(update={"command": command, "program": program})
+
+    def snapshot(self, index: int, shared: HostSnapshot) -> HostSnapshot:
+        """As one cell's client saw its host: two clients of one network may be of different systems, one of them under Wine."""
+        system = windows.system_of(self.identities[self.cells[index].client])
+        client = shared.hosts.get("client")
+        if system is None or client is None:
+            return shared
+        return shared.model_copy(update={"hosts": {**shared.hosts, "client": {**client, "system": system}}})
 
 
 def remarked(verdict: Verdict, remarks: Sequence[str]) -> Verdict:

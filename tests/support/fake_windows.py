@@ -1,15 +1,19 @@
 """Stands in for `ssh` and `sftp` to a Windows machine: does what runner.ps1 is told to, on this machine. Not PowerShell.
 
-usage (as `ssh`): ... HOST "powershell.exe ... -EncodedCommand BASE64"; what scripts other than the runner print is $FAKE_FACTS.
-Folders of `C:` are below $FAKE_DRIVE; whatever is asked is appended to $FAKE_LOG, a line of JSON each.
+usage (as `ssh`): ... HOST "powershell.exe ... -EncodedCommand BASE64". Of the other scripts it does the work of those about
+files and programs; what pins.ps1 and guard.ps1 print is $FAKE_PINS and $FAKE_WAY, and of facts.ps1 and all others $FAKE_FACTS.
+Folders of `C:` are below $FAKE_DRIVE, in words of commands too; whatever is asked is appended to $FAKE_LOG, a line of JSON each.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
+import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -23,7 +27,39 @@ def log(what: dict[str, object]) -> None:
 
 def here(path: str) -> Path:
     """Where a path of that machine is on this one."""
-    return Path(os.environ["FAKE_DRIVE"]) / path.lstrip("/").removeprefix("C:").lstrip("/")
+    return Path(os.environ["FAKE_DRIVE"]) / path.replace("\\", "/").lstrip("/").removeprefix("C:").lstrip("/")
+
+
+def word_here(word: str) -> str:
+    """A word of a command, which may be such a path."""
+    return "/dev/null" if word == "NUL" else str(here(word)) if re.match(r"C:[\\/]", word) else word
+
+
+def take_apart(line: str) -> list[str]:
+    """A command line as Microsoft's C runtime does it: 2n backslashes and a quote are n and an end, 2n+1 are n and a quote."""
+    found: list[str] = []
+    word, inside, started, index = "", False, False, 0
+    while index < len(line):
+        letter = line[index]
+        slashes = len(line[index:]) - len(line[index:].lstrip("\\"))
+        if slashes and line[index + slashes : index + slashes + 1] == '"':
+            word += "\\" * (slashes // 2)
+            index += slashes
+            started = True
+            if slashes % 2:
+                word += '"'
+                index += 1
+            continue
+        if letter == '"':
+            inside, started = not inside, True
+        elif letter in " \t" and not inside:
+            if started:
+                found.append(word)
+            word, started = "", False
+        else:
+            word, started = word + letter, True
+        index += 1
+    return [*found, word] if started else found
 
 
 def emit(text: str) -> None:
@@ -35,11 +71,15 @@ def runner() -> None:
     given = base64.b64decode(sys.stdin.readline())
     log({"request": asked})
     started = time.monotonic_ns()
-    words = [asked["program"], *shlex.split(asked["arguments"])]
+    words = [word_here(word) for word in (asked["program"], *take_apart(asked["arguments"]))]
     facts: dict[str, object] = {"user": 0.25, "system": 0.125, "peak": 1 << 20, "timedOut": False}
     try:
         process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **asked["env"]}
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **{name: word_here(value) for name, value in asked["env"].items()}},
         )
     except FileNotFoundError as error:
         facts |= {"returncode": 127, "stdout": "", "stderr": base64.b64encode(str(error).encode()).decode(), "peak": None}
@@ -61,6 +101,51 @@ def runner() -> None:
     emit("throughline-done " + base64.b64encode(json.dumps(facts).encode()).decode())
 
 
+def clock() -> None:
+    for _ in sys.stdin:
+        emit(str(time.monotonic_ns() + int(os.environ.get("FAKE_CLOCK_NS", "0"))))
+
+
+def collect(asked: dict[str, str]) -> object:
+    path = here(asked["Path"])
+    if not path.is_file():
+        return {"size": 0, "sha256": ""}
+    data = path.read_bytes()
+    path.unlink()
+    return {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def identify(asked: dict[str, str]) -> object:
+    path = shutil.which(word_here(asked["Program"]))
+    if path is None:
+        return None
+    # As it was asked for: the runner finds it again on this machine.
+    return {"path": asked["Program"], "sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest()}
+
+
+def answer(script: str, boot: str) -> None:
+    """Of a script that is none of the runner's, by its first line."""
+    asked = {name: value.replace("''", "'") for name, value in re.findall(r" -(\w+) '((?:[^']|'')*)'", boot)}
+    if script.startswith("# Tells this machine's clock"):
+        clock()
+    elif script.startswith("# Size and sha256 of a file"):
+        emit(json.dumps(collect(asked)))
+    elif script.startswith("# Where a program is"):
+        emit(json.dumps(identify(asked)))
+    elif script.startswith("# Settings of TCP"):
+        emit(os.environ["FAKE_PINS"])
+    elif script.startswith("# By which way"):
+        emit(os.environ["FAKE_WAY"])
+    elif script.startswith("# How quick"):
+        emit("\n".join(["sha256 812.500"] * int(asked["Rounds"])))
+    elif script.startswith("# Ends every process"):
+        emit('{"ended": 0}')
+    elif "SegmentsResent" in script:
+        emit("17")
+    else:
+        emit(os.environ.get("FAKE_FACTS", "{}"))
+
+
 def ssh(command: str) -> int:
     boot = base64.b64decode(command.split("-EncodedCommand ")[1]).decode("utf-16-le")
     script = base64.b64decode(sys.stdin.readline()).decode()
@@ -73,7 +158,7 @@ def ssh(command: str) -> int:
     elif "taskkill" in script:
         subprocess.run(["kill", "-9", script.split("/PID ")[1].split()[0]], check=False)
     else:
-        emit(os.environ.get("FAKE_FACTS", "{}"))
+        answer(script, boot)
     return 0
 
 
@@ -87,6 +172,7 @@ def sftp() -> int:
                 here(words[1]).mkdir()
             elif words[0] == "put":
                 here(words[2]).write_bytes(Path(words[1]).read_bytes())
+                here(words[2]).chmod(0o755)
             elif words[0] == "get":
                 Path(words[2]).write_bytes(here(words[1]).read_bytes())
             elif words[0] == "rm":

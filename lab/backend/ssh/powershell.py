@@ -59,7 +59,10 @@ def arguments(argv: Sequence[str]) -> str:
 
 def request(argv: Sequence[str], *, env: Mapping[str, str], cwd: str, timeout_s: float, stdin: bytes) -> bytes:
     """Standard input of `runner.ps1` after `boot_command()`: itself, what to run, and the command's own input."""
-    asked = {"program": argv[0], "arguments": arguments(argv[1:]), "env": dict(env), "cwd": cwd, "timeout_s": timeout_s}
+    # Windows knows no case in the name of a variable, and ConvertFrom-Json refuses an object with `a` and `A`: the last counts.
+    one = {name.upper(): name for name in env}
+    kept = {name: env[name] for name in one.values()}
+    asked = {"program": argv[0], "arguments": arguments(argv[1:]), "env": kept, "cwd": cwd, "timeout_s": timeout_s}
     return line(script(RUNNER)) + line(json.dumps(asked)) + line(stdin)
 
 

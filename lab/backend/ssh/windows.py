@@ -16,10 +16,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PureWindowsPath
-from typing import Literal
+from typing import Literal, NoReturn
 
 from lab.backend.host import Completed
 from lab.backend.ssh import powershell
+from lab.backend.ssh.chores import WindowsChores
 from lab.backend.ssh.connection import Connection
 from lab.backend.ssh.fitness import architecture_problem, clock_problem, licence_problem
 from lab.errors import LabFault, UsageProblem
@@ -28,18 +29,34 @@ WORK_FOLDER = "C:\\throughline"
 # PowerShell's own start, on a slow machine, and a look whether it still lives.
 _START_S = 60.0
 _FACTS_S = 120.0
+# Crystals of two machines differ by some 50 ppm: 3 ms in a minute.
+_CLOCK_HOLDS_NS = 60 * 10**9
+_CLOCK_LOOKS = 12
 
 
 @dataclass
 class _Clock:
-    """An answer cannot come before it was sent: the smallest difference ever seen is the offset, wrong by one way back."""
+    """What to add to the machine's nanoseconds for the lab's CLOCK_MONOTONIC.
+
+    By an exchange, wrong by `error_ns` at most. Without one, by answers alone: none comes before it was sent, so the smallest
+    difference ever seen is the offset, wrong by one way back.
+    """
 
     offset_ns: int | None = None
+    error_ns: int = 0
+    set_ns: int | None = None
 
     def learn(self, theirs_ns: int, received_ns: int) -> int:
         seen = received_ns - theirs_ns
         self.offset_ns = seen if self.offset_ns is None else min(seen, self.offset_ns)
         return self.offset_ns
+
+    def set_by(self, exchanges: Sequence[tuple[int, int, int]], now_ns: int) -> None:
+        """Of (asked, theirs, received), the quickest counts: their instant was somewhere between the other two."""
+        asked, theirs, received = min(exchanges, key=lambda each: each[2] - each[0])
+        self.error_ns = (received - asked + 1) // 2
+        self.offset_ns = (asked + received) // 2 - theirs
+        self.set_ns = now_ns
 
 
 class WindowsProcess:
@@ -138,7 +155,8 @@ class WindowsProcess:
     def _make(self, done: Mapping[str, object], timed_out: bool) -> Completed:
         try:
             out, err = (base64.b64decode(str(done[name])) for name in ("stdout", "stderr"))
-            offset = self._host.clock.learn(int(str(done["now"])), self._received_ns)
+            clock = self._host.clock
+            offset = clock.learn(int(str(done["now"])), self._received_ns) if clock.set_ns is None else clock.offset_ns or 0
             peak = int(str(done["peak"] or 0))
             completed = Completed(
                 self._argv,
@@ -168,10 +186,21 @@ class WindowsHost:
     name: str
     address: str
     mac: str = ""
+    gateway: str = ""
+    server_address: str = ""
     workdir: PurePath = field(default_factory=lambda: PureWindowsPath(WORK_FOLDER, f"run-{secrets.token_hex(4)}"))
     platform: Literal["windows"] = "windows"
     clock: _Clock = field(default_factory=_Clock)
     _programs: dict[str, str] = field(default_factory=dict)
+    _setting_clock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def chores(self) -> WindowsChores:
+        """What the lab elsewhere does by shell and Python (`lab.backend.chores`)."""
+        return self._chores
+
+    def __post_init__(self) -> None:
+        self._chores = WindowsChores(self, self.gateway)
 
     def program(self, name: str) -> str:
         if name not in self._programs:
@@ -215,20 +244,27 @@ class WindowsHost:
         return self._start(argv, env=env, cwd=cwd, timeout_s=24 * 3600.0, files=(stdout, stderr))
 
     def write(self, path: str | PurePath, data: bytes, *, mode: int = 0o644) -> None:  # noqa: ARG002 - Windows has no such modes
-        target = PureWindowsPath(path)
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder, "data")
             source.write_bytes(data)
-            parents = [f"-mkdir {_remote(each)}" for each in reversed(target.parents) if each != PureWindowsPath(target.anchor)]
+            self.put({PureWindowsPath(path): source})
+
+    def put(self, files: Mapping[PurePath, Path]) -> None:
+        """Copy files of this machine there over one SFTP, each whole or not at all, parents made."""
+        targets = {PureWindowsPath(path): source for path, source in files.items()}
+        parents = dict.fromkeys(
+            each for path in targets for each in reversed(path.parents) if each != PureWindowsPath(path.anchor)
+        )
+        lines = [f"-mkdir {_remote(each)}" for each in parents]
+        for target, source in targets.items():
             part = target.with_name(target.name + ".part")
             # A rename does not replace there: what was before is removed first, as far as there was something.
-            lines = [
-                *parents,
+            lines += [
                 f'put "{source}" {_remote(part)}',
                 f"-rm {_remote(target)}",
                 f"rename {_remote(part)} {_remote(target)}",
             ]
-            self.connection.copy("\n".join(lines) + "\n")
+        self.connection.copy("\n".join(lines) + "\n")
 
     def read(self, path: str | PurePath) -> bytes:
         with tempfile.TemporaryDirectory() as folder:
@@ -250,6 +286,44 @@ class WindowsHost:
             lines = [line.strip() for line in said.splitlines() if line.strip()] or [f"exit code {done.returncode}"]
             raise LabFault(f"{self.name}: a script failed there: {lines[0][:300]}")
         return done.stdout.decode(errors="replace").lstrip("\ufeff")
+
+    def set_clock(self) -> None:
+        """Ask for the machine's clock until `clock` is known as well as the connection allows. Raises LabFault."""
+        words = self.connection.command(powershell.boot_command())
+        exchanges: list[tuple[int, int, int]] = []
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ssh:
+            assert ssh.stdin is not None
+            assert ssh.stdout is not None
+            assert ssh.stderr is not None
+            guard = threading.Timer(_START_S, ssh.kill)
+            guard.start()
+            try:
+                ssh.stdin.write(powershell.line(powershell.script("clock.ps1")))
+                for _ in range(_CLOCK_LOOKS):
+                    asked = time.monotonic_ns()
+                    ssh.stdin.write(b"\n")
+                    ssh.stdin.flush()
+                    text = ssh.stdout.readline().decode(errors="replace").strip().lstrip("\ufeff")
+                    received = time.monotonic_ns()
+                    if not text.isdigit() and not text.removeprefix("-").isdigit():
+                        ssh.stdin.close()
+                        self._no_clock(ssh, text)
+                    exchanges.append((asked, int(text), received))
+                ssh.stdin.close()
+            except BrokenPipeError:
+                self._no_clock(ssh, "")
+            finally:
+                guard.cancel()
+        # The first waits for PowerShell itself.
+        self.clock.set_by(exchanges[1:], time.monotonic_ns())
+
+    def _no_clock(self, ssh: subprocess.Popen[bytes], text: str) -> NoReturn:
+        assert ssh.stderr is not None
+        said = ssh.stderr.read().decode(errors="replace")
+        if ssh.wait() == 255:
+            raise self.connection.refused(said)
+        last = next((line.strip() for line in said.splitlines() if line.strip()), text)
+        raise LabFault(f"{self.name}: the machine does not tell its clock: {last[:200]!r}")
 
     def facts(self) -> dict[str, object]:
         """Version, build, edition, NIC, driver, power plan, licence, what may disturb; None for what it does not tell."""
@@ -298,6 +372,15 @@ class WindowsHost:
         files: tuple[Path | None, Path | None] = (None, None),
     ) -> WindowsProcess:
         words = tuple(str(word) for word in argv)
+        if words[0].startswith("/"):
+            raise UsageProblem(
+                f"this needs {words[0]} on the client's machine, which Windows has not", remedy="use a Linux client for it"
+            )
+        if "/" in words[0]:
+            words = (str(PureWindowsPath(words[0])), *words[1:])
+        with self._setting_clock:
+            if self.clock.set_ns is not None and time.monotonic_ns() - self.clock.set_ns > _CLOCK_HOLDS_NS:
+                self.set_clock()
         asked = powershell.request(words, env=env or {}, cwd=cwd or str(self.workdir), timeout_s=timeout_s, stdin=stdin)
         return WindowsProcess(self, words, asked, files, timeout_s)
 
@@ -310,11 +393,14 @@ def _remote(path: PureWindowsPath) -> str:
     return f'"/{text}"' if path.drive else f'"{text}"'
 
 
-def open_windows(connection: Connection, *, name: str, address: str, mac: str = "") -> tuple[WindowsHost, dict[str, object]]:
-    """A machine that is fit, and its facts; its work folder is made. Raises as `assert_fit`."""
-    host = WindowsHost(connection, name, address, mac)
+def open_windows(
+    connection: Connection, *, name: str, address: str, mac: str = "", gateway: str = "", server_address: str = ""
+) -> tuple[WindowsHost, dict[str, object]]:
+    """A machine that is fit, and its facts; its clock is known and its work folder made. Raises as `assert_fit`."""
+    host = WindowsHost(connection, name, address, mac, gateway, server_address)
     try:
         facts = host.assert_fit()
+        host.set_clock()
         host.script(f"New-Item -ItemType Directory -Force -Path {powershell.literal(str(host.workdir))} | Out-Null")
     except BaseException:
         connection.close()

@@ -2,6 +2,9 @@
 
 linux (lab: eth0) ─── throughline-client ─── router (lab: to-client, to-server) ─── throughline-server ─── server (lab: eth0)
 Vagrant's own ports stay outside `lab`: by them go only commands and what the lab reads.
+
+A Windows client has no namespaces: its lab port is beside its own, with a route for the server's network. The machine `linux` is
+then the network's `prober`, which measures the link.
 """
 
 from __future__ import annotations
@@ -19,10 +22,12 @@ from typing import IO
 from lab.backend.agent.router import RouterChoice, iproute2_version, kernel_has_netem, supports_seed
 from lab.backend.agent.wiring import ROUTER_MACS, Addresses
 from lab.backend.host import Ports, RouterFacts
+from lab.backend.ssh.chores import NOT_RUN
 from lab.backend.ssh.config import Target
 from lab.backend.ssh.connection import Connection
 from lab.backend.ssh.fitness import architecture_problem, clock_problem
 from lab.backend.ssh.linux import LinuxHost, open_host
+from lab.backend.ssh.windows import WindowsHost, open_windows
 from lab.backend.vagrant.machines import CLIENT_VARIABLE, bring_up, machine_id, patience
 from lab.errors import LabFault, UsageProblem
 from lab.paths import cache_dir, project_root
@@ -36,6 +41,8 @@ MACS: dict[str, tuple[str, ...]] = {
     "client": ("02:54:4c:01:00:02",),
     "server": ("02:54:4c:02:00:02",),
 }
+# Last number of its address, which is that of its MAC too.
+WINDOWS: dict[str, int] = {"windows-2022": 3, "windows-11": 4}
 _NAMESPACE = _USER = "lab"
 # Commands are timed on the lab's clock to this at worst; the wire's series has slots of 10 ms.
 _MOST_CLOCK_ERROR_NS = 20_000_000
@@ -51,7 +58,8 @@ class VagrantNetwork:
     """A `Network` (backend/host.py) of virtual machines. They stay up when it is closed; what ran on them ends."""
 
     name: str
-    client: LinuxHost
+    client: LinuxHost | WindowsHost
+    prober: LinuxHost
     router: LinuxHost
     server: LinuxHost
     wire: LinuxHost
@@ -76,27 +84,33 @@ def open_network(*, router: RouterChoice = "auto", name: str = "") -> VagrantNet
     if router == "uml":
         raise UsageProblem("the router of virtual machines is a kernel's", remedy="leave --router uml away")
     client = os.environ.get(CLIENT_VARIABLE, "") or CLIENT
-    if client.startswith("windows"):
+    is_windows = client in WINDOWS
+    if client.startswith("windows") and not is_windows:
         raise UsageProblem(
-            f"{client} cannot be the client of a run yet: the lab drives it, but cannot pin and watch it",
-            remedy="docs/windows.md, 'What a Windows client cannot do yet'",
+            f"{CLIENT_VARIABLE} names {client}, and the lab knows no such Windows machine", remedy="use " + " or ".join(WINDOWS)
         )
+    prober = CLIENT if is_windows else client
     with ExitStack() as stack:
         stack.enter_context(_lock())
-        targets, facts = bring_up((ROUTER, SERVER, client))
-        with ThreadPoolExecutor(3) as pool:
-            roles = {"router": targets[ROUTER], "server": targets[SERVER], "client": targets[client]}
-            jobs = [pool.submit(_host, role, target) for role, target in roles.items()]
-        opened = [job.result() for job in jobs if not job.exception()]
-        for host in opened:
-            stack.callback(host.close)
+        targets, facts = bring_up(tuple(dict.fromkeys((ROUTER, SERVER, prober, client))))
+        with ThreadPoolExecutor(4) as pool:
+            roles = {"router": targets[ROUTER], "server": targets[SERVER], "client": targets[prober]}
+            jobs = [pool.submit(_host, role, target, is_windows=is_windows) for role, target in roles.items()]
+            window = pool.submit(_windows, targets[client]) if is_windows else None
         for job in jobs:
-            job.result()
-        middle, server, end = opened
+            if not job.exception():
+                stack.callback(job.result().close)
+        if window and not window.exception():
+            stack.callback(window.result().close)
+        middle, server, beside = (job.result() for job in jobs)
         router_facts = _router_facts(middle)
-        facts |= {f"{host.name} machine": _machine_facts(host) for host in opened}
+        facts |= {f"{host.name} machine": _machine_facts(host) for host in (middle, server, beside)}
+        end: LinuxHost | WindowsHost = beside
+        if window:
+            end = window.result()
+            facts |= {"client machine": _windows_facts(end), "windows": NOT_RUN}
         wire = middle.called("wire", "")
-        return VagrantNetwork(name or "vagrant", end, middle, server, wire, router_facts, facts, held=stack.pop_all())
+        return VagrantNetwork(name or "vagrant", end, beside, middle, server, wire, router_facts, facts, held=stack.pop_all())
 
 
 def wire_script() -> str:
@@ -104,23 +118,54 @@ def wire_script() -> str:
     return (project_root() / "images" / "vagrant" / "linux" / "wire.sh").read_text(encoding="utf-8")
 
 
-def _host(role: str, target: Target) -> LinuxHost:
+def route_script() -> str:
+    """What Vagrant's provisioner runs at every boot of a Windows machine, and this at every start: idempotent too."""
+    return (project_root() / "images" / "vagrant" / "windows" / "route.ps1").read_text(encoding="utf-8")
+
+
+def _windows(target: Target) -> WindowsHost:
+    number = WINDOWS[target.name]
+    mac = f"02:54:4c:01:00:{number:02x}"
+    host, _ = open_windows(
+        Connection(target, machine_id(target.name)),
+        name="client",
+        address=f"10.77.1.{number}",
+        mac=mac,
+        gateway=ADDRESSES.client_gateway,
+        server_address=ADDRESSES.server,
+    )
+    try:
+        _assert_clock("client", host.clock.error_ns)
+        host.script(route_script(), arguments={"Mac": mac, "Network": "1", "Address": str(number)})
+    except BaseException:
+        host.close()
+        raise
+    return host
+
+
+def _assert_clock(role: str, error_ns: float) -> None:
+    if error_ns > _MOST_CLOCK_ERROR_NS:
+        raise LabFault(
+            f"{role}: the machine answers in {error_ns / 5e5:.0f} ms, too slowly to set its clock by",
+            remedy="is this machine overloaded?",
+        )
+
+
+def _host(role: str, target: Target, *, is_windows: bool = False) -> LinuxHost:
+    """`is_windows`: the client is, and the Linux machine on its side is the prober."""
     setup = ["/bin/sh", "-c", wire_script(), "wire.sh", role, *MACS[role]]
     address = {"client": ADDRESSES.client, "server": ADDRESSES.server, "router": ADDRESSES.client_gateway}[role]
     connection = Connection(target, machine_id(target.name))
     asked = time.time()
-    host = open_host(connection, name=role, address=address, user=_USER, namespace=_NAMESPACE, setup=setup, patience=patience())
+    name = "prober" if is_windows and role == "client" else role
+    host = open_host(connection, name=name, address=address, user=_USER, namespace=_NAMESPACE, setup=setup, patience=patience())
     try:
         # Somewhere between the question and the answer: a boot's worth of either is not blamed on the clock.
         ours = min(max(host.identity.utc_s, asked), time.time())
-        for problem in (clock_problem(role, host.identity.utc_s, ours), architecture_problem(role, host.identity.machine)):
+        for problem in (clock_problem(name, host.identity.utc_s, ours), architecture_problem(name, host.identity.machine)):
             if problem:
                 raise problem
-        if host.clock.error_ns > _MOST_CLOCK_ERROR_NS:
-            raise LabFault(
-                f"{role}: the machine answers in {host.clock.error_ns / 5e5:.0f} ms, too slowly to set its clock by",
-                remedy="is this machine overloaded?",
-            )
+        _assert_clock(name, host.clock.error_ns)
     except BaseException:
         host.close()
         raise
@@ -141,6 +186,12 @@ def _machine_facts(host: LinuxHost) -> str:
     words = host.run(["/bin/sh", "-c", _FACTS, "facts", port], root=True, check=False).text.split("\n")
     system, kernel, product, driver = [*words, "", "", "", ""][:4]
     return f"{system}, kernel {kernel}, {product}, port {driver}, clock {host.clock.error_ns / 1e6:.2f} ms"
+
+
+def _windows_facts(host: WindowsHost) -> str:
+    facts = host.facts()
+    words = [f"{facts.get('caption')}, build {facts.get('build')}", f"port {facts.get('nic')}"]
+    return ", ".join([*words, f"clock {host.clock.error_ns / 1e6:.2f} ms"])
 
 
 def _lock() -> IO[bytes]:

@@ -24,6 +24,7 @@ from lab.backend.ssh.connection import Connection
 from lab.backend.ssh.windows import WORK_FOLDER, WindowsHost, open_windows
 from lab.errors import LabFault, UsageProblem
 from lab.paths import project_root
+from tests.support.fake_windows import take_apart
 
 SCRIPTS = sorted((*project_root().glob("images/vagrant/windows/*.ps1"), *project_root().glob("lab/backend/ssh/*.ps1")))
 FAKE = Path(__file__).parents[2] / "support" / "fake_windows.py"
@@ -250,33 +251,6 @@ class TestHost:
 @given(st.lists(st.text(st.sampled_from('ab \\"\t'), max_size=8), min_size=1, max_size=4))
 def test_arguments_survive_the_c_runtimes_rules(words: list[str]) -> None:
     assert take_apart(powershell.arguments(words)) == words
-
-
-def take_apart(line: str) -> list[str]:
-    """A command line as Microsoft's C runtime does it: 2n backslashes and a quote are n and an end, 2n+1 are n and a quote."""
-    found: list[str] = []
-    word, inside, started, index = "", False, False, 0
-    while index < len(line):
-        letter = line[index]
-        slashes = len(line[index:]) - len(line[index:].lstrip("\\"))
-        if slashes and line[index + slashes : index + slashes + 1] == '"':
-            word += "\\" * (slashes // 2)
-            index += slashes
-            started = True
-            if slashes % 2:
-                word += '"'
-                index += 1
-            continue
-        if letter == '"':
-            inside, started = not inside, True
-        elif letter in " \t" and not inside:
-            if started:
-                found.append(word)
-            word, started = "", False
-        else:
-            word, started = word + letter, True
-        index += 1
-    return [*found, word] if started else found
 
 
 def test_subprocess_is_the_real_one() -> None:

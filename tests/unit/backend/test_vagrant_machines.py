@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Never
 
 import pytest
 
 from lab.backend.agent.wiring import ROUTER_MACS, Addresses
-from lab.backend.choose import BACKENDS, open_network
+from lab.backend.choose import BACKENDS, open_lasting, open_network
 from lab.backend.vagrant import machines, network
 from lab.errors import LabFault, UsageProblem
 from lab.paths import project_root
@@ -48,10 +49,32 @@ def test_a_router_that_is_no_kernels() -> None:
         open_network("vagrant", router="uml")
 
 
-def test_a_client_that_cannot_be_measured_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(machines.CLIENT_VARIABLE, "windows-11")
-    with pytest.raises(UsageProblem, match="windows-11 cannot be the client of a run yet"):
+def test_a_windows_machine_that_the_lab_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(machines.CLIENT_VARIABLE, "windows-95")
+    with pytest.raises(UsageProblem, match="windows-95, and the lab knows no such Windows machine") as caught:
         open_network("vagrant")
+    assert caught.value.remedy == "use windows-2022 or windows-11"
+
+
+def test_a_windows_client_needs_the_linux_machine_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def bring_up(names: tuple[str, ...]) -> Never:
+        asked.append(names)
+        raise LabFault("enough")
+
+    monkeypatch.setattr(network, "bring_up", bring_up)
+    for client in ("windows-2022", ""):
+        monkeypatch.setenv(machines.CLIENT_VARIABLE, client)
+        with pytest.raises(LabFault, match="enough"):
+            open_network("vagrant")
+    assert asked == [("router", "server", "linux", "windows-2022"), ("router", "server", "linux")]
+
+
+def test_a_lab_to_work_in_is_refused_before_anything_is_brought_up(vagrant: Path) -> None:
+    with pytest.raises(UsageProblem, match="lasts as long as its command"):
+        open_lasting("vagrant")
+    assert not (vagrant / "calls").exists()
 
 
 class TestStatus:
@@ -182,6 +205,8 @@ class TestOneDefinition:
         assert (made["router"], made["linux"], made["server"]) == tuple(
             network.MACS[role] for role in ("router", "client", "server")
         )
+        for name, number in network.WINDOWS.items():
+            assert made[name] == (f"02:54:4c:01:00:{number:02x}",)
         assert len({mac for macs in made.values() for mac in macs}) == 6
 
     def test_the_wiring_script(self) -> None:

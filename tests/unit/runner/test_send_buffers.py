@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from lab.client.endpoints import Endpoints
+from lab.client.ferry import Ferry
+from lab.errors import NotSupported
 from lab.result.finding import FindingRow
-from lab.runner.send_buffers import judge, speed_up
+from lab.result.store import RunDir
+from lab.runner.quirks import Question
+from lab.runner.send_buffers import compare_send_buffers, judge, speed_up
+from lab.runner.session import Session
+from lab.spec.load import load_topology
+from lab.spec.models import ClientSpec, Transfer
 from lab.spec.units import Size
 
 FIXED = Size(64 << 10)
+UPLOAD = Transfer(protocol="http1", direction="put", size=Size.parse("4 MiB"))
+TOPOLOGY = load_topology("far-200")
+ENDS = Endpoints("server", "/run/lab/server", "/run/lab/client", "/c/ca.pem", "/c/.ssh/known_hosts", "/c/.ssh/key")
 
 
 def rows(*pairs: tuple[float, float]) -> list[FindingRow]:
@@ -34,3 +47,20 @@ def test_one_round_has_no_interval_and_a_failed_upload_fails() -> None:
     verdict = judge([*rows((10.0, 2.0), (5.0, 1.0)), FindingRow(name="fixed", problem="short", figures={"time_s": 1.0})], FIXED)
     assert (verdict.name, verdict.interval) == ("FAIL", None)
     assert "5.00 times as fast" in judge(rows((10.0, 2.0), (5.0, 1.0)), FIXED).reason
+
+
+def test_by_the_clients_own_switch(tmp_path: Path) -> None:
+    told = judge(rows((10.0, 2.0), (5.0, 1.0)), "off").reason
+    assert "with --sndbuf off 7.50 s" in told
+    question = Question(ClientSpec(name="ferry"), TOPOLOGY, UPLOAD, "send-buffers", "off")
+    assert question.id == "ferry--far-200--http1-put-4MiB--send-buffers-off"
+    assert Question(ClientSpec(name="ferry"), TOPOLOGY, UPLOAD, "send-buffers").id == question.id.removesuffix("-off")
+    with (
+        Session(RunDir.create("test", results=tmp_path)) as session,
+        pytest.raises(NotSupported, match="only ferry has a switch"),
+    ):
+        compare_send_buffers(session, ClientSpec(name="curl"), TOPOLOGY, UPLOAD, fixed="off", rounds=1)
+    for mode in ("off", "auto"):
+        words = Ferry(sndbuf=mode).command(UPLOAD, ENDS)
+        assert words[words.index("--sndbuf") + 1] == mode
+    assert "--sndbuf" not in Ferry().command(UPLOAD, ENDS)

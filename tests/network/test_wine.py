@@ -1,0 +1,122 @@
+"""ferry.exe under Wine in a namespace of the lab: whole both ways, labelled, and nothing of Wine's left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.assets import windows, wine
+from lab.backend.namespaces.network import open_network
+from lab.client.ferry import Ferry
+from lab.judge.matching import os_of
+from lab.judge.tolerance import LookPlan
+from lab.network.calibrate import Tolerance
+from lab.result.store import RunDir, read_cell
+from lab.runner.send_buffers import compare_send_buffers
+from lab.runner.session import Options, Session
+from lab.spec.cell import parse_transfer
+from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology
+from lab.spec.units import BitRate, Duration
+
+FAST = Topology(name="fast", description="-", link=Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("4 ms")))
+LENIENT = Options(looks=LookPlan(looks=(2, 3)), tolerance=Tolerance(goodput=0.5, rtt_ms=50.0))
+FERRY = ClientSpec(name="ferry", program="ferry.exe")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _wine_and_ferry() -> None:
+    if windows.find() is None:
+        pytest.skip("no ferry.exe: make ferry-windows builds it")
+    if wine.find_program() is None:
+        pytest.skip(f"no Wine: {wine.remedy()}")
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with Session(RunDir.create("test", results=tmp_path_factory.mktemp("results")), LENIENT) as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", ["http1-get-2MiB", "sftp-put-2MiB"])
+def test_it_is_whole_and_labelled(session: Session, name: str) -> None:
+    transfer = parse_transfer(name)
+    result = session.run_cell(Cell(client=FERRY, topology=FAST, transfer=transfer, expectation=Expectation.of(transfer)))
+    assert result.verdict.name == "PASS", result.verdict.reason
+    assert result.client.version.endswith(" not Windows")
+    assert os_of(read_cell(session.run.cell_path(result.id))) == "Wine"
+    for sample in result.samples:
+        assert sample.problem == ""
+        assert sample.max_rss_bytes
+        assert sample.cpu_user_s + sample.cpu_system_s > 0
+        assert sample.client
+        if transfer.direction == "put":
+            told = sample.client.raw["sndbuf"]
+            assert isinstance(told, dict)
+            assert (told["ideal_bytes"] is None) is (told["refused"] is not None), "an answer, or why there is none"
+
+
+def test_the_send_buffer_off_and_automatic(session: Session) -> None:
+    upload = parse_transfer("http1-put-1MiB")
+    found = compare_send_buffers(session, FERRY, FAST, upload, fixed="off", rounds=2)
+    assert found.verdict.name == "PASS", found.verdict.reason
+    assert found.id.endswith("--send-buffers-off")
+    assert sorted(row.name for row in found.rows) == ["automatic", "automatic", "fixed", "fixed"]
+    for row in found.rows:
+        assert f'"mode": "{"off" if row.name == "fixed" else "auto"}"' in row.facts["sndbuf"]
+
+
+def _left(folder: Path) -> list[str]:
+    """What still runs out of the lab's namespaces, and what lies where the machine keeps temporary files."""
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if "wineserver" in line and " -p" in line] + [
+        path.name for path in folder.iterdir()
+    ]
+
+
+KILLED = """\
+import sys, time
+from pathlib import Path
+from lab.backend.namespaces.network import open_network
+from lab.client.ferry import Ferry
+network = open_network()
+print(Ferry("ferry", "ferry.exe").identify(network.client).version, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_killed_lab_takes_wine_along(tmp_path: Path) -> None:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    before = _left(folder)
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout
+        assert "not Windows" in process.stdout.readline()
+        assert len(_left(folder)) > len(before), "its wineserver runs"
+        process.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while _left(folder) != before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert _left(folder) == before
+
+
+def test_the_boot_of_wine_is_not_in_a_sample() -> None:
+    network = open_network()
+    try:
+        adapter = Ferry("ferry", "ferry.exe")
+        adapter.identify(network.client)
+        argv = ["/bin/sh", "-c", 'ps -eo pid,args | grep "[w]ineserver.* -p"']
+        server = network.client.run(argv).text
+        network.client.run([f"{network.client.workdir}/bin/ferry/ferry", "--version"])
+        adapter.identify(network.client)
+        assert network.client.run(argv).text == server, "one server from the first identification on"
+        assert len(server.splitlines()) == 1
+    finally:
+        network.close()
