@@ -59,8 +59,8 @@ test-lab: setup ## ruff, mypy, robocop and the lab's tests
 	@$(BIN)/robocop check --no-cache suites
 	@$(BIN)/hadolint --config images/.hadolint.yaml images/{base,client,router,server}/Dockerfile
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; code=0; \
-	$(PYTEST) -n 4 --dist loadfile tests/unit tests/engine 2>&1 | tee -a "$$log" || code=$$?; \
-	$(PYTEST) --ignore tests/unit --ignore tests/engine 2>&1 | tee -a "$$log" || code=$$?; \
+	$(PYTEST) -m beside -n 4 --dist loadfile tests/unit tests/engine 2>&1 | tee -a "$$log" || code=$$?; \
+	$(PYTEST) -m 'not beside' 2>&1 | tee -a "$$log" || code=$$?; \
 	grep -E '^[0-9]+ (passed|failed|skipped|error).* in [0-9.]+s' "$$log" | awk '{ for (i = 2; i <= NF; i++) { if ($$i ~ /^passed/) p += $$(i-1); \
 		if ($$i ~ /^(failed|error)/) f += $$(i-1) } } END { printf "%d passed, %d failed\n", p, f }'; \
 	exit $$code

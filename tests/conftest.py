@@ -1,7 +1,21 @@
-"""For every test: an ordinary user's PATH lacks the folders where Debian keeps ip, tc and ethtool."""
+"""For every test: an ordinary user's PATH lacks the folders where Debian keeps ip, tc and ethtool; and which may run side by side."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+import pytest
 
 os.environ["PATH"] += os.pathsep + os.pathsep.join(("/usr/sbin", "/sbin"))
+
+_HERE = Path(__file__).parent
+# They count what crosses the machine's loopback while they transfer something over it.
+_ALONE = {_HERE / "unit/measure/test_sample.py", _HERE / "unit/backend/test_windows_client.py"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything that is not said to be harmless runs alone."""
+    for item in items:
+        if item.path.relative_to(_HERE).parts[0] in ("unit", "engine") and item.path not in _ALONE:
+            item.add_marker("beside")

@@ -42,6 +42,7 @@ SHIPPED = (
     "errors.py",
     "backend/__init__.py",
     "backend/host.py",
+    "backend/chores.py",
     "backend/local.py",
     "backend/agent/*.py",
     "backend/compose/__init__.py",

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from lab.judge.caveats import drift_caveat, outlier_caveat, predict_samples
+from lab.judge.caveats import SIZE, about, bimodal_caveat, drift_caveat, outlier_caveat, predict_samples
 from lab.judge.cost import cost_ratio, cpu_s_per_gb, score_of
 from lab.judge.family import holm
 from lab.judge.matching import ByKey, value_of
@@ -220,14 +220,17 @@ def _caveats(rates: Sequence[Sequence[float]], ratio: LogRatio | None, tolerance
     if ratio is not None and judge_ratio(ratio.interval(), tolerance) == "INCONCLUSIVE":
         # The error of a mean of n is that of one value / sqrt(n), of a difference of means of n each likewise.
         needed = predict_samples(ratio.mean, ratio.error * math.sqrt(ratio.n), tolerance.edges, ALPHA)
-        found.append(f"with these spreads it needs {'about ' + str(needed) if needed else 'a great many'} samples on each side")
+        found.append(
+            f"{SIZE}: with these spreads it needs {'about ' + str(needed) if needed else 'a great many'} samples on each side"
+        )
     for name, side in zip("AB", logs, strict=True):
         if len(side) < 2:
             continue
         middle = math.fsum(side) / len(side)
         relative = [value - middle for value in side]
-        caveats = (outlier_caveat(relative, tolerance.within), drift_caveat(relative, tolerance.within))
-        found += [f"{name}, against its mean: {caveat}" for caveat in caveats if caveat]
+        kinds = (outlier_caveat, bimodal_caveat, drift_caveat)
+        caveats = [caveat for kind in kinds if (caveat := kind(relative, tolerance.within))]
+        found += [about(f"{name}, against its mean", caveat) for caveat in caveats]
     return found
 
 

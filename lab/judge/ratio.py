@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import variance
 
-from lab.judge.decide import ROUNDING
+from lab.judge.decide import ROUNDING, place, scaled
 from lab.judge.interval import mean_interval, student_quantile
 from lab.judge.tolerance import Band, LookPlan
 from lab.result.models import Interval, VerdictName
@@ -94,11 +94,7 @@ def welch_interval(a: Sequence[float], b: Sequence[float], alpha: float = ALPHA)
 
 def judge_ratio(interval: Interval, tolerance: Tolerance) -> VerdictName:
     """Where the interval of a ratio lies: inside the tolerance, outside it, or across an edge."""
-    low, high = tolerance.edges
-    seen_low, seen_high = math.log(interval.low), math.log(interval.high)
-    if low - ROUNDING <= seen_low and seen_high <= high + ROUNDING:
-        return "PASS"
-    return "FAIL" if seen_high < low - ROUNDING or seen_low > high + ROUNDING else "INCONCLUSIVE"
+    return place(scaled(interval, math.log), tolerance.edges)
 
 
 def _checked(rates: Sequence[float]) -> Sequence[float]:
