@@ -1,4 +1,4 @@
-"""For every test: an ordinary user's PATH lacks the folders where Debian keeps ip, tc and ethtool; and which may run side by side."""
+"""For every test: an ordinary PATH lacks the folders where Debian keeps ip, tc, ethtool; and which tests may run side by side."""
 
 from __future__ import annotations
 

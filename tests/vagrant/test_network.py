@@ -11,7 +11,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -198,18 +198,18 @@ def test_a_kernel_without_netem_is_no_router(three: Three, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("what", "value", "told"),
     [
-        ("utc_s", time.time() - 3600, r"client: the machine's clock is 36\d\d s behind"),
-        ("machine", "aarch64", "client: the machine is aarch64, and the lab's programs are built for"),
+        ("utc_s", lambda: time.time() - 3650, r"client: the machine's clock is 36\d\d s behind"),
+        ("machine", lambda: "aarch64", "client: the machine is aarch64, and the lab's programs are built for"),
     ],
 )
 def test_a_machine_that_is_not_fit_is_refused(
-    three: Three, monkeypatch: pytest.MonkeyPatch, what: str, value: object, told: str
+    three: Three, monkeypatch: pytest.MonkeyPatch, what: str, value: Callable[[], object], told: str
 ) -> None:
 
     def changed(*words: object, **more: object) -> object:
         host = open_host(*words, **more)  # type: ignore[arg-type]
         if more["name"] == "client":
-            object.__setattr__(host.identity, what, value)
+            object.__setattr__(host.identity, what, value())
         return host
 
     monkeypatch.setenv(machines.CONFIG_VARIABLE, str(three.folder / "config"))
