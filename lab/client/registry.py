@@ -74,9 +74,14 @@ def resolve(client: ClientSpec) -> ClientAdapter:
 def resolve_for(client: ClientSpec, transfer: Transfer, what: str) -> ClientAdapter:
     """As `resolve`. Raises NotSupported where the client cannot do the transfer; `what` is the id of what would be run."""
     adapter = resolve(client)
+    assert_able(adapter, client, transfer, what)
+    return adapter
+
+
+def assert_able(adapter: ClientAdapter, client: ClientSpec, transfer: Transfer, what: str) -> None:
+    """Raises NotSupported as `resolve_for`, for a client that is resolved already."""
     if reason := adapter.supports(transfer):
         raise NotSupported(f"{client.name} cannot do {what}: {reason}")
-    return adapter
 
 
 def _find(name: str, program: str) -> str | None:

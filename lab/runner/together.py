@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from lab.backend.host import Network
 from lab.client import windows
 from lab.client.adapter import ClientAdapter
-from lab.client.registry import resolve_for
+from lab.client.registry import assert_able, resolve
 from lab.result.models import CellResult, ClientIdentity, HostLoad, HostSnapshot, Sample, SetAside, Verdict
 from lab.runner.schedule import Schedule
 from lab.server.bundle import Servers
@@ -35,7 +35,9 @@ class Together:
     @classmethod
     def on(cls, network: Network, cells: Sequence[Cell], schedule: Schedule) -> Together:
         """Every client once, whatever the number of its cells. Raises NotSupported for a cell that its client cannot do."""
-        clients = {cell.client: resolve_for(cell.client, cell.transfer, cell.id) for cell in cells}
+        clients = {client: resolve(client) for client in dict.fromkeys(cell.client for cell in cells)}
+        for cell in cells:
+            assert_able(clients[cell.client], cell.client, cell.transfer, cell.id)
         identities = {client: adapter.identify(network.client) for client, adapter in clients.items()}
         adapters = [clients[cell.client] for cell in cells]
         return cls(cells, schedule, adapters, identities, [[] for _ in cells], [[] for _ in cells])

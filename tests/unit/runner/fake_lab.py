@@ -14,6 +14,7 @@ from lab.client import registry
 from lab.judge.tolerance import LookPlan
 from lab.result.models import Calibration, ClientIdentity, HostSnapshot, Sample
 from lab.runner import session as session_module
+from lab.runner import together
 from lab.runner.session import Options, Session
 from lab.spec.models import ClientSpec, Transfer
 from tests.unit.result.conftest import AT, make_calibration, make_sample
@@ -68,7 +69,7 @@ def install(lab: FakeLab, clients: dict[str, FakeClient], patch: pytest.MonkeyPa
     def resolve(client: ClientSpec) -> FakeClient:
         return clients.get(client.name, FakeClient(client.name))
 
-    for module in (session_module, registry):
+    for module in (session_module, registry, together):
         patch.setattr(module, "resolve", resolve)
     replaced: dict[str, Any] = {
         "open_network": lambda _, *, name, **__: lab.open(name),
