@@ -7,10 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from lab.assets.uml import find as find_uml
+from lab.backend.host import Network
 from lab.backend.namespaces.network import NamespaceNetwork, open_network
 from lab.network.pins import pin
+from lab.result.models import Calibration
+from lab.runner import session as session_module
 from lab.server.iperf3 import start as start_iperf3
 from lab.server.process import ServerProcess
+from lab.spec.models import Link
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,3 +42,27 @@ def network() -> Iterator[NamespaceNetwork]:
 def iperf3(network: NamespaceNetwork) -> ServerProcess:
     """Kept by the fixture: a command that nobody holds any more is killed."""
     return start_iperf3(network.server)
+
+
+@pytest.fixture(scope="module")
+def good_looks() -> dict[str, Calibration]:
+    """What calibrations of this module's links have found, as far as they were good."""
+    return {}
+
+
+@pytest.fixture
+def calibrated_once(good_looks: dict[str, Calibration], monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of clients on one network: its link is calibrated for the first of them and not again by each.
+
+    A module's last test goes without it, so that the link is looked at again after all that was done on it.
+    """
+    calibrate = session_module.calibrate
+
+    def look(network: Network, link: Link, *args: object, **more: object) -> Calibration:
+        key = link.model_dump_json()
+        found = good_looks.get(key) or calibrate(network, link, *args, **more)  # type: ignore[arg-type]
+        if found.ok:
+            good_looks[key] = found
+        return found
+
+    monkeypatch.setattr(session_module, "calibrate", look)

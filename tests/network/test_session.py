@@ -14,6 +14,7 @@ from lab.errors import EXIT_INVALID, UsageProblem
 from lab.judge.tolerance import LookPlan
 from lab.network import shape as shaping
 from lab.network.calibrate import Tolerance
+from lab.result.models import Certificate
 from lab.result.store import RunDir, read_cell, read_study
 from lab.runner import session as session_module
 from lab.runner.session import Options, Session
@@ -29,16 +30,48 @@ TWO_LOOKS = LookPlan(looks=(2, 3))
 LENIENT = Options(looks=TWO_LOOKS, tolerance=Tolerance(goodput=0.5, rtt_ms=50.0))
 
 
-@pytest.fixture
-def lenient(tmp_path: Path) -> Iterator[Session]:
-    with Session(RunDir.create("test", results=tmp_path), LENIENT) as made:
+@pytest.fixture(scope="module")
+def lenient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """One network for all of them: each cell is also the proof that the one before has not harmed it."""
+    with Session(RunDir.create("test", results=tmp_path_factory.mktemp("lenient")), LENIENT) as made:
         yield made
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    with Session(RunDir.create("test", results=tmp_path), Options(looks=TWO_LOOKS)) as made:
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """For links that are sabotaged: each of a name of its own, so that it is shaped anew."""
+    with Session(RunDir.create("test", results=tmp_path_factory.mktemp("strict")), Options(looks=TWO_LOOKS)) as made:
         yield made
+
+
+def called(name: str) -> Topology:
+    return FAST.model_copy(update={"name": name})
+
+
+# Faster than what is asked for: a calibration sees at once that such a link is full.
+FASTER = Link(rate=BitRate.parse("140 Mbit/s"), rtt=Duration.parse("4 ms"))
+
+
+@pytest.fixture
+def changes_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every sample leaves another link behind than it was taken on."""
+    take = session_module.take_sample
+
+    def sabotaging(network: Network, *args: object, **more: object) -> object:
+        sample = take(network, *args, **more)  # type: ignore[arg-type]
+        shaping.change(network, FASTER)
+        return sample
+
+    monkeypatch.setattr(session_module, "take_sample", sabotaging)
+
+
+def assert_seen_by_calibration(certificate: Certificate | None) -> None:
+    """Not by what the router says of itself alone."""
+    assert certificate
+    assert certificate.before[-1].ok
+    error = certificate.after[-1].down.goodput_error
+    assert error
+    assert error > 0.3
 
 
 def cell(program: str = "curl", *, topology: Topology = FAST, limit: str | None = None, size: str = "1 MB") -> Cell:
@@ -73,10 +106,10 @@ def test_a_good_client_on_a_good_link_passes_and_its_result_is_whole(lenient: Se
     assert stored.after.hosts["router"]["qdiscs"]
 
 
-def study(direction: Literal["get", "put"], *buffers: str, floor: float = 0.9) -> BufferStudy:
+def study(direction: Literal["get", "put"], *buffers: str, floor: float = 0.9, topology: Topology = FAST) -> BufferStudy:
     return BufferStudy(
         client=ClientSpec(name="ferry"),
-        topology=FAST,
+        topology=topology,
         transfer=Transfer(protocol="http1", direction=direction, size=Size.parse("1 MB")),
         buffers=tuple(map(Size.parse, buffers)),
         floor=Ratio(floor),
@@ -101,19 +134,15 @@ def test_a_study_interleaves_its_cells_and_its_result_is_whole(lenient: Session)
     assert record.verdicts[result.id] == "PASS"
 
 
-def test_a_link_that_changes_during_a_study_is_invalid(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    take = session_module.take_sample
-
-    def sabotaging(network: Network, *args: object, **more: object) -> object:
-        sample = take(network, *args, **more)  # type: ignore[arg-type]
-        shaping.change(network, Link(rate=BitRate.parse("60 Mbit/s"), rtt=Duration.parse("4 ms")))
-        return sample
-
-    monkeypatch.setattr(session_module, "take_sample", sabotaging)
-    result = session.run_study(study("get", "16 KiB", "1 MiB"))
+@pytest.mark.usefixtures("changes_in_between")
+def test_a_link_that_changes_during_a_study_is_invalid(session: Session) -> None:
+    result = session.run_study(study("get", "16 KiB", "1 MiB", topology=called("study")))
     assert result.verdict.name == "INVALID"
     assert "after:" in result.verdict.reason
-    assert session.record().exit_code == EXIT_INVALID
+    assert_seen_by_calibration(read_cell(session.run.cell_path(result.arms[0].cell)).certificate)
+    record = session.record()
+    assert record.verdicts[result.id] == "INVALID"
+    assert record.exit_code == EXIT_INVALID
 
 
 def test_a_wrong_rate_on_the_router_is_invalid_not_fail(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +159,7 @@ def test_a_wrong_rate_on_the_router_is_invalid_not_fail(session: Session, monkey
         return shaped
 
     monkeypatch.setattr(session_module, "shape", sabotaged)
-    result = session.run_cell(cell(limit="2 MB/s"))
+    result = session.run_cell(cell(topology=called("wrong"), limit="2 MB/s"))
     assert result.verdict.name == "INVALID"
     assert "down: goodput" in result.verdict.reason
     assert result.samples == []
@@ -138,18 +167,12 @@ def test_a_wrong_rate_on_the_router_is_invalid_not_fail(session: Session, monkey
     assert len(result.certificate.before) == session_module.CALIBRATION_ATTEMPTS
 
 
-def test_a_link_that_changes_during_the_samples_is_invalid(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    take = session_module.take_sample
-
-    def sabotaging(network: Network, *args: object, **more: object) -> object:
-        sample = take(network, *args, **more)  # type: ignore[arg-type]
-        shaping.change(network, Link(rate=BitRate.parse("60 Mbit/s"), rtt=Duration.parse("4 ms")))
-        return sample
-
-    monkeypatch.setattr(session_module, "take_sample", sabotaging)
-    result = session.run_cell(cell())
+@pytest.mark.usefixtures("changes_in_between")
+def test_a_link_that_changes_during_the_samples_is_invalid(session: Session) -> None:
+    result = session.run_cell(cell(topology=called("samples")))
     assert result.verdict.name == "INVALID"
     assert "after:" in result.verdict.reason
+    assert_seen_by_calibration(result.certificate)
 
 
 def test_a_limit_that_the_link_cannot_carry_is_not_judged(lenient: Session) -> None:
@@ -167,6 +190,7 @@ def test_a_limit_that_the_link_cannot_carry_is_not_judged(lenient: Session) -> N
         ("kill -9 $$", "exit code 137"),
     ],
 )
+@pytest.mark.usefixtures("calibrated_once")
 def test_a_client_that_fails_or_lies_fails_its_cell(lenient: Session, tmp_path: Path, text: str, problem: str) -> None:
     text = f'case "$*" in *--version*|*-V*) exec /usr/bin/curl --version;; esac\n{text}'
     result = lenient.run_cell(cell(script(tmp_path, text)))
@@ -176,6 +200,10 @@ def test_a_client_that_fails_or_lies_fails_its_cell(lenient: Session, tmp_path: 
 
 
 def test_a_client_that_is_not_there_is_the_users_problem(lenient: Session) -> None:
+    before = list(lenient.results)
     with pytest.raises(UsageProblem, match="there is no /nowhere/curl"):
         lenient.run_cell(cell("/nowhere/curl"))
-    assert lenient.results == []
+    assert lenient.results == before
+    # And after it, and after all that failed, the link is what it was and a good client passes.
+    result = lenient.run_cell(cell())
+    assert result.verdict.name == "PASS", result.verdict.reason
