@@ -72,8 +72,17 @@ class QdiscPlan:
         return [tuple(words)]
 
 
-def plan(direction: LinkDirection, rtt: Duration, *, supports_seed: bool) -> QdiscPlan | None:
+def plan(
+    direction: LinkDirection,
+    rtt: Duration,
+    *,
+    supports_seed: bool,
+    own_delay: Duration = Duration(0),
+) -> QdiscPlan | None:
     """What the router must hold for this direction of a link with that round trip; None where it must hold nothing.
+
+    `own_delay` is what a packet takes this way with no netem at all: netem adds the rest of the delay, and never less than the
+    jitter, of which it could not draw the shorter half otherwise. The queue stays that of the whole round trip.
 
     Raises UsageProblem when a seed is asked of a router that knows none.
     """
@@ -81,10 +90,11 @@ def plan(direction: LinkDirection, rtt: Duration, *, supports_seed: bool) -> Qdi
         return None
     check_seed(direction.seed, supports_seed=supports_seed)
     rate = direction.rate or UNLIMITED
-    on_the_way = bdp_packets(rate, Duration(direction.delay.ns + direction.jitter.ns), direction.mtu)
+    delay = max(direction.jitter, Duration(max(0, direction.delay.ns - own_delay.ns)))
+    on_the_way = bdp_packets(rate, Duration(delay.ns + direction.jitter.ns), direction.mtu)
     return QdiscPlan(
         limit_packets=on_the_way + queue_packets(direction, rate, rtt),
-        delay=direction.delay,
+        delay=delay,
         jitter=direction.jitter,
         rate=direction.rate,
         loss=direction.loss,

@@ -59,11 +59,13 @@ class Interrupted:
         return self.done.wall_s - self.at_s
 
 
-def down_commands(link: Link, ports: Mapping[DirectionName, str], *, supports_seed: bool) -> list[tuple[str, ...]]:
+def down_commands(
+    link: Link, ports: Mapping[DirectionName, str], *, supports_seed: bool, own_delay: Duration = Duration(0)
+) -> list[tuple[str, ...]]:
     """tc commands that make both egresses lose everything; `ports` by direction. What is on its way still arrives."""
     commands: list[tuple[str, ...]] = []
     for direction in shape.DIRECTIONS:
-        found = plan(link.direction(direction), link.rtt, supports_seed=supports_seed)
+        found = plan(link.direction(direction), link.rtt, supports_seed=supports_seed, own_delay=own_delay)
         lossy = replace(found or _BARE, loss=Ratio(1))
         commands += lossy.commands(ports[direction], "change" if found else "add")
     return commands
@@ -74,7 +76,8 @@ def link_down(network: Network, link: Link) -> Iterator[None]:
     """Both directions lose everything inside the block; afterwards the router holds `link` again, read back."""
     ports = {direction: shape.router_port(network, direction) for direction in shape.DIRECTIONS}
     try:
-        for command in down_commands(link, ports, supports_seed=network.router_facts.supports_seed):
+        seeded, own_delay = network.router_facts.supports_seed, shape.own_delay(network)
+        for command in down_commands(link, ports, supports_seed=seeded, own_delay=own_delay):
             network.router.run(command, root=True)
         yield
     finally:

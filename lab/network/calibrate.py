@@ -7,7 +7,6 @@ queue that filled in the omitted seconds drains into the counted ones) and witho
 from __future__ import annotations
 
 import json
-import re
 import statistics
 import time
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from lab.backend.host import Host, Network, Process
 from lab.errors import LabFault
 from lab.link import theory
 from lab.link.readback import backlog, drops
+from lab.measure.ping import ping
 from lab.measure.ports import PortReading, PortSampler
 from lab.measure.qdiscs import read_qdiscs
 from lab.measure.tcp import read_counters, retransmits
@@ -207,23 +207,6 @@ def wait_for_silence(network: Network, rtt_s: float) -> None:
         before = now
         time.sleep(max(0.02, 1.2 * rtt_s))
     raise LabFault("the link does not fall silent before its calibration: something keeps sending on it")
-
-
-# One process per probe, one after the other: ping(8) prints single times in three digits, but its summary in microseconds, and
-# probes side by side would wait for each other's start. $1 probes, $2 address.
-_PING = """\
-i=0
-while [ $i -lt $1 ]; do ping -n -q -c 1 -W 2 "$2"; i=$((i + 1)); done
-"""
-
-
-def ping(host: Host, address: str, probes: int) -> list[float]:
-    """Round trips in ms over the idle link; at least three must come back (a lossy link may eat some)."""
-    done = host.run(["/bin/sh", "-c", _PING, "ping", str(probes), address], root=True, check=False, timeout_s=60)
-    times = [float(text) for text in re.findall(r"^rtt [^=]*= ([\d.]+)/", done.text, re.MULTILINE)]
-    if len(times) < 3:
-        raise LabFault(f"only {len(times)} of {probes} pings crossed the link: {done.error_text}")
-    return times
 
 
 def _direction(network: Network, link: Link, name: DirectionName, congestion_control: str) -> DirectionCalibration:

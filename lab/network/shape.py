@@ -10,6 +10,7 @@ from lab.link.plan import QdiscPlan, plan
 from lab.link.readback import compare
 from lab.measure.qdiscs import read_qdiscs
 from lab.spec.models import DirectionName, Link
+from lab.spec.units import Duration
 
 DIRECTIONS: tuple[DirectionName, ...] = ("up", "down")
 
@@ -28,6 +29,12 @@ def router_port(network: Network, direction: str) -> str:
     return network.router_ports.server if direction == "up" else network.router_ports.client
 
 
+def own_delay(network: Network) -> Duration:
+    """One way, with nothing shaped: of a backend that has measured it because its hosts' own is material; else none."""
+    found: Duration | None = getattr(network, "own_delay", None)
+    return found or Duration(0)
+
+
 def shape(network: Network, link: Link) -> Shaped:
     """A fresh qdisc per direction: counters at zero and a seed at its start. Drops what is in flight."""
     return _put(network, link, fresh=True)
@@ -41,10 +48,10 @@ def change(network: Network, link: Link) -> Shaped:
 def _put(network: Network, link: Link, *, fresh: bool) -> Shaped:
     plans: dict[str, QdiscPlan | None] = {}
     commands: list[str] = []
-    before = read_qdiscs(network)
+    before, seeded = read_qdiscs(network), network.router_facts.supports_seed
     for direction in DIRECTIONS:
         port = router_port(network, direction)
-        found = plan(link.direction(direction), link.rtt, supports_seed=network.router_facts.supports_seed)
+        found = plan(link.direction(direction), link.rtt, supports_seed=seeded, own_delay=own_delay(network))
         plans[direction] = found
         shaped_now = before[port] and before[port][0].get("kind") == "netem"
         if shaped_now and (fresh or found is None):

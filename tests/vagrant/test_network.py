@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shlex
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from lab.backend.vagrant import machines, network
 from lab.errors import LabFault, UsageProblem
 from lab.network.guard import assert_no_bypass
 from lab.network.pins import assert_pinned, pin
+from lab.network.shape import own_delay
 from lab.server.sshd import known_hosts, make_key, render_config
 
 pytestmark = [
@@ -139,6 +141,29 @@ def test_it_is_a_network(opened: network.VagrantNetwork) -> None:
     assert opened.router_facts.kind == "kernel"
     assert "port veth" in opened.backend_facts["client machine"]
     assert (opened.wire.name, opened.router.name) == ("wire", "router")
+
+
+def test_its_own_round_trip_is_measured_and_told(opened: network.VagrantNetwork) -> None:
+    told = re.fullmatch(r"own round trip ([\d.]+) ms, taken off the link's delay", opened.backend_facts["path"])
+    assert told is not None
+    assert opened.own_delay.ns > 0
+    assert float(told[1]) == pytest.approx(2 * opened.own_delay.ms, abs=0.006)
+    assert own_delay(opened) == opened.own_delay
+
+
+def test_a_path_that_nothing_crosses_is_refused(three: Three, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(machines.CONFIG_VARIABLE, str(three.folder / "config"))
+    monkeypatch.setattr(network, "kernel_has_netem", lambda _: True)
+    monkeypatch.setattr(network, "_OWN_PINGS", 3)
+    # All ports are up, and nothing is forwarded: as where a provider's network is not wired.
+    router = ["nsenter", "-t", str(three.processes["router"].pid), "-m", "-n", "ip", "-n", "lab", "route"]
+    hole = ["unreachable", f"{network.ADDRESSES.server}/32"]
+    subprocess.run([*router, "add", *hole], check=True)
+    try:
+        with pytest.raises(LabFault, match="only 0 of 3 pings crossed the link"):
+            network.open_network()
+    finally:
+        subprocess.run([*router, "del", *hole], check=True)
 
 
 def test_pins_hold_and_nothing_goes_round_the_router(opened: network.VagrantNetwork) -> None:

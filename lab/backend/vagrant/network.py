@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import statistics
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ from typing import IO
 
 from lab.backend.agent.router import RouterChoice, iproute2_version, kernel_has_netem, supports_seed
 from lab.backend.agent.wiring import ROUTER_MACS, Addresses
-from lab.backend.host import Ports, RouterFacts
+from lab.backend.host import Host, Ports, RouterFacts
 from lab.backend.ssh.chores import NOT_RUN
 from lab.backend.ssh.config import Target
 from lab.backend.ssh.connection import Connection
@@ -30,7 +31,9 @@ from lab.backend.ssh.linux import LinuxHost, open_host
 from lab.backend.ssh.windows import WindowsHost, open_windows
 from lab.backend.vagrant.machines import CLIENT_VARIABLE, bring_up, machine_id, patience
 from lab.errors import LabFault, UsageProblem
+from lab.measure.ping import ping
 from lab.paths import cache_dir, project_root
+from lab.spec.units import Duration
 
 ROUTER, SERVER, CLIENT = "router", "server", "linux"
 ADDRESSES = Addresses()
@@ -46,6 +49,11 @@ WINDOWS: dict[str, int] = {"windows-2022": 3, "windows-11": 4}
 _NAMESPACE = _USER = "lab"
 # Commands are timed on the lab's clock to this at worst; the wire's series has slots of 10 ms.
 _MOST_CLOCK_ERROR_NS = 20_000_000
+_OWN_PINGS = 21
+# These machines outlive a lab, and with them what the last one shaped. $@ ports.
+_UNSHAPE = """\
+for port; do case $(tc qdisc show dev "$port") in *netem*) tc qdisc del dev "$port" root ;; esac; done
+"""
 _FACTS = """\
 . /etc/os-release; echo "$PRETTY_NAME"; uname -r
 { cat /sys/class/dmi/id/product_name || echo unknown; } 2>/dev/null
@@ -55,7 +63,11 @@ ethtool -i "$1" | sed -n 's/^driver: //p'
 
 @dataclass
 class VagrantNetwork:
-    """A `Network` (backend/host.py) of virtual machines. They stay up when it is closed; what ran on them ends."""
+    """A `Network` (backend/host.py) of virtual machines. They stay up when it is closed; what ran on them ends.
+
+    `own_delay` is what a packet takes one way with nothing shaped, milliseconds where machines are emulated; netem adds the rest
+    of a link's delay (`lab.network.shape`).
+    """
 
     name: str
     client: LinuxHost | WindowsHost
@@ -65,6 +77,7 @@ class VagrantNetwork:
     wire: LinuxHost
     router_facts: RouterFacts
     backend_facts: Mapping[str, str]
+    own_delay: Duration = Duration(0)
     router_ports: Ports = PORTS
     wire_ports: Ports = PORTS
     backend: str = "vagrant"
@@ -109,8 +122,17 @@ def open_network(*, router: RouterChoice = "auto", name: str = "") -> VagrantNet
         if window:
             end = window.result()
             facts |= {"client machine": _windows_facts(end), "windows": NOT_RUN}
-        wire = middle.called("wire", "")
-        return VagrantNetwork(name or "vagrant", end, beside, middle, server, wire, router_facts, facts, held=stack.pop_all())
+        own_ms = own_round_trip_ms(beside, middle, server)
+        facts |= {"path": f"own round trip {own_ms:.2f} ms, taken off the link's delay"}
+        wire, own_delay = middle.called("wire", ""), Duration(round(own_ms * 1e6 / 2))
+        hosts = (end, beside, middle, server, wire)
+        return VagrantNetwork(name or "vagrant", *hosts, router_facts, facts, own_delay, held=stack.pop_all())
+
+
+def own_round_trip_ms(prober: Host, router: Host, server: Host) -> float:
+    """Of the path with nothing shaped, timed as the calibration does: the median. What an earlier lab has shaped is gone then."""
+    router.run(["/bin/sh", "-ec", _UNSHAPE, "unshape", PORTS.client, PORTS.server], root=True)
+    return statistics.median(ping(prober, server.address, _OWN_PINGS))
 
 
 def wire_script() -> str:

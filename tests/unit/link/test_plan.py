@@ -15,9 +15,10 @@ from lab.spec.models import Link, LinkDirection
 from lab.spec.units import BitRate, Duration, Ratio
 
 
-def planned(name: str = "down", *, supports_seed: bool = True, **fields: Any) -> QdiscPlan | None:
+def planned(name: str = "down", *, supports_seed: bool = True, own_delay: str = "0", **fields: Any) -> QdiscPlan | None:
     link = Link.model_validate(fields)
-    return plan(link.direction("up" if name == "up" else "down"), link.rtt, supports_seed=supports_seed)
+    direction = link.direction("up" if name == "up" else "down")
+    return plan(direction, link.rtt, supports_seed=supports_seed, own_delay=Duration.parse(own_delay))
 
 
 def certain(**fields: Any) -> QdiscPlan:
@@ -77,9 +78,56 @@ def test_altering_in_place_names_everything_because_the_kernel_keeps_what_is_not
     )
 
 
+@pytest.mark.parametrize(
+    ("fields", "own_delay", "expected"),
+    [
+        # 13.92 ms = 23 frames on their way in netem; what is queued is one BDP of the whole link's 30 ms, as without.
+        ({"rate": "20 Mbit/s", "rtt": "30 ms"}, "1080 us", "limit 73 delay 13920us rate 20000000bit"),
+        ({"rate": "20 Mbit/s", "rtt": "30 ms", "queue": "40 ms"}, "1080 us", "limit 90 delay 13920us rate 20000000bit"),
+        ({"rate": "20 Mbit/s", "rtt": "30 ms", "queue": "9 packets"}, "1080 us", "limit 32 delay 13920us rate 20000000bit"),
+        # All of the delay, and more than there is: none of netem's, nothing on its way in it.
+        ({"rate": "20 Mbit/s", "rtt": "30 ms"}, "15 ms", "limit 50 rate 20000000bit"),
+        ({"rate": "20 Mbit/s", "rtt": "30 ms"}, "1 s", "limit 50 rate 20000000bit"),
+        ({"rate": "20 Mbit/s"}, "1 ms", "limit 32 rate 20000000bit"),
+        ({"rtt": "2 ms"}, "1 ms", "limit 166"),
+        # Jitter is symmetric: with less delay than that its shorter half would be cut.
+        ({"rate": "20 Mbit/s", "rtt": "30 ms", "jitter": "14 ms"}, "2 ms", "limit 97 delay 14000us 14000us rate 20000000bit"),
+    ],
+)
+def test_the_hosts_own_delay_is_not_added_again(fields: dict[str, Any], own_delay: str, expected: str) -> None:
+    assert command(certain(own_delay=own_delay, **fields), "add") == f"tc qdisc add dev eth1 root netem {expected}"
+
+
+@given(
+    rate=st.none() | st.integers(1000, 10**10),
+    delay_ns=st.integers(1, 10**9),
+    jitter=st.floats(0, 1),
+    own_ns=st.integers(0, 2 * 10**9),
+)
+def test_own_delay_and_netems_are_the_delay_that_was_asked(rate: int | None, delay_ns: int, jitter: float, own_ns: int) -> None:
+    direction = LinkDirection(
+        rate=BitRate(rate) if rate else None, delay=Duration(delay_ns), jitter=Duration(int(jitter * delay_ns))
+    )
+    rtt, own_delay = Duration(2 * delay_ns), Duration(own_ns)
+    whole, rest = plan(direction, rtt, supports_seed=True), plan(direction, rtt, supports_seed=True, own_delay=own_delay)
+    assert whole is not None
+    assert rest is not None
+    assert direction.jitter.ns <= rest.delay.ns <= delay_ns
+    if own_ns <= delay_ns - direction.jitter.ns:
+        assert rest.delay.ns + own_ns == delay_ns
+    else:
+        assert rest.delay == direction.jitter
+    # The limit is less by the packets that are now on their way elsewhere, and its queue is the same.
+    line = [bdp_packets(BitRate(rate or 10**9), Duration(each.delay.ns + each.jitter.ns), 1500) for each in (whole, rest)]
+    assert whole.limit_packets - rest.limit_packets == line[0] - line[1] >= 0
+    same = ("jitter", "rate", "loss", "reorder", "corrupt", "duplicate", "seed")
+    assert [getattr(rest, name) for name in same] == [getattr(whole, name) for name in same]
+
+
 def test_an_unshaped_direction_has_no_qdisc() -> None:
     assert planned(queue="100 packets", mtu=1400, seed=5, supports_seed=False) is None
     assert planned("down", up={"rate": "1 Mbit/s"}) is None
+    assert planned(own_delay="1 ms") is None
     assert planned("up", up={"rate": "1 Mbit/s"}) is not None
 
 

@@ -95,6 +95,9 @@ def test_down_loses_everything_both_ways_and_keeps_the_rest() -> None:
         assert command[2] == "change"
         assert command[command.index("loss") + 1] == "100%"
         assert command[command.index("rate") + 1] == "20000000bit"
+        assert command[command.index("delay") + 1] == "15000us"
+    short = down_commands(link, {"up": "a", "down": "b"}, supports_seed=True, own_delay=Duration.parse("1 ms"))
+    assert [command[command.index("delay") + 1] for command in short] == ["14000us"] * 2
     bare = down_commands(Link(), {"up": "a", "down": "b"}, supports_seed=True)
     assert [command[2] for command in bare] == ["add", "add"]
     assert all("100%" in command for command in bare)
