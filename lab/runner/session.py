@@ -2,8 +2,8 @@
 
 The order of a cell: shape, watch the idle machine, calibrate, samples (more while the verdict is open, and again where the
 machine spoilt one), calibrate and watch again, judge, write. The second calibration of a cell is the first of the next one on the
-same, untouched link. The cells of a study do all that together, their samples interleaved between one pair of calibrations; so do
-the cells of a candidate and of a baseline.
+same, untouched link; a link that failed one is put there anew. The cells of a study do all that together, their samples
+interleaved between one pair of calibrations; so do the cells of a candidate and of a baseline.
 
 A Session takes no lock: a program may have two at once (lanes do). That a machine measures one thing at a time is up to the `lab`
 command (`lab.runner.machine`).
@@ -320,7 +320,7 @@ class Session(Found):
         return self._network, self._servers
 
     def _forget_link(self) -> None:
-        """After a fault nothing about the link is taken for granted."""
+        """After a fault nothing about the link is taken for granted: the next cell has it put there anew, and calibrated."""
         self._shaped = self._calibration = self._idle = None
 
     def _measure(self, together: Together, ready: _Ready) -> Certificate:
@@ -329,14 +329,20 @@ class Session(Found):
         together.idle_before = self._idle if self._calibration and self._idle else self._watch_idle(network)
         before = [self._calibration] if self._calibration else self._calibrate(cell, network)
         certificate = begin_certificate(cell, shaped, before, self.options.tolerance)
-        if not before[-1].ok or too_slow(cell, before[-1]):
+        if not before[-1].ok:
+            self._forget_link()
+            return certificate
+        if too_slow(cell, before[-1]):
             return certificate
         with self._timed("transfer"):
             self._take_samples(together, ready)
         problems = differences(network, shaped)
         after = self._calibrate(cell, network)
-        self._calibration = after[-1] if after[-1].ok and not problems else None
-        together.idle_after = self._idle = self._watch_idle(network)
+        together.idle_after = self._watch_idle(network)
+        if after[-1].ok and not problems:
+            self._calibration, self._idle = after[-1], together.idle_after
+        else:
+            self._forget_link()
         if problems:
             after[-1] = after[-1].model_copy(update={"ok": False, "problems": [*after[-1].problems, *problems]})
         return certificate.model_copy(update={"after": after, "qdisc_readback": dict(read_qdiscs(network))})

@@ -146,10 +146,17 @@ def test_a_link_that_changes_during_a_study_is_invalid(session: Session) -> None
 
 
 def test_a_wrong_rate_on_the_router_is_invalid_not_fail(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The router does something else than it says: somebody changes it behind the lab's back."""
+    """The router does something else than it says: somebody changes it behind the lab's back.
+
+    The next cell does not take over what has failed: it has its link put there anew, and that one is as it should be.
+    """
+    fresh: list[shaping.Shaped] = []
 
     def sabotaged(network: Network, link: Link) -> shaping.Shaped:
         shaped = shaping.shape(network, link)
+        fresh.append(shaped)
+        if len(fresh) > 1:
+            return shaped
         port = network.router_ports.client
         limit = shaped.plans["down"].limit_packets if shaped.plans["down"] else 0
         network.router.run(
@@ -165,6 +172,12 @@ def test_a_wrong_rate_on_the_router_is_invalid_not_fail(session: Session, monkey
     assert result.samples == []
     assert result.certificate
     assert len(result.certificate.before) == session_module.CALIBRATION_ATTEMPTS
+    session.options = LENIENT
+    again = session.run_cell(cell())
+    assert len(fresh) == 2
+    assert again.certificate
+    assert again.certificate.before[-1].ok
+    assert again.certificate.before[-1].down.goodput_bit_s > 1.1 * result.certificate.before[-1].down.goodput_bit_s
 
 
 @pytest.mark.usefixtures("changes_in_between")
