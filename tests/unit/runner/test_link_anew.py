@@ -1,0 +1,98 @@
+"""When a Session puts a link on its network: once for cells that follow each other, and again when a calibration has failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lab.result.store import RunDir
+from lab.runner import session as session_module
+from lab.runner.release_set import Asked
+from lab.runner.session import Session
+from lab.spec.models import Cell, ClientSpec
+from tests.unit.runner.fake_lab import FakeLab, session
+
+LIMITED = "dsl-50--http1-get-5MiB-at-1MBps"
+
+
+def cell(client: str) -> Cell:
+    return Asked(LIMITED, "-").cell(ClientSpec(name=client))
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Session:
+    return session(RunDir.create("test", results=tmp_path))
+
+
+@pytest.fixture
+def told(fake_lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """`shape` and `look`, in their order."""
+    order: list[str] = []
+
+    def shape(*_: object) -> object:
+        order.append("shape")
+        return SimpleNamespace(commands=())
+
+    def calibrate(*words: Any, **more: Any) -> object:
+        order.append("look")
+        return fake_lab.calibrate(*words, **more)
+
+    monkeypatch.setattr(session_module, "shape", shape)
+    monkeypatch.setattr(session_module, "calibrate", calibrate)
+    return order
+
+
+def spoilt(*which: int) -> Callable[[Any], bool]:
+    """The looks of these numbers, from 1, find something wrong."""
+    looks = iter(range(1, 100))
+    return lambda _: next(looks) in which
+
+
+def verdicts(made: Session, *clients: str) -> list[str]:
+    return [made.run_cell(cell(client)).verdict.name for client in clients]
+
+
+def test_a_good_link_stays_and_its_last_look_is_the_next_cells_first(made: Session, told: list[str]) -> None:
+    assert verdicts(made, "one", "two") == ["PASS", "PASS"]
+    assert told == ["shape", "look", "look", "look"]
+
+
+def test_one_that_failed_both_looks_before_a_cell_is_put_there_anew(made: Session, told: list[str], fake_lab: FakeLab) -> None:
+    fake_lab.broken = spoilt(1, 2)
+    assert verdicts(made, "one", "two") == ["INVALID", "PASS"]
+    assert told == ["shape", "look", "look", "shape", "look", "look"]
+
+
+def test_one_that_failed_both_looks_after_a_cell_is_put_there_anew(made: Session, told: list[str], fake_lab: FakeLab) -> None:
+    fake_lab.broken = spoilt(2, 3)
+    assert verdicts(made, "one", "two") == ["INVALID", "PASS"]
+    assert told == ["shape", "look", "look", "look", "shape", "look", "look"]
+
+
+def test_a_second_look_that_is_good_keeps_it(made: Session, told: list[str], fake_lab: FakeLab) -> None:
+    fake_lab.broken = spoilt(1)
+    assert verdicts(made, "one", "two") == ["PASS", "PASS"]
+    assert told == ["shape", "look", "look", "look", "look"]
+
+
+def test_one_that_the_router_no_longer_holds_is_put_there_anew(
+    made: Session, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([["down: delay is 9 ms, not 10 ms"], []])
+    monkeypatch.setattr(session_module, "differences", lambda *_: next(answers))
+    first, second = (made.run_cell(cell(client)) for client in ("one", "two"))
+    assert (first.verdict.name, second.verdict.name) == ("INVALID", "PASS")
+    assert "down: delay is 9 ms, not 10 ms" in first.verdict.reason
+    assert told.count("shape") == 2
+
+
+def test_the_certificate_of_a_failed_link_is_kept(made: Session, told: list[str], fake_lab: FakeLab) -> None:
+    fake_lab.broken = spoilt(1, 2)
+    result = made.run_cell(cell("one"))
+    assert result.certificate
+    assert [look.ok for look in result.certificate.before] == [False, False]
+    assert result.samples == []
