@@ -31,6 +31,10 @@ const SELDOM: Duration = Duration::from_secs(1);
 /// A system that has refused so often in a row does not know the question.
 const MOST_REFUSALS: u32 = 3;
 
+/// What Windows gives a socket anyway. It begins by finding that ideal, and Wine never finds anything else; setting so little would only
+/// end the tuning of a system that tunes by itself, as Linux under Wine does.
+const GIVEN: u64 = 64 * 1024;
+
 /// What a tuner asks of a socket.
 pub trait Socket {
     /// `None` where the system is not to be asked.
@@ -114,7 +118,7 @@ impl Tuner {
             Ok(ideal) => {
                 self.refusals = 0;
                 self.ideal = Some(ideal);
-                if ideal > self.size {
+                if ideal > self.size.max(GIVEN) {
                     match socket.resize(ideal) {
                         Ok(()) => {
                             self.size = ideal;
@@ -249,6 +253,19 @@ mod tests {
                 facts.refused
             ),
             ("auto", Some(65_536), Some(1_000_000), Some(1_000_000), 5, None)
+        );
+    }
+
+    #[test]
+    fn the_size_that_windows_begins_with_is_never_set() {
+        let begin = Instant::now();
+        let socket = Fake::new(&[Some(65_536)]);
+        socket.size.set(16_384);
+        let mut tuner = asking(&socket, begin);
+        watch(&mut tuner, &socket, begin, 500);
+        assert_eq!(
+            (socket.size.get(), tuner.facts(&socket).ideal_bytes),
+            (16_384, Some(65_536))
         );
     }
 

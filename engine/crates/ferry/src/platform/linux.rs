@@ -3,9 +3,8 @@
 //! `libc::tcp_info` ends with the fields of an old kernel, so the layout is here: offsets of `struct tcp_info` in `linux/tcp.h`. The
 //! kernel only ever appends, and returns how many bytes it knows.
 
-use std::io;
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use socket2::SockRef;
 
@@ -198,29 +197,11 @@ pub fn precise_timers() {
     let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
-/// In an event loop: until the deadline, within the millisecond that tokio's timers have.
-pub async fn until(deadline: Instant) {
-    tokio::time::sleep_until(deadline.into()).await;
-}
-
-/// Whether the send buffer has to be asked for: Linux tunes that of every socket by itself.
-pub const ASKS_FOR_SEND_BACKLOG: bool = false;
-
-#[must_use]
-pub fn ideal_send_backlog(_socket: &SockRef<'_>) -> Option<io::Result<u64>> {
-    None
-}
-
-/// Not needed: a refused SYN is not repeated here.
-#[must_use]
-pub fn no_syn_repeats(_socket: &SockRef<'_>) -> bool {
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::time::Instant;
 
     use super::*;
 

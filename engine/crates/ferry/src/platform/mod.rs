@@ -8,8 +8,12 @@ mod common;
 mod linux;
 #[cfg(not(any(target_os = "linux", windows)))]
 mod other;
+#[cfg(not(windows))]
+mod unasked;
 #[cfg(unix)]
 mod unix;
+#[cfg(not(target_os = "linux"))]
+mod untold;
 #[cfg(windows)]
 mod windows;
 
@@ -29,10 +33,15 @@ pub use os::{
     POLL_GRANULARITY, create_private, ignore_file_size_signal, is_disk_full, may_create_in, open_exclusive,
     process_usage, publish_new, read_at, replace, standard_input, standard_output, sync_directory,
 };
-pub use tcp::{
-    ASKS_FOR_SEND_BACKLOG, acknowledge, held_by_send_buffer, hold_window, ideal_send_backlog, no_syn_repeats,
-    peer_has_ended, precise_timers, rtt, tcp_sample, unsent_bytes, until,
-};
+#[cfg(windows)]
+pub use tcp::{ASKS_FOR_SEND_BACKLOG, ideal_send_backlog, no_syn_repeats, until};
+#[cfg(target_os = "linux")]
+pub use tcp::{acknowledge, held_by_send_buffer, hold_window, unsent_bytes};
+pub use tcp::{peer_has_ended, precise_timers, rtt, tcp_sample};
+#[cfg(not(windows))]
+pub use unasked::{ASKS_FOR_SEND_BACKLOG, ideal_send_backlog, no_syn_repeats, until};
+#[cfg(not(target_os = "linux"))]
+pub use untold::{acknowledge, held_by_send_buffer, hold_window, unsent_bytes};
 
 /// What a limited transfer moves at once, as the time that it is due in: longer than a wake-up is usually late by.
 pub const PACING_STEP_NS: u64 = if cfg!(windows) { 8_000_000 } else { 3_000_000 };

@@ -130,30 +130,11 @@ pub fn rtt(socket: &SockRef<'_>) -> Option<Duration> {
         .map(|info| Duration::from_micros(info.RttUs.into()))
 }
 
-/// Windows does not tell what lies in a send buffer.
-#[must_use]
-pub fn unsent_bytes(_socket: &SockRef<'_>) -> Option<u64> {
-    None
-}
-
-/// Lets the peer have about `bytes` on its way.
-pub fn hold_window(socket: &SockRef<'_>, bytes: usize) {
-    let _ = socket.set_recv_buffer_size(bytes);
-}
-
-#[must_use]
-pub fn held_by_send_buffer(_socket: &SockRef<'_>) -> Option<Duration> {
-    None
-}
-
 /// Whether the peer has said that it sends no more. Known without reading, so also where what it sent before is still unread.
 #[must_use]
 pub fn peer_has_ended(socket: &SockRef<'_>) -> Option<bool> {
     tcp_info(socket).map(|info| info.State == TCPSTATE_CLOSE_WAIT)
 }
-
-/// Windows and others acknowledge by rules of their own.
-pub fn acknowledge(_socket: &SockRef<'_>) {}
 
 /// std's sleep takes a high-resolution timer by itself.
 pub fn precise_timers() {}

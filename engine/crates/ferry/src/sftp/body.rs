@@ -115,8 +115,8 @@ impl Up {
     pub fn settle(&mut self, now: Instant) -> bool {
         let over = self.sender.exhausted && self.writes.is_settled();
         if over {
-            // The server has it all, so it has left, whatever a look at the send buffer came too late for.
-            self.sender.left(now);
+            // The server has it all, whatever a look at the send buffer came too late for, or could not tell.
+            self.sender.arrived(now);
         }
         over
     }

@@ -48,6 +48,7 @@ impl Core {
                 limit: limit.rate().map(ferry_pacing::Rate::byte_s),
                 rtt,
                 least_rtt: Duration::ZERO,
+                idle_rtt: rtt,
                 flow: Flow::new(Instant::now()),
                 heard: Instant::now(),
                 failure: None,
@@ -226,6 +227,12 @@ impl Core {
         let mut state = self.lock();
         state.least_rtt = rtt;
         state.rtt = state.rtt.max(rtt);
+        state.idle_rtt = state.idle_rtt.max(rtt);
+    }
+
+    /// Of the path while nothing was on it.
+    pub fn idle_rtt(&self) -> Duration {
+        self.lock().idle_rtt
     }
 
     /// Since when nothing has come although something was asked for, and whether anything ever has; null while nothing is.

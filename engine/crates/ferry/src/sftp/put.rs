@@ -31,6 +31,7 @@ pub async fn run(
             return Err(problem);
         }
     };
+    sender.round_trip = core.idle_rtt();
     ledger.offset = offset;
     ledger.acknowledged = offset;
     if sender.size == Some(0) {

@@ -26,6 +26,8 @@ pub struct State {
     pub limit: Option<u64>,
     pub rtt: Duration,
     pub least_rtt: Duration,
+    /// Before anything was sent.
+    pub idle_rtt: Duration,
     pub flow: Flow,
     /// When the server last said anything.
     pub heard: Instant,

@@ -37,8 +37,11 @@ pub struct Exchange {
 
 impl Exchange {
     /// `phases` and `begin` are the connection's when this is its first exchange: what it cost belongs to somebody.
-    pub fn new(mut task: Task, begin: Instant, phases: Phases, settings: &Settings) -> Self {
-        let sender = task.work.sender(settings);
+    pub fn new(mut task: Task, begin: Instant, phases: Phases, rtt: Duration, settings: &Settings) -> Self {
+        let mut sender = task.work.sender(settings);
+        if let Some(sender) = &mut sender {
+            sender.round_trip = rtt;
+        }
         Self {
             task,
             begin,
@@ -71,6 +74,9 @@ impl Exchange {
         self.first_byte(now);
         let answer = self.task.work.answer(&head, settings);
         self.head = Some(head);
+        if let Some(sender) = &mut self.sender {
+            sender.arrived(now);
+        }
         match answer {
             Answer::Receive(receiver) => self.receiver = Some(receiver),
             Answer::Discard => self.discarding = true,
@@ -121,10 +127,9 @@ impl Exchange {
             receiver.complete(now);
         }
         if let Some(sender) = &mut self.sender {
-            if sender.exhausted {
-                // The server has it all, so it has left; a sample of the send buffer may have come too late to see it.
-                sender.left(now);
-            } else if self.ending.is_none() {
+            // The whole of it may have been given after the head of the answer had come.
+            sender.arrived(now);
+            if !sender.exhausted && self.ending.is_none() {
                 let problem = Problem::integrity(format!(
                     "{}: the server answered {} before it had the whole upload",
                     self.task.url, head.status
@@ -260,7 +265,7 @@ impl Exchange {
             return None;
         }
         if let Some(sender) = &self.sender
-            && sender.ended.is_none()
+            && sender.out().is_none()
         {
             // A limit that holds the body back is no stall; a socket that takes nothing is.
             let held_back = sender.next_at().is_some_and(|next| next > now);
@@ -270,11 +275,7 @@ impl Exchange {
             }
             return None;
         }
-        let since = self
-            .sender
-            .as_ref()
-            .and_then(|sender| sender.ended)
-            .or(self.request_sent)?;
+        let since = self.sender.as_ref().and_then(Sender::out).or(self.request_sent)?;
         if self.first_byte.is_none() && passed(since) > timeouts.first_byte {
             return late("no answer", timeouts.first_byte, "--timeout-first-byte");
         }
@@ -321,11 +322,7 @@ impl Exchange {
         if let (Some(series), Some(end)) = (series, body_ended) {
             facts.series = Some(series.finish(nanos(end).0));
         }
-        let waited_from = self
-            .sender
-            .as_ref()
-            .and_then(|sender| sender.ended)
-            .or(self.request_sent);
+        let waited_from = self.sender.as_ref().and_then(Sender::out).or(self.request_sent);
         self.phases.first_byte_s = waited_from.zip(self.first_byte).map(|(from, to)| seconds(from, to));
         self.phases.body_start_s = began.map(|at| seconds(self.begin, at));
         self.phases.body_s = began.zip(body_ended).map(|(from, to)| seconds(from, to));

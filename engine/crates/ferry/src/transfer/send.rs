@@ -1,6 +1,6 @@
 //! The body of an upload on its way to the socket.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::throttle::Throttle;
 use crate::clock::nanos;
@@ -24,9 +24,13 @@ pub struct Sender {
     pub began: Option<Instant>,
     /// The last body byte was handed to the connection.
     pub exhausted: bool,
+    /// The system has taken the last body byte, and does not tell when it leaves.
+    pub handed: Option<Instant>,
     /// The last body byte has left this machine's send buffer.
     pub ended: Option<Instant>,
     last_moved: Option<Instant>,
+    /// To the server and back on the idle path, for systems that do not tell what is left in a send buffer.
+    pub round_trip: Duration,
     gathered: Vec<u8>,
 }
 
@@ -47,8 +51,10 @@ impl Sender {
             series: None,
             began: None,
             exhausted: size == Some(0),
+            handed: None,
             ended: None,
             last_moved: None,
+            round_trip: Duration::ZERO,
             gathered: Vec::new(),
         }
     }
@@ -119,6 +125,25 @@ impl Sender {
         }
     }
 
+    /// The last byte is the system's now; of its leaving nothing will be seen.
+    pub fn handed_over(&mut self, now: Instant) {
+        if self.exhausted {
+            self.handed.get_or_insert(now);
+        }
+    }
+
+    /// From when on it is the server that is waited for, as far as this machine knows.
+    pub fn out(&self) -> Option<Instant> {
+        self.ended.or(self.handed)
+    }
+
+    /// The server is heard to have it all at `now`, and nobody saw the last byte leave: that was a round trip before, and not before it was
+    /// handed to the connection. What queues on the way had filled is in the time then, so this end is never too early.
+    pub fn arrived(&mut self, now: Instant) {
+        let left = now.checked_sub(self.round_trip).unwrap_or(now);
+        self.left(self.last_moved.map_or(left, |moved| left.max(moved)));
+    }
+
     /// The source and the checksum so far, for another attempt or for the end.
     pub fn into_parts(self) -> (Source, Option<Digest>) {
         (self.source, self.digest)
@@ -185,6 +210,26 @@ mod tests {
             took >= Duration::from_millis(49) && took <= Duration::from_micros(50_010),
             "{took:?}"
         );
+    }
+
+    /// Sent at once at `begin`; the server is heard `heard` after that, over a path of 30 ms.
+    fn end_when_heard(heard: Duration) -> Duration {
+        let (mut sender, _file) = sender(1000, &Limit::None, 4096);
+        sender.round_trip = Duration::from_millis(30);
+        let begin = Instant::now();
+        sender.arrived(begin + heard);
+        assert_eq!(sender.ended, None, "nothing has been sent");
+        assert!(sender.next(begin, usize::MAX).unwrap().1);
+        sender.arrived(begin + heard);
+        sender.arrived(begin + 2 * heard);
+        sender.ended.unwrap() - begin
+    }
+
+    #[test]
+    fn where_no_look_at_the_send_buffer_is_to_be_had_the_answer_less_a_round_trip_ends_an_upload() {
+        assert_eq!(end_when_heard(Duration::from_millis(100)), Duration::from_millis(70));
+        // An answer sooner than a round trip: no byte leaves before it was handed over.
+        assert_eq!(end_when_heard(Duration::from_millis(20)), Duration::ZERO);
     }
 
     #[test]

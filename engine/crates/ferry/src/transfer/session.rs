@@ -79,6 +79,7 @@ pub fn run(connection: Connection, tasks: &mut dyn Tasks, settings: &Settings) {
         protocol,
         remote,
         tls,
+        rtt,
         first: Some((begin, phases)),
         wrote_at: Instant::now(),
         next_tick: Instant::now() + TICK,
@@ -98,6 +99,7 @@ struct Session {
     protocol: Protocol,
     remote: String,
     tls: Option<crate::report::TlsFacts>,
+    rtt: Duration,
     /// What the connection has cost, until its first exchange has taken it over.
     first: Option<(Instant, Phases)>,
     wrote_at: Instant,
@@ -146,7 +148,7 @@ impl Session {
 
     fn begin(&mut self, task: Task, now: Instant) {
         let (begin, phases) = self.first.take().unwrap_or((now, Phases::default()));
-        let mut exchange = Exchange::new(task, begin, phases, &self.settings);
+        let mut exchange = Exchange::new(task, begin, phases, self.rtt, &self.settings);
         let key = match self.wire.open(&mut exchange, &mut self.pipe) {
             Ok(key) => key,
             Err(problem) => {
@@ -241,7 +243,7 @@ impl Session {
         Ok(wrote)
     }
 
-    /// The true end of an upload: nothing of it is left in the send buffer.
+    /// The true end of an upload: nothing of it is left in the send buffer. Where the system does not tell, the answer ends it.
     fn look_at_drained(&mut self) {
         if self.pipe.unsent() > 0 {
             return;
@@ -250,11 +252,13 @@ impl Session {
             let Some(sender) = &mut lane.exchange.sender else {
                 continue;
             };
-            if sender.exhausted
-                && sender.ended.is_none()
-                && platform::unsent_bytes(&self.pipe.socket()).unwrap_or(0) == 0
-            {
-                sender.left(Instant::now());
+            if !sender.exhausted || sender.out().is_some() {
+                continue;
+            }
+            match platform::unsent_bytes(&self.pipe.socket()) {
+                Some(0) => sender.left(Instant::now()),
+                Some(_) => {}
+                None => sender.handed_over(Instant::now()),
             }
         }
     }
@@ -336,7 +340,7 @@ impl Session {
             lane.exchange
                 .sender
                 .as_ref()
-                .is_some_and(|sender| sender.exhausted && sender.ended.is_none())
+                .is_some_and(|sender| sender.exhausted && sender.out().is_none())
         });
         let drained = draining.then(|| now + DRAIN_LOOK);
         let until = [Some(self.next_tick), later, paced, drained]
