@@ -14,6 +14,14 @@ _HERE = Path(__file__).parent
 _ALONE = {_HERE / "unit/measure/test_sample.py", _HERE / "unit/backend/test_windows_client.py"}
 
 
+def pytest_configure() -> None:
+    """Here, because every way of starting tests comes by: a wrong value is one line, also with workers."""
+    if "THROUGHLINE_TEST_FERRY" in os.environ:
+        from tests.engine import under_wine
+
+        under_wine.require()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything that is not said to be harmless runs alone."""
     for item in items:

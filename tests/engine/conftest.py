@@ -16,7 +16,7 @@ import pytest
 
 from lab.assets.uml import find as find_uml
 from lab.backend.namespaces.network import NamespaceNetwork, open_network
-from lab.client.ferry import Ferry, find_ferry
+from lab.client.ferry import find_ferry
 from lab.network.pins import pin
 from lab.network.shape import shape
 from lab.server.ca import Certificates
@@ -24,18 +24,25 @@ from lab.server.nginx import NginxServer, render_config
 from lab.server.nginx import start as start_nginx
 from lab.spec.models import Link
 from lab.spec.units import BitRate, Duration
-from tests.engine import sftp_servers
+from tests.engine import sftp_servers, under_wine
 from tests.engine.harness import Bench, Faulty, start_faulty_server
 from tests.engine.sftp_harness import SftpBench
 from tests.support.sftp_programs import LackingError
 
+_HERE = Path(__file__).parent
 LINK = Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("2 ms"))
+
+
+def pytest_report_header() -> list[str]:
+    return under_wine.header()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "tests/engine" in str(item.path) and not item.path.name.startswith(("test_sftp", "test_windows")):
-            item.add_marker(pytest.mark.network)
+        if _HERE in item.path.parents:
+            if not item.path.name.startswith(("test_sftp", "test_windows", "test_under_wine")):
+                item.add_marker(pytest.mark.network)
+            under_wine.skip_senseless(item)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +61,7 @@ def network() -> Iterator[NamespaceNetwork]:
 @pytest.fixture(scope="module")
 def ferry(network: NamespaceNetwork) -> str:
     """The program's path on the client."""
-    adapter = Ferry()
+    adapter = under_wine.adapter()
     adapter.identify(network.client)
     return f"{network.client.workdir}/bin/{adapter.name}/ferry"
 
@@ -178,12 +185,16 @@ def fleet(sftp_root: Path, ssh_keys: sftp_servers.Keys) -> Iterator[Fleet]:
 
 
 @pytest.fixture(scope="session")
-def local_ferry(sftp_root: Path) -> Path:
+def local_ferry(sftp_root: Path) -> Iterator[Path]:
     """A copy where whoever the tests run ferry as may execute it."""
+    if under_wine.wanted():
+        with under_wine.program(sftp_root / "wine") as stand_in:
+            yield stand_in
+        return
     copy = sftp_root / "ferry"
     shutil.copyfile(find_ferry(), copy)
     copy.chmod(0o755)
-    return copy
+    yield copy
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from lab.backend.namespaces.network import NamespaceNetwork, open_network
-from lab.client.ferry import Ferry
 from lab.network.pins import pin
 from lab.network.shape import shape
 from lab.server import sshd
 from lab.server.process import wait_ready
 from lab.spec.models import Link
 from lab.spec.units import BitRate, Duration
+from tests.engine import under_wine
 from tests.engine.harness import Told
 from tests.engine.sftp_harness import MIB, content, done, sha256
 
@@ -29,7 +29,7 @@ def network() -> Iterator[NamespaceNetwork]:
     try:
         pin(made, "cubic")
         shape(made, LONG)
-        Ferry().identify(made.client)
+        under_wine.adapter().identify(made.client)
         made.client.write(f"{made.client.workdir}/source", content(SIZE))
         yield made
     finally:
