@@ -52,7 +52,7 @@ def good_looks() -> dict[str, Calibration]:
 
 @pytest.fixture
 def calibrated_once(good_looks: dict[str, Calibration], monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests of clients on one network: its link is calibrated for the first of them and not again by each.
+    """For tests of clients: their link is calibrated for the first of them and not again by each.
 
     A module's last test goes without it, so that the link is looked at again after all that was done on it.
     """

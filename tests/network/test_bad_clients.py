@@ -91,6 +91,7 @@ def left_running(session: Session) -> list[str]:
         ("curl-killed", "kill -9 $$", "exit code 137"),
     ],
 )
+@pytest.mark.usefixtures("calibrated_once")
 def test_the_cell_fails_in_one_line_and_the_run_goes_on(
     session: Session, said: io.StringIO, tmp_path: Path, name: str, text: str, problem: str
 ) -> None:
@@ -109,7 +110,7 @@ def test_the_cell_fails_in_one_line_and_the_run_goes_on(
 
 
 def test_a_good_client_is_none_the_worse_for_them(session: Session, tmp_path: Path) -> None:
-    """One that prints much and leaves something behind, and still does what it was asked for."""
+    """One that prints much and leaves something behind, and still does what it was asked for; the link is looked at anew."""
     text = f'setsid sleep {LEFT} </dev/null >/dev/null 2>&1 & yes no | head -c 100000000; exec /usr/bin/curl "$@"'
     result = run_client(session, tmp_path, "curl-loud", text)
     assert result.verdict.name == "PASS", result.verdict.reason

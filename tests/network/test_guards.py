@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from lab.backend.namespaces.network import CLIENT_ADDRESS, SERVER_ADDRESS, NamespaceNetwork
+from lab.backend.namespaces.network import CLIENT_ADDRESS, SERVER_ADDRESS, NamespaceNetwork, open_network
 from lab.errors import LabFault
 from lab.network.calibrate import calibrate
 from lab.network.guard import assert_no_bypass
-from lab.network.pins import unpinned
+from lab.network.pins import pin, unpinned
 from lab.network.shape import differences, shape
+from lab.server.iperf3 import start as start_iperf3
 from lab.spec.models import Link
 from lab.spec.units import BitRate, Duration
 
 DSL_50 = Link(rate=BitRate.parse("50 Mbit/s"), rtt=Duration.parse("20 ms"))
 
 
-def test_an_untouched_network_has_no_bypass(network: NamespaceNetwork) -> None:
-    assert_no_bypass(network)
+@pytest.fixture(scope="module")
+def shared() -> Iterator[NamespaceNetwork]:
+    """For tests that do no more to it than to put a link of their own on it."""
+    made = open_network()
+    pin(made, "cubic")
+    iperf3 = start_iperf3(made.server)
+    yield made
+    iperf3.stop()
+    made.close()
+
+
+def test_an_untouched_network_has_no_bypass(shared: NamespaceNetwork) -> None:
+    assert_no_bypass(shared)
 
 
 def test_a_cable_between_client_and_server_is_refused(network: NamespaceNetwork) -> None:
@@ -40,19 +54,19 @@ def test_a_second_server_address_on_the_clients_own_wire_is_refused(network: Nam
         assert_no_bypass(network)
 
 
-def test_a_default_sized_queue_is_refused(network: NamespaceNetwork) -> None:
-    shaped = shape(network, DSL_50)
-    assert differences(network, shaped) == []
-    port = network.router_ports.client
-    network.router.run(["tc", "qdisc", "replace", "dev", port, "root", "netem", "delay", "10ms", "rate", "50mbit"], root=True)
-    problems = differences(network, shaped)
+def test_a_default_sized_queue_is_refused(shared: NamespaceNetwork) -> None:
+    shaped = shape(shared, DSL_50)
+    assert differences(shared, shaped) == []
+    port = shared.router_ports.client
+    shared.router.run(["tc", "qdisc", "replace", "dev", port, "root", "netem", "delay", "10ms", "rate", "50mbit"], root=True)
+    problems = differences(shared, shaped)
     assert any("limit" in problem and "1000" in problem for problem in problems), problems
 
 
-def test_a_qdisc_that_is_gone_is_noticed(network: NamespaceNetwork) -> None:
-    shaped = shape(network, DSL_50)
-    network.router.run(["tc", "qdisc", "del", "dev", network.router_ports.server, "root"], root=True)
-    assert any(problem.startswith("up:") for problem in differences(network, shaped))
+def test_a_qdisc_that_is_gone_is_noticed(shared: NamespaceNetwork) -> None:
+    shaped = shape(shared, DSL_50)
+    shared.router.run(["tc", "qdisc", "del", "dev", shared.router_ports.server, "root"], root=True)
+    assert any(problem.startswith("up:") for problem in differences(shared, shaped))
 
 
 def test_changed_settings_of_a_host_are_noticed(network: NamespaceNetwork) -> None:
@@ -72,11 +86,10 @@ def test_offload_left_on_is_detected(network: NamespaceNetwork) -> None:
         calibrate(network, DSL_50, "cubic")
 
 
-@pytest.mark.usefixtures("iperf3")
-def test_a_link_that_is_not_what_was_asked_fails_its_calibration(network: NamespaceNetwork) -> None:
-    shape(network, DSL_50)
+def test_a_link_that_is_not_what_was_asked_fails_its_calibration(shared: NamespaceNetwork) -> None:
+    shape(shared, DSL_50)
     claimed = DSL_50.model_copy(update={"rate": BitRate.parse("60 Mbit/s"), "rtt": Duration.parse("26 ms")})
-    look = calibrate(network, claimed, "cubic")
+    look = calibrate(shared, claimed, "cubic")
     assert not look.ok
     assert any("goodput" in problem for problem in look.problems)
     assert any("RTT" in problem for problem in look.problems)
@@ -94,9 +107,13 @@ def replace_rate(link: Link) -> Link:
     return link.model_copy(update={"rate": BitRate.parse("20 Mbit/s")})
 
 
-def test_ports_of_the_wire_and_router_agree(network: NamespaceNetwork) -> None:
+def test_ports_of_the_wire_and_router_agree(shared: NamespaceNetwork) -> None:
     """A frame the router sends to the client is a frame that leaves the wire's client port."""
-    network.client.run(["ping", "-n", "-c", "20", "-i", "0.01", SERVER_ADDRESS], root=True)
-    counters = network.wire.run(["cat", "/proc/self/net/dev"], root=True).text
-    sent = next(line.split() for line in counters.splitlines() if network.wire_ports.client in line)
-    assert int(sent[10]) >= 20
+
+    def sent() -> int:
+        counters = shared.wire.run(["cat", "/proc/self/net/dev"], root=True).text
+        return int(next(line.split() for line in counters.splitlines() if shared.wire_ports.client in line)[10])
+
+    before = sent()
+    shared.client.run(["ping", "-n", "-c", "20", "-i", "0.01", SERVER_ADDRESS], root=True)
+    assert sent() - before >= 20

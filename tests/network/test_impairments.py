@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from lab.backend.namespaces.network import SERVER_ADDRESS, NamespaceNetwork
+from lab.backend.namespaces.network import SERVER_ADDRESS, NamespaceNetwork, open_network
 from lab.link.readback import drops
 from lab.measure.ports import PortSampler
 from lab.measure.qdiscs import read_qdiscs
+from lab.network.pins import pin
 from lab.network.shape import change, router_port, shape
 from lab.server.bundle import start_servers
 from lab.server.payload import payload_name
 from lab.spec.models import Link, Queue
 from lab.spec.units import BitRate, Duration, Ratio
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[NamespaceNetwork]:
+    """One for all: each puts a link of its own on it."""
+    made = open_network()
+    pin(made, "cubic")
+    yield made
+    made.close()
 
 
 def link(**more: object) -> Link:

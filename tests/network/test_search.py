@@ -7,8 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from lab.backend.namespaces.launch import running_labs
+from lab.cli import repro as command
 from lab.network.calibrate import Tolerance
 from lab.result.store import RunDir
 from lab.runner.revisions import Builder, revisions_between
@@ -65,6 +68,7 @@ def git(repo: Path, *words: str) -> str:
     return subprocess.run(["git", "-C", str(repo), *config, *words], check=True, capture_output=True, text=True).stdout
 
 
+@pytest.mark.usefixtures("calibrated_once")
 def test_the_revision_that_doubles_the_limit_is_found(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
     builds = tmp_path / "builds"
@@ -84,11 +88,14 @@ def test_the_revision_that_doubles_the_limit_is_found(repo: Path, tmp_path: Path
     assert not {step.judged.run for step in steps} & {*running_labs()}
 
 
+@pytest.mark.usefixtures("calibrated_once")
 def test_a_bug_is_reproduced_twice_each_time_in_a_run_of_its_own(fast: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(MINE.format(fast=fast))
     env = {"THROUGHLINE_RESULTS": str(tmp_path / "results")}
-    done = lab("repro", str(tmp_path / "mine.yaml"), "--times", "2", "--any-host", "--json", env=env)
-    assert done.returncode == 0, done.stderr + done.stdout
+    app = typer.Typer()
+    command.register(app)
+    done = CliRunner().invoke(app, [str(tmp_path / "mine.yaml"), "--times", "2", "--any-host", "--json"], env=env)
+    assert done.exit_code == 0, done.output
     outcomes = json.loads(done.stdout)["outcomes"]
     assert [(each["round"], each["client"], each["found"]) for each in outcomes] == [
         (1, "curl-fast", "FAIL"),

@@ -32,6 +32,7 @@ def cell(client: str, name: str, kind: BoundKind | None = None) -> Cell:
     return Cell(client=ClientSpec(name=client), topology=FAST, transfer=transfer, expectation=expectation)
 
 
+@pytest.mark.usefixtures("calibrated_once")
 @pytest.mark.parametrize("client", ["ferry", "curl"])
 def test_four_limited_streams_on_one_connection(session: Session, client: str) -> None:
     result = session.run_cell(cell(client, "h2-get-4x1MB-at-500kBps-p4"))
@@ -52,6 +53,7 @@ def test_four_limited_streams_on_one_connection(session: Session, client: str) -
     assert read_cell(session.run.cell_path(result.id)) == result
 
 
+@pytest.mark.usefixtures("calibrated_once")
 @pytest.mark.parametrize("client", ["ferry", "curl"])
 def test_five_hundred_requests(session: Session, client: str) -> None:
     result = session.run_cell(cell(client, "h2-get-500x10kB-p20-discard"))
@@ -63,6 +65,7 @@ def test_five_hundred_requests(session: Session, client: str) -> None:
         assert 100 < sample.requests_per_s < 1300
 
 
+@pytest.mark.usefixtures("calibrated_once")
 @pytest.mark.parametrize("client", ["ferry", "curl"])
 def test_a_kept_set_is_checked_file_by_file(session: Session, client: str) -> None:
     result = session.run_cell(cell(client, "http1-get-3x200kB-p3"))
