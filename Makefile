@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider
 .PHONY: help setup peers clients images demo test test-lab test-engine engine clean libdoc kernel-router \
 	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far \
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle \
-	bench-history bench-report ferry-windows
+	bench-history bench-report ferry-windows vm-proof
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -50,8 +50,8 @@ test: setup ## linters, types and all tests: the engine's, then the lab's, those
 test-engine: setup ## cargo fmt, clippy and the engine's tests
 	@.ci/engine-tests
 
-# What brings networks up and judges by time runs one test after the other and alone; unit tests and those of ferry's faults, which
-# mostly wait, share the machine. A file's tests stay together: they share a network.
+# What brings networks up and judges by time runs one test after the other and alone; unit tests, pages in a browser and those of
+# ferry's faults, which mostly wait, share the machine. A file's tests stay together: they share a network.
 test-lab: setup ## ruff, mypy, robocop and the lab's tests
 	@$(BIN)/ruff check --quiet --no-cache .
 	@$(BIN)/ruff format --check --quiet --no-cache .
@@ -59,7 +59,7 @@ test-lab: setup ## ruff, mypy, robocop and the lab's tests
 	@$(BIN)/robocop check --no-cache suites
 	@$(BIN)/hadolint --config images/.hadolint.yaml images/{base,client,router,server}/Dockerfile
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; code=0; \
-	$(PYTEST) -m beside -n 4 --dist loadfile tests/unit tests/engine 2>&1 | tee -a "$$log" || code=$$?; \
+	$(PYTEST) -m beside -n 4 --dist loadfile 2>&1 | tee -a "$$log" || code=$$?; \
 	$(PYTEST) -m 'not beside' 2>&1 | tee -a "$$log" || code=$$?; \
 	grep -E '^[0-9]+ (passed|failed|skipped|error).* in [0-9.]+s' "$$log" | awk '{ for (i = 2; i <= NF; i++) { if ($$i ~ /^passed/) p += $$(i-1); \
 		if ($$i ~ /^(failed|error)/) f += $$(i-1) } } END { printf "%d passed, %d failed\n", p, f }'; \
@@ -118,10 +118,17 @@ bench-history: setup ## lab history and lab trend over 100,000 stored cells, mad
 bench-report: setup ## the page of 200 cells of ten samples: its size, how long it takes to make and to open (needs Chromium)
 	@$(BIN)/python -m benchmarks.report
 
-# Needs qemu-system-x86; without KVM the emulated processor is too slow to hold links of 100 Mbit/s and more (docs/limits.md).
+# Machines need QEMU, which setup then brings.
+kernel-router vm-proof: export THROUGHLINE_VMS := yes
+
+# Without KVM the emulated processor is too slow to hold links of 100 Mbit/s and more (docs/limits.md).
 kernel-router: setup ## the throttle suite on a kernel router, in a guest whose kernel has sch_netem; its own command, not CI
 	@$(BIN)/python images/guest/guest.py build
 	@$(BIN)/python images/guest/guest.py run --timeout 1200 -- lab run throttle --client curl --include demo --router kernel --max-samples 5
+
+# Fails where there is no verdict (INVALID, usage), not where an emulated client is too slow. PROOF: other words (`--help`), or cells.
+vm-proof: setup ## three virtual machines by QEMU: their link's certificate, ferry's rows at 20 Mbit/s over it; its own command, not CI
+	@$(BIN)/python -m images.vagrant.prove $(PROOF)
 
 clean: ## what tests and builds left in the checkout; results, the environment and the cache stay
 	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .robocop_cache .hypothesis

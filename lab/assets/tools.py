@@ -27,13 +27,16 @@ PEERS_VARIABLE = "THROUGHLINE_PEERS"
 BUILDERS_VARIABLE = "THROUGHLINE_BUILDERS"
 # Set by `make test`: a browser of 300 MB is nothing that a measurement needs.
 TESTERS_VARIABLE = "THROUGHLINE_TESTERS"
+# Set by `make vm-proof` and `make kernel-router`: what boots virtual machines is a package to install, too.
+VMS_VARIABLE = "THROUGHLINE_VMS"
 
 
 @dataclass(frozen=True)
 class Tool:
     """`folders` are searched besides PATH; `file` or `module` is looked for instead, where the tool is no program; `finder` is a
     search of the tool's own, where being there is not enough. A `peer` is a client that others are compared with, and no more; a
-    `builder` is only what versions of a client are built with (`lab client build`), a `tester` what only tests need.
+    `builder` is only what versions of a client are built with (`lab client build`), a `tester` what only tests need, a
+    `vm` what only virtual machines without Vagrant need (images/guest, images/vagrant).
     """
 
     name: str
@@ -44,6 +47,7 @@ class Tool:
     peer: bool = False
     builder: bool = False
     tester: bool = False
+    vm: bool = False
     folders: tuple[str, ...] = ()
     file: str = ""
     module: str = ""
@@ -92,6 +96,10 @@ TOOLS: tuple[Tool, ...] = (
     Tool("make", "make", "runs cmake's plan", optional=True, builder=True),
     Tool("libssl-dev", "libssl-dev", "the TLS of those versions", optional=True, builder=True, file="/usr/include/openssl/ssl.h"),
     Tool("zlib1g-dev", "zlib1g-dev", "their compression", optional=True, builder=True, file="/usr/include/zlib.h"),
+    Tool("qemu-system-x86_64", "qemu-system-x86", "boots virtual machines where there is no Vagrant", optional=True, vm=True),
+    Tool("mke2fs", "e2fsprogs", "makes their disk", optional=True, vm=True),
+    Tool("fakeroot", "fakeroot", "lets an ordinary user make it", optional=True, vm=True),
+    Tool("newuidmap", "uidmap", "lets an ordinary user install their packages", optional=True, vm=True),
     Tool("nginx", "nginx", "the HTTP server", daemon=True),
     Tool("sshd", "openssh-server", "the SFTP server", daemon=True),
     Tool(
@@ -154,13 +162,9 @@ def remedy(tool: Tool | str) -> str:
         return "not a program the lab provides"
     if known.finder:
         return engine.remedy()
-    if known.peer:
-        return f"sudo apt-get install {known.package}, or make peers"
-    if known.builder:
-        return f"sudo apt-get install {known.package}, or make clients"
-    if known.tester:
-        return f"sudo apt-get install {known.package}, or make test"
-    return "make setup downloads it" if known.daemon else f"sudo apt-get install {known.package}, or make setup"
+    kinds = {"make peers": known.peer, "make clients": known.builder, "make test": known.tester, "make vm-proof": known.vm}
+    maker = next((command for command, is_one in kinds.items() if is_one), "make setup")
+    return "make setup downloads it" if known.daemon else f"sudo apt-get install {known.package}, or {maker}"
 
 
 def missing(tools: Iterable[Tool] = TOOLS) -> list[Tool]:
@@ -168,11 +172,15 @@ def missing(tools: Iterable[Tool] = TOOLS) -> list[Tool]:
 
 
 def installable() -> list[Tool]:
-    """What setup.sh installs: never a server, and nothing optional, unless peers, builders or testers are asked for."""
-    names = (PEERS_VARIABLE, BUILDERS_VARIABLE, TESTERS_VARIABLE)
-    peers, builders, testers = (bool(os.environ.get(name)) for name in names)
-    asked = [tool for tool in TOOLS if (tool.peer and peers) or (tool.builder and builders) or (tool.tester and testers)]
-    return [tool for tool in TOOLS if tool in asked or not (tool.daemon or tool.optional)]
+    """What setup.sh installs: never a server, and nothing optional but the kinds that are asked for."""
+    names = (PEERS_VARIABLE, BUILDERS_VARIABLE, TESTERS_VARIABLE, VMS_VARIABLE)
+    asked = [bool(os.environ.get(name)) for name in names]
+
+    def wanted(tool: Tool) -> bool:
+        kinds = (tool.peer, tool.builder, tool.tester, tool.vm)
+        return any(kind and ask for kind, ask in zip(kinds, asked, strict=True)) or not (tool.daemon or tool.optional)
+
+    return [tool for tool in TOOLS if wanted(tool)]
 
 
 def packages(tools: Iterable[Tool]) -> list[str]:

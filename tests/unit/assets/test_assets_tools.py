@@ -68,6 +68,17 @@ def test_builders_are_installed_only_when_asked_for(empty_machine: Path, monkeyp
     assert tools.remedy("cmake") == "sudo apt-get install cmake, or make clients"
 
 
+def test_what_boots_machines_is_installed_only_when_asked_for(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(tools.VMS_VARIABLE, raising=False)
+    usual = set(tools.packages(tools.installable()))
+    assert "qemu-system-x86" not in usual
+    assert "mmdebstrap" in usual, "the router needs it, too"
+    monkeypatch.setenv(tools.VMS_VARIABLE, "yes")
+    # All that images/guest names for root's build and for an ordinary user's, and QEMU itself.
+    assert set(tools.packages(tools.installable())) == usual | {"qemu-system-x86", "e2fsprogs", "fakeroot", "uidmap"}
+    assert tools.remedy("qemu-system-x86_64") == "sudo apt-get install qemu-system-x86, or make vm-proof"
+
+
 def test_missing_program_tells_its_package(empty_machine: Path) -> None:
     with pytest.raises(UsageProblem) as caught:
         tools.require("iperf3")
