@@ -12,6 +12,8 @@ os.environ["PATH"] += os.pathsep + os.pathsep.join(("/usr/sbin", "/sbin"))
 _HERE = Path(__file__).parent
 # They count what crosses the machine's loopback while they transfer something over it.
 _ALONE = {_HERE / "unit/measure/test_sample.py", _HERE / "unit/backend/test_windows_client.py"}
+# They bring no network up, judge nothing by time, and leave the loopback alone: pages in a browser, the Vagrantfile and linters.
+_BESIDE = {"unit", "engine", "report", "vagrant/test_vagrantfile.py"}
 
 
 def pytest_configure() -> None:
@@ -25,5 +27,6 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything that is not said to be harmless runs alone."""
     for item in items:
-        if item.path.relative_to(_HERE).parts[0] in ("unit", "engine") and item.path not in _ALONE:
+        path = item.path.relative_to(_HERE)
+        if not _BESIDE.isdisjoint((path.parts[0], str(path))) and item.path not in _ALONE:
             item.add_marker("beside")

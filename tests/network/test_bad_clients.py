@@ -118,6 +118,8 @@ def test_a_good_client_is_none_the_worse_for_them(session: Session, tmp_path: Pa
     assert session.record().verdicts[result.id] == "PASS"
 
 
+# Refused before there is a network.
+@pytest.mark.beside
 @pytest.mark.parametrize(
     ("words", "said"),
     [
