@@ -13,6 +13,7 @@ from typing import Never
 import typer
 
 from lab import __version__
+from lab.cli.pipes import ending_quietly
 from lab.errors import EXIT_USAGE, ThroughlineError
 
 app = typer.Typer(
@@ -73,21 +74,25 @@ def _stop(number: int, _: FrameType | None) -> Never:
 
 
 def main() -> None:
-    """Entry point. Every known error ends in one line on stderr and its exit code; SIGTERM and SIGHUP end in order."""
+    """Entry point. Every known error ends in one line on stderr and its exit code; SIGTERM and SIGHUP end in order.
+
+    So does a command whose reader leaves.
+    """
     # The shell's completion asks by the environment, and may mean any command.
     register(() if "_LAB_COMPLETE" in os.environ else sys.argv[1:])
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
+    with ending_quietly():
+        _run()
+
+
+def _run() -> Never:
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except ThroughlineError as problem:
         _end(str(problem), problem.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _end("interrupted", 128 + signal.SIGINT)
-    except BrokenPipeError:
-        # Whoever read our output has left; Python must not try to flush what is left of it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + signal.SIGPIPE)
     except Exception as error:
         # Typer's own usage errors: which library they come from depends on its version, what they can do does not.
         show = getattr(error, "format_message", None)
