@@ -1,4 +1,4 @@
-"""`THROUGHLINE_TEST_FERRY=wine`: what it needs is told in one line, what it leaves out exists, and nothing outlives the tests."""
+"""`THROUGHLINE_TEST_FERRY=wine`: what it needs is one line, what it leaves out exists, and nothing outlives the tests."""
 
 from __future__ import annotations
 

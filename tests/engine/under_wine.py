@@ -1,4 +1,4 @@
-"""The tests of ferry run its Windows build under Wine where `THROUGHLINE_TEST_FERRY=wine` says so; without it nothing changes.
+"""The tests of ferry run its Windows build under Wine where `THROUGHLINE_TEST_FERRY=wine` says so, else nothing changes.
 
 Paths, exit codes and most signals need no translation: Wine takes a path of this machine for one of the current drive, hands the
 low byte of an exit code on, and runs a program in the process that was started. What does not survive is in `SENSELESS`.
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,7 +111,7 @@ def _serving(facts: wine.WineFacts, folder: Path) -> Iterator[None]:
 
     def started(*words: str | Path) -> subprocess.Popen[bytes]:
         script = wine.script(facts, folder, folder / "template", *words)
-        nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        nowhere: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         return person().start(["/bin/sh", "-c", script], cwd=folder, **nowhere)
 
     # In the foreground: a daemon has another parent, and would not hear of this one's end.

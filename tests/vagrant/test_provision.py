@@ -83,7 +83,8 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Provisioned:
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr[-3000:]
     text = (folder / "told").read_text()
-    return Provisioned({name: said.splitlines() for name, said in re.findall(r"^== (\S+)\n(.*?)(?=^== |\Z)", text, re.M | re.S)})
+    steps = re.findall(r"^== (\S+)\n(.*?)(?=^== |\Z)", text, re.M | re.S)
+    return Provisioned({name: said.splitlines() for name, said in steps})
 
 
 # The fixture is the first test's.
