@@ -9,11 +9,13 @@ import typer
 from rich.console import Console
 
 from lab.cli.options import Json
+from lab.cli.output import tell_problems
 from lab.errors import UsageProblem
 from lab.result.matrix import Source, make_matrix
 from lab.result.matrix_models import FIGURES, FigureName
 from lab.result.matrix_table import matrix_markdown, matrix_width, render_matrix
-from lab.result.store import RUN_FILE, RunDir, read_run
+from lab.result.salvage import Salvaged, read_run_folder
+from lab.result.store import RunDir
 
 _USUAL_WIDTH = 110
 
@@ -41,11 +43,16 @@ def matrix(
     markdown: Annotated[bool, typer.Option("--markdown", help="For a page: Markdown on stdout, nothing else there.")] = False,
     json_output: Json = False,
 ) -> None:
-    """Show cells as a table: a row per link and transfer, a column per client; what several runs have is the newest's."""
+    """Show cells as a table: a row per link and transfer, a column per client; what several runs have is the newest's.
+
+    A file of a run that cannot be read is told in one line; the rest is shown.
+    """
     if markdown and json_output:
         raise UsageProblem("--markdown and --json are two outputs", remedy="give one of them")
-    folders = {folder.path: folder for folder in map(RunDir.find, runs)}
-    sources = [_source(folder) for folder in folders.values()]
+    folders = dict.fromkeys(RunDir.find(run).path for run in runs)
+    read = [read_run_folder(path) for path in folders]
+    tell_problems([problem for each in read for problem in each.problems])
+    sources = [_source(each) for each in read]
     if not any(source.cells for source in sources):
         raise UsageProblem(
             f"{', '.join(source.name for source in sources)}: no results", remedy="name a run that finished a cell"
@@ -60,13 +67,14 @@ def matrix(
         render_matrix(found, Console(file=sys.stdout, width=width))
 
 
-def _source(run: RunDir) -> Source:
-    record = read_run(run.path) if (run.path / RUN_FILE).is_file() else None
+def _source(found: Salvaged) -> Source:
+    record = found.record
     return Source(
-        name=run.name,
-        cells=run.read_cells(),
-        studies=run.read_studies(),
+        name=found.path.name,
+        cells=found.cells,
+        studies=found.studies,
         skipped=record.skipped if record else {},
         revision=record.git_revision if record else None,
         whole=record is not None,
+        left_out=len(found.problems),
     )

@@ -22,7 +22,7 @@ from lab.spec.models import Link, Topology
 
 @dataclass(frozen=True)
 class Source:
-    """What was read of one run; `skipped` is why cells and studies were not run, by id."""
+    """What was read of one run; `skipped` is why cells and studies were not run, by id; `left_out` counts unreadable files."""
 
     name: str
     cells: Sequence[CellResult]
@@ -30,6 +30,7 @@ class Source:
     skipped: Mapping[str, str] = field(default_factory=dict)
     revision: str | None = None
     whole: bool = True
+    left_out: int = 0
 
 
 def make_matrix(sources: Sequence[Source], figures: Sequence[FigureName] = ()) -> Matrix:
@@ -61,7 +62,7 @@ def make_matrix(sources: Sequence[Source], figures: Sequence[FigureName] = ()) -
         rows=rows,
         studies=studies,
         verdicts=_counts(rows, studies),
-        notes=[*_repeated(ordered), *notes],
+        notes=[*_repeated(ordered), *_left_out(sources), *notes],
     )
 
 
@@ -239,6 +240,14 @@ def _repeated(sources: Sequence[Source]) -> list[str]:
     return [
         f"{count} {'cell is' if count == 1 else 'cells are'} in {' and '.join(names)}: shown as in {names[-1]}, the newest"
         for names, count in counts.items()
+    ]
+
+
+def _left_out(sources: Sequence[Source]) -> list[str]:
+    return [
+        f"{source.name}: {source.left_out} {'file is' if source.left_out == 1 else 'files are'} left out: cut off, or there twice"
+        for source in sources
+        if source.left_out
     ]
 
 

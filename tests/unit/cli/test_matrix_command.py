@@ -60,6 +60,33 @@ def test_a_run_without_its_record_says_so(run: RunDir) -> None:
     assert found.rows[0].skipped == {}
 
 
+def test_what_is_whole_of_an_interrupted_run_is_shown(run: RunDir, make_cell: MakeCell) -> None:
+    """Killed while it wrote: a cell and the record are cut off. One line for each says so, and the page does too."""
+    cut = run.write_cell(make_cell(cell_id="curl--dsl-50--http1-get-5MiB-at-2MBps"))
+    record = run.path / "run.json"
+    for path in (cut, record):
+        path.write_bytes(path.read_bytes()[:100])
+    done = lab_matrix("latest", "--json")
+    assert done.exit_code == EXIT_PASS
+    lines = done.stderr.splitlines()
+    assert len(lines) == 2
+    for path, line in zip((record, cut), lines, strict=True):
+        assert line.startswith(f"lab: {path}")
+    found = Matrix.model_validate_json(done.stdout)
+    assert [(row.transfer, [*row.cells]) for row in found.rows] == [("http1-get-5MiB-at-1MBps", ["curl"])]
+    assert not found.runs[0].whole
+    assert found.notes == [f"{run.name}: 2 files are left out: cut off, or there twice"]
+    for words in ((), ("--markdown",)):
+        done = lab_matrix("latest", *words)
+        assert (done.exit_code, len(done.stderr.splitlines())) == (EXIT_PASS, 2)
+        assert "2 files are left out" in done.stdout
+    cell = run.cell_path("curl--dsl-50--http1-get-5MiB-at-1MBps")
+    cell.write_bytes(cell.read_bytes()[:100])
+    done = lab_matrix("latest")
+    assert isinstance(done.exception, UsageProblem)
+    assert "no results" in str(done.exception)
+
+
 def test_bad_input_is_one_line(run: RunDir, results: Path) -> None:
     RunDir.create("empty", results=results)
     for words, said in (
