@@ -25,6 +25,8 @@ from lab.result.models import (
     WireCounters,
     WireSeries,
 )
+from lab.result.store import RunDir
+from lab.result.study import StudyResult
 from lab.spec.models import Expectation, Link, Topology, Transfer
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -192,3 +194,27 @@ def stored_1_0(tmp_path: Path) -> Path:
     for record in target.glob("*/run.json"):
         (record.parent / "cells").mkdir(exist_ok=True)
     return target
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "results"
+    monkeypatch.setenv("THROUGHLINE_RESULTS", str(folder))
+    return folder
+
+
+@pytest.fixture
+def store(results: Path, record: RunRecord) -> Callable[..., RunDir]:
+    """Makes a run of cells and studies; not `whole` is one without run.json."""
+
+    def make(*cells: CellResult, studies: tuple[StudyResult, ...] = (), whole: bool = True) -> RunDir:
+        run = RunDir.create("cells", results=results)
+        for cell in cells:
+            run.write_cell(cell)
+        for study in studies:
+            run.write_study(study)
+        if whole:
+            run.write_run(record)
+        return run
+
+    return make

@@ -3,75 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 from lab.cli import compare as command
-from lab.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, UsageProblem
+from lab.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS
 from lab.judge.compare import compare_cells, compare_studies
 from lab.judge.tolerance import with_invalid
-from lab.result.comparison import Comparison
-from lab.result.models import CellResult, Interval, RunRecord, Verdict
-from lab.result.qualification import PairResult, PairSide
+from lab.result.models import CellResult, Interval, Verdict
 from lab.result.store import RUN_FILE, RunDir
 from lab.result.study import StudyArm, StudyResult
-from lab.spec.units import Ratio
-
-MakeCell = Callable[..., CellResult]
-QUIET = (0.001, -0.002, 0.0, 0.002, -0.001)
-CELL = "curl--dsl-50--http1-get-5MiB-at-1MBps"
-OTHER = "ferry--dsl-20--http1-get-5MiB-at-1MBps"
-
-
-@pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "results"
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(folder))
-    return folder
-
-
-@pytest.fixture
-def store(results: Path, record: RunRecord) -> Callable[..., RunDir]:
-    def make(*cells: CellResult, studies: tuple[StudyResult, ...] = (), whole: bool = True) -> RunDir:
-        run = RunDir.create("cells", results=results)
-        for cell in cells:
-            run.write_cell(cell)
-        for study in studies:
-            run.write_study(study)
-        if whole:
-            run.write_run(record)
-        return run
-
-    return make
-
-
-def lab_compare(*words: str | Path) -> Result:
-    app = typer.Typer()
-    command.register(app)
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def document(*words: str | Path) -> Comparison:
-    done = lab_compare(*words, "--json")
-    found = Comparison.model_validate_json(done.stdout)
-    assert done.exit_code == found.exit_code
-    return found
-
-
-def changed(cell: CellResult, **update: object) -> CellResult:
-    return CellResult.model_validate_json(cell.model_copy(update=update).model_dump_json())
-
-
-def unshaped(cell: CellResult) -> CellResult:
-    return changed(cell, topology=cell.topology.model_copy(update={"link": type(cell.topology.link)()}))
+from tests.unit.result.compared import CELL, OTHER, QUIET, MakeCell, Store, changed, document, lab_compare, refusal, unshaped
 
 
 def make_study(cell: CellResult, name: str = "PASS", **update: object) -> StudyResult:
@@ -101,7 +45,7 @@ def make_study(cell: CellResult, name: str = "PASS", **update: object) -> StudyR
     return study.model_copy(update=update)
 
 
-def test_equal_runs_pass(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
+def test_equal_runs_pass(make_cell: MakeCell, store: Store) -> None:
     a, b = store(make_cell()), store(make_cell((-0.001, 0.002, 0.0, -0.002, 0.001)))
     found = document(a.path, b.path)
     row = found.cells[0]
@@ -117,7 +61,7 @@ def test_equal_runs_pass(make_cell: MakeCell, store: Callable[..., RunDir]) -> N
     assert f"note: {command.NOT_INTERLEAVED}" in lab_compare(a.path, b.path).stdout.splitlines()
 
 
-def test_within_is_the_band(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
+def test_within_is_the_band(make_cell: MakeCell, store: Store) -> None:
     a, b = store(make_cell()).path, store(make_cell(tuple(1.02 * (1 + each) - 1 for each in QUIET))).path
     assert document(a, b).exit_code == EXIT_FAIL, "both sides PASS, but 2 % apart"
     assert document(a, b, "--within", "2%").exit_code == EXIT_INCONCLUSIVE
@@ -170,7 +114,7 @@ def test_fewer_than_two_samples_have_no_ratio(make_cell: MakeCell, deviations: t
     assert "n >= 2" in row.verdict.reason
 
 
-def test_an_unshaped_ratio_is_shown_and_not_judged(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
+def test_an_unshaped_ratio_is_shown_and_not_judged(make_cell: MakeCell, store: Store) -> None:
     slow, fast = unshaped(make_cell()), unshaped(make_cell((0.04, 0.041, 0.039, 0.04, 0.04)))
     row = compare_cells(slow, fast, 0.01)
     assert (row.verdict.name, row.shaped) == ("PASS", False)
@@ -205,7 +149,7 @@ def test_one_name_for_two_things_is_invalid(make_cell: MakeCell, what: str) -> N
     assert compare_cells(cell, described, 0.01).verdict.name == "PASS"
 
 
-def test_cells_of_one_run_only_are_listed(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
+def test_cells_of_one_run_only_are_listed(make_cell: MakeCell, store: Store) -> None:
     a = store(make_cell(), make_cell(cell_id=OTHER), studies=(make_study(make_cell()),))
     b = store(make_cell(), make_cell(cell_id="mine--dsl-20--http1-get-1MiB"))
     found = document(a.path, b.path)
@@ -234,7 +178,7 @@ def test_studies_agree_by_verdict(make_cell: MakeCell, one: str, other: str, nam
     assert compare_studies(a, a.model_copy(update={"arms": a.arms[:1]})).verdict.name == "INVALID"
 
 
-def test_what_differs_is_told(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
+def test_what_differs_is_told(make_cell: MakeCell, store: Store) -> None:
     a = make_cell()
     machine = {"kernel": "6.1", "git_revision": "abc", "git_dirty": True}
     b = changed(
@@ -261,14 +205,14 @@ def test_what_differs_is_told(make_cell: MakeCell, store: Callable[..., RunDir])
     assert "no run.json" in text
 
 
-def test_exit_code_is_the_worst(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
+def test_exit_code_is_the_worst(make_cell: MakeCell, store: Store) -> None:
     good, other = make_cell(), make_cell(cell_id=OTHER)
     bad = changed(other, verdict=with_invalid(other.verdict, ["no link"]))
     assert lab_compare(store(good, other).path, store(good, bad).path).exit_code == EXIT_INVALID
     assert lab_compare(store(good, other).path, store(make_cell(problem="x"), bad).path).exit_code == EXIT_FAIL
 
 
-def test_runs_by_name(make_cell: MakeCell, store: Callable[..., RunDir], results: Path) -> None:
+def test_runs_by_name(make_cell: MakeCell, store: Store, results: Path) -> None:
     cell = make_cell()
     runs = [RunDir.create("cells", results=results, now=cell.started_at + timedelta(days=day)) for day in range(3)]
     for run in runs:
@@ -280,21 +224,12 @@ def test_runs_by_name(make_cell: MakeCell, store: Callable[..., RunDir], results
     assert "only 2 runs stand before" in refusal("latest~3", "latest")
 
 
-def refusal(*words: str | Path) -> str:
-    done = lab_compare(*words)
-    assert isinstance(done.exception, UsageProblem), done.exception
-    assert done.stdout == ""
-    text = str(done.exception)
-    assert len(text.splitlines()) == 1
-    return text
-
-
 @pytest.mark.parametrize("name", ["nosuch", "latest", "latest~1", "x" * 5000, "a\0b", ""])
 def test_no_run_is_one_line(results: Path, name: str) -> None:
     assert "is not the folder of a run" in refusal(name, name)
 
 
-def test_a_file_that_is_no_result_is_one_line_and_the_rest_is_shown(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
+def test_a_file_that_is_no_result_is_one_line_and_the_rest_is_shown(make_cell: MakeCell, store: Store) -> None:
     good, bad = store(make_cell(), make_cell(cell_id=OTHER)), store(make_cell(), make_cell(cell_id=OTHER))
     path = bad.cell_path(CELL)
     whole = path.read_text()
@@ -323,7 +258,7 @@ def test_a_file_that_is_no_result_is_one_line_and_the_rest_is_shown(make_cell: M
     assert "holds no results" in refusal(good.path, bad.path)
 
 
-def test_nothing_in_common_and_no_tolerance_are_one_line(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
+def test_nothing_in_common_and_no_tolerance_are_one_line(make_cell: MakeCell, store: Store) -> None:
     a, b = store(make_cell()).path, store(make_cell(cell_id=OTHER)).path
     assert "no cell in common" in refusal(a, b)
     assert "--by client" in refusal(a)
@@ -335,7 +270,7 @@ def test_nothing_in_common_and_no_tolerance_are_one_line(make_cell: MakeCell, st
 
 
 @pytest.mark.parametrize("name", ["a[bold]b", "x" * 150])
-def test_names_are_text_and_are_not_cut(make_cell: MakeCell, store: Callable[..., RunDir], name: str) -> None:
+def test_names_are_text_and_are_not_cut(make_cell: MakeCell, store: Store, name: str) -> None:
     a = store(make_cell(cell_id=name)).path
     text = "".join(lab_compare(a, a).stdout.split())
     assert "…" not in text
@@ -344,177 +279,3 @@ def test_names_are_text_and_are_not_cut(make_cell: MakeCell, store: Callable[...
     else:
         table = text[text.index("cell") :]
         assert table.count("x") >= 150
-
-
-# --- by a key ---------------------------------------------------------------------------------------------------------
-
-FREE = "http1-get-5MiB--fill"
-
-
-def of(cell: CellResult, client: str, **update: object) -> CellResult:
-    """The cell as another client has it."""
-    rest = cell.id.partition("--")[2]
-    identity = cell.client.model_copy(update={"name": client, "sha256": client.encode().hex().ljust(64, "0")})
-    return changed(cell, id=f"{client}--{rest}", client=identity, **update)
-
-
-def unlimited(cell: CellResult, factor: float = 1.0) -> CellResult:
-    """Without a limit; its rates times `factor`."""
-    samples = [
-        each.model_copy(update={"body_byte_s": (each.body_byte_s or 0) * factor, "deviation": None}) for each in cell.samples
-    ]
-    return changed(
-        cell,
-        id=f"{cell.client.name}--dsl-50--{FREE}",
-        samples=samples,
-        transfer=cell.transfer.model_copy(update={"limit": None}),
-        expectation=type(cell.expectation).model_validate({"kind": "none", "tolerance": "5 %"}),
-    )
-
-
-def test_clients_of_one_run_are_compared(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
-    curl = make_cell()
-    run = store(of(curl, "ferry", started_at=curl.started_at - timedelta(hours=1)), curl)
-    found = document(run.path, "--by", "client")
-    (row,) = found.cells
-    assert (row.id, row.a.value, row.b.value) == ("dsl-50--http1-get-5MiB-at-1MBps", "ferry", "curl")
-    assert (row.a.cell, row.b.cell) == (f"ferry--{row.id}", CELL)
-    assert (row.verdict.name, row.verdict.method, found.by) == ("PASS", "welch", "client")
-    assert row.cost is not None
-    assert row.cost.mean == pytest.approx(1)
-    assert command.ONE_AFTER_THE_OTHER in found.notes
-    text = lab_compare(run.path, "--by", "client").stdout
-    assert "A ferry" in text
-    assert "CPU s/GB" in text
-
-
-def test_two_runs_of_one_client_each_need_no_key(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
-    found = document(store(of(make_cell(), "ferry")).path, store(make_cell()).path)
-    assert found.by == "client"
-    assert found.notes[0] == "no cell is in both runs: compared by client, curl over ferry"
-    two = store(of(make_cell(), "ferry"), of(make_cell(), "wget"))
-    assert "--by client" in refusal(two.path, store(make_cell()).path)
-
-
-def test_with_a_limit_faster_is_wrong_without_it_is_not(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
-    curl, fast = make_cell(), make_cell(tuple(each + 0.04 for each in QUIET))
-    assert document(store(of(curl, "ferry")).path, store(fast).path).cells[0].verdict.name == "FAIL"
-    free = unlimited(curl)
-    for factor, name in ((1.2, "PASS"), (0.9, "FAIL")):
-        (row,) = document(store(of(free, "ferry")).path, store(unlimited(curl, factor)).path).cells
-        assert (row.verdict.name, row.verdict.band_high) == (name, None)
-
-
-def test_by_a_key_an_unshaped_ratio_is_judged(make_cell: MakeCell) -> None:
-    a, b = unshaped(unlimited(make_cell())), unshaped(unlimited(make_cell(), 0.9))
-    assert compare_cells(a, b, 0.01).verdict.name == "PASS"
-    assert compare_cells(a, of(b, "ferry"), 0.01, by="client", subject="x").verdict.name == "FAIL"
-
-
-def test_by_a_key_only_the_failure_of_b_counts(make_cell: MakeCell) -> None:
-    good, bad = make_cell(), of(make_cell(problem="exit code 18"), "ferry")
-    assert compare_cells(good, bad, 0.01, by="client").verdict.name == "FAIL"
-    assert compare_cells(bad, good, 0.01, by="client").verdict.name == "PASS"
-    invalid = changed(bad, verdict=with_invalid(bad.verdict, ["no link"]))
-    assert compare_cells(invalid, good, 0.01, by="client").verdict.name == "INVALID"
-
-
-def test_other_keys(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
-    cell = make_cell()
-    later = cell.started_at + timedelta(hours=1)
-    newer = changed(cell, client=cell.client.model_copy(update={"version": "curl 8.5.0 (x86_64) libcurl/8.5.0"}))
-    row = document(store(cell).path, store(newer).path, "--by", "version").cells[0]
-    assert (row.a.value, row.b.value) == ("7.88.1", "8.5.0")
-    row = document(store(cell, of(newer, "curl@8.5.0", started_at=later)).path, "--by", "version").cells[0]
-    assert (row.a.cell, row.b.cell) == (CELL, CELL.replace("curl", "curl@8.5.0"))
-    row = document(store(cell).path, store(changed(cell, backend="compose")).path, "--by", "backend").cells[0]
-    assert (row.a.value, row.b.value) == ("namespaces", "compose")
-    hosts = {"client": {"cpu_score_MBps": 500.0}}
-    windows = changed(cell, before=cell.before.model_copy(update={"machine": {"system": "Windows 11"}, "hosts": hosts}))
-    linux = changed(cell, before=cell.before.model_copy(update={"hosts": {"client": {"cpu_score_MBps": 1000.0}}}))
-    row = document(store(linux).path, store(windows).path, "--by", "os").cells[0]
-    assert (row.a.value, row.b.value) == ("Linux", "Windows")
-    assert row.a.hashed_mb_per_gb == pytest.approx(2 * (row.b.hashed_mb_per_gb or 0)), "half the score, half the work"
-    link = type(cell.topology.link).model_validate({"rate": "20 Mbit/s", "rtt": "20 ms"})
-    other = cell.topology.model_copy(update={"name": "dsl-20", "link": link})
-    row = document(
-        store(cell, changed(cell, id=CELL.replace("dsl-50", "dsl-20"), topology=other, started_at=later)).path, "--by", "topology"
-    ).cells[0]
-    assert (row.a.value, row.b.value, row.verdict.name) == ("dsl-50", "dsl-20", "PASS")
-
-
-def test_two_networks_of_one_name_are_one_line_and_the_rest_is_shown(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
-    cell, other = make_cell(), make_cell(cell_id=OTHER)
-    link = type(cell.topology.link).model_validate({"rate": "20 Mbit/s", "rtt": "20 ms"})
-    moved = changed(cell, topology=cell.topology.model_copy(update={"link": link}))
-    same = changed(other, topology=cell.topology.model_copy(update={"name": "dsl-20"}))
-    found = document(store(cell, same).path, store(moved, same).path)
-    assert {row.id: row.verdict.name for row in found.cells} == {CELL: "INVALID", OTHER: "PASS"}
-    (note,) = [note for note in found.notes if "not the same network" in note]
-    assert note.startswith("dsl-50")
-    assert "50 Mbit/s" in note
-    assert "20 Mbit/s" in note
-
-
-def test_what_ran_interleaved_is_compared_pair_by_pair(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
-    drift = (0.0, 0.01, 0.02, 0.03, 0.04)
-    curl = make_cell(drift)
-    ferry = of(make_cell(tuple(each + 0.0005 * (-1) ** index for index, each in enumerate(drift))), "ferry")
-    run = store(ferry, curl)
-    assert document(run.path, "--by", "client").cells[0].verdict.name == "INCONCLUSIVE"
-    run.write_pair(
-        PairResult(
-            id=f"{ferry.id}--vs-curl",
-            run=run.name,
-            lab_version="0.1.0",
-            topology=curl.topology,
-            transfer=curl.transfer,
-            expectation=curl.expectation,
-            candidate=PairSide(client=ferry.client, cell=ferry.id, verdict="PASS", byte_s=[1e6]),
-            baseline=PairSide(client=curl.client, cell=curl.id, verdict="PASS", byte_s=[1e6]),
-            margin=Ratio(0.05),
-            clock="client",
-            order=["candidate", "baseline"],
-            ratio=None,
-            verdict=None,
-            untold="",
-            started_at=curl.started_at,
-            ended_at=curl.ended_at,
-        )
-    )
-    found = document(run.path, "--by", "client")
-    (row,) = found.cells
-    assert (row.verdict.name, row.verdict.method) == ("PASS", "pairs")
-    assert row.verdict.interval is not None
-    assert row.verdict.interval.n == 5
-    assert command.ONE_AFTER_THE_OTHER not in found.notes
-
-
-def test_regressions_over_many_cells_are_corrected_for(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
-    names = [f"curl--dsl-50--http1-get-{size}MiB-at-1MBps" for size in range(1, 9)]
-    base = [make_cell(cell_id=name) for name in names]
-    # One that alone is just outside, one that is far out, six that are equal.
-    near, far = make_cell(tuple(0.0155 + 2 * each for each in QUIET), cell_id=names[0]), make_cell((0.03,) * 5, cell_id=names[1])
-    alone = document(store(base[0]).path, store(near).path)
-    assert alone.cells[0].verdict.name == "FAIL"
-    found = document(store(*base).path, store(near, far, *base[2:]).path)
-    rows = {row.id: row for row in found.cells}
-    assert (rows[names[0]].verdict.name, rows[names[1]].verdict.name) == ("INCONCLUSIVE", "FAIL")
-    assert "Holm" in rows[names[0]].verdict.reason
-    assert any("corrected for by Holm" in note for note in found.notes)
-    assert not any("corrected for by Holm" in note for note in alone.notes)
-
-
-def test_a_reader_that_leaves_is_no_failed_client(make_cell: MakeCell, store: Callable[..., RunDir]) -> None:
-    run = store(make_cell())
-    reading, writing = os.pipe()
-    os.close(reading)
-    with os.fdopen(writing, "w") as gone:
-        done = subprocess.run(
-            [sys.executable, "-m", "lab.cli.main", "compare", str(run.path), str(run.path)],
-            stdout=gone,
-            stderr=subprocess.PIPE,
-            check=False,
-            timeout=60,
-        )
-    assert (done.returncode, done.stderr) == (141, b"")
