@@ -41,6 +41,7 @@ SHIPPED = (
     "__init__.py",
     "errors.py",
     "backend/__init__.py",
+    "backend/command_host.py",
     "backend/host.py",
     "backend/chores.py",
     "backend/local.py",

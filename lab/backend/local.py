@@ -11,11 +11,12 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import IO, Literal
 
+from lab.backend.command_host import Command, CommandHost
 from lab.backend.host import Completed
 from lab.errors import LabFault, UsageProblem
 
@@ -80,7 +81,7 @@ def on_path(name: str) -> str:
 
 
 @dataclass
-class LocalHost:
+class LocalHost(CommandHost[LocalProcess]):
     """`name` matters only for messages and for telling client from server; `programs` is where `program` looks."""
 
     name: str
@@ -92,39 +93,6 @@ class LocalHost:
 
     def program(self, name: str) -> str:
         return self.programs(name)
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout_s: float = 30.0,
-        check: bool = True,
-        root: bool = False,  # noqa: ARG002 - whoever runs this process is who runs the command
-    ) -> Completed:
-        try:
-            done = self._spawn(argv, stdin=stdin, env=env, cwd=cwd).wait(timeout_s)
-        except FileNotFoundError:
-            done = Completed(tuple(argv), 127, b"", f"{argv[0]}: not found".encode(), 0, 0, 0.0, 0.0)
-        if check and (done.returncode or done.timed_out):
-            raise LabFault(f"{self.name}: {argv[0]} failed ({done.returncode}): {done.error_text}")
-        return done
-
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        root: bool = False,  # noqa: ARG002
-        stdout: Path | None = None,
-        stderr: Path | None = None,
-    ) -> LocalProcess:
-        process = self._spawn(argv, env=env, cwd=cwd, stdout=stdout, stderr=stderr)
-        self.started.append(process)
-        return process
 
     def write(self, path: str | PurePath, data: bytes, *, mode: int = 0o644) -> None:
         target = Path(path)
@@ -143,29 +111,35 @@ class LocalHost:
         for process in self.started:
             process.stop()
 
-    def _spawn(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        stdout: Path | None = None,
-        stderr: Path | None = None,
-    ) -> LocalProcess:
+    def _begin(self, command: Command) -> LocalProcess:
+        process = self._spawn(command)
+        self.started.append(process)
+        return process
+
+    def _complete(self, command: Command) -> Completed:
+        try:
+            return self._spawn(command).wait(command.timeout_s)
+        except FileNotFoundError:
+            return Completed(command.argv, 127, b"", f"{command.argv[0]}: not found".encode(), 0, 0, 0.0, 0.0)
+
+    def _failure(self, command: Command, done: Completed) -> str:
+        return f"{command.argv[0]} failed ({done.returncode}): {done.error_text}"
+
+    def _spawn(self, command: Command) -> LocalProcess:
+        """Whoever runs this process is who runs the command."""
         Path(self.workdir).mkdir(parents=True, exist_ok=True)
-        out = stdout.open("w+b") if stdout else tempfile.TemporaryFile()  # noqa: SIM115 - LocalProcess closes both
-        err = stderr.open("w+b") if stderr else tempfile.TemporaryFile()  # noqa: SIM115
+        out = command.stdout.open("w+b") if command.stdout else tempfile.TemporaryFile()  # noqa: SIM115 - LocalProcess closes both
+        err = command.stderr.open("w+b") if command.stderr else tempfile.TemporaryFile()  # noqa: SIM115
         with tempfile.TemporaryFile() as source:
-            source.write(stdin)
+            source.write(command.stdin)
             source.seek(0)
             popen = subprocess.Popen(
-                list(argv),
+                command.argv,
                 stdin=source,
                 stdout=out,
                 stderr=err,
-                env={**os.environ, **(env or {})},
-                cwd=cwd or str(self.workdir),
+                env={**os.environ, **command.env},
+                cwd=command.cwd or str(self.workdir),
                 start_new_session=True,
             )
-        return LocalProcess(tuple(argv), popen, out, err, (stdout is None, stderr is None))
+        return LocalProcess(command.argv, popen, out, err, (command.stdout is None, command.stderr is None))

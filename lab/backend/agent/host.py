@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from lab.backend.agent.handle import AgentHandle
 from lab.backend.agent.protocol import HOME_DIR, LAB_USER, RUN_DIR, receive, send
+from lab.backend.command_host import Command, CommandHost
 from lab.backend.host import Completed
 from lab.errors import LabFault
 
@@ -82,7 +83,7 @@ class AgentProcess:
         return True
 
 
-class AgentHost:
+class AgentHost(CommandHost[AgentProcess]):
     """Where an agent runs commands, seen as a Host: `namespace` is the agent's name for it, `programs` knows its programs, `kept`
     names what of this process's environment its commands get.
     """
@@ -113,35 +114,6 @@ class AgentHost:
         """The same place under another name."""
         return AgentHost(self._agent, name, address, namespace=self._namespace, programs=self.program, kept=self._kept)
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout_s: float = 30.0,
-        check: bool = True,
-        root: bool = False,
-    ) -> Completed:
-        done = self._start(argv, stdin=stdin, env=env, cwd=cwd, root=root).wait(timeout_s)
-        if check and (done.returncode or done.timed_out):
-            what = f"took longer than {timeout_s:g} s" if done.timed_out else f"failed ({done.returncode}): {done.error_text}"
-            raise LabFault(f"{self.name}: `{shlex.join(argv)[:200]}` {what}")
-        return done
-
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        root: bool = False,
-        stdout: Path | None = None,
-        stderr: Path | None = None,
-    ) -> AgentProcess:
-        return self._start(argv, env=env, cwd=cwd, root=root, stdout=stdout, stderr=stderr)
-
     def write(self, path: str | PurePath, data: bytes, *, mode: int = 0o644) -> None:
         script = 'set -e; mkdir -p "$(dirname "$1")"; umask 077; cat >"$1.part"; chmod "$2" "$1.part"; mv -f "$1.part" "$1"'
         self.run(["/bin/sh", "-c", script, "write", str(path), f"{mode:o}"], stdin=data)
@@ -156,25 +128,16 @@ class AgentHost:
         more = {"uid": uid, "terminal": terminal}
         return self._send(argv, fds, (-1, -1), env=dict(env), cwd=cwd, root=uid == 0, more=more)
 
-    def _start(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        root: bool = False,
-        stdout: Path | None = None,
-        stderr: Path | None = None,
-    ) -> AgentProcess:
+    def _begin(self, command: Command) -> AgentProcess:
         kept = {name: os.environ[name] for name in self._kept if name in os.environ}
-        whole = {**kept, "HOME": HOME_DIR, "USER": LAB_USER, "LOGNAME": LAB_USER, "TMPDIR": f"{RUN_DIR}/lab/tmp", **(env or {})}
+        whole = {**kept, "HOME": HOME_DIR, "USER": LAB_USER, "LOGNAME": LAB_USER, "TMPDIR": f"{RUN_DIR}/lab/tmp", **command.env}
         whole["PATH"] = whole.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
-        source = _memory("stdin", stdin) if stdin else os.open(os.devnull, os.O_RDONLY)
-        sinks = (_sink("stdout", stdout), _sink("stderr", stderr))
-        kept_sinks = (-1 if stdout else sinks[0], -1 if stderr else sinks[1])
+        source = _memory("stdin", command.stdin) if command.stdin else os.open(os.devnull, os.O_RDONLY)
+        sinks = (_sink("stdout", command.stdout), _sink("stderr", command.stderr))
+        kept_sinks = (-1 if command.stdout else sinks[0], -1 if command.stderr else sinks[1])
         try:
-            return self._send(argv, (source, *sinks), kept_sinks, env=whole, cwd=cwd or str(self.workdir), root=root)
+            cwd = command.cwd or str(self.workdir)
+            return self._send(command.argv, (source, *sinks), kept_sinks, env=whole, cwd=cwd, root=command.root)
         finally:
             for fd in {source, *sinks} - set(kept_sinks):
                 os.close(fd)
@@ -202,7 +165,7 @@ class AgentHost:
         return AgentProcess(connection, words, *kept)
 
 
-class ConsoleHost:
+class ConsoleHost(CommandHost[AgentProcess]):
     """The UML router: a busybox shell with tc and ip, one command at a time, always root."""
 
     platform: Literal["linux"] = "linux"
@@ -235,44 +198,23 @@ class ConsoleHost:
 
         return wait
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout_s: float = 30.0,
-        check: bool = True,
-        root: bool = False,
-    ) -> Completed:
-        del root
-        if stdin:
+    def _begin(self, command: Command) -> AgentProcess:
+        del command
+        raise LabFault("the User-Mode Linux router runs one command at a time; what must run beside it runs on `wire`")
+
+    def _complete(self, command: Command) -> Completed:
+        if command.stdin:
             raise ValueError("the router's console has no standard input for a command")
         # busybox's shell prefers its own `ip` and `tc`, which know neither JSON nor netem.
-        program = f"/sbin/{argv[0]}" if argv[0] in ("ip", "tc") else argv[0]
-        words = [f"{name}={shlex.quote(value)}" for name, value in (env or {}).items()] + [shlex.join([program, *argv[1:]])]
-        line = (f"cd {shlex.quote(cwd)}; " if cwd else "") + " ".join(words)
+        name, *more = command.argv
+        program = f"/sbin/{name}" if name in ("ip", "tc") else name
+        words = [f"{name}={shlex.quote(value)}" for name, value in command.env.items()] + [shlex.join([program, *more])]
+        line = (f"cd {shlex.quote(command.cwd)}; " if command.cwd else "") + " ".join(words)
         started_ns = time.monotonic_ns()
-        answer = self._agent.ask({"op": "console", "line": line, "timeout_s": timeout_s}, timeout_s=timeout_s + 5)
+        asked = {"op": "console", "line": line, "timeout_s": command.timeout_s}
+        answer = self._agent.ask(asked, timeout_s=command.timeout_s + 5)
         output = str(answer["output"]).encode()
-        done = Completed(tuple(argv), int(answer["returncode"]), output, b"", started_ns, time.monotonic_ns(), 0.0, 0.0)
-        if check and done.returncode:
-            raise LabFault(f"{self.name}: `{shlex.join(argv)[:200]}` failed ({done.returncode}): {done.error_text}")
-        return done
-
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        root: bool = False,
-        stdout: Path | None = None,
-        stderr: Path | None = None,
-    ) -> AgentProcess:
-        del argv, env, cwd, root, stdout, stderr
-        raise LabFault("the User-Mode Linux router runs one command at a time; what must run beside it runs on `wire`")
+        return Completed(command.argv, int(answer["returncode"]), output, b"", started_ns, time.monotonic_ns(), 0.0, 0.0)
 
     def write(self, path: str | PurePath, data: bytes, *, mode: int = 0o644) -> None:
         target = shlex.quote(str(path))

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Never
 
 from lab.backend.agent.host import AgentHost, AgentProcess
+from lab.backend.command_host import Command
 from lab.backend.host import Completed
 from lab.backend.ssh.connection import Connection
 from lab.backend.ssh.frames import END, RUN, SIGNAL, STDERR, STDOUT
@@ -122,28 +123,18 @@ class LinuxHost(AgentHost):
             self._found[name] = done.text.strip()
         return self._found[name]
 
-    def _start(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        root: bool = False,
-        stdout: Path | None = None,
-        stderr: Path | None = None,
-    ) -> SshProcess:
-        words = tuple(str(word) for word in argv)
-        who = "root" if root else self.identity.user
+    def _begin(self, command: Command) -> SshProcess:
+        who = "root" if command.root else self.identity.user
         own = {"HOME": self.identity.home, "TMPDIR": self.identity.tmp, "USER": who, "LOGNAME": who, "LANG": "C.UTF-8"}
         request = {
-            "argv": words,
-            "env": {"PATH": _PATH, **own, **(env or {})},
-            "cwd": cwd or str(self.workdir),
-            "root": root,
+            "argv": command.argv,
+            "env": {"PATH": _PATH, **own, **command.env},
+            "cwd": command.cwd or str(self.workdir),
+            "root": command.root,
         }
-        files = {kind: path for kind, path in ((STDOUT, stdout), (STDERR, stderr)) if path is not None}
-        return SshProcess(self._link, words, json.dumps(request).encode() + b"\n" + stdin, files, self.patience)
+        files = {kind: path for kind, path in ((STDOUT, command.stdout), (STDERR, command.stderr)) if path is not None}
+        asked = json.dumps(request).encode() + b"\n" + command.stdin
+        return SshProcess(self._link, command.argv, asked, files, self.patience)
 
 
 def open_host(

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Literal, NoReturn
 
+from lab.backend.command_host import Command, CommandHost
 from lab.backend.host import Completed
 from lab.backend.ssh import powershell
 from lab.backend.ssh.chores import WindowsChores
@@ -179,7 +180,7 @@ class WindowsProcess:
 
 
 @dataclass
-class WindowsHost:
+class WindowsHost(CommandHost[WindowsProcess]):
     """`mac` is that of its port on the lab's network; `workdir` is below the folder that provision.ps1 made."""
 
     connection: Connection
@@ -212,36 +213,6 @@ class WindowsHost:
                 )
             self._programs[name] = found[0].strip()
         return self._programs[name]
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout_s: float = 30.0,
-        check: bool = True,
-        root: bool = False,  # noqa: ARG002 - whoever logs in there is an administrator
-    ) -> Completed:
-        process = self._start(argv, stdin=stdin, env=env, cwd=cwd, timeout_s=timeout_s)
-        done = process.wait(timeout_s + _START_S)
-        if check and (done.returncode or done.timed_out):
-            what = f"took longer than {timeout_s:g} s" if done.timed_out else f"failed ({done.returncode}): {done.error_text}"
-            raise LabFault(f"{self.name}: `{powershell.arguments([str(word) for word in argv])[:200]}` {what}")
-        return done
-
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        root: bool = False,  # noqa: ARG002
-        stdout: Path | None = None,
-        stderr: Path | None = None,
-    ) -> WindowsProcess:
-        return self._start(argv, env=env, cwd=cwd, timeout_s=24 * 3600.0, files=(stdout, stderr))
 
     def write(self, path: str | PurePath, data: bytes, *, mode: int = 0o644) -> None:  # noqa: ARG002 - Windows has no such modes
         with tempfile.TemporaryDirectory() as folder:
@@ -361,17 +332,9 @@ class WindowsHost:
             self.script(f"if (Test-Path -LiteralPath {folder}) {{ Remove-Item -LiteralPath {folder} -Recurse -Force }}")
         self.connection.close()
 
-    def _start(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout_s: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        files: tuple[Path | None, Path | None] = (None, None),
-    ) -> WindowsProcess:
-        words = tuple(str(word) for word in argv)
+    def _begin(self, command: Command) -> WindowsProcess:
+        """Whoever logs in there is an administrator: `root` is nothing else."""
+        words = command.argv
         if words[0].startswith("/"):
             raise UsageProblem(
                 f"this needs {words[0]} on the client's machine, which Windows has not", remedy="use a Linux client for it"
@@ -381,8 +344,15 @@ class WindowsHost:
         with self._setting_clock:
             if self.clock.set_ns is not None and time.monotonic_ns() - self.clock.set_ns > _CLOCK_HOLDS_NS:
                 self.set_clock()
-        asked = powershell.request(words, env=env or {}, cwd=cwd or str(self.workdir), timeout_s=timeout_s, stdin=stdin)
-        return WindowsProcess(self, words, asked, files, timeout_s)
+        cwd = command.cwd or str(self.workdir)
+        asked = powershell.request(words, env=command.env, cwd=cwd, timeout_s=command.timeout_s, stdin=command.stdin)
+        return WindowsProcess(self, words, asked, (command.stdout, command.stderr), command.timeout_s)
+
+    def _complete(self, command: Command) -> Completed:
+        return self._begin(command).wait(command.timeout_s + _START_S)
+
+    def _quoted(self, argv: tuple[str, ...]) -> str:
+        return powershell.arguments(argv)
 
 
 def _remote(path: PureWindowsPath) -> str:
