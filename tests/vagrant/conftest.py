@@ -9,6 +9,7 @@ import pytest
 
 from lab.assets.tools import find
 from tests.vagrant.machine import Machine
+from tests.vagrant.three import Three
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +20,16 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     made.start()
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
+    made = Three(tmp_path_factory.mktemp("three"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
 
 
 @pytest.fixture(autouse=True)
