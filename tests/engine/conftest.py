@@ -188,7 +188,7 @@ def fleet(sftp_root: Path, ssh_keys: sftp_servers.Keys) -> Iterator[Fleet]:
 def local_ferry(sftp_root: Path) -> Iterator[Path]:
     """A copy where whoever the tests run ferry as may execute it."""
     if under_wine.wanted():
-        with under_wine.program(sftp_root / "wine") as stand_in:
+        with under_wine.program(sftp_root / "under-wine") as stand_in:
             yield stand_in
         return
     copy = sftp_root / "ferry"

@@ -76,6 +76,9 @@ def open_folder() -> Iterator[Path]:
         Path(name).chmod(0o755)
         person().owns(Path(name))
         yield Path(name)
+        # wineserver's own folder in /tmp is not this one; a killed session leaves both.
+        for prefix in Path(name).glob("wine/prefix-*"):
+            wine.end(wine.ensure(print), prefix)
 
 
 SESSION = """\
