@@ -122,7 +122,10 @@ def test_failure(desk: SftpBench, odd: Odd, row: Failure, way: str) -> None:
         told = desk.put(desk.source(SIZE), odd.server, folder / "file", *row.flags, *BRIEFLY, login=row.oddity)
         assert not (folder / "file").exists()
     failed(told, row.kind)
-    assert len(told.attempts) == (3 if row.kind == "transient" else 1)
+    tries = 3 if row.kind == "transient" else 1
+    # What the server confirmed before it went need not come again, and earns fresh retries; how much that is, is chance.
+    went_on = len({attempt["offset"] for attempt in told.attempts}) > 1
+    assert len(told.attempts) >= tries if went_on else len(told.attempts) == tries
     if row.kind == "permanent" and way == "put":
         # Of a server that does not speak the protocol nothing can be asked, not even to remove a file.
         assert until_gone(folder) == []
