@@ -18,11 +18,13 @@ from lab.backend.host import Completed, Host, Process
 from lab.backend.namespaces.network import NamespaceNetwork
 from lab.errors import LabFault
 from lab.server.ca import Certificates, make_certificates
-from tests.support.faulty_server import content
+from tests.support.faults import content
 
 _SCRIPT = Path(__file__).parents[1] / "support" / "faulty_server.py"
 
 EXIT_CODES = {"usage": 2, "transient": 10, "permanent": 11, "integrity": 12, "local": 13}
+SIZE = 30_000
+H1, H2, PLAIN = ("--http1.1",), ("--http2",), ()
 # For tests in which nothing depends on how long ferry waits.
 BRIEFLY = ("--retry-max-wait", "50ms")
 ONCE = ("--retry", "0")

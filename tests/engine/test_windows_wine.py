@@ -24,7 +24,7 @@ from tests.engine import sftp_servers
 from tests.engine.harness import Told, failed, until
 from tests.engine.sftp_harness import MIB, ONCE, SftpBench, content, digests, done, sha256
 from tests.engine.sftp_servers import SftpServer, free_port, may_mount, person, write
-from tests.support import faulty_server
+from tests.support import faults, faulty_server
 from tests.support.tcp_proxy import proxy_to
 
 SIZE = 3 * MIB + 17
@@ -112,7 +112,7 @@ def test_get_over_http(desk: SftpBench, web: Web, protocol: str) -> None:
     at, flags = PROTOCOLS[protocol]
     told = desk.run("get", "-o", "file", *flags, "--cacert", str(web.folder / "ca.pem"), web.url(at=at))
     assert moved(told)["protocol"] == ("h2" if protocol == "h2" else "http/1.1")
-    assert (desk.folder / "file").read_bytes() == faulty_server.content(SIZE)
+    assert (desk.folder / "file").read_bytes() == faults.content(SIZE)
     assert set(desk.files()) == {"file"}
 
 
@@ -181,7 +181,7 @@ def test_a_reset_half_way_is_a_failure_and_then_goes_on(desk: SftpBench, web: We
     with proxy_to(web.ports["plain"] if protocol == "http" else openssh.port) as proxy:
         if protocol == "http":
             words = ["get", "-o", "file", web.url(8 * MIB, port=proxy.port)]
-            expected = faulty_server.content(8 * MIB)
+            expected = faults.content(8 * MIB)
         else:
             words = desk.get_words(openssh, desk.give(openssh, 8 * MIB), port=proxy.port)
             expected = content(8 * MIB)
@@ -257,5 +257,5 @@ def test_a_file_is_replaced_only_when_asked_to_and_then_whole(desk: SftpBench, w
     failed(desk.run("get", "-o", "file", web.url(1000)), "local", "file")
     assert (desk.folder / "file").read_bytes() == b"old"
     moved(desk.run("get", "-o", "file", "--overwrite", web.url(1000)))
-    assert (desk.folder / "file").read_bytes() == faulty_server.content(1000)
+    assert (desk.folder / "file").read_bytes() == faults.content(1000)
     assert set(desk.files()) == {"file"}
