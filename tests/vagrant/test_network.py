@@ -29,6 +29,7 @@ def opened(three: Three, monkeypatch: pytest.MonkeyPatch) -> Iterator[network.Va
     """A kernel without netem stands in for one that has it; nothing here shapes."""
     monkeypatch.setenv(machines.CONFIG_VARIABLE, str(three.folder / "config"))
     monkeypatch.setattr(network, "kernel_has_netem", lambda _: True)
+    monkeypatch.setattr(network, "_PROBE_DELAY_MS", 0.0)
     made = network.open_network(name="three")
     yield made
     made.close()
@@ -53,6 +54,7 @@ def test_its_own_round_trip_is_measured_and_told(opened: network.VagrantNetwork)
 def test_a_path_that_nothing_crosses_is_refused(three: Three, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(machines.CONFIG_VARIABLE, str(three.folder / "config"))
     monkeypatch.setattr(network, "kernel_has_netem", lambda _: True)
+    monkeypatch.setattr(network, "_PROBE_DELAY_MS", 0.0)
     monkeypatch.setattr(network, "_OWN_PINGS", 3)
     # All ports are up, and nothing is forwarded: as where a provider's network is not wired.
     router = ["nsenter", "-t", str(three.processes["router"].pid), "-m", "-n", "ip", "-n", "lab", "route"]

@@ -96,6 +96,7 @@ def beside(three: Three, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.setenv(machines.CONFIG_VARIABLE, str(config))
     monkeypatch.setenv(machines.CLIENT_VARIABLE, WINDOWS)
     monkeypatch.setattr(network, "kernel_has_netem", lambda _: True)
+    monkeypatch.setattr(network, "_PROBE_DELAY_MS", 0.0)
     made = network.open_network(name="beside")
     yield made
     made.close()

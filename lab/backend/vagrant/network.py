@@ -50,9 +50,16 @@ _NAMESPACE = _USER = "lab"
 # Commands are timed on the lab's clock to this at worst; the wire's series has slots of 10 ms.
 _MOST_CLOCK_ERROR_NS = 20_000_000
 _OWN_PINGS = 21
+# One way, while the own round trip is timed: on an emulated processor what netem holds back goes on late.
+_PROBE_DELAY_MS = 10.0
 # These machines outlive a lab, and with them what the last one shaped. $@ ports.
 _UNSHAPE = """\
 for port; do case $(tc qdisc show dev "$port") in *netem*) tc qdisc del dev "$port" root ;; esac; done
+"""
+# $1 microseconds, then ports.
+_PROBE = """\
+delay=$1; shift
+for port; do tc qdisc add dev "$port" root netem delay "${delay}us" limit 1000; done
 """
 _FACTS = """\
 . /etc/os-release; echo "$PRETTY_NAME"; uname -r
@@ -65,8 +72,8 @@ ethtool -i "$1" | sed -n 's/^driver: //p'
 class VagrantNetwork:
     """A `Network` (backend/host.py) of virtual machines. They stay up when it is closed; what ran on them ends.
 
-    `own_delay` is what a packet takes one way with nothing shaped, milliseconds where machines are emulated; netem adds the rest
-    of a link's delay (`lab.network.shape`).
+    `own_delay` is what a packet takes one way beyond what netem is told, milliseconds where machines are emulated; netem adds the
+    rest of a link's delay (`lab.network.shape`).
     """
 
     name: str
@@ -130,9 +137,19 @@ def open_network(*, router: RouterChoice = "auto", name: str = "") -> VagrantNet
 
 
 def own_round_trip_ms(prober: Host, router: Host, server: Host) -> float:
-    """Of the path with nothing shaped, timed as the calibration does: the median. What an earlier lab has shaped is gone then."""
-    router.run(["/bin/sh", "-ec", _UNSHAPE, "unshape", PORTS.client, PORTS.server], root=True)
-    return statistics.median(ping(prober, server.address, _OWN_PINGS))
+    """What the path takes beyond the delay that netem is told, timed as the calibration does: the median.
+
+    Nothing is shaped before and after, whatever an earlier lab has left.
+    """
+    ports = (PORTS.client, PORTS.server)
+    unshape = ["/bin/sh", "-ec", _UNSHAPE, "unshape", *ports]
+    router.run(unshape, root=True)
+    if _PROBE_DELAY_MS:
+        router.run(["/bin/sh", "-ec", _PROBE, "probe", f"{_PROBE_DELAY_MS * 1000:.0f}", *ports], root=True)
+    try:
+        return max(0.0, statistics.median(ping(prober, server.address, _OWN_PINGS)) - 2 * _PROBE_DELAY_MS)
+    finally:
+        router.run(unshape, root=True)
 
 
 def wire_script() -> str:
