@@ -264,7 +264,7 @@ def _head(source: Source) -> RunHead:
 
 def router_words(router: Mapping[str, object]) -> str:
     """What shaped the link, by the facts that every result has of it: `User-Mode Linux 6.12.101`."""
-    known = {"uml": "User-Mode Linux", "kernel": "this machine's kernel"}
+    known = {"uml": "User-Mode Linux", "kernel": "its own kernel"}
     kind = known.get(str(router.get("kind")), str(router.get("kind")))
     return " ".join([kind, *([str(router["kernel"])] if router.get("kernel") else [])])
 
