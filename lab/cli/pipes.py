@@ -1,4 +1,7 @@
-"""What happens when whoever reads our output leaves (`lab ... | head -1`): the command ends in order, quietly, with 141.
+"""What happens when nobody takes our output.
+
+Who reads it leaves (`lab ... | head -1`): the command ends in order, quietly, with 141. The disk it goes to is full: it ends with
+one line and 2.
 
 A BrokenPipeError is not left to who meets it: Rich and Typer each end the program with exit code 1, which here means that a
 client failed, and Python at its own end prints a traceback. SIGPIPE would be a sudden death, and leave a network behind.
@@ -7,13 +10,15 @@ client failed, and Python at its own end prints a traceback. SIGPIPE would be a 
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import signal
-import stat
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from lab.errors import EXIT_USAGE
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -21,23 +26,32 @@ if TYPE_CHECKING:
 EXIT_PIPE = 128 + signal.SIGPIPE
 
 
-class _Pipe(io.FileIO):
-    """A descriptor whose reader may leave: what is written then and later goes nowhere, and the program ends."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class _Outlet(io.FileIO):
+    """A descriptor that may take no more: what is written then and later goes nowhere, and the program ends."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
             return super().write(data)
-        except BrokenPipeError:
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError) and error.errno not in _FULL:
+                raise
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
-            raise SystemExit(EXIT_PIPE) from None
+            if isinstance(error, BrokenPipeError):
+                raise SystemExit(EXIT_PIPE) from None
+            with contextlib.suppress(OSError):
+                os.write(2, f"lab: the output cannot be written: {error.strerror}; free some space\n".encode())
+            raise SystemExit(EXIT_USAGE) from None
 
 
 @contextlib.contextmanager
 def ending_quietly() -> Iterator[None]:
-    """Standard output and error as pipes that may close; everything is written when this ends."""
-    names = [name for name in ("stdout", "stderr") if _is_pipe(getattr(sys, name))]
+    """Standard output and error, where they are no terminal; everything is written when this ends."""
+    names = [name for name in ("stdout", "stderr") if _may_end(getattr(sys, name))]
     kept = {name: getattr(sys, name) for name in names}
     for name in names:
         setattr(sys, name, _guarded(kept[name]))
@@ -52,19 +66,18 @@ def ending_quietly() -> Iterator[None]:
                 setattr(sys, name, stream)
 
 
-def _is_pipe(stream: object) -> bool:
+def _may_end(stream: object) -> bool:
     if not isinstance(stream, io.TextIOWrapper):
         return False
     try:
-        mode = os.fstat(stream.fileno()).st_mode
+        return not os.isatty(stream.fileno())
     except OSError:
         return False
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _guarded(stream: io.TextIOWrapper) -> io.TextIOWrapper:
     stream.flush()
-    raw = _Pipe(stream.fileno(), "w", closefd=False)
+    raw = _Outlet(stream.fileno(), "w", closefd=False)
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=stream.encoding,

@@ -148,3 +148,18 @@ def test_a_reader_that_takes_one_line() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(30) == EXIT_PIPE
+
+
+@pytest.mark.parametrize("words", [["topologies"], ["--help"], ["history"]])
+def test_a_full_disk_is_one_line(words: list[str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from lab.cli.main import main; main()", *words],
+        stdout=Path("/dev/full").open("wb"),  # noqa: SIM115 - the child's
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "THROUGHLINE_RESULTS": str(tmp_path)},
+    )
+    assert done.stderr == "lab: the output cannot be written: No space left on device; free some space\n"
+    assert done.returncode == 2
