@@ -47,6 +47,12 @@ def os_of(cell: CellResult) -> str:
     return "Linux"
 
 
+def place_of(cell: CellResult) -> str:
+    """As `os_of`, and whether a Linux is a virtual machine's: Linux, Linux VM, Wine or Windows."""
+    found = os_of(cell)
+    return "Linux VM" if found == "Linux" and cell.backend == "vagrant" else found
+
+
 def short_version(cell: CellResult) -> str:
     """The number alone: "7.88.1" of "curl 7.88.1 (x86_64-pc-linux-gnu) libcurl/..."; the whole text where there is none."""
     found = _VERSION.search(cell.client.version)
@@ -92,7 +98,7 @@ def _subject(cell: CellResult, by: ByKey) -> str:
 _VALUES: dict[ByKey, Callable[[CellResult], str]] = {
     "client": lambda cell: cell.client.name,
     "version": short_version,
-    "os": os_of,
+    "os": place_of,
     "backend": lambda cell: cell.backend,
     "topology": lambda cell: cell.topology.name,
 }

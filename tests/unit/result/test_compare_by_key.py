@@ -101,6 +101,10 @@ def test_other_keys(make_cell: MakeCell, store: Store) -> None:
     row = document(store(linux).path, store(windows).path, "--by", "os").cells[0]
     assert (row.a.value, row.b.value) == ("Linux", "Windows")
     assert row.a.hashed_mb_per_gb == pytest.approx(2 * (row.b.hashed_mb_per_gb or 0)), "half the score, half the work"
+    for other_system, value in ((linux, "Linux VM"), (windows, "Windows")):
+        virtual = changed(other_system, backend="vagrant")
+        row = document(store(linux).path, store(virtual).path, "--by", "os").cells[0]
+        assert (row.a.value, row.b.value) == ("Linux", value)
     link = type(cell.topology.link).model_validate({"rate": "20 Mbit/s", "rtt": "20 ms"})
     other = cell.topology.model_copy(update={"name": "dsl-20", "link": link})
     row = document(
