@@ -218,9 +218,10 @@ def test_a_limit_is_kept_by_its_worst_transfer() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="subreapers are Linux's")
 def test_a_descendant_that_nobody_waits_for_is_counted(tmp_path: Path) -> None:
     report = tmp_path / "report"
-    burn = f"{sys.executable} -c 'for _ in range(3_000_000): pass'"
+    # It ends by its own clock of CPU time, so how busy this machine is does not matter.
+    burn = f"{sys.executable} -c 'import time\nwhile time.process_time() < 0.2: pass'"
     script = [sys.executable, tree_script.__file__, str(report), "/bin/sh", "-c", f"{burn} & exit 3"]
     done = subprocess.run(script, check=False, env=dict(os.environ))
-    wall_s, cpu_s = map(float, report.read_text().split())
+    _, cpu_s = map(float, report.read_text().split())
     assert done.returncode == 3
-    assert cpu_s > wall_s
+    assert cpu_s >= 0.2
