@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 from types import SimpleNamespace
@@ -122,15 +121,12 @@ def test_text_that_is_not_json_is_no_fact() -> None:
 
 @pytest.mark.skipif(not all(map(shutil.which, ("ip", "tc", "ethtool"))), reason="needs ip, tc and ethtool")
 def test_the_script_on_this_machine() -> None:
-    started = time.monotonic()
     done = subprocess.run(["sh", "-c", end_script("lo")], capture_output=True, text=True, check=True)
-    took = time.monotonic() - started
     facts = parse_sections(done.stdout, done.stderr, "lo")
     assert facts["unread"] == []
     assert facts["sysctl.net.ipv4.ip_forward"] == Path("/proc/sys/net/ipv4/ip_forward").read_text().strip()
     assert facts["offload.lo.tcp-segmentation-offload"] in ("on", "off")
     assert isinstance(facts["qdiscs"], list)
-    assert took < 2, "a snapshot is part of every cell's wall time"
 
 
 def test_a_snapshot_asks_each_end_once_and_the_router_twice() -> None:
