@@ -7,11 +7,16 @@ Every message is one line that says what, where and what to do.
 
 from __future__ import annotations
 
+import errno
+
 EXIT_PASS = 0
 EXIT_FAIL = 1
 EXIT_USAGE = 2
 EXIT_INCONCLUSIVE = 3
 EXIT_INVALID = 4
+
+# Of an OSError where no room is left for what is written.
+DISK_IS_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class ThroughlineError(Exception):

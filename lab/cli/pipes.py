@@ -10,7 +10,6 @@ client failed, and Python at its own end prints a traceback. SIGPIPE would be a 
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import os
 import signal
@@ -18,15 +17,12 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lab.errors import EXIT_USAGE
+from lab.errors import DISK_IS_FULL, EXIT_USAGE
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 EXIT_PIPE = 128 + signal.SIGPIPE
-
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class _Outlet(io.FileIO):
@@ -35,17 +31,21 @@ class _Outlet(io.FileIO):
     def write(self, data: ReadableBuffer, /) -> int:
         try:
             return super().write(data)
+        except BrokenPipeError:
+            self._let_go()
+            raise SystemExit(EXIT_PIPE) from None
         except OSError as error:
-            if not isinstance(error, BrokenPipeError) and error.errno not in _FULL:
+            if error.errno not in DISK_IS_FULL:
                 raise
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.fileno())
-            os.close(nowhere)
-            if isinstance(error, BrokenPipeError):
-                raise SystemExit(EXIT_PIPE) from None
+            self._let_go()
             with contextlib.suppress(OSError):
                 os.write(2, f"lab: the output cannot be written: {error.strerror}; free some space\n".encode())
             raise SystemExit(EXIT_USAGE) from None
+
+    def _let_go(self) -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())
+        os.close(nowhere)
 
 
 @contextlib.contextmanager

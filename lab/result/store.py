@@ -32,7 +32,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
 
-from lab.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, LabFault, UsageProblem
+from lab.errors import DISK_IS_FULL, EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, LabFault, UsageProblem
 from lab.paths import results_dir
 from lab.result.finding import Finding
 from lab.result.migrate import Kind, upgrade
@@ -67,7 +67,6 @@ SHELVES: tuple[Shelf, ...] = (
     Shelf("qualification", Qualification, "", QUALIFICATION_FILE),
 )
 _SHELF_OF: dict[type[BaseModel], Shelf] = {shelf.model: shelf for shelf in SHELVES}
-_DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_SYMLINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
 _RIGHTS_REMEDY = "give this user the right to read it"
 _ROOM_REMEDY = "free space or set THROUGHLINE_RESULTS to a folder on another disk"
@@ -221,10 +220,6 @@ class RunDir:
         """Every cell written so far, in the order they started. Raises UsageProblem as `read_cell` does."""
         return sorted(map(read_cell, self.files(CellResult)), key=lambda cell: cell.started_at)
 
-    def read_studies(self) -> list[StudyResult]:
-        """Every study written so far, in the order they started. Raises UsageProblem as `read_cell` does."""
-        return sorted(map(read_study, self.files(StudyResult)), key=lambda study: study.started_at)
-
     def files(self, kind: type[BaseModel]) -> Iterator[Path]:
         """Every file of one kind that is there, by name. Raises UsageProblem where the folder may not be listed."""
         shelf = _SHELF_OF[kind]
@@ -344,7 +339,7 @@ def disk_faults(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in _DISK_IS_FULL
+        full = error.errno in DISK_IS_FULL
         why = "the disk is full" if full else error.strerror or str(error)
         raise LabFault(f"{path}: the result could not be written, {why}", remedy=_ROOM_REMEDY if full else "") from error
 
@@ -448,7 +443,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _cannot_make(path: Path, error: OSError) -> UsageProblem | LabFault:
-    if error.errno in _DISK_IS_FULL:
+    if error.errno in DISK_IS_FULL:
         return LabFault(f"{path}: cannot be made, the disk is full", remedy=_ROOM_REMEDY)
     why = error.strerror or str(error)
     return UsageProblem(f"{path}: cannot be made, {why}", remedy="set THROUGHLINE_RESULTS to a folder you may write to")
