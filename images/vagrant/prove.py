@@ -18,6 +18,7 @@ from pathlib import Path
 
 from images.vagrant.machines import Machines
 from lab.backend.vagrant.machines import CLIENT_VARIABLE, CONFIG_VARIABLE, PATIENCE_VARIABLE
+from lab.cli.calibrate import LEAST_LOOKS, MOST_LOOKS
 from lab.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, ThroughlineError, UsageProblem
 from lab.paths import project_root, results_dir
 from lab.result.store import read_run
@@ -31,8 +32,6 @@ _HOW = ("--backend", "vagrant", "--max-samples", "5", "--any-host")
 _PATIENCE = "20"
 _LAB = "import sys; from lab.cli.main import main; sys.exit(main())"
 _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCONCLUSIVE)
-# What `lab calibrate -n` takes.
-_LEAST_LOOKS, _MOST_LOOKS = 2, 50
 
 
 def progress(message: str) -> None:
@@ -65,8 +64,8 @@ def commands(arguments: argparse.Namespace) -> list[list[str]]:
     """What is given to `lab`, the run last. Raises UsageProblem for what it would refuse: the machines take a minute to boot."""
     found = []
     if arguments.looks:
-        if not _LEAST_LOOKS <= arguments.looks <= _MOST_LOOKS:
-            raise UsageProblem(f"--looks {arguments.looks}", remedy=f"give 0, or {_LEAST_LOOKS} to {_MOST_LOOKS}")
+        if not LEAST_LOOKS <= arguments.looks <= MOST_LOOKS:
+            raise UsageProblem(f"--looks {arguments.looks}", remedy=f"give 0, or {LEAST_LOOKS} to {MOST_LOOKS}")
         try:
             BitRate.parse(arguments.rate), Duration.parse(arguments.rtt)
         except ValueError as problem:

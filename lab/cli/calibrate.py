@@ -29,6 +29,8 @@ from lab.spec.models import Link
 from lab.spec.units import Duration, Ratio
 
 CONFIDENCE = 0.90
+# One has no interval.
+LEAST_LOOKS, MOST_LOOKS = 2, 50
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +43,7 @@ def calibrate_command(
     loss: Loss = Ratio(0.0),
     jitter: Jitter = Duration(0),
     seed: Seed = None,
-    n: Annotated[int, typer.Option("-n", min=2, max=50, help="How often to measure.")] = 5,
+    n: Annotated[int, typer.Option("-n", min=LEAST_LOOKS, max=MOST_LOOKS, help="How often to measure.")] = 5,
     congestion_control: Annotated[str, typer.Option("--cc", help="TCP congestion control of the probes.")] = "cubic",
     router: Router = "auto",
     backend: Backend = "namespaces",

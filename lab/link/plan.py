@@ -81,8 +81,8 @@ def plan(
 ) -> QdiscPlan | None:
     """What the router must hold for this direction of a link with that round trip; None where it must hold nothing.
 
-    `own_delay` is what a packet takes this way with no netem at all: netem adds the rest of the delay, and never less than the
-    jitter, of which it could not draw the shorter half otherwise. The queue stays that of the whole round trip.
+    `own_delay` is what a packet takes this way beyond what netem is told: netem adds the rest of the delay, and never less than
+    the jitter, of which it could not draw the shorter half otherwise. The queue stays that of the whole round trip.
 
     Raises UsageProblem when a seed is asked of a router that knows none.
     """

@@ -30,7 +30,7 @@ def router_port(network: Network, direction: str) -> str:
 
 
 def own_delay(network: Network) -> Duration:
-    """One way, with nothing shaped: of a backend that has measured it because its hosts' own is material; else none."""
+    """One way, beyond what netem is told: of a backend that has measured it because its hosts' own is material; else none."""
     found: Duration | None = getattr(network, "own_delay", None)
     return found or Duration(0)
 
