@@ -42,6 +42,7 @@ from lab.spec.load import load_topology
 from lab.spec.models import Cell, ClientSpec, Expectation, Link, Transfer
 from lab.spec.units import Size
 from tests.support import fake_windows
+from tests.support.windows_answers import PINS, WAY, tell
 from tests.unit.result.conftest import make_sample
 from tests.vagrant.three import NEEDS, Three
 
@@ -54,25 +55,6 @@ _SSH = f"""\
 for word; do [ "$word" = {WINDOWS} ] && FAKE_NAME={{name}} exec {sys.executable} {fake_windows.__file__} "$@"; done
 exec {{real}} "$@"
 """
-PINS = {
-    "providers": {"Internet": "CUBIC", "Datacenter": "CUBIC"},
-    "timestamps": "Enabled",
-    "autotuning": "Normal",
-    "mtu": 1500,
-    "lso": False,
-    "rsc": None,
-    "checksum": "Disabled",
-}
-WAY = {
-    "port": 7,
-    "route_port": 7,
-    "next_hop": "10.77.1.1",
-    "one_hop": "TtlExpired",
-    "one_hop_from": "10.77.1.1",
-    "two_hops": "Success",
-    "whole_ms": [0, 0, 0, 0, 0],
-    "other_ports": [],
-}
 
 
 @pytest.fixture
@@ -127,11 +109,6 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     for name in ("run", "start"):
         monkeypatch.setattr(LinuxHost, name, noting(getattr(LinuxHost, name)))
     return found
-
-
-def tell(patch: pytest.MonkeyPatch, **answers: object) -> None:
-    for name, answer in answers.items():
-        patch.setenv(f"FAKE_{name}", json.dumps(answer))
 
 
 def asked_of_windows(folder: Path) -> list[dict[str, Any]]:

@@ -48,8 +48,9 @@ from lab.server.payload import payload_sha256, write_payload, write_payload_set
 from lab.spec.load import load_topology
 from lab.spec.models import Cell, ClientSpec, Expectation, Transfer
 from lab.spec.units import Size
-from tests.support import fake_windows
+from tests.support import fake_windows, windows_answers
 from tests.support.local_host import LocalNetwork
+from tests.support.windows_answers import PINS, tell
 from tests.unit.result.conftest import make_calibration
 from tests.unit.server.conftest import network, places
 
@@ -66,25 +67,7 @@ FACTS = {
     "nic": "Intel(R) PRO/1000 MT",
     "power_plan": None,
 }
-PINS = {
-    "providers": {"Internet": "CUBIC", "Datacenter": "CUBIC"},
-    "timestamps": "Enabled",
-    "autotuning": "Normal",
-    "mtu": 1500,
-    "lso": False,
-    "rsc": None,
-    "checksum": "Disabled",
-}
-WAY = {
-    "port": 7,
-    "route_port": 7,
-    "next_hop": GATEWAY,
-    "one_hop": "TtlExpired",
-    "one_hop_from": GATEWAY,
-    "two_hops": "Success",
-    "whole_ms": [40, 41, 40, 40, 40],
-    "other_ports": ["Red Hat VirtIO Ethernet Adapter"],
-}
+WAY = windows_answers.WAY | {"whole_ms": [40, 41, 40, 40, 40], "other_ports": ["Red Hat VirtIO Ethernet Adapter"]}
 
 
 @pytest.fixture
@@ -105,11 +88,6 @@ def windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WindowsHost:
     target = Target("windows-2022", "127.0.0.1", "vagrant", 2200, (), str(tmp_path / "known_hosts"))
     more = {"mac": "02:54:4c:01:00:03", "gateway": GATEWAY, "server_address": "10.77.2.2"}
     return open_windows(Connection(target), name="client", address="10.77.1.3", **more)[0]
-
-
-def tell(patch: pytest.MonkeyPatch, **answers: object) -> None:
-    for name, answer in answers.items():
-        patch.setenv(f"FAKE_{name}", json.dumps(answer))
 
 
 def requests(folder: Path) -> list[dict[str, Any]]:
