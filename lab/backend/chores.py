@@ -72,5 +72,4 @@ def chores_of(host: Host) -> Chores | None:
 
 def prober_of(network: Network) -> Host:
     """Where iperf3 and ping run: a Linux host on the client's side of the router; the client itself wherever it is one."""
-    found: Host | None = getattr(network, "prober", None)
-    return found or network.client
+    return network.prober

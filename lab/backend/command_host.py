@@ -9,7 +9,7 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Generic, TypeVar
 
 from lab.backend.host import Completed, Process
@@ -39,6 +39,7 @@ class CommandHost(ABC, Generic[Started_co]):
     """`run` and `start` of a Host, for one that says how a command begins."""
 
     name: str
+    reads_host_files = False
 
     def run(
         self,
@@ -69,6 +70,12 @@ class CommandHost(ABC, Generic[Started_co]):
     ) -> Started_co:
         words = tuple(map(str, argv))
         return self._begin(Command(words, env=env or {}, cwd=cwd, root=root, stdout=stdout, stderr=stderr))
+
+    def copy(self, source: Path, path: str | PurePath, *, mode: int = 0o644) -> None:
+        self.write(path, source.read_bytes(), mode=mode)
+
+    @abstractmethod
+    def write(self, path: str | PurePath, data: bytes, *, mode: int = 0o644) -> None: ...
 
     @abstractmethod
     def _begin(self, command: Command) -> Started_co: ...

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from lab.backend.clocks import Clock
+from lab.spec.units import Duration
 
 Platform = Literal["linux", "windows"]
 
@@ -73,6 +76,10 @@ class Process(Protocol):
         """SIGTERM to the group, SIGKILL after `grace_s`; returns what the command printed."""
         ...
 
+    def sync(self) -> None:
+        """Bring what the command has printed so far into the files that `start` was given, where it is not there by itself."""
+        ...
+
 
 class Host(Protocol):
     """Where something runs."""
@@ -134,6 +141,15 @@ class Host(Protocol):
         """Put a file on the host, whole or not at all, parents made."""
         ...
 
+    @property
+    def reads_host_files(self) -> bool:
+        """Whether `copy` costs next to nothing, because this machine's files are there to be read."""
+        ...
+
+    def copy(self, source: Path, path: str | PurePath, *, mode: int = 0o644) -> None:
+        """Put a file of the lab's own machine on the host, as `write` does."""
+        ...
+
     def read(self, path: str | PurePath) -> bytes:
         """Get a file from the host. Raises LabFault when it is not there."""
         ...
@@ -193,6 +209,34 @@ class Network(Protocol):
 
     @property
     def router_facts(self) -> RouterFacts: ...
+
+    @property
+    def prober(self) -> Host:
+        """Where iperf3 and ping run: a Linux host on the client's side of the router; the client itself wherever it is one."""
+        ...
+
+    @property
+    def own_delay(self) -> Duration:
+        """What a packet takes one way beyond what netem is told, where the backend has measured it; else none."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """Its hosts' clock, by which everything that is measured or waited for on them goes."""
+        ...
+
+    @property
+    def virtual_facts(self) -> Mapping[str, Any] | None:
+        """The machine whose clock this is, as `VirtualMachine` in results has it; None in real time."""
+        ...
+
+    def vary(self, seed: int) -> None:
+        """Before a sample: what is random in it (start phase, losses, ports) is the seed's. Without effect in real time."""
+        ...
+
+    def random_bytes(self, size: int) -> bytes:
+        """For keys and names of a run: the system's, or those of a virtual machine's seed."""
+        ...
 
     @property
     def backend_facts(self) -> Mapping[str, str]:

@@ -48,6 +48,9 @@ class LocalProcess:
         assert self._completed is not None
         return self._completed
 
+    def sync(self) -> None:
+        """The command writes to the caller's files itself."""
+
     def stop(self, grace_s: float = 2.0) -> Completed:
         if self.running():
             os.killpg(self._popen.pid, signal.SIGTERM)

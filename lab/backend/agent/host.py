@@ -54,6 +54,9 @@ class AgentProcess:
         assert self._completed is not None
         return self._completed
 
+    def sync(self) -> None:
+        """The command writes to the caller's files itself."""
+
     def stop(self, grace_s: float = 2.0) -> Completed:
         self.signal(signal.SIGTERM)
         return self.wait(grace_s)

@@ -7,12 +7,9 @@ import os
 import socket
 from typing import Any
 
-# The ordinary user that servers and clients run as, in a user namespace of their own. High, so that it is nobody else's.
-LAB_UID = 7700
-LAB_USER = "lab"
-# A tmpfs of the lab's own is mounted here, in its own mount namespace: what is written there dies with the lab.
-RUN_DIR = "/run"
-HOME_DIR = f"{RUN_DIR}/lab/home"
+from lab.backend.agent.places import HOME_DIR, LAB_UID, LAB_USER, RUN_DIR
+
+__all__ = ["HOME_DIR", "LAB_UID", "LAB_USER", "RUN_DIR", "receive", "send", "socket_name"]
 
 _MAX_MESSAGE_BYTES = 200_000
 _MAX_FDS = 3

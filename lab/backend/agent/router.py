@@ -10,11 +10,11 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from lab.backend.agent.handle import AgentHandle
 from lab.backend.agent.host import AgentHost, ConsoleHost
-from lab.backend.agent.wiring import ROUTER_MACS, Addresses, router_commands
+from lab.backend.agent.wiring import ROUTER_MACS, Addresses, ip_batch, router_commands
 from lab.backend.host import Host, Ports, RouterFacts
 from lab.errors import LabFault, UsageProblem
 
@@ -70,7 +70,7 @@ def begin(site: Site, choice: RouterChoice) -> Callable[[], Router]:
             "this kernel has no sch_netem, so it cannot be the router",
             remedy="use --router uml, or load the module: sudo modprobe sch_netem",
         )
-    return (lambda: _kernel_router(site)) if in_kernel else _uml_router(site)
+    return (lambda: kernel_router(site.wire, site.ports, site.addresses, site.leaf_macs)) if in_kernel else _uml_router(site)
 
 
 def find(site: Site, kind: str) -> Host:
@@ -113,15 +113,27 @@ def _commands(site: Site, ports: Ports) -> list[list[str]]:
     return router_commands(site.addresses, {"client": ports.client, "server": ports.server}, site.leaf_macs)
 
 
-def _kernel_router(site: Site) -> Router:
-    ports = {"client": site.ports.client, "server": site.ports.server}
+class WireHost(Host, Protocol):
+    """A place that can be called something else."""
+
+    def called(self, name: str, address: str) -> Host: ...
+
+
+def kernel_router(wire: WireHost, found: Ports, addresses: Addresses, leaf_macs: Mapping[str, str]) -> Router:
+    """The middle hop where the kernel of `wire` has netem."""
+    ports = {"client": found.client, "server": found.server}
     # The hosts have been told these addresses, and an engine gives others.
-    script = [f"ip link set dev {port} address {ROUTER_MACS[name]}" for name, port in ports.items()]
-    script += [shlex.join(command) for command in _commands(site, site.ports)]
+    lines = [f"link set dev {port} address {ROUTER_MACS[name]}" for name, port in ports.items()]
+    lines += [shlex.join(command) for command in router_commands(addresses, ports, leaf_macs)]
+    script = [ip_batch(lines)]
     # In a container /proc/sys cannot be written, and whoever made the container has set it.
     script += ["[ $(cat /proc/sys/net/ipv4/ip_forward) = 1 ] || echo 1 >/proc/sys/net/ipv4/ip_forward", _TELL]
-    kernel, iproute2 = _told(site.wire.run(["/bin/sh", "-ec", "\n".join(script)], root=True).text)
-    return _on_wire(site), site.ports, RouterFacts("kernel", kernel, iproute2, supports_seed(kernel, iproute2))
+    kernel, iproute2 = _told(wire.run(["/bin/sh", "-ec", "\n".join(script)], root=True).text)
+    return (
+        wire.called("router", addresses.client_gateway),
+        found,
+        RouterFacts("kernel", kernel, iproute2, supports_seed(kernel, iproute2)),
+    )
 
 
 def _uml_router(site: Site) -> Callable[[], Router]:

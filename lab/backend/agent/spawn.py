@@ -1,23 +1,23 @@
-"""Fork a command to where its host is. Stdlib only: part of the agent."""
+"""Fork a command to where its host is. Standard library only, and little of it: part of every agent."""
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import signal
-import termios
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+
+TYPE_CHECKING = False  # typing's own costs a machine in virtual time 10 ms of its boot
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
-@dataclass(frozen=True)
 class Child:
     """A command in a session, and so a process group, of its own."""
 
-    pid: int
-    started_ns: int
+    def __init__(self, pid: int, started_ns: int) -> None:
+        self.pid = pid
+        self.started_ns = started_ns
 
     def kill(self, number: int) -> None:
         """Signal the whole group of a command that has not been reaped yet."""
@@ -25,13 +25,17 @@ class Child:
             os.killpg(self.pid, number)
         except ProcessLookupError:
             # Just forked: it has not made its session yet.
-            with contextlib.suppress(ProcessLookupError):
+            try:  # noqa: SIM105
                 os.kill(self.pid, number)
+            except ProcessLookupError:
+                pass
 
     def kill_rest(self) -> None:
         """SIGKILL what a command that has ended left running in its group."""
-        with contextlib.suppress(ProcessLookupError):
+        try:  # noqa: SIM105
             os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
 
 
 def fork_into(
@@ -60,6 +64,8 @@ def fork_into(
         for target, source in enumerate(stdio):
             os.dup2(source, target, inheritable=True)
         if terminal:
+            import termios
+
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         enter()
         if cwd is not None:
@@ -75,5 +81,7 @@ def fork_into(
 
 
 def _tell(text: str) -> None:
-    with contextlib.suppress(OSError):
+    try:  # noqa: SIM105
         os.write(2, text.encode() + b"\n")
+    except OSError:
+        pass

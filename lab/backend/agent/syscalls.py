@@ -9,9 +9,11 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import socket
 import struct
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -22,6 +24,7 @@ CLONE_NEWNET = 0x40000000
 
 MS_NOSUID = 2
 MS_NODEV = 4
+MS_REMOUNT = 32
 MS_BIND = 4096
 MS_REC = 16384
 MS_PRIVATE = 1 << 18
@@ -76,6 +79,8 @@ def new_user_namespace(inside: int, *, extra_flags: int = 0) -> None:
 
     Raises OSError where the kernel or its administrator forbids user namespaces.
     """
+    from pathlib import Path
+
     # Read first: once inside, the kernel reports the overflow id.
     uid, gid = os.geteuid(), os.getegid()
     unshare(CLONE_NEWUSER | extra_flags)
@@ -109,6 +114,29 @@ def make_capabilities_ambient() -> None:
     for number in range(64):
         if data[number // 32].permitted >> number % 32 & 1:
             _check(_libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, number, 0, 0), f"prctl(PR_CAP_AMBIENT, {number})")
+
+
+CAP_DAC_READ_SEARCH = 2
+
+
+def keep_ambient(number: int) -> None:
+    """From now on the programs that real root executes as another user have this capability."""
+    header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
+    data = (_CapabilityData * 2)()
+    _check(_libc.capget(ctypes.byref(header), ctypes.byref(data)), "capget")
+    data[number // 32].inheritable |= 1 << number % 32
+    _check(_libc.capset(ctypes.byref(header), ctypes.byref(data)), "capset")
+    _check(_libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, number, 0, 0), f"prctl(PR_CAP_AMBIENT, {number})")
+
+
+def use_only(number: int) -> None:
+    """Use this capability alone for now; real root's next change of user gives the rest back."""
+    header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
+    data = (_CapabilityData * 2)()
+    _check(_libc.capget(ctypes.byref(header), ctypes.byref(data)), "capget")
+    for index, word in enumerate(data):
+        word.effective = 1 << number % 32 if index == number // 32 else 0
+    _check(_libc.capset(ctypes.byref(header), ctypes.byref(data)), "capset")
 
 
 def drop_ambient() -> None:
@@ -165,6 +193,8 @@ def packet_socket(interface: str, buffer_bytes: int) -> tuple[socket.socket, int
     With the default buffer (208 KiB, some 92 frames) bursts of slow start are lost before they reach the link. Real root
     may exceed net.core.rmem_max; others get as much as it allows.
     """
+    import socket
+
     port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     port.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
     port.setsockopt(_SOL_PACKET, _PACKET_QDISC_BYPASS, 1)

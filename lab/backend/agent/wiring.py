@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 # Private addresses that exist only inside the lab's own networks.
@@ -52,6 +52,11 @@ def router_commands(addresses: Addresses, ports: Mapping[str, str], macs: Mappin
         if name in macs:
             commands.append(["ip", "neighbour", "replace", leaf, "lladdr", macs[name], "nud", "permanent", "dev", device])
     return commands
+
+
+def ip_batch(commands: Iterable[str]) -> str:
+    """Lines of ip(8) as one process of it, which stops at the first that fails."""
+    return "\n".join(("ip -batch - <<END", *(command.removeprefix("ip ") for command in commands), "END"))
 
 
 def leaf_neighbour(gateway: str, mac: str) -> str:

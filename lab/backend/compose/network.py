@@ -24,9 +24,11 @@ from lab.backend.agent.host import KEPT_ENVIRONMENT, AgentHost
 from lab.backend.agent.protocol import receive, send
 from lab.backend.agent.router import RouterChoice
 from lab.backend.agent.wiring import LEAF, ROUTER_MACS, Addresses, leaf_neighbour
+from lab.backend.clocks import InRealTime
 from lab.backend.compose.project import Project
 from lab.backend.host import Host, Ports, RouterFacts
 from lab.errors import LabFault, UsageProblem
+from lab.spec.units import Duration
 
 # In the images, whose files are not this machine's.
 _PYTHON = "/usr/bin/python3"
@@ -38,7 +40,7 @@ _KEPT = tuple(name for name in KEPT_ENVIRONMENT if name not in ("PATH", "THROUGH
 
 
 @dataclass
-class ComposeNetwork:
+class ComposeNetwork(InRealTime):
     """A `Network` (backend/host.py) whose hosts are containers of one project."""
 
     project: Project
@@ -53,6 +55,12 @@ class ComposeNetwork:
     backend_facts: Mapping[str, str]
     backend: str = "compose"
     holds: list[socket.socket] = field(default_factory=list)
+
+    own_delay: Duration = Duration(0)
+
+    @property
+    def prober(self) -> Host:
+        return self.client
 
     @property
     def name(self) -> str:

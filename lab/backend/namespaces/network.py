@@ -17,10 +17,12 @@ from typing import Any
 from lab.backend.agent import router as middle
 from lab.backend.agent.host import AgentHost
 from lab.backend.agent.router import RouterChoice
-from lab.backend.agent.wiring import LEAF, ROUTER_MACS, Addresses, leaf_neighbour
+from lab.backend.agent.wiring import LEAF, ROUTER_MACS, Addresses, ip_batch, leaf_neighbour
+from lab.backend.clocks import InRealTime
 from lab.backend.host import Host, Ports, RouterFacts
 from lab.backend.namespaces.launch import NamespaceLab
 from lab.errors import UsageProblem
+from lab.spec.units import Duration
 
 # They exist only inside the lab's own namespaces; two labs may use the same ones.
 ADDRESSES = Addresses()
@@ -30,7 +32,7 @@ PORTS = Ports(client="to-client", server="to-server")
 
 
 @dataclass
-class NamespaceNetwork:
+class NamespaceNetwork(InRealTime):
     """A `Network` (backend/host.py) whose hosts are namespaces of one agent."""
 
     agent: NamespaceLab
@@ -44,6 +46,12 @@ class NamespaceNetwork:
     backend: str = "namespaces"
     backend_facts: Mapping[str, str] = field(default_factory=dict)
     first_processes: tuple[int, ...] = ()
+
+    own_delay: Duration = Duration(0)
+
+    @property
+    def prober(self) -> Host:
+        return self.client
 
     @property
     def name(self) -> str:
@@ -77,47 +85,59 @@ def _wire(agent: NamespaceLab, choice: RouterChoice) -> NamespaceNetwork:
     server = agent_host(agent, "server", SERVER_ADDRESS)
     for host in (client, server):
         agent.ask({"op": "namespace", "name": host.name})
-    wire.run(["/bin/sh", "-ec", _ports_script()], root=True)
-    finish = middle.begin(_site(agent, wire), choice)
+    wire.run(["/bin/sh", "-ec", ports_script()], root=True)
+    finish = middle.begin(_site(agent, wire, choice), choice)
     for host, gateway in ((client, ADDRESSES.client_gateway), (server, ADDRESSES.server_gateway)):
-        host.run(["/bin/sh", "-ec", _leaf_script(host.name, host.address, gateway)], root=True)
+        host.run(["/bin/sh", "-ec", leaf_script(host.name, host.address, gateway)], root=True)
     router, ports, facts = finish()
     return NamespaceNetwork(agent, client, router, server, wire, ports, PORTS, facts)
 
 
-def _site(agent: NamespaceLab, wire: AgentHost) -> middle.Site:
-    from lab.assets.uml import find
+def _site(agent: NamespaceLab, wire: AgentHost, choice: RouterChoice) -> middle.Site:
+    from lab.assets import uml
 
-    asset = find()
+    asset = uml.find()
+    if asset is None and (choice == "uml" or (choice == "auto" and not middle.kernel_has_netem(wire))):
+        asset = uml.build(lambda message: print(f"setup: {message}", file=sys.stderr, flush=True))
     # Without it there may still be a kernel that needs none.
     root = str(asset.root) if asset else ""
     return middle.Site(agent, wire, PORTS, ADDRESSES, sys.executable, root, _LEAF_MACS)
 
 
+def leaf_macs() -> Mapping[str, str]:
+    """The hosts' own addresses on their wires, for the router's permanent neighbours."""
+    return _LEAF_MACS
+
+
 _QUIET_IPV6 = "for f in all default; do echo 1 >/proc/sys/net/ipv6/conf/$f/disable_ipv6; done 2>/dev/null || :"
 
 
-def _ports_script() -> str:
+def ports_script() -> str:
     """No IPv6: its neighbour discovery would put packets on the link that a seeded loss would count."""
-    lines = [_QUIET_IPV6, "ip link set lo up"]
+    lines = ["link set lo up"]
     for port, leaf in ((PORTS.client, "client"), (PORTS.server, "server")):
         ends = f"address {ROUTER_MACS[leaf]} type veth peer name {LEAF} address {_LEAF_MACS[leaf]}"
-        lines.append(f"ip link add {port} {ends} netns {leaf}")
-        lines.append(f"ip link set {port} up")
-    return "\n".join(lines)
+        lines.append(f"link add {port} {ends} netns {leaf}")
+        lines.append(f"link set {port} up")
+    return f"{_QUIET_IPV6}\n{ip_batch(lines)}"
 
 
-def _leaf_script(name: str, address: str, gateway: str) -> str:
+def leaf_script(name: str, address: str, gateway: str, *, group: int = 0) -> str:
+    """What a client or a server needs of its own; programs of `group` may ping."""
     return "\n".join(
         (
             _QUIET_IPV6,
-            "ip link set lo up",
-            f"ip address add {address}/24 dev {LEAF}",
-            f"ip link set {LEAF} up",
-            leaf_neighbour(gateway, ROUTER_MACS[name]),
+            ip_batch(
+                (
+                    "link set lo up",
+                    f"address add {address}/24 dev {LEAF}",
+                    f"link set {LEAF} up",
+                    *leaf_neighbour(gateway, ROUTER_MACS[name]).splitlines(),
+                )
+            ),
             "echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start",
-            # Group 0 here is whoever made the lab: their programs may ping.
-            "echo 0 0 >/proc/sys/net/ipv4/ping_group_range",
+            # In a user namespace group 0 is whoever made the lab.
+            f"echo {group} {group} >/proc/sys/net/ipv4/ping_group_range",
         )
     )
 
@@ -137,7 +157,7 @@ def attach(name: str) -> tuple[NamespaceNetwork, dict[str, Any]]:
         raise UsageProblem(f"lab {name!r} belongs to a run in progress", remedy="only labs made by `lab up` can be joined")
     facts = RouterFacts(**{**note["router_facts"], "notes": tuple(note["router_facts"]["notes"])})
     wire = agent_host(agent, "wire", "", namespace="router")
-    router: Host = middle.find(_site(agent, wire), facts.kind)
+    router: Host = middle.find(_site(agent, wire, facts.kind), facts.kind)
     network = NamespaceNetwork(
         agent,
         agent_host(agent, "client", CLIENT_ADDRESS),

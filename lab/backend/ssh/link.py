@@ -26,6 +26,7 @@ _SHIPPED = (
     "lab/__init__.py",
     "lab/backend/__init__.py",
     "lab/backend/agent/__init__.py",
+    "lab/backend/agent/places.py",
     "lab/backend/agent/protocol.py",
     "lab/backend/agent/spawn.py",
     "lab/backend/agent/syscalls.py",

@@ -107,6 +107,9 @@ class WindowsProcess:
             return self._result(timed_out=True)
         return self._result()
 
+    def sync(self) -> None:
+        """Its output comes when it has ended, and not before."""
+
     def stop(self, grace_s: float = 2.0) -> Completed:
         """Windows has no SIGTERM: the process and its children are ended at once."""
         if self.running():

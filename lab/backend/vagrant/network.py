@@ -22,6 +22,7 @@ from typing import IO
 
 from lab.backend.agent.router import RouterChoice, iproute2_version, kernel_has_netem, supports_seed
 from lab.backend.agent.wiring import ROUTER_MACS, Addresses
+from lab.backend.clocks import InRealTime
 from lab.backend.host import Host, Ports, RouterFacts
 from lab.backend.ssh.chores import NOT_RUN
 from lab.backend.ssh.config import Target
@@ -69,7 +70,7 @@ ethtool -i "$1" | sed -n 's/^driver: //p'
 
 
 @dataclass
-class VagrantNetwork:
+class VagrantNetwork(InRealTime):
     """A `Network` (backend/host.py) of virtual machines. They stay up when it is closed; what ran on them ends.
 
     `own_delay` is what a packet takes one way beyond what netem is told, milliseconds where machines are emulated; netem adds the

@@ -1,0 +1,10 @@
+"""Names and places that both ends of an agent agree on. Imports nothing: the first process of a machine in virtual time does."""
+
+from __future__ import annotations
+
+# The ordinary user that servers and clients run as, in a user namespace of their own. High, so that it is nobody else's.
+LAB_UID = 7700
+LAB_USER = "lab"
+# A tmpfs of the lab's own is mounted here, in its own mount namespace: what is written there dies with the lab.
+RUN_DIR = "/run"
+HOME_DIR = f"{RUN_DIR}/lab/home"
