@@ -22,10 +22,12 @@ from markupsafe import Markup
 
 from lab.result.comparison import Comparison
 from lab.result.matrix import Source, make_matrix, router_words
+from lab.result.meaning import rate_is_real
 from lab.result.models import ClientIdentity, VerdictName
 from lab.result.salvage import Salvaged
 from lab.result.store import exit_code
 from lab.result.table import NOTHING
+from lab.spec.clock import Clock
 from reports import series, svg, uplot, words
 from reports.cells import SAMPLE_HEADINGS, CellView, by_severity, ratio_judged
 
@@ -77,10 +79,15 @@ def tally(run: Salvaged) -> Tally:
     return Tally({name: counted[name] for name in VERDICTS}, code, run.record is not None)
 
 
+def run_clocks(run: Salvaged) -> list[Clock]:
+    """Every clock that something of the run ran by."""
+    return [*dict.fromkeys([*(cell.clock for cell in run.cells), *(finding.clock for finding in run.findings)])]
+
+
 def run_page(run: Salvaged) -> str:
     """The page of one run: headline, matrix, evidence of every cell, studies, pairs, findings. Raises LabFault without uPlot."""
     anchors = words.anchors("cell", (cell.id for cell in run.cells))
-    packed = series.choose(run.cells)
+    packed = [each if rate_is_real(cell) else None for cell, each in zip(run.cells, series.choose(run.cells), strict=True)]
     baselines = {pair.baseline.cell for pair in run.pairs} | set(run.record.baselines if run.record else ())
     views = {
         cell.id: CellView(cell, anchors[cell.id], each, cell.id in baselines)
@@ -103,6 +110,7 @@ def run_page(run: Salvaged) -> str:
         pair_anchors=words.anchors("pair", (pair.id for pair in run.pairs)),
         clients=_clients(run),
         skipped=skipped,
+        mixed=len(run_clocks(run)) > 1,
         series_note=_series_note(packed),
         charts=any(packed),
     )
@@ -144,7 +152,9 @@ def _trend_plot(trend: Trend) -> Markup:
         for point in trend.points
     ]
     steps = [(step.index, f"{words.percent(step.change)} from {step.after_run}") for step in trend.steps]
-    return svg.trend_plot(points, steps, tell, f"{trend.figure} of {trend.cell} over {len(points)} runs, {len(steps)} steps")
+    return svg.trend_plot(
+        points, steps, tell, f"{trend.figure} of {trend.cell}, {trend.clock} time, over {len(points)} runs, {len(steps)} steps"
+    )
 
 
 def _tell_figure(trend: Trend) -> Any:
@@ -179,6 +189,7 @@ def _head(run: Salvaged) -> list[tuple[str, str]]:
         ("started", words.moment(start)),
         ("took", words.span((end - start).total_seconds()) if start and end else ""),
         ("host", ", ".join(part for part in told if part)),
+        ("time", " and ".join(run_clocks(run))),
         ("kernel", words.words(machine.get("kernel")) if machine.get("kernel") else ""),
         ("backend", ", ".join(backends)),
         ("router", "; ".join(routers)),

@@ -11,9 +11,12 @@ from markupsafe import Markup, escape
 from lab.judge.figures import asked
 from lab.result.bundle import again
 from lab.result.matrix import client_words, link_words
+from lab.result.meaning import cpu_is_real, rate_is_real
 from lab.result.models import Calibration, CellResult, DirectionCalibration, HostLoad, Interval, Sample, Verdict, VerdictName
 from lab.result.table import NOTHING, judged_words
 from lab.spec.cell import format_transfer
+from lab.spec.clock import NOT_IN_VIRTUAL_TIME, Clock, clock_words
+from lab.spec.numbers import signed
 from reports import svg
 from reports.series import Packed, merge, worst_sample
 from reports.words import megabytes_s, number, percent, span
@@ -41,7 +44,8 @@ def figure_of(cell: CellResult) -> Figure:
         return Figure("deviation from the limit", lambda sample: sample.deviation, percent)
     if cell.expectation.kind == "steady":
         return Figure("last hundred files against the first, time per file", _slowing, percent)
-    return Figure("body rate", lambda sample: sample.body_byte_s, megabytes_s)
+    known = rate_is_real(cell)
+    return Figure("body rate", lambda sample: sample.body_byte_s if known else None, megabytes_s)
 
 
 def _slowing(sample: Sample) -> float | None:
@@ -82,7 +86,9 @@ def _spots(cell: CellResult, figure: Figure) -> list[svg.Spot]:
     taken += [(each.sample, f"set aside: {each.reason}") for each in cell.set_aside]
     aside = {id(each.sample) for each in cell.set_aside}
     spots = []
-    for sample, why in sorted(taken, key=lambda each: each[0].started_at):
+    # The virtual clock may start again with every sample.
+    virtual = cell.clock == "virtual"
+    for sample, why in sorted(taken, key=lambda each: each[0].index if virtual else each[0].started_at.timestamp()):
         if (value := figure.of(sample)) is not None:
             label = f"({sample.index + 1})" if id(sample) in aside else str(sample.index + 1)
             spots.append(svg.Spot(label, value, judged=not why, note=why))
@@ -124,30 +130,31 @@ SAMPLE_HEADINGS: tuple[tuple[str, str], ...] = (
 def sample_lines(cell: CellResult) -> list[Line]:
     """The samples as the table `SAMPLE_HEADINGS` has them, those set aside after the others."""
     figure = figure_of(cell)
-    lines = [_sample_line(sample, figure, str(sample.index + 1)) for sample in cell.samples]
+    lines = [_sample_line(cell, sample, figure, str(sample.index + 1)) for sample in cell.samples]
     for each in cell.set_aside:
-        line = _sample_line(each.sample, figure, f"({each.sample.index + 1})")
+        line = _sample_line(cell, each.sample, figure, f"({each.sample.index + 1})")
         lines.append(Line(line.words, f"set aside: {each.reason}", gone=True))
     return lines
 
 
-def _sample_line(sample: Sample, figure: Figure, label: str) -> Line:
+def _sample_line(cell: CellResult, sample: Sample, figure: Figure, label: str) -> Line:
     client, series, wire = sample.client, sample.series, sample.wire
     value = figure.of(sample)
+    timed = rate_is_real(cell)
     return Line(
         (
             label,
-            number(sample.body_s, 3),
-            number(sample.body_byte_s, 3, 1e-6),
+            number(sample.body_s if timed else None, 3),
+            number(sample.body_byte_s if timed else None, 3, 1e-6),
             NOTHING if value is None else figure.tell(value),
-            number(sample.wall_s, 3),
+            number(sample.wall_s if timed else None, 3),
             number(client.connect_s if client else None, 1, 1e3),
             number(client.first_byte_s if client else None, 1, 1e3),
-            number(series.worst_window_byte_s if series else None, 3, 1e-6),
+            number(series.worst_window_byte_s if series and timed else None, 3, 1e-6),
             number(series.longest_gap_ms if series else None, 0),
             str(wire.retransmits) if wire else NOTHING,
             str(wire.router_drops_down + wire.router_drops_up) if wire else NOTHING,
-            number(sample.cpu_user_s + sample.cpu_system_s, 3),
+            number(sample.cpu_user_s + sample.cpu_system_s if cpu_is_real(cell) else None, 3),
             number(sample.max_rss_bytes, 1, 1e-6),
         ),
         "" if sample.ok else f"failed: {sample.problem or f'exit code {sample.exit_code}'}",
@@ -160,19 +167,27 @@ def certificate_lines(cell: CellResult) -> list[Line]:
         return []
     lines = []
     for when, looks in (("before", cell.certificate.before), ("after", cell.certificate.after)):
-        lines += [_look(when, look) for look in looks]
+        lines += [_look(when, look, cell.clock) for look in looks]
     return lines
 
 
-def _look(when: str, look: Calibration) -> Line:
+def _look(when: str, look: Calibration, clock: Clock) -> Line:
     attempt = f", attempt {look.attempt}" if look.attempt > 1 else ""
     losses = f"{look.down.router_drops + look.up.router_drops} / {look.down.retransmits + look.up.retransmits}"
-    rtt = f"{number(look.rtt_excess_ms, 2, sign=True)} ms of {look.rtt_asked_ms:g} ms"
-    words = (f"{when}{attempt}", *map(_side, (look.down, look.up)), rtt, losses, "holds" if look.ok else "beyond tolerance")
+    rtt = f"{signed(look.rtt_excess_ms)} ms of {look.rtt_asked_ms:g} ms"
+    words = (
+        f"{when}{attempt}",
+        *(_side(side, clock) for side in (look.down, look.up)),
+        rtt,
+        losses,
+        "holds" if look.ok else "beyond tolerance",
+    )
     return Line(words, "; ".join(look.problems), gone=not look.ok)
 
 
-def _side(side: DirectionCalibration) -> str:
+def _side(side: DirectionCalibration, clock: Clock) -> str:
+    if side.goodput_error is None and clock == "virtual":
+        return f"{NOT_IN_VIRTUAL_TIME}, unshaped"
     told = f"{side.goodput_bit_s / 1e6:.2f} Mbit/s"
     return f"{told}, unshaped" if side.goodput_error is None else f"{told}, {percent(side.goodput_error)}"
 
@@ -293,6 +308,21 @@ class CellView:
         worst = max((each.host for each in self.cell.samples if each.host), key=_disturbed, default=None)
         found.insert(1, ("busiest sample", worst))
         return [(when, load_words(load)) for when, load in found if load is not None]
+
+    @property
+    def clock(self) -> str:
+        """`virtual time` or `real time`."""
+        return clock_words(self.cell.clock)
+
+    @property
+    def guest(self) -> str:
+        """The machine in virtual time, in one line; empty in real time."""
+        if (guest := self.cell.virtual) is None:
+            return ""
+        broken = [name for name, held in guest.conditions.items() if not held]
+        doubt = f", not deterministic: {', '.join(broken)}" if broken else ""
+        price = f"{guest.charge_ns} ns per system call or page fault"
+        return f"kernel {guest.kernel_release}, SHA-256 {guest.kernel_sha256[:12]}…, seed {guest.seed}, {price}{doubt}"
 
     @property
     def ideal_byte_s(self) -> float | None:

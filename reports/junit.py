@@ -12,15 +12,16 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Literal
 
 from lab.result.finding import Finding
+from lab.result.meaning import rate_is_real
 from lab.result.models import CellResult, Verdict
 from lab.result.qualification import PairResult
 from lab.result.salvage import Salvaged
 from lab.result.study import StudyResult
 from lab.result.table import judged_words
+from lab.spec.clock import Clock
 
 Outcome = Literal["", "failure", "error", "skipped"]
 _OUTCOMES: dict[str, Outcome] = {"PASS": "", "FAIL": "failure", "INVALID": "error", "INCONCLUSIVE": "skipped"}
@@ -76,11 +77,13 @@ def _cases(run: Salvaged) -> Iterator[_Case]:
         yield _cell(cell, baseline=cell.id in baselines)
     others: list[StudyResult | Finding] = [*run.studies, *run.findings]
     for each in others:
-        yield _other(each.id, f"{each.client.name}.{each.topology.name}", each.verdict, each.started_at, each.ended_at)
+        clock = each.clock if isinstance(each, Finding) else each.lab_clock
+        place = f"{each.client.name}.{each.topology.name}"
+        yield _other(each.id, place, each.verdict, clock, _seconds(each))
     for pair in run.pairs:
         if pair.verdict:
             place = f"{pair.candidate.client.name}.{pair.topology.name}"
-            yield _other(pair.id, place, pair.verdict, pair.started_at, pair.ended_at)
+            yield _other(pair.id, place, pair.verdict, pair.lab_clock, _seconds(pair))
     for name, reason in (run.record.skipped if run.record else {}).items():
         client, _, rest = name.partition("--")
         yield _Case(name, f"{client}.{rest.partition('--')[0]}", "skipped", f"the client cannot do it: {reason}")
@@ -90,7 +93,8 @@ def _cases(run: Salvaged) -> Iterator[_Case]:
 
 def _cell(cell: CellResult, *, baseline: bool) -> _Case:
     verdict = cell.verdict
-    figures = {"verdict": verdict.name, "expectation": cell.expectation.kind, "samples": str(len(cell.samples))}
+    figures: dict[str, str] = {"verdict": verdict.name, "clock": cell.clock, "expectation": cell.expectation.kind}
+    figures["samples"] = str(len(cell.samples))
     if verdict.interval:
         told, between = judged_words(cell.expectation, verdict.interval)
         figures |= {"figure": told, "interval": between, "n": str(verdict.interval.n)}
@@ -98,7 +102,7 @@ def _cell(cell: CellResult, *, baseline: bool) -> _Case:
             repr(value) for value in (verdict.interval.mean, verdict.interval.low, verdict.interval.high)
         )
     rates = [sample.body_byte_s for sample in cell.samples if sample.ok and sample.body_byte_s is not None]
-    if rates:
+    if rates and rate_is_real(cell):
         figures["mean_body_byte_s"] = f"{sum(rates) / len(rates):.1f}"
     if cell.set_aside:
         figures["set_aside"] = str(len(cell.set_aside))
@@ -107,19 +111,20 @@ def _cell(cell: CellResult, *, baseline: bool) -> _Case:
         # Its verdict does not count; a CI that counted it would be red where the run is green.
         outcome, reason = "skipped", f"baseline, does not count: {reason}"
     place = f"{cell.client.name}.{cell.topology.name}"
-    seconds = (cell.ended_at - cell.started_at).total_seconds()
-    return _Case(cell.id, place, outcome, reason, seconds, figures, "\n".join(verdict.warnings))
+    return _Case(cell.id, place, outcome, reason, _seconds(cell), figures, "\n".join(verdict.warnings))
 
 
-def _other(name: str, place: str, verdict: Verdict, start: datetime, end: datetime) -> _Case:
-    figures: dict[str, str] = {"verdict": verdict.name}
+def _other(name: str, place: str, verdict: Verdict, clock: Clock, seconds: float) -> _Case:
+    figures: dict[str, str] = {"verdict": verdict.name, "clock": clock}
     if verdict.interval:
         low, high = verdict.interval.low, verdict.interval.high
         figures |= {"mean": repr(verdict.interval.mean), "low": repr(low), "high": repr(high), "n": str(verdict.interval.n)}
     reason = f"{verdict.name}: {verdict.reason}"
-    return _Case(
-        name, place, _OUTCOMES[verdict.name], reason, (end - start).total_seconds(), figures, "\n".join(verdict.warnings)
-    )
+    return _Case(name, place, _OUTCOMES[verdict.name], reason, seconds, figures, "\n".join(verdict.warnings))
+
+
+def _seconds(each: CellResult | StudyResult | PairResult | Finding) -> float:
+    return (each.ended_at - each.started_at).total_seconds()
 
 
 def _run_facts(run: Salvaged) -> dict[str, str]:

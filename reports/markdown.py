@@ -8,10 +8,12 @@ from __future__ import annotations
 import html
 import re
 
+from lab.result.meaning import clocks_words
 from lab.result.models import Verdict, VerdictName
 from lab.result.salvage import Salvaged
 from lab.result.table import NOTHING, count_line, judged_words
-from reports.build import tally
+from lab.spec.clock import clock_words
+from reports.build import run_clocks, tally
 from reports.cells import SEVERITY
 
 MOST_CHARACTERS = 65_536
@@ -28,10 +30,11 @@ def markdown_summary(run: Salvaged, *, most: int = MOST_CHARACTERS) -> str:
     """The summary, always shorter than `most` characters: rows that have no room are counted instead."""
     found = tally(run)
     word = f"{_sign(found.name)}: " if found.name else ""
+    counts = count_line(name for name, count in found.counts.items() for _ in range(count))
     lines = [
         f"## {word}{_plain(found.headline)}",
         "",
-        f"{count_line(name for name, count in found.counts.items() for _ in range(count))} · run {_code(run.path.name)}",
+        f"{counts} · run {_code(run.path.name)}{_clocks(run)}",
         "",
     ]
     if run.qualification:
@@ -73,15 +76,21 @@ def _add(lines: list[str], room: int, head: list[str], rows: list[str], fold: st
 def _rows(run: Salvaged) -> list[Row]:
     baselines = {pair.baseline.cell for pair in run.pairs} | set(run.record.baselines if run.record else ())
     rows: list[Row] = []
+    mixed = len(run_clocks(run)) > 1
     for cell in run.cells:
         interval = cell.verdict.interval
         told = " (".join(judged_words(cell.expectation, interval)) + ")" if interval else NOTHING
-        name = f"{cell.id} (baseline)" if cell.id in baselines else cell.id
+        marks = [*(["baseline"] if cell.id in baselines else []), *([clock_words(cell.clock)] if mixed else [])]
+        name = f"{cell.id} ({', '.join(marks)})" if marks else cell.id
         rows.append((cell.verdict.name, name, told if cell.verdict.name == "PASS" else _reason(cell.verdict)))
     rows += [(study.verdict.name, study.id, _reason(study.verdict)) for study in run.studies]
     rows += [(finding.verdict.name, finding.id, _reason(finding.verdict)) for finding in run.findings]
     rows += [(pair.verdict.name, pair.id, _reason(pair.verdict)) for pair in run.pairs if pair.verdict]
     return sorted(rows, key=lambda row: SEVERITY.index(row[0]))
+
+
+def _clocks(run: Salvaged) -> str:
+    return f" · {clocks_words(found)}" if (found := run_clocks(run)) else ""
 
 
 def _reason(verdict: Verdict) -> str:

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from lab.result.models import VerdictName
 from lab.result.table import NOTHING
+from lab.spec import numbers
 
 MEANING: Mapping[VerdictName, str] = {
     "PASS": "shown to keep its promise",
@@ -62,9 +63,11 @@ def number(value: float | None, digits: int = 2, scale: float = 1.0, sign: bool 
     return f"{value * scale:{'+z' if sign else 'z'}.{digits}f}"
 
 
-def percent(value: float | None, digits: int = 2) -> str:
-    """A fraction as `+0.12 %`."""
-    return NOTHING if value is None else f"{value * 100:+z.{digits}f} %"
+def percent(value: float | None, digits: int | None = None) -> str:
+    """A fraction as `+0.12 %`; without `digits` with as many as a small one needs."""
+    if value is None:
+        return NOTHING
+    return numbers.percent(value) if digits is None else f"{value * 100:+z.{digits}f} %"
 
 
 def megabytes_s(value: float | None) -> str:

@@ -5,7 +5,8 @@ transfers, process start to end. benchfmt: golang.org/design/14313-benchmark-for
 benchstat knows, one line per transfer. otava: a CSV with a row per run and two columns per cell, as Apache Otava's importer
 takes it (`time_column: time`). openmetrics: OpenMetrics 1.0 text, gauges with the time their cell ended.
 
-Only transfers that arrived whole are in any of them, and no cell that is INVALID: there the lab was at fault.
+Only transfers that arrived whole are in any of them, and no cell that is INVALID: there the lab was at fault. Each says
+which clock a cell ran by; what means nothing in virtual time is left out (`lab.result.meaning`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean, median, stdev
 
-from lab.judge.cost import cpu_costs, cpu_s_per_gb
+from lab.judge.cost import cost_of, cpu_costs
 from lab.judge.matching import os_of, short_version
+from lab.result.meaning import cpu_is_real, rate_is_real
 from lab.result.models import CellResult, Sample
 from lab.result.salvage import Salvaged
 from lab.spec.cell import format_transfer
@@ -32,8 +34,9 @@ def export_runs(form: str, runs: Sequence[Salvaged]) -> str:
 
 
 def hyperfine(runs: Sequence[Salvaged]) -> str:
-    """One result per cell."""
-    return json.dumps({"results": [_hyperfine_result(run, cell) for run, cell in _cells(runs)]}, indent=2) + "\n"
+    """One result per cell whose times mean something on its clock."""
+    results = [_hyperfine_result(run, cell) for run, cell in _cells(runs) if rate_is_real(cell)]
+    return json.dumps({"results": results}, indent=2) + "\n"
 
 
 def benchfmt(runs: Sequence[Salvaged]) -> str:
@@ -50,7 +53,7 @@ def benchfmt(runs: Sequence[Salvaged]) -> str:
             if told.get(key) != value:
                 told[key] = value
                 lines.append(f"{key}: {value}")
-        lines += [f"{_benchmark(cell)} 1 {_pairs(sample)}" for sample in _whole(cell)]
+        lines += [f"{_benchmark(cell)} 1 {pairs}" for sample in _whole(cell) if (pairs := _pairs(cell, sample))]
     return "\n".join(lines) + "\n"
 
 
@@ -59,16 +62,16 @@ def otava(runs: Sequence[Salvaged]) -> str:
     by_run: dict[str, list[CellResult]] = {}
     for run, cell in _cells(runs):
         by_run.setdefault(run, []).append(cell)
-    names = sorted({cell.id for cells in by_run.values() for cell in cells})
+    names = sorted({_series(cell) for cells in by_run.values() for cell in cells})
     figures: tuple[tuple[str, Callable[[CellResult], float | None]], ...] = (
         ("byte_s", _rate),
-        ("cpu_s_per_gb", lambda cell: cpu_s_per_gb(cell.samples)),
+        ("cpu_s_per_gb", cost_of),
     )
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["time", "run", "commit", "lab_version", *(f"{name}.{figure}" for name in names for figure, _ in figures)])
     for run, cells in sorted(by_run.items(), key=lambda item: item[1][0].started_at):
-        found = {cell.id: cell for cell in cells}
+        found = {_series(cell): cell for cell in cells}
         values = [figure(found[name]) if name in found else None for name in names for _, figure in figures]
         head = [cells[0].started_at.isoformat(), run, _fact(cells[0], "git_revision"), cells[0].lab_version]
         writer.writerow([*head, *("" if value is None else repr(value) for value in values)])
@@ -103,12 +106,17 @@ def _cells(runs: Sequence[Salvaged]) -> Iterator[tuple[str, CellResult]]:
                 yield run.path.name, cell
 
 
+def _series(cell: CellResult) -> str:
+    """Values of two clocks are two series."""
+    return cell.id if cell.clock == "real" else f"{cell.id}.virtual"
+
+
 def _whole(cell: CellResult) -> list[Sample]:
     return [sample for sample in cell.samples if sample.ok]
 
 
 def _rate(cell: CellResult) -> float | None:
-    rates = [sample.body_byte_s for sample in _whole(cell) if sample.body_byte_s]
+    rates = [sample.body_byte_s for sample in _whole(cell) if sample.body_byte_s and rate_is_real(cell)]
     return math.exp(fmean(map(math.log, rates))) if rates else None
 
 
@@ -120,8 +128,8 @@ def _hyperfine_result(run: str, cell: CellResult) -> dict[str, object]:
         "mean": fmean(times),
         "stddev": stdev(times) if len(times) > 1 else None,
         "median": median(times),
-        "user": fmean(sample.cpu_user_s for sample in samples),
-        "system": fmean(sample.cpu_system_s for sample in samples),
+        "user": fmean(sample.cpu_user_s for sample in samples) if cpu_is_real(cell) else None,
+        "system": fmean(sample.cpu_system_s for sample in samples) if cpu_is_real(cell) else None,
         "min": min(times),
         "max": max(times),
         "times": times,
@@ -140,6 +148,7 @@ def _labels(run: str, cell: CellResult) -> dict[str, str]:
         "topology": cell.topology.name,
         "transfer": format_transfer(cell.transfer),
         "verdict": cell.verdict.name,
+        "clock": cell.clock,
     }
 
 
@@ -155,6 +164,7 @@ def _configuration(run: str, cell: CellResult) -> dict[str, str]:
         "client-version": short_version(cell),
         "kernel": _fact(cell, "kernel"),
         "backend": cell.backend,
+        "clock": cell.clock,
     }
     return {key: " ".join(value.split()) for key, value in known.items() if value}
 
@@ -166,11 +176,12 @@ def _benchmark(cell: CellResult) -> str:
     return "BenchmarkTransfer/" + "/".join(f"{key}={value}" for key, value in parts.items())
 
 
-def _pairs(sample: Sample) -> str:
-    cost = cpu_costs([sample])
+def _pairs(cell: CellResult, sample: Sample) -> str:
+    cost = cpu_costs([sample]) if cpu_is_real(cell) else []
+    timed = rate_is_real(cell)
     known: dict[str, float | None] = {
-        "sec/op": sample.wall_s,
-        "B/s": sample.body_byte_s,
+        "sec/op": sample.wall_s if timed else None,
+        "B/s": sample.body_byte_s if timed else None,
         "cpu-sec/GB": cost[0] if cost else None,
         "peak-RSS-bytes": sample.max_rss_bytes,
     }
@@ -186,8 +197,8 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _mean_seconds(cell: CellResult) -> float:
-    return fmean(sample.wall_s for sample in _whole(cell))
+def _mean_seconds(cell: CellResult) -> float | None:
+    return fmean(sample.wall_s for sample in _whole(cell)) if rate_is_real(cell) else None
 
 
 def _most_memory(cell: CellResult) -> float | None:
@@ -198,6 +209,6 @@ def _most_memory(cell: CellResult) -> float | None:
 _FAMILIES: tuple[tuple[str, str, str, Callable[[CellResult], float | None]], ...] = (
     ("throughline_goodput_bytes_per_second", "", "Geometric mean of the body rates of whole transfers.", _rate),
     ("throughline_transfer_seconds", "seconds", "Mean time of a whole transfer, process start to end.", _mean_seconds),
-    ("throughline_cpu_seconds_per_gigabyte", "", "Client CPU seconds per 10^9 bytes.", lambda cell: cpu_s_per_gb(cell.samples)),
+    ("throughline_cpu_seconds_per_gigabyte", "", "Client CPU seconds per 10^9 bytes.", cost_of),
     ("throughline_memory_bytes", "bytes", "Largest resident set of a transfer.", _most_memory),
 )

@@ -10,19 +10,21 @@ from typing import Any
 
 from lab.errors import UsageProblem
 from lab.history.index import Index
+from lab.spec.clock import Clock
 
 _SPANS = {"h": "hours", "d": "days", "w": "weeks"}
-_ASKED = ("client", "topology", "cell", "verdict")
+_ASKED = ("client", "topology", "cell", "verdict", "clock")
 _RUNS = """
 SELECT run, min(started_at) AS started_at, any_value(whole) AS whole, count(cell) AS cells,
   count(*) FILTER (verdict = 'PASS') AS "PASS", count(*) FILTER (verdict = 'FAIL') AS "FAIL",
   count(*) FILTER (verdict = 'INCONCLUSIVE') AS "INCONCLUSIVE", count(*) FILTER (verdict = 'INVALID') AS "INVALID",
   list_sort(list_distinct(list(client || ' ' || version))) AS clients,
-  list_sort(list_distinct(list(topology))) AS topologies, list_sort(list_distinct(list(git_revision))) AS revisions
+  list_sort(list_distinct(list(topology))) AS topologies, list_sort(list_distinct(list(clock))) AS clocks,
+  list_sort(list_distinct(list(git_revision))) AS revisions
 FROM {source} GROUP BY run ORDER BY started_at DESC NULLS LAST, run DESC LIMIT {limit}
 """
 _CELLS = """
-SELECT run, started_at, cell, client, version, topology, backend, os, verdict, reason, n, mean, low, high,
+SELECT run, started_at, cell, client, version, topology, backend, clock, os, verdict, reason, n, mean, low, high,
   exp(list_avg(list_transform(list_filter(byte_s, lambda x: x > 0), lambda x: ln(x)))) AS mean_byte_s, cpu_s_per_gb, max_rss_bytes
 FROM cells {where} ORDER BY started_at DESC, run DESC, cell LIMIT {limit}
 """
@@ -38,6 +40,7 @@ class Filter:
     cell: str | None = None
     verdict: str | None = None
     since: datetime | None = None
+    clock: Clock | None = None
 
     def where(self) -> tuple[str, list[Any]]:
         """The clause and its parameters. A client is meant with all its versions: curl is curl@8.4.0 too."""

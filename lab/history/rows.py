@@ -6,8 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from lab.judge.cost import cpu_costs, cpu_s_per_gb, score_of
+from lab.judge.cost import cell_costs, cost_of, score_of
 from lab.judge.matching import os_of, short_version
+from lab.result.meaning import rate_is_real
 from lab.result.models import CellResult
 from lab.result.salvage import Salvaged
 from lab.spec.cell import format_transfer
@@ -27,6 +28,9 @@ def _interval(key: str) -> Callable[[CellResult], object]:
 def _each(figure: Callable[[Any], float | None]) -> Callable[[CellResult], list[float]]:
     """Of the transfers that arrived whole."""
     return lambda cell: [value for sample in cell.samples if sample.ok and (value := figure(sample)) is not None]
+
+
+_rates = _each(lambda sample: sample.body_byte_s)
 
 
 def _most_memory(cell: CellResult) -> int | None:
@@ -52,6 +56,7 @@ COLUMNS: tuple[Column, ...] = (
     ("kind", "VARCHAR", lambda cell: cell.expectation.kind),
     ("limit_byte_s", "DOUBLE", lambda cell: cell.transfer.limit_byte_s),
     ("backend", "VARCHAR", lambda cell: cell.backend),
+    ("clock", "VARCHAR", lambda cell: cell.clock),
     ("router", "VARCHAR", lambda cell: _text(cell.router.get("kind"))),
     ("os", "VARCHAR", os_of),
     ("kernel", "VARCHAR", lambda cell: _text(_machine("kernel")(cell))),
@@ -67,10 +72,10 @@ COLUMNS: tuple[Column, ...] = (
     ("mean", "DOUBLE", _interval("mean")),
     ("low", "DOUBLE", _interval("low")),
     ("high", "DOUBLE", _interval("high")),
-    ("byte_s", "DOUBLE[]", _each(lambda sample: sample.body_byte_s)),
+    ("byte_s", "DOUBLE[]", lambda cell: _rates(cell) if rate_is_real(cell) else []),
     ("deviation", "DOUBLE[]", _each(lambda sample: sample.deviation)),
-    ("cpu_s_per_gb_each", "DOUBLE[]", lambda cell: cpu_costs(cell.samples)),
-    ("cpu_s_per_gb", "DOUBLE", lambda cell: cpu_s_per_gb(cell.samples)),
+    ("cpu_s_per_gb_each", "DOUBLE[]", cell_costs),
+    ("cpu_s_per_gb", "DOUBLE", cost_of),
     ("rss_bytes_each", "DOUBLE[]", _each(lambda sample: sample.max_rss_bytes)),
     ("max_rss_bytes", "BIGINT", _most_memory),
     ("retransmits", "BIGINT", lambda cell: sum(sample.wire.retransmits for sample in cell.samples if sample.wire)),

@@ -14,6 +14,7 @@ from rich.text import Text
 from lab.history.query import Rows
 from lab.history.trend_models import Trend, TrendReport, TrendStep
 from lab.result.table import NOTHING, verdict_word
+from lab.spec.clock import clock_words
 
 _VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE", "INVALID")
 _DIGITS = {"B/s": (1e6, "MB/s", 4), "B": (1e6, "MB", 2), "CPU s/GB": (1.0, "CPU s/GB", 3), "1": (0.01, "%", 2)}
@@ -22,21 +23,21 @@ _DIGITS = {"B/s": (1e6, "MB/s", 4), "B": (1e6, "MB", 2), "CPU s/GB": (1.0, "CPU 
 
 def render_runs(rows: Rows, console: Console) -> None:
     """The newest first."""
-    table = _table("run", "started (UTC)", *_VERDICTS, "clients", "topologies")
+    table = _table("run", "started (UTC)", *_VERDICTS, "clients", "topologies", "time")
     for row in rows:
         state = "" if row["whole"] else " (goes on, or cut off)"
         counts = (Text(str(row[name]) if row[name] else NOTHING, justify="right") for name in _VERDICTS)
-        words = (Text(", ".join(map(str, row[name] or [NOTHING]))) for name in ("clients", "topologies"))
+        words = (Text(", ".join(map(str, row[name] or [NOTHING]))) for name in ("clients", "topologies", "clocks"))
         table.add_row(Text(row["run"] + state), _time(row["started_at"]), *counts, *words)
     console.print(table)
 
 
 def render_cells(rows: Rows, console: Console) -> None:
     """The newest first."""
-    table = _table("run", "started (UTC)", "cell", "version", "verdict", "n", "MB/s")
+    table = _table("run", "started (UTC)", "cell", "version", "time", "verdict", "n", "MB/s")
     for row in rows:
         speed = f"{row['mean_byte_s'] / 1e6:.4f}" if row["mean_byte_s"] is not None else NOTHING
-        start = (Text(row["run"]), _time(row["started_at"]), Text(row["cell"]), Text(row["version"]))
+        start = (Text(row["run"]), _time(row["started_at"]), Text(row["cell"]), Text(row["version"]), Text(row["clock"]))
         table.add_row(*start, verdict_word(row["verdict"]), str(row["n"]), speed)
     console.print(table)
 
@@ -55,9 +56,8 @@ def render_trends(report: TrendReport, console: Console) -> None:
         first, last = trend.points[0], trend.points[-1]
         noise = "" if trend.noise is None else f", from run to run {trend.noise * 100:.2f} %"
         span = f"{len(trend.points)} runs, {_time(first.at)} to {_time(last.at)}{noise}"
-        console.print(
-            Text.assemble((trend.cell, "bold"), f": {trend.figure} {_value(last.mean, trend.unit)}; {span}"), soft_wrap=True
-        )
+        told = f", {clock_words(trend.clock)}: {trend.figure} {_value(last.mean, trend.unit)}; {span}"
+        console.print(Text.assemble((trend.cell, "bold"), told), soft_wrap=True)
         for step in trend.steps:
             console.print(Text(f"  {step_words(step, trend)}"), soft_wrap=True)
         for note in trend.notes:

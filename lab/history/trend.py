@@ -1,4 +1,7 @@
-"""Trends: of each cell one value per run, its steps, and what changed there. Reads the index; judges with `lab.history.steps`."""
+"""Trends: of each cell on each clock one value per run, its steps, and what changed there.
+
+Reads the index; judges with `lab.history.steps`.
+"""
 
 from __future__ import annotations
 
@@ -53,12 +56,12 @@ FIGURES: Mapping[FigureName, _Figure] = {
 }
 _SERIES = """
 WITH asked AS (
-  SELECT *, row_number() OVER (PARTITION BY cell ORDER BY started_at DESC, run DESC) AS age, {values} AS each
+  SELECT *, row_number() OVER (PARTITION BY cell, clock ORDER BY started_at DESC, run DESC) AS age, {values} AS each
   FROM cells {where}
 )
-SELECT cell, run, started_at, verdict, limit_byte_s, len(each) AS n, list_avg(each) AS mean,
+SELECT cell, clock, run, started_at, verdict, limit_byte_s, len(each) AS n, list_avg(each) AS mean,
   list_aggregate(each, 'stddev_samp') AS spread, {circumstances}
-FROM asked WHERE age <= {last} ORDER BY cell, started_at, run
+FROM asked WHERE age <= {last} ORDER BY cell, clock, started_at, run
 """
 
 
@@ -67,7 +70,7 @@ def make_report(index: Index, meant: Filter, figure: FigureName, *, least: float
     rows = _rows(index, meant, figure, last)
     if not rows:
         raise UsageProblem(f"{index.source}: no such cell", remedy="lab history --cells lists what there is")
-    trends = [_trend(cell, list(group), figure, least, last) for cell, group in groupby(rows, key=lambda row: str(row["cell"]))]
+    trends = [_trend(list(group), figure, least, last) for _, group in groupby(rows, key=lambda row: (row["cell"], row["clock"]))]
     found = [trend for trend in trends if trend.points]
     if not found:
         raise UsageProblem(f"{index.source}: no such cell has a {figure} to tell", remedy=f"--figure {' or '.join(FIGURES)}")
@@ -96,14 +99,15 @@ def _rows(index: Index, meant: Filter, figure: FigureName, last: int) -> list[di
     return [dict(zip(names, row, strict=True)) for row in done.fetchall()]
 
 
-def _trend(cell: str, rows: Sequence[dict[str, Any]], figure: FigureName, least: float, last: int) -> Trend:
+def _trend(rows: Sequence[dict[str, Any]], figure: FigureName, least: float, last: int) -> Trend:
     spec = FIGURES[figure]
     used = [row for row in rows if row["n"] and row["verdict"] != "INVALID"]
     values = [float(row["mean"]) for row in used]
     steps = find_steps(values, math.log1p(least) if spec.logarithmic else least) if len(values) >= 2 * MIN_RUNS else []
     spread = noise(values) if len(values) > 2 else None
     return Trend(
-        cell=cell,
+        cell=rows[0]["cell"],
+        clock=rows[0]["clock"],
         figure=figure,
         unit=spec.unit,
         points=[_point(row, spec) for row in used],

@@ -12,6 +12,7 @@ from pydantic import AwareDatetime, Field
 
 from lab.result.comparison import Difference
 from lab.result.models import SCHEMA_VERSION, Closed, SchemaVersion, VerdictName
+from lab.spec.clock import Clock
 
 FigureName = Literal["rate", "deviation", "cpu", "rss"]
 FIGURE_NAMES: tuple[FigureName, ...] = get_args(FigureName)
@@ -50,6 +51,7 @@ class Trend(Closed):
     """One series and its steps."""
 
     cell: str = Field(description="id of the cell")
+    clock: Clock = Field(description="what its runs ran by; the two clocks are two series")
     figure: FigureName
     unit: str = Field(description="B/s, CPU s/GB, B, or 1 of a deviation from the limit")
     points: list[TrendPoint] = Field(description="in time order; runs of verdict INVALID are left out and counted in notes")

@@ -18,7 +18,7 @@ import struct
 import zipfile
 import zlib
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 from typing import IO, Annotated, Literal, TypeVar
 
@@ -26,17 +26,18 @@ from pydantic import BaseModel, Field, ValidationError
 
 import lab
 from lab.errors import LabFault, UsageProblem
-from lab.judge.tolerance import LookPlan
+from lab.judge.decide import VIRTUAL_PLAN, LookPlan
 from lab.result.migrate import checked_version, upgrade
 from lab.result.models import CellResult, ClientIdentity, Closed
 from lab.result.store import RunDir, parse_json, read_cell, validated
 from lab.spec.cell import parse_cell_name
+from lab.spec.clock import Clock
 from lab.spec.load import load_topology
 from lab.spec.models import YAML_SUFFIXES, Cell, ClientSpec, Expectation, first_problem
 
 Model = TypeVar("Model", bound=BaseModel)
 
-BUNDLE_VERSION = "1.0"
+BUNDLE_VERSION = "1.1"
 MANIFEST = "manifest.json"
 CELL = "cell.json"
 # Far above what the lab writes, far below what would hurt a reader: a zip may claim any size.
@@ -80,6 +81,7 @@ class Manifest(Closed):
     lab_version: str = Field(description="of the lab that packed it")
     cell: str
     run: str
+    clock: Clock = Field("real", description="what the cell ran by; a bundle of 1.0 does not say, there was no other")
     looks: Looks
     sshd: SshdSettings
     members: list[Member] = Field(min_length=1, max_length=200)
@@ -102,6 +104,11 @@ class Bundle:
         return Cell(client=client, topology=cell.topology, transfer=cell.transfer, expectation=cell.expectation)
 
 
+def whole_plan(cell: CellResult) -> LookPlan:
+    """The plan that a cell has by its clock, unless its run was given another."""
+    return VIRTUAL_PLAN if cell.clock == "virtual" else LookPlan()
+
+
 def plan_of(cell: CellResult) -> LookPlan:
     """The looks of the run, as far as they bear on the cell.
 
@@ -110,7 +117,7 @@ def plan_of(cell: CellResult) -> LookPlan:
     """
     taken, alpha = tuple(cell.verdict.looks), cell.verdict.alpha_per_look
     if cell.plan:
-        return LookPlan(looks=tuple(cell.plan), alpha_per_look=LookPlan().alpha_per_look if alpha is None else alpha)
+        return LookPlan(looks=tuple(cell.plan), alpha_per_look=whole_plan(cell).alpha_per_look if alpha is None else alpha)
     if cell.verdict.name == "INCONCLUSIVE" and taken and alpha is not None:
         return LookPlan(looks=taken, alpha_per_look=alpha)
     return LookPlan()
@@ -131,7 +138,15 @@ def write_bundle(path: Path, run: RunDir, cell_id: str, sshd: SshdSettings) -> M
     try:
         with zipfile.ZipFile(temporary, "x", zipfile.ZIP_DEFLATED) as archive:
             members = [_add(archive, CELL, file), *(_add(archive, f"pcap/{each.name}", each) for each in pcaps)]
-            manifest = Manifest(lab_version=lab.__version__, cell=cell.id, run=cell.run, looks=looks, sshd=sshd, members=members)
+            manifest = Manifest(
+                lab_version=lab.__version__,
+                cell=cell.id,
+                run=cell.run,
+                clock=cell.clock,
+                looks=looks,
+                sshd=sshd,
+                members=members,
+            )
             archive.writestr(_info(MANIFEST), manifest.model_dump_json(indent=1))
         _check_cell(Bundle(manifest, cell), str(file))
         if not _reads_back(temporary, Bundle(manifest, cell)):
@@ -166,15 +181,23 @@ def read_bundle(path: Path) -> Bundle:
 def again(cell: CellResult) -> str:
     """The shell command that runs the cell once more, the way it was run."""
     client = _client_words(cell.client)
-    place = ["--router", str(cell.router.get("kind", "auto"))]
-    place += ["--backend", cell.backend] if cell.backend != "namespaces" else []
+    place = _place_words(cell)
     if _named(cell):
         capture = ["--pcap"] if any(sample.pcap for sample in cell.samples) else []
         cap = plan_of(cell).cap
-        fewer = ["--max-samples", str(cap)] if cap != LookPlan().cap else []
+        fewer = ["--max-samples", str(cap)] if cap != whole_plan(cell).cap else []
         return shlex.join(["lab", "run", *client, cell.id, *place, *capture, *fewer])
     pack = ["lab", "bundle", cell.id, "--run", cell.run]
     return f"{shlex.join(pack)} && {shlex.join(['lab', 'rerun', bundle_name(cell.id), *client, *place])}"
+
+
+def _place_words(cell: CellResult) -> list[str]:
+    """In virtual time the guest is all there is, and what its seed follows from repeats it."""
+    if cell.clock == "virtual":
+        seed = cell.virtual.session_seed if cell.virtual else None
+        return ["--clock", "virtual", *(["--seed", str(seed)] if seed is not None else [])]
+    place = ["--router", str(cell.router.get("kind", "auto"))]
+    return [*place, "--backend", cell.backend] if cell.backend != "namespaces" else place
 
 
 def _client_words(client: ClientIdentity) -> list[str]:
@@ -198,8 +221,8 @@ def _named(cell: CellResult) -> bool:
         known = load_topology(name)
     except UsageProblem:
         return False
-    plan, whole = plan_of(cell), LookPlan()
-    looks = plan == LookPlan(looks=whole.looks[: len(plan.looks)])
+    plan, whole = plan_of(cell), whole_plan(cell)
+    looks = plan == replace(whole, looks=whole.looks[: len(plan.looks)])
     network = (known.link, known.congestion_control) == (cell.topology.link, cell.topology.congestion_control)
     return looks and network and transfer == cell.transfer and cell.expectation == Expectation.of(transfer, kind=kind)
 
@@ -249,6 +272,8 @@ def _check_cell(bundle: Bundle, origin: str) -> None:
         _ = bundle.looks
     except ValueError as error:
         raise UsageProblem(f"{origin}: its cell cannot be run: {first_problem(error)}", remedy=_NOT_ONE) from None
+    if bundle.manifest.clock != cell.clock:
+        raise UsageProblem(f"{origin}: its manifest says {bundle.manifest.clock} time, its cell {cell.clock}", remedy=_NOT_ONE)
     if not described == cell.id == bundle.manifest.cell:
         raise UsageProblem(f"{origin}: it is called {bundle.manifest.cell} and describes {described}", remedy=_NOT_ONE)
 

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import AwareDatetime, Field
 
 from lab.result.models import SCHEMA_VERSION, Closed, Interval, SchemaVersion, Verdict, VerdictName
+from lab.spec.clock import Clock
 from lab.spec.units import Ratio
 
 
@@ -31,6 +32,7 @@ class CellSide(Closed):
     mean_byte_s: float | None = Field(description="geometric mean of their rates by the comparison's clock")
     cell: str = Field(default="", description="its id in its run; empty in a comparison of an older lab")
     value: str = Field(default="", description="what it has of the key compared by; empty without one")
+    lab_clock: Clock = Field(default="real", description="what the cell ran by: virtual or real")
     cpu_s_per_gb: float | None = Field(default=None, description="CPU seconds per GB, mean over whole transfers")
     cpu_score_mbps: float | None = Field(
         default=None, description="of the client's host, 10^6 bytes of SHA-256 per CPU second; null where it was not measured"
@@ -93,7 +95,7 @@ class Comparison(Closed):
     a: RunSide = Field(description="the run named first")
     b: RunSide = Field(description="the run named second; ratios are B over A")
     within: Ratio = Field(description="tolerance of the ratio: PASS needs its whole interval inside 1 - within to 1 + within")
-    by: Literal["client", "version", "os", "backend", "topology"] | None = Field(
+    by: Literal["client", "version", "os", "backend", "topology", "clock"] | None = Field(
         default=None, description="the key in which the compared cells differ; null where cells of one id are compared"
     )
     cells: list[CellComparison] = Field(description="of every cell that both runs have; by a key, of every two that match")

@@ -21,6 +21,7 @@ from lab.result.models import (
     StartedAt,
     Verdict,
 )
+from lab.spec.clock import Clock
 from lab.spec.models import Topology, Transfer
 
 FindingKind = Literal["refused", "localhost", "flap", "address", "send-buffers", "platform"]
@@ -43,7 +44,8 @@ class Finding(Closed):
     kind: FindingKind = Field(description="the question that was asked")
     run: RunName
     lab_version: LabVersion
-    backend: str = Field(description="what made the hosts: namespaces or compose")
+    backend: str = Field(description="what made the hosts: virtual, namespaces, compose or vagrant")
+    clock: Clock = Field(default="real", description="what its times are measured by")
     router: dict[str, object] = Field(description="what shaped the link: its kind, kernel and notes, by name")
     machine: dict[str, object] = Field(description="facts of the machine, as in a cell's snapshot")
     client: ClientIdentity = Field(description="the program under test")

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from lab.result.finding import Finding, FindingRow
 from lab.result.table import NOTHING, count_line, verdict_word
+from lab.spec.clock import clock_words
 
 
 def render_findings(findings: Iterable[Finding], console: Console) -> None:
@@ -17,7 +18,7 @@ def render_findings(findings: Iterable[Finding], console: Console) -> None:
     found = list(findings)
     for finding in found:
         console.print(Text(finding.id, style="bold"), soft_wrap=True)
-        console.print(Text(f"{finding.client.name} {finding.client.version}"))
+        console.print(Text(f"{finding.client.name} {finding.client.version}, {clock_words(finding.clock)}"))
         console.print(_table(finding.rows))
         for row in finding.rows:
             for name, fact in row.facts.items():

@@ -13,10 +13,23 @@ from itertools import chain
 from typing import get_args
 
 import lab
-from lab.result.matrix_models import CalibrationSummary, Entry, FigureName, Matrix, Row, RunHead, Spread, StudyEntry, StudyRows
+from lab.result.matrix_models import (
+    REAL_TIME_FIGURES,
+    CalibrationSummary,
+    Entry,
+    FigureName,
+    Matrix,
+    Row,
+    RunHead,
+    Spread,
+    StudyEntry,
+    StudyRows,
+)
+from lab.result.meaning import cpu_is_real, rate_is_real
 from lab.result.models import Calibration, CellResult, ClientIdentity, DirectionName, Sample, VerdictName
 from lab.result.study import StudyResult
 from lab.spec.cell import format_transfer
+from lab.spec.clock import Clock
 from lab.spec.models import Link, Topology
 
 
@@ -36,23 +49,20 @@ class Source:
 def make_matrix(sources: Sequence[Source], figures: Sequence[FigureName] = ()) -> Matrix:
     """The table of all `sources`; rows and columns in the order in which they were first run."""
     ordered = sorted((each for each in sources if each.cells), key=lambda source: source.cells[0].started_at)
-    taken = {cell.id: (source.name, cell) for source in ordered for cell in source.cells}
-    taken_studies = {study.id: (source.name, study) for source in ordered for study in source.studies}
+    taken = {(cell.id, cell.clock): (source.name, cell) for source in ordered for cell in source.cells}
+    taken_studies = {(study.id, study.lab_clock): (source.name, study) for source in ordered for study in source.studies}
     cells = [cell for _, cell in taken.values()]
-    skipped = {
-        cell_id: reason
-        for source in ordered
-        for cell_id, reason in source.skipped.items()
-        if cell_id not in taken and cell_id not in taken_studies
-    }
+    ran = {name for name, _ in (*taken, *taken_studies)}
+    skipped = {cell_id: reason for source in ordered for cell_id, reason in source.skipped.items() if cell_id not in ran}
     arms = {arm.cell for _, study in taken_studies.values() for arm in study.arms}
-    rows = _rows({cell_id: found for cell_id, found in taken.items() if cell_id not in arms}, figures)
-    studies = _study_rows(taken_studies)
+    rows = _rows([found for (cell_id, _), found in taken.items() if cell_id not in arms], figures)
+    studies = _study_rows(taken_studies.values())
     studies, left = _with_skipped_studies(studies, skipped)
     rows, notes = _with_skipped(rows, left)
     return Matrix(
         lab_version=lab.__version__,
         runs=[_head(source) for source in ordered],
+        clocks=[*dict.fromkeys([*(cell.clock for cell in cells), *(study.lab_clock for _, study in taken_studies.values())])],
         backends=_distinct(cell.backend for cell in cells),
         routers=_distinct(router_words(cell.router) for cell in cells),
         links=_by_name((cell.topology.name, link_words(cell.topology)) for cell in cells),
@@ -86,11 +96,18 @@ def client_words(client: ClientIdentity) -> str:
 
 
 def figure_of(name: FigureName, cell: CellResult, sample: Sample) -> float | None:
-    """One figure of one transfer; None where it was not measured, or means nothing for such a transfer."""
-    return _FIGURES[name](cell, sample)
+    """One figure of one transfer; None where it was not measured, or means nothing for such a transfer or on its clock."""
+    return _FIGURES[name](cell, sample) if _means_something(name, cell) else None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _means_something(name: FigureName, cell: CellResult) -> bool:
+    if name == "speed":
+        return rate_is_real(cell)
+    return name not in REAL_TIME_FIGURES or cpu_is_real(cell)
+
 
 _NOTHING = {"loss": Link().loss, "jitter": Link().jitter}
 
@@ -141,24 +158,26 @@ def _entry(run: str, cell: CellResult, figures: Sequence[FigureName]) -> Entry:
         n=verdict.interval.n if verdict.interval else len(cell.samples),
         mean_byte_s=speed.mean if speed else None,
         figures={name: spread for name, spread in spreads.items() if spread is not None},
+        not_in_virtual_time=[name for name in figures if not _means_something(name, cell)],
     )
 
 
-def _rows(taken: Mapping[str, tuple[str, CellResult]], figures: Sequence[FigureName]) -> list[Row]:
-    """Cells that differ in more than the client, in a tolerance too, are no row."""
-    keys: dict[tuple[str, str, str], dict[str, tuple[str, CellResult]]] = {}
-    for run, cell in taken.values():
-        key = (cell.topology.name, format_transfer(cell.transfer), cell.expectation.model_dump_json())
+def _rows(taken: Iterable[tuple[str, CellResult]], figures: Sequence[FigureName]) -> list[Row]:
+    """Cells that differ in more than the client, in a tolerance or the clock too, are no row."""
+    keys: dict[tuple[str, str, str, Clock], dict[str, tuple[str, CellResult]]] = {}
+    for run, cell in taken:
+        key = (cell.topology.name, format_transfer(cell.transfer), cell.expectation.model_dump_json(), cell.clock)
         keys.setdefault(key, {})[cell.client.name] = (run, cell)
     return [
         Row(
             link=link,
             transfer=transfer,
+            clock=clock,
             expectation=next(iter(found.values()))[1].expectation,
             cells={client: _entry(run, cell, figures) for client, (run, cell) in found.items()},
             skipped={},
         )
-        for (link, transfer, _), found in keys.items()
+        for (link, transfer, _, clock), found in keys.items()
     ]
 
 
@@ -183,21 +202,22 @@ def _row_name(row: Row) -> str:
     return "--".join([row.link, row.transfer, *([named] if named else [])])
 
 
-def _study_rows(taken: Mapping[str, tuple[str, StudyResult]]) -> list[StudyRows]:
-    keys: dict[tuple[str, str, str], dict[str, tuple[str, StudyResult]]] = {}
-    for run, study in taken.values():
-        key = (study.topology.name, format_transfer(study.transfer), study.varied)
+def _study_rows(taken: Iterable[tuple[str, StudyResult]]) -> list[StudyRows]:
+    keys: dict[tuple[str, str, str, Clock], dict[str, tuple[str, StudyResult]]] = {}
+    for run, study in taken:
+        key = (study.topology.name, format_transfer(study.transfer), study.varied, study.lab_clock)
         keys.setdefault(key, {})[study.client.name] = (run, study)
     return [
         StudyRows(
             link=link,
             transfer=transfer,
             varied=varied,
+            clock=clock,
             settings=_distinct(setting for _, study in found.values() for setting in _settings(study)),
             studies={client: _study_entry(run, study) for client, (run, study) in found.items()},
             skipped={},
         )
-        for (link, transfer, varied), found in keys.items()
+        for (link, transfer, varied, clock), found in keys.items()
     ]
 
 
@@ -232,9 +252,10 @@ def _with_skipped_studies(rows: Sequence[StudyRows], skipped: Mapping[str, str])
 
 def _repeated(sources: Sequence[Source]) -> list[str]:
     """Which cells and studies are in more than one run, by the runs."""
-    runs: dict[str, list[str]] = {}
+    runs: dict[tuple[str, Clock], list[str]] = {}
     for source in sources:
-        for name in chain((cell.id for cell in source.cells), (study.id for study in source.studies)):
+        cells = ((cell.id, cell.clock) for cell in source.cells)
+        for name in chain(cells, ((study.id, study.lab_clock) for study in source.studies)):
             runs.setdefault(name, []).append(source.name)
     counts = Counter(tuple(names) for names in runs.values() if len(names) > 1)
     return [
@@ -270,10 +291,10 @@ def router_words(router: Mapping[str, object]) -> str:
 
 
 def _calibration(cells: Sequence[CellResult]) -> CalibrationSummary | None:
-    """Cells that share a look count it once."""
-    certificates = [cell.certificate for cell in cells if cell.certificate is not None]
-    last = chain.from_iterable((each.before[-1:], each.after[-1:]) for each in certificates)
-    looks: list[Calibration] = [*{look.at: look for looks in last for look in looks}.values()]
+    """Cells that share a look count it once; two looks may begin at one instant of the virtual clock."""
+    certified = [(cell.clock, cell.certificate) for cell in cells if cell.certificate is not None]
+    last = ((clock, look) for clock, each in certified for look in (*each.before[-1:], *each.after[-1:]))
+    looks: list[Calibration] = [*{look.at if clock == "real" else look.model_dump_json(): look for clock, look in last}.values()]
     if not looks:
         return None
     worst: dict[DirectionName, float] = {}

@@ -11,10 +11,13 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from lab.result.models import SCHEMA_VERSION, Closed, DirectionName, Interval, VerdictName
+from lab.spec.clock import Clock
 from lab.spec.models import Expectation
 
 FigureName = Literal["speed", "deviation", "burst", "silence", "cpu", "memory", "startup", "requests"]
 FIGURES: tuple[FigureName, ...] = get_args(FigureName)
+REAL_TIME_FIGURES: frozenset[FigureName] = frozenset({"cpu", "requests"})
+"""What only a real processor gives; in virtual time it is not shown."""
 
 
 class Spread(Closed):
@@ -37,6 +40,7 @@ class Entry(Closed):
     n: int = Field(description="samples behind the interval, else samples taken")
     mean_byte_s: float | None = Field(description="body rate, mean of the whole transfers")
     figures: dict[FigureName, Spread]
+    not_in_virtual_time: list[FigureName] = Field(description="figures asked for that mean nothing on its clock")
 
 
 class Row(Closed):
@@ -44,6 +48,7 @@ class Row(Closed):
 
     link: str
     transfer: str
+    clock: Clock
     expectation: Expectation
     cells: dict[str, Entry] = Field(description="by client")
     skipped: dict[str, str] = Field(description="client -> why it was not run")
@@ -67,6 +72,7 @@ class StudyRows(Closed):
     link: str
     transfer: str
     varied: str
+    clock: Clock
     settings: list[str]
     studies: dict[str, StudyEntry] = Field(description="by client")
     skipped: dict[str, str]
@@ -94,6 +100,7 @@ class Matrix(Closed):
     schema_version: str = SCHEMA_VERSION
     lab_version: str
     runs: list[RunHead]
+    clocks: list[Clock] = Field(description="what the shown cells and studies ran by")
     backends: list[str]
     routers: list[str]
     links: dict[str, list[str]] = Field(description="rate and round trip, in words; more than one where runs differ")

@@ -11,9 +11,12 @@ from rich.text import Text
 
 from lab.judge.figures import asked
 from lab.result.matrix_models import Entry, FigureName, Matrix, Row, RunHead, Spread, StudyEntry, StudyRows
+from lab.result.meaning import MIXED_CLOCKS
 from lab.result.models import VerdictName
 from lab.result.table import NOTHING, count_line, judged_words, verdict_word
+from lab.spec.clock import NOT_IN_VIRTUAL_TIME, Clock, clock_words
 from lab.spec.models import Expectation
+from lab.spec.numbers import percent, signed
 
 _VERDICTS: tuple[VerdictName, ...] = ("PASS", "FAIL", "INCONCLUSIVE", "INVALID")
 
@@ -30,19 +33,19 @@ class Section:
 
 @dataclass(frozen=True)
 class _Shown:
-    """How a figure is headed and written: its value times `scale`, in `form`."""
+    """How a figure is headed and written: its value times `scale`, in `form`; without one signed, as exactly as it needs."""
 
     title: str
     form: str
     scale: float = 1.0
 
     def one(self, value: float) -> str:
-        return self.form.format(value * self.scale)
+        return self.form.format(value * self.scale) if self.form else signed(value * self.scale)
 
 
 _FIGURES: dict[FigureName, _Shown] = {
     "speed": _Shown("Body rate, MB/s", "{:.3f}", 1e-6),
-    "deviation": _Shown("Deviation from the limit, %", "{:+z.2f}", 100),
+    "deviation": _Shown("Deviation from the limit, %", "", 100),
     "burst": _Shown("Fastest 100 ms after the first half second, over what the limit allows", "{:.2f}"),
     "silence": _Shown("Longest silence, ms", "{:.0f}"),
     "cpu": _Shown("CPU seconds per second", "{:.3f}"),
@@ -104,16 +107,18 @@ def matrix_markdown(found: Matrix) -> str:
 def head_lines(found: Matrix) -> list[tuple[str, str]]:
     """Runs, router, links, calibration, clients: what a reader needs to judge the tables."""
     lines = [("run", _run_words(head)) for head in found.runs]
+    lines.append(("time", " and ".join(found.clocks)))
     lines += [("backend", text) for text in found.backends] + [("router", text) for text in found.routers]
     lines += [("link", f"{name}: {' and, in another run, '.join(texts)}") for name, texts in found.links.items()]
     if (summary := found.calibration) is not None:
-        worst = " and ".join(f"{name} {error * 100:+z.2f} %" for name, error in summary.worst_error.items())
+        worst = " and ".join(f"{name} {percent(error)}" for name, error in summary.worst_error.items())
         goodput = f"goodput {worst} of ideal at worst" if worst else "no link with a rate"
         beyond = f"; {summary.beyond_tolerance} beyond tolerance" if summary.beyond_tolerance else ""
         looks = f"{summary.looks} looks, before and after the cells" if summary.looks > 1 else "1 look"
-        lines.append(("calibration", f"{looks}: {goodput}; RTT {summary.worst_rtt_excess_ms:+z.2f} ms{beyond}"))
+        lines.append(("calibration", f"{looks}: {goodput}; RTT {signed(summary.worst_rtt_excess_ms)} ms{beyond}"))
     lines += [(f"client {name}", " and ".join(versions) or "not run") for name, versions in found.clients.items()]
-    return lines + [("note", note) for note in found.notes]
+    mixed = [MIXED_CLOCKS] if len(found.clocks) > 1 else []
+    return lines + [("note", note) for note in (*mixed, *found.notes)]
 
 
 def sections(found: Matrix) -> list[Section]:
@@ -124,7 +129,7 @@ def sections(found: Matrix) -> list[Section]:
         for name in found.figures:
             title = f"{_FIGURES[name].title}: mean (least to greatest)"
             made.append(_section(title, found, found.rows, _figure_cell(name)))
-    return made + [_study_section(study) for study in found.studies]
+    return made + [_study_section(study, found) for study in found.studies]
 
 
 def expectation_words(expectation: Expectation) -> str:
@@ -143,10 +148,20 @@ def _section(title: str, found: Matrix, rows: Sequence[Row], cell: Callable[[Row
     notes = _Notes()
     clients = _columns(found.clients, rows)
     lines = [
-        [row.link, row.transfer, expectation_words(row.expectation), *(cell(row, client, notes) for client in clients)]
+        [
+            row.link,
+            _called(row.transfer, row.clock, found),
+            expectation_words(row.expectation),
+            *(cell(row, client, notes) for client in clients),
+        ]
         for row in rows
     ]
     return Section(title, ["link", "transfer", "expected", *clients], lines, notes.lines())
+
+
+def _called(transfer: str, clock: Clock, found: Matrix) -> str:
+    """With its clock where the matrix has both."""
+    return f"{transfer}, {clock_words(clock)}" if len(found.clocks) > 1 else transfer
 
 
 def _columns(clients: Iterable[str], rows: Sequence[Row] | Sequence[StudyRows]) -> list[str]:
@@ -184,6 +199,8 @@ def _figure_cell(name: FigureName) -> Callable[[Row, str, _Notes], str]:
         entry = row.cells.get(client)
         if entry is None:
             return _without(row.skipped, client, notes)
+        if name in entry.not_in_virtual_time:
+            return NOT_IN_VIRTUAL_TIME
         spread = entry.figures.get(name)
         return _spread(spread, _FIGURES[name]) if spread else NOTHING
 
@@ -194,13 +211,13 @@ def _spread(spread: Spread, shown: _Shown) -> str:
     return f"{shown.one(spread.mean)}\n({shown.one(spread.least)} to {shown.one(spread.greatest)})"
 
 
-def _study_section(study: StudyRows) -> Section:
+def _study_section(study: StudyRows, found: Matrix) -> Section:
     notes = _Notes()
     clients = _columns([*study.studies, *study.skipped], [study])
     rows = [[setting, *(_arm_cell(study, client, setting, notes) for client in clients)] for setting in study.settings]
     rows.append(["verdict", *(_study_cell(study, client, notes) for client in clients)])
     varied = study.varied.replace("_", " ")
-    title = f"{study.link}, {study.transfer}: mean MB/s by {varied}; verdict of slowest / fastest"
+    title = f"{study.link}, {_called(study.transfer, study.clock, found)}: mean MB/s by {varied}; verdict of slowest / fastest"
     return Section(title, [varied, *clients], rows, notes.lines())
 
 

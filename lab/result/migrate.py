@@ -65,6 +65,31 @@ def _verdict_1_0(document: Document) -> dict[str, object]:
     return {**document, **({"verdict": _with(document["verdict"], method=None)} if "verdict" in document else {})}
 
 
+def _cell_1_1(cell: Document) -> dict[str, object]:
+    """1.2 knows a second clock and seeds of samples; every older cell ran in real time."""
+    grown: dict[str, object] = {"clock": "real", "virtual": None, **cell}
+    if isinstance(samples := cell.get("samples"), list):
+        grown["samples"] = [_with(sample, seed=None) for sample in samples]
+    if isinstance(aside := cell.get("set_aside"), list):
+        grown["set_aside"] = [
+            {**each, "sample": _with(each["sample"], seed=None)} if isinstance(each, dict) and "sample" in each else each
+            for each in aside
+        ]
+    return grown
+
+
+def _run_1_1(run: Document) -> dict[str, object]:
+    return {"clocks": ["real"], **run}
+
+
+def _compared_1_1(document: Document) -> dict[str, object]:
+    return {"lab_clock": "real", **document}
+
+
+def _finding_1_1(finding: Document) -> dict[str, object]:
+    return {"clock": "real", **finding}
+
+
 def _with(part: object, **unknown: object) -> object:
     """`part` with what it does not know yet; what is no object is left for the model to refuse."""
     return {**unknown, **part} if isinstance(part, dict) else part
@@ -72,5 +97,6 @@ def _with(part: object, **unknown: object) -> object:
 
 STEPS: dict[str, tuple[str, dict[Kind, Step]]] = {
     "1.0": ("1.1", {"cell": _cell_1_0, "study": _verdict_1_0, "pair": _verdict_1_0, "finding": _verdict_1_0}),
+    "1.1": ("1.2", {"cell": _cell_1_1, "run": _run_1_1, "study": _compared_1_1, "pair": _compared_1_1, "finding": _finding_1_1}),
 }
 """From which version to which, and what changes in which kind; a kind that is not named only gets its new number."""

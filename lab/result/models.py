@@ -10,9 +10,10 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from lab.spec.clock import Clock
 from lab.spec.models import Expectation, Link, Topology, Transfer
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 
 VerdictName = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 DirectionName = Literal["up", "down"]
@@ -24,8 +25,8 @@ SchemaVersion = Annotated[
 ]
 RunName = Annotated[str, Field(description="the run it belongs to: the name that its folder was made with")]
 LabVersion = Annotated[str, Field(description="of the lab that wrote it")]
-StartedAt = Annotated[AwareDatetime, Field(description="when it began, UTC")]
-EndedAt = Annotated[AwareDatetime, Field(description="when it was over, UTC")]
+StartedAt = Annotated[AwareDatetime, Field(description="when it began, UTC, by the real machine's clock")]
+EndedAt = Annotated[AwareDatetime, Field(description="when it was over, UTC, by the real machine's clock")]
 # 2,500 numbers are 20 KB a sample; a set of more keeps every second, third, ...
 MOST_FILE_TIMES = 2500
 _WINDOW_MS = 100.0
@@ -178,7 +179,10 @@ class Sample(Closed):
     """One whole transfer."""
 
     index: int = Field(ge=0, description="its place among the samples of the cell, from 0")
-    started_at: AwareDatetime = Field(description="when the client's process was started, UTC")
+    seed: int | None = Field(
+        default=None, description="of this sample in virtual time: moves start phases, losses and ports; null in real time"
+    )
+    started_at: AwareDatetime = Field(description="when the client's process was started, UTC, by the cell's clock")
     exit_code: int = Field(description="of the client's process; negative: ended by that signal")
     ok: bool = Field(
         description="exit code 0, all bytes arrived, content right; what was thrown away by the client's count and the wire's"
@@ -303,6 +307,21 @@ class HostSnapshot(Closed):
     hosts: dict[str, dict[str, object]] = Field(description="by host (client, router, server): facts by name")
 
 
+class VirtualMachine(Closed):
+    """The guest whose clock a cell in virtual time ran by."""
+
+    seed: int = Field(description="of the guest: derived from the session's and from the cells that it was booted for")
+    session_seed: int | None = Field(default=None, description="what --seed said; every sample's seed is derived from it too")
+    kernel_release: str = Field(description="of the guest's kernel, as uname tells it")
+    kernel_sha256: str = Field(description="of the guest's kernel, 64 hexadecimal digits")
+    charge_ns: int = Field(ge=0, description="virtual price of a system call or a page fault, nanoseconds")
+    charge_most_ns: int = Field(ge=0, description="highest price that a program which never waits comes to, nanoseconds")
+    conditions: dict[str, bool] = Field(description="conditions of determinism by name, and whether each held in this guest")
+    real_s: float | None = Field(
+        default=None, description="seconds of the real machine that the guest took; differs every time, so no part of the result"
+    )
+
+
 class CellResult(Closed):
     """Everything about one cell; everything else is derived from it."""
 
@@ -310,7 +329,11 @@ class CellResult(Closed):
     id: str = Field(description="client--topology--transfer[--kind], as `lab run` takes it")
     run: RunName
     lab_version: LabVersion
-    backend: str = Field(description="what made the hosts: namespaces or compose")
+    backend: str = Field(description="what made the hosts: virtual, namespaces, compose or vagrant")
+    clock: Clock = Field(default="real", description="what every time and rate of the cell is measured by")
+    virtual: VirtualMachine | None = Field(
+        default=None, description="facts of the guest; null in real time, and where no guest came up"
+    )
     backend_facts: dict[str, str] = Field(
         default_factory=dict, description="what made the hosts: versions of a container engine, ids of images"
     )
@@ -346,6 +369,7 @@ class RunRecord(Closed):
     git_revision: str | None = Field(description="of the lab's checkout; null where it is none")
     started_at: StartedAt
     ended_at: EndedAt
+    clocks: list[Clock] = Field(default=["real"], description="every clock that its cells and findings ran by")
     cells: list[str] = Field(description="ids in the order in which they were done; files in cells/")
     studies: list[str] = Field(default_factory=list, description="comparisons of several of the cells; files in studies/")
     pairs: list[str] = Field(default_factory=list, description="cells beside those of a baseline; files in pairs/")

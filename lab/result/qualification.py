@@ -23,6 +23,7 @@ from lab.result.models import (
     Verdict,
     VerdictName,
 )
+from lab.spec.clock import Clock
 from lab.spec.models import Expectation, Topology, Transfer
 from lab.spec.units import Ratio
 
@@ -51,6 +52,7 @@ class PairResult(Closed):
     candidate: PairSide = Field(description="the one that is judged")
     baseline: PairSide = Field(description="the one that it is measured against")
     margin: Ratio = Field(description="by how much the candidate's rate may be below the baseline's")
+    lab_clock: Clock = Field(default="real", description="what the lab's time was while its cells ran: virtual or real")
     clock: Literal["client", "wire", "exit", "total"] | None = Field(
         description="what the rates are over, as in a study; null where nothing is known"
     )

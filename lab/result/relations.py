@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
+from lab.result.finding import Finding
 from lab.result.models import CellResult, Interval, RunRecord, VerdictName
 from lab.result.qualification import PairResult, Qualification
 from lab.result.salvage import Salvaged
@@ -30,6 +31,8 @@ def cell_faults(cell: CellResult) -> Iterator[Fault]:
     for position, sample in enumerate(cell.samples):
         if sample.index != position:
             yield f"$.samples[{position}].index", f"is {sample.index} in place {position}"
+    if cell.virtual is not None and cell.clock == "real":
+        yield "$.virtual", "is there, and the clock is real"
     for name, samples in (("samples", cell.samples), ("set_aside", [each.sample for each in cell.set_aside])):
         yield from _times(name, [sample.started_at for sample in samples], cell)
     yield from _judged("$.verdict.interval", cell.verdict.interval, len(cell.samples), "samples")
@@ -81,6 +84,9 @@ def record_faults(record: RunRecord, found: Salvaged, unread: frozenset[str] = f
         for each in there:
             if each.run != record.run:
                 yield f"$.{name}", f"{each.id} says it is of run {each.run}"
+            clock = each.clock if isinstance(each, CellResult | Finding) else each.lab_clock
+            if clock not in record.clocks:
+                yield "$.clocks", f"{clock} is left out, {each.id} ran by it"
             if each.verdict is not None:
                 verdicts[each.id] = each.verdict.name
     for key in record.baselines:
@@ -125,7 +131,9 @@ def _ordered(started_at: datetime, ended_at: datetime) -> Iterator[Fault]:
 
 
 def _times(name: str, times: Sequence[datetime], cell: CellResult) -> Iterator[Fault]:
-    """Samples start one after another, while the cell runs."""
+    """Samples start one after another, while the cell runs; on the virtual clock they may each start at its beginning."""
+    if cell.clock == "virtual":
+        return
     for position, at in enumerate(times):
         where = f"$.{name}[{position}]{'.sample' if name == 'set_aside' else ''}.started_at"
         if position and at < times[position - 1]:

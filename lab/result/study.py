@@ -21,6 +21,7 @@ from lab.result.models import (
     StartedAt,
     Verdict,
 )
+from lab.spec.clock import Clock
 from lab.spec.models import Topology, Transfer
 from lab.spec.units import Ratio
 
@@ -48,6 +49,7 @@ class StudyResult(Closed):
     transfer: Transfer = Field(description="what all cells have in common")
     varied: Literal["buffer_size"] = Field(description="the setting in which the cells differ")
     floor: Ratio = Field(description="what the slowest setting's mean must reach of the fastest's")
+    lab_clock: Clock = Field(default="real", description="what the lab's time was while its cells ran: virtual or real")
     clock: Literal["client", "wire", "exit", "total"] | None = Field(
         description="what the rates are over. client, wire: first to last body byte, by its report or by the router's port; "
         "total: the whole time, where the body's is not known of every transfer; null where nothing is known"

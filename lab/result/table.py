@@ -21,9 +21,12 @@ from lab.judge.host import HOST_BUSY, set_aside_words
 from lab.judge.interval import mean_interval
 from lab.result.bundle import again
 from lab.result.matrix import client_words, link_words, rate_words
+from lab.result.meaning import rate_is_real
 from lab.result.models import Calibration, CellResult, DirectionCalibration, DirectionName, Interval, Sample, VerdictName
 from lab.result.study import StudyResult
+from lab.spec.clock import NOT_IN_VIRTUAL_TIME, Clock, clock_words
 from lab.spec.models import Expectation, Link
+from lab.spec.numbers import percent, percent_interval, signed
 
 NOTHING = "-"
 CALIBRATION_CONFIDENCE = 0.90
@@ -72,7 +75,7 @@ def render_run(
 def render_cell(cell: CellResult, console: Console) -> None:
     """Print one cell: a row per sample, what the wire and the link showed, the verdict with its reason, and how to repeat it."""
     console.print(Text(f"{cell.id}", style="bold"), soft_wrap=True)
-    console.print(Text(f"{client_words(cell.client)} over {_link_words(cell)}"))
+    console.print(Text(f"{client_words(cell.client)} over {_link_words(cell)}, {clock_words(cell.clock)}"))
     if cell.samples:
         console.print(_indented(_sample_table(cell)))
     console.print(_indented(_facts(cell)))
@@ -104,6 +107,7 @@ def render_study(study: StudyResult, console: Console) -> None:
     facts = Table(box=None, pad_edge=False, show_header=False)
     facts.add_column(no_wrap=True)
     facts.add_column(overflow="fold")
+    facts.add_row("time", study.lab_clock)
     if study.clock is not None:
         facts.add_row("clock", _CLOCKS[study.clock])
     for warning in study.verdict.warnings:
@@ -135,7 +139,7 @@ def judged_words(expectation: Expectation, interval: Interval) -> tuple[str, str
     """The mean and the interval behind a verdict, in the unit of what was expected."""
     if meant := asked(expectation):
         return meant.told(interval.mean), meant.span(interval)
-    return f"{interval.mean * 100:+z.2f} %", f"{interval.low * 100:+z.2f} to {interval.high * 100:+z.2f} %"
+    return percent_interval(interval.mean, interval.low, interval.high)
 
 
 @dataclass(frozen=True)
@@ -185,15 +189,16 @@ def _sample_table(cell: CellResult) -> Table:
         table.add_column(heading, justify="right")
     table.add_column("")
     limit = str(cell.transfer.limit) if cell.transfer.limit is not None else "none"
+    timed = rate_is_real(cell)
     for sample in cell.samples:
         table.add_row(
             str(sample.index + 1),
             Text(limit),
             Text(cell.topology.name),
-            _number(sample.body_s, "{:.3f}"),
+            _number(sample.body_s if timed else None, "{:.3f}"),
             str(sample.client.bytes) if sample.client and sample.client.bytes is not None else NOTHING,
-            _number(sample.body_byte_s, "{:.3f}", scale=1e-6),
-            _number(sample.deviation, "{:+z.2f} %", scale=100),
+            _number(sample.body_byte_s if timed else None, "{:.3f}", scale=1e-6),
+            NOTHING if sample.deviation is None else percent(sample.deviation),
             *([NOTHING if (value := meant.figure.of(sample)) is None else meant.figure.tell(value)] if meant else []),
             Text("" if sample.ok else f"failed: {sample.problem or f'exit code {sample.exit_code}'}", style=_STYLES["FAIL"]),
         )
@@ -209,11 +214,11 @@ def _facts(cell: CellResult) -> Table:
     if cell.certificate is not None:
         for when, looks in (("before", cell.certificate.before), ("after", cell.certificate.after)):
             if looks:
-                table.add_row(f"link {when}", Text(_calibration_words(looks)))
+                table.add_row(f"link {when}", Text(_calibration_words(looks, cell.clock)))
     for line in _host_lines(cell):
         table.add_row("host", Text(line))
     for warning in cell.verdict.warnings:
-        # Of the host it is all above.
+        # Host problems are already listed above.
         if not warning.startswith(HOST_BUSY):
             table.add_row("note", Text(warning))
     table.add_row("verdict", Text.assemble(verdict_word(cell.verdict.name), f": {cell.verdict.reason}"))
@@ -232,10 +237,11 @@ def _overview(cells: Sequence[CellResult]) -> Table:
     for heading in ("mean", "interval", "n"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
+    mixed = len({cell.clock for cell in cells}) > 1
     for cell in cells:
         interval = cell.verdict.interval
         table.add_row(
-            Text(cell.id),
+            Text(f"{cell.id}, {clock_words(cell.clock)}" if mixed else cell.id),
             *(judged_words(cell.expectation, interval) if interval else (NOTHING, NOTHING)),
             str(interval.n if interval else len(cell.samples)),
             verdict_word(cell.verdict.name),
@@ -253,6 +259,8 @@ def _wire_words(cell: CellResult) -> str | None:
     if fastest is None:
         return gap
     limit = cell.transfer.limit_byte_s
+    if not rate_is_real(cell):
+        return gap
     if limit is None:
         return f"worst 100 ms window {fastest / 1e6:.3f} MB/s, {gap}"
     ratio = fastest / limit
@@ -264,19 +272,21 @@ def _retransmits(samples: Sequence[Sample]) -> str:
     return f", {sum(counted)} retransmits" if any(counted) else ""
 
 
-def _calibration_words(looks: Sequence[Calibration]) -> str:
+def _calibration_words(looks: Sequence[Calibration], clock: Clock) -> str:
     last = looks[-1]
-    sides = ", ".join(f"{side.direction} {_goodput_words(side)}" for side in (last.down, last.up))
-    words = f"goodput {sides}; RTT {last.rtt_excess_ms:+z.2f} ms of {last.rtt_asked_ms:g} ms asked"
+    sides = ", ".join(f"{side.direction} {_goodput_words(side, clock)}" for side in (last.down, last.up))
+    words = f"goodput {sides}; RTT {signed(last.rtt_excess_ms)} ms of {last.rtt_asked_ms:g} ms asked"
     if len(looks) > 1:
         words += f"; attempt {len(looks)}"
     return words if last.ok else f"{words}; beyond tolerance: {'; '.join(last.problems)}"
 
 
-def _goodput_words(side: DirectionCalibration) -> str:
+def _goodput_words(side: DirectionCalibration, clock: Clock) -> str:
+    if side.goodput_error is None and clock == "virtual":
+        return f"{NOT_IN_VIRTUAL_TIME} (unshaped)"
     if side.goodput_error is None:
         return f"{side.goodput_bit_s / 1e6:.0f} Mbit/s (unshaped)"
-    return f"{side.goodput_error * 100:+z.2f} % of ideal"
+    return f"{percent(side.goodput_error)} of ideal"
 
 
 def _link_words(cell: CellResult) -> str:
