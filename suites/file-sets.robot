@@ -7,6 +7,8 @@ Documentation       Does a set of files arrive whole, and the thousandth file as
 ...                 to arrive whole, five times.
 ...                 Tests tagged ``slow`` take six minutes each at the line's own speed: leave them out with
 ...                 ``--exclude slow``. Those tagged ``ci`` take less than a minute together on a client that fills the line.
+...
+...                 Clock: virtual. What slows a set down are round trips, and its writes to a disk are no part of the question.
 Metadata            Study    file-sets
 Library             lab.keywords.library.LabLibrary
 Test Template       A Set Of Files Should Arrive Whole And Steadily

@@ -5,6 +5,8 @@ Documentation       What does the same work cost on this host, and what would it
 ...                 file costs. Before and after each test the host's CPU score is measured (64 MiB of SHA-256, five times). The
 ...                 result has MB/s, CPU seconds per GB, and those times the score: the MB this processor would hash in that
 ...                 time, which can be compared between hosts. Run it on both, then `lab compare A B`.
+...
+...                 Clock: real. The question is what the work costs on this machine.
 Metadata            Study    platform
 Library             lab.keywords.library.LabLibrary
 Test Template       The Same Work

@@ -7,6 +7,8 @@ Documentation       Are the known bugs where they were reported, and nowhere els
 ...                 (`lab repro --list` says which). The exit code of `lab run repros` speaks of the cells, the bad ones' FAIL
 ...                 among them; that of `lab repro` says whether all is as it was reported.
 ...                 Rows of the same link follow each other, which spares a calibration.
+...
+...                 Clock: virtual, but for ``busy-wait``, which is about CPU.
 Metadata            Study    repros
 Library             lab.keywords.library.LabLibrary
 Test Template       Reproduce Scenario

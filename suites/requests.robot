@@ -6,6 +6,8 @@ Documentation       How many small requests per second does a client make, and w
 ...                 does; requests per second, CPU and memory are figures of the result. `lab run requests --flamegraph` adds a
 ...                 flame graph of the client, made of one run more that is not counted. Meant for ``--client ferry --client
 ...                 curl --client h2load``.
+...
+...                 Clock: real. The processor is what limits requests per second, and in virtual time it takes none.
 Metadata            Study    requests
 Library             lab.keywords.library.LabLibrary
 Test Template       Many Small Requests

@@ -6,6 +6,8 @@ Documentation       Does a limited transfer keep its promise where a limiter is 
 ...                 a second's worth away is twice and half again too fast), four transfers share a connection and each has the
 ...                 limit, and besides the mean the fastest 100 ms on the wire once the transfer has begun (``burst``, at most 1.5
 ...                 times the limit) and the CPU (``cpu``, at most half a core) are judged.
+...
+...                 Clock: virtual, for the reason that `throttle` gives; the rows about CPU run in real time.
 Metadata            Study    throttle
 Library             lab.keywords.library.LabLibrary
 Test Template       A Limited Transfer Should Keep Its Promise

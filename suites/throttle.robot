@@ -9,6 +9,8 @@ Documentation       Does a transfer limited by the client keep to its limit, on 
 ...                 Those tagged ``mail`` are the mail's own: two limits on three networks.
 ...
 ...                 Origin: the mail of December 2023 (limits of 8 and 16 Mbit/s on three networks).
+...
+...                 Clock: virtual. A limit is a matter of the client and the link, and a busy machine does not count there.
 Metadata            Study    throttle
 Library             lab.keywords.library.LabLibrary
 Test Template       A Limited Transfer Should Keep To Its Limit

@@ -9,6 +9,8 @@ Documentation       Does throughput hold whatever buffer the caller chose, near 
 ...                 Buffers that a client cannot be given are left out and named in its verdict.
 ...
 ...                 Origin: uploads over SFTP that slowed down with the caller's buffer.
+...
+...                 Clock: virtual; the rows without delay run in real time, because only the machine limits them.
 Metadata            Study    upload-buffers
 Library             lab.keywords.library.LabLibrary
 Test Template       Throughput Should Hold Across Buffer Sizes

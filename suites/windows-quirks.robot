@@ -6,6 +6,8 @@ Documentation       How does a client take what an operating system, or a laptop
 ...                 second in the middle of a download. ``address``: the host gets another address meanwhile, and the connection
 ...                 is dead. After the last two the content is whole, or there is an error within 60 s: never a short file with
 ...                 exit code 0, never a hang. They run on any host and mean most on Windows; not run on Windows here.
+...
+...                 Clock: virtual, except for a Windows program. When an error comes is up to the protocol and the client.
 Metadata            Study    windows-quirks
 Library             lab.keywords.library.LabLibrary
 Test Template       A Client Should Cope

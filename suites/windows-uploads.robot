@@ -7,6 +7,8 @@ Documentation       What does the operating system's automatic send buffer do fo
 ...                 that of dynamic send buffering (ideal send backlog), which the client asks for: the tests ``By The Client``
 ...                 compare ferry's ``--sndbuf off`` and ``auto``, and keep what the system answered. Not run on Windows here;
 ...                 under Wine the answer is Wine's, and the buffer Linux's.
+...
+...                 Clock: virtual, except for a Windows program: what a buffer costs follows from the round trip.
 Metadata            Study    windows-uploads
 Library             lab.keywords.library.LabLibrary
 Test Template       An Upload With Either Send Buffer

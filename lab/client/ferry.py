@@ -84,7 +84,7 @@ class Ferry:
             return windows.identify_under_wine(host, self.name, image, copy, ["--version"])
         if host.platform == "windows" and not windows.is_windows_program(image):
             raise UsageProblem(f"client {self.name}: {source} is no program for Windows", remedy=windows.BUILD)
-        host.write(copy, image, mode=0o755)
+        host.copy(source, copy, mode=0o755)
         return identify_program(host, self.name, copy, ["--version"])
 
     def supports(self, transfer: Transfer) -> str:

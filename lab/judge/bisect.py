@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Literal
 
 from lab.judge.decide import LookPlan
@@ -26,6 +27,7 @@ UNDECIDED_TRIES = 3
 CONFIRMATIONS = 2
 _MOST_TRIES = UNDECIDED_TRIES + CONFIRMATIONS
 _MOST_TIMES = 4
+_EXPECTED = 0.95
 
 State = Literal["PASS", "FAIL", "open", "unclear"]
 Tries = Mapping[str, Sequence[VerdictName]]
@@ -70,9 +72,50 @@ def decide(candidates: Sequence[str], seen: Tries) -> Try | Answer:
     return _judge_ends(candidates, states, seen) or _search(candidates, states, seen)
 
 
+@dataclass(frozen=True)
+class Expected:
+    """A try that may be due some time; `before` of that candidate's went before it."""
+
+    candidate: str
+    plan: LookPlan
+    before: int
+
+
+def likely(candidates: Sequence[str], seen: Tries, most: int) -> list[Expected]:
+    """The tries that may be due from here on, `most` at the most: first the one that is due, then the likeliest.
+
+    Ends are expected to be what they were said to be, and a candidate to say again what it said; of any other nothing is known.
+    """
+    found: dict[Expected, None] = {}
+    futures: list[tuple[float, int, dict[str, Sequence[VerdictName]]]] = [(-1.0, 0, dict(seen))]
+    for number in range(1, 8 * most):
+        if not futures or len(found) >= most:
+            break
+        share, _, tries = heappop(futures)
+        due = decide(candidates, tries)
+        if isinstance(due, Answer):
+            continue
+        own = tries.get(due.candidate, ())
+        found.setdefault(Expected(due.candidate, due.plan, len(own)))
+        for rank, (verdict, chance) in enumerate(_outlook(candidates, due.candidate, own)):
+            heappush(futures, (share * chance, 2 * number + rank, {**tries, due.candidate: [*own, verdict]}))
+    return list(found)
+
+
 def longer(plan: LookPlan, times: int) -> LookPlan:
     """The same looks, each at so many times the samples; equally spaced looks keep their correction."""
     return LookPlan(looks=tuple(look * times for look in plan.looks), alpha_per_look=plan.alpha_per_look)
+
+
+def _outlook(candidates: Sequence[str], name: str, tries: Sequence[VerdictName]) -> list[tuple[VerdictName, float]]:
+    decided = [verdict for verdict in tries if verdict in ("PASS", "FAIL")]
+    if decided:
+        return [(decided[-1], _EXPECTED)]
+    if name == candidates[0]:
+        return [("PASS", _EXPECTED)]
+    if name == candidates[-1]:
+        return [("FAIL", _EXPECTED)]
+    return [("FAIL", 0.5), ("PASS", 0.5)]
 
 
 def _judge_ends(candidates: Sequence[str], states: Sequence[State], seen: Tries) -> Try | Answer | None:

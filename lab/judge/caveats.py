@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from statistics import NormalDist, median, stdev
 
 from lab.judge.interval import student_quantile
+from lab.spec.numbers import percent
 
 SIZE = "n too small for this band"
 OUTLIER = "outlier"
@@ -29,10 +30,6 @@ BIMODAL_SHARE = 0.20
 """Of the samples, in the smaller group; fewer are outliers."""
 _GAP_TIMES_N = 40.0
 _LEAST_GAP = 2.0
-
-
-def percent(fraction: float) -> str:
-    return f"{fraction * 100:+z.2f} %"
 
 
 def predict_samples(mean: float, spread: float, edges: tuple[float, float], alpha: float) -> int | None:

@@ -9,6 +9,7 @@ both of a pair cancels: Student's interval of the mean log ratio of the pairs.
 Two runs of one cell have to be equal. By a key (`lab.judge.matching`) the question is another one, is B slower: of a transfer
 without a limit being faster is PASS; with one, to be faster is as wrong as to be slower. A ratio over an unshaped link is the
 machine's, and between two runs is not judged; between two clients, versions, systems or backends it is what was asked for.
+Two clocks are compared as two runs are: they have to come to the same.
 
 A FAIL by its ratio is one claim of as many as there are cells: `correct_for_many` keeps it by Holm only (1979, Scand. J.
 Statist. 6, 65). A PASS is each cell's own claim.
@@ -24,17 +25,19 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from lab.judge.caveats import SIZE, about, bimodal_caveat, drift_caveat, outlier_caveat, predict_samples
-from lab.judge.cost import cost_ratio, cpu_s_per_gb, score_of
+from lab.judge.cost import cost_of, cost_ratio, score_of
 from lab.judge.family import holm
 from lab.judge.matching import ByKey, value_of
 from lab.judge.ratio import ALPHA, LogRatio, Tolerance, is_rate, judge_ratio, paired_ratio, welch_ratio
 from lab.judge.regression import pair_rates
 from lab.judge.sweep import Arm, Clock, byte_rates, common_clock
 from lab.result.comparison import CellComparison, CellSide, Difference, StudyComparison, StudySide
+from lab.result.meaning import rate_is_real
 from lab.result.models import CellResult, Interval, IntervalMethod, Verdict, VerdictName
 from lab.result.study import StudyResult
 
 _MACHINE = ("kernel", "cpu_model", "cores")
+_GUEST = "guest "
 UNRECORDED = "not recorded"
 
 
@@ -50,15 +53,17 @@ def compare_cells(
     """
     if by is None and a.id != b.id:
         raise ValueError(f"not the same cell: {a.id} and {b.id}")
-    tolerance = Tolerance(within, one_sided=by is not None and a.transfer.limit is None)
+    # Two clocks have to come to the same, as two runs have; the other keys ask whether B is slower.
+    asked_for = None if by == "clock" else by
+    tolerance = Tolerance(within, one_sided=asked_for is not None and a.transfer.limit is None)
     low, _ = tolerance.edges
     clock, rates = _rates(a, b, interleaved=interleaved)
     ratio = None
     if min(map(len, rates)) >= 2:
         ratio = paired_ratio(*rates) if interleaved else welch_ratio(*rates)
     interval = ratio.interval() if ratio else None
-    name, reason = _judge_cell(a, b, interval, tolerance, by)
-    judged = a.topology.link.shaped or by is not None
+    name, reason = _judge_cell(a, b, interval, tolerance, asked_for)
+    judged = a.topology.link.shaped or asked_for is not None
     method: IntervalMethod = "pairs" if interleaved else "welch"
     return CellComparison(
         id=subject or a.id,
@@ -123,11 +128,14 @@ def differences(a: Sequence[CellResult], b: Sequence[CellResult]) -> list[Differ
     sides = [_circumstances(cells) for cells in (a, b)]
     names = list(dict.fromkeys([*sides[0], *sides[1]]))
     rows = [Difference(what=name, a=sides[0].get(name, [UNRECORDED]), b=sides[1].get(name, [UNRECORDED])) for name in names]
-    return [row for row in rows if row.a != row.b]
+    # In real time there is no guest to differ in.
+    return [row for row in rows if row.a != row.b and not (row.what.startswith(_GUEST) and [UNRECORDED] in (row.a, row.b))]
 
 
 def _rates(a: CellResult, b: CellResult, *, interleaved: bool) -> tuple[Clock | None, Sequence[list[float]]]:
     """The clock that every whole transfer of both sides has, and each side's bytes per second by it."""
+    if not (rate_is_real(a) and rate_is_real(b)):
+        return None, [[], []]
     if interleaved:
         pairs = pair_rates(a.samples, b.samples)
         count = min(len(pairs.candidate), len(pairs.baseline))
@@ -146,7 +154,8 @@ def _side(cell: CellResult, rates: Sequence[float], by: ByKey | None) -> CellSid
         mean_byte_s=mean,
         cell=cell.id,
         value=value_of(cell, by) if by else "",
-        cpu_s_per_gb=cpu_s_per_gb(cell.samples),
+        lab_clock=cell.clock,
+        cpu_s_per_gb=cost_of(cell),
         cpu_score_mbps=score_of(cell),
     )
 
@@ -239,6 +248,8 @@ def _circumstances(cells: Sequence[CellResult]) -> dict[str, list[str]]:
     clients = list(dict.fromkeys(cell.client.name for cell in cells))
     facts = list(dict.fromkeys(key for cell in cells for key in cell.backend_facts))
     return {
+        "clock": _distinct(cell.clock for cell in cells),
+        **{f"{_GUEST}{key}": _guest(cells, key) for key in ("kernel_sha256", "charge_ns", "charge_most_ns")},
         "backend": _distinct(cell.backend for cell in cells),
         **{f"backend {key}": _distinct(cell.backend_facts.get(key) for cell in cells) for key in facts},
         **{f"router {key}": _distinct(cell.router.get(key) for cell in cells) for key in ("kind", "kernel", "iproute2")},
@@ -248,6 +259,10 @@ def _circumstances(cells: Sequence[CellResult]) -> dict[str, list[str]]:
         "git revision": _distinct(_revision(cell) for cell in cells),
         **{f"machine {key}": _distinct(cell.before.machine.get(key) for cell in cells) for key in _MACHINE},
     }
+
+
+def _guest(cells: Sequence[CellResult], key: str) -> list[str]:
+    return _distinct(getattr(cell.virtual, key) if cell.virtual else None for cell in cells)
 
 
 def _revision(cell: CellResult) -> str | None:

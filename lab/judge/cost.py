@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from lab.judge.ratio import welch_ratio
+from lab.result.meaning import cpu_is_real
 from lab.result.models import CellResult, Interval, Sample
 
 SCORE_FACT = "cpu_score_MBps"
@@ -39,9 +40,20 @@ def hashed_mb_per_gb(seconds_per_gb: float, score_mbps: float) -> float:
     return seconds_per_gb * score_mbps
 
 
+def cell_costs(cell: CellResult) -> list[float]:
+    """As `cpu_costs`; empty in virtual time, where no processor was asked."""
+    return cpu_costs(cell.samples) if cpu_is_real(cell) else []
+
+
+def cost_of(cell: CellResult) -> float | None:
+    """As `cpu_s_per_gb`; None in virtual time."""
+    costs = cell_costs(cell)
+    return fmean(costs) if costs else None
+
+
 def cost_ratio(a: CellResult, b: CellResult) -> Interval | None:
     """CPU seconds per GB, B's geometric mean over A's, with Welch's interval; None where a side has not two above zero."""
-    sides = [cpu_costs(cell.samples) for cell in (a, b)]
+    sides = [cell_costs(cell) for cell in (a, b)]
     if any(len(side) < 2 or min(side) <= 0 for side in sides):
         return None
     return welch_ratio(*sides).interval()
@@ -51,7 +63,7 @@ def cost_note(a: CellResult, b: CellResult, names: tuple[str, str] = ("A", "B"))
     """One line on what one cell cost in two runs, the sides called `names`; empty unless both have a score."""
     told = []
     for name, cell in zip(names, (a, b), strict=True):
-        score, seconds = score_of(cell), cpu_s_per_gb(cell.samples)
+        score, seconds = score_of(cell), cost_of(cell)
         if score is None or seconds is None:
             return ""
         work = hashed_mb_per_gb(seconds, score)

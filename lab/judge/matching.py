@@ -1,8 +1,8 @@
 """Which cells are the same but for one thing: the pairs that `lab compare --by` puts side by side; pure.
 
-A cell is client, version, system, backend, topology and what it asks (transfer and kind). By one of the first five, cells are a
-pair when what they ask and the others named in the cell's id are equal and that one differs. What is no part of an id (version,
-system, backend, and then the machine) may differ as well: `lab.judge.compare.differences` says where it does.
+A cell is client, version, system, backend, clock, topology and what it asks (transfer and kind). By one of the first six, cells
+are a pair when what they ask and the others named in the cell's id are equal and that one differs. What is no part of an id
+(version, system, backend, clock, and then the machine) may differ as well: `lab.judge.compare.differences` says where it does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal, get_args
 from lab.result.models import CellResult
 from lab.spec.cell import format_transfer
 
-ByKey = Literal["client", "version", "os", "backend", "topology"]
+ByKey = Literal["client", "version", "os", "backend", "topology", "clock"]
 BY_KEYS: tuple[ByKey, ...] = get_args(ByKey)
 _VERSION = re.compile(r"\d+(?:\.\d+)+\S*")
 
@@ -101,4 +101,5 @@ _VALUES: dict[ByKey, Callable[[CellResult], str]] = {
     "os": place_of,
     "backend": lambda cell: cell.backend,
     "topology": lambda cell: cell.topology.name,
+    "clock": lambda cell: cell.clock,
 }

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lab.judge.caveats import BIMODAL
-from lab.judge.decide import LookPlan, decide
+from lab.judge.decide import VIRTUAL_PLAN, LookPlan, decide
 from lab.judge.interval import mean_interval
 from lab.judge.ratio import Tolerance, judge_ratio, paired_ratio, welch_ratio
 from lab.judge.regression import judge_ratios
 from lab.judge.sweep import turn_order
-from lab.judge.tolerance import Band, judge_tolerance, next_look
+from lab.judge.tolerance import Band, decide_values, judge_tolerance, next_look
 from lab.result.models import Closed, VerdictName
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ MARGIN = 0.01
 DRIFT = 0.03
 QUIET = 0.005
 """Spread of the clients that are compared: less would hide the drift in nothing, more would hide it in noise."""
+UNDECIDED = 0.05
+"""Of a client with two speeds 7 % apart whose mean is 1.5 % or more from the edge, where samples are cheap."""
 TAIL = 0.3
 """Of the lognormal part of a client that stalls: skewness 0.95."""
 
@@ -162,6 +164,7 @@ def scenarios(plan: LookPlan = PLAN) -> list[Scenario]:
         *_drifting(plan),
         *_skewed(plan),
         *_bimodal(plan),
+        *_bistable(plan),
     ]
 
 
@@ -194,6 +197,26 @@ def _bimodal(plan: LookPlan) -> list[Scenario]:
         Scenario("two modes 2 % apart, -5 % off on average", "PASS", None, even, _as_client(plan, "PASS"), "modes"),
         Scenario("the same, where n is 10 or more", "not told", 0.05, even, _as_client_told(plan, BIMODAL), "modes"),
         Scenario("one in five 2 % slower, -5 % off on average", "PASS", None, rare, _as_client(plan, "PASS")),
+    ]
+
+
+def _bistable(plan: LookPlan) -> list[Scenario]:
+    """Two exact speeds, as likely as each other: what virtual time shows of a client that is chaotic by itself."""
+    undecided = _as_client(plan, "INCONCLUSIVE")
+
+    def client(slow: float, fast: float, asked: float | None) -> Scenario:
+        low, high = math.log1p(slow), math.log1p(fast)
+        mean = math.expm1((low + high) / 2)
+        name = f"{slow * 100:+g} % or {fast * 100:+g} %, {mean * 100:+.1f} % on average"
+        return Scenario(name, "INCONCLUSIVE", asked, _two_modes(mean, high - low, 0.0, 0.5, plan), undecided)
+
+    patient = plan.cap >= VIRTUAL_PLAN.cap
+    return [
+        client(0.00, 0.07, UNDECIDED if patient else None),
+        client(0.01, 0.08, None),
+        client(0.02, 0.09, None),
+        client(0.03, 0.10, None),
+        client(0.04, 0.11, UNDECIDED if patient else None),
     ]
 
 
@@ -238,12 +261,11 @@ def _pairs(plan: LookPlan, *, interleaved: bool) -> Draw:
 
 
 def _as_client(plan: LookPlan, wrong: VerdictName) -> Judge:
-    """Sampled from look to look until the verdict stands, as a session does."""
+    """Sampled from look to look until the verdict stands, as a session does; of the verdict only what decides it."""
 
     def judge(row: Samples) -> Judged:
-        deviations = _until_decided(row, plan)
-        name = judge_tolerance(deviations, TOLERANCE, plan).name
-        return Judged(name, len(deviations), name == wrong)
+        found = decide_values(row.tolist(), Band.within(TOLERANCE).edges, plan)
+        return Judged(found.name, found.used, found.name == wrong)
 
     return judge
 

@@ -16,13 +16,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.judge.caveats import bimodal_caveat, drift_caveat, outlier_caveat, percent, size_caveat
+from lab.judge.caveats import bimodal_caveat, drift_caveat, outlier_caveat, size_caveat
 from lab.judge.decide import Decision, Edges, LookPlan, decide, scaled
 from lab.judge.figures import Asked, asked
 from lab.judge.interval import mean_interval
 from lab.judge.skewed import is_skewed, widened
 from lab.result.models import Interval, Sample, Verdict, VerdictName
 from lab.spec.models import Expectation
+from lab.spec.numbers import percent, percent_interval
 
 _RELEVANT_TO_BOUND = 0.05
 """A band that ends at 0 has no width for caveats to be measured by."""
@@ -77,7 +78,7 @@ def judge_band(deviations: Sequence[float], band: Band, plan: LookPlan, meant: A
     """
     values = _log_ratios(deviations)
     edges, tolerance = band.edges, band.high or _RELEVANT_TO_BOUND
-    decision = _decide(values, edges, plan)
+    decision = decide_values(values, edges, plan)
     used, name = decision.used, decision.name
     interval = scaled(decision.interval, math.expm1) if decision.interval else None
     seen = values[:used]
@@ -189,7 +190,7 @@ def _band(expectation: Expectation) -> Band:
 
 def _next_look(deviations: Sequence[float], band: Band, plan: LookPlan) -> int | None:
     values = _log_ratios(deviations)
-    return plan.after(len(values)) if _decide(values, band.edges, plan, told=False).name == "INCONCLUSIVE" else None
+    return plan.after(len(values)) if decide_values(values, band.edges, plan, told=False).name == "INCONCLUSIVE" else None
 
 
 def _fraction(tolerance: float) -> float:
@@ -204,7 +205,9 @@ def _log_ratios(deviations: Sequence[float]) -> list[float]:
     return [math.log1p(deviation) for deviation in deviations]
 
 
-def _decide(values: Sequence[float], edges: Edges, plan: LookPlan, *, told: bool = True) -> Decision:
+def decide_values(values: Sequence[float], edges: Edges, plan: LookPlan, *, told: bool = True) -> Decision:
+    """The decision behind every verdict: of log ratios, against edges on the same scale."""
+
     def interval_at(look: int) -> Interval:
         return mean_interval(values[:look], plan.confidence)
 
@@ -235,7 +238,8 @@ def _reason(
         figures = f"mean {meant.figure.name} {meant.told(interval.mean)}, {confidence} {meant.span(interval)}"
         few = "" if looks else "; too few samples to be judged"
         return f"{figures}, {meant} asked, n = {interval.n}{few}{wait}"
-    figures = f"mean {percent(interval.mean)}, {confidence} {interval.low * 100:+z.2f} to {percent(interval.high)}"
+    mean, span = percent_interval(interval.mean, interval.low, interval.high)
+    figures = f"mean {mean}, {confidence} {span}"
     if not looks:
         return f"{figures}, too few samples to be judged against {edge}, n = {interval.n}{wait}"
     place = {"PASS": "inside", "FAIL": "outside", "INCONCLUSIVE": "across an edge of"}[name]

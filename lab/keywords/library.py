@@ -26,7 +26,7 @@ from lab.runner.platform import run_platform
 from lab.runner.quirks import Quirk, run_quirk
 from lab.runner.reproduce import Outcome, check_clients, plan, reproduce
 from lab.runner.send_buffers import Off, compare_send_buffers
-from lab.runner.session import Session
+from lab.runner.session import Options, Session
 from lab.spec.cell import parse_cell_name
 from lab.spec.load import load_topology
 from lab.spec.models import BoundKind, Cell, Expectation, Transfer, first_problem
@@ -63,7 +63,7 @@ class LabLibrary:
 
     A cell is one client on one link with one transfer; a study is several cells that differ in one thing, run interleaved. The
     verdict is PASS, FAIL, INCONCLUSIVE (the test is skipped, with the reason) or INVALID (the lab was at fault: the test fails
-    with an error that says so).
+    with an error that says so). Each runs in virtual time, unless its question is about the machine.
     """
 
     ROBOT_LISTENER_API_VERSION = 3
@@ -321,7 +321,7 @@ class LabLibrary:
         if session is not None:
             return session
         if self._own is None:
-            self._own = Session(RunDir.create("robot"))
+            self._own = Session(RunDir.create("robot"), Options(clock="auto"))
         return self._own
 
     def close(self) -> None:

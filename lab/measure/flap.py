@@ -9,11 +9,11 @@ from __future__ import annotations
 import ipaddress
 import json
 import shlex
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from lab.backend.clocks import Clock
 from lab.backend.host import Completed, Host, Network, Process
 from lab.errors import ClientFault, LabFault
 from lab.link.plan import LEAST_QUEUE_PACKETS, QdiscPlan, plan
@@ -76,7 +76,7 @@ def link_down(network: Network, link: Link) -> Iterator[None]:
     """Both directions lose everything inside the block; afterwards the router holds `link` again, read back."""
     ports = {direction: shape.router_port(network, direction) for direction in shape.DIRECTIONS}
     try:
-        seeded, own_delay = network.router_facts.supports_seed, shape.own_delay(network)
+        seeded, own_delay = network.router_facts.supports_seed, network.own_delay
         for command in down_commands(link, ports, supports_seed=seeded, own_delay=own_delay):
             network.router.run(command, root=True)
         yield
@@ -158,12 +158,14 @@ def other_address(host: Host, topology: Topology) -> Iterator[str]:
 def measure_flap(bench: Bench, transfer: Transfer, topology: Topology, *, down_s: float, patience_s: float) -> Interrupted:
     """The link is down for `down_s` in the middle of the transfer. LabFault when it was over before, or went on."""
 
+    clock = bench.network.clock
+
     def flap(process: Process) -> tuple[int, int]:
         del process
         with link_down(bench.network, topology.link):
-            started_ns = time.monotonic_ns()
-            time.sleep(down_s)
-            return started_ns, time.monotonic_ns()
+            started_ns = clock.monotonic_ns()
+            clock.sleep(down_s)
+            return started_ns, clock.monotonic_ns()
 
     settle_s = _SETTLE_S + _SETTLE_RTTS * topology.link.rtt.ns / 1e9
     found = _interrupt(prepare(bench, transfer), flap, patience_s=patience_s, settle_s=settle_s)
@@ -182,9 +184,9 @@ def measure_address_change(bench: Bench, transfer: Transfer, topology: Topology,
 
     def change(process: Process) -> tuple[int, int]:
         with other_address(network.client, topology):
-            started_ns = time.monotonic_ns()
+            started_ns = network.clock.monotonic_ns()
             process.wait(patience_s)
-            return started_ns, time.monotonic_ns()
+            return started_ns, network.clock.monotonic_ns()
 
     found = _interrupt(prepare(bench, transfer), change, patience_s=patience_s)
     reached = try_connect(network.client, bench.servers.endpoints.server, bench.servers.endpoints.http_port)
@@ -209,7 +211,7 @@ def _interrupt(
         first = _sent(ports.rows(), port)
         process = attempt.start()
         try:
-            _wait_for(ports, port, first + needed, process)
+            _wait_for(network.clock, ports, port, first + needed, process)
             if not process.running():
                 done = process.wait(1.0)
                 if done.returncode:
@@ -217,7 +219,7 @@ def _interrupt(
                         f"failed with exit code {done.returncode} before anything was done to it: {done.error_text}"
                     )
                 raise LabFault("the client was done before it could be interrupted", remedy="take a larger size")
-            disturbed_ns = time.monotonic_ns()
+            disturbed_ns = network.clock.monotonic_ns()
             moved = _sent(ports.rows(), port) - first
             whole_ns, back_ns = disturb(process)
         except BaseException:
@@ -235,12 +237,12 @@ def silent_bytes(rows: Sequence[PortReading], port: str, from_ns: int, to_ns: in
     return inside[-1][port].tx_bytes - inside[0][port].tx_bytes if len(inside) > 1 else None
 
 
-def _wait_for(ports: PortSampler, port: str, goal: int, process: Process) -> None:
-    deadline = time.monotonic() + _BEGIN_S
+def _wait_for(clock: Clock, ports: PortSampler, port: str, goal: int, process: Process) -> None:
+    deadline_ns = clock.monotonic_ns() + round(_BEGIN_S * 1e9)
     while process.running() and _sent(ports.rows(), port) < goal:
-        if time.monotonic() > deadline:
+        if clock.monotonic_ns() > deadline_ns:
             raise ClientFault(f"had not moved a quarter of the content after {_BEGIN_S:g} s, with nothing in its way")
-        time.sleep(_PAUSE_S)
+        clock.sleep(_PAUSE_S)
 
 
 def _sent(rows: Sequence[PortReading], port: str) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lab.backend.clocks import REAL, Clock
 from lab.backend.host import Host
 from lab.errors import LabFault
 
@@ -26,17 +26,19 @@ def tcpdump_command(port: str, program: str = "tcpdump") -> list[str]:
 
 
 @contextmanager
-def capture(host: Host, port: str, file: Path, *, program: str = "tcpdump") -> Iterator[Path]:
+def capture(host: Host, port: str, file: Path, *, program: str = "tcpdump", clock: Clock = REAL) -> Iterator[Path]:
     """Captures while the block runs. Raises LabFault with tcpdump's own words when it cannot."""
     file.parent.mkdir(parents=True, exist_ok=True)
     said = file.with_suffix(".log")
     process = host.start(tcpdump_command(port, program), root=True, stdout=file, stderr=said)
     try:
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline_ns = clock.monotonic_ns() + round(_PATIENCE_S * 1e9)
+        process.sync()
         while "listening on" not in _text(said):
-            if not process.running() or time.monotonic() > deadline:
+            if not process.running() or clock.monotonic_ns() > deadline_ns:
                 raise LabFault(f"{host.name}: tcpdump does not capture on {port}: {_text(said).strip() or 'it says nothing'}")
-            time.sleep(_PAUSE_S)
+            clock.sleep(_PAUSE_S)
+            process.sync()
         yield file
     finally:
         process.stop()

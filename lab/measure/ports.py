@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +84,8 @@ class PortSampler:
 
     def rows(self) -> list[PortReading]:
         """Every reading so far, oldest first."""
+        if self._process is not None:
+            self._process.sync()
         with self._path.open("rb") as file:
             file.seek(self._offset)
             text = file.read()
@@ -103,14 +104,15 @@ class PortSampler:
 
     def wait_until(self, t_ns: int) -> None:
         """Until a reading at or after `t_ns` is there. Raises LabFault when the sampler has ended or does not get to it."""
-        deadline = time.monotonic() + _PATIENCE_S
+        clock = self._network.clock
+        deadline_ns = clock.monotonic_ns() + round(_PATIENCE_S * 1e9)
         while not (self.rows() and self._rows[-1].t_ns >= t_ns):
             assert self._process is not None
             if not self._process.running():
                 raise LabFault(f"the port counters stopped: {self._process.wait(1.0).error_text}")
-            if time.monotonic() > deadline:
+            if clock.monotonic_ns() > deadline_ns:
                 raise LabFault(f"the port counters have not come for {_PATIENCE_S:g} s: is the machine overloaded?")
-            time.sleep(_PAUSE_S)
+            clock.sleep(_PAUSE_S)
 
 
 def cut(rows: list[PortReading], start_ns: int, end_ns: int) -> list[PortReading]:

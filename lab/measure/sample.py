@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from lab.backend.chores import chores_of
+from lab.backend.clocks import workers
 from lab.backend.host import Completed, Host, Network
 from lab.client import usage
 from lab.client.adapter import ClientAdapter, UnreadableReportError
@@ -86,16 +85,16 @@ def take_sample(
     command = usage.wrap(adapter.command(transfer, endpoints), usage.find_time(network.client), memory_path)
     receiver_port = network.wire_ports.client if transfer.direction == "get" else network.wire_ports.server
     pcap = pcap_dir / f"sample-{index:03d}.pcap" if pcap_dir else None
-    mark = secrets.token_hex(8)
-    with ExitStack() as stack, ThreadPoolExecutor(4) as pool:
+    mark = network.random_bytes(8).hex()
+    with ExitStack() as stack, workers(network.clock, 4) as pool:
         counting = pool.submit(_count, network, sender)
         sampler = stack.enter_context(nullcontext(ports) if ports else PortSampler(network))
         if pcap:
             # Windows has no tcpdump. Its network's router is a kernel's, whose ports a tap sees.
             place = (network.wire, receiver_port) if chores_of(receiver) else (receiver, HOST_INTERFACE)
-            stack.enter_context(capture(*place, pcap))
+            stack.enter_context(capture(*place, pcap, clock=network.clock))
         before = counting.result()
-        started_at = datetime.now(UTC)
+        started_at = network.clock.now()
         done = client.run(
             command,
             env={**adapter.environment(endpoints), SAMPLE_VARIABLE: mark},

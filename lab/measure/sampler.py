@@ -14,24 +14,29 @@ mounted on /sys. About 40 us per reading: 0.4 % of a core at 10 ms.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import time
-from types import FrameType
 
 
-def stop(_number: int, _frame: FrameType | None) -> None:
+def stop(_number: int, _frame: object) -> None:
     sys.exit(0)
+
+
+def counters(table: bytes, port: bytes) -> list[bytes]:
+    """rx_bytes rx_packets tx_bytes tx_packets of a port, from /proc/net/dev; empty where it is not there."""
+    for line in table.splitlines():
+        name, _, rest = line.partition(b":")
+        if name.strip() == port:
+            words = rest.split()
+            return [words[0], words[1], words[8], words[9]]
+    return []
 
 
 def main(client: str, server: str, interval_ms: str) -> int:
     signal.signal(signal.SIGTERM, stop)
     interval = round(float(interval_ms) * 1e6)
-    patterns = [
-        re.compile(rf"^ *{re.escape(port)}: *(\d+) +(\d+)(?: +\d+){{6}} +(\d+) +(\d+)".encode(), re.M)
-        for port in (client, server)
-    ]
+    ports = [port.encode() for port in (client, server)]
     table = os.open("/proc/self/net/dev", os.O_RDONLY)
     base = time.monotonic_ns()
     os.write(1, b"throughline-ports 1 %b %b %d %d\n" % (client.encode(), server.encode(), interval, base))
@@ -39,8 +44,7 @@ def main(client: str, server: str, interval_ms: str) -> int:
     while True:
         text = os.pread(table, 1 << 16, 0)
         now = time.monotonic_ns()
-        found = [pattern.search(text) for pattern in patterns]
-        row = [number for match in found if match for number in match.groups()]
+        row = [number for port in ports for number in counters(text, port)]
         if len(row) != 8:
             print(f"interface {client} or {server} is not here", file=sys.stderr)
             return 1

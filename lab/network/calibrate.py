@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import statistics
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -28,6 +26,7 @@ from lab.network.pins import assert_pinned
 from lab.network.shape import router_port
 from lab.result.models import Calibration, DirectionCalibration, DirectionName
 from lab.server import iperf3
+from lab.spec.clock import Clock as ClockName
 from lab.spec.models import Link
 from lab.spec.units import BitRate
 
@@ -39,6 +38,9 @@ _POLL_S = 0.03
 _NOT_YET = ("busy", "unable to connect", "unable to receive control message")
 _MARGIN_NS = 40_000_000
 _LATE_NS = 2_000_000_000
+# Packets that a window should hold, and how many seconds it may take at most.
+_WINDOWS: dict[ClockName, tuple[int, float]] = {"real": (600, 10.0), "virtual": (20_000, 30.0)}
+_UNLIMITED_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -79,16 +81,20 @@ class Schedule:
     window_s: float
 
 
-def schedule(link: Link, direction: DirectionName) -> Schedule:
-    """Slow start takes some ten round trips, a flow that left it early longer; 600 packets make one of them < 0.2 %."""
+def schedule(link: Link, direction: DirectionName, clock: ClockName = "real") -> Schedule:
+    """Slow start takes some ten round trips, a flow that left it early longer.
+
+    A window is exact to a packet: 600 of them make that < 0.2 % of it, and 20,000, which is 0.005 %, cost a virtual clock little.
+    """
     rtt_s = link.rtt.s
     rate = link.direction(direction).rate
-    packets_s = 600 * theory.frame_bytes(link.mtu) * 8 / rate.bit_s if rate else 0.0
+    packets, most_s = _WINDOWS[clock]
+    packets_s = packets * theory.frame_bytes(link.mtu) * 8 / rate.bit_s if rate else 0.0
     return Schedule(
         least_warm_s=0.25 + 4 * rtt_s,
         most_warm_s=4.0 + 30 * rtt_s if rate else 0.25 + 4 * rtt_s,
         # Where nothing is claimed, a short look is enough to report what there is.
-        window_s=min(10.0, max(0.75, 5 * rtt_s, packets_s)) if rate else 0.4,
+        window_s=min(most_s, max(0.75, 5 * rtt_s, packets_s)) if rate else 0.4,
     )
 
 
@@ -148,7 +154,7 @@ def calibrate(
 
     Raises LabFault when a host does not hold its settings, or when nothing can be measured at all.
     """
-    at = datetime.now(UTC)
+    at = network.clock.now()
     assert_pinned(network, congestion_control)
     wait_for_silence(network, link.rtt.s)
     # A quarter of a second of them, but never too few for a median.
@@ -198,15 +204,16 @@ def wait_for_silence(network: Network, rtt_s: float) -> None:
     What an earlier look or sample left in queues and in closed sockets would be taken for delay of the link.
     Raises LabFault when the link does not fall silent.
     """
-    deadline = time.monotonic() + 10 + 5 * rtt_s
+    clock = network.clock
+    deadline_ns = clock.monotonic_ns() + round((10 + 5 * rtt_s) * 1e9)
     before = None
-    while time.monotonic() < deadline:
+    while clock.monotonic_ns() < deadline_ns:
         qdiscs = read_qdiscs(network)
         now = [sum(int(qdisc.get("bytes", 0)) for qdisc in port) for port in qdiscs.values()]
         if now == before and all(backlog(port) == (0, 0) for port in qdiscs.values()):
             return
         before = now
-        time.sleep(max(0.02, 1.2 * rtt_s))
+        clock.sleep(max(0.02, 1.2 * rtt_s))
     raise LabFault("the link does not fall silent before its calibration: something keeps sending on it")
 
 
@@ -214,6 +221,8 @@ def _direction(network: Network, link: Link, name: DirectionName, congestion_con
     prober = prober_of(network)
     sender, receiver = (prober, network.server) if name == "up" else (network.server, prober)
     side = link.direction(name)
+    if side.rate is None and network.clock.kind == "virtual":
+        return _unlimited(network, name)
     udp = side.loss.value > 0 and side.rate is not None
     flags = ["-P", str(STREAMS)]
     if udp and side.rate is not None:
@@ -226,7 +235,7 @@ def _direction(network: Network, link: Link, name: DirectionName, congestion_con
     drops_before, retransmits_before = _drops(network, name), retransmits(sender)
     with PortSampler(network) as sampler:
         flow = _Flow(network, sampler, name, receiver)
-        window, duplicates, report = flow.saturate(argv, schedule(link, name), side.rate, link.rtt.s)
+        window, duplicates, report = flow.saturate(argv, schedule(link, name, network.clock.kind), side.rate, link.rtt.s)
     used = str(report.get("end", {}).get("sender_tcp_congestion", congestion_control))
     if not udp and used != congestion_control:
         raise LabFault(f"{sender.name} sends with {used}, not {congestion_control}")
@@ -245,6 +254,38 @@ def _direction(network: Network, link: Link, name: DirectionName, congestion_con
         retransmits=retransmits(sender) - retransmits_before,
         router_drops=_drops(network, name) - drops_before,
         iperf3_bit_s=_iperf3_figure(report),
+    )
+
+
+def _unlimited(network: Network, name: DirectionName) -> DirectionCalibration:
+    """A direction that nothing limits, in virtual time: so many bytes, because no processor ends it after so many seconds.
+
+    What it carries is set by the virtual price of a system call alone; it only has to be more than any client asks for.
+    """
+    argv = ["iperf3", "-c", network.server.address, "-p", str(iperf3.PORT), "-n", str(_UNLIMITED_BYTES), "-J"]
+    port = network.wire_ports.server if name == "up" else network.wire_ports.client
+    into = network.wire_ports.client if name == "up" else network.wire_ports.server
+    with PortSampler(network) as sampler:
+        before = sampler.rows()[-1]
+        done = prober_of(network).run(argv + (["-R"] if name == "down" else []), timeout_s=30)
+        after = sampler.between(done.started_ns, done.ended_ns)[-1]
+    end = _parse(done.stdout).get("end", {})
+    total = end.get("sum_received")
+    if not isinstance(total, dict) or not total.get("bits_per_second"):
+        raise LabFault(f"the calibration could not use the link ({name}): {done.error_text}")
+    packets = after[into].rx_packets - before[into].rx_packets
+    return DirectionCalibration(
+        direction=name,
+        goodput_bit_s=float(total["bits_per_second"]),
+        ideal_bit_s=None,
+        goodput_error=None,
+        window_s=float(total["seconds"]),
+        wire_bytes=after[port].tx_bytes - before[port].tx_bytes,
+        wire_packets=after[port].tx_packets - before[port].tx_packets,
+        mean_packet_bytes=(after[into].rx_bytes - before[into].rx_bytes) / max(1, packets),
+        retransmits=0,
+        router_drops=0,
+        iperf3_bit_s=float(total["bits_per_second"]),
     )
 
 
@@ -267,7 +308,7 @@ class _Flow:
         problem = ""
         for _ in range(5):
             process = prober_of(self.network).start(argv)
-            since = time.monotonic_ns()
+            since = self.network.clock.monotonic_ns()
             found = self._count(process, since, plan, rate, rtt_s)
             done = process.stop(grace_s=3.0)
             report = _parse(done.stdout)
@@ -276,36 +317,38 @@ class _Flow:
             problem = str(report.get("error", done.error_text))
             if not any(sign in problem for sign in _NOT_YET):
                 break
-            time.sleep(0.05)
+            self.network.clock.sleep(0.05)
         raise LabFault(f"the calibration could not fill the link ({self.name}): {problem}")
 
     def _count(
         self, process: Process, since_ns: int, plan: Schedule, rate: BitRate | None, rtt_s: float
     ) -> tuple[Window, int] | None:
+        clock = self.network.clock
         start_ns = self._wait(process, since_ns, plan, rate, rtt_s)
         if start_ns is None:
             return None
         before = duplicates_received(self.receiver)
         end_ns = start_ns + round(plan.window_s * 1e9)
-        while process.running() and time.monotonic_ns() < end_ns + _MARGIN_NS:
-            time.sleep(_POLL_S)
+        while process.running() and clock.monotonic_ns() < end_ns + _MARGIN_NS:
+            clock.sleep(_POLL_S)
         duplicates = duplicates_received(self.receiver) - before
         readings = self._readings(since_ns)
         # From another machine readings come some at a time, and late where it is slow.
-        while process.running() and readings[-1].t_ns < end_ns + _MARGIN_NS and time.monotonic_ns() < end_ns + _LATE_NS:
-            time.sleep(_POLL_S)
+        while process.running() and readings[-1].t_ns < end_ns + _MARGIN_NS and clock.monotonic_ns() < end_ns + _LATE_NS:
+            clock.sleep(_POLL_S)
             readings = self._readings(since_ns)
         window = cut_window(readings, start_ns, plan.window_s)
         return (window, duplicates) if window else None
 
     def _wait(self, process: Process, since_ns: int, plan: Schedule, rate: BitRate | None, rtt_s: float) -> int | None:
         """Until the link is full. A handshake takes some eight round trips."""
-        deadline = time.monotonic() + 5 + 10 * rtt_s + plan.most_warm_s
-        while process.running() and time.monotonic() < deadline:
+        clock = self.network.clock
+        deadline_ns = clock.monotonic_ns() + round((5 + 10 * rtt_s + plan.most_warm_s) * 1e9)
+        while process.running() and clock.monotonic_ns() < deadline_ns:
             start_ns = full_ns(self._readings(since_ns), plan, rate.bit_s if rate else None, rtt_s)
             if start_ns is not None:
                 return start_ns
-            time.sleep(_POLL_S)
+            clock.sleep(_POLL_S)
         return None
 
     def _readings(self, since_ns: int) -> list[Reading]:

@@ -77,9 +77,13 @@ def assert_host_pinned(host: Host, congestion_control: str) -> None:
 def _set(host: Host, congestion_control: str, mtu: int) -> None:
     settings = " ".join(f"{short} off" for short in OFFLOADS.values())
     # Written only where it differs: in a container /proc/sys cannot be, and whoever made the container has set it.
-    lines = [
-        f"[ \"$(echo $(cat {path}))\" = '{SYSCTLS[name]}' ] || echo '{SYSCTLS[name]}' >{path}" for name, path in _FILES.items()
+    # One `cat` for all: sysctls do not give themselves to a shell's `read`, which takes a byte at a time.
+    found = f"$(cat {' '.join(_FILES.values())})"
+    checks = [
+        f"read -r a b c; [ \"$a${{b:+ $b}}${{c:+ $c}}\" = '{SYSCTLS[name]}' ] || echo '{SYSCTLS[name]}' >{path}"
+        for name, path in _FILES.items()
     ]
+    lines = ["{", *checks, "} <<END", found, "END"]
     lines.append(f"ip link set {LEAF_INTERFACE} mtu {mtu}")
     lines.append(f"ethtool -K {LEAF_INTERFACE} {settings} >/dev/null 2>&1")
     # Not by sysctl: outside the first network namespace the kernel refuses an algorithm the administrator has restricted.

@@ -10,7 +10,6 @@ from lab.link.plan import QdiscPlan, plan
 from lab.link.readback import compare
 from lab.measure.qdiscs import read_qdiscs
 from lab.spec.models import DirectionName, Link
-from lab.spec.units import Duration
 
 DIRECTIONS: tuple[DirectionName, ...] = ("up", "down")
 
@@ -29,12 +28,6 @@ def router_port(network: Network, direction: str) -> str:
     return network.router_ports.server if direction == "up" else network.router_ports.client
 
 
-def own_delay(network: Network) -> Duration:
-    """One way, beyond what netem is told: of a backend that has measured it because its hosts' own is material; else none."""
-    found: Duration | None = getattr(network, "own_delay", None)
-    return found or Duration(0)
-
-
 def shape(network: Network, link: Link) -> Shaped:
     """A fresh qdisc per direction: counters at zero and a seed at its start. Drops what is in flight."""
     return _put(network, link, fresh=True)
@@ -49,9 +42,10 @@ def _put(network: Network, link: Link, *, fresh: bool) -> Shaped:
     plans: dict[str, QdiscPlan | None] = {}
     commands: list[str] = []
     before, seeded = read_qdiscs(network), network.router_facts.supports_seed
+    told = link if seeded or network.clock.kind == "real" else without_seed(link)
     for direction in DIRECTIONS:
         port = router_port(network, direction)
-        found = plan(link.direction(direction), link.rtt, supports_seed=seeded, own_delay=own_delay(network))
+        found = plan(told.direction(direction), link.rtt, supports_seed=seeded, own_delay=network.own_delay)
         plans[direction] = found
         shaped_now = before[port] and before[port][0].get("kind") == "netem"
         if shaped_now and (fresh or found is None):
@@ -66,6 +60,15 @@ def _put(network: Network, link: Link, *, fresh: bool) -> Shaped:
     if problems:
         raise LabFault(f"the router does not hold the link it was given: {'; '.join(problems)}", remedy="see `lab doctor`")
     return shaped
+
+
+def without_seed(link: Link) -> Link:
+    """For a machine in virtual time whose tc is too old to give netem a seed: its losses follow from the machine's own."""
+    ways: dict[str, object] = {"seed": None}
+    for name in DIRECTIONS:
+        if way := getattr(link, name):
+            ways[name] = way.model_copy(update={"seed": None})
+    return link.model_copy(update=ways)
 
 
 def differences(network: Network, shaped: Shaped) -> list[str]:

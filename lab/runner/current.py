@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
+from lab.runner.ahead import Planner
 from lab.runner.session import Session
 
 _session: Session | None = None
@@ -15,11 +17,11 @@ def get() -> Session | None:
 
 
 @contextmanager
-def use(session: Session) -> Iterator[Session]:
+def use(session: Session | Planner) -> Iterator[None]:
     """Make `session` the one that keywords use, for the time of the block."""
     global _session  # noqa: PLW0603 - Robot gives its libraries no other way to receive an object
-    before, _session = _session, session
+    before, _session = _session, cast(Session, session)
     try:
-        yield session
+        yield
     finally:
         _session = before

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from lab.assets import docker, engine, images, tools
+from lab.assets import docker, engine, images, kernel, tools
 from lab.assets.uml import find as find_uml
 from lab.backend.agent.router import kernel_has_netem
 from lab.backend.namespaces.launch import NamespaceLab
 from lab.backend.namespaces.network import agent_host
+from lab.backend.virtual.machine import Boot, Machine, Patience
 from lab.client.ferry import find_ferry
 from lab.errors import ThroughlineError
 from lab.paths import cache_dir, results_dir
@@ -21,6 +24,11 @@ from lab.paths import cache_dir, results_dir
 Level = Literal["ok", "note", "missing"]
 _WANTED_BUFFER_BYTES = 4 << 20
 _WANTED_FREE_BYTES = 1 << 30
+_TRIAL = Boot(seed=1, memory_bytes=256 << 20)
+_FOR_SETUP = ("cargo", "cc", "libc6-dev", "venv", "mmdebstrap", "debian-archive-keyring")
+_OWN_BACKENDS = ("virtual", "namespaces")
+# A machine that has not come up by then does not.
+_TRIAL_PATIENCE = Patience(cpu_s=20.0, real_s=60.0)
 
 
 @dataclass(frozen=True)
@@ -34,11 +42,28 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    return [*_tools(), *_engine(), *_kernel(), *_containers(), *_machine()]
+    """Every backend is really tried, all of them at once: each mostly waits for something else."""
+    parts: tuple[Callable[[], Iterable[Finding]], ...] = (_tools, _engine, virtual, _namespaces, _compose, _vagrant, _machine)
+    with ThreadPoolExecutor(len(parts)) as pool:
+        findings = [finding for part in pool.map(lambda look: list(look()), parts) for finding in part]
+    return _judged(findings)
+
+
+def _judged(findings: list[Finding]) -> list[Finding]:
+    """One backend is enough: where none of those that need no other program works, both are missing."""
+    works = any(finding.level == "ok" for finding in findings if finding.what in _OWN_BACKENDS)
+    return [
+        replace(finding, level="missing") if finding.what in _OWN_BACKENDS and finding.level != "ok" and not works else finding
+        for finding in findings
+    ]
 
 
 def _tools() -> Iterator[Finding]:
     for tool in tools.TOOLS:
+        if tool.name == "vagrant":  # a backend
+            continue
+        if tool.name in _FOR_SETUP and not engine.engine_dir().is_dir():  # an image of the lab is all set up
+            continue
         path = tools.find(tool.name)
         if path:
             yield Finding("ok", tool.name, str(path))
@@ -58,40 +83,56 @@ def _engine() -> Iterator[Finding]:
     yield Finding("ok", "ferry", str(path))
 
 
-def _kernel() -> Iterator[Finding]:
+def virtual() -> Iterator[Finding]:
+    """A machine in virtual time, really booted."""
+    begun = time.monotonic()
+    try:
+        Machine.start(_TRIAL, patience=_TRIAL_PATIENCE).close()
+    except ThroughlineError as problem:
+        yield Finding("note", "virtual", problem.message, problem.remedy)
+    else:
+        took_ms = (time.monotonic() - begun) * 1000
+        yield Finding("ok", "virtual", f"a machine with kernel {kernel.facts().release} boots in {took_ms:.0f} ms")
+
+
+def _namespaces() -> Iterator[Finding]:
     netem = False
     try:
         agent = NamespaceLab.launch(f"doctor-{os.getpid()}", {})
     except ThroughlineError as problem:
-        yield Finding("missing", "namespaces", problem.message, problem.remedy)
-    else:
+        yield Finding("note", "namespaces", problem.message, problem.remedy)
+        return
+    try:
         netem = kernel_has_netem(agent_host(agent, "wire", "", namespace="router"))
+    finally:
         agent.shutdown()
-        yield Finding(
-            "ok", "namespaces", "user, mount, pid and network namespaces work" + (" (as root)" if os.geteuid() == 0 else "")
-        )
     uml = find_uml()
     if netem:
-        yield Finding("ok", "router", f"kernel: sch_netem is here ({os.uname().release})")
+        yield Finding("ok", "namespaces", f"they work; the router is this kernel's own ({os.uname().release} has sch_netem)")
     elif uml is not None:
-        yield Finding("ok", "router", f"User-Mode Linux: this kernel ({os.uname().release}) has no sch_netem")
-    if uml is not None:
         seed = "netem with seed" if uml.supports_seed else "no seed: losses cannot be repeated"
-        yield Finding("ok", "uml", f"kernel {uml.kernel_release}, iproute2 {uml.iproute2}, {seed}")
+        yield Finding("ok", "namespaces", f"they work; the router is User-Mode Linux {uml.kernel_release}, {seed}")
     else:
-        yield Finding("note" if netem else "missing", "uml", "the User-Mode Linux router has not been built", "lab setup")
+        yield Finding("ok", "namespaces", "they work; their router, User-Mode Linux, is downloaded on first use (30 MB)")
 
 
-def _containers() -> Iterator[Finding]:
-    """Only --backend compose needs them."""
+def _compose() -> Iterator[Finding]:
     try:
-        yield Finding("ok", "containers", f"docker {docker.engine_version()}, compose {docker.compose_version()}")
+        answers = f"docker {docker.engine_version()}, {' '.join(docker.compose_command())}"
         made = images.require_all()
     except ThroughlineError as problem:
-        yield Finding("note", "containers", problem.message, problem.remedy)
+        yield Finding("note", "compose", problem.message, problem.remedy)
     else:
         sizes = ", ".join(f"{role} {image.size_bytes / 1e6:.0f} MB" for role, image in made.items())
-        yield Finding("ok", "images", sizes)
+        yield Finding("ok", "compose", f"{answers}; images: {sizes}")
+
+
+def _vagrant() -> Iterator[Finding]:
+    program = tools.find("vagrant")
+    if program is None:
+        yield Finding("note", "vagrant", "not installed", "sudo apt-get install vagrant vagrant-libvirt; docs/windows.md")
+    else:
+        yield Finding("ok", "vagrant", f"{program}; whether its provider works shows when machines come up")
 
 
 def _machine() -> Iterator[Finding]:

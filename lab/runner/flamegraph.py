@@ -62,7 +62,7 @@ def get_ready(progress: Callable[[str], None], backend: str = "namespaces") -> I
 
 def record(session: Session, cell: Cell, tools: Inferno) -> Path:
     """Run the cell's transfer once more and write its flame graph. Raises LabFault when perf recorded nothing."""
-    with session.bench(cell.id, cell.topology) as (network, servers):
+    with session.bench(cell.id, cell.topology, real=True) as (network, servers):
         session.progress.step(f"{cell.id}: one run for the flame graph")
         client = network.client
         adapter = resolve(cell.client)

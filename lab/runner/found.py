@@ -14,6 +14,7 @@ from lab.result.provenance import git_revision
 from lab.result.qualification import PairResult
 from lab.result.store import RunDir, exit_code
 from lab.result.study import StudyResult
+from lab.spec.clock import CLOCKS
 
 Kept = TypeVar("Kept", CellResult, StudyResult, PairResult)
 
@@ -48,6 +49,7 @@ class Found:
 
     def record(self) -> RunRecord:
         verdicts = dict(self._verdicts())
+        clocks = {cell.clock for cell in self.results} | {finding.clock for finding in self.findings}
         baselines = [pair.baseline.cell for pair in self.pairs]
         return RunRecord(
             run=self.run.name,
@@ -61,6 +63,7 @@ class Found:
             pairs=[pair.id for pair in self.pairs],
             baselines=baselines,
             findings=[finding.id for finding in self.findings],
+            clocks=[clock for clock in CLOCKS if clock in clocks],
             verdicts=verdicts,
             skipped=self.skipped,
             exit_code=exit_code(name for key, name in verdicts.items() if key not in baselines),

@@ -117,19 +117,19 @@ def _side_by_side(session: Session, jobs: Sequence[Job[T]], light: Sequence[int]
     for thread in threads:
         thread.start()
     try:
-        _wait(threads)
+        wait_for(threads)
     except BaseException:
         ready.abort()
         for crew in crews:
             crew.abandon()
-        _wait(threads)
+        wait_for(threads)
         raise
     if problems:
         raise problems[0]
     return found
 
 
-def _wait(threads: Sequence[threading.Thread]) -> None:
+def wait_for(threads: Sequence[threading.Thread]) -> None:
     for thread in threads:
         while thread.is_alive():
             thread.join(_LOOK_S)

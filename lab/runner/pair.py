@@ -82,6 +82,7 @@ def pair_result(
         baseline=_side(theirs, rates.baseline),
         margin=margin,
         clock=rates.clock,
+        lab_clock=ours.clock,
         order=[_SIDES[index] for index in order],
         ratio=verdict.interval if verdict and verdict.interval else ratio_interval(rates.ratios, looks),
         verdict=verdict,

@@ -26,11 +26,11 @@ MOST_DRIFT = 0.10
 def run_platform(session: Session, cell: Cell) -> Finding:
     """Run the cell between two scores; write both results. Raises as `Session.run_cell`."""
     started_at = datetime.now(UTC)
-    with session.bench(cell.id, cell.topology) as (network, _):
+    with session.bench(cell.id, cell.topology, real=True) as (network, _):
         before = measure_cpu_score(network.client)
     session.client_facts |= before.facts
     result = session.run_cell(cell)
-    with session.bench(cell.id, cell.topology) as (network, _):
+    with session.bench(cell.id, cell.topology, real=True) as (network, _):
         after = measure_cpu_score(network.client)
     rows = work_rows(result.samples, before, after)
     finding = Finding(

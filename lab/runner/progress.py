@@ -47,7 +47,10 @@ class Silent:
 
 
 class Lines:
-    """Steps overwrite each other on a terminal; in a log they are left out and samples and verdicts are lines."""
+    """Steps overwrite each other on a terminal; in a log they are left out and samples and verdicts are lines.
+
+    In front of each is the time since the beginning, and what samples in virtual time have taken of theirs, all cells together.
+    """
 
     def __init__(self, stream: TextIO | None = None) -> None:
         # Not sys.stderr at run time: Robot replaces it while keywords run.
@@ -55,15 +58,17 @@ class Lines:
         self._live = self._stream.isatty()
         self._started = time.monotonic()
         self._shown = 0
+        self._virtual_s = 0.0
 
     def step(self, text: str) -> None:
         if self._live:
-            line = f"[{time.monotonic() - self._started:5.1f} s] {text}"[:119]
+            line = f"{self._times()} {text}"[:119]
             self._stream.write("\r" + line.ljust(self._shown))
             self._shown = len(line)
             self._stream.flush()
 
     def sample(self, cell: str, sample: Sample, of: int) -> None:
+        self.count(sample)
         if sample.ok and sample.body_byte_s is not None:
             deviation = "" if sample.deviation is None else f", {sample.deviation:+.2%} of the limit"
             self._line(f"{cell}  {sample.index + 1}/{of}  {sample.body_byte_s / 1e6:.3f} MB/s{deviation}")
@@ -81,8 +86,17 @@ class Lines:
 
     def _line(self, text: str) -> None:
         self.clear()
-        self._stream.write(f"[{time.monotonic() - self._started:5.1f} s] {text}\n")
+        self._stream.write(f"{self._times()} {text}\n")
         self._stream.flush()
+
+    def count(self, sample: Sample) -> None:
+        """What it took of virtual time; a sample in real time has no seed."""
+        if sample.seed is not None:
+            self._virtual_s += sample.wall_s
+
+    def _times(self) -> str:
+        virtual = f", {self._virtual_s:.1f} s virtual" if self._virtual_s else ""
+        return f"[{time.monotonic() - self._started:5.1f} s{virtual}]"
 
     def clear(self) -> None:
         if self._live and self._shown:

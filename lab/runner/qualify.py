@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -14,16 +14,19 @@ from lab import __version__
 from lab.backend.local import LocalHost
 from lab.client.adapter import ClientAdapter
 from lab.client.registry import resolve
-from lab.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, NotSupported
+from lab.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, NotSupported, ThroughlineError
 from lab.result.models import CellResult, VerdictName
 from lab.result.qualification import PairResult, Qualification, QualifiedItem, SkippedItem
 from lab.result.store import exit_code
 from lab.result.study import StudyResult
 from lab.result.table import count_line
+from lab.runner.ahead import run_all
+from lab.runner.clocks import ClockChoice, clock_for, needs_real_time
 from lab.runner.lanes import RUN_AGAIN, Job, run_jobs
 from lab.runner.release_set import Asked
 from lab.runner.session import Session
 from lab.runner.study import arms_of
+from lab.spec.clock import Clock
 from lab.spec.models import ClientSpec
 from lab.spec.units import Ratio
 
@@ -74,10 +77,10 @@ def check_program(client: ClientSpec) -> None:
         resolve(client).identify(LocalHost("client", Path(folder)))
 
 
-def plan(items: Sequence[Asked], candidate: ClientSpec) -> tuple[list[Asked], list[SkippedItem]]:
-    """What the candidate can be asked, and what it cannot. Raises NotSupported when nothing is left."""
+def plan(items: Sequence[Asked], candidate: ClientSpec, clock: ClockChoice = "auto") -> tuple[list[Asked], list[SkippedItem]]:
+    """What the candidate can be asked by that clock, and what it cannot. Raises NotSupported when nothing is left."""
     adapter = resolve(candidate)
-    reasons = {item: _reason_against(item, candidate, adapter) for item in items}
+    reasons = {item: _reason_against(item, candidate, adapter, clock) for item in items}
     skipped = [SkippedItem(name=item.name, reason=reason) for item, reason in reasons.items() if reason]
     asked = [item for item, reason in reasons.items() if not reason]
     if not asked:
@@ -98,12 +101,12 @@ def qualify(
 ) -> tuple[Qualification, list[Outcome]]:
     """Run what of the set the candidate can do, write it, and say what it comes to. Raises as `plan` and `Session.run_pair`."""
     started_at = datetime.now(UTC)
-    asked, skipped = plan(items, candidate)
+    asked, skipped = plan(items, candidate, session.options.clock)
     for item in skipped:
         session.skipped[f"{candidate.name}--{item.name}"] = item.reason
         session.progress.skipped(f"{candidate.name} cannot do {item.name}: {item.reason}")
-    jobs = [Job(partial(_run, item, candidate, baseline, margin), item.light) for item in asked]
-    outcomes = run_jobs(session, jobs, lanes, lambda outcome: outcome.spoilt)
+    run = partial(_run, candidate=candidate, baseline=baseline, margin=margin)
+    outcomes = _outcomes(session, asked, run, [candidate, *([baseline] if baseline else [])], lanes)
     verdicts = [name for outcome in outcomes for name in outcome.verdicts]
     code = exit_code(verdicts)
     counted = f"{count_line(verdicts)}{f', {len(skipped)} skipped' if skipped else ''}"
@@ -125,11 +128,35 @@ def qualify(
     return qualification, outcomes
 
 
-def _reason_against(item: Asked, client: ClientSpec, adapter: ClientAdapter) -> str:
-    if not item.buffers:
-        return adapter.supports(item.transfer)
+def _outcomes(
+    session: Session, items: Sequence[Asked], run: Callable[[Asked, Session], Outcome], clients: Sequence[ClientSpec], lanes: int
+) -> list[Outcome]:
+    """In virtual time side by side, a machine per core; then the others. Raises as the first that had a problem."""
+    virtual = [item for item in items if clock_of(item, clients, session.options.clock) == "virtual"]
+    real = [item for item in items if item not in virtual]
+    found: dict[Asked, Outcome] = {}
+    for item, outcome in zip(virtual, run_all(session, [partial(run, item) for item in virtual]), strict=True):
+        if isinstance(outcome, ThroughlineError):
+            session.problem = session.problem or outcome
+            raise outcome
+        found[item] = outcome
+    jobs = [Job(partial(run, item), item.light) for item in real]
+    found |= zip(real, run_jobs(session, jobs, lanes, lambda outcome: outcome.spoilt), strict=True)
+    return [found[item] for item in items]
+
+
+def clock_of(item: Asked, clients: Sequence[ClientSpec], clock: ClockChoice) -> Clock:
+    """Of a line with those clients. Raises NotSupported as `clock_for`."""
+    return clock_for([item.cell(client) for client in clients], clock)
+
+
+def _reason_against(item: Asked, client: ClientSpec, adapter: ClientAdapter, clock: ClockChoice) -> str:
     if reason := adapter.supports(item.transfer):
         return reason
+    if clock == "virtual" and (reason := needs_real_time(item.cell(client))):
+        return reason
+    if not item.buffers:
+        return ""
     try:
         arms_of(item.study(client), adapter)
     except NotSupported as problem:
@@ -137,7 +164,7 @@ def _reason_against(item: Asked, client: ClientSpec, adapter: ClientAdapter) -> 
     return ""
 
 
-def _run(item: Asked, candidate: ClientSpec, baseline: ClientSpec | None, margin: Ratio, session: Session) -> Outcome:
+def _run(item: Asked, session: Session, *, candidate: ClientSpec, baseline: ClientSpec | None, margin: Ratio) -> Outcome:
     if item.buffers:
         return Outcome(item, session.run_study(item.study(candidate)))
     cell = item.cell(candidate)

@@ -22,6 +22,7 @@ from lab.measure.refusal import measure_refusal
 from lab.result.finding import Finding, FindingKind, FindingRow
 from lab.result.models import Verdict
 from lab.result.provenance import machine_facts
+from lab.runner.clocks import is_windows_name
 from lab.runner.session import Session
 from lab.spec.cell import format_cell_name
 from lab.spec.models import ClientSpec, Topology, Transfer
@@ -67,7 +68,7 @@ def investigate(
 ) -> Finding:
     """Rows from `take` while the network is up and shaped, the verdict of `judge`; a LabFault meanwhile is INVALID. Written."""
     started_at, rows, faults = datetime.now(UTC), list[FindingRow](), list[str]()
-    with session.bench(question.id, question.topology) as (network, servers):
+    with session.bench(question.id, question.topology, real=is_windows_name(question.client)) as (network, servers):
         adapter = resolve_for(question.client, question.transfer, question.id)
         identity = adapter.identify(network.client)
         bench = Bench(network, servers, adapter)
@@ -85,6 +86,7 @@ def investigate(
             run=session.run.name,
             lab_version=__version__,
             backend=network.backend,
+            clock=network.clock.kind,
             router={**vars(network.router_facts), "notes": list(network.router_facts.notes)},
             machine=machine_facts(),
             client=identity.model_copy(update={"command": command, "program": question.client.program}),

@@ -8,7 +8,9 @@ from functools import cached_property
 
 from lab.judge.tolerance import LookPlan
 from lab.link.theory import ideal_goodput_bit_s
+from lab.runner.clocks import ClockChoice, needs_real_time
 from lab.spec.cell import parse_cell_name
+from lab.spec.clock import Clock
 from lab.spec.load import load_topology
 from lab.spec.models import BoundKind, Cell, ClientSpec, Expectation, Topology, Transfer
 from lab.spec.study import BufferStudy
@@ -20,9 +22,14 @@ _BRING_UP_S = 5.0
 _CALIBRATION_S = 3.0
 _SAMPLE_S = 0.3
 _UNSHAPED_BYTE_S = 150e6
+# In virtual time, of one core: a machine with its servers, what a sample costs beside its bytes, and how fast those go.
+_MACHINE_S = 1.0
+_VIRTUAL_SAMPLE_S = 0.1
+_VIRTUAL_BYTE_S = 20e6
 # Handshakes and slow start; and, of a set, what a client needs that asks for one file after the other.
 _ROUND_TRIPS_TO_SPEED = 10
 _ROUND_TRIPS_PER_FILE = 3
+_ANYBODY = ClientSpec(name="any")
 
 
 @dataclass(frozen=True)
@@ -60,9 +67,16 @@ class Asked:
         slow_link = all(rate is not None and rate.bit_s <= 100e6 for rate in rates)
         return slow_link and not self.buffers and (transfer.limit_byte_s or _LIGHT_BYTE_S + 1) <= _LIGHT_BYTE_S
 
-    def seconds(self, clients: int, looks: LookPlan) -> float:
-        """Estimated, for as many transfers as the first look needs, and one calibration."""
+    def clock(self, choice: ClockChoice) -> Clock:
+        """By which a client of Linux runs it; where virtual time was asked for, `real` is one that is skipped."""
+        return "real" if choice == "real" or needs_real_time(self.cell(_ANYBODY)) else "virtual"
+
+    def seconds(self, clients: int, looks: LookPlan, clock: Clock = "real") -> float:
+        """Estimated, of one core, for as many transfers as the first look needs; in real time with one calibration."""
         runs = len(self.buffers) or clients
+        if clock == "virtual":
+            transfers = looks.looks[0] * runs
+            return _MACHINE_S + transfers * (_VIRTUAL_SAMPLE_S + self.transfer.total_bytes / _VIRTUAL_BYTE_S)
         return _CALIBRATION_S + looks.looks[0] * runs * (self.transfer_s + _SAMPLE_S)
 
     @property
@@ -76,10 +90,14 @@ class Asked:
         return transfer.total_bytes / rate + round_trips * topology.link.rtt.s
 
 
-def set_seconds(items: Sequence[Asked], clients: int, looks: LookPlan) -> float:
-    """Estimated, one after the other: the network, a first calibration of every link, and the lines."""
-    links = sum(one.name.partition("--")[0] != other for one, other in zip(items, ["", *map(_link, items)], strict=False))
-    return _BRING_UP_S + links * _CALIBRATION_S + sum(item.seconds(clients, looks) for item in items)
+def set_seconds(items: Sequence[Asked], clients: int, looks: LookPlan, *, choice: ClockChoice = "real", cores: int = 1) -> float:
+    """Estimated: those in virtual time side by side; then, one by one, the network, a calibration per link, and the others."""
+    real = [item for item in items if item.clock(choice) == "real"]
+    virtual_s = sum(item.seconds(clients, looks, "virtual") for item in items if item not in real) / cores
+    if not real:
+        return virtual_s
+    links = sum(one.name.partition("--")[0] != other for one, other in zip(real, ["", *map(_link, real)], strict=False))
+    return virtual_s + _BRING_UP_S + links * _CALIBRATION_S + sum(item.seconds(clients, looks) for item in real)
 
 
 def _link(item: Asked) -> str:

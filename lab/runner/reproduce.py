@@ -9,11 +9,13 @@ from lab.assets import curl_build
 from lab.client import versions
 from lab.client.registry import resolve_for
 from lab.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, NotSupported, UsageProblem
-from lab.judge.caveats import percent
 from lab.judge.figures import asked
 from lab.result.models import CellResult, VerdictName
+from lab.runner.ahead import run_ahead
+from lab.runner.clocks import clock_for
 from lab.runner.session import Session
 from lab.spec.models import Cell, ClientSpec
+from lab.spec.numbers import percent
 from lab.spec.scenario import Said, Scenario
 
 
@@ -123,5 +125,9 @@ def build(names: Iterable[str], say: Callable[[str], None]) -> None:
 
 
 def reproduce(session: Session, due: Sequence[tuple[Scenario, Said, Cell]]) -> list[Outcome]:
-    """Run what `plan` made, one cell after the other. Raises as `Session.run_cell`."""
+    """Run what `plan` made: in virtual time side by side, in real time one cell after the other. Raises as `Session.run_cell`."""
+    cells = [cell for *_, cell in due]
+    virtual = [cell for cell in cells if clock_for([cell], session.options.clock) == "virtual"]
+    if virtual:
+        session.ahead = run_ahead(session, virtual)
     return [outcome(scenario, said, session.run_cell(cell)) for scenario, said, cell in due]

@@ -56,14 +56,21 @@ class Builder:
 
     def __call__(self, revision: str) -> str:
         """The client of that revision, `curl-1a2b3c4=PATH`. Raises LabFault, one line, when it cannot be built."""
-        name = f"{self.client}-{revision}"
-        kept = self.builds / name / PurePath(self.program).name
+        name, kept = self._kept(revision)
         if not kept.exists():
             with _tree(self.repo, revision, self.builds) as tree:
                 self._build(tree, name)
                 kept.parent.mkdir(exist_ok=True)
                 shutil.copy2(tree / self.program, kept)
         return f"{name}={kept}"
+
+    def built(self, revision: str) -> bool:
+        """Whether it has been asked for before, and could be built."""
+        return self._kept(revision)[1].exists()
+
+    def _kept(self, revision: str) -> tuple[str, Path]:
+        name = f"{self.client}-{revision}"
+        return name, self.builds / name / PurePath(self.program).name
 
     def _build(self, tree: Path, name: str) -> None:
         log = cache_dir() / f"build-{name}.log"

@@ -13,6 +13,7 @@ from lab.client.registry import parse_client, resolve, resolve_for
 from lab.errors import LabFault, UsageProblem
 from lab.paths import suites_dir
 from lab.runner import current
+from lab.runner.ahead import Planner, run_ahead
 from lab.runner.session import Session
 from lab.spec.cell import parse_cell_name
 from lab.spec.load import load_topology
@@ -148,8 +149,33 @@ def _programs(names: Sequence[str], clients: Sequence[str]) -> dict[str, str]:
 def _run(suite: object, session: Session, variables: list[str]) -> None:
     folder = session.run.path / "robot"
     said = io.StringIO()
-    with current.use(session), session, contextlib.redirect_stdout(said):
-        result = suite.run(  # type: ignore[attr-defined]
+    with session:
+        _run_ahead(suite, session, variables)
+        result = _pass(suite, session, variables, folder, said)
+    if session.problem is None or session.results or session.findings:
+        _write_reports(folder)
+    if session.problem:
+        raise session.problem
+    if not (session.results or session.findings):
+        raise UsageProblem(_first_problem(result, said.getvalue()))
+
+
+def _run_ahead(suite: object, session: Session, variables: list[str]) -> None:
+    """What can be run in virtual time, side by side, before Robot asks for it test by test."""
+    if session.options.clock == "real":
+        return
+    planner = Planner(session.run, session.options)
+    with current.use(planner), contextlib.redirect_stdout(io.StringIO()) as said:
+        suite.deepcopy().run(  # type: ignore[attr-defined]
+            output=None, variable=variables, console="none", stdout=said, stderr=said
+        )
+    if planner.asked:
+        session.ahead = run_ahead(session, planner.asked)
+
+
+def _pass(suite: object, session: Session, variables: list[str], folder: Path, said: io.StringIO) -> object:
+    with current.use(session), contextlib.redirect_stdout(said):
+        return suite.run(  # type: ignore[attr-defined]
             outputdir=str(folder),
             output="output.xml",
             variable=variables,
@@ -157,12 +183,6 @@ def _run(suite: object, session: Session, variables: list[str]) -> None:
             stdout=said,
             stderr=said,
         )
-    if session.problem is None or session.results or session.findings:
-        _write_reports(folder)
-    if session.problem:
-        raise session.problem
-    if not (session.results or session.findings):
-        raise UsageProblem(_first_problem(result, said.getvalue()))
 
 
 def _write_reports(folder: Path) -> None:

@@ -5,16 +5,17 @@ Candidates are versions of a client, or revisions of a repository (`lab.runner.r
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from threading import Lock
+from typing import ClassVar, Literal
 
 from lab.assets import curl_build
 from lab.assets.curl_versions import VERSIONS, order
 from lab.client import versions
 from lab.errors import EXIT_INCONCLUSIVE, EXIT_PASS, EXIT_USAGE, LabFault, ThroughlineError, UsageProblem
-from lab.judge.bisect import UNDECIDED_TRIES, Answer, Try, decide
+from lab.judge.bisect import UNDECIDED_TRIES, Answer, Expected, Try, decide, likely, longer
 from lab.judge.tolerance import LookPlan
 from lab.result.models import VerdictName
 from lab.result.store import RunDir
@@ -24,6 +25,8 @@ from lab.runner.session import Options, Session
 from lab.spec.scenario import Scenario
 
 Among = Literal["available", "built"]
+MOST_EXPECTED = 16
+"""As many tries ahead are thought of; a core that is idle takes the likeliest."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +91,13 @@ class Found:
 
 Judge = Callable[[str, LookPlan], Judged]
 """Runs a candidate by a plan, on samples of its own."""
+Expect = Callable[[Sequence[Expected]], None]
+"""Hears before every try what may be due from there on, so that some of it can be run meanwhile."""
 
 
-def walk(candidates: Sequence[str], judge: Judge, told: Callable[[Step], None], *, fix: bool = False) -> Found:
+def walk(
+    candidates: Sequence[str], judge: Judge, told: Callable[[Step], None], *, fix: bool = False, expect: Expect | None = None
+) -> Found:
     """From the good end to the bad one, until there is an answer. What `judge` raises (Ctrl-C) ends the walk.
 
     A bug is what the bad end shows: where that is a figure, a candidate whose transfers fail has another one and cannot be
@@ -100,6 +107,8 @@ def walk(candidates: Sequence[str], judge: Judge, told: Callable[[Step], None], 
     steps: list[Step] = []
     by_transfer: bool | None = None
     while isinstance(due := decide(candidates, seen), Try):
+        if expect is not None:
+            expect(likely(candidates, seen, MOST_EXPECTED))
         judged = judge(due.candidate, due.plan)
         if judged.verdict == "FAIL" and due.candidate == candidates[-1] and by_transfer is None:
             by_transfer = judged.failed
@@ -116,35 +125,61 @@ def judge_by_running(
 ) -> Judge:
     """A Session per try. `prepare` makes a candidate's client ready and names it as `lab run --client` takes it.
 
-    What cannot be made ready or does not run at all is no reason to end the search: it cannot be judged.
+    What cannot be made ready or does not run at all is no reason to end the search: it cannot be judged. In virtual time every
+    try of one candidate has a seed of its own, or a second one would only repeat the first.
     """
+    tries: Counter[str] = Counter()
 
     def judge(candidate: str, looks: LookPlan) -> Judged:
         try:
             client = prepare(candidate)
         except ThroughlineError as problem:
             return Judged("INVALID", str(problem), hopeless=True)
-        return run_once(scenario, client, replace(options, looks=looks), progress)
+        tries[candidate] += 1
+        return run_once(scenario, client, for_try(options, looks, tries[candidate] - 1), progress)
 
     return judge
 
 
+def for_try(options: Options, looks: LookPlan, before: int) -> Options:
+    """Of a try by `looks` after so many others: in virtual time its plan is as many times as long, and it has its own seed."""
+    times = looks.looks[0] // LookPlan().looks[0]
+    return replace(options, looks=looks, virtual_looks=longer(options.virtual_looks, times), seed=options.seed + before)
+
+
 def run_once(scenario: Scenario, client: str, options: Options, progress: Progress | None = None) -> Judged:
-    """The scenario's cell on that client, in a run of its own; a run that came to nothing leaves nothing behind."""
-    cell = scenario.cell(client)
-    run = RunDir.create(f"bisect-{cell.client.name}")
-    session = Session(run, options, progress=progress)
-    try:
-        with session:
-            result = session.run_cell(cell)
-    except UsageProblem as problem:
-        return Judged("INVALID", str(problem), hopeless=True)
-    except LabFault as fault:
-        return Judged("INVALID", str(fault))
-    finally:
-        if not session.results:
-            run.discard()
-    return Judged(result.verdict.name, figure(result), failed=transfer_failed(result), run=run.name)
+    """The scenario's cell on that client, in a run of its own."""
+    return Trial(scenario, client, options, progress).run()
+
+
+class Trial:
+    """The scenario's cell on one client, in a run of its own; a run that came to nothing leaves nothing behind."""
+
+    _lock: ClassVar = Lock()
+    """Of the folder of all results: `latest` is put right by whoever makes or removes a run there."""
+
+    def __init__(self, scenario: Scenario, client: str, options: Options, progress: Progress | None = None) -> None:
+        self.cell = scenario.cell(client)
+        with self._lock:
+            self.record = RunDir.create(f"bisect-{self.cell.client.name}")
+        self.session = Session(self.record, options, progress=progress)
+
+    def run(self) -> Judged:
+        try:
+            with self.session:
+                result = self.session.run_cell(self.cell)
+        except UsageProblem as problem:
+            return Judged("INVALID", str(problem), hopeless=True)
+        except LabFault as fault:
+            return Judged("INVALID", str(fault))
+        finally:
+            if not self.session.results:
+                self.discard()
+        return Judged(result.verdict.name, figure(result), failed=transfer_failed(result), run=self.record.name)
+
+    def discard(self) -> None:
+        with self._lock:
+            self.record.discard()
 
 
 def versions_between(good: str, bad: str, among: Among = "available") -> tuple[list[str], bool]:
@@ -163,11 +198,17 @@ def versions_between(good: str, bad: str, among: Among = "available") -> tuple[l
     return [f"{versions.CLIENT}@{version}" for version in (reversed(between) if fix else between)], fix
 
 
+def version_built(candidate: str) -> bool:
+    """Whether a version can be run as it is."""
+    version = versions.parse(candidate)
+    return version == versions.SYSTEM or curl_build.find(version) is not None
+
+
 def version_ready(build: bool, say: Callable[[str], None]) -> Callable[[str], str]:
     """Of a search among versions: what makes one ready, by building what is due, if it may."""
 
     def ready(candidate: str) -> str:
-        if build:
+        if build and not version_built(candidate):  # a build waits for any other, also for one of something else
             curl_build.build(versions.parse(candidate), say)
         versions.program(candidate)
         return candidate

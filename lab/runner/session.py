@@ -12,27 +12,25 @@ command (`lab.runner.machine`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from lab import __version__
-from lab.assets.inferno import Inferno
-from lab.backend.agent.router import RouterChoice
-from lab.backend.choose import Backend, open_network
+from lab.backend.choose import open_network
 from lab.backend.host import Network
 from lab.client.registry import resolve
 from lab.errors import LabFault, NotSupported, ThroughlineError
-from lab.judge.host import HostLimits, host_quality, judge_on_host, most_set_aside
+from lab.judge.host import host_quality, judge_on_host, most_set_aside
 from lab.judge.tolerance import LookPlan, judge_samples
 from lab.link.theory import ideal_goodput_bit_s
 from lab.measure.ports import PortSampler
 from lab.measure.qdiscs import read_qdiscs
 from lab.measure.sample import take_sample
-from lab.network.calibrate import Tolerance, calibrate
+from lab.network.calibrate import calibrate
 from lab.network.guard import assert_no_bypass
 from lab.network.pins import pin
 from lab.network.shape import Shaped, differences, shape
@@ -43,41 +41,29 @@ from lab.result.qualification import PairResult
 from lab.result.store import RunDir
 from lab.result.study import StudyResult
 from lab.runner.certify import begin_certificate, lab_problems, too_slow
+from lab.runner.clocks import clock_for, servers_for
 from lab.runner.found import Found, keep
+from lab.runner.machines import Machines
+from lab.runner.options import Options
 from lab.runner.pair import MARGIN, check_pair, pair_id, pair_result, why_untold
 from lab.runner.progress import Progress, Silent
 from lab.runner.schedule import Schedule, beside_baseline, round_robin, until_decided
 from lab.runner.study import arms_of, study_result
 from lab.runner.together import Together, remarked
 from lab.runner.watched import Watcher
-from lab.server.bundle import Servers, start_servers
-from lab.server.sshd import SshdOptions
+from lab.server.bundle import DEFAULT_PAYLOADS, SERVERS, ServerName, Servers, start_servers
 from lab.spec.models import Cell, Topology
 from lab.spec.study import BufferStudy
 from lab.spec.units import Ratio
 
+__all__ = ["CALIBRATION_ATTEMPTS", "Options", "Session"]
 CALIBRATION_ATTEMPTS = 2
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the command line may change about every cell of a session."""
+class RanAhead(Protocol):
+    """What was run before it is asked for (`lab.runner.ahead`)."""
 
-    router: RouterChoice = "auto"
-    backend: Backend = "namespaces"
-    pcap: bool = False
-    looks: LookPlan = field(default_factory=LookPlan)
-    tolerance: Tolerance = field(default_factory=Tolerance)
-    open_network: Callable[[], Network] | None = None
-    sshd: SshdOptions = field(default_factory=SshdOptions)
-    flamegraph: Inferno | None = None
-    """With these tools, one run more per cell of a suite."""
-    name: str = ""
-    """Of the network; the run's where left out."""
-    host_limits: HostLimits | None = None
-    """The machine is watched, and samples that it spoilt are set aside; not where left out. The `lab` command has it on."""
-    beside: bool = False
-    """Another lab runs at the same time, and its processes are not foreign ones; both have the machine's lock to say so."""
+    def take(self, asked: Cell | BufferStudy) -> CellResult | StudyResult | ThroughlineError | None: ...
 
 
 @dataclass(frozen=True)
@@ -109,6 +95,11 @@ class Session(Found):
         self._idle: HostLoad | None = None
         self._spent: dict[str, float] = {}
         self._abandoned = False
+        chosen = self.options
+        self._machines = Machines(chosen.seed, chosen.machine_seed, chosen.charge_ns, chosen.tolerance)
+        self._held = ExitStack()
+        self._has_turn = False
+        self.ahead: RanAhead | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -119,6 +110,7 @@ class Session(Found):
     def close(self) -> None:
         """Take the network down and write run.json; idempotent."""
         self.close_network()
+        self._held.close()
         if self.results or self.findings:
             self.run.write_run(self.record())
 
@@ -128,6 +120,10 @@ class Session(Found):
             self._network.close()
             self._network = self._servers = None
             self._forget_link()
+
+    @property
+    def abandoned(self) -> bool:
+        return self._abandoned
 
     def lane(self, number: int, progress: Progress) -> Session:
         """Another session of the same run, with a network and results of its own; they become this one's by `absorb`."""
@@ -154,14 +150,18 @@ class Session(Found):
         had; the first such problem is kept, because Robot shows an exception only to its own log.
         """
         with self._keeping_problem(cell.id):
-            return self._run_together([cell], self._get_ready(), until_decided(cell, self.options.looks)).results[0]
+            if isinstance(found := self._ran_ahead(cell), CellResult):
+                return found
+            return self._run_together([cell], self._get_ready([cell]), until_decided(cell, self._looks([cell]))).results[0]
 
     def run_study(self, study: BufferStudy) -> StudyResult:
         """Run the cells of a study interleaved to its verdict; write them and it. Raises as `run_cell`."""
         with self._keeping_problem(study.id):
+            if isinstance(found := self._ran_ahead(study), StudyResult):
+                return found
             cells, left_out = arms_of(study, resolve(study.client))
-            ready = self._get_ready()
-            looks = self.options.looks
+            ready = self._get_ready([*cells.values()])
+            looks = self._looks([*cells.values()])
             together = self._run_together([*cells.values()], ready, round_robin([*cells], study.floor.value, looks))
             result = study_result(
                 study,
@@ -183,9 +183,9 @@ class Session(Found):
         """
         with self._keeping_problem(pair_id(candidate, baseline)):
             check_pair(candidate, baseline)
-            looks = self.options.looks
+            looks = self._looks([candidate, baseline])
             schedule = beside_baseline(candidate, None if why_untold(candidate) else margin.value, looks)
-            together = self._run_together([candidate, baseline], self._get_ready(), schedule)
+            together = self._run_together([candidate, baseline], self._get_ready([candidate, baseline]), schedule)
             result = pair_result(
                 candidate,
                 pair_id(candidate, baseline),
@@ -202,13 +202,15 @@ class Session(Found):
             return result
 
     @contextmanager
-    def bench(self, what: str, topology: Topology) -> Iterator[tuple[Network, Servers]]:
-        """The network, shaped, for a study that is no cell; `what` is its id. Raises as `run_cell`.
+    def bench(self, what: str, topology: Topology, *, real: bool = False) -> Iterator[tuple[Network, Servers]]:
+        """The network, shaped, for a study that is no cell; `what` is its id, `real` that it asks about the machine.
 
-        Afterwards nothing about the link is taken for granted: the next cell shapes and calibrates anew.
+        Raises as `run_cell`. Afterwards nothing about the link is taken for granted: the next cell shapes and calibrates anew.
         """
         with self._keeping_problem(what):
             self._spent = {}
+            if self.options.clock != "real" and not real:
+                self._open_machine([what], 0)
             network, servers = self._bring_up()
             try:
                 self._shape(topology, network)
@@ -236,10 +238,15 @@ class Session(Found):
             self.problem = self.problem or problem
             raise
 
-    def _get_ready(self) -> _Ready:
+    def _get_ready(self, cells: Sequence[Cell]) -> _Ready:
         self._spent = {}
         started_at, started = datetime.now(UTC), time.monotonic()
         with self._timed("bring_up"):
+            if clock_for(cells, self.options.clock) == "virtual":
+                most = max(cell.transfer.total_bytes for cell in cells)
+                self._open_machine([cell.id for cell in cells], most, servers=servers_for(cells))
+            elif self._network is not None and self._network.clock.kind == "virtual":
+                self.close_network()
             network, servers = self._bring_up()
         return _Ready(network, servers, started_at, started)
 
@@ -263,7 +270,8 @@ class Session(Found):
             self._forget_link()
         after = self._snapshot(network)
         self._spent["overhead"] = time.monotonic() - ready.started - sum(self._spent.values())
-        looks, limits = self.options.looks, self.options.host_limits
+        looks = self._looks(cells)
+        limits = None if network.clock.kind == "virtual" else self.options.host_limits
         for index, (cell, own, aside) in enumerate(zip(cells, together.samples, together.set_aside, strict=True)):
             # A link that failed before its second calibration is no ground for a verdict on what was taken before.
             judged = judge_samples(own, cell.expectation, looks) if own and certificate else None
@@ -277,6 +285,8 @@ class Session(Found):
                 lab_version=__version__,
                 backend=network.backend,
                 backend_facts=dict(network.backend_facts),
+                clock=network.clock.kind,
+                virtual=self._machines.facts(network),
                 router={**vars(network.router_facts), "notes": list(network.router_facts.notes)},
                 client=together.identity(index, ready.servers),
                 topology=cell.topology,
@@ -303,21 +313,61 @@ class Session(Found):
     def _bring_up(self) -> tuple[Network, Servers]:
         if self._network is None or self._servers is None:
             self.progress.step("bringing the network up")
+            self._take_turn_of_machine()
             make = self.options.open_network or (
                 lambda: open_network(self.options.backend, router=self.options.router, name=self.options.name or self.run.name)
             )
-            network = make()
-            try:
-                pin(network, "cubic")
-                assert_no_bypass(network)
-                self._servers = start_servers(network, sshd_options=self.options.sshd)
-            except BaseException:
-                network.close()
-                raise
-            self._network = network
-            if self._abandoned:
-                raise LabFault("the run was interrupted")
+            self._take_up(make())
+        assert self._network is not None
+        assert self._servers is not None
         return self._network, self._servers
+
+    def _open_machine(self, ids: Sequence[str], payload_bytes: int, servers: Collection[ServerName] = SERVERS) -> None:
+        """A machine in virtual time for this work alone, its seed the work's: what ran before plays no part."""
+        self.close_network()
+        self.progress.step(f"{ids[0]}: booting its machine")
+        network = self._machines.open_for(ids, payload_bytes)
+        self._take_up(network, servers)
+
+    def _take_turn_of_machine(self) -> None:
+        if self.options.turn is not None and not self._has_turn:
+            self._held.enter_context(self.options.turn())
+            self._has_turn = True
+
+    def _ran_ahead(self, asked: Cell | BufferStudy) -> CellResult | StudyResult | None:
+        """What came of it before it was asked for; None where it is still to be run."""
+        found = self.ahead.take(asked) if self.ahead else None
+        if isinstance(found, ThroughlineError):
+            raise found
+        if isinstance(found, CellResult):
+            keep(self.results, found)
+        elif found is not None:
+            keep(self.studies, found)
+        return found
+
+    def _looks(self, cells: Sequence[Cell]) -> LookPlan:
+        virtual = clock_for(cells, self.options.clock) == "virtual"
+        return self.options.virtual_looks if virtual else self.options.looks
+
+    def _take_up(self, network: Network, servers: Collection[ServerName] = SERVERS) -> None:
+        try:
+            if network.clock.kind == "real":  # every cell pins its own machine when it shapes the link
+                pin(network, "cubic")
+            assert_no_bypass(network)
+            self._servers = start_servers(
+                network,
+                payload_sizes=DEFAULT_PAYLOADS if network.clock.kind == "real" else (),
+                sshd_options=self.options.sshd,
+                clock=network.clock,
+                random_bytes=network.random_bytes,
+                wanted=servers,
+            )
+        except BaseException:
+            network.close()
+            raise
+        self._network = network
+        if self._abandoned:
+            raise LabFault("the run was interrupted")
 
     def _forget_link(self) -> None:
         """After a fault nothing about the link is taken for granted: the next cell has it put there anew, and calibrated."""
@@ -326,8 +376,11 @@ class Session(Found):
     def _measure(self, together: Together, ready: _Ready) -> Certificate:
         cell, network = together.cells[0], ready.network
         shaped = self._shape(cell.topology, network)
-        together.idle_before = self._idle if self._calibration and self._idle else self._watch_idle(network)
-        before = [self._calibration] if self._calibration else self._calibrate(cell, network)
+        if network.clock.kind == "virtual":
+            before = [self._certified(cell)]
+        else:
+            together.idle_before = self._idle if self._calibration and self._idle else self._watch_idle(network)
+            before = [self._calibration] if self._calibration else self._calibrate(cell, network)
         certificate = begin_certificate(cell, shaped, before, self.options.tolerance)
         if not before[-1].ok:
             self._forget_link()
@@ -337,6 +390,10 @@ class Session(Found):
         with self._timed("transfer"):
             self._take_samples(together, ready)
         problems = differences(network, shaped)
+        if network.clock.kind == "virtual":
+            if problems:
+                raise LabFault(f"the link has changed: {'; '.join(problems)}")
+            return certificate.model_copy(update={"qdisc_readback": dict(read_qdiscs(network))})
         after = self._calibrate(cell, network)
         together.idle_after = self._watch_idle(network)
         if after[-1].ok and not problems:
@@ -362,7 +419,9 @@ class Session(Found):
         watcher = self._watcher(ready.network)
 
         def transfer() -> Sample:
-            return take_sample(
+            seed = self._machines.sample_seed(cell.id, len(own))
+            ready.network.vary(seed)
+            taken = take_sample(
                 ready.network,
                 ready.servers,
                 together.adapters[turn],
@@ -372,6 +431,7 @@ class Session(Found):
                 ports=ports,
                 ideal_bit_s=ideal_goodput_bit_s(cell.link_direction),
             )
+            return taken.model_copy(update={"seed": seed}) if ready.network.clock.kind == "virtual" else taken
 
         while len(aside) < most_set_aside(self.options.looks):
             self.progress.step(f"{cell.id}: sample {len(own) + 1} of {goal}")
@@ -386,8 +446,15 @@ class Session(Found):
             self.progress.set_aside(cell.id, sample, why)
         return False
 
+    def _certified(self, cell: Cell) -> Calibration:
+        with self._timed("calibrate"):
+            self.progress.step(f"{cell.topology.name}: the link's certificate")
+            return self._machines.certified(cell.topology)
+
     def _watcher(self, network: Network) -> Watcher:
-        return Watcher.on(network, self.options.host_limits, beside=self.options.beside)
+        """No other process can disturb a machine in virtual time."""
+        limits = None if network.clock.kind == "virtual" else self.options.host_limits
+        return Watcher.on(network, limits, beside=self.options.beside)
 
     def _watch_idle(self, network: Network) -> HostLoad | None:
         with self._timed("host"):

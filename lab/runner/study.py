@@ -69,6 +69,7 @@ def study_result(
         varied="buffer_size",
         floor=study.floor,
         clock=clock,
+        lab_clock=cells[0].clock,
         arms=[
             StudyArm(setting=name, cell=cell.id, byte_s=row, mean_byte_s=_geometric_mean(row))
             for name, cell, row in zip(names, cells, rates, strict=True)

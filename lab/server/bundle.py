@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import PurePath
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
+from lab.backend.clocks import REAL, Clock, workers
 from lab.backend.host import Host
 from lab.client.endpoints import CA_FILE, KNOWN_HOSTS_FILE, SSH_KEY_FILE, Endpoints
 from lab.server import iperf3 as iperf3_server
@@ -22,6 +24,8 @@ from lab.server.process import ServerProcess, wait_ready
 from lab.server.sshd import Sshd, SshdOptions
 
 DEFAULT_PAYLOADS = (5 * 1024 * 1024,)
+ServerName = Literal["nginx", "sshd", "iperf3"]
+SERVERS: tuple[ServerName, ...] = get_args(ServerName)
 
 
 class Ends(Protocol):
@@ -115,16 +119,22 @@ def start_servers(
     payload_sizes: Iterable[int] = DEFAULT_PAYLOADS,
     places: Places = Places(),
     sshd_options: SshdOptions | None = None,
+    clock: Clock = REAL,
+    random_bytes: Callable[[int], bytes] = os.urandom,
+    wanted: Collection[ServerName] = SERVERS,
 ) -> Servers:
-    """Start all three, write payloads and credentials, and return when each answers a real request.
+    """Start those that are `wanted`, write payloads and credentials, and return when each answers a real request.
 
     Raises LabFault with the server's own message; nothing is left running then.
     """
     host, client = network.server, network.client
     certificates = make_certificates(
-        [host.address, "127.0.0.1"], names=dict.fromkeys((places.server_name, "server", "localhost"))
+        [host.address, "127.0.0.1"],
+        names=dict.fromkeys((places.server_name, "server", "localhost")),
+        now=clock.now(),
+        random_bytes=random_bytes,
     )
-    with ExitStack() as started, ThreadPoolExecutor(8) as pool:
+    with ExitStack() as started, workers(clock, 8) as pool:
         nginx_job = pool.submit(
             nginx_server.launch,
             host,
@@ -133,6 +143,7 @@ def start_servers(
             https_port=places.https_port,
             bind=places.bind,
             worker_user=places.nginx_user,
+            begin="nginx" in wanted,
         )
         sshd_job = pool.submit(
             sshd_server.launch,
@@ -142,8 +153,10 @@ def start_servers(
             bind=places.bind,
             names=(places.server_name,),
             options=sshd_options or SshdOptions(),
+            random_bytes=random_bytes,
+            begin="sshd" in wanted,
         )
-        iperf3_job = pool.submit(iperf3_server.launch, host, port=places.iperf3_port, bind=places.bind)
+        iperf3_job = pool.submit(iperf3_server.launch, host, port=places.iperf3_port, bind=places.bind, begin="iperf3" in wanted)
         payload_jobs = [pool.submit(write_payload, host, size) for size in payload_sizes]
         servers: list[ServerProcess] = []
         failures: list[BaseException] = []

@@ -10,8 +10,10 @@ from lab.server.process import ServerProcess, program, wait_ready
 PORT = 5201
 
 
-def launch(host: Host, *, iperf3: str | PurePath | None = None, port: int = PORT, bind: str = "") -> ServerProcess:
-    """Start without waiting. It serves one test after another until stopped.
+def launch(
+    host: Host, *, iperf3: str | PurePath | None = None, port: int = PORT, bind: str = "", begin: bool = True
+) -> ServerProcess:
+    """Start without waiting; or, without `begin`, only prepare. It serves one test after another until stopped.
 
     The check looks at the kernel's table of listeners: a connection would be taken for a client and leave iperf3 waiting for its
     parameters (seen with 3.12: the next real client hangs).
@@ -20,6 +22,8 @@ def launch(host: Host, *, iperf3: str | PurePath | None = None, port: int = PORT
     argv = [program(host, "iperf3", iperf3), "-s", "-4", "-p", str(port), "--forceflush", "--logfile", str(log)]
     if bind:
         argv += ["-B", bind]
+    if not begin:
+        return ServerProcess("iperf3", host, (), (), log)
     return ServerProcess("iperf3", host, (host.start(argv),), (f"listen,{bind},{port}",), log)
 
 

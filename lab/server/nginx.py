@@ -125,8 +125,9 @@ def launch(
     workers: int = 1,
     worker_user: str = "",
     config: str = "",
+    begin: bool = True,
 ) -> NginxServer:
-    """Start without waiting. `config` replaces the rendered one (a test's, or an experiment's)."""
+    """Start without waiting; or, without `begin`, only prepare. `config` replaces the rendered one."""
     own = host.workdir / "nginx"
     text = config or render_config(
         host.workdir, http_port=http_port, https_port=https_port, bind=bind, workers=workers, worker_user=worker_user
@@ -135,11 +136,14 @@ def launch(
     host.write(own / "server.pem", certificates.server_pem)
     host.write(own / "server.key", certificates.server_key_pem, mode=0o600)
     host.write(host.workdir / "upload" / ".keep", b"")
-    sink = host.start(script_command(host, _SINK, str(own / "sink.socket"), str(own / "sink.counts")))
+    sink = script_command(host, _SINK, str(own / "sink.socket"), str(own / "sink.counts"))
     argv = [program(host, "nginx", nginx), "-p", str(own), "-c", str(own / "nginx.conf"), "-e", str(own / "error.log")]
     probe = host.address or "127.0.0.1"
     checks = (f"http,{probe},{http_port},/ready", f"put,{probe},{http_port},/sink/ready")
-    return NginxServer("nginx", host, (host.start(argv), sink), checks, own / "error.log", http_port, https_port)
+    if not begin:
+        return NginxServer("nginx", host, (), (), own / "error.log", http_port, https_port)
+    processes = (host.start(sink), host.start(argv))
+    return NginxServer("nginx", host, processes, checks, own / "error.log", http_port, https_port)
 
 
 def start(

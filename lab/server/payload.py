@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from lab.assets import store
 from lab.backend.chores import Chores, chores_of
 from lab.backend.host import Host
 from lab.client.endpoints import SET_NAME
 from lab.errors import LabFault
+from lab.paths import cache_dir
 from lab.server.payload_script import blocks, write
 from lab.server.scripts import script_command
 
 _SCRIPT = Path(__file__).with_name("payload_script.py")
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 SEED = 1
+_MOST_KEPT_BYTES = 64 << 20
 # No file of a set has the content of another, or of the single payload.
 _SET_SEED = 1000
 
@@ -50,6 +55,7 @@ def payload_name(size: int) -> str:
     return f"{size}B"
 
 
+@functools.cache
 def payload_sha256(size: int, seed: int = SEED) -> str:
     digest = hashlib.sha256()
     for block in blocks(size, seed):
@@ -61,7 +67,23 @@ def write_payload(host: Host, size: int, *, seed: int = SEED) -> Payload:
     """Make `files/<name>` in the host's workdir, on the host. Raises LabFault when there is no room for it."""
     name = payload_name(size)
     path = host.workdir / "files" / name
+    if host.reads_host_files and size <= _MOST_KEPT_BYTES and (kept := _kept(size, seed)):
+        host.copy(kept[0], path)
+        return Payload(name, size, kept[1], path)
     return Payload(name, size, _write(host, path, size, seed)[0], path)
+
+
+def _kept(size: int, seed: int) -> tuple[Path, str] | None:
+    """The payload in the cache, made at its first use, and its sha256; None where the cache cannot be written."""
+    path = cache_dir() / "payloads" / f"{payload_name(size)}-{seed}"
+    expected = payload_sha256(size, seed)
+    with contextlib.suppress(OSError):
+        if path.exists() and store.digest(path) == expected:
+            return path, expected
+        with store.whole_file(path) as part:
+            write(size, seed, str(part))
+        return path, expected
+    return None
 
 
 def write_payload_set(host: Host, size: int, count: int) -> PayloadSet:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -40,8 +42,8 @@ class KeyPair:
     private: bytes = field(repr=False)
 
 
-def make_key() -> KeyPair:
-    key = Ed25519PrivateKey.generate()
+def make_key(random_bytes: Callable[[int], bytes] = os.urandom) -> KeyPair:
+    key = Ed25519PrivateKey.from_private_bytes(random_bytes(32))
     private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     return KeyPair(public.decode(), private)
@@ -98,19 +100,26 @@ def launch(
     bind: str = "0.0.0.0",  # noqa: S104 - the lab's own network namespace
     names: tuple[str, ...] = ("server",),
     options: SshdOptions = SshdOptions(),
+    random_bytes: Callable[[int], bytes] = os.urandom,
+    begin: bool = True,
 ) -> Sshd:
-    """Start without waiting. Files in `workdir/sshd`; the log is there too, because sshd says why it refuses a key only in it."""
+    """Start without waiting; or, without `begin`, only prepare.
+
+    Files in `workdir/sshd`; the log is there too, because sshd says why it refuses a key only in it.
+    """
     folder = host.workdir / "sshd"
-    host_key, user_key = make_key(), make_key()
+    host_key, user_key = make_key(random_bytes), make_key(random_bytes)
     host.write(folder / "host_key", host_key.private, mode=0o600)
     host.write(folder / "authorized_keys", f"{user_key.public}\n".encode(), mode=0o600)
     host.write(folder / "sshd_config", render_config(folder, port=port, bind=bind, options=options).encode())
     log = folder / "sshd.log"
     # sshd insists on an absolute path because it executes itself again for every connection.
-    process = host.start([program(host, "sshd", sshd), "-D", "-E", str(log), "-f", str(folder / "sshd_config")])
+    argv = [program(host, "sshd", sshd), "-D", "-E", str(log), "-f", str(folder / "sshd_config")]
     probe = host.address or "127.0.0.1"
     hosts = known_hosts([*names, host.address], port, host_key)
-    return Sshd("sshd", host, (process,), (f"banner,{probe},{port},SSH-2.0-",), log, port, hosts, user_key)
+    if not begin:
+        return Sshd("sshd", host, (), (), log, port, hosts, user_key)
+    return Sshd("sshd", host, (host.start(argv),), (f"banner,{probe},{port},SSH-2.0-",), log, port, hosts, user_key)
 
 
 def start(

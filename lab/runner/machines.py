@@ -1,0 +1,49 @@
+"""Machines in virtual time as a session wants them: their seeds, what results say of them, their links' certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lab.backend.host import Network
+from lab.backend.virtual.machine import CHARGE_MOST_NS, CHARGE_NS, derived_seed
+from lab.backend.virtual.network import open_network
+from lab.errors import LabFault
+from lab.network.calibrate import Tolerance
+from lab.result.models import Calibration, VirtualMachine
+from lab.runner.certificates import certified
+from lab.spec.models import Topology
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Cells differ by `seed` when they are run again on purpose. `machine_seed`, if given, is every machine's."""
+
+    seed: int = 1
+    machine_seed: int | None = None
+    charge_ns: int = CHARGE_NS
+    tolerance: Tolerance = Tolerance()
+
+    def open_for(self, ids: Sequence[str], payload_bytes: int) -> Network:
+        """A machine whose seed follows from what it is for: what ran before plays no part. Raises LabFault."""
+        seed = derived_seed(self.seed, *ids) if self.machine_seed is None else self.machine_seed
+        return self._boot(seed, payload_bytes)
+
+    def sample_seed(self, cell_id: str, index: int) -> int:
+        return derived_seed(self.seed, cell_id, index)
+
+    def facts(self, network: Network) -> VirtualMachine | None:
+        """For results; None in real time."""
+        facts = network.virtual_facts
+        return VirtualMachine(**facts, session_seed=self.seed) if facts else None
+
+    def certified(self, topology: Topology) -> Calibration:
+        """The calibration of that link, taken once. Raises LabFault where it cannot be taken."""
+        return certified(topology, self.tolerance, (self.charge_ns, CHARGE_MOST_NS), self._boot)
+
+    def _boot(self, seed: int, payload_bytes: int = 0) -> Network:
+        """Twice, where it must be: a file that is replaced while the machine reads it (an update of the lab) ends its boot."""
+        try:
+            return open_network(seed=seed, payload_bytes=payload_bytes, charge_ns=self.charge_ns)
+        except LabFault:
+            return open_network(seed=seed, payload_bytes=payload_bytes, charge_ns=self.charge_ns)
