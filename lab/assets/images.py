@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from lab.assets import docker, engine, initrd, store, tools, uml
+from lab.assets import docker, engine, initrd, lab_image, store, tools, uml
 from lab.assets.store import Progress
 from lab.errors import LabFault, ThroughlineError, UsageProblem
 from lab.paths import project_root
@@ -33,7 +33,10 @@ State: TypeAlias = Literal["current", "outdated", "missing"]
 
 ROLES = ("client", "router", "server")
 # The router's is newer, because linux.uml needs its libc; the others are what the lab is developed on.
-_SUITES = {"client": "bookworm", "router": "trixie", "server": "bookworm"}
+_SUITES = {"client": "bookworm", "router": "trixie", "server": "bookworm", lab_image.ROLE: lab_image.SUITE}
+# Those of Compose, and the lab itself.
+EVERY = (*ROLES, lab_image.ROLE)
+_WITH_FERRY = ("client", lab_image.ROLE)
 REMEDY = "lab images build"
 
 # What of `lab/` runs inside a container; none of it imports more than the standard library and, for the servers, cryptography.
@@ -41,6 +44,7 @@ SHIPPED = (
     "__init__.py",
     "errors.py",
     "backend/__init__.py",
+    "backend/clocks.py",
     "backend/command_host.py",
     "backend/host.py",
     "backend/chores.py",
@@ -58,6 +62,7 @@ SHIPPED = (
     "network/pins.py",
     "server/*.py",
     "spec/__init__.py",
+    "spec/clock.py",
     "spec/quantity.py",
     "spec/units.py",
 )
@@ -90,7 +95,7 @@ class Image:
 
 
 def image_name(role: str) -> str:
-    return f"throughline/{role}:latest"
+    return "throughline:latest" if role == lab_image.ROLE else f"throughline/{role}:latest"
 
 
 def recipe(role: str) -> str:
@@ -125,11 +130,11 @@ def require_all() -> dict[str, Image]:
 
 def build(progress: Progress, *, base: Base = "auto", roles: Sequence[str] = ROLES, force: bool = False) -> dict[str, Image]:
     """The images of `roles`; one that is current stays, unless forced or asked for on the other base."""
-    if unknown := [role for role in roles if role not in ROLES]:
-        raise UsageProblem(f"no image is called {unknown[0]!r}", remedy=f"one of {', '.join(ROLES)}")
+    if unknown := [role for role in roles if role not in EVERY]:
+        raise UsageProblem(f"no image is called {unknown[0]!r}", remedy=f"one of {', '.join(EVERY)}")
     docker.engine_version()
     # Both take the cache's lock themselves.
-    if "client" in roles:
+    if not set(_WITH_FERRY).isdisjoint(roles):
         engine.build(progress)
     if "router" in roles:
         uml.build(progress)
@@ -141,7 +146,8 @@ def build(progress: Progress, *, base: Base = "auto", roles: Sequence[str] = ROL
         registry = _registry_bases(base, stale, progress, force=force)
         for role in stale:
             with store.staging(cache) as work:
-                _build_role(role, registry, work, progress, force=force)
+                packages = lab_image.site(cache, progress) if role == lab_image.ROLE else None
+                _build_role(role, registry, work, progress, packages=packages, force=force)
     images: dict[str, Image] = {}
     for role in roles:
         image = find(role)
@@ -197,9 +203,11 @@ def _parts(role: str) -> dict[str, bytes]:
     parts = {
         "Dockerfile": (folder / role / "Dockerfile").read_bytes(),
         "make/packages": (folder / role / "packages").read_bytes(),
-        "tree/usr/lib/python3/dist-packages/throughline.pth": b"/usr/lib/throughline\n",
     }
     parts |= {f"make/{name}": (folder / "base" / name).read_bytes() for name in ("excludes", "install", "finish")}
+    if role == lab_image.ROLE:
+        return parts | lab_image.parts()
+    parts["tree/usr/lib/python3/dist-packages/throughline.pth"] = b"/usr/lib/throughline\n"
     parts |= {f"{_OWN}/lab/{path.relative_to(lab)}": path.read_bytes() for path in shipped_files()}
     parts |= {f"{_OWN}/links/{name}.json": table for name, table in _link_tables().items()}
     return parts
@@ -227,7 +235,7 @@ def _link_tables() -> dict[str, bytes]:
 
 def _compiled(role: str) -> dict[str, bytes]:
     """What the compiled programs of an image come from."""
-    if role == "client":
+    if role in _WITH_FERRY:
         root = engine.engine_dir()
         return {str(path.relative_to(root)): path.read_bytes() for path in _files(root, _ENGINE)}
     if role == "router":
@@ -294,7 +302,9 @@ def _registry_bases(base: Base, roles: Sequence[str], progress: Progress, *, for
     return bases
 
 
-def _build_role(role: str, registry: Mapping[str, str], work: Path, progress: Progress, *, force: bool) -> None:
+def _build_role(
+    role: str, registry: Mapping[str, str], work: Path, progress: Progress, *, packages: Path | None, force: bool
+) -> None:
     parts = _parts(role)
     if registry:
         label = registry[_SUITES[role]]
@@ -306,6 +316,8 @@ def _build_role(role: str, registry: Mapping[str, str], work: Path, progress: Pr
     context = work / "context"
     _stage(context, parts)
     _add_programs(role, context, work)
+    if packages:
+        shutil.copytree(packages, context / "site")
     _docker_build(
         context,
         image_name(role),
@@ -325,7 +337,7 @@ def _stage(folder: Path, parts: Mapping[str, bytes]) -> None:
 
 def _add_programs(role: str, context: Path, work: Path) -> None:
     copies: dict[str, Path] = {}
-    if role == "client":
+    if role in _WITH_FERRY:
         copies[_FERRY] = _stripped(engine.program(), work / "ferry")
     if role == "router":
         asset = uml.find()

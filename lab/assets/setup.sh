@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sets this checkout up: Debian packages, virtual environment, UML router, servers, ferry, the `lab` launcher.
+# Sets this checkout up: Debian packages, virtual environment, servers, ferry, the `lab` launcher; for `make test` the UML router.
 #
 # Idempotent, and under a second when there is nothing to do. Starts no daemon and touches nothing outside the checkout, the
 # user's cache and one launcher, except through apt-get when a package is missing. THROUGHLINE_LAUNCHER=no leaves the launcher out.
@@ -111,6 +111,15 @@ exec '$here/.venv/bin/lab' \"\$@\""
 [ "$(uname -s)" = Linux ] || fail "the lab runs on Linux only, this is $(uname -s)"
 [ -e /etc/debian_version ] || say "warning: this is not Debian; it may work, but nobody has checked"
 ensure_packages
-ensure_venv
-.venv/bin/python -m lab.assets check >/dev/null || .venv/bin/python -m lab.assets build
+if "$python" -m lab.assets check >/dev/null; then
+    ensure_venv
+else
+    # Two minutes of compiling, and pip mostly waits for the network.
+    "$python" -m lab.assets build &
+    building=$!
+    code=0
+    (ensure_venv) || code=$?
+    wait "$building" || code=$?
+    [ "$code" = 0 ] || exit "$code"
+fi
 ensure_launcher

@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -87,6 +88,21 @@ def staging(cache: Path) -> Iterator[Path]:
     except OSError as error:
         remedy = "free some space (300 MB) or set THROUGHLINE_CACHE"
         raise LabFault(f"cannot build in {cache}: {error.strerror or error}", remedy=remedy) from error
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A file to write in place of `path`: renamed to it at the end, or gone. Threads and processes may do so at once.
+
+    Raises OSError where the folder cannot be made or written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def publish(staged: Path, final: Path) -> None:

@@ -29,6 +29,8 @@ BUILDERS_VARIABLE = "THROUGHLINE_BUILDERS"
 TESTERS_VARIABLE = "THROUGHLINE_TESTERS"
 # Set by `make vm-proof` and `make kernel-router`: what boots virtual machines is a package to install, too.
 VMS_VARIABLE = "THROUGHLINE_VMS"
+# Set by `make bench-standards`: what plants a loss in every N-th packet is nothing that a measurement needs.
+STANDARDS_VARIABLE = "THROUGHLINE_STANDARDS"
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Tool:
     """`folders` are searched besides PATH; `file` or `module` is looked for instead, where the tool is no program; `finder` is a
     search of the tool's own, where being there is not enough. A `peer` is a client that others are compared with, and no more; a
     `builder` is only what versions of a client are built with (`lab client build`), a `tester` what only tests need, a
-    `vm` what only virtual machines without Vagrant need (images/guest, images/vagrant).
+    `vm` what only virtual machines without Vagrant need (images/guest, images/vagrant), `standards` what only that one
+    benchmark needs.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Tool:
     builder: bool = False
     tester: bool = False
     vm: bool = False
+    standards: bool = False
     folders: tuple[str, ...] = ()
     file: str = ""
     module: str = ""
@@ -100,6 +104,7 @@ TOOLS: tuple[Tool, ...] = (
     Tool("mke2fs", "e2fsprogs", "makes their disk", optional=True, vm=True),
     Tool("fakeroot", "fakeroot", "lets an ordinary user make it", optional=True, vm=True),
     Tool("newuidmap", "uidmap", "lets an ordinary user install their packages", optional=True, vm=True),
+    Tool("nft", "nftables", "drops every N-th packet, where TCP is held against its standard", optional=True, standards=True),
     Tool("nginx", "nginx", "the HTTP server", daemon=True),
     Tool("sshd", "openssh-server", "the SFTP server", daemon=True),
     Tool(
@@ -162,7 +167,13 @@ def remedy(tool: Tool | str) -> str:
         return "not a program the lab provides"
     if known.finder:
         return engine.remedy()
-    kinds = {"make peers": known.peer, "make clients": known.builder, "make test": known.tester, "make vm-proof": known.vm}
+    kinds = {
+        "make peers": known.peer,
+        "make clients": known.builder,
+        "make test": known.tester,
+        "make vm-proof": known.vm,
+        "make bench-standards": known.standards,
+    }
     maker = next((command for command, is_one in kinds.items() if is_one), "make setup")
     return "make setup downloads it" if known.daemon else f"sudo apt-get install {known.package}, or {maker}"
 
@@ -173,11 +184,11 @@ def missing(tools: Iterable[Tool] = TOOLS) -> list[Tool]:
 
 def installable() -> list[Tool]:
     """What setup.sh installs: never a server, and nothing optional but the kinds that are asked for."""
-    names = (PEERS_VARIABLE, BUILDERS_VARIABLE, TESTERS_VARIABLE, VMS_VARIABLE)
+    names = (PEERS_VARIABLE, BUILDERS_VARIABLE, TESTERS_VARIABLE, VMS_VARIABLE, STANDARDS_VARIABLE)
     asked = [bool(os.environ.get(name)) for name in names]
 
     def wanted(tool: Tool) -> bool:
-        kinds = (tool.peer, tool.builder, tool.tester, tool.vm)
+        kinds = (tool.peer, tool.builder, tool.tester, tool.vm, tool.standards)
         return any(kind and ask for kind, ask in zip(kinds, asked, strict=True)) or not (tool.daemon or tool.optional)
 
     return [tool for tool in TOOLS if wanted(tool)]

@@ -11,14 +11,17 @@ from typing import Annotated, get_args
 
 import typer
 
-from lab.cli.options import WAIT, AnyHost, Backend, Beside, Json, Router, Wait, host_limits, measuring
+from lab.cli.options import WAIT, AnyBackend, AnyHost, AskedBackend, AskedClock, Beside, Clock, Json, Router, RunSeed, Wait
+from lab.cli.place import Turn, place, session_options
 from lab.client.registry import resolve
 from lab.errors import NotSupported, UsageProblem
 from lab.paths import results_dir
 from lab.result.models import Sample, Verdict
+from lab.runner.clocks import clock_for
+from lab.runner.probes import search
 from lab.runner.progress import Lines
 from lab.runner.revisions import Builder, client_name, revisions_between
-from lab.runner.search import Among, Found, Step, judge_by_running, version_ready, versions_between, walk
+from lab.runner.search import Among, Found, Step, version_built, version_ready, versions_between
 from lab.runner.session import Options
 from lab.spec.models import ClientSpec
 from lab.spec.scenario import Scenario, find_scenario, list_scenarios
@@ -32,6 +35,7 @@ class _Steps(Lines):
     """A search tells its own steps; a try's samples are only seen while it runs."""
 
     def sample(self, cell: str, sample: Sample, of: int) -> None:
+        self.count(sample)
         self.step(f"{cell}: {sample.index + 1} of {of}")
 
     def verdict(self, cell: str, verdict: Verdict) -> None:  # noqa: ARG002
@@ -66,8 +70,10 @@ def bisect(
     ] = "",
     repo: Annotated[Path, typer.Option(metavar="PATH", help="The git repository of those revisions.")] = Path(),
     program: Annotated[str, typer.Option(metavar="PATH", help="What the command builds, below the tree.")] = "",
+    clock: Clock = AskedClock.AUTO,
+    seed: RunSeed = None,
     router: Router = "auto",
-    backend: Backend = "namespaces",
+    backend: AnyBackend = AskedBackend.AUTO,
     wait: Wait = WAIT,
     beside: Beside = False,
     any_host: AnyHost = False,
@@ -78,12 +84,15 @@ def bisect(
     A cell's name is a scenario: lab bisect curl--dsl-50--http1-put-1999999B-at-1MBps --good curl@8.17.0 --bad curl@8.22.0.
     Exit code 0 when it is found, 3 when it cannot be told exactly or at all, 2 when the ends are not what they were said to be.
     """
+    where = place(clock, backend, router, seed=seed)
     meant = find_scenario(scenario)
     if bool(build_command) != bool(program):
         raise UsageProblem("--build-command and --program belong together", remedy="say how to build, and what comes of it")
-    options = Options(router=router, backend=backend, host_limits=host_limits(any_host), beside=beside)  # type: ignore[arg-type]
     subjects: Mapping[str, str] = {}
-    with measuring(wait, beside=beside):
+    # A try that is refused the machine would count as one that cannot be judged.
+    clock_of_tries = clock_for([meant.cell(meant.client)], where.clock)
+    with Turn(wait, beside=beside, now=clock_of_tries == "real") as turn:
+        options = session_options(where, turn, any_host=any_host)
         if build_command:
             found, subjects = _revisions(meant, repo.absolute(), good, bad, build_command, program, options, json_output)
         else:
@@ -105,7 +114,8 @@ def _versions(scenario: Scenario, good: str, bad: str, among: Among, build: bool
     _say(quiet, f"{len(candidates)} versions, {candidates[0]} (good) to {candidates[-1]} (bad)")
     progress = _Steps()
     ready = version_ready(build, lambda text: typer.echo(f"client: {text}", err=True))
-    return walk(candidates, judge_by_running(scenario, ready, options, progress), _telling(quiet, progress), fix=fix)
+    told = _telling(quiet, progress)
+    return search(candidates, scenario, ready, options, told, ready=version_built, progress=progress, fix=fix)
 
 
 def _revisions(
@@ -116,8 +126,9 @@ def _revisions(
     progress = _Steps()
     with tempfile.TemporaryDirectory(prefix="throughline-bisect-", ignore_cleanup_errors=True) as builds:
         builder = Builder(repo, command, program, client_name(program, scenario.client), Path(builds))
-        judge = judge_by_running(scenario, builder, options, progress)
-        return walk(span.names, judge, _telling(quiet, progress), fix=span.fix), span.subjects
+        told = _telling(quiet, progress)
+        found = search(span.names, scenario, builder, options, told, ready=builder.built, progress=progress, fix=span.fix)
+    return found, span.subjects
 
 
 def _check(scenario: Scenario, client: str) -> None:

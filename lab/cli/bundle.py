@@ -6,7 +6,7 @@ import difflib
 import hashlib
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import unquote
@@ -17,14 +17,15 @@ from rich.text import Text
 
 import lab
 from lab.cli.compare import NOT_INTERLEAVED, Within
-from lab.cli.options import WAIT, AnyHost, Backend, Beside, Json, Router, Wait, host_limits, measuring
+from lab.cli.options import WAIT, AnyBackend, AnyHost, AskedBackend, AskedClock, Beside, Clock, Json, Router, RunSeed, Wait
+from lab.cli.place import Turn, place, session_options
 from lab.client.registry import parse_client, resolve
 from lab.errors import UsageProblem
 from lab.judge.compare import compare_cells, differences
-from lab.judge.host import HostLimits
 from lab.result.bundle import Bundle, SshdSettings, bundle_name, read_bundle, write_bundle
 from lab.result.comparison import CellComparison, Comparison, RunSide
 from lab.result.comparison_table import render_comparison
+from lab.result.deterministic import first_difference, view
 from lab.result.models import CellResult, Sample
 from lab.result.store import LATEST, RunDir, exit_code
 from lab.result.table import render_run, verdict_word
@@ -33,6 +34,8 @@ from lab.runner.session import Options, Session
 from lab.server.sshd import SshdOptions
 from lab.spec.models import Cell, ClientSpec
 from lab.spec.units import Ratio
+
+EXACT = "the two agree exactly: every sample, byte for byte"
 
 
 def register(app: typer.Typer) -> None:
@@ -70,8 +73,10 @@ def rerun(
     client: Annotated[
         str | None, typer.Option(metavar="NAME[=PATH]", help="Where the bundle's client is on this machine.")
     ] = None,
+    clock: Clock = AskedClock.AUTO,
+    seed: RunSeed = None,
     router: Router = "auto",
-    backend: Backend = "namespaces",
+    backend: AnyBackend = AskedBackend.AUTO,
     within: Within = Ratio(0.01),
     wait: Wait = WAIT,
     beside: Beside = False,
@@ -81,6 +86,7 @@ def rerun(
     """Run the cell of a bundle here, and say whether it agrees with what the bundle holds.
 
     PASS: the verdicts are the same and the interval of the ratio of the means lies inside the tolerance, as for `lab compare`.
+    It runs by the bundle's clock; in virtual time with the bundle's seed, and says where the two first differ, if they do.
     """
     if not 0 < within.value < 1:
         raise UsageProblem(f"--within {within} is no tolerance", remedy="give one between 0 % and 100 %, exclusive")
@@ -88,8 +94,10 @@ def rerun(
     cell = packed.asked(_client(packed, client))
     # Before a network is brought up for a client that nobody knows.
     resolve(cell.client)
-    with measuring(wait, beside=beside):
-        here, run = _run_again(packed, cell, router, backend, beside=beside, limits=host_limits(any_host))
+    where = place(clock, backend, router, seed=seed)
+    with Turn(wait, beside=beside, now=where.clock == "real") as turn:
+        options = repeating(packed, session_options(where, turn, any_host=any_host), seed)
+        here, run = _run_again(cell, options)
     found = _comparison(packed, file, here, run, within)
     if json_output:
         typer.echo(found.model_dump_json(indent=2))
@@ -107,9 +115,14 @@ def rerun(
 def agreement(there: CellResult, here: CellResult, within: float) -> CellComparison:
     """As `compare_cells`; but a client that fails its transfer here as there is the same finding, though nothing is left to time.
 
-    Alike is the same exit code: what a client says of its failure has numbers that differ every time.
+    Alike is the same exit code: what a client says of its failure has numbers that differ every time. In virtual time the same
+    result, byte for byte, is agreement whatever it says.
     """
     row = compare_cells(there, here, within)
+    if both_virtual(there, here) and first_difference(view(there), view(here)) is None:
+        return row.model_copy(
+            update={"verdict": row.verdict.model_copy(update={"name": "PASS", "reason": EXACT, "warnings": []})}
+        )
     one, other = _failed(there.samples), _failed(here.samples)
     if row.verdict.name != "INCONCLUSIVE" or row.a.verdict != "FAIL" or row.b.verdict != "FAIL" or not one or not other:
         return row
@@ -134,20 +147,37 @@ def _client(packed: Bundle, text: str | None) -> ClientSpec:
     return given
 
 
-def _run_again(
-    packed: Bundle, cell: Cell, router: str, backend: str, *, beside: bool, limits: HostLimits | None
-) -> tuple[CellResult, RunDir]:
+def repeating(packed: Bundle, options: Options, seed: int | None) -> Options:
+    """By the bundle's clock unless another is asked for; in virtual time by its seed unless `seed` is another."""
+    guest = packed.cell.virtual
+    clock = packed.cell.clock if options.clock == "auto" else options.clock
+    repeated = replace(
+        options,
+        clock=clock,
+        looks=packed.looks,
+        virtual_looks=packed.looks,
+        sshd=SshdOptions(**packed.manifest.sshd.model_dump()),
+    )
+    if guest is None or clock != "virtual" or seed is not None:
+        return repeated
+    if guest.session_seed is None:
+        return replace(repeated, machine_seed=guest.seed)
+    return replace(repeated, seed=guest.session_seed)
+
+
+def both_virtual(there: CellResult, here: CellResult) -> bool:
+    return there.clock == here.clock == "virtual"
+
+
+def exactness(there: CellResult, here: CellResult) -> str:
+    """Of two results in virtual time: that they are the same, or where they first differ."""
+    where = first_difference(view(there), view(here))
+    return EXACT if where is None else f"the two first differ, A then B, at {where}"
+
+
+def _run_again(cell: Cell, options: Options) -> tuple[CellResult, RunDir]:
     record = RunDir.create("rerun")
     progress = Lines()
-    sshd = SshdOptions(**packed.manifest.sshd.model_dump())
-    options = Options(
-        router=router,  # type: ignore[arg-type]
-        backend=backend,  # type: ignore[arg-type]
-        looks=packed.looks,
-        sshd=sshd,
-        host_limits=limits,
-        beside=beside,
-    )
     session = Session(record, options, progress=progress)
     try:
         with session:
@@ -170,7 +200,7 @@ def _comparison(packed: Bundle, file: Path, here: CellResult, run: RunDir, withi
         only_in_a=[],
         only_in_b=[],
         differences=differences([packed.cell], [here]),
-        notes=[NOT_INTERLEAVED],
+        notes=[exactness(packed.cell, here) if both_virtual(packed.cell, here) else NOT_INTERLEAVED],
         exit_code=exit_code([row.verdict.name]),
     )
 

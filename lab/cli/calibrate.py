@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from lab.backend.agent.router import RouterChoice
-from lab.backend.choose import Backend as BackendName
 from lab.backend.choose import open_network
 from lab.backend.host import Network
-from lab.cli.options import WAIT, Backend, Beside, Jitter, Json, Loss, Rate, Router, Rtt, Seed, Wait, make_link, measuring
+from lab.backend.virtual.machine import derived_seed
+from lab.backend.virtual.network import open_network as open_virtual
+from lab.cli.options import (
+    WAIT,
+    AnyBackend,
+    AskedBackend,
+    AskedClock,
+    Beside,
+    Jitter,
+    Json,
+    Loss,
+    NetworkClock,
+    Rate,
+    Router,
+    Rtt,
+    Seed,
+    Wait,
+    make_link,
+)
+from lab.cli.place import DEFAULT_SEED, Turn, place
 from lab.errors import EXIT_INVALID
 from lab.judge.interval import mean_interval
 from lab.network.calibrate import Tolerance, calibrate
@@ -45,8 +63,9 @@ def calibrate_command(
     seed: Seed = None,
     n: Annotated[int, typer.Option("-n", min=LEAST_LOOKS, max=MOST_LOOKS, help="How often to measure.")] = 5,
     congestion_control: Annotated[str, typer.Option("--cc", help="TCP congestion control of the probes.")] = "cubic",
+    clock: NetworkClock = AskedClock.AUTO,
     router: Router = "auto",
-    backend: Backend = "namespaces",
+    backend: AnyBackend = AskedBackend.AUTO,
     wait: Wait = WAIT,
     beside: Beside = False,
     json_output: Json = False,
@@ -56,15 +75,24 @@ def calibrate_command(
     Exit code 4 when a mean is beyond the tolerance at which cells become INVALID (1 % of goodput, 1 ms of RTT).
     """
     link = make_link(rate, rtt, loss, jitter, seed)
+    where = place(clock, backend, router)
+    virtual = where.clock == "virtual"
+    number = DEFAULT_SEED if seed is None else seed
     progress = Lines()
-    with measuring(wait, beside=beside):
-        looks = measure_link(link, n, congestion_control=congestion_control, backend=backend, router=router, progress=progress)  # type: ignore[arg-type]
+    measure = partial(measure_link, link, n, congestion_control=congestion_control, seed=number, progress=progress)
+    if virtual:
+        looks = measure(opened=partial(open_virtual, seed=number))
+    else:
+        with Turn(wait, beside=beside, now=True):
+            looks = measure(opened=partial(open_network, where.backend, router=where.router))
     progress.clear()
-    summary = summarise(link, looks)
+    summary = {"clock": "virtual" if virtual else "real", **summarise(link, looks)}
     if json_output:
         typer.echo(json.dumps(summary, indent=2))
     else:
         calibration_table([row(link, looks)], Console(file=sys.stdout))
+        if virtual:
+            typer.echo(f"in virtual time, seed {number}: what the kernel and the link come to, whatever this machine does")
     tolerance = Tolerance()
     if link.shaped and any(not look.ok for look in looks):
         beyond = sorted({problem for look in looks for problem in look.problems})
@@ -73,18 +101,21 @@ def calibrate_command(
 
 
 def measure_link(
-    link: Link, n: int, *, congestion_control: str, backend: BackendName, router: RouterChoice, progress: Lines
+    link: Link, n: int, *, opened: Callable[[], Network], congestion_control: str, seed: int, progress: Lines
 ) -> list[Calibration]:
     """n looks at a link of a lab made for the purpose."""
     progress.step("bringing the network up")
-    network = open_network(backend, router=router)
+    network = opened()
     try:
-        return looks_at(network, link, n, congestion_control=congestion_control, progress=progress)
+        return looks_at(network, link, n, congestion_control=congestion_control, seed=seed, progress=progress)
     finally:
         network.close()
 
 
-def looks_at(network: Network, link: Link, n: int, *, congestion_control: str, progress: Lines) -> list[Calibration]:
+def looks_at(
+    network: Network, link: Link, n: int, *, congestion_control: str, progress: Lines, seed: int = DEFAULT_SEED
+) -> list[Calibration]:
+    """n looks at one shaped link; in virtual time each begins by a seed of its own."""
     pin(network, congestion_control)
     assert_no_bypass(network)
     server = start_iperf3(network.server)
@@ -92,6 +123,7 @@ def looks_at(network: Network, link: Link, n: int, *, congestion_control: str, p
     looks = []
     for number in range(n):
         progress.step(f"measuring {number + 1} of {n}")
+        network.vary(derived_seed(seed, "look", number))
         looks.append(calibrate(network, link, congestion_control))
     server.stop()
     return looks

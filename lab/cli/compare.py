@@ -17,6 +17,7 @@ from lab.judge.matching import BY_KEYS, ByKey, Match, match_cells, match_within,
 from lab.result.comparison import CellComparison, Comparison, Difference, RunSide, StudyComparison
 from lab.result.comparison_table import render_comparison
 from lab.result.matrix import client_words, link_words
+from lab.result.meaning import MIXED_CLOCKS
 from lab.result.models import CellResult
 from lab.result.salvage import Salvaged, read_run_folder
 from lab.result.store import RunDir, exit_code
@@ -62,7 +63,7 @@ def compare(
     html: Html = None,
     json_output: Json = False,
 ) -> None:
-    """Compare two runs of the same cells, e.g. on two machines; or by client, version, os, backend or topology.
+    """Compare two runs of the same cells, e.g. on two machines; or by client, version, os, backend, topology or clock.
 
     PASS: the verdicts are the same and the interval of the ratio lies inside the tolerance. FAIL: outside, or PASS against FAIL.
     With --by: FAIL where B is slower than the tolerance allows. Exit code: that of the worst row.
@@ -152,7 +153,7 @@ def _by_key(
         only_in_b=[cell.id for cell in other.cells if id(cell) not in matched[1]] if one is not other else [],
         notes=[
             *notes,
-            ONE_SIDED,
+            *([] if by == "clock" else [ONE_SIDED]),
             *([] if all(map(interleaved, matches)) else [apart]),
             *([] if by == "topology" else _other_links(pairs)),
         ],
@@ -186,10 +187,14 @@ def _comparison(
         only_in_a=only_in_a,
         only_in_b=only_in_b,
         differences=_differences(pairs, by),
-        notes=[*notes, *([HOLM.format(judged)] if judged > 1 else []), *_costs(pairs, by)],
+        notes=[*_clocks(pairs), *notes, *([HOLM.format(judged)] if judged > 1 else []), *_costs(pairs, by)],
         problems=[*one.problems, *(other.problems if other is not one else [])],
         exit_code=exit_code([*(row.verdict.name for row in corrected), *(study.verdict.name for study in studies)]),
     )
+
+
+def _clocks(pairs: Sequence[tuple[CellResult, CellResult]]) -> list[str]:
+    return [MIXED_CLOCKS] if any(a.clock != b.clock for a, b in pairs) else []
 
 
 def _costs(pairs: Sequence[tuple[CellResult, CellResult]], by: ByKey | None) -> list[str]:

@@ -15,6 +15,7 @@ from lab.cli.output import stdout_console, tell_problems
 from lab.errors import UsageProblem
 from lab.history.trend_models import FIGURE_NAMES, FigureName, TrendReport
 from lab.result.store import RunDir
+from lab.spec.clock import CLOCKS
 from lab.spec.units import Ratio
 from reports.files import write_text
 
@@ -27,15 +28,6 @@ _FORMATS = ("hyperfine", "benchfmt", "otava", "openmetrics")
 _WIDTH = 160
 _USUAL_LIMIT = 20
 
-From = Annotated[
-    str | None,
-    typer.Option("--from", metavar="FOLDER|URL", help="Where the runs are: a folder, or s3://BUCKET/results and the like."),
-]
-Client = Annotated[str | None, typer.Option(help="Cells of this client, with all its versions.")]
-TopologyName = Annotated[str | None, typer.Option("--topology", help="Cells on this topology.")]
-Since = Annotated[str | None, typer.Option(metavar="12h|7d|2w|DATE", help="Cells started since then (UTC).")]
-Reindex = Annotated[bool, typer.Option("--reindex", help="Read every run again, also those that did not change.")]
-
 
 def one_of(*known: str) -> object:
     """A Typer parser for one word of several."""
@@ -46,6 +38,19 @@ def one_of(*known: str) -> object:
         return text
 
     return convert
+
+
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="FOLDER|URL", help="Where the runs are: a folder, or s3://BUCKET/results and the like."),
+]
+Client = Annotated[str | None, typer.Option(help="Cells of this client, with all its versions.")]
+TopologyName = Annotated[str | None, typer.Option("--topology", help="Cells on this topology.")]
+ClockName = Annotated[
+    str | None, typer.Option("--clock", parser=one_of(*CLOCKS), metavar="|".join(CLOCKS), help="Cells that ran by this clock.")
+]
+Since = Annotated[str | None, typer.Option(metavar="12h|7d|2w|DATE", help="Cells started since then (UTC).")]
+Reindex = Annotated[bool, typer.Option("--reindex", help="Read every run again, also those that did not change.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -62,6 +67,7 @@ def history(
         str | None, typer.Option(parser=one_of(*_VERDICTS), metavar="|".join(_VERDICTS), help="Cells of this verdict.")
     ] = None,
     since: Since = None,
+    clock: ClockName = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many, the newest first.")] = _USUAL_LIMIT,
     runs: Annotated[
         bool | None, typer.Option("--runs/--cells", help="List runs, or cells: cells where --cell or --verdict asks for them.")
@@ -78,7 +84,7 @@ def history(
     from lab.history.query import ask_sql, list_cells, list_runs
     from lab.history.tables import json_rows, render_answer, render_cells, render_runs
 
-    meant = _meant(client, topology, cell, verdict, since)
+    meant = _meant(client, topology, cell, verdict, since, clock)
     if sql is not None and meant.asked:
         raise UsageProblem("--sql and a filter are two questions", remedy="put it into the statement, as WHERE client = 'curl'")
     index = _open(source, reindex)
@@ -117,6 +123,7 @@ def trend(
     ] = Ratio(0.01),
     last: Annotated[int, typer.Option(min=6, max=100_000, help="Runs of each cell, the newest.")] = 1000,
     since: Since = None,
+    clock: ClockName = None,
     source: From = None,
     reindex: Reindex = False,
     html: Html = None,
@@ -127,7 +134,8 @@ def trend(
     Exit code 1 where the last step of a series is for the worse: slower, dearer, or further from the limit. A step for the better
     is none to fail by, and neither is one for the worse that a later step made good.
     """
-    report = trend_report(source, _meant(client, topology, cell, None, since), figure, least=least, last=last, reindex=reindex)
+    meant = _meant(client, topology, cell, None, since, clock)
+    report = trend_report(source, meant, figure, least=least, last=last, reindex=reindex)
     tell_problems(report.problems)
     if html is not None:
         from reports.build import trend_page
@@ -174,11 +182,14 @@ def export(
         write_text(output, text)
 
 
-def _meant(client: str | None, topology: str | None, cell: str | None, verdict: str | None, since: str | None) -> Filter:
+def _meant(
+    client: str | None, topology: str | None, cell: str | None, verdict: str | None, since: str | None, clock: str | None
+) -> Filter:
     from lab.history.query import Filter, parse_since
 
     begun = None if since is None else parse_since(since, datetime.now(UTC))
-    return Filter(client=client, topology=topology, cell=cell, verdict=verdict, since=begun)
+    meant = next((known for known in CLOCKS if known == clock), None)
+    return Filter(client=client, topology=topology, cell=cell, verdict=verdict, since=begun, clock=meant)
 
 
 def _open(source: str | None, reindex: bool) -> Index:

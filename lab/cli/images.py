@@ -32,20 +32,20 @@ def build(
     base: Annotated[
         str, typer.Option(help="registry, packages (made by mmdebstrap), or auto: the registry's where one answers.")
     ] = "auto",
-    role: Annotated[list[str] | None, typer.Option(help="Only this role's: client, router or server. Repeatable.")] = None,
+    role: Annotated[list[str] | None, typer.Option(help="Only this one: client, router, server or lab. Repeatable.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Build anew what is current, with today's packages.")] = False,
 ) -> None:
     """Build the images that are missing or were made from other sources than this checkout's."""
     chosen = next((known for known in images.BASES if known == base), None)
     if chosen is None:
         raise UsageProblem(f"--base: {base!r} is no base", remedy=f"one of {', '.join(images.BASES)}")
-    images.build(_say, base=chosen, roles=tuple(dict.fromkeys(role or images.ROLES)), force=force)
+    images.build(_say, base=chosen, roles=tuple(dict.fromkeys(role or images.EVERY)), force=force)
 
 
 @group.command("list")
 def list_images(json_output: Json = False) -> None:
     """Say which images the engine has, and whether they are this checkout's."""
-    found = {role: images.find(role) for role in images.ROLES}
+    found = {role: images.find(role) for role in images.EVERY}
     states = {role: images.state(role, image) for role, image in found.items()}
     if json_output:
         rows = [{**(asdict(image) if image else {"role": role}), "state": states[role]} for role, image in found.items()]

@@ -14,8 +14,25 @@ import typer
 from lab.backend.agent.host import AgentHost, ConsoleHost
 from lab.backend.choose import attach, detach, labs, open_lasting, remember, take_down
 from lab.backend.host import Network
-from lab.cli.options import Backend, Jitter, Json, Loss, Rate, Router, Rtt, Seed, bare, make_link
+from lab.cli.options import (
+    AnyBackend,
+    AskedBackend,
+    AskedClock,
+    Jitter,
+    Json,
+    Loss,
+    NetworkClock,
+    Rate,
+    RealBackend,
+    Router,
+    Rtt,
+    Seed,
+    bare,
+    make_link,
+)
+from lab.cli.place import DEFAULT_SEED, place
 from lab.cli.terminal import run_attached
+from lab.cli.virtual_shell import VirtualShell
 from lab.errors import LabFault, UsageProblem
 from lab.measure.qdiscs import read_qdiscs
 from lab.network.guard import assert_no_bypass
@@ -49,15 +66,22 @@ def shell(
     jitter: Jitter = Duration(0),
     seed: Seed = None,
     topology: Annotated[str, typer.Option("--topology", help="A topology instead of --rate and --rtt.")] = "",
+    clock: NetworkClock = AskedClock.AUTO,
     router: Router = "auto",
-    backend: Backend = "namespaces",
+    backend: AnyBackend = AskedBackend.AUTO,
 ) -> None:
     """Run any command on the client of a shaped network; `server` is reachable by that name.
 
     lab shell --rate 20mbit --rtt 40ms -- curl -o /dev/null http://server/files/5MiB
+
+    In virtual time a command has no terminal and no input, cannot write outside /run and /dev/shm, and prints when it has ended.
     """
     link = load_topology(topology).link if topology else make_link(rate, rtt, loss, jitter, seed)
-    network = open_lasting(backend, router=router)  # type: ignore[arg-type]
+    where = place(clock, backend, router)
+    if where.clock == "virtual":
+        with VirtualShell(link, DEFAULT_SEED if seed is None else seed) as virtual:
+            raise typer.Exit(virtual.run(words) if (words := bare(command)) else virtual.read_lines(sys.stdin))
+    network = open_lasting(where.backend, router=where.router)
     try:
         servers = _prepare(network, link, "cubic")
         code = _attached(network.client, bare(command) or [os.environ.get("SHELL", "/bin/sh")], servers.environment)
@@ -94,7 +118,7 @@ def up(
     topology: Annotated[str, typer.Argument(help="A topology's name or file.")] = "link-local",
     name: Annotated[str, typer.Option(help="What to call this lab.")] = "default",
     router: Router = "auto",
-    backend: Backend = "namespaces",
+    backend: RealBackend = "namespaces",
 ) -> None:
     """Bring a network up and leave it running; `lab exec`, `lab link` and `lab down` find it by name."""
     wanted = load_topology(topology)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -15,7 +15,6 @@ from lab.backend.choose import BACKENDS
 from lab.backend.choose import Backend as BackendName
 from lab.errors import UsageProblem
 from lab.judge.host import HostLimits
-from lab.runner import machine
 from lab.spec.models import Link
 from lab.spec.units import BitRate, Duration, Ratio
 
@@ -57,15 +56,60 @@ def backend_choice(text: str) -> BackendName:
     return text  # type: ignore[return-value]
 
 
-Backend = Annotated[
+RealBackend = Annotated[
     str,
     typer.Option("--backend", parser=backend_choice, metavar="|".join(BACKENDS), help="What the hosts are made of."),
 ]
+"""Of a network that lives on without its command: in virtual time there is none."""
+
+
+class AskedClock(StrEnum):
+    """What `--clock` takes."""
+
+    AUTO = "auto"
+    VIRTUAL = "virtual"
+    REAL = "real"
+
+
+class AskedBackend(StrEnum):
+    """What `--backend` takes where both clocks will do."""
+
+    AUTO = "auto"
+    VIRTUAL = "virtual"
+    NAMESPACES = "namespaces"
+    COMPOSE = "compose"
+    VAGRANT = "vagrant"
+
+
+Clock = Annotated[
+    AskedClock,
+    typer.Option(
+        "--clock",
+        help="auto is virtual time, but for CPU, requests and Windows, and with --backend or --router, which are real time.",
+    ),
+]
+NetworkClock = Annotated[
+    AskedClock,
+    typer.Option("--clock", help="auto is real time; in virtual time nothing but the link takes any."),
+]
+"""Of a network that somebody asks for by hand."""
+AnyBackend = Annotated[
+    AskedBackend, typer.Option("--backend", help="What the hosts are made of; virtual is --clock virtual, the rest is real time.")
+]
+RunSeed = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, metavar="N", help="In virtual time: the same seed, the same samples; 1 unless given."),
+]
+
+
 Rate = Annotated[BitRate | None, typer.Option(parser=quantity(BitRate.parse), metavar="RATE", help='e.g. 20mbit, "50 Mbit/s".')]
 Rtt = Annotated[Duration, typer.Option(parser=quantity(Duration.parse), metavar="TIME", help="Round trip, e.g. 40ms.")]
 Loss = Annotated[Ratio, typer.Option(parser=quantity(Ratio.parse), metavar="SHARE", help="Random loss each way, e.g. 1%.")]
 Jitter = Annotated[Duration, typer.Option(parser=quantity(Duration.parse), metavar="TIME", help="Jitter each way.")]
-Seed = Annotated[int | None, typer.Option(help="Makes the losses the same every time.")]
+Seed = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Makes the losses the same every time; in virtual time another one gives other packets."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, nothing else there.")]
 
 
@@ -92,13 +136,6 @@ AnyHost = Annotated[
 def host_limits(any_host: bool) -> HostLimits | None:
     """What a Session is to hold this machine to; None where it is not to be watched."""
     return None if any_host else HostLimits()
-
-
-@contextmanager
-def measuring(wait: Duration, *, beside: bool) -> Iterator[None]:
-    """This machine is this command's for the time of the block. UsageProblem as `lab.runner.machine.measuring`."""
-    with machine.measuring(wait.s, lambda text: typer.echo(f"lab: {text}", err=True), beside=beside):
-        yield
 
 
 def bare(command: list[str] | None) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -13,12 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lab.cli.options import WAIT, AnyHost, Backend, Beside, Json, Router, Wait, host_limits, measuring
+from lab.cli.options import WAIT, AnyBackend, AnyHost, AskedBackend, AskedClock, Beside, Clock, Json, Router, RunSeed, Wait
+from lab.cli.place import Turn, place, session_options
 from lab.result.store import RunDir
 from lab.result.table import verdict_word
 from lab.runner.progress import Lines
 from lab.runner.reproduce import Outcome, build, check_clients, plan, reproduce, unbuilt, worst_exit_code
-from lab.runner.session import Options, Session
+from lab.runner.session import Session
 from lab.spec.models import ClientSpec
 from lab.spec.scenario import Scenario, find_scenario, list_scenarios
 
@@ -39,8 +40,10 @@ def repro(
     times: Annotated[int, typer.Option(min=1, max=100, help="So many rounds, each a run and a network of its own.")] = 1,
     list_them: Annotated[bool, typer.Option("--list", help="Only say what there is.")] = False,
     build_first: Annotated[bool, typer.Option("--build", help="Build the versions that are missing first.")] = False,
+    clock: Clock = AskedClock.AUTO,
+    seed: RunSeed = None,
     router: Router = "auto",
-    backend: Backend = "namespaces",
+    backend: AnyBackend = AskedBackend.AUTO,
     wait: Wait = WAIT,
     beside: Beside = False,
     any_host: AnyHost = False,
@@ -50,6 +53,7 @@ def repro(
 
     Exit code 0 when every client did what was said of it, 1 when one is decided otherwise, 3 undecided, 4 the lab's fault.
     """
+    where = place(clock, backend, router, seed=seed)
     scenarios = [find_scenario(name) for name in names or list_scenarios()]
     if not names:
         # Cells on one link follow each other, and share a calibration.
@@ -64,12 +68,12 @@ def repro(
     rounds: list[list[Outcome]] = []
     records: list[RunDir] = []
     progress = Lines()
-    options = Options(router=router, backend=backend, host_limits=host_limits(any_host), beside=beside)  # type: ignore[arg-type]
-    with measuring(wait, beside=beside):
-        for _ in range(times):
-            # A cell's file has the cell's name: a second round of it belongs into a run of its own.
+    with Turn(wait, beside=beside, now=where.clock == "real") as turn:
+        options = session_options(where, turn, any_host=any_host)
+        for number in range(times):
+            # A cell's file has the cell's name: a second round of it belongs into a run of its own, and has its own seed.
             record = RunDir.create("repro")
-            session = Session(record, options, progress=progress)
+            session = Session(record, replace(options, seed=options.seed + number), progress=progress)
             try:
                 with session:
                     rounds.append(reproduce(session, due))

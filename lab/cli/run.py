@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from lab.cli.options import WAIT, AnyHost, Backend, Beside, Json, Router, Wait, host_limits, measuring
+from lab.cli.options import WAIT, AnyBackend, AnyHost, AskedBackend, AskedClock, Beside, Clock, Json, Router, RunSeed, Wait
+from lab.cli.place import Only, Turn, place, session_options
 from lab.cli.report import make_reports
 from lab.errors import UsageProblem
-from lab.judge.tolerance import LookPlan
+from lab.judge.decide import VIRTUAL_PLAN, LookPlan
 from lab.result.finding_table import render_findings
 from lab.result.store import RunDir
 from lab.result.table import render_run
 from lab.runner.flamegraph import get_ready
 from lab.runner.progress import Lines
 from lab.runner.robot_run import Choice, check_cells, find_suite, list_suites, run_cells, run_suite
-from lab.runner.session import Options, Session
+from lab.runner.session import Session
 from lab.spec.load import list_topologies, load_topology
 
 
@@ -35,8 +37,10 @@ def run(
     targets: Annotated[
         list[str], typer.Argument(metavar="SUITE|CELL...", autocompletion=_complete_target, help="One suite, or cells by name.")
     ],
+    clock: Clock = AskedClock.AUTO,
+    seed: RunSeed = None,
     router: Router = "auto",
-    backend: Backend = "namespaces",
+    backend: AnyBackend = AskedBackend.AUTO,
     client: Annotated[
         list[str] | None, typer.Option(help="The client under test: a name, a path, or NAME=PATH; several, one after the other.")
     ] = None,
@@ -48,7 +52,10 @@ def run(
     flamegraph: Annotated[
         bool, typer.Option("--flamegraph", help="After each cell one run more, under perf; its flame graph is evidence.")
     ] = False,
-    max_samples: Annotated[int, typer.Option(min=5, max=20, help="Stop looking for a verdict after so many samples.")] = 20,
+    max_samples: Annotated[
+        int | None,
+        typer.Option(min=5, max=VIRTUAL_PLAN.cap, help="Stop looking for a verdict after so many samples; real time ends at 20."),
+    ] = None,
     wait: Wait = WAIT,
     beside: Beside = False,
     any_host: AnyHost = False,
@@ -56,43 +63,42 @@ def run(
 ) -> None:
     """Run a suite, or cells by name, and print the verdicts.
 
-    A cell is CLIENT--TOPOLOGY--TRANSFER, e.g. curl--dsl-20--http1-get-5MiB-at-1MBps.
+    A cell is CLIENT--TOPOLOGY--TRANSFER, e.g. curl--dsl-20--http1-get-5MiB-at-1MBps. It runs in virtual time, which nothing on
+    this machine disturbs, unless it asks about the machine: CPU, requests per second, an unshaped link, Windows.
     """
     suite = find_suite(targets[0])
     if suite is not None and len(targets) > 1:
         raise UsageProblem("one suite at a time, or any number of cells")
     if suite is None:
         check_cells(targets)
-    if pcap and backend == "compose":
+    where = place(clock, backend, router, seed=seed, real_only=_PERF if flamegraph else None)
+    if pcap and where.backend == "compose":
         raise UsageProblem("containers may not capture packets", remedy="use --pcap with --backend namespaces")
     variables = dict([_split(text) for text in variable or []])
     progress = Lines()
-    tools = get_ready(progress.step, backend) if flamegraph else None
-    record = RunDir.create(suite.stem if suite else "cells")
-    looks = LookPlan(looks=tuple(look for look in LookPlan().looks if look <= max_samples))
-    options = Options(
-        router=router,  # type: ignore[arg-type]
-        backend=backend,  # type: ignore[arg-type]
-        pcap=pcap,
-        looks=looks,
-        flamegraph=tools,
-        host_limits=host_limits(any_host),
-        beside=beside,
-    )
-    session = Session(record, options, progress=progress)
-    try:
-        with measuring(wait, beside=beside):
+    tools = get_ready(progress.step, where.backend) if flamegraph else None
+    with Turn(wait, beside=beside, now=where.clock == "real") as turn:
+        record = RunDir.create(suite.stem if suite else "cells")
+        options = replace(
+            session_options(where, turn, any_host=any_host),
+            pcap=pcap,
+            looks=_up_to(max_samples, LookPlan()),
+            virtual_looks=_up_to(max_samples, VIRTUAL_PLAN),
+            flamegraph=tools,
+        )
+        session = Session(record, options, progress=progress)
+        try:
             if suite is not None:
                 choice = Choice(tests=test or (), include=include or (), exclude=exclude or ())
                 run_suite(suite, session, variables, clients=client or (), choice=choice)
             else:
                 run_cells(targets, session, client or ())
-    finally:
-        progress.clear()
-        if session.results or session.findings:
-            make_reports(record)
-        else:
-            record.discard()
+        finally:
+            progress.clear()
+            if session.results or session.findings:
+                make_reports(record)
+            else:
+                record.discard()
     whole = session.record()
     if json_output:
         typer.echo(whole.model_dump_json(indent=2))
@@ -103,6 +109,13 @@ def run(
         render_findings(session.findings, console)
         typer.echo(f"results: {record.path}")
     raise typer.Exit(whole.exit_code)
+
+
+_PERF = Only("--flamegraph", "perf cannot see into the guest")
+
+
+def _up_to(most: int | None, plan: LookPlan) -> LookPlan:
+    return plan if most is None else replace(plan, looks=tuple(look for look in plan.looks if look <= most))
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -11,9 +12,17 @@ from rich.table import Table
 
 from lab.cli.options import Json
 from lab.errors import EXIT_FAIL, UsageProblem
+from lab.judge.decide import VIRTUAL_PLAN
 from lab.judge.simulate import PLAN, Row, Simulation, simulate
 
 VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE")
+
+
+class PlanOf(StrEnum):
+    """The clock whose plan of looks is tried."""
+
+    REAL = "real"
+    VIRTUAL = "virtual"
 
 
 def register(app: typer.Typer) -> None:
@@ -23,6 +32,7 @@ def register(app: typer.Typer) -> None:
 def simulate_command(
     cells: Annotated[int, typer.Option(help="Simulated cells per scenario.")] = 10_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same table.")] = 1,
+    clock: Annotated[PlanOf, typer.Option(help="Whose plan of looks: in virtual time there are five.")] = PlanOf.REAL,
     json_output: Json = False,
 ) -> None:
     """Judge simulated clients whose truth is known, by the code that judges real ones: how often is the judge wrong?
@@ -33,13 +43,14 @@ def simulate_command(
         raise UsageProblem(
             f"--cells {cells} --seed {seed} is no simulation", remedy="give one cell or more and a seed of 0 or more"
         )
+    plan = VIRTUAL_PLAN if clock is PlanOf.VIRTUAL else PLAN
     progress = Console(file=sys.stderr)
     with progress.status("drawing clients ...") as status:
         rows: list[Row] = []
-        for row in simulate(cells, seed):
+        for row in simulate(cells, seed, plan):
             rows.append(row)
             status.update(f"{row.scenario}: {row.word}")
-    done = Simulation(seed=seed, looks=list(PLAN.looks), alpha_per_look=PLAN.alpha_per_look, rows=rows)
+    done = Simulation(seed=seed, looks=list(plan.looks), alpha_per_look=plan.alpha_per_look, rows=rows)
     if json_output:
         typer.echo(done.model_dump_json(indent=2))
     else:

@@ -1,0 +1,85 @@
+"""What the image of the lab itself holds: its sources, its Python packages, a launcher. `images` builds it like the others.
+
+Its backend is the virtual one, so a container of it needs no capability, no network and no writable root. Standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from lab.assets import store
+from lab.assets.store import Progress
+from lab.errors import LabFault
+from lab.paths import project_root
+
+ROLE = "lab"
+SUITE = "bookworm"
+HOME = "tree/usr/lib/throughline"
+_PYTHON = "3.11"  # the suite's
+_SOURCES = ("lab", "reports", "topologies", "suites", "images/kernel")
+_LAUNCHER = b"""#!/usr/bin/python3 -I
+from lab.cli.main import main
+
+main()
+"""
+_PIP_S = 900.0
+
+
+def parts() -> dict[str, bytes]:
+    """Place in the build context -> content."""
+    root = project_root()
+    files = {f"{HOME}/{path.relative_to(root)}": path.read_bytes() for path in _sources(root)}
+    return files | {
+        "tree/usr/lib/python3/dist-packages/throughline.pth": b"/usr/lib/throughline\n/usr/lib/throughline/site\n",
+        "tree/usr/local/bin/lab": _LAUNCHER,
+        "make/requirements": "".join(f"{line}\n" for line in requirements()).encode(),
+    }
+
+
+def requirements() -> list[str]:
+    """The Python packages that the lab needs, in the versions that it has here, as pip reads them."""
+    found: dict[str, str] = {}
+    waiting = ["throughline"]
+    while waiting:
+        name = waiting.pop()
+        for line in importlib.metadata.requires(name) or ():
+            wanted = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]
+            if "extra ==" in line or wanted in found:
+                continue
+            try:
+                found[wanted] = importlib.metadata.version(wanted)
+            except importlib.metadata.PackageNotFoundError:  # for another system
+                continue
+            waiting.append(wanted)
+    return sorted(f"{name}=={version}" for name, version in found.items())
+
+
+def site(cache: Path, progress: Progress) -> Path:
+    """A folder with those packages, for the image's Python; in the cache, which the caller has locked."""
+    wanted = requirements()
+    place = cache / f"site-{_PYTHON}-{hashlib.sha256(' '.join(wanted).encode()).hexdigest()[:12]}"
+    if place.is_dir():
+        return place
+    progress(f"lab: downloading {len(wanted)} Python packages")
+    with store.staging(cache) as work:
+        staged = work / "site"
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--no-deps", "--only-binary=:all:"]
+        code, output = store.run(
+            [*pip, f"--python-version={_PYTHON}", "--target", staged, *wanted], timeout_s=_PIP_S, scratch=work
+        )
+        if code:
+            raise LabFault(f"pip cannot download the lab's Python packages: {store.reason(output)}")
+        store.publish(staged, place)
+    return place
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    for name in _SOURCES:
+        for path in sorted((root / name).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield path

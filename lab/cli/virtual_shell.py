@@ -1,0 +1,113 @@
+"""`lab shell` in virtual time: one command, or line by line; time passes only while a command runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TextIO
+
+import typer
+
+from lab.backend.host import Completed
+from lab.backend.virtual.machine import Patience
+from lab.backend.virtual.network import open_network
+from lab.errors import UsageProblem
+from lab.network.guard import assert_no_bypass
+from lab.network.pins import pin
+from lab.network.shape import shape
+from lab.server.bundle import start_servers
+from lab.spec.models import Link
+
+_LONGEST_S = 24 * 3600.0
+_PATIENCE = Patience(cpu_s=3600.0, real_s=_LONGEST_S)
+"""A person is there, and has Ctrl-C."""
+_OF_ITS_OWN_SHELL = ("cd", "export", "unset", "set", "alias", "source", ".", "umask", "ulimit", "exec")
+_MORE = ("&&", "||", ";", "|")
+_WELCOME = (
+    "virtual time: it passes only while a command runs. Each line is a shell of its own, without a terminal or input; "
+    "`server` is the server. End with `exit` or Ctrl-D."
+)
+
+
+class VirtualShell:
+    """The client of a shaped network in virtual time, and its servers. Use as a context manager."""
+
+    def __init__(self, link: Link, seed: int) -> None:
+        self._network = open_network(seed=seed, patience=_PATIENCE, name="shell")
+        try:
+            pin(self._network, "cubic", link.mtu)
+            assert_no_bypass(self._network)
+            shape(self._network, link)
+            servers = start_servers(self._network, clock=self._network.clock, random_bytes=self._network.random_bytes)
+            self._environment = servers.environment
+            self._folder = self._seen(Path.cwd())
+        except BaseException:
+            self._network.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self._network.close()
+
+    def run(self, words: list[str]) -> int:
+        """The command's exit code, as a shell gives it; its output and what it took are printed."""
+        done = self._do(words)
+        if done.returncode == 127:
+            raise UsageProblem(f"{words[0]}: there is no such command", remedy="give a path, or install it")
+        return _shell_code(done.returncode)
+
+    def read_lines(self, source: TextIO) -> int:
+        """Every line to `sh -c`, until `exit`; the exit code of the last."""
+        typer.echo(f"lab: {_WELCOME}", err=True)
+        code = 0
+        while (line := _next(source)) is not None:
+            words = line.split()
+            if words[:1] == ["exit"]:
+                break
+            if why := refusal(line):
+                typer.echo(f"lab: {why}", err=True)
+                code = 2
+            elif words:
+                code = _shell_code(self._do(["/bin/sh", "-c", line]).returncode)
+        return code
+
+    def _do(self, words: list[str]) -> Completed:
+        began = time.monotonic()
+        done = self._network.client.run(words, env=self._environment, cwd=self._folder, timeout_s=_LONGEST_S, check=False)
+        took = time.monotonic() - began
+        for stream, data in ((sys.stdout, done.stdout), (sys.stderr, done.stderr)):
+            stream.flush()
+            stream.buffer.write(data)
+            stream.flush()
+        typer.echo(f"lab: {done.wall_s:.6f} s of virtual time, {took:.1f} s of this machine's", err=True)
+        return done
+
+    def _seen(self, folder: Path) -> str | None:
+        """The caller's own folder, where the machine inside may enter it; else the client's."""
+        done = self._network.client.run(["test", "-x", str(folder)], check=False)
+        return str(folder) if done.returncode == 0 else None
+
+
+def refusal(line: str) -> str:
+    """Why a line would do nothing, where it would not; else empty."""
+    words = line.split()
+    if words[:1] and words[0] in _OF_ITS_OWN_SHELL and not any(more in line for more in _MORE):
+        return f"`{words[0]}` changes a shell that ends with its line: put both on one line, {line.strip()} && COMMAND"
+    if words[-1:] == ["&"]:
+        return "time passes only while a command runs: put what is to run meanwhile on the same line, and end it with `wait`"
+    return ""
+
+
+def _next(source: TextIO) -> str | None:
+    if source.isatty():
+        typer.echo("virtual> ", nl=False, err=True)
+    line = source.readline()
+    return line.rstrip("\n") if line else None
+
+
+def _shell_code(returncode: int) -> int:
+    return 128 - returncode if returncode < 0 else returncode
