@@ -1,4 +1,4 @@
-"""For every test: an ordinary PATH lacks the folders where Debian keeps ip, tc, ethtool; and which tests may run side by side."""
+"""For every test: the folders where Debian keeps ip, tc, ethtool; which tests may run side by side, which judge by real time."""
 
 from __future__ import annotations
 
@@ -6,14 +6,25 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+# How long an example takes is no test of it: the first one imports what the others find imported, and other tests run meanwhile.
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")
+
+pytest_plugins = ["tests.support.noise"]
 os.environ["PATH"] += os.pathsep + os.pathsep.join(("/usr/sbin", "/sbin"))
 
 _HERE = Path(__file__).parent
 # They count what crosses the machine's loopback while they transfer something over it.
 _ALONE = {_HERE / "unit/measure/test_sample.py", _HERE / "unit/backend/test_windows_client.py"}
-# They bring no network up, judge nothing by time, and leave the loopback alone: pages in a browser, the Vagrantfile and linters.
-_BESIDE = {"unit", "engine", "report", "vagrant/test_vagrantfile.py"}
+# They judge nothing by real time and leave the loopback alone: cells in virtual time, pages in a browser, the Vagrantfile.
+# The first ones begin first: a file runs on one worker, and a long one that begins late is what all others wait for.
+_BESIDE = ("engine", "cells", "virtual", "report", "vagrant/test_vagrantfile.py", "unit")
+_SLOW = 600
+"""Seconds for what a busy machine slows down and does not change."""
+# They bring networks up, time real processes, or run ferry against servers that wait: a disturbed machine can make them fail.
+_REALTIME = {"network", "compose", "engine", "vagrant"}
 
 
 def pytest_configure() -> None:
@@ -25,8 +36,22 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything that is not said to be harmless runs alone."""
+    """Everything that is not said to be harmless runs alone; everything that judges by real time is watched."""
     for item in items:
         path = item.path.relative_to(_HERE)
-        if not _BESIDE.isdisjoint((path.parts[0], str(path))) and item.path not in _ALONE:
+        if _turn(item) < len(_BESIDE):
             item.add_marker("beside")
+        if (path.parts[0] in _REALTIME and path.name != "test_vagrantfile.py") or item.path in _ALONE:
+            item.add_marker(pytest.mark.realtime(containers=path.parts[0] == "compose"))
+        if path.parts[0] in ("cells", "virtual") and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_SLOW))
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """When its folder is due."""
+    path = item.path.relative_to(_HERE)
+    if item.path in _ALONE:
+        return len(_BESIDE)
+    found = [turn for turn, name in enumerate(_BESIDE) if name in (path.parts[0], str(path))]
+    return min(found, default=len(_BESIDE))

@@ -92,9 +92,8 @@ def test_kill_9_at_random_moments_leaves_nothing(tmp_path: Path) -> None:
     env = {**os.environ, "THROUGHLINE_RESULTS": str(tmp_path / "results")}
     cell = "curl--dsl-20--http1-get-5MiB-at-2MBps"
     for _ in range(KILLS):
-        lab = subprocess.Popen(
-            [sys.executable, "-m", "lab.cli.main", "run", cell], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        argv = [sys.executable, "-m", "lab.cli.main", "run", "--clock", "real", cell]
+        lab = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(chance.uniform(0.0, 6.0))
         lab.send_signal(signal.SIGKILL)
         lab.wait()

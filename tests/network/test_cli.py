@@ -11,27 +11,9 @@ from pathlib import Path
 import pytest
 
 from lab.backend.namespaces.launch import running_labs
+from tests.support.command import lab, one_line
 
 SHORT_CELL = "curl--link-local--http1-get-200kB-at-2MBps"
-
-
-def lab(*words: str, env: dict[str, str] | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "lab.cli.main", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **(env or {})},
-        timeout=timeout,
-        stdin=subprocess.DEVNULL,
-    )
-
-
-def one_line(done: subprocess.CompletedProcess[str]) -> str:
-    lines = [line for line in done.stderr.splitlines() if line.startswith("lab: ")]
-    assert len(lines) == 1, done.stderr
-    assert "Traceback" not in done.stderr
-    return lines[0]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +60,7 @@ def test_missing_iperf3_is_one_line(tmp_path: Path) -> None:
         "tools.find = lambda name: None if name == 'iperf3' else real(name)\n"
     )
     env = {"PYTHONPATH": str(tmp_path), "THROUGHLINE_RESULTS": str(tmp_path / "results")}
-    done = lab("run", SHORT_CELL, env=env)
+    done = lab("run", SHORT_CELL, "--clock", "real", env=env)
     assert done.returncode in (2, 4)
     assert "iperf3" in one_line(done)
     assert "apt-get install iperf3" in one_line(done)
@@ -102,7 +84,21 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(tmp_path: Path)
         f"mount -t tmpfs -o size=128k tmpfs {results} && dd if=/dev/zero of={results}/filler bs=1k count=120 2>/dev/null; "
         f'"$@"; code=$?; find {results} -name "*.json*" | sed "s/^/left: /"; exit $code'
     )
-    argv = ["unshare", "-Urm", "sh", "-c", script, "sh", sys.executable, "-m", "lab.cli.main", "run", SHORT_CELL]
+    argv = [
+        "unshare",
+        "-Urm",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        sys.executable,
+        "-m",
+        "lab.cli.main",
+        "run",
+        SHORT_CELL,
+        "--clock",
+        "real",
+    ]
     env = {**os.environ, "THROUGHLINE_RESULTS": str(results)}
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120, env=env, stdin=subprocess.DEVNULL)
     assert done.returncode == 4, done.stderr
@@ -112,7 +108,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(tmp_path: Path)
 
 
 def test_a_cell_by_name_leaves_its_result_robots_and_xunit(tmp_path: Path) -> None:
-    done = lab("run", SHORT_CELL, "--json", env={"THROUGHLINE_RESULTS": str(tmp_path)})
+    done = lab("run", SHORT_CELL, "--clock", "real", "--json", env={"THROUGHLINE_RESULTS": str(tmp_path)})
     record = json.loads(done.stdout)
     assert record["cells"] == [SHORT_CELL]
     assert done.returncode == record["exit_code"]

@@ -21,7 +21,7 @@ from lab.measure.host_load import HostWatch
 from lab.measure.ports import PortSampler
 from lab.result.store import RunDir, read_cell
 from lab.runner.watched import Watcher
-from tests.network.test_cli import lab
+from tests.support.command import lab
 
 CELL = "ferry--dsl-20--http1-get-1MiB-at-1MBps"
 LONGEST_S = 60
@@ -50,7 +50,7 @@ def hogs() -> Iterator[None]:
 def test_two_hogs_beside_a_cell_make_it_no_fail(hogs: None, tmp_path: Path) -> None:
     env = {"THROUGHLINE_RESULTS": str(tmp_path), "THROUGHLINE_LOCK": str(tmp_path / "lock")}  # no waiting for others
     started = time.monotonic()
-    done = lab("run", CELL, "--max-samples", "5", "--json", env=env)
+    done = lab("run", CELL, "--clock", "real", "--max-samples", "5", "--json", env=env)
     took_s = time.monotonic() - started
     assert done.returncode in (EXIT_INCONCLUSIVE, EXIT_INVALID), done.stderr
     run = json.loads(done.stdout)

@@ -16,7 +16,7 @@ LINK = Link(rate=BitRate.parse("50 Mbit/s"), rtt=Duration.parse("40 ms"))
 @pytest.mark.usefixtures("iperf3")
 def test_one_that_is_not_there_makes_the_link_too_short_and_is_found_out(network: NamespaceNetwork) -> None:
     """These hosts have next to none of their own: a backend that says otherwise does not get a certificate for it."""
-    network.own_delay = Duration.parse("5 ms")  # type: ignore[attr-defined]
+    network.own_delay = Duration.parse("5 ms")
     shaped = shape(network, LINK)
     assert differences(network, shaped) == [], "the router's kernel holds the rest of the delay, and the limit that goes with it"
     assert all("delay 15000us" in command for command in shaped.commands)

@@ -1,4 +1,4 @@
-"""Two clients on one link, and two lanes with a network each, for real."""
+"""Two lanes with a network each, for real."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from lab.backend.namespaces.launch import running_labs
 from lab.judge.tolerance import LookPlan
 from lab.network.calibrate import Tolerance
-from lab.result.store import RunDir, read_cell, read_pair, read_run
+from lab.result.store import RunDir, read_cell, read_run
 from lab.runner.lanes import Job, run_jobs
 from lab.runner.release_set import Asked
 from lab.runner.session import Options, Session
@@ -24,21 +24,6 @@ LIMITED = Asked("dsl-50--http1-get-1MiB-at-1MBps", "-")
 @pytest.fixture
 def made(tmp_path: Path) -> Session:
     return Session(RunDir.create("test", results=tmp_path), LENIENT)
-
-
-def test_two_clients_take_turns_on_one_link(made: Session) -> None:
-    with made:
-        result = made.run_pair(LIMITED.cell(ClientSpec(name="ferry")), LIMITED.cell(ClientSpec(name="curl")))
-    assert result.order[:4] == ["candidate", "baseline", "baseline", "candidate"]
-    assert result.ratio
-    assert result.ratio.mean == pytest.approx(1, abs=0.3)
-    assert result.verdict is None
-    assert read_pair(made.run.pair_path(result.id)) == result
-    ours, theirs = (read_cell(made.run.cell_path(side.cell)) for side in (result.candidate, result.baseline))
-    assert ours.certificate == theirs.certificate
-    assert all(sample.ok for sample in (*ours.samples, *theirs.samples))
-    turns = sorted((sample.started_at, cell.client.name) for cell in (ours, theirs) for sample in cell.samples)
-    assert [{"ferry": "candidate", "curl": "baseline"}[name] for _, name in turns] == result.order
 
 
 def test_two_lanes_have_a_network_each_and_leave_none(made: Session) -> None:

@@ -1,25 +1,25 @@
-"""A cell from shaping to verdict: what is the lab's fault is INVALID, what is the client's is FAIL."""
+"""A cell from shaping to verdict in real time: its calibrations prove the link, or the cell is INVALID.
+
+What is about the client or the lab's logic is in `tests/cells`, in virtual time.
+"""
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
 from lab.backend.host import Network
-from lab.errors import EXIT_INVALID, UsageProblem
 from lab.judge.tolerance import LookPlan
 from lab.network import shape as shaping
 from lab.network.calibrate import Tolerance
 from lab.result.models import Certificate
-from lab.result.store import RunDir, read_cell, read_study
+from lab.result.store import RunDir, read_cell
 from lab.runner import session as session_module
 from lab.runner.session import Options, Session
+from lab.spec.cell import parse_transfer
 from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology, Transfer
-from lab.spec.study import BufferStudy
 from lab.spec.units import BitRate, ByteRate, Duration, Ratio, Size
 
 FAST = Topology(name="fast", description="-", link=Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("4 ms")))
@@ -80,13 +80,6 @@ def cell(program: str = "curl", *, topology: Topology = FAST, limit: str | None 
     return Cell(client=ClientSpec(name="curl", program=program), topology=topology, transfer=transfer, expectation=expectation)
 
 
-def script(folder: Path, text: str) -> str:
-    path = folder / "curl"
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-    return str(path)
-
-
 def test_a_good_client_on_a_good_link_passes_and_its_result_is_whole(lenient: Session) -> None:
     result = lenient.run_cell(cell())
     assert result.verdict.name == "PASS", result.verdict.reason
@@ -104,45 +97,6 @@ def test_a_good_client_on_a_good_link_passes_and_its_result_is_whole(lenient: Se
     assert 2 << 20 < sample.max_rss_bytes < 64 << 20
     assert "offload.eth0.tcp-segmentation-offload" in stored.before.hosts["client"]
     assert stored.after.hosts["router"]["qdiscs"]
-
-
-def study(direction: Literal["get", "put"], *buffers: str, floor: float = 0.9, topology: Topology = FAST) -> BufferStudy:
-    return BufferStudy(
-        client=ClientSpec(name="ferry"),
-        topology=topology,
-        transfer=Transfer(protocol="http1", direction=direction, size=Size.parse("1 MB")),
-        buffers=tuple(map(Size.parse, buffers)),
-        floor=Ratio(floor),
-    )
-
-
-def test_a_study_interleaves_its_cells_and_its_result_is_whole(lenient: Session) -> None:
-    result = lenient.run_study(study("put", "16 KiB", "1 MiB", "64 MiB", floor=0.01))
-    assert result.verdict.name == "PASS", result.verdict.reason
-    assert read_study(lenient.run.study_path(result.id)) == result
-    assert list(result.left_out) == ["64 MiB"]
-    assert result.order[:4] == ["16 KiB", "1 MiB", "1 MiB", "16 KiB"]
-    cells = {arm.setting: read_cell(lenient.run.cell_path(arm.cell)) for arm in result.arms}
-    assert [cell.verdict.name for cell in cells.values()] == ["PASS"] * 2
-    assert cells["16 KiB"].certificate == cells["1 MiB"].certificate
-    for arm in result.arms:
-        assert arm.byte_s == [sample.body_byte_s for sample in cells[arm.setting].samples]
-    turns = sorted((sample.started_at, setting) for setting, cell in cells.items() for sample in cell.samples)
-    assert [setting for _, setting in turns] == result.order
-    record = lenient.record()
-    assert record.studies == [result.id]
-    assert record.verdicts[result.id] == "PASS"
-
-
-@pytest.mark.usefixtures("changes_in_between")
-def test_a_link_that_changes_during_a_study_is_invalid(session: Session) -> None:
-    result = session.run_study(study("get", "16 KiB", "1 MiB", topology=called("study")))
-    assert result.verdict.name == "INVALID"
-    assert "after:" in result.verdict.reason
-    assert_seen_by_calibration(read_cell(session.run.cell_path(result.arms[0].cell)).certificate)
-    record = session.record()
-    assert record.verdicts[result.id] == "INVALID"
-    assert record.exit_code == EXIT_INVALID
 
 
 def test_a_wrong_rate_on_the_router_is_invalid_not_fail(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,35 +142,67 @@ def test_a_link_that_changes_during_the_samples_is_invalid(session: Session) -> 
     assert_seen_by_calibration(result.certificate)
 
 
-def test_a_limit_that_the_link_cannot_carry_is_not_judged(lenient: Session) -> None:
-    result = lenient.run_cell(cell(limit="20 MB/s"))
-    assert result.verdict.name == "INVALID"
-    assert "too little to judge a limit" in result.verdict.reason
+# Protocols and clients that `test_a_good_client` has not.
+@pytest.mark.parametrize(("client", "name"), [("ferry", "h2-put-1MB"), ("openssh", "sftp-put-1MB"), ("ferry", "sftp-get-1MB")])
+def test_every_protocol_on_a_real_link(lenient: Session, client: str, name: str) -> None:
+    transfer = parse_transfer(name)
+    asked = Cell(client=ClientSpec(name=client), topology=FAST, transfer=transfer, expectation=Expectation(kind="none"))
+    result = lenient.run_cell(asked)
+    assert result.verdict.name == "PASS", result.verdict.reason
+    assert {sample.body_clock for sample in result.samples} == {"wire" if client == "openssh" else "client"}
+    assert all(sample.wire and sample.wire.payload_bytes > 1_000_000 for sample in result.samples)
 
 
+# In the argv of what a bad client leaves running, so that it can be looked for.
+LEFT = 31_536_000
+
+
+@pytest.mark.usefixtures("calibrated_once")
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('exec /usr/bin/curl -m 0.02 "$@"', "exit code 28"),
-        ("exit 0", "report"),
-        ("echo not json; exit 0", "report"),
-        ("kill -9 $$", "exit code 137"),
+        (f"trap '' TERM INT; sleep {LEFT} & wait; sleep {LEFT}", "was still running after 3 s and was killed"),
+        (f"setsid sleep {LEFT} </dev/null >/dev/null 2>&1 & sleep 0.2; exit 0", "printed no report"),
     ],
 )
-@pytest.mark.usefixtures("calibrated_once")
-def test_a_client_that_fails_or_lies_fails_its_cell(lenient: Session, tmp_path: Path, text: str, problem: str) -> None:
-    text = f'case "$*" in *--version*|*-V*) exec /usr/bin/curl --version;; esac\n{text}'
-    result = lenient.run_cell(cell(script(tmp_path, text)))
+def test_what_a_client_leaves_running_is_ended(
+    lenient: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
+) -> None:
+    """By the agent of the namespaces; `tests/cells/test_bad_clients.py` has the machine's, and more such clients."""
+    take = session_module.take_sample
+    monkeypatch.setattr(session_module, "take_sample", lambda *args, **more: take(*args, **{**more, "timeout_s": 3.0}))
+    path = tmp_path / "curl"
+    path.write_text(f'#!/bin/sh\ncase "$*" in *--version*) exec /usr/bin/curl --version;; esac\n{text}\n')
+    path.chmod(0o755)
+    result = lenient.run_cell(cell(str(path)))
     assert result.verdict.name == "FAIL"
     assert problem in result.verdict.reason
-    assert len(result.samples) == 1
+    network = lenient._network
+    assert network
+    assert network.client.run(["pgrep", "-f", f"^sleep {LEFT}"], check=False).text == ""
 
 
-def test_a_client_that_is_not_there_is_the_users_problem(lenient: Session) -> None:
-    before = list(lenient.results)
-    with pytest.raises(UsageProblem, match="there is no /nowhere/curl"):
-        lenient.run_cell(cell("/nowhere/curl"))
-    assert lenient.results == before
-    # And after it, and after all that failed, the link is what it was and a good client passes.
+def test_after_all_that_the_link_is_as_it_was(lenient: Session) -> None:
+    """The last one: calibrated again, and a good client passes."""
     result = lenient.run_cell(cell())
     assert result.verdict.name == "PASS", result.verdict.reason
+    assert result.certificate
+    assert result.certificate.after[-1].ok
+
+
+@pytest.mark.parametrize("client", ["ferry", "curl"])
+def test_five_hundred_requests(lenient: Session, client: str) -> None:
+    result = lenient.run_cell(
+        Cell(
+            client=ClientSpec(name=client),
+            topology=FAST,
+            transfer=parse_transfer("h2-get-500x10kB-p20-discard"),
+            expectation=Expectation(kind="none"),
+        )
+    )
+    assert result.verdict.name == "PASS", result.verdict.reason
+    for sample in result.samples:
+        assert sample.expected_bytes == 5_000_000
+        assert sample.requests_per_s
+        # 100 Mbit/s carry 1,190 of 10 kB.
+        assert 100 < sample.requests_per_s < 1300

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from lab.assets.tools import host_program
 from lab.backend import local
+from lab.backend.clocks import InRealTime
 from lab.backend.host import Completed, Ports, RouterFacts
+from lab.spec.units import Duration
 
 
 @dataclass
@@ -27,16 +29,17 @@ class RouterStub(LocalHost):
         return Completed(tuple(argv), 0, rows, b"", 0, 0, 0.0, 0.0)
 
 
-class LocalNetwork:
+class LocalNetwork(InRealTime):
     """Client, server and wire are this machine; the ports are the loopback, which carries both directions at once."""
 
     name = "local"
     backend = "local"
     router_ports = wire_ports = Ports(client="lo", server="lo")
     router_facts = RouterFacts(kind="kernel", kernel="", iproute2="", supports_seed=False)
+    own_delay = Duration(0)
 
     def __init__(self, folder: Path) -> None:
-        self.client = LocalHost("client", folder / "client")
+        self.client = self.prober = LocalHost("client", folder / "client")
         self.server = LocalHost("server", folder / "server")
         self.wire = LocalHost("wire", folder / "wire")
         self.router = RouterStub("router", folder / "router")

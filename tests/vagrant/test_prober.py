@@ -32,7 +32,7 @@ from lab.judge.tolerance import LookPlan
 from lab.network.calibrate import calibrate
 from lab.network.guard import assert_no_bypass
 from lab.network.pins import assert_pinned, pin, unpinned
-from lab.network.shape import differences, own_delay, shape
+from lab.network.shape import differences, shape
 from lab.result.models import CellResult
 from lab.result.store import RunDir, read_cell
 from lab.runner import session as session_module
@@ -125,7 +125,7 @@ def test_who_is_who(beside: VagrantNetwork) -> None:
     assert prober_of(beside) is beside.prober
     assert (beside.client.name, beside.client.address) == ("client", "10.77.1.3")
     assert (beside.prober.name, beside.prober.address) == ("prober", "10.77.1.2")
-    assert own_delay(beside).ns > 0, "the path's own round trip is the prober's"
+    assert beside.own_delay.ns > 0, "the path's own round trip is the prober's"
 
 
 class TestPins:
@@ -265,7 +265,7 @@ class TestResult:
 
 
 def test_where_no_delay_is_asked_there_is_none_to_take_the_own_off(measured: VagrantNetwork) -> None:
-    assert own_delay(measured).ns > 0
+    assert measured.own_delay.ns > 0
     shaped = shape(measured, Link())
     assert shaped.commands == ()
     assert differences(measured, shaped) == []

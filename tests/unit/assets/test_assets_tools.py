@@ -79,6 +79,14 @@ def test_what_boots_machines_is_installed_only_when_asked_for(empty_machine: Pat
     assert tools.remedy("qemu-system-x86_64") == "sudo apt-get install qemu-system-x86, or make vm-proof"
 
 
+def test_what_plants_losses_is_installed_only_when_asked_for(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(tools.STANDARDS_VARIABLE, raising=False)
+    usual = set(tools.packages(tools.installable()))
+    monkeypatch.setenv(tools.STANDARDS_VARIABLE, "yes")
+    assert set(tools.packages(tools.installable())) == usual | {"nftables"}
+    assert tools.remedy("nft") == "sudo apt-get install nftables, or make bench-standards"
+
+
 def test_missing_program_tells_its_package(empty_machine: Path) -> None:
     with pytest.raises(UsageProblem) as caught:
         tools.require("iperf3")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
@@ -44,6 +44,9 @@ class Told(CommandHost[Ended]):
         self.returncode, self.timed_out = returncode, timed_out
         self.commands: list[Command] = []
         self.process: Ended | None = None
+
+    def write(self, path: str | PurePath, data: bytes, *, mode: int = 0o644) -> None:
+        raise NotImplementedError
 
     def _begin(self, command: Command) -> Ended:
         self.commands.append(command)

@@ -8,6 +8,7 @@ from typer.testing import CliRunner, Result
 
 from lab.cli import simulate as command
 from lab.errors import EXIT_FAIL, EXIT_PASS, UsageProblem
+from lab.judge.decide import VIRTUAL_PLAN
 from lab.judge.simulate import Row, Simulation, scenarios
 
 
@@ -24,6 +25,12 @@ def test_a_model_with_every_scenario() -> None:
     assert [row.scenario for row in found.rows] == [scenario.name for scenario in scenarios()]
     assert {row.cells for row in found.rows} == {3}
     assert (found.seed, found.looks, found.alpha_per_look) == (4, [5, 10, 15, 20], 0.016)
+
+
+def test_virtual_time_has_a_plan_of_its_own() -> None:
+    found = Simulation.model_validate_json(lab_simulate("--cells", "2", "--clock", "virtual", "--json").stdout)
+    assert (found.looks, found.alpha_per_look) == ([5, 10, 20, 40, 80], VIRTUAL_PLAN.alpha_per_look)
+    assert lab_simulate("--clock", "wall").exit_code != EXIT_PASS
 
 
 def test_a_table_and_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from lab.result.models import Sample
-
-# How long a verdict takes is no test of it, and the first one imports scipy.
-settings.register_profile("judge", deadline=None)
-settings.load_profile("judge")
 
 MakeSample = Callable[..., Sample]
 

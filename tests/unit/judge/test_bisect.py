@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.judge.bisect import CONFIRMATIONS, UNDECIDED_TRIES, Answer, Try, decide, longer
+from lab.judge.bisect import CONFIRMATIONS, UNDECIDED_TRIES, Answer, Expected, Try, decide, likely, longer
 from lab.judge.tolerance import LookPlan
 from lab.result.models import VerdictName
 
@@ -133,3 +133,32 @@ def test_two_changes_are_no_search() -> None:
 def test_a_search_that_makes_no_sense_is_refused(candidates: list[str], seen: dict[str, list[VerdictName]]) -> None:
     with pytest.raises(ValueError, match="candidate"):
         decide(candidates, seen)
+
+
+# -- what may be due next -------------------------------------------------------------------------------------------
+
+
+@given(st.data())
+def test_what_is_due_is_always_the_first_of_what_is_expected(data: st.DataObject) -> None:
+    candidates = names(data.draw(st.integers(2, 20)))
+    seen: defaultdict[str, list[VerdictName]] = defaultdict(list)
+    while isinstance(due := decide(candidates, seen), Try):
+        found = likely(candidates, seen, 12)
+        assert found[0] == Expected(due.candidate, due.plan, len(seen[due.candidate]))
+        assert len(found) == len(set(found)) <= 12
+        seen[due.candidate].append(data.draw(st.sampled_from(VERDICTS)))
+    assert likely(candidates, seen, 12) == []
+
+
+def test_both_ends_both_ways_and_both_neighbours_are_expected() -> None:
+    candidates = names(8)
+    ahead = [(each.candidate, each.before) for each in likely(candidates, {}, 5)]
+    assert ahead[:3] == [("v0", 0), ("v7", 0), ("v3", 0)], "ends are expected to be what was said of them"
+    assert set(ahead[3:]) == {("v1", 0), ("v5", 0)}, "of what is between, nothing is known"
+    decided: dict[str, list[VerdictName]] = {"v0": ["PASS"], "v1": ["PASS"], "v2": ["PASS"], "v3": ["FAIL"], "v7": ["FAIL"]}
+    assert [(each.candidate, each.before) for each in likely(candidates, decided, 5)] == [("v2", 1), ("v3", 1)]
+
+
+def test_after_an_open_verdict_the_longer_plan_is_expected() -> None:
+    (first, *_) = likely(names(3), {"v0": ["INCONCLUSIVE"]}, 3)
+    assert (first.candidate, first.plan, first.before) == ("v0", longer(LookPlan(), 2), 1)

@@ -16,7 +16,7 @@ def sample(cpu_s: float, *, ok: bool = True) -> Any:
 
 def cell(cpu_s: float, score: object) -> Any:
     facts = {} if score is None else {SCORE_FACT: score}
-    return SimpleNamespace(id="c--t--x", samples=[sample(cpu_s)], before=SimpleNamespace(hosts={"client": facts}))
+    return SimpleNamespace(clock="real", id="c--t--x", samples=[sample(cpu_s)], before=SimpleNamespace(hosts={"client": facts}))
 
 
 def test_only_whole_transfers_count() -> None:

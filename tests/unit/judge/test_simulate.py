@@ -8,8 +8,9 @@ import re
 import numpy as np
 import pytest
 
-from lab.judge.decide import LookPlan
+from lab.judge.decide import VIRTUAL_PLAN, LookPlan
 from lab.judge.simulate import DRIFT, Row, Scenario, Simulation, run, scenarios
+from lab.judge.tolerance import judge_tolerance, next_look
 
 BY_NAME = {scenario.name: scenario for scenario in scenarios()}
 EDGE = BY_NAME["-5 % off, at the edge, CV 2 %"]
@@ -97,6 +98,33 @@ def test_looks_without_correction_are_found_out() -> None:
     careless = {scenario.name: scenario for scenario in scenarios(LookPlan(alpha_per_look=0.05))}[EDGE.name]
     assert run(careless, 1000, 1).broken
     assert not run(EDGE, 1000, 1).broken
+
+
+def test_a_client_with_two_speeds_is_decided_where_samples_are_cheap() -> None:
+    name = "+0 % or +7 %, +3.4 % on average"
+    patient = {scenario.name: scenario for scenario in scenarios(VIRTUAL_PLAN)}[name]
+    assert set(np.round(np.expm1(drawn(patient, 50)).ravel(), 9)) == {0.0, 0.07}
+    few, many = run(BY_NAME[name], 200, 1), run(patient, 200, 1)
+    assert (few.asked, few.share > 0.4) == (None, True)
+    assert not many.broken
+    assert many.verdicts["PASS"] > 160
+
+
+@pytest.mark.parametrize("name", ["-5 % off, at the edge, CV 2 %", "stalls now and then (lognormal), -5 % off, CV 2 %"])
+def test_a_simulated_client_is_judged_as_a_session_judges(name: str) -> None:
+    scenario = {scenario.name: scenario for scenario in scenarios(VIRTUAL_PLAN)}[name]
+    for row in drawn(scenario, 100):
+        deviations = [math.expm1(value) for value in row]
+        taken = 0
+        while (look := next_look(deviations[:taken], 0.05, VIRTUAL_PLAN)) is not None:
+            taken = look
+        judged = scenario.judge(row)
+        assert (judged.name, judged.samples) == (judge_tolerance(deviations[:taken], 0.05, VIRTUAL_PLAN).name, taken)
+
+
+def test_the_virtual_plan_errs_as_seldom_as_the_real_one() -> None:
+    edge = {scenario.name: scenario for scenario in scenarios(VIRTUAL_PLAN)}[EDGE.name]
+    assert run(edge, 1000, 1).word == "kept"
 
 
 @pytest.mark.parametrize(("cells", "seed"), [(0, 1), (-5, 1), (10, -1)])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
+from lab.judge.decide import VIRTUAL_PLAN
 from lab.judge.tolerance import (
     Band,
     LookPlan,
@@ -259,6 +260,32 @@ def test_steady_is_one_one_sided_test(values: list[float]) -> None:
     verdict = judge_band([value - 1 for value in values], Band.at_most(0.05), PLAN)
     assert (verdict.name == "PASS") == (p <= PLAN.alpha_per_look)
     assert (verdict.name == "FAIL") == (p > 1 - PLAN.alpha_per_look)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("plan", [PLAN, VIRTUAL_PLAN])
+@pytest.mark.parametrize(
+    ("deviation", "name"),
+    [(0.0, "PASS"), (0.05, "PASS"), (-1 / 21, "PASS"), (-0.05, "PASS"), (0.050001, "FAIL"), (-0.050001, "FAIL"), (0.9, "FAIL")],
+)
+def test_samples_that_are_all_equal_decide_at_the_first_look(plan: LookPlan, deviation: float, name: str) -> None:
+    """Virtual time may give them; the band's very edge belongs to the band."""
+    for n in plan.looks:
+        verdict = judge_tolerance([deviation] * n, 0.05, plan)
+        assert (verdict.name, verdict.looks, verdict.method) == (name, [5], "student")
+        assert verdict.interval
+        assert verdict.interval.low == verdict.interval.high == verdict.interval.mean == pytest.approx(deviation, abs=1e-15)
+    assert next_look([deviation] * 5, 0.05, plan) is None
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("others", [math.nextafter(0.05, 1), 0.04, 0.06])
+def test_all_samples_but_one_equal_are_judged_without_a_warning_or_nan(others: float) -> None:
+    for n in VIRTUAL_PLAN.looks:
+        verdict = judge_tolerance([others, *[0.05] * (n - 1)], 0.05, VIRTUAL_PLAN)
+        assert verdict.interval
+        assert math.isfinite(verdict.interval.low)
+        assert verdict.interval.low <= verdict.interval.mean <= verdict.interval.high
 
 
 def test_an_undecided_set_goes_on_to_the_next_look(sets: Callable[..., list[Sample]]) -> None:

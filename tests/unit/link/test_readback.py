@@ -69,11 +69,26 @@ def test_what_tc_prints_of_a_plan_is_that_plan(command: str, plan: QdiscPlan) ->
 
 
 @pytest.mark.parametrize(
+    ("asked", "printed_s", "is_it"),
+    [
+        ("18500 us", 0.018499, True),  # 6.1: 289062 ticks of 64 ns, whole microseconds of which are printed
+        ("18500 us", 0.0185, True),
+        ("18500 us", 0.018498, False),
+        ("18500 us", 0.018501, False),
+        ("10 ms", 0.009999, False),
+    ],
+)
+def test_a_delay_as_older_tc_prints_it(asked: str, printed_s: float, is_it: bool) -> None:
+    held = {"kind": "netem", "root": True, "options": {"limit": 137, "delay": {"delay": printed_s}}}
+    assert (compare(planned(delay=Duration.parse(asked)), [held]) == []) is is_it
+
+
+@pytest.mark.parametrize(
     ("change", "expected"),
     [
         ({"limit_packets": 138}, ["limit is 137 packets, not 138"]),
         ({"delay": Duration.parse("11 ms")}, ["delay is 10 ms, not 11 ms"]),
-        ({"delay": Duration.parse("10001 us")}, ["delay is 10 ms, not 10001 us"]),
+        ({"delay": Duration.parse("10002 us")}, ["delay is 10 ms, not 10002 us"]),
         ({"jitter": Duration.parse("1 ms")}, ["jitter is 0 ms, not 1 ms"]),
         ({"rate": BitRate.parse("20 Mbit/s")}, ["rate is 50000000 bit/s, not 20000000 bit/s"]),
         ({"rate": BitRate(50_000_008)}, ["rate is 50000000 bit/s, not 50000008 bit/s"]),

@@ -13,7 +13,7 @@ import pytest
 from lab.backend.host import Completed, Ports
 from lab.backend.vagrant import network as vagrant
 from lab.errors import LabFault
-from lab.network.shape import change, differences, own_delay, shape
+from lab.network.shape import change, differences, shape
 from lab.spec.models import Link
 from lab.spec.units import BitRate, Duration
 from tests.support.local_host import LocalHost
@@ -43,18 +43,18 @@ class Router:
         return Completed(tuple(argv), 0, json.dumps(rows).encode(), b"", 0, 0, 0.0, 0.0)
 
 
-def network(**more: object) -> Any:
+def network(own_delay: Duration = Duration(0)) -> Any:
     facts = SimpleNamespace(supports_seed=True)
-    return SimpleNamespace(router=Router(), router_ports=Ports("to-client", "to-server"), router_facts=facts, **more)
+    ports = Ports("to-client", "to-server")
+    return SimpleNamespace(router=Router(), router_ports=ports, router_facts=facts, own_delay=own_delay)
 
 
 def delays_ms(made: Any) -> list[float]:
     return [pytest.approx(found["delay"]["delay"] * 1e3) for found in made.router.held.values()]
 
 
-def test_a_backend_that_does_not_tell_of_a_delay_has_none() -> None:
+def test_where_hosts_have_no_delay_of_their_own_netem_gets_all_of_it() -> None:
     made = network()
-    assert own_delay(made) == Duration(0)
     shape(made, DSL)
     assert delays_ms(made) == [15.0, 15.0]
 

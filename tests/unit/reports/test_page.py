@@ -362,7 +362,14 @@ def make_trend(steps: int = 1) -> TrendReport:
         changed=[],
     )
     trend = Trend(
-        cell="curl--<x>", figure="rate", unit="B/s", points=points, steps=[step] * steps, noise=0.004, notes=["<a note>"]
+        cell="curl--<x>",
+        clock="real",
+        figure="rate",
+        unit="B/s",
+        points=points,
+        steps=[step] * steps,
+        noise=0.004,
+        notes=["<a note>"],
     )
     return TrendReport(lab_version="0.1.0", source="results", least=0.01, trends=[trend], problems=["one line"], exit_code=1)
 

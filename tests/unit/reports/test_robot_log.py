@@ -41,7 +41,7 @@ def test_the_log_of_a_run_has_the_plot(make_cell: MakeCell, tmp_path: Path, name
         results=[cell],
         findings=[],
         problem=None,
-        options=SimpleNamespace(flamegraph=None),
+        options=SimpleNamespace(flamegraph=None, clock="real"),
         run_cell=lambda _: cell,
     )
 

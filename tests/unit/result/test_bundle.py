@@ -7,6 +7,7 @@ import os
 import shlex
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,18 @@ from lab.cli import bundle as command
 from lab.errors import EXIT_FAIL, EXIT_INVALID, EXIT_PASS, UsageProblem
 from lab.judge.tolerance import LookPlan, with_invalid
 from lab.keywords.library import LabLibrary
-from lab.result.bundle import CELL, MANIFEST, Bundle, SshdSettings, again, plan_of, read_bundle, write_bundle
+from lab.result.bundle import CELL, MANIFEST, SshdSettings, again, plan_of, read_bundle, write_bundle
 from lab.result.comparison import Comparison
 from lab.result.models import SCHEMA_VERSION, CellResult, Verdict
 from lab.result.store import RunDir, read_cell
 from lab.runner import current
+from lab.runner.session import Options
 from lab.server.sshd import SshdOptions
 from lab.spec.cell import format_cell_name
 from lab.spec.load import load_topology
 from lab.spec.models import Cell, ClientSpec, Expectation, Transfer
 from lab.spec.units import Ratio
+from tests.support.virtual import GUEST, in_virtual_time
 
 MakeCell = Callable[..., CellResult]
 SSHD = SshdSettings(max_sessions=7, ciphers="aes256-ctr")
@@ -119,7 +122,7 @@ def edited(name: str, change: Callable[[Any], object]) -> Callable[[dict[str, by
         (lambda members: members.pop(MANIFEST), "holds no manifest.json"),
         (lambda members: members.update({MANIFEST: b"[" * 100_000}), "not JSON"),
         (lambda members: members.update({MANIFEST: b" " * 2_000_000}), "claims 2000000 bytes"),
-        (edited(MANIFEST, lambda it: it.update(schema_version="2.0", news=1)), "schema 2.0 is newer than 1.0"),
+        (edited(MANIFEST, lambda it: it.update(schema_version="2.0", news=1)), "schema 2.0 is newer than 1.1"),
         (edited(MANIFEST, lambda it: it.update(schema_version=[])), "names no schema_version"),
         (edited(MANIFEST, lambda it: it.update(news=1)), "news: Extra inputs"),
         (edited(MANIFEST, lambda it: it["members"][0].update(name="../x")), "members.0.name"),
@@ -164,15 +167,19 @@ def test_a_file_that_is_no_bundle_is_one_line(tmp_path: Path, content: bytes) ->
     assert "not a file" in refusal(Path("/dev/zero"))
 
 
+@pytest.fixture
+def whole(make_cell: MakeCell, pack: Callable[..., Path]) -> Path:
+    return pack(make_cell(), s=b"capture")
+
+
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_damage_is_noticed_or_harmless(make_cell: MakeCell, pack: Callable[..., Path], data: st.DataObject) -> None:
-    path = pack(make_cell(), s=b"capture")
-    whole = path.read_bytes()
-    known = read_bundle(path)
-    at = data.draw(st.integers(0, len(whole) - 1))
-    bad = data.draw(st.sampled_from([whole[:at], whole[:at] + bytes([data.draw(st.integers(0, 255))]) + whole[at + 1 :]]))
-    path.write_bytes(bad)
+def test_damage_is_noticed_or_harmless(whole: Path, data: st.DataObject) -> None:
+    content, known = whole.read_bytes(), read_bundle(whole)
+    at = data.draw(st.integers(0, len(content) - 1))
+    changed = content[:at] + bytes([data.draw(st.integers(0, 255))]) + content[at + 1 :]
+    path = whole.with_name("damaged.zip")
+    path.write_bytes(data.draw(st.sampled_from([content[:at], changed])))
     try:
         found = read_bundle(path)
     except UsageProblem as problem:
@@ -355,7 +362,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Callable[[CellResult], list[Cell]]:
     def give(result: CellResult) -> list[Cell]:
         asked: list[Cell] = []
 
-        def run_again(packed: Bundle, cell: Cell, router: str, backend: str, **_: object) -> tuple[CellResult, RunDir]:
+        def run_again(cell: Cell, _: Options) -> tuple[CellResult, RunDir]:
             asked.append(cell)
             return result, RunDir.create("rerun")
 
@@ -427,3 +434,27 @@ def test_a_rerun_that_cannot_start_leaves_no_run(
     monkeypatch.setattr(command.Session, "run_cell", no_client)
     assert "there is none" in one_line(lab("rerun", pack(make_cell())))
     assert [each.name for each in (tmp_path / "results").iterdir() if "rerun" in each.name] == []
+
+
+def test_a_bundle_is_repeated_by_its_own_clock_and_seed(make_cell: MakeCell, pack: Callable[..., Path]) -> None:
+    auto = Options(clock="auto")
+    real = read_bundle(pack(make_cell()))
+    assert command.repeating(real, auto, None).clock == "real"
+    guest = GUEST.model_copy(update={"session_seed": 9})
+    virtual = read_bundle(pack(in_virtual_time(make_cell(), virtual=guest)))
+    repeated = command.repeating(virtual, auto, None)
+    assert (repeated.clock, repeated.seed, repeated.machine_seed) == ("virtual", 9, None)
+    assert repeated.virtual_looks == virtual.looks
+    assert command.repeating(virtual, replace(auto, seed=3), 3).seed == 3, "another seed was asked for"
+    assert command.repeating(virtual, replace(auto, clock="real"), None).clock == "real"
+    unknown = GUEST.model_copy(update={"session_seed": None})
+    older = read_bundle(pack(in_virtual_time(make_cell(), virtual=unknown)))
+    assert command.repeating(older, auto, None).machine_seed == GUEST.seed
+
+
+def test_the_same_result_in_virtual_time_is_agreement_whatever_it_says(make_cell: MakeCell) -> None:
+    there = in_virtual_time(make_cell((0.049, 0.02, 0.09, 0.07, 0.01)))
+    row = command.agreement(there, changed(there, run="another"), 0.01)
+    assert (row.verdict.name, row.verdict.reason) == ("PASS", command.EXACT)
+    samples = [there.samples[0].model_copy(update={"wall_s": 1.0}), *there.samples[1:]]
+    assert "$.samples[0].wall_s" in command.exactness(there, changed(there, samples=samples))

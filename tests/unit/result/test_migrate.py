@@ -89,20 +89,33 @@ def test_a_step_taken_twice_is_taken_once_and_todays_are_left_alone(path: Path) 
 
 
 def test_what_1_0_did_not_know_is_written_as_not_known() -> None:
-    document = document_of(next(path for path in FILES if path.parent.name == "cells"))
+    document = document_of(next(path for path in FILES if path.parent.name == "cells" and "results-1.0" in path.parts))
     upgraded: Any = upgrade(document, "cell", "-")
     assert (upgraded["host"], upgraded["set_aside"], upgraded["plan"]) == (None, [], [])
     assert {sample["host"] for sample in upgraded["samples"]} == {None}
     assert upgraded["verdict"]["method"] is None
     untouched = document.keys() - {"schema_version", "samples", "verdict"}
     assert {key: upgraded[key] for key in untouched} == {key: document[key] for key in untouched}
-    assert [{**sample, "host": None} for sample in document["samples"]] == upgraded["samples"]
+    assert [{**sample, "host": None, "seed": None} for sample in document["samples"]] == upgraded["samples"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name[:60])
+def test_every_result_before_1_2_ran_in_real_time(path: Path) -> None:
+    shelf = shelf_of(path)
+    upgraded: Any = upgrade(document_of(path), shelf.kind, "-")
+    told = {"cell": "clock", "finding": "clock", "study": "lab_clock", "pair": "lab_clock", "run": "clocks"}
+    if shelf.kind in told:
+        assert upgraded[told[shelf.kind]] == (["real"] if shelf.kind == "run" else "real")
+    if shelf.kind == "cell":
+        assert upgraded["virtual"] is None
+        samples = [*upgraded["samples"], *(each["sample"] for each in upgraded["set_aside"])]
+        assert {sample["seed"] for sample in samples} == {None}
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))
 @pytest.mark.parametrize("samples", [None, 7, [3, None], {"a": 1}])
 def test_a_broken_document_is_left_for_the_model_to_refuse(kind: Kind, samples: object) -> None:
-    broken = {"schema_version": "1.0", "samples": samples, "verdict": samples}
+    broken = {"schema_version": "1.0", "samples": samples, "set_aside": samples, "verdict": samples}
     upgraded = upgrade(broken, kind, "-")
     assert upgraded["verdict"] in (samples, {"a": 1, "method": None})
     with pytest.raises(ValueError, match="Field required"):

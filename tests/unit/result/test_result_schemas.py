@@ -33,13 +33,14 @@ FREE = {
     "RunRecord.verdicts": "by id",
     "RunRecord.skipped": "by id",
     "StudyResult.left_out": "by setting",
+    "VirtualMachine.conditions": "by condition; a kernel to come may need others",
 }
-UNIT_IN_NAME = re.compile(r"_(s|ms|bit_s|byte_s|bytes|mhz|mbps|ratio|share|cores|per_s|per_gb|per_file)$")
+UNIT_IN_NAME = re.compile(r"_(s|ms|ns|bit_s|byte_s|bytes|mhz|mbps|ratio|share|cores|per_s|per_gb|per_file)$")
 UNIT_IN_WORDS = re.compile(
     r"\b(bytes|fraction|share|number of|unit of|own unit|same unit|segments|packets|frames|counts|0 to 1)\b"
 )
 # Numbers that count nothing and measure nothing; and the figures of a finding, each with its unit in its own name.
-NO_UNIT = {"exit_code", "status", "seed", "index", "p_outside", "figures"}
+NO_UNIT = {"exit_code", "status", "seed", "session_seed", "index", "p_outside", "figures"}
 
 
 def objects(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:

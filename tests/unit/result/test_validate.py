@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from lab.cli import results as command
 from lab.errors import UsageProblem
-from lab.result.models import CellResult
+from lab.result.models import SCHEMA_VERSION, CellResult
 from lab.result.store import RunDir
 from lab.result.validate import json_path, validate
 
@@ -72,6 +72,15 @@ def test_a_file_elsewhere_is_known_by_what_is_in_it(results: Path, tmp_path: Pat
         validate([tmp_path / "x.json"])
 
 
+GUEST = {
+    "seed": 1,
+    "kernel_release": "7.2.0",
+    "kernel_sha256": "0" * 64,
+    "charge_ns": 200,
+    "charge_most_ns": 200,
+    "conditions": {},
+    "real_s": None,
+}
 CELL = "*-throttle-*/cells/curl--dsl-50*"
 PAIR = "*-qualify-*/pairs/*--h2-get-*"
 RUN = "*-throttle-*/run.json"
@@ -116,6 +125,8 @@ QUALIFICATION = "*-qualify-*/qualification.json"
         (RUN, lambda it: it["verdicts"].popitem(), "$.verdicts", "is left out, its file says"),
         (RUN, lambda it: it["baselines"].append("x"), "$.baselines", "x is none of its cells"),
         (RUN, lambda it: it["studies"].append("x"), "$.studies[0]", "there is no file of x"),
+        (RUN, lambda it: it.update(clocks=["virtual"]), "$.clocks", "real is left out, "),
+        (CELL, lambda it: it.update(virtual=GUEST), "$.virtual", "is there, and the clock is real"),
         (RUN, lambda it: it.update(run="another"), "$.cells", "says it is of run 20261122T014008-throttle-dc86"),
         (PAIR, lambda it: it["baseline"].update(cell="x"), "$.baseline.cell", "there is no cell x"),
         (PAIR, lambda it: it["candidate"].update(verdict="FAIL"), "$.candidate.verdict", "is FAIL, its cell says PASS"),
@@ -192,7 +203,7 @@ def test_migrate_says_what_it_did(results: Path) -> None:
     run = the(results, "*-windows-quirks-*")
     assert (
         lab("migrate", run.name).stdout
-        == f"{run.name}: 5 files rewritten as schema 1.1; the old ones are in {run / 'schema-1.0'}\n"
+        == f"{run.name}: 5 files rewritten as schema {SCHEMA_VERSION}; the old ones are in {run / 'schema-1.0'}\n"
     )
-    assert lab("migrate", run.name).stdout == f"{run.name}: every file is of schema 1.1 already\n"
+    assert lab("migrate", run.name).stdout == f"{run.name}: every file is of schema {SCHEMA_VERSION} already\n"
     assert lab("validate").exit_code == 0

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lab.backend.clocks import InRealTime
 from lab.client import registry
 from lab.judge.tolerance import LookPlan
 from lab.result.models import Calibration, ClientIdentity, HostSnapshot, Sample
@@ -39,6 +40,22 @@ class FakeClient:
 
 
 @dataclass
+class FakeNetwork(InRealTime):
+    """Open until it is closed; it has no hosts."""
+
+    name: str
+    open: bool = True
+    client: None = None
+    server: None = None
+    backend: str = "fake"
+    backend_facts: dict[str, str] = field(default_factory=dict)
+    router_facts: Any = field(default_factory=lambda: SimpleNamespace(notes=()))
+
+    def close(self) -> None:
+        self.open = False
+
+
+@dataclass
 class FakeLab:
     """`rate(client, index)` gives bytes per second, or None for a transfer that fails; `broken(network)` spoils a calibration."""
 
@@ -47,9 +64,7 @@ class FakeLab:
     opened: list[Any] = field(default_factory=list)
 
     def open(self, name: str) -> Any:
-        network = SimpleNamespace(name=name, open=True, client=None, server=None, backend="fake", backend_facts={})
-        network.router_facts = SimpleNamespace(notes=())
-        network.close = lambda: setattr(network, "open", False)
+        network = FakeNetwork(name)
         self.opened.append(network)
         return network
 

@@ -178,7 +178,7 @@ def test_every_command_that_measures_asks_first(
     monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
     with holder(place) as first:
         register(words)
-        done = CliRunner().invoke(app, [*words, "--wait", "0"])
+        done = CliRunner().invoke(app, [*words, "--clock", "real", "--wait", "0"])
     assert isinstance(done.exception, UsageProblem)
     assert done.exception.exit_code == EXIT_USAGE
     assert f"process {first.pid}" in done.exception.message

@@ -19,6 +19,7 @@ from lab.paths import suites_dir
 from lab.result.models import CellResult, Verdict
 from lab.runner.reproduce import check_clients, figure, outcome, plan, worst_exit_code
 from lab.runner.robot_run import Choice, run_suite
+from lab.runner.session import Options
 from lab.spec.models import Cell, Expectation
 from lab.spec.scenario import Scenario, find_scenario
 
@@ -176,6 +177,7 @@ class Notes:
 
     def __init__(self, folder: Path, make_cell: MakeCell, odd: dict[str, str]) -> None:
         (folder / "robot").mkdir()
+        self.options = Options()
         self.run = SimpleNamespace(path=folder)
         self.results: list[CellResult] = []
         self.findings: list[object] = []

@@ -24,7 +24,7 @@ class Notes:
         self.run = SimpleNamespace(path=folder)
         self.results: list[Any] = []
         self.findings: list[Any] = []
-        self.options = SimpleNamespace(flamegraph=None)
+        self.options = SimpleNamespace(flamegraph=None, clock="real")
         self.cells: list[Cell] = []
         self.problem: UsageProblem | None = None
 

@@ -281,10 +281,10 @@ def lab_bisect(*words: str) -> Result:
 def curl_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every version runs; those from 8.19.0 on are bad."""
 
-    def run_once(_: object, client: str, *more: object) -> Judged:
-        return Judged("FAIL" if client > "curl@8.18.0" else "PASS", "+99.41 %", run="run-1")
+    def run(trial: search.Trial) -> Judged:
+        return Judged("FAIL" if trial.cell.client.name > "curl@8.18.0" else "PASS", "+99.41 %", run="run-1")
 
-    monkeypatch.setattr(search, "run_once", run_once)
+    monkeypatch.setattr(search.Trial, "run", run)
     pretend_built(*(f"8.{minor}.0" for minor in (17, 18, 19, 20, 21, 22)))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab.assets import tools
-from lab.backend.namespaces.network import NamespaceNetwork, open_network
+from lab.backend.virtual.network import VirtualNetwork, open_network
 from lab.client.registry import adapter_for
 from lab.errors import UsageProblem
 from lab.measure.sample import take_sample
@@ -16,6 +16,7 @@ from lab.network.pins import pin
 from lab.network.shape import shape
 from lab.result.models import Sample
 from lab.server.bundle import Servers, start_servers
+from lab.server.sshd import SshdOptions
 from lab.spec.models import Link, Transfer
 from lab.spec.units import BitRate, ByteRate, Duration, Size
 
@@ -23,14 +24,20 @@ CLIENTS = ("ferry", "curl", "openssh", "lftp", "rclone")
 FILES, FILE_SIZE = 230, 3_000
 
 
+def start(network: VirtualNetwork, sshd_options: SshdOptions | None = None) -> Servers:
+    return start_servers(
+        network, payload_sizes=(), sshd_options=sshd_options, clock=network.clock, random_bytes=network.random_bytes
+    )
+
+
 @pytest.fixture(scope="module")
-def lab() -> Iterator[tuple[NamespaceNetwork, Servers]]:
+def lab() -> Iterator[tuple[VirtualNetwork, Servers]]:
     """A link with a round trip, so that a client that waits for each file shows in the files' times."""
     network = open_network()
     try:
         pin(network, "cubic")
         shape(network, Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("4 ms")))
-        yield network, start_servers(network, payload_sizes=())
+        yield network, start(network)
     finally:
         network.close()
 
@@ -39,7 +46,7 @@ def transfer(direction: str, size: int, **more: Any) -> Transfer:
     return Transfer.model_validate({"protocol": "sftp", "direction": direction, "size": Size(size), **more})
 
 
-def sample(lab: tuple[NamespaceNetwork, Servers], client: str, wanted: Transfer) -> Sample:
+def sample(lab: tuple[VirtualNetwork, Servers], client: str, wanted: Transfer) -> Sample:
     program = "sftp" if client == "openssh" else client
     if client != "ferry" and tools.find(program) is None:
         pytest.skip(f"{program} is not installed ({tools.remedy(program)})")
@@ -59,7 +66,7 @@ def sample(lab: tuple[NamespaceNetwork, Servers], client: str, wanted: Transfer)
 
 @pytest.mark.parametrize("direction", ["get", "put"])
 @pytest.mark.parametrize("client", CLIENTS)
-def test_one_file(lab: tuple[NamespaceNetwork, Servers], client: str, direction: str) -> None:
+def test_one_file(lab: tuple[VirtualNetwork, Servers], client: str, direction: str) -> None:
     taken = sample(lab, client, transfer(direction, 3_000_000))
     assert taken.client
     assert taken.client.bytes in (None, 3_000_000)
@@ -71,7 +78,7 @@ def test_one_file(lab: tuple[NamespaceNetwork, Servers], client: str, direction:
     assert taken.file_times_s == []
 
 
-def test_a_limited_download_ends_with_its_client(lab: tuple[NamespaceNetwork, Servers]) -> None:
+def test_a_limited_download_ends_with_its_client(lab: tuple[VirtualNetwork, Servers]) -> None:
     """The router has handed all of it on while the client still keeps to its limit."""
     limited = transfer("get", 1_000_000).model_copy(update={"limit": ByteRate(1_000_000)})
     taken = sample(lab, "openssh", limited)
@@ -85,7 +92,7 @@ def test_a_limited_download_ends_with_its_client(lab: tuple[NamespaceNetwork, Se
 
 @pytest.mark.parametrize("direction", ["get", "put"])
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_set_of_files(lab: tuple[NamespaceNetwork, Servers], client: str, direction: str) -> None:
+def test_a_set_of_files(lab: tuple[VirtualNetwork, Servers], client: str, direction: str) -> None:
     taken = sample(lab, client, transfer(direction, FILE_SIZE, files=FILES))
     assert len(taken.file_times_s) == FILES
     assert taken.file_times_s == sorted(taken.file_times_s)
@@ -97,19 +104,17 @@ def test_a_set_of_files(lab: tuple[NamespaceNetwork, Servers], client: str, dire
 
 @pytest.mark.parametrize("direction", ["get", "put"])
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_limit_and_a_buffer_size_are_taken(lab: tuple[NamespaceNetwork, Servers], client: str, direction: str) -> None:
+def test_a_limit_and_a_buffer_size_are_taken(lab: tuple[VirtualNetwork, Servers], client: str, direction: str) -> None:
     more = {} if client == "curl" else {"buffer_size": Size(16 << 10)}
     taken = sample(lab, client, transfer(direction, 500_000, limit=ByteRate(1_000_000), **more))
     assert taken.wall_s > 0
 
 
 def test_an_sshd_that_refuses_sessions_and_offers_one_cipher() -> None:
-    from lab.server.sshd import SshdOptions
-
     network = open_network()
     try:
         pin(network, "cubic")
-        servers = start_servers(network, payload_sizes=(), sshd_options=SshdOptions(max_sessions=0, ciphers="aes256-ctr"))
+        servers = start(network, SshdOptions(max_sessions=0, ciphers="aes256-ctr"))
         found = take_sample(network, servers, adapter_for("openssh"), transfer("get", 1000), 0, timeout_s=20)
         assert not found.ok
         ends = servers.endpoints
@@ -120,7 +125,7 @@ def test_an_sshd_that_refuses_sessions_and_offers_one_cipher() -> None:
         network.close()
 
 
-def test_a_client_that_is_not_there_is_the_users_problem(lab: tuple[NamespaceNetwork, Servers]) -> None:
+def test_a_client_that_is_not_there_is_the_users_problem(lab: tuple[VirtualNetwork, Servers]) -> None:
     for client in ("openssh=/nowhere/sftp", "lftp=/nowhere/lftp", "rclone=/nowhere/rclone"):
         name, _, path = client.partition("=")
         with pytest.raises(UsageProblem, match=f"there is no {path}"):

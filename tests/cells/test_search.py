@@ -1,4 +1,4 @@
-"""The search with real builds on a real network: the revision that doubles the limit is found, and nothing is left behind."""
+"""The search with real builds in virtual time: the revision that doubles the limit is found, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from lab.backend.namespaces.launch import running_labs
 from lab.cli import repro as command
-from lab.network.calibrate import Tolerance
 from lab.result.store import RunDir
 from lab.runner.revisions import Builder, revisions_between
 from lab.runner.search import Step, judge_by_running, walk
@@ -20,7 +19,7 @@ from lab.runner.session import Options
 from lab.spec.models import Expectation
 from lab.spec.scenario import Scenario
 from lab.spec.units import Ratio
-from tests.network.test_cli import lab
+from tests.support.command import lab
 
 # An upload: the limit of downloads is what Debian 12's curl has a bug in.
 SCENARIO = Scenario.model_validate(
@@ -68,14 +67,13 @@ def git(repo: Path, *words: str) -> str:
     return subprocess.run(["git", "-C", str(repo), *config, *words], check=True, capture_output=True, text=True).stdout
 
 
-@pytest.mark.usefixtures("calibrated_once")
 def test_the_revision_that_doubles_the_limit_is_found(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
     builds = tmp_path / "builds"
     builds.mkdir()
     span = revisions_between(repo, "HEAD~3", "HEAD")
     builder = Builder(repo, "cp {tree}/client.in client && chmod +x client", "client", "curl", builds)
-    options = Options(tolerance=Tolerance(goodput=0.5, rtt_ms=50.0))
+    options = Options(clock="virtual")
     steps: list[Step] = []
     found = walk(span.names, judge_by_running(SCENARIO, builder, options), steps.append)
     told = "\n".join(map(str, steps))
@@ -88,13 +86,12 @@ def test_the_revision_that_doubles_the_limit_is_found(repo: Path, tmp_path: Path
     assert not {step.judged.run for step in steps} & {*running_labs()}
 
 
-@pytest.mark.usefixtures("calibrated_once")
 def test_a_bug_is_reproduced_twice_each_time_in_a_run_of_its_own(fast: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(MINE.format(fast=fast))
     env = {"THROUGHLINE_RESULTS": str(tmp_path / "results")}
     app = typer.Typer()
     command.register(app)
-    done = CliRunner().invoke(app, [str(tmp_path / "mine.yaml"), "--times", "2", "--any-host", "--json"], env=env)
+    done = CliRunner().invoke(app, [str(tmp_path / "mine.yaml"), "--times", "2", "--json"], env=env)
     assert done.exit_code == 0, done.output
     outcomes = json.loads(done.stdout)["outcomes"]
     assert [(each["round"], each["client"], each["found"]) for each in outcomes] == [
@@ -110,7 +107,7 @@ def test_a_bug_is_reproduced_twice_each_time_in_a_run_of_its_own(fast: Path, tmp
 def test_what_is_not_as_it_was_said_is_exit_code_1(fast: Path, tmp_path: Path) -> None:
     text = MINE.format(fast=fast).replace("good:", "was:").replace("bad:", "good:").replace("was: [curl]", "bad: []")
     (tmp_path / "mine.yaml").write_text(text)
-    done = lab("repro", str(tmp_path / "mine.yaml"), "--any-host", env={"THROUGHLINE_RESULTS": str(tmp_path / "results")})
+    done = lab("repro", str(tmp_path / "mine.yaml"), env={"THROUGHLINE_RESULTS": str(tmp_path / "results")})
     assert done.returncode == 1, done.stderr + done.stdout
     assert "not as expected: +" in done.stdout
     assert "0 of 1 as expected" in done.stdout

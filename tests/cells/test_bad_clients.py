@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from lab.judge.tolerance import LookPlan
-from lab.network.calibrate import Tolerance
 from lab.result.models import CellResult
 from lab.result.store import RunDir
 from lab.runner import session as session_module
@@ -39,8 +38,8 @@ def said() -> io.StringIO:
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory, said: io.StringIO) -> Iterator[Session]:
-    """One lab for all: each cell is also the proof that the one before did not end the run."""
-    options = Options(looks=LookPlan(looks=(2, 3)), tolerance=Tolerance(goodput=0.5, rtt_ms=50.0))
+    """One run for all: each cell is also the proof that the one before did not end it."""
+    options = Options(clock="virtual", virtual_looks=LookPlan(looks=(2, 3)))
     take = session_module.take_sample
 
     def impatient(*args: object, **more: object) -> object:
@@ -91,7 +90,6 @@ def left_running(session: Session) -> list[str]:
         ("curl-killed", "kill -9 $$", "exit code 137"),
     ],
 )
-@pytest.mark.usefixtures("calibrated_once")
 def test_the_cell_fails_in_one_line_and_the_run_goes_on(
     session: Session, said: io.StringIO, tmp_path: Path, name: str, text: str, problem: str
 ) -> None:
@@ -110,7 +108,7 @@ def test_the_cell_fails_in_one_line_and_the_run_goes_on(
 
 
 def test_a_good_client_is_none_the_worse_for_them(session: Session, tmp_path: Path) -> None:
-    """One that prints much and leaves something behind, and still does what it was asked for; the link is looked at anew."""
+    """One that prints much and leaves something behind, and still does what it was asked for."""
     text = f'setsid sleep {LEFT} </dev/null >/dev/null 2>&1 & yes no | head -c 100000000; exec /usr/bin/curl "$@"'
     result = run_client(session, tmp_path, "curl-loud", text)
     assert result.verdict.name == "PASS", result.verdict.reason
@@ -119,7 +117,6 @@ def test_a_good_client_is_none_the_worse_for_them(session: Session, tmp_path: Pa
 
 
 # Refused before there is a network.
-@pytest.mark.beside
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -136,7 +133,7 @@ def test_a_version_that_no_registry_holds_is_one_line(tmp_path: Path, words: lis
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=540,
         stdin=subprocess.DEVNULL,
         env={**os.environ, "THROUGHLINE_RESULTS": str(tmp_path / "results")},
     )
@@ -153,7 +150,7 @@ def test_a_suite_with_a_bad_client_ends_in_exit_code_1_and_a_whole_run(tmp_path:
     path = tmp_path / "curl-bad"
     path.write_text('#!/bin/sh\ncase "$*" in *--version*) exec /usr/bin/curl --version;; esac\nexit 0\n')
     path.chmod(0o755)
-    cells = ["curl-bad--link-local--http1-get-200kB", "curl--link-local--http1-get-200kB"]
+    cells = ["curl-bad--dsl-50--http1-get-200kB", "curl--dsl-50--http1-get-200kB"]
     done = subprocess.run(
         [
             sys.executable,
@@ -161,21 +158,22 @@ def test_a_suite_with_a_bad_client_ends_in_exit_code_1_and_a_whole_run(tmp_path:
             "lab.cli.main",
             "run",
             *cells,
+            "--clock",
+            "virtual",
             "--client",
             str(path),
             "--max-samples",
             "5",
-            "--any-host",
             "--json",
         ],
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=540,
         stdin=subprocess.DEVNULL,
         env={**os.environ, "THROUGHLINE_RESULTS": str(tmp_path / "results")},
     )
     record = json.loads(done.stdout)
     assert record["verdicts"][cells[0]] == "FAIL", done.stderr
-    assert record["verdicts"][cells[1]] in ("PASS", "INVALID")
+    assert record["verdicts"][cells[1]] == "PASS"
     assert done.returncode == record["exit_code"] == 1

@@ -1,4 +1,4 @@
-"""Each quirk on a real network: a good client passes, a bad one fails, and the network is as it was afterwards."""
+"""Each quirk in virtual time: a good client passes, a bad one fails, and the network is as it was afterwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from lab.judge.tolerance import LookPlan
 from lab.measure import names
 from lab.measure.qdiscs import read_qdiscs
 from lab.measure.refusal import try_connect
-from lab.network.calibrate import Tolerance
 from lab.network.pins import assert_pinned
 from lab.result.finding import Finding
 from lab.result.store import RunDir, read_finding, read_run
@@ -31,7 +30,7 @@ VERSION = 'case "$*" in *--version*) exec /usr/bin/curl --version;; esac\n'
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     run = RunDir.create("test", results=tmp_path_factory.mktemp("results"))
-    with Session(run, Options(looks=LookPlan(looks=(2,)), tolerance=Tolerance(goodput=0.5, rtt_ms=50.0))) as made:
+    with Session(run, Options(clock="virtual", virtual_looks=LookPlan(looks=(2,)))) as made:
         yield made
 
 

@@ -1,0 +1,161 @@
+"""Runs the engine's tests; the last line is `N passed, N failed, N skipped`. `.ci/engine-tests` calls it after its lints.
+
+cargo-nextest runs tests beside each other. A real-time test that fails there runs again alone and watched, by the rule of
+`tests.support.attempts`; nextest's own retries cannot tell noise from defects. Every other failure is final.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from tests.support.attempts import Attempt, Final, conclude, repeat
+from tests.support.spans import Spans, await_quiet
+
+ENGINE = Path(__file__).parents[2] / "engine"
+QUIET_S = 30.0
+BESIDE = "it ran beside other tests"
+# They wait for real sockets, processes and timers. All others read no clock, or one that the test sets.
+REALTIME = re.compile(r"ferry::ssh_openssh .*|ferry (ssh::session|net|platform)::.*|ferry files::writer::tests::small_pieces_.*")
+_NEXTEST = ["cargo", "nextest", "run", "--locked", "--no-fail-fast", "--cargo-quiet", "--show-progress", "none"]
+_FAILURES_ONLY = ["--status-level", "fail", "--final-status-level", "fail"]
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class RustTest(NamedTuple):
+    """As nextest names it: the program (`ferry::ssh_openssh`) and the test's path in it."""
+
+    program: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.program} {self.name}"
+
+    @property
+    def realtime(self) -> bool:
+        return REALTIME.fullmatch(str(self)) is not None
+
+
+@dataclass(frozen=True)
+class Count:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __add__(self, other: Count) -> Count:
+        return Count(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+
+    def __str__(self) -> str:
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def outcomes(junit: str) -> dict[RustTest, bool]:
+    """Of every test that ran, whether it passed."""
+    cases = ElementTree.fromstring(junit).iter("testcase")
+    return {
+        RustTest(case.get("classname", ""), case.get("name", "")): case.find("failure") is None and case.find("error") is None
+        for case in cases
+    }
+
+
+def settle(failed: Iterable[RustTest], attempt: Callable[[RustTest, int], Attempt]) -> dict[RustTest, Final]:
+    """What each failure comes to. `attempt` runs a real-time test alone; no other test is run again."""
+    finals = {}
+    for test in failed:
+        first = Attempt(passed=False, disturbed=BESIDE if test.realtime else None)
+        finals[test] = conclude(repeat(first, lambda number, test=test: attempt(test, number)))  # type: ignore[misc]
+    return finals
+
+
+def totals(ran: dict[RustTest, bool], finals: dict[RustTest, Final]) -> Count:
+    """Each test once, by its final outcome."""
+    ends = [finals[test].outcome if test in finals else "passed" for test in ran]
+    return Count(ends.count("passed"), ends.count("failed"), ends.count("skipped"))
+
+
+def alone(test: RustTest, number: int) -> Attempt:
+    await_quiet(QUIET_S)
+    which = f"binary_id(={test.program}) & test(={test.name})"
+    with Spans() as spans:
+        done = subprocess.run([*_NEXTEST, *_FAILURES_ONLY, "-E", which], cwd=ENGINE, capture_output=True, text=True, check=False)
+    why = spans.why_disturbed()
+    if done.returncode != 0:
+        print(f"attempt {number} of {test}, {why or 'on a quiet machine'}:\n{done.stdout}{done.stderr}", flush=True)
+    return Attempt(passed=done.returncode == 0, disturbed=why)
+
+
+def ignored(lines: Sequence[str]) -> int:
+    """By nextest's own last line: `Summary [ 1.2s] 25 tests run: 24 passed, 1 failed, 3 skipped`."""
+    return sum(int(count) for line in lines if "Summary" in line for count in re.findall(r"(\d+) skipped", line))
+
+
+def by_cargo_test(lines: Sequence[str]) -> Count:
+    """Once per program: `test result: ok. 5 passed; 0 failed; 1 ignored; ...`."""
+    total = Count()
+    for line in lines:
+        if found := re.match(r"test result: .*?(\d+) passed; (\d+) failed; (\d+) ignored", line):
+            total += Count(*map(int, found.groups()))
+    return total
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--failed-lints", type=int, default=0, help="count as failures too")
+    total = Count(failed=parser.parse_args(words).failed_lints)
+    if _has_nextest():
+        total += _nextest()
+        # nextest leaves out the examples in the documentation.
+        total += _cargo_test("--doc")
+    else:
+        print("engine: tests run by cargo test, and none runs again: no cargo-nextest was found", flush=True)
+        total += _cargo_test("--no-fail-fast")
+    print(total)
+    return 1 if total.failed else 0
+
+
+def _nextest() -> Count:
+    with tempfile.TemporaryDirectory(prefix="throughline-nextest-") as folder:
+        junit, config = Path(folder, "junit.xml"), Path(folder, "nextest.toml")
+        config.write_text(f'[profile.default.junit]\npath = "{junit}"\n')
+        code, lines = _shown([*_NEXTEST, *_FAILURES_ONLY, "--tool-config-file", f"throughline:{config}"])
+        ran = outcomes(junit.read_text()) if junit.exists() else {}
+    finals = settle((test for test, passed in ran.items() if not passed), alone)
+    for test, final in finals.items():
+        print(f"engine: {test}: {final.note or 'failed'}", flush=True)
+    # A build that fails has no tests that do: a red run never says `0 failed`.
+    return totals(ran, finals) + Count(failed=1 if code and not finals else 0, skipped=ignored(lines))
+
+
+def _cargo_test(how: str) -> Count:
+    code, lines = _shown(["cargo", "test", "--quiet", "--locked", how])
+    count = by_cargo_test(lines)
+    return count + Count(failed=1 if code and not count.failed else 0)
+
+
+def _has_nextest() -> bool:
+    return subprocess.run(["cargo", "nextest", "--version"], cwd=ENGINE, capture_output=True, check=False).returncode == 0
+
+
+def _shown(command: Sequence[str]) -> tuple[int, list[str]]:
+    """Exit code and output, which appears while it comes."""
+    lines = []
+    with subprocess.Popen(
+        command, cwd=ENGINE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as run:
+        assert run.stdout is not None
+        for line in run.stdout:
+            print(line, end="", flush=True)
+            lines.append(_COLOUR.sub("", line))
+    return run.returncode, lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())

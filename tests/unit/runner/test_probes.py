@@ -1,0 +1,162 @@
+"""Tries run ahead change no step of a search; what is not asked for is ended, and an interrupt ends all of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.errors import LabFault, NotSupported
+from lab.judge.bisect import Expected
+from lab.judge.tolerance import LookPlan
+from lab.runner import probes as module
+from lab.runner.probes import Probes, search
+from lab.runner.search import Judged, Step, Trial, walk
+from lab.runner.session import Options
+from lab.spec.scenario import find_scenario
+
+SCENARIO = find_scenario("curl--dsl-50--http1-put-1999999B-at-1MBps")
+V = [f"v{index}" for index in range(8)]
+
+
+@dataclass
+class Bench:
+    """Instead of machines: who is bad, how many ran at once, and who never ends by itself."""
+
+    first_bad: int = 5
+    slow: set[str] = field(default_factory=set)
+    begun: list[tuple[str, int]] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    at_once: int = 0
+    most_at_once: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self, trial: Trial) -> Judged:
+        name = trial.cell.client.name
+        with self.lock:
+            self.begun.append((name, trial.session.options.seed))
+            self.at_once += 1
+            self.most_at_once = max(self.at_once, self.most_at_once)
+        try:
+            until = time.monotonic() + (60 if name in self.slow else 0.02)
+            while time.monotonic() < until:
+                if trial.session.abandoned:
+                    with self.lock:
+                        self.ended.append(name)
+                    raise LabFault("the run was interrupted")
+                time.sleep(0.002)
+        finally:
+            trial.discard()
+            with self.lock:
+                self.at_once -= 1
+        return Judged("FAIL" if int(name[1:]) >= self.first_bad else "PASS", "+1 %")
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    made = Bench()
+    monkeypatch.setattr(Trial, "run", lambda trial: made.run(trial))  # noqa: PLW0108 - a bound method is not bound again
+    monkeypatch.setattr(module, "side_by_side", lambda: 3)
+    yield made
+    assert made.at_once == 0, "nothing goes on after the search"
+
+
+def walked(**more: Any) -> tuple[list[str], Any]:
+    told: list[Step] = []
+    given: dict[str, Any] = {"ready": lambda _: True, **more}
+    found = search(V, SCENARIO, str, Options(clock="auto"), told.append, **given)
+    return [f"{step.candidate} {step.why} {step.judged.verdict}" for step in told], found
+
+
+@pytest.mark.parametrize("first_bad", range(1, 8))
+def test_the_steps_are_those_of_one_try_after_the_other(bench: Bench, first_bad: int) -> None:
+    bench.first_bad = first_bad
+    alone: list[Step] = []
+    judged = walk(V, lambda name, _: Judged("FAIL" if int(name[1:]) >= first_bad else "PASS", "+1 %"), alone.append)
+    steps, found = walked()
+    assert steps == [f"{step.candidate} {step.why} {step.judged.verdict}" for step in alone]
+    assert (found.answer, found.exit_code) == (judged.answer, 0)
+    assert 1 < bench.most_at_once <= 3
+    assert len(set(bench.begun)) == len(bench.begun), "no try is run twice: a second one of a candidate has its own seed"
+
+
+def test_what_is_no_longer_expected_is_ended(bench: Bench) -> None:
+    """v3 FAILs: of the tries begun meanwhile those of v4 to v6 are of no use, and must not keep the core."""
+    bench.first_bad = 2
+    bench.slow = {"v4", "v5", "v6"}
+    started = time.monotonic()
+    _, found = walked()
+    assert found.answer.suspects == ("v2",)
+    # Whether one of them was begun at all depends on how quickly threads come to run.
+    assert {name for name, _ in bench.begun} & bench.slow <= set(bench.ended)
+    assert time.monotonic() - started < 30
+
+
+def test_what_must_be_built_first_is_built_when_it_is_due_and_not_before(bench: Bench) -> None:
+    built: list[str] = []
+
+    def build(name: str) -> str:
+        built.append(name)
+        return name
+
+    told: list[Step] = []
+    search(V, SCENARIO, build, Options(clock="auto"), told.append, ready=lambda name: name in built)
+    asked = list(dict.fromkeys(step.candidate for step in told))
+    assert list(dict.fromkeys(built)) == asked
+    assert {name for name, _ in bench.begun} == set(asked)
+
+
+def test_what_cannot_be_built_is_stepped_around(bench: Bench) -> None:
+    def build(name: str) -> str:
+        if name == "v4":
+            raise LabFault("v4 cannot be built: no header")
+        return name
+
+    bench.first_bad = 5
+    told: list[Step] = []
+    found = search(V, SCENARIO, build, Options(clock="auto"), told.append, ready=lambda name: name != "v4")
+    assert found.unjudged == ["v4: v4 cannot be built: no header"]
+    assert (found.answer.kind, found.answer.suspects, found.exit_code) == ("range", ("v4", "v5"), 3)
+
+
+def test_an_interrupt_ends_every_try(bench: Bench) -> None:
+    bench.slow = {"v7", "v3"}
+
+    def told(_: Step) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(V, SCENARIO, str, Options(clock="auto"), told, ready=lambda _: True)
+    assert "v7" in bench.ended
+
+
+def test_one_that_is_due_takes_the_place_of_the_least_likely(bench: Bench) -> None:
+    bench.slow = {"v7", "v3"}
+    with Probes(SCENARIO, str, Options(clock="auto"), ready=lambda _: True, most=2) as probes:
+        one, other, due = (Expected(name, LookPlan(), 0) for name in ("v7", "v3", "v1"))
+        probes.expect([one, other, due])
+        probes._fill()
+        assert probes.judge("v1", LookPlan()).verdict == "PASS"
+        assert bench.ended == ["v3"]
+        assert bench.most_at_once == 2
+
+
+def test_in_real_time_one_try_follows_the_other(bench: Bench) -> None:
+    told: list[Step] = []
+    found = search(V, SCENARIO, str, Options(clock="real"), told.append, ready=lambda _: True)
+    assert found.exit_code == 0
+    assert bench.most_at_once == 1
+    assert [name for name, _ in bench.begun] == [step.candidate for step in told]
+
+
+def test_what_virtual_time_has_no_answer_to_is_refused_at_once(bench: Bench) -> None:
+    cpu = find_scenario("curl--dsl-50--h2-get-4x5MiB-at-1MBps-p4--cpu")
+    with pytest.raises(NotSupported, match="CPU time"):
+        search(V, cpu, str, Options(clock="virtual"), lambda _: None, ready=lambda _: True)
+    assert not bench.begun

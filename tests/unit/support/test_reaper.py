@@ -1,0 +1,72 @@
+"""The reaper as a process of its own, and the watch that it is for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import reaper
+from tests.support.spans import Spans, container_engines
+
+ORPHAN = "import os, subprocess; subprocess.run(['sh', '-c', 'sleep 20 >&- 2>&- & echo $!'])"
+
+
+@pytest.mark.parametrize(("script", "code"), [("", 0), ("raise SystemExit(5)", 5), ("import os; os.kill(os.getpid(), 15)", 143)])
+def test_its_exit_code_is_the_childs(script: str, code: int) -> None:
+    assert subprocess.run(reaper.command("-c", script), check=False).returncode == code
+
+
+def test_it_names_itself_and_adopts_what_is_left_behind() -> None:
+    wait = f"{ORPHAN}; import sys; print(os.environ['{reaper.VARIABLE}'], flush=True); sys.stdin.read()"
+    with subprocess.Popen(reaper.command("-c", wait), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout
+        orphan, named = (int(run.stdout.readline()) for _ in range(2))
+        parent = int(Path(f"/proc/{orphan}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(orphan, signal.SIGKILL)
+        assert (named, parent) == (run.pid, run.pid)
+        run.communicate()
+
+
+def test_a_signal_to_it_is_one_to_the_child() -> None:
+    script = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print('ready', flush=True); time.sleep(60)"
+    with subprocess.Popen(reaper.command("-c", script), stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout
+        assert run.stdout.readline() == "ready\n"
+        run.terminate()
+        assert run.wait(30) == 7
+
+
+def test_without_a_reaper_the_watch_has_no_more_roots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(reaper.VARIABLE, raising=False)
+    assert not reaper.roots()
+    monkeypatch.setenv(reaper.VARIABLE, "17")
+    assert list(reaper.roots()) == [17]
+
+
+def test_processes_that_run_containers_are_known_by_name(tmp_path: Path) -> None:
+    for pid, name in enumerate(["init", "dockerd", "containerd-shim", "nginx", "conmon"], 1):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "comm").write_text(f"{name}\n")
+    (tmp_path / "6").mkdir()  # it has ended
+    (tmp_path / "sys").mkdir()
+    assert container_engines(tmp_path) == {2, 3, 5}
+
+
+def test_every_span_has_a_load_and_so_has_the_whole() -> None:
+    with Spans() as spans:
+        time.sleep(0.01)
+        spans.mark()
+        time.sleep(0.01)
+    first, second, together = spans.loads
+    assert together.span_s == pytest.approx(first.span_s + second.span_s)
+
+
+def test_a_long_test_has_more_than_one_span() -> None:
+    with Spans(span_s=0.001) as spans:
+        while len(spans.loads) < 3:
+            time.sleep(0.001)

@@ -1,0 +1,54 @@
+"""Links in virtual time are what theory says, and their certificates are the same whenever they are taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.backend.virtual.machine import CHARGE_MOST_NS, CHARGE_NS
+from lab.backend.virtual.network import open_network
+from lab.network.calibrate import Tolerance
+from lab.result.models import Calibration
+from lab.runner import certificates
+from lab.spec.models import Topology
+from tests.virtual.boots import CLEAN, LOSSY
+from tests.virtual.links import GOODPUT, RTT_MS, measure
+
+CHARGE = (CHARGE_NS, CHARGE_MOST_NS)
+
+
+@pytest.mark.parametrize(
+    ("rate", "rtt"), [("7 Mbit/s", "20 ms"), ("50 Mbit/s", "2 ms"), ("200 Mbit/s", "20 ms"), ("20 Mbit/s", "600 ms")]
+)
+def test_goodput_and_rtt_are_what_theory_says(rate: str, rtt: str) -> None:
+    found = measure(rate, rtt)
+    for side in (found.up, found.down):
+        assert side.goodput_error == pytest.approx(0.0, abs=GOODPUT)
+    assert found.rtt_excess_ms == pytest.approx(0.0, abs=RTT_MS)
+
+
+def take(topology: Topology) -> Calibration:
+    key = certificates.certificate_key(topology, Tolerance(), CHARGE)
+    return certificates.take(topology, Tolerance(), lambda seed: open_network(seed=seed), key)
+
+
+@pytest.mark.parametrize("topology", [CLEAN, LOSSY], ids=lambda topology: topology.name)
+def test_a_certificate_that_is_taken_again_is_the_one_that_was_kept(
+    topology: Topology, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificates, "cache_dir", lambda: tmp_path)
+    kept = certificates.certified(topology, Tolerance(), CHARGE, lambda seed: open_network(seed=seed))
+    (path,) = (tmp_path / "certificates").iterdir()
+    assert kept.ok, kept.problems
+    assert path.read_text() == take(topology).model_dump_json(indent=1)
+
+
+def test_a_certificate_that_was_kept_costs_no_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificates, "cache_dir", lambda: tmp_path)
+    kept = certificates.certified(CLEAN, Tolerance(), CHARGE, lambda seed: open_network(seed=seed))
+
+    def refuse(seed: int) -> object:
+        raise AssertionError(seed)
+
+    assert certificates.certified(CLEAN, Tolerance(), CHARGE, refuse) == kept  # type: ignore[arg-type]

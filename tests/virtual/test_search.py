@@ -1,0 +1,204 @@
+"""Search, repros and release sets in virtual time, side by side: scripts are clients, and which of them are bad is known."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from lab.cli import bisect, qualify, repro
+from lab.judge.decide import LookPlan
+from lab.result.qualification import Qualification
+from lab.result.store import RunDir
+from lab.runner.probes import search
+from lab.runner.qualify import Outcome, plan
+from lab.runner.qualify import qualify as run_set
+from lab.runner.release_set import Asked
+from lab.runner.search import Found, Step
+from lab.runner.session import Options, Session
+from lab.spec.models import ClientSpec
+from lab.spec.scenario import find_scenario
+from lab.spec.units import Ratio
+
+SCENARIO = "curl--dsl-20--http1-put-2MB-at-1MBps"
+V = [f"v{index}" for index in range(5)]
+FIRST_BAD = 3
+MINE = """name: mine
+topology: dsl-20
+transfer: http1-put-2MB-at-1MBps
+good: [curl-v0={good}]
+bad: [curl-v4={bad}]
+"""
+_SCRIPT = '#!/bin/sh\nexec /usr/bin/curl "$@" {more}\n'
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def clients(tmp_path: Path) -> dict[str, Path]:
+    """From the fourth version on it goes twice as fast as it is told."""
+    made = {}
+    for index, name in enumerate(V):
+        made[name] = script(tmp_path / name, "--limit-rate 2000000" if index >= FIRST_BAD else "")
+    return made
+
+
+def script(path: Path, more: str = "") -> Path:
+    path.write_text(_SCRIPT.format(more=more))
+    path.chmod(0o755)
+    return path
+
+
+def invoke(command: object, *words: str) -> Result:
+    app = typer.Typer()
+    command.register(app)  # type: ignore[attr-defined]
+    return CliRunner().invoke(app, list(words))
+
+
+# -- bisect ---------------------------------------------------------------------------------------------------------
+
+
+def found_among(clients: dict[str, Path], seed: int = 1) -> tuple[Found, list[Step]]:
+    steps: list[Step] = []
+    found = search(
+        V,
+        find_scenario(SCENARIO),
+        lambda name: f"curl-{name}={clients[name]}",
+        Options(clock="virtual", seed=seed),
+        steps.append,
+        ready=lambda _: True,
+    )
+    return found, steps
+
+
+def test_the_planted_defect_is_found_and_the_same_seed_walks_the_same_way(clients: dict[str, Path], results: Path) -> None:
+    found, steps = found_among(clients)
+    assert found.answer.kind == "found", found.headline
+    assert (found.answer.last_good, found.answer.suspects, found.exit_code) == ("v2", ("v3",), 0)
+    confirmed = [step.candidate for step in steps if step.why.startswith("once more")]
+    assert confirmed == ["v2", "v3"], "both neighbours say it twice"
+    again, once_more = found_among(clients)
+    assert [(step.candidate, step.why, step.judged.figure) for step in once_more] == [
+        (step.candidate, step.why, step.judged.figure) for step in steps
+    ]
+    assert again.answer == found.answer
+    twice = [step for step in steps if step.candidate == "v2"]
+    cells = [RunDir.find(step.judged.run, results=results).read_cells()[0] for step in twice]
+    assert {cell.clock for cell in cells} == {"virtual"}
+    seeds = [{sample.seed for sample in cell.samples} for cell in cells]
+    assert not seeds[0] & seeds[1], "a second try is of samples of its own"
+
+
+def test_ends_that_contradict_what_was_said_are_exit_code_2(clients: dict[str, Path]) -> None:
+    clients["v4"] = clients["v0"]
+    found, steps = found_among(clients)
+    assert (found.answer.kind, found.exit_code, len(steps)) == ("refused", 2, 2)
+
+
+def test_revisions_are_built_when_they_are_due(tmp_path: Path) -> None:
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    git(repo, "init", "-q")
+    for subject, more in (
+        ("begin", ""),
+        ("tidy up", ""),
+        ("go faster", "--limit-rate 2000000"),
+        ("tidy", "--limit-rate 2000000"),
+    ):
+        (repo / "client.in").write_text(f"{_SCRIPT.format(more=more)}# {subject}\n")
+        git(repo, "add", "-A")
+        git(repo, "commit", "-q", "-m", subject)
+    build = ["--build-command", "cp {tree}/client.in client && chmod +x client", "--program", "client", "--repo", str(repo)]
+    done = invoke(bisect, SCENARIO, "--good", "HEAD~3", "--bad", "HEAD", *build, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    (suspect,) = found["suspects"]
+    assert found["subjects"][suspect] == "go faster"
+    assert git(repo, "worktree", "list").count("\n") == 1
+
+
+def git(repo: Path, *words: str) -> str:
+    config = ["-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    return subprocess.run(["git", "-C", str(repo), *config, *words], check=True, capture_output=True, text=True).stdout
+
+
+# -- repro ----------------------------------------------------------------------------------------------------------
+
+
+def outcomes_of(clients: dict[str, Path], folder: Path, *words: str) -> list[dict[str, object]]:
+    (folder / "mine.yaml").write_text(MINE.format(good=clients["v0"], bad=clients["v4"]))
+    done = invoke(repro, str(folder / "mine.yaml"), "--json", *words)
+    assert done.exit_code == 0, done.output
+    return [{name: each[name] for name in ("round", "client", "found", "figure")} for each in json.loads(done.stdout)["outcomes"]]
+
+
+def test_a_bug_is_reproduced_in_every_round_and_a_seed_repeats_itself(clients: dict[str, Path], tmp_path: Path) -> None:
+    first = outcomes_of(clients, tmp_path, "--times", "2")
+    assert [(each["round"], each["client"], each["found"]) for each in first] == [
+        (1, "curl-v4", "FAIL"),
+        (1, "curl-v0", "PASS"),
+        (2, "curl-v4", "FAIL"),
+        (2, "curl-v0", "PASS"),
+    ]
+    assert outcomes_of(clients, tmp_path) == first[:2]
+
+
+def test_what_is_not_as_it_was_said_is_exit_code_1(clients: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(MINE.format(good=clients["v4"], bad=clients["v3"]))
+    done = invoke(repro, str(tmp_path / "mine.yaml"))
+    assert done.exit_code == 1, done.output
+    assert "1 of 2 as expected" in done.stdout
+
+
+# -- qualify --------------------------------------------------------------------------------------------------------
+
+LIMITED = Asked("dsl-20--http1-put-2MB-at-1MBps", "it keeps to its limit")
+WHOLE = Asked("metro-200--http1-put-2MB", "it is as fast as before")
+LOOKS = LookPlan(looks=(5, 10))
+
+
+def qualified(clients: Sequence[ClientSpec], results: Path) -> tuple[Qualification, list[Outcome], Session]:
+    candidate, *baseline = clients
+    session = Session(RunDir.create("qualify", results=results), Options(clock="virtual", virtual_looks=LOOKS))
+    with session:
+        found, outcomes = run_set(
+            session, candidate, next(iter(baseline), None), [LIMITED, WHOLE], set_name="quick", margin=Ratio(0.05)
+        )
+    return found, outcomes, session
+
+
+def test_a_candidate_beside_its_baseline(clients: dict[str, Path], results: Path) -> None:
+    good, bad = (ClientSpec.parse(f"curl-{name}={clients[name]}") for name in ("v0", "v4"))
+    found, outcomes, session = qualified([bad, good], results)
+    assert found.exit_code == 1
+    assert [item.verdict for item in found.items] == ["FAIL", "PASS"]
+    assert [result.id.partition("--")[0] for result in session.results] == ["curl-v4", "curl-v0"] * 2, "in the order of the set"
+    assert [pair.id.partition("--")[2] for pair in session.pairs] == [f"{each.name}--vs-curl-v0" for each in (LIMITED, WHOLE)]
+    ratios = [outcome.pair.ratio for outcome in outcomes if outcome.pair]
+    _, again, _ = qualified([bad, good], results)
+    assert [outcome.pair.ratio for outcome in again if outcome.pair] == ratios, "the same seed agrees"
+
+
+def test_lines_that_virtual_time_has_no_answer_to_are_skipped_where_it_was_asked_for(clients: dict[str, Path]) -> None:
+    cpu = Asked("dsl-50--http1-get-5MiB-at-2MBps--cpu", "it waits")
+    client = ClientSpec.parse(f"curl-v0={clients['v0']}")
+    assert plan([LIMITED, cpu], client) == ([LIMITED, cpu], [])
+    asked, (skipped,) = plan([LIMITED, cpu], client, "virtual")
+    assert asked == [LIMITED]
+    assert "CPU time" in skipped.reason
+
+
+def test_the_set_as_a_command_says_which_clock_each_line_has() -> None:
+    done = invoke(qualify, "--list", "--json")
+    lines = {line["name"]: line for line in json.loads(done.stdout)["items"]}
+    assert lines["dsl-50--http1-get-5MiB-at-2MBps"]["clock"] == "virtual"
+    assert lines["link-local--http1-get-100MB"]["clock"] == "real"
