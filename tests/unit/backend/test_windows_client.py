@@ -146,7 +146,7 @@ class TestWay:
         self, windows: WindowsHost, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], told: str
     ) -> None:
         tell(monkeypatch, WAY={**WAY, **change})
-        ends: Any = SimpleNamespace(client=windows, server=SimpleNamespace(name="server", address="10.77.2.2"))
+        ends: Any = SimpleNamespace(client=windows, prober=windows, server=SimpleNamespace(name="server", address="10.77.2.2"))
         with pytest.raises(LabFault, match=f"traffic can go round the router: .*{told}"):
             assert_no_bypass(ends)
 

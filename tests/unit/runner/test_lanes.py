@@ -138,14 +138,14 @@ def test_an_interrupt_closes_every_lane_and_blames_nobody(
         raise LabFault("the lab is gone")
 
     def interrupted(threads: list[threading.Thread]) -> None:
-        monkeypatch.setattr(lanes, "_wait", waits)
+        monkeypatch.setattr(lanes, "wait_for", waits)
         inside.wait(10)
         raise KeyboardInterrupt
 
-    waits = lanes._wait
+    waits = lanes.wait_for
     monkeypatch.setattr(fake_lab, "open", opened)
     fake_lab.rate = hangs
-    monkeypatch.setattr(lanes, "_wait", interrupted)
+    monkeypatch.setattr(lanes, "wait_for", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_jobs(made, [cell_job(name) for name in NAMES], 2, spoilt)
     assert len(closes) == 2
