@@ -1,7 +1,8 @@
 """When samples are looked at, and what a look decides: the one loop under every verdict that adapts its number of samples; pure.
 
 An interval wholly inside the edges is PASS, wholly outside FAIL, across an edge INCONCLUSIVE; the first look that decides is the
-verdict, and what was sampled after it is not used, because choosing among looks is what a plan forbids.
+verdict, and what was sampled after it is not used, because choosing among looks is what a plan forbids. Where single transfers
+count as well as their mean, a look at which most of them are shown to lie outside the edges is FAIL, too.
 """
 
 from __future__ import annotations
@@ -10,10 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
+from lab.judge.share import ROUNDING
 from lab.result.models import Interval, VerdictName
-
-ROUNDING = 1e-12
-"""On log ratios: what lies exactly on an edge must not miss it by the last bit of a logarithm."""
 
 Edges = tuple[float, float]
 """Lower and upper on the logarithmic scale; an open side is infinite."""
@@ -81,6 +80,8 @@ class Decision:
     interval: Interval | None
     looks: list[int]
     widened: bool = False
+    most_outside: bool = False
+    """FAIL for most of the transfers, and not for their mean."""
 
 
 def place(interval: Interval, edges: Edges) -> VerdictName:
@@ -98,12 +99,14 @@ def decide(
     edges: Edges,
     widen: Callable[[int, Interval], Interval] | None = None,
     *,
+    most_outside: Callable[[int], bool] | None = None,
     told: bool = True,
 ) -> Decision:
     """Look at the first 5, 10, ... of `taken` samples as planned.
 
     `interval_at(n)` is the interval of the first n, on the logarithmic scale. `widen` may give a wider one (or the same), which
     can undo a decision and never make one: it is asked only where it could matter, and of the last look where that is `told`.
+    `most_outside(n)` says whether most of the first n are shown to lie outside the edges, whatever their mean.
     """
     looks = plan.until(taken)
     for look in looks:
@@ -112,8 +115,10 @@ def decide(
         if widen and (name != "INCONCLUSIVE" or (told and look == looks[-1])):
             interval = widen(look, narrow)
             name = place(interval, edges)
-        if name != "INCONCLUSIVE" or look == looks[-1]:
-            return Decision(look, name, interval, plan.until(look), widened=interval is not narrow)
+        split = name != "FAIL" and most_outside is not None and most_outside(look)
+        if split or name != "INCONCLUSIVE" or look == looks[-1]:
+            verdict = "FAIL" if split else name
+            return Decision(look, verdict, interval, plan.until(look), widened=interval is not narrow, most_outside=split)
     return Decision(taken, "INCONCLUSIVE", interval_at(taken) if taken >= 2 else None, [])
 
 

@@ -165,6 +165,7 @@ def scenarios(plan: LookPlan = PLAN) -> list[Scenario]:
         *_skewed(plan),
         *_bimodal(plan),
         *_bistable(plan),
+        *_around(plan),
     ]
 
 
@@ -217,6 +218,26 @@ def _bistable(plan: LookPlan) -> list[Scenario]:
         client(0.02, 0.09, None),
         client(0.03, 0.10, None),
         client(0.04, 0.11, UNDECIDED if patient else None),
+    ]
+
+
+def _around(plan: LookPlan) -> list[Scenario]:
+    """Too slow as often as too fast: what the mean cannot see, and the share of transfers outside the band can."""
+
+    def client(share: float) -> Draw:
+        def draw(random: Generator, cells: int) -> Samples:
+            import numpy as np
+
+            shape = (cells, plan.cap)
+            sides = np.where(random.random(shape) < 0.5, math.log1p(0.15), -math.log1p(0.15))
+            return np.where(random.random(shape) < share, sides, 0.0)
+
+        return draw
+
+    return [
+        Scenario("15 % too slow or too fast, 0 % on average", "PASS", 0.01, client(1.0), _as_client(plan, "PASS"), "around"),
+        Scenario("the same", "INCONCLUSIVE", 0.05, client(1.0), _as_client(plan, "INCONCLUSIVE"), "around"),
+        Scenario("half of them so, the others exact", "FAIL", 0.05, client(0.5), _as_client(plan, "FAIL")),
     ]
 
 

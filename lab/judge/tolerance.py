@@ -1,7 +1,8 @@
 """Is a speed within its tolerance? An equivalence test with a fixed plan of looks; pure.
 
 "Within 5 %" is a claim, so it has to be shown: PASS when the interval of the mean deviation lies wholly inside the band,
-FAIL when wholly outside, INCONCLUSIVE otherwise. "No significant difference" is never a PASS. Everything is computed on
+FAIL when wholly outside or when most transfers are shown to lie outside (`lab.judge.share`), INCONCLUSIVE otherwise. "No
+significant difference" is never a PASS. Everything is computed on
 `log(1 + deviation)`, where ratios are symmetric, and told in fractions. The interval is Student's, where the samples are skewed
 joined with a bootstrap's (`lab.judge.skewed`).
 
@@ -20,6 +21,7 @@ from lab.judge.caveats import bimodal_caveat, drift_caveat, outlier_caveat, size
 from lab.judge.decide import Decision, Edges, LookPlan, decide, scaled
 from lab.judge.figures import Asked, asked
 from lab.judge.interval import mean_interval
+from lab.judge.share import most_outside, outside
 from lab.judge.skewed import is_skewed, widened
 from lab.result.models import Interval, Sample, Verdict, VerdictName
 from lab.spec.models import Expectation
@@ -95,7 +97,16 @@ def judge_band(deviations: Sequence[float], band: Band, plan: LookPlan, meant: A
         found.append(f"decided at {used} samples; {len(values) - used} taken after that are not used")
     return Verdict(
         name=name,
-        reason=_reason(name, interval, band, taken=len(values), looks=decision.looks, plan=plan, meant=meant),
+        reason=_reason(
+            name,
+            interval,
+            band,
+            taken=len(values),
+            looks=decision.looks,
+            plan=plan,
+            meant=meant,
+            beyond=outside(seen, edges) if decision.most_outside else 0,
+        ),
         interval=interval,
         method=("student and bootstrap" if decision.widened else "student") if interval else None,
         band_low=band.low,
@@ -215,7 +226,10 @@ def decide_values(values: Sequence[float], edges: Edges, plan: LookPlan, *, told
         seen = values[:look]
         return widened(student, seen, BOOTSTRAP_SEED) if is_skewed(seen) else student
 
-    return decide(plan, len(values), interval_at, edges, widen, told=told)
+    def most_beyond(look: int) -> bool:
+        return most_outside(values[:look], edges, plan.alpha_per_look)
+
+    return decide(plan, len(values), interval_at, edges, widen, most_outside=most_beyond, told=told)
 
 
 def _reason(
@@ -227,6 +241,7 @@ def _reason(
     looks: Sequence[int],
     plan: LookPlan,
     meant: Asked | None,
+    beyond: int,
 ) -> str:
     later = plan.after(taken)
     wait = f"; the next look is at {later}" if name == "INCONCLUSIVE" and later else ""
@@ -242,6 +257,8 @@ def _reason(
     figures = f"mean {mean}, {confidence} {span}"
     if not looks:
         return f"{figures}, too few samples to be judged against {edge}, n = {interval.n}{wait}"
+    if beyond:
+        return f"{beyond} of {interval.n} transfers outside {edge}, whatever their {figures}, n = {interval.n}"
     place = {"PASS": "inside", "FAIL": "outside", "INCONCLUSIVE": "across an edge of"}[name]
     if band.low is None:
         place = {"PASS": "not above", "FAIL": "above", "INCONCLUSIVE": "across"}[name]
