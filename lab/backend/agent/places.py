@@ -8,3 +8,7 @@ LAB_USER = "lab"
 # A tmpfs of the lab's own is mounted here, in its own mount namespace: what is written there dies with the lab.
 RUN_DIR = "/run"
 HOME_DIR = f"{RUN_DIR}/lab/home"
+
+MARSHAL_VERSION = 2
+"""Of the frames of a machine in virtual time. Later versions write an object in another way when something else refers to it, so
+that the same request would not be the same bytes, and would not take the same time to read."""

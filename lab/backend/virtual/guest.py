@@ -29,7 +29,7 @@ if __name__ == "__main__":  # by path: the folder that holds `lab` is not on the
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))))  # noqa: PTH100, PTH120
 
 from lab.backend.agent import spawn, syscalls  # noqa: E402
-from lab.backend.agent.places import HOME_DIR, LAB_UID, RUN_DIR  # noqa: E402
+from lab.backend.agent.places import HOME_DIR, LAB_UID, MARSHAL_VERSION, RUN_DIR  # noqa: E402
 
 CHANNEL = "/dev/hostchan"
 _USER = int(sys.argv[1]) if __name__ == "__main__" else LAB_UID  # machine.user_id
@@ -450,7 +450,7 @@ def receive(channel: int) -> tuple[dict[str, Any], list[bytes]]:
 
 
 def send(channel: int, message: dict[str, Any], blobs: list[bytes]) -> None:
-    head = marshal.dumps({**message, "blobs": [len(blob) for blob in blobs]})
+    head = marshal.dumps({**message, "blobs": [len(blob) for blob in blobs]}, MARSHAL_VERSION)
     # Blobs may be most of the memory: they are not copied once more.
     for part in (len(head).to_bytes(4, "big") + head, *blobs):
         view = memoryview(part)

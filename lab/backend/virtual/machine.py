@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.assets import kernel
-from lab.backend.agent.places import LAB_UID
+from lab.backend.agent.places import LAB_UID, MARSHAL_VERSION
 from lab.backend.virtual import processes
 from lab.backend.virtual.cores import Core
 from lab.backend.virtual.ending import why
@@ -157,7 +157,7 @@ class Machine:
                 raise LabFault("the machine in virtual time has been closed")
             if message["op"] == "run":
                 self.lasting = frozenset(processes.children(self.process.pid))
-            head = marshal.dumps({**message, "blobs": [len(blob) for blob in blobs]})
+            head = marshal.dumps({**message, "blobs": [len(blob) for blob in blobs]}, MARSHAL_VERSION)
             try:
                 self._send(b"".join((len(head).to_bytes(4, "big"), head, *blobs)))
                 answer, more = self._receive()

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.backend.agent.places import MARSHAL_VERSION
 from lab.backend.virtual import guest, processes
 from lab.backend.virtual.cores import Core
 from lab.backend.virtual.host import environment
@@ -116,12 +117,27 @@ def test_a_frame_is_a_head_and_the_blobs_it_counts() -> None:
     try:
         guest.send(write_end, {"word": 1}, [b"one", b"", b"three"])
         assert guest.receive(read_end) == ({"word": 1, "blobs": [3, 0, 5]}, [b"one", b"", b"three"])
-        head = marshal.dumps({"word": 2})
+        head = marshal.dumps({"word": 2}, MARSHAL_VERSION)
         os.write(write_end, len(head).to_bytes(4, "big") + head)
         assert guest.receive(read_end) == ({"word": 2}, [])
     finally:
         os.close(read_end)
         os.close(write_end)
+
+
+def test_a_frame_does_not_depend_on_who_else_refers_to_what_is_in_it() -> None:
+    """marshal's later formats mark an object that has other references: the same request was not the same bytes beside threads."""
+    word = "".join(["some", "thing"])
+    frames = []
+    for others in ([], [word] * 9):
+        read_end, write_end = os.pipe()
+        guest.send(write_end, {"word": word, "again": word}, [])
+        os.close(write_end)
+        with os.fdopen(read_end, "rb") as stream:
+            frames.append(stream.read())
+        del others
+    lone = marshal.dumps({"word": "".join(["some", "thing"]), "again": "".join(["some", "thing"]), "blobs": []}, MARSHAL_VERSION)
+    assert frames == [len(lone).to_bytes(4, "big") + lone] * 2
 
 
 def test_only_so_much_of_an_output_is_read() -> None:
