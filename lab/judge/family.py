@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from statistics import stdev
 
-from lab.judge.decide import ROUNDING
+from lab.judge.share import ROUNDING
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import variance
 
-from lab.judge.decide import ROUNDING, place, scaled
+from lab.judge.decide import place, scaled
 from lab.judge.interval import mean_interval, student_quantile
+from lab.judge.share import ROUNDING
 from lab.judge.tolerance import Band, LookPlan
 from lab.result.models import Interval, VerdictName
 

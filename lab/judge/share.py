@@ -22,10 +22,11 @@ def outside(values: Sequence[float], edges: tuple[float, float]) -> int:
 def most_outside(values: Sequence[float], edges: tuple[float, float], alpha: float) -> bool:
     """Whether it is shown, with an error of at most `alpha`, that more than half of all transfers lie outside both edges.
 
-    The exact binomial test of 1/2 (the sign test; Arbuthnot 1710, Conover, Practical Nonparametric Statistics, 3.4). A band with an
-    open side says nothing of single transfers, and is never shown to be missed by most.
+    The exact binomial test of 1/2: the sign test (Conover, Practical Nonparametric Statistics, section 3.4). A band with an open
+    side says nothing of single transfers, and is never shown to be missed by most.
     """
     if not values or any(math.isinf(edge) for edge in edges):
         return False
     n, beyond = len(values), outside(values, edges)
-    return sum(math.comb(n, k) for k in range(beyond, n + 1)) < alpha * 2**n
+    as_many = sum(math.comb(n, k) for k in range(beyond, n + 1))
+    return as_many < alpha * (1 << n)

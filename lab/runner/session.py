@@ -41,7 +41,7 @@ from lab.result.qualification import PairResult
 from lab.result.store import RunDir
 from lab.result.study import StudyResult
 from lab.runner.certify import begin_certificate, lab_problems, too_slow
-from lab.runner.clocks import clock_for, servers_for
+from lab.runner.clocks import clock_for, on_a_wire, servers_for, with_wire
 from lab.runner.found import Found, keep
 from lab.runner.machines import Machines
 from lab.runner.options import Options
@@ -213,7 +213,7 @@ class Session(Found):
                 self._open_machine([what], 0)
             network, servers = self._bring_up()
             try:
-                self._shape(topology, network)
+                self._shape(with_wire(topology) if network.clock.kind == "virtual" else topology, network)
                 yield network, servers
             finally:
                 self._forget_link()
@@ -256,6 +256,8 @@ class Session(Found):
         What they have in common (certificate, provenance, where the time went) is in every file, so that each can be read alone.
         """
         network = ready.network
+        if network.clock.kind == "virtual":
+            cells = [on_a_wire(cell) for cell in cells]
         with self._timed("bring_up"):
             together = Together.on(network, cells, schedule)
         certificate: Certificate | None = None

@@ -18,6 +18,8 @@ from lab.backend.virtual import guest, processes
 from lab.backend.virtual.cores import Core
 from lab.backend.virtual.host import environment
 from lab.backend.virtual.machine import Boot, Patience, _Parts, derived_seed, next_bytes
+from lab.backend.virtual.network import assert_deterministic
+from lab.errors import LabFault
 
 
 @pytest.fixture
@@ -126,7 +128,7 @@ def test_a_frame_is_a_head_and_the_blobs_it_counts() -> None:
 
 
 def test_a_frame_does_not_depend_on_who_else_refers_to_what_is_in_it() -> None:
-    """marshal's later formats mark an object that has other references: the same request was not the same bytes beside threads."""
+    """marshal's later formats mark an object that has other references: beside threads a request was other bytes."""
     word = "".join(["some", "thing"])
     frames = []
     for others in ([], [word] * 9):
@@ -182,3 +184,20 @@ def test_nothing_of_the_callers_environment_but_its_path_decides(monkeypatch: py
     assert found["PATH"].startswith("/somewhere:")
     assert (found["TZ"], found["PYTHONHASHSEED"], found["MORE"], found["HOME"]) == ("UTC", "0", "1", "/else")
     assert "SECRET" not in found
+
+
+@pytest.mark.parametrize(
+    ("lacking", "has_hwrng", "told"),
+    [
+        ("random-seed=7", False, "entropy from the seed"),
+        ("norandmaps", False, "addresses not randomised"),
+        ("time-travel=inf-cpu", False, "a clock that no processing moves"),
+        ("", True, "no entropy of the host's devices"),
+    ],
+)
+def test_a_machine_that_lacks_a_condition_of_determinism_is_refused(lacking: str, has_hwrng: bool, told: str) -> None:
+    boot = Boot(seed=7)
+    words = [word for word in boot.words((3, 4)) if word != lacking]
+    with pytest.raises(LabFault, match=f"not so: {told}$"):
+        assert_deterministic(boot, words, has_hwrng=has_hwrng)
+    assert all(assert_deterministic(boot, boot.words((3, 4)), has_hwrng=False).values())
