@@ -21,12 +21,16 @@ _SETTLE_S = 20.0
 
 def descendants(pid: int, found: dict[int, str]) -> dict[int, str]:
     """What `pid` has begun and what that has begun: process ids with the moment of their birth."""
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+    try:
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:  # it has ended between the look at its parent and this one
+        return found
+    for thread in threads:
         try:
-            children = [int(word) for word in path.read_text().split()]
+            words = (thread / "children").read_text().split()
         except OSError:
             continue
-        for child in children:
+        for child in map(int, words):
             if born := birth(child):
                 found[child] = born
                 descendants(child, found)
