@@ -157,3 +157,11 @@ class TestEnd:
         before = set(Path("/proc/self/fd").iterdir())
         open_network(seed=3).close()
         assert set(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_results_say_how_long_the_machine_took_of_this_hosts_time(network: VirtualNetwork) -> None:
+    before = network.virtual_facts["real_s"]
+    network.clock.sleep(3600.0)
+    after = network.virtual_facts["real_s"]
+    assert 0 < before < after, "and an hour of its own is no hour here"
+    assert after - before < 600

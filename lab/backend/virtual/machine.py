@@ -106,6 +106,8 @@ class Machine:
     core: Core
     patience: Patience = field(default_factory=Patience)
     now_ns: int = 0
+    booted: float = field(default_factory=time.monotonic)
+    """Seconds of this host's clock."""
     endings: list[str] = field(default_factory=list)
     """Each time that programs were ended because they used too much: how much that was."""
     lasting: frozenset[int] = frozenset()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import random
 import secrets
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,6 +67,7 @@ class VirtualNetwork:
             "charge_ns": boot.charge_ns,
             "charge_most_ns": boot.charge_most_ns,
             "conditions": dict(self.conditions),
+            "real_s": round(time.monotonic() - self.machine.booted, 3),
         }
 
     def vary(self, seed: int) -> None:
