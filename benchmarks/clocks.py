@@ -1,11 +1,12 @@
 """Do both clocks agree? The throttle rows by each of them, and whether a real interval excludes the virtual mean.
 
-python -m benchmarks.clocks [--suite throttle] [--client ferry] [--runs REAL VIRTUAL] [OPTION OF lab run...]
+python -m benchmarks.clocks [--suite throttle] [--client ferry] [--runs REAL VIRTUAL [VIRTUAL...]] [OPTION OF lab run...]
 
-`lab run` does the work, once with --clock real and once with --clock virtual; --runs compares what two folders hold instead. It
+`lab run` does the work, once with --clock real and once with --clock virtual; --runs compares what folders hold instead. It
 wants a quiet machine: a real cell that the machine spoilt is INVALID and says nothing. A virtual mean outside the cell's own
 interval may be chance, which among 38 such intervals happens; outside the interval that is as wide as so many cells ask for
-(Bonferroni) it is not, and then it needs a cause. The exit code is 1 where one has none.
+(Bonferroni) it is not, and then it needs a cause. The cause that can be shown is processing time: the same cells in virtual time
+at a price of `PRICES` per system call. The exit code is 1 where a cell has no cause.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from lab.result.models import CellResult
 from lab.result.store import read_cell
 from lab.spec.clock import CLOCKS
 from lab.spec.numbers import percent, percent_interval
+from lab.spec.units import Duration
 
 ALPHA = 0.05
 MACHINE_MS = 2.0
@@ -34,6 +36,8 @@ MACHINE = "this machine's own time"
 
 It is two ticks of a 1 ms timer. A protocol's own differences are round trips, 10 ms and more on these links.
 """
+PRICES = ("10us", "20us")
+"""Per system call and page fault: what they take on a machine like this, the program's own work between two of them included."""
 CAUSES: Mapping[str, str] = {}
 """By a pattern of cell ids: what makes real time differ there, found and named. The commit that adds an entry argues it."""
 
@@ -56,8 +60,13 @@ class Row:
         return self.word == "EXCLUDED"
 
 
-def compare(real: CellResult, virtual: CellResult, cells: int, causes: Mapping[str, str] = CAUSES) -> Row:
-    """Hold the virtual mean against the real interval, and against the one that `cells` such intervals ask for."""
+def compare(
+    real: CellResult, virtual: CellResult, cells: int, causes: Mapping[str, str] = CAUSES, priced: Sequence[CellResult] = ()
+) -> Row:
+    """Hold the virtual mean against the real interval, and against the one that `cells` such intervals ask for.
+
+    `priced` is the same cell at other prices of a system call.
+    """
     own, mean = real.verdict.interval, virtual.verdict.interval.mean if virtual.verdict.interval else None
     counts = len(real.samples), len(virtual.samples)
     names = real.verdict.name, virtual.verdict.name
@@ -75,20 +84,39 @@ def compare(real: CellResult, virtual: CellResult, cells: int, causes: Mapping[s
             f"nothing to compare: the {which} cell is {names[which == 'virtual']}",
         )
     longer_ms = _body_ms(real, own.mean) - _body_ms(virtual, mean)
-    return Row(real.id, told, names[0], mean, names[1], counts, longer_ms, _word(real, mean, longer_ms, cells, causes))
+    return Row(
+        real.id,
+        told,
+        names[0],
+        mean,
+        names[1],
+        counts,
+        longer_ms,
+        _word(real, mean, longer_ms, cells=cells, causes=causes, priced=priced),
+    )
 
 
-def _word(real: CellResult, mean: float, longer_ms: float, cells: int, causes: Mapping[str, str]) -> str:
+def _word(
+    real: CellResult, mean: float, longer_ms: float, *, cells: int, causes: Mapping[str, str], priced: Sequence[CellResult]
+) -> str:
     own = real.verdict.interval
     assert own
     if own.low <= mean <= own.high:
         return "agree"
     values = [math.log1p(sample.deviation) for sample in real.samples if sample.deviation is not None]
     family = mean_interval(values, 1 - ALPHA / cells)
-    if family.low <= math.log1p(mean) <= family.high:
+
+    def held(by: float) -> bool:
+        return family.low <= math.log1p(by) <= family.high
+
+    if held(mean):
         return f"agree, as one of {cells} cells"
     if 0 <= longer_ms <= MACHINE_MS:
         return f"excluded: {MACHINE}"
+    for each in priced:
+        if each.virtual and each.verdict.interval and held(each.verdict.interval.mean):
+            price = Duration(each.virtual.charge_ns)
+            return f"excluded: {MACHINE}, {percent(each.verdict.interval.mean)} where a system call takes {price}"
     cause = next((said for pattern, said in causes.items() if re.search(pattern, real.id)), "")
     return f"excluded: {cause}" if cause else "EXCLUDED"
 
@@ -144,14 +172,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", default="throttle")
     parser.add_argument("--client", default="ferry")
-    parser.add_argument("--runs", nargs=2, type=Path, metavar=("REAL", "VIRTUAL"), help="folders of two runs that are there")
+    parser.add_argument(
+        "--runs", nargs="+", type=Path, metavar="RUN", help="folders of runs that are there: real, virtual, priced"
+    )
     options, more = parser.parse_known_args()
     asked = ["--client", options.client, *more]
-    folders = options.runs or [run(options.suite, clock, asked) for clock in sorted(CLOCKS)]
-    both = pairs(*map(cells_of, folders))
+    folders = options.runs or [
+        *(run(options.suite, clock, asked) for clock in sorted(CLOCKS)),
+        *(run(options.suite, "virtual", [*asked, "--price", price]) for price in PRICES),
+    ]
+    if len(folders) < 2:
+        raise LabFault("two runs at least: one in real time, one in virtual time")
+    real, virtual, *priced = map(cells_of, folders)
+    both = pairs(real, virtual)
     if not both:
         raise LabFault("no cell ran by both clocks")
-    rows = [compare(real, virtual, len(both)) for real, virtual in both]
+    others = [cell for cells in priced for cell in cells]
+    rows = [compare(a, b, len(both), priced=[cell for cell in others if cell.id == a.id]) for a, b in both]
     print(table(["cell", "real", "mean and interval", "virtual", "mean", "longer, ms", "clocks"], [line(row) for row in rows]))
     open_, told = sum(row.unexplained for row in rows), sum(row.longer_ms is not None for row in rows)
     print(f"{told} of {len(rows)} cells can be compared; {open_} real intervals exclude the virtual mean without a named cause")

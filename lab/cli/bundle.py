@@ -148,7 +148,7 @@ def _client(packed: Bundle, text: str | None) -> ClientSpec:
 
 
 def repeating(packed: Bundle, options: Options, seed: int | None) -> Options:
-    """By the bundle's clock unless another is asked for; in virtual time by its seed unless `seed` is another."""
+    """By the bundle's clock unless another is asked for; in virtual time at its price and by its seed, or by `seed`."""
     guest = packed.cell.virtual
     clock = packed.cell.clock if options.clock == "auto" else options.clock
     repeated = replace(
@@ -158,7 +158,10 @@ def repeating(packed: Bundle, options: Options, seed: int | None) -> Options:
         virtual_looks=packed.looks,
         sshd=SshdOptions(**packed.manifest.sshd.model_dump()),
     )
-    if guest is None or clock != "virtual" or seed is not None:
+    if guest is None or clock != "virtual":
+        return repeated
+    repeated = replace(repeated, charge_ns=guest.charge_ns)
+    if seed is not None:
         return repeated
     if guest.session_seed is None:
         return replace(repeated, machine_seed=guest.seed)

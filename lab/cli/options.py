@@ -100,6 +100,15 @@ RunSeed = Annotated[
     int | None,
     typer.Option("--seed", min=0, metavar="N", help="In virtual time: the same seed, the same samples; 1 unless given."),
 ]
+Price = Annotated[
+    Duration | None,
+    typer.Option(
+        "--price",
+        parser=quantity(Duration.parse),
+        metavar="TIME",
+        help="In virtual time: what a system call or page fault takes, e.g. 10us on a slow processor; 0.2us unless given.",
+    ),
+]
 
 
 Rate = Annotated[BitRate | None, typer.Option(parser=quantity(BitRate.parse), metavar="RATE", help='e.g. 20mbit, "50 Mbit/s".')]

@@ -18,6 +18,7 @@ from lab.errors import UsageProblem
 from lab.runner import machine
 from lab.runner.clocks import ClockChoice
 from lab.runner.session import Options
+from lab.spec.clock import CHARGE_NS
 from lab.spec.units import Duration
 
 DEFAULT_SEED = Options().seed
@@ -31,6 +32,7 @@ class Place:
     backend: Backend = "namespaces"
     router: RouterChoice = "auto"
     seed: int = DEFAULT_SEED
+    charge_ns: int = CHARGE_NS
 
     @property
     def shares_programs(self) -> bool:
@@ -47,7 +49,13 @@ class Only:
 
 
 def place(
-    clock: AskedClock, backend: AskedBackend, router: str, *, seed: int | None = None, real_only: Only | None = None
+    clock: AskedClock,
+    backend: AskedBackend,
+    router: str,
+    *,
+    seed: int | None = None,
+    price: Duration | None = None,
+    real_only: Only | None = None,
 ) -> Place:
     """What the options come to together. Raises UsageProblem, one line, where they contradict each other.
 
@@ -58,12 +66,15 @@ def place(
         _contradiction(virtual, real)
     if real and seed is not None:
         _contradiction(Only(f"--seed {seed}"), Only(real.words, "nothing repeats this machine's own time"))
+    if real and price is not None:
+        _contradiction(Only(f"--price {price}"), Only(real.words, "there a system call takes what it takes"))
     hosts = "namespaces" if backend in _NO_REAL_HOSTS else backend.value
     return Place(
         "virtual" if virtual else "real" if real else "auto",
         cast(Backend, hosts),
         cast(RouterChoice, router),
         DEFAULT_SEED if seed is None else seed,
+        CHARGE_NS if price is None else price.ns,
     )
 
 
@@ -130,6 +141,7 @@ def session_options(where: Place, turn: Turn, *, any_host: bool) -> Options:
     return Options(
         clock=where.clock,
         seed=where.seed,
+        charge_ns=where.charge_ns,
         backend=where.backend,
         router=where.router,
         turn=turn.take,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from lab.cli.options import WAIT, AnyBackend, AnyHost, AskedBackend, AskedClock, Beside, Clock, Json, Router, RunSeed, Wait
+from lab.cli.options import WAIT, AnyBackend, AnyHost, AskedBackend, AskedClock, Beside, Clock, Json, Price, Router, RunSeed, Wait
 from lab.cli.place import Only, Turn, place, session_options
 from lab.cli.report import make_reports
 from lab.errors import UsageProblem
@@ -39,6 +39,7 @@ def run(
     ],
     clock: Clock = AskedClock.AUTO,
     seed: RunSeed = None,
+    price: Price = None,
     router: Router = "auto",
     backend: AnyBackend = AskedBackend.AUTO,
     client: Annotated[
@@ -71,7 +72,7 @@ def run(
         raise UsageProblem("one suite at a time, or any number of cells")
     if suite is None:
         check_cells(targets)
-    where = place(clock, backend, router, seed=seed, real_only=_PERF if flamegraph else None)
+    where = place(clock, backend, router, seed=seed, price=price, real_only=_PERF if flamegraph else None)
     if pcap and where.backend == "compose":
         raise UsageProblem("containers may not capture packets", remedy="use --pcap with --backend namespaces")
     variables = dict([_split(text) for text in variable or []])

@@ -31,7 +31,7 @@ from lab.result.migrate import checked_version, upgrade
 from lab.result.models import CellResult, ClientIdentity, Closed
 from lab.result.store import RunDir, parse_json, read_cell, validated
 from lab.spec.cell import parse_cell_name
-from lab.spec.clock import Clock
+from lab.spec.clock import CHARGE_NS, Clock
 from lab.spec.load import load_topology
 from lab.spec.models import YAML_SUFFIXES, Cell, ClientSpec, Expectation, first_problem
 
@@ -194,8 +194,10 @@ def again(cell: CellResult) -> str:
 def _place_words(cell: CellResult) -> list[str]:
     """In virtual time the guest is all there is, and what its seed follows from repeats it."""
     if cell.clock == "virtual":
-        seed = cell.virtual.session_seed if cell.virtual else None
-        return ["--clock", "virtual", *(["--seed", str(seed)] if seed is not None else [])]
+        guest = cell.virtual
+        seed = ["--seed", str(guest.session_seed)] if guest and guest.session_seed is not None else []
+        price = ["--price", f"{guest.charge_ns}ns"] if guest and guest.charge_ns != CHARGE_NS else []
+        return ["--clock", "virtual", *seed, *price]
     place = ["--router", str(cell.router.get("kind", "auto"))]
     return [*place, "--backend", cell.backend] if cell.backend != "namespaces" else place
 

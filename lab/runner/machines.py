@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.backend.host import Network
-from lab.backend.virtual.machine import CHARGE_MOST_NS, CHARGE_NS, derived_seed
+from lab.backend.virtual.machine import CHARGE_MOST_NS, derived_seed
 from lab.backend.virtual.network import open_network
 from lab.errors import LabFault
 from lab.network.calibrate import Tolerance
 from lab.result.models import Calibration, VirtualMachine
 from lab.runner.certificates import certified
+from lab.spec.clock import CHARGE_NS
 from lab.spec.models import Topology
 
 

@@ -10,13 +10,13 @@ from lab.assets.inferno import Inferno
 from lab.backend.agent.router import RouterChoice
 from lab.backend.choose import Backend
 from lab.backend.host import Network
-from lab.backend.virtual.machine import CHARGE_NS
 from lab.judge.decide import VIRTUAL_PLAN
 from lab.judge.host import HostLimits
 from lab.judge.tolerance import LookPlan
 from lab.network.calibrate import Tolerance
 from lab.runner.clocks import ClockChoice
 from lab.server.sshd import SshdOptions
+from lab.spec.clock import CHARGE_NS
 
 
 @dataclass(frozen=True)

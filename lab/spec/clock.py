@@ -13,3 +13,7 @@ NOT_IN_VIRTUAL_TIME = "not in virtual time"
 def clock_words(clock: Clock) -> str:
     """`virtual time`, `real time`."""
     return f"{clock} time"
+
+
+CHARGE_NS = 200
+"""What a system call or a page fault takes in virtual time, nanoseconds, unless --price says otherwise."""

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from lab.backend.virtual.machine import CHARGE_NS
 from lab.backend.virtual.network import VirtualNetwork
 from lab.judge.tolerance import LookPlan
 from lab.result.models import CellResult
 from lab.result.store import RunDir
 from lab.runner.session import Options, Session
+from lab.spec.clock import CHARGE_NS
 from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology, Transfer
 from lab.spec.units import BitRate, Duration, Size
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lab.backend.virtual.machine import CHARGE_MOST_NS, CHARGE_NS
+from lab.backend.virtual.machine import CHARGE_MOST_NS
 from lab.backend.virtual.network import open_network
 from lab.network.calibrate import Tolerance
 from lab.result.models import Calibration
 from lab.runner import certificates
+from lab.spec.clock import CHARGE_NS
 from lab.spec.models import Topology
 from tests.virtual.boots import CLEAN, LOSSY
 from tests.virtual.links import GOODPUT, RTT_MS, measure

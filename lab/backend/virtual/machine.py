@@ -28,10 +28,11 @@ from lab.backend.virtual import processes
 from lab.backend.virtual.cores import Core
 from lab.backend.virtual.ending import why
 from lab.errors import LabFault
+from lab.spec.clock import CHARGE_NS
 
 # 1 January 2026, in every machine: a wall clock that is the same in every boot, and after the birth of every program's defaults.
 EPOCH_S = 1_767_225_600
-CHARGE_NS, CHARGE_MOST_NS = 200, 10_000
+CHARGE_MOST_NS = 10_000
 # Without TMPDIR its memory is anonymous, with a HOME that is not there it makes no folder. And it takes the address of a variable
 # for the top of its address space (get_top_address in arch/um/kernel/um_arch.c): without one, its programs die.
 _ENVIRONMENT = {"HOME": "/nonexistent"}

@@ -19,8 +19,9 @@ from lab.backend.agent.protocol import HOME_DIR, LAB_USER
 from lab.backend.host import Host, Ports, RouterFacts
 from lab.backend.namespaces.network import ADDRESSES, CLIENT_ADDRESS, PORTS, SERVER_ADDRESS, leaf_macs, leaf_script, ports_script
 from lab.backend.virtual.host import VirtualClock, VirtualHost
-from lab.backend.virtual.machine import CHARGE_MOST_NS, CHARGE_NS, Boot, Machine, Patience, user_id
+from lab.backend.virtual.machine import CHARGE_MOST_NS, Boot, Machine, Patience, user_id
 from lab.errors import LabFault
+from lab.spec.clock import CHARGE_NS
 from lab.spec.units import Duration
 
 # The lab's programs and servers, and room for what they write: payloads at both ends, and captures.
