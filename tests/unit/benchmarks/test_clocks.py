@@ -7,7 +7,7 @@ import math
 import pytest
 
 from benchmarks.clocks import MACHINE, MACHINE_MS, compare, line, pairs
-from lab.result.models import CellResult
+from lab.result.models import CellResult, VirtualMachine
 from tests.unit.result.conftest import make_cell
 
 
@@ -38,6 +38,18 @@ def test_what_lies_outside_needs_a_cause() -> None:
     assert (found.word, found.unexplained) == ("EXCLUDED", True)
     named = compare(real, far, 1, {real.id[:4]: "the timer of the client's host"})
     assert (named.word, named.unexplained) == ("excluded: the timer of the client's host", False)
+
+
+def test_processing_is_the_cause_where_a_dearer_system_call_gives_the_real_figure() -> None:
+    real, far = judged(REAL), judged((-0.04,) * 5)
+    guest = VirtualMachine(
+        seed=1, kernel_release="7.2.12", kernel_sha256="0" * 64, charge_ns=20_000, charge_most_ns=20_000, conditions={}
+    )
+    near, nowhere = (judged((value,) * 5).model_copy(update={"virtual": guest}) for value in (0.0011, 0.3))
+    found = compare(real, far, 1, priced=[nowhere, near])
+    assert found.word == f"excluded: {MACHINE}, +0.11 % where a system call takes 20 us"
+    assert not found.unexplained
+    assert compare(real, far, 1, priced=[nowhere]).unexplained
 
 
 def test_what_takes_a_little_longer_in_real_time_is_the_machine() -> None:

@@ -14,6 +14,7 @@ from lab.cli.options import AskedBackend, AskedClock
 from lab.cli.place import DEFAULT_SEED, Only, Place, Turn, place, session_options
 from lab.errors import UsageProblem
 from lab.runner.machine import holders
+from lab.spec.clock import CHARGE_NS
 from lab.spec.units import Duration
 
 AUTO, VIRTUAL, REAL = AskedClock.AUTO, AskedClock.VIRTUAL, AskedClock.REAL
@@ -51,6 +52,13 @@ def test_a_seed_is_the_sessions_and_one_is_the_default() -> None:
         assert session_options(place(VIRTUAL, HOSTS.AUTO, "auto"), turn, any_host=True).seed == DEFAULT_SEED
 
 
+def test_the_price_of_a_system_call_is_the_sessions() -> None:
+    with Turn(Duration(0), beside=False) as turn:
+        dear = place(AUTO, HOSTS.AUTO, "auto", price=Duration.parse("10us"))
+        assert session_options(dear, turn, any_host=True).charge_ns == 10_000
+        assert session_options(place(AUTO, HOSTS.AUTO, "auto"), turn, any_host=True).charge_ns == CHARGE_NS
+
+
 @pytest.mark.parametrize(
     ("clock", "backend", "router", "more", "said"),
     [
@@ -63,6 +71,8 @@ def test_a_seed_is_the_sessions_and_one_is_the_default() -> None:
         (REAL, HOSTS.AUTO, "auto", {"seed": 3}, ("--seed 3", "--clock real")),
         (AUTO, HOSTS.COMPOSE, "auto", {"seed": 3}, ("--seed 3", "--backend compose")),
         (AUTO, HOSTS.AUTO, "auto", {"seed": 3, "real_only": PERF}, ("--seed 3", "--flamegraph")),
+        (REAL, HOSTS.AUTO, "auto", {"price": Duration(10_000)}, ("--price 10 us", "--clock real")),
+        (AUTO, HOSTS.AUTO, "uml", {"price": Duration(0)}, ("--price", "--router uml")),
     ],
 )
 def test_contradictions(

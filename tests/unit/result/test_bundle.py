@@ -447,6 +447,8 @@ def test_a_bundle_is_repeated_by_its_own_clock_and_seed(make_cell: MakeCell, pac
     assert repeated.virtual_looks == virtual.looks
     assert command.repeating(virtual, replace(auto, seed=3), 3).seed == 3, "another seed was asked for"
     assert command.repeating(virtual, replace(auto, clock="real"), None).clock == "real"
+    dear = read_bundle(pack(in_virtual_time(make_cell(), virtual=guest.model_copy(update={"charge_ns": 10_000}))))
+    assert (repeated.charge_ns, command.repeating(dear, auto, 3).charge_ns) == (200, 10_000)
     unknown = GUEST.model_copy(update={"session_seed": None})
     older = read_bundle(pack(in_virtual_time(make_cell(), virtual=unknown)))
     assert command.repeating(older, auto, None).machine_seed == GUEST.seed
