@@ -34,6 +34,7 @@ from lab.spec.cell import parse_cell_name
 from lab.spec.clock import CHARGE_NS, Clock
 from lab.spec.load import load_topology
 from lab.spec.models import YAML_SUFFIXES, Cell, ClientSpec, Expectation, first_problem
+from lab.spec.wire import with_wire
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -220,7 +221,7 @@ def _named(cell: CellResult) -> bool:
     """Whether `lab run` makes the same cell of the id alone: network, transfer and promise, judged by the same looks."""
     try:
         _, name, transfer, kind = parse_cell_name(cell.id)
-        known = load_topology(name)
+        known = with_wire(load_topology(name)) if cell.clock == "virtual" else load_topology(name)
     except UsageProblem:
         return False
     plan, whole = plan_of(cell), whole_plan(cell)

@@ -41,7 +41,7 @@ from lab.result.qualification import PairResult
 from lab.result.store import RunDir
 from lab.result.study import StudyResult
 from lab.runner.certify import begin_certificate, lab_problems, too_slow
-from lab.runner.clocks import clock_for, on_a_wire, servers_for, with_wire
+from lab.runner.clocks import clock_for, servers_for
 from lab.runner.found import Found, keep
 from lab.runner.machines import Machines
 from lab.runner.options import Options
@@ -55,6 +55,7 @@ from lab.server.bundle import DEFAULT_PAYLOADS, SERVERS, ServerName, Servers, st
 from lab.spec.models import Cell, Topology
 from lab.spec.study import BufferStudy
 from lab.spec.units import Ratio
+from lab.spec.wire import on_a_wire, with_wire
 
 __all__ = ["CALIBRATION_ATTEMPTS", "Options", "Session"]
 CALIBRATION_ATTEMPTS = 2

@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 
 from lab.cli import bundle as command
 from lab.errors import EXIT_FAIL, EXIT_INVALID, EXIT_PASS, UsageProblem
+from lab.judge.decide import VIRTUAL_PLAN
 from lab.judge.tolerance import LookPlan, with_invalid
 from lab.keywords.library import LabLibrary
 from lab.result.bundle import CELL, MANIFEST, SshdSettings, again, plan_of, read_bundle, write_bundle
@@ -32,6 +33,7 @@ from lab.spec.cell import format_cell_name
 from lab.spec.load import load_topology
 from lab.spec.models import Cell, ClientSpec, Expectation, Transfer
 from lab.spec.units import Ratio
+from lab.spec.wire import with_wire
 from tests.support.virtual import GUEST, in_virtual_time
 
 MakeCell = Callable[..., CellResult]
@@ -309,6 +311,17 @@ def test_where_the_client_was(make_cell: MakeCell, name: str, program: str, word
     cell_id = cell.id.replace("curl", name, 1)
     cell = changed(cell, id=cell_id, client=cell.client.model_copy(update={"name": name, "program": program}))
     assert again(cell) == f"lab run {words}{cell_id} --router uml --max-samples 5"
+
+
+def test_an_unshaped_link_and_another_price_in_virtual_time_are_told_by_name(make_cell: MakeCell) -> None:
+    cell = described(make_cell, {"protocol": "http1", "direction": "get", "size": "5 MiB", "limit": "8 Mbit/s"})
+    name = cell.id.replace("dsl-20", "link-local")
+    judged = cell.verdict.model_copy(update={"alpha_per_look": VIRTUAL_PLAN.alpha_per_look})
+    wire, looks = with_wire(load_topology("link-local")), list(VIRTUAL_PLAN.looks)
+    wired = in_virtual_time(changed(cell, id=name, topology=wire, plan=looks, verdict=judged))
+    assert again(wired).startswith(f"lab run --client curl=/usr/bin/curl {name} --clock virtual")
+    dear = changed(wired, virtual=GUEST.model_copy(update={"session_seed": 4, "charge_ns": 10_000}))
+    assert "--seed 4 --price 10000ns" in again(dear)
 
 
 @pytest.mark.parametrize("what", ["link", "network", "tolerance", "promise", "looks"])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from lab.link.plan import plan
-from lab.runner.clocks import WIRE, on_a_wire, with_wire
 from lab.spec.load import load_topology
 from lab.spec.models import Cell, ClientSpec, Expectation, Transfer
 from lab.spec.units import ByteRate, Size
+from lab.spec.wire import WIRE, on_a_wire, with_wire
 
 
 def test_a_link_that_nothing_shapes_is_a_wire() -> None:
