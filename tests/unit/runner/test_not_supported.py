@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from lab.backend.clocks import REAL
 from lab.errors import NotSupported
 from lab.result.store import RunDir
 from lab.runner.progress import Silent
@@ -21,7 +23,7 @@ def test_it_is_told_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
     progress = Silent()
     monkeypatch.setattr(progress, "skipped", told.append)
     session = Session(RunDir.create("test", results=tmp_path), progress=progress)
-    network: Any = None
+    network: Any = SimpleNamespace(clock=REAL)
     monkeypatch.setattr(session, "_bring_up", lambda: (network, network))
     cell = Cell(
         client=ClientSpec(name="aria2"),
