@@ -34,8 +34,8 @@ A window holds at least 20,000 packets and is exact to one of them at each end. 
 """
 
 _TAIL = """
-Where a link as long and as fast as 1000 Mbit/s x 600 ms is outside: 75 MB are on their way there, and iperf3's four flows leave the
-link idle for moments of the window. What is sent arrives on time; its RTT is exact.
+Where a link as long and as fast as 1000 Mbit/s x 600 ms is outside: 75 MB are on their way there, and iperf3's four flows leave
+the link idle for moments of the window. What is sent arrives on time; its RTT is exact.
 """
 
 
