@@ -53,6 +53,12 @@ def litter(folder: Path) -> set[str]:
     return shared | {str(path) for path in folder.rglob("*")}
 
 
+def mounted() -> set[str]:
+    """This host's mounts, but for those of a container engine: a test beside this one runs containers."""
+    lines = Path("/proc/self/mounts").read_text().splitlines()
+    return {line for line in lines if "overlay" not in line and "/docker/" not in line}
+
+
 @pytest.mark.timeout(60 + 60 * KILLS)
 def test_kill_9_at_random_moments_leaves_nothing(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
@@ -62,7 +68,7 @@ def test_kill_9_at_random_moments_leaves_nothing(tmp_path: Path) -> None:
     temporary.mkdir()
     env = {**os.environ, "THROUGHLINE_RESULTS": str(tmp_path / "results"), "TMPDIR": str(temporary)}
     argv = [sys.executable, "-m", "lab.cli.main", "run", _CELL, "--clock", "virtual"]
-    mounts, before = Path("/proc/self/mounts").read_text(), litter(temporary)
+    mounts, before = mounted(), litter(temporary)
     caught = 0
     for number in range(KILLS):
         lab = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -85,5 +91,5 @@ def test_kill_9_at_random_moments_leaves_nothing(tmp_path: Path) -> None:
             time.sleep(0.05)
         assert left == []
         assert litter(temporary) == before
-        assert Path("/proc/self/mounts").read_text() == mounts
+        assert mounted() <= mounts
     print(f"{caught} of {KILLS} had something to end")
