@@ -73,27 +73,11 @@ def compare(
     told = (own.mean, own.low, own.high) if own else None
     if own is None or mean is None or "INVALID" in names:
         which = "real" if own is None or names[0] == "INVALID" else "virtual"
-        return Row(
-            real.id,
-            told,
-            names[0],
-            mean,
-            names[1],
-            counts,
-            None,
-            f"nothing to compare: the {which} cell is {names[which == 'virtual']}",
-        )
-    longer_ms = _body_ms(real, own.mean) - _body_ms(virtual, mean)
-    return Row(
-        real.id,
-        told,
-        names[0],
-        mean,
-        names[1],
-        counts,
-        longer_ms,
-        _word(real, mean, longer_ms, cells=cells, causes=causes, priced=priced),
-    )
+        longer_ms, word = None, f"nothing to compare: the {which} cell is {names[which == 'virtual']}"
+    else:
+        longer_ms = _body_ms(real, own.mean) - _body_ms(virtual, mean)
+        word = _word(real, mean, longer_ms, cells=cells, causes=causes, priced=priced)
+    return Row(real.id, told, names[0], mean, names[1], counts, longer_ms, word)
 
 
 def _word(

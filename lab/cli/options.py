@@ -60,7 +60,7 @@ RealBackend = Annotated[
     str,
     typer.Option("--backend", parser=backend_choice, metavar="|".join(BACKENDS), help="What the hosts are made of."),
 ]
-"""Of a network that lives on without its command: in virtual time there is none."""
+"""The hosts of a network that goes on after its command has ended. Virtual time has no such network."""
 
 
 class AskedClock(StrEnum):

@@ -43,7 +43,7 @@ DRIFT = 0.03
 QUIET = 0.005
 """Spread of the clients that are compared: less would hide the drift in nothing, more would hide it in noise."""
 UNDECIDED = 0.05
-"""Of a client with two speeds 7 % apart whose mean is 1.5 % or more from the edge, where samples are cheap."""
+"""How often a client with two speeds, 7 % apart and 1.5 % or more from the edge on average, may stay undecided there."""
 TAIL = 0.3
 """Of the lognormal part of a client that stalls: skewness 0.95."""
 

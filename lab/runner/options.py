@@ -45,7 +45,7 @@ class Options:
     flamegraph: Inferno | None = None
     """With these tools, one run more per cell of a suite."""
     name: str = ""
-    """Of the network; the run's where left out."""
+    """The network's name; left out, it is the run's."""
     host_limits: HostLimits | None = None
     """The machine is watched, and samples that it spoilt are set aside; not where left out. The `lab` command has it on."""
     beside: bool = False

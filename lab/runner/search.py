@@ -142,7 +142,7 @@ def judge_by_running(
 
 
 def for_try(options: Options, looks: LookPlan, before: int) -> Options:
-    """Of a try by `looks` after so many others: in virtual time its plan is as many times as long, and it has its own seed."""
+    """The options of one try. In virtual time a later try has a longer plan, by the factor in `looks`, and a seed of its own."""
     times = looks.looks[0] // LookPlan().looks[0]
     return replace(options, looks=looks, virtual_looks=longer(options.virtual_looks, times), seed=options.seed + before)
 
@@ -156,7 +156,7 @@ class Trial:
     """The scenario's cell on one client, in a run of its own; a run that came to nothing leaves nothing behind."""
 
     _lock: ClassVar = Lock()
-    """Of the folder of all results: `latest` is put right by whoever makes or removes a run there."""
+    """A lock on the folder of all results: whoever makes or removes a run there also corrects `latest`."""
 
     def __init__(self, scenario: Scenario, client: str, options: Options, progress: Progress | None = None) -> None:
         self.cell = scenario.cell(client)

@@ -14,15 +14,12 @@ from pathlib import Path
 import pytest
 
 from lab.judge.tolerance import LookPlan
-from lab.result.models import CellResult
 from lab.result.store import RunDir
 from lab.runner import session as session_module
 from lab.runner.progress import Lines
 from lab.runner.session import Options, Session
-from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology, Transfer
-from lab.spec.units import BitRate, Duration, Size
+from tests.support.bad_clients import run_client
 
-FAST = Topology(name="fast", description="-", link=Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("4 ms")))
 PATIENCE_S = 3.0
 # In the argv of what a bad client leaves running, so that it can be looked for.
 LEFT = 31_536_000
@@ -50,20 +47,6 @@ def session(tmp_path_factory: pytest.TempPathFactory, said: io.StringIO) -> Iter
         run = RunDir.create("bad", results=tmp_path_factory.mktemp("results"))
         with Session(run, options, progress=Lines(said)) as made:
             yield made
-
-
-def run_client(session: Session, folder: Path, name: str, text: str) -> CellResult:
-    """A cell of a script that calls itself curl; what a script runs by `exec` is the real one."""
-    path = folder / "curl"
-    path.write_text(f'#!/bin/sh\ncase "$*" in *--version*|*-V*) exec /usr/bin/curl --version;; esac\n{text}\n')
-    path.chmod(0o755)
-    cell = Cell(
-        client=ClientSpec(name=name, program=str(path)),
-        topology=FAST,
-        transfer=Transfer(protocol="http1", direction="get", size=Size.parse("200 kB")),
-        expectation=Expectation(kind="none"),
-    )
-    return session.run_cell(cell)
 
 
 def left_running(session: Session) -> list[str]:

@@ -13,16 +13,13 @@ import pytest
 
 from lab.backend.virtual.network import VirtualNetwork
 from lab.judge.tolerance import LookPlan
-from lab.result.models import CellResult
 from lab.result.store import RunDir
 from lab.runner.session import Options, Session
 from lab.spec.clock import CHARGE_NS
-from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology, Transfer
-from lab.spec.units import BitRate, Duration, Size
+from tests.support.bad_clients import run_client
 
 pytestmark = pytest.mark.timeout(900)
 
-FAST = Topology(name="fast", description="-", link=Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("4 ms")))
 PATIENCE_S = 15
 # What the project allows a client that polls for five virtual seconds.
 POLL_S, POLL_CPU_S = 5.0, 10.0
@@ -48,19 +45,6 @@ while True:
         pass
 END
 """
-
-
-def run_client(session: Session, folder: Path, name: str, text: str) -> CellResult:
-    path = folder / "curl"
-    path.write_text(f'#!/bin/sh\ncase "$*" in *--version*|*-V*) exec /usr/bin/curl --version;; esac\n{text}\n')
-    path.chmod(0o755)
-    cell = Cell(
-        client=ClientSpec(name=name, program=str(path)),
-        topology=FAST,
-        transfer=Transfer(protocol="http1", direction="get", size=Size.parse("200 kB")),
-        expectation=Expectation(kind="none"),
-    )
-    return session.run_cell(cell)
 
 
 FILL = "i=0; while [ $i -lt 9 ]; do cat /dev/zero >/run/lab/client/zeros$i; i=$((i + 1)); done; cat /dev/zero >/dev/shm/zeros"
