@@ -12,11 +12,11 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from images.guest import image, job, machine
-from lab.errors import EXIT_PASS, ThroughlineError, UsageProblem
+from lab.model.errors import EXIT_PASS, ThroughlineError, UsageProblem
 
 
 def progress(message: str) -> None:
-    """On stderr: standard output is the command's own."""
+    """Print to stderr, because standard output belongs to the command."""
     print(f"guest: {message}", file=sys.stderr, flush=True)
 
 
@@ -59,7 +59,7 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 def _assignment(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals):
-        raise UsageProblem(f"--env {text!r} is no assignment", remedy="write --env NAME=VALUE")
+        raise UsageProblem(f"--env {text!r} is not an assignment", remedy="write --env NAME=VALUE")
     return name, value
 
 
@@ -75,12 +75,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     actions = parser.add_subparsers(dest="action", required=True)
     build = actions.add_parser("build", help="make the guest, unless the cache has it")
-    build.add_argument("--force", action="store_true", help="make it anew")
+    build.add_argument("--force", action="store_true", help="build it again")
     run = actions.add_parser(
         "run",
         usage="guest.py run [options] -- CMD…",
         help="run a command in the guest, with this working tree; its results come back",
-        epilog="The exit code is the command's; 4 when there is none because the guest failed or time ran out.",
+        epilog="The exit code is the command's, or 4 if the guest failed or time ran out.",
     )
     run.add_argument("--user", action="store_true", help="run as an ordinary user of the guest, not as its root")
     run.add_argument("--timeout", type=float, default=3600.0, metavar="SECONDS", help="for the command (default: %(default).0f)")

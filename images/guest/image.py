@@ -22,9 +22,9 @@ from typing import Any
 
 from lab.assets import cpio, store
 from lab.assets.store import Progress
-from lab.assets.uml import supports_seed
-from lab.errors import LabFault, UsageProblem
-from lab.paths import cache_dir
+from lab.link.netem import supports_seed
+from lab.model.errors import LabFault, UsageProblem
+from lab.model.paths import cache_dir
 
 PACKAGES = (
     "busybox-static",
@@ -88,7 +88,7 @@ class Image:
 
 
 def need(programs: dict[str, str]) -> None:
-    """One line for everything that is missing, with the command that mends it."""
+    """One line for everything that is missing, with the command that installs it."""
     folders = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
     missing = [name for name in programs if shutil.which(name, path=folders) is None]
     if missing:
@@ -106,7 +106,7 @@ def place() -> Path:
 
 
 def find() -> Image | None:
-    """The guest in the cache, its checksums verified; None when there is none, or a damaged one."""
+    """The guest in the cache, its checksums verified; None if it is missing or damaged."""
     directory = place()
     manifest = store.load(directory)
     if manifest is None:
@@ -118,7 +118,7 @@ def find() -> Image | None:
 
 
 def build(progress: Progress, *, force: bool = False) -> Image:
-    """The guest, made if the cache has no whole one (or if forced)."""
+    """The guest, built if it is not in the cache (or if forced)."""
     if not force and (ready := find()):
         return ready
     if platform.machine() != "x86_64":

@@ -1,4 +1,4 @@
-"""PID 1 of the guest: furnishes it as Debian would, runs the job, sends its output and its results out, and ends.
+"""PID 1 of the guest: sets it up like Debian, runs the job, sends output and results out, and ends.
 
 Travels with the job, not with the image. Standard library only. Output goes to virtio ports (`stdout`, `stderr`), the
 results and how the command ended go as a tar to the disk vdc. What it prints itself goes to the serial console.
@@ -37,7 +37,7 @@ _MOUNTS = (
 
 
 def furnish() -> None:
-    """What systemd would have done and a lab can notice: mounts, limits, sysctls, loopback, host name."""
+    """The parts of systemd's work that a lab needs: mounts, limits, sysctls, loopback, host name."""
     for source, target, kind, options in _MOUNTS:
         Path(target).mkdir(exist_ok=True)
         subprocess.run(["mount", "-t", kind, "-o", options, source, target], check=True)

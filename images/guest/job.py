@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from images.guest.image import GUEST_UID, GUEST_USER
-from lab.errors import LabFault, UsageProblem
-from lab.paths import cache_dir, project_root, results_dir
+from lab.model.errors import LabFault, UsageProblem
+from lab.model.paths import cache_dir, project_root, results_dir
 
 # The guest's Python is Debian 12's; packages with compiled parts fit no other.
 PYTHON = "3.11"
 _VENV = ".venv"
 _PACKAGES = f"{_VENV}/lib/python{PYTHON}/site-packages"
-# Of the project's folder, what is derived, large, or needed only to write code.
+# Parts of the project's folder that are derived, large, or only for developers.
 _LEFT_OUT = (
     ".mypy_cache",
     ".ruff_cache",
@@ -76,7 +76,7 @@ def describe(job: Job) -> dict[str, Any]:
         "SHELL": "/bin/bash",
         "LANG": "C.UTF-8",
         "TERM": "dumb",
-        "PYTHONUNBUFFERED": "1",  # output is a pipe in there, and somebody is watching out here
+        "PYTHONUNBUFFERED": "1",  # standard output is a pipe, and the user is watching
         "THROUGHLINE_CACHE": str(cache),
         **job.environment,
     }
@@ -88,7 +88,7 @@ def describe(job: Job) -> dict[str, Any]:
         "user": name,
         "timeout_s": job.timeout_s,
         "results": str(root / "results"),
-        # A checkout in somebody's home must be reachable for the guest's user.
+        # The guest's user must be able to reach a checkout in a home folder.
         "passable": sorted({str(parent) for path in (root, cache) for parent in path.parents}),
     }
 
@@ -152,7 +152,7 @@ class Outcome:
 
 
 def unpack(disk: IO[bytes]) -> Outcome | None:
-    """Moves what came back into the results folder; None when the guest never got so far."""
+    """Unpack the results from the disk into the results folder; None when the guest wrote none."""
     descriptor = disk.fileno()  # tar shares its position, which a buffered seek need not move
     if not any(os.pread(descriptor, 512, 0)):
         return None

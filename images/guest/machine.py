@@ -23,9 +23,9 @@ from typing import IO, Literal, get_args
 from images.guest import job as jobs
 from images.guest.image import Image, need
 from lab.assets.store import Progress
-from lab.backend.agent.syscalls import die_with_parent
-from lab.errors import EXIT_INVALID, LabFault
-from lab.paths import cache_dir
+from lab.hosts.agent.syscalls import die_with_parent
+from lab.model.errors import EXIT_INVALID, LabFault
+from lab.model.paths import cache_dir
 
 Accel = Literal["auto", "kvm", "tcg"]
 ACCELS: tuple[str, ...] = get_args(Accel)
@@ -47,7 +47,7 @@ _CPU = {"kvm": "host", "tcg": "Nehalem"}
 
 
 class NoBoot(Exception):
-    """The guest gave no sign of life: with this accelerator it never will."""
+    """The guest printed nothing: it cannot boot with this accelerator."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,12 @@ def run(image: Image, job: jobs.Job, options: Options, progress: Progress) -> in
 
 
 def need_qemu() -> None:
-    """Raises UsageProblem where there is none."""
+    """Raises UsageProblem if it is missing."""
     need({QEMU: "qemu-system-x86", "tar": "tar"})
 
 
 def _boot(image: Image, options: Options, progress: Progress, disks: tuple[IO[bytes], IO[bytes]], timeout_s: float) -> bytes:
-    """A kernel that dies before the command has begun is booted again: nothing has happened yet."""
+    """Boot the guest and run the job. A kernel that dies before the job begins is booted again."""
     for again in (*range(1, _BOOTS), 0):
         guest = Guest(image, options, progress)
         log = guest.run(*disks, timeout_s)
@@ -123,7 +123,7 @@ def _candidates(wanted: Accel, progress: Progress) -> Iterator[Accel]:
 
 
 class Guest:
-    """One boot."""
+    """One boot of the guest."""
 
     def __init__(self, image: Image, options: Options, progress: Progress) -> None:
         self.image = image
@@ -226,7 +226,7 @@ def command(image: Image, options: Options, channels: dict[str, int], disks: dic
 
 
 def machine_words(image: Image, options: Options, kernel_words: str = "") -> list[str]:
-    """What every machine of this image is started with: processor, memory, kernel; no disk, no port, no screen. Never `auto`."""
+    """Arguments for every machine: processor, memory, kernel; no disk, no port, no screen. Never `auto`."""
     words = _KERNEL_WORDS + _QUIRKS[options.accel] + kernel_words
     accelerator = "tcg,thread=multi,tb-size=1024" if options.accel == "tcg" else options.accel
     argv = [shutil.which(QEMU) or QEMU, "-no-user-config", "-nodefaults", "-display", "none", "-no-reboot"]

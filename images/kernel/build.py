@@ -2,7 +2,7 @@
 
 python images/kernel/build.py                   build, ship it as linux-virtual.xz and record its digest
 python images/kernel/build.py --compare         build, compare with the digest of this compiler, say what differs
-python images/kernel/build.py --record          build, record the digest of this compiler beside the others
+python images/kernel/build.py --record          build, add the digest of this compiler to the others
 python images/kernel/build.py --check-recipe    whether what is shipped was built from this recipe (no build)
 
 Standard library only. Needs Debian packages: gcc libc6-dev make flex bison bc patch xz-utils dpkg apt.
@@ -79,7 +79,7 @@ def digests() -> dict[str, Any]:
 
 
 def check_recipe() -> str:
-    """What is wrong with what is shipped, in one line; nothing where all is well."""
+    """The first fault of the shipped kernel, in one line; empty if there is none."""
     shipped = digests().get("shipped", {})
     if shipped.get("recipe") != recipe():
         return "the recipe of the kernel changed (images/kernel): run `make kernel-ship`, and commit what it writes"
@@ -174,7 +174,7 @@ def keep(downloaded: Path, kept: Path) -> Path:
 
 
 def cache() -> Path:
-    """As lab.paths.cache_dir, which this script does without."""
+    """As lab.model.paths.cache_dir, which this script does without."""
     if named := os.environ.get("THROUGHLINE_CACHE"):
         return Path(named).absolute()
     xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))

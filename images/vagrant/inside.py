@@ -1,7 +1,7 @@
 """PID 1 of a machine that stands in for a Vagrant box: Debian's mounts, a management port, sshd, the lab's ports wired.
 
 Travels on the second disk with `machine.json`, as the guest's own init does (images/guest/inside.py, whose `furnish` it borrows).
-Standard library only. It never ends by itself: whoever started QEMU ends it.
+Standard library only. It never ends by itself: the caller that started QEMU ends it.
 """
 
 from __future__ import annotations

@@ -23,11 +23,11 @@ from typing import Self
 from images.guest import image as images
 from images.guest import machine as qemu
 from lab.assets.store import Progress
-from lab.backend.agent.syscalls import die_with_parent
-from lab.backend.ssh.config import Target, render
-from lab.backend.vagrant.network import MACS, wire_script
-from lab.errors import LabFault
-from lab.server.sshd import KeyPair, known_hosts, make_key
+from lab.hosts.agent.syscalls import die_with_parent
+from lab.hosts.ssh.config import Target, render
+from lab.hosts.vagrant.network import MACS, wire_script
+from lab.model.errors import LabFault
+from lab.servers.sshd import KeyPair, known_hosts, make_key
 
 # The names of the Vagrantfile, and what each is to the lab.
 ROLES = {"router": "router", "server": "server", "linux": "client"}
@@ -37,7 +37,7 @@ _READY, _FAILED = b"guest-init: ready", b"guest-init: failed"
 _BOOT_S = {"kvm": 90.0, "tcg": 400.0}
 # As in images/guest: an emulated kernel that patches itself sometimes dies.
 _BOOTS = 4
-# Nobody else is in these machines. Page table isolation alone makes an emulator forget what it has translated at every interrupt.
+# These machines have no other users, and page table isolation makes an emulator drop its translations at every interrupt.
 _KERNEL_WORDS = " mitigations=off"
 _MANAGEMENT = "10.0.2.15"
 _SSH_PORT = 22
@@ -105,7 +105,7 @@ class Machines:
         self._write("ssh-config", "\n".join(render(self._target(guest)) for guest in self.guests.values()).encode())
         began = time.monotonic()
         self.progress(f"booting three machines with {self.options.accel.upper()}, {self.options.memory_mib} MB each")
-        # All at once, and all anew when one dies while booting: a cable's two ends belong to two of them.
+        # Boot all at once, and all again if one dies: every cable connects two of them.
         for again in (*range(1, _BOOTS), 0):
             self._start(image)
             problem = self._wait(began)

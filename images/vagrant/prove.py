@@ -1,10 +1,10 @@
 """`make vm-proof`: the vagrant backend on three real virtual machines, by QEMU alone, certificate and all.
 
-Slow (no KVM: every instruction is emulated, and three machines share this one's cores), so it is no test. It measures by
-`lab calibrate` and `lab run --backend vagrant`, as anybody would; the machines are gone afterwards.
+Too slow for a test: without KVM every instruction is emulated, and three machines share the cores of this one. It runs
+`lab calibrate` and `lab run --backend vagrant`, like any user, and removes the machines afterwards.
 
-It fails where there is no verdict: a link or a cell that is INVALID, bad usage, a command that did not end. A client that is
-slow because its processor is emulated may FAIL; that is a verdict, and the proof is of the lab.
+It fails if there is no verdict: a link or a cell is INVALID, the usage is wrong, or a command did not end. A client that is slow
+because its processor is emulated may FAIL: the proof is about the lab, so any verdict will do.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from images.vagrant.machines import Machines
-from lab.backend.vagrant.machines import CLIENT_VARIABLE, CONFIG_VARIABLE, PATIENCE_VARIABLE
 from lab.cli.calibrate import LEAST_LOOKS, MOST_LOOKS
-from lab.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, ThroughlineError, UsageProblem
-from lab.paths import project_root, results_dir
-from lab.result.store import read_run
-from lab.spec.units import BitRate, Duration
+from lab.hosts.vagrant.machines import CLIENT_VARIABLE, CONFIG_VARIABLE, PATIENCE_VARIABLE
+from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, ThroughlineError, UsageProblem
+from lab.model.paths import project_root, results_dir
+from lab.model.units import BitRate, Duration
+from lab.run.named_cells import named_cells
+from lab.store.run_dir import read_run
 
-# Every row of the throttle suite whose link is the one that the looks are at.
+# The rows of the throttle suite for the link that is calibrated.
 SUITE = ("throttle", "--test", "DSL 20*", "--client", "ferry")
 # Any host: what else is busy on this machine is the machines themselves.
 _HOW = ("--backend", "vagrant", "--max-samples", "5", "--any-host")
@@ -61,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def commands(arguments: argparse.Namespace) -> list[list[str]]:
-    """What is given to `lab`, the run last. Raises UsageProblem for what it would refuse: the machines take a minute to boot."""
+    """The arguments for `lab`, the run last. Raises UsageProblem, before machines boot, if `lab` would refuse them."""
     found = []
     if arguments.looks:
         if not LEAST_LOOKS <= arguments.looks <= MOST_LOOKS:
@@ -73,9 +74,7 @@ def commands(arguments: argparse.Namespace) -> list[list[str]]:
         link = ["--rate", arguments.rate, "--rtt", arguments.rtt]
         found.append(["calibrate", *link, "-n", str(arguments.looks), "--backend", "vagrant"])
     if arguments.cells:
-        from lab.runner.robot_run import check_cells  # Robot is slow to import
-
-        check_cells(arguments.cells)
+        named_cells(arguments.cells)
     found.append(["run", *(arguments.cells or SUITE), *_HOW])
     return found
 
@@ -90,12 +89,12 @@ def conclude(codes: Sequence[int], invalid: Sequence[str], *, emulated: bool) ->
         return max(faults), f"no verdict (exit code {max(faults)}): see above."
     if set(codes) == {EXIT_PASS}:
         return EXIT_PASS, "the proof is complete: the links were proven, and every cell passed."
-    slowed = " that is slowed by emulation: they say nothing of it on a real processor" if emulated else ""
+    slowed = " that emulation slows: they do not hold for a real processor" if emulated else ""
     return EXIT_PASS, f"the proof is complete: the links were proven. FAIL and INCONCLUSIVE above are of a client{slowed}."
 
 
 def invalid_cells(words: Sequence[str], runs: Iterable[Path]) -> list[str]:
-    """Of those of `runs` that were asked for by these words: results may be somebody else's, too."""
+    """The runs of `runs` that this command started; the folder may hold others."""
     ours = [record for record in map(read_run, runs) if record.command[1:] == list(words)]
     return sorted(name for record in ours for name, verdict in record.verdicts.items() if verdict == "INVALID")
 

@@ -2,7 +2,7 @@
 
 require 'yaml'
 
-# The lab's topologies as Vagrant needs them. The lab checks them in full (lab/spec/models.py); here only what is used is.
+# The lab's topologies as Vagrant needs them. The lab checks them in full (lab/model/topology.py); here only what is used is.
 module Throughline
   TOPOLOGIES = File.expand_path('../../topologies', __dir__)
 

@@ -1,4 +1,4 @@
-"""`python -m lab.assets`: what setup.sh asks of this package. Standard library only; any Python 3.11 will do."""
+"""`python -m lab.assets`: the commands of setup.sh. Standard library only; runs with any Python from 3.11 on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from lab.assets import engine, tools, uml, windows, wine
-from lab.errors import EXIT_INVALID, EXIT_PASS, ThroughlineError
+from lab.model.errors import EXIT_INVALID, EXIT_PASS, ThroughlineError
 
-# Set by `make ferry-windows`: what ferry.exe is built with and run under is a package to install, too.
+# Set by `make ferry-windows`: install the packages that build and run ferry.exe, too.
 WINDOWS_VARIABLE = "THROUGHLINE_WINDOWS"
 
 
@@ -31,12 +31,12 @@ def packages() -> int:
 
 
 def check() -> int:
-    """Whether everything is here and whole; one line for each thing that is not."""
+    """Exit code 0 if everything is installed and intact; one line for each thing that is not."""
     faults = [f"{tool.name} is missing ({tools.remedy(tool)})" for tool in tools.missing() if not tool.optional]
     if wants_router() and uml.find() is None:
         faults.append("the UML router is missing or damaged (make setup builds it)")
     if not engine.up_to_date():
-        faults.append("ferry has not been built from what is in engine/ (make setup builds it)")
+        faults.append("ferry is older than its sources in engine/ (make setup builds it)")
     for fault in faults:
         progress(fault)
     return EXIT_INVALID if faults else EXIT_PASS
@@ -59,7 +59,7 @@ def download(*, force: bool) -> None:
 
 
 def wants_router() -> bool:
-    """Virtual time needs no User-Mode Linux router: the namespaces backend downloads it on first use, tests have it before."""
+    """Only for tests. Virtual time needs no User-Mode Linux router, and the namespaces backend downloads it on first use."""
     return bool(os.environ.get(tools.TESTERS_VARIABLE))
 
 
@@ -81,16 +81,16 @@ def wine_prefix() -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m lab.assets", description="What the lab runs but does not install.")
+    parser = argparse.ArgumentParser(prog="python -m lab.assets", description="Programs that the lab runs and does not install.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("packages", help="print the Debian packages that are missing")
-    commands.add_parser("check", help="exit 0 when everything is here and whole")
-    commands.add_parser("build", help="download what is missing").add_argument("--force", action="store_true", help="build anew")
+    commands.add_parser("check", help="exit 0 if everything is installed and intact")
+    commands.add_parser("build", help="download what is missing").add_argument("--force", action="store_true", help="build again")
     commands.add_parser("cargo", help="print the cargo that is recent enough")
     commands.add_parser("windows", help="cross-build ferry.exe, and print where it is")
-    commands.add_parser("wine", help="make a prefix of Wine to run it in, and print where both are")
+    commands.add_parser("wine", help="make a Wine prefix to run it in, and print where both are")
     arguments = parser.parse_args()
-    # What setup.sh starts in the background ignores Ctrl-C otherwise, and so would cargo.
+    # setup.sh runs this in the background, where Ctrl-C is ignored otherwise, by cargo too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     simple = {"packages": packages, "check": check, "cargo": cargo, "windows": ferry_exe, "wine": wine_prefix}
     try:

@@ -1,7 +1,7 @@
 """A writer of "newc" cpio archives, the format an initramfs has.
 
-Forty lines instead of the `cpio` package because the archive must come out byte for byte the same each time (sorted
-names, no times, owner root) and must hold device nodes, which an ordinary user cannot make on disk.
+The `cpio` program cannot do it: the archive must be the same every time, byte for byte (sorted names, no times, owner root),
+and hold device nodes, which only root can make on disk.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Entry:
-    """One name in the archive. `mode` holds the file type too, as in stat; `device` is (major, minor) of a node."""
+    """A file, folder or node. `mode` includes the file type, as in stat; `device` is (major, minor) of a node."""
 
     name: str
     mode: int
@@ -34,7 +34,7 @@ def character_device(name: str, major: int, minor: int) -> Entry:
 
 
 def archive(entries: Iterable[Entry]) -> bytes:
-    """All entries in order of name, so that a directory comes before what is in it; a name given twice is an error."""
+    """The archive of all entries, sorted so that a directory comes before its files. Raises ValueError for a duplicate name."""
     ordered = sorted(entries, key=lambda entry: entry.name)
     names = [entry.name for entry in ordered]
     if len(set(names)) != len(names):

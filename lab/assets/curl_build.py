@@ -1,8 +1,7 @@
-"""curl of a given version, from what package registries hold: built from a crate's sources, or driven out of a wheel.
+"""Versions of curl from package registries: built from a crate's sources, or a driver over the libcurl of a wheel.
 
-`curl_versions` says which package holds which version, and its checksum. The registries are reached through their own clients
-(cargo, pip). A build takes nghttp2 and libssh2 from crates too and links them in; TLS and zlib are the machine's. A version may
-name its libssh2, `8.4.0-libssh2-1.10.1`; else it is that of all others.
+`curl_versions` has the package and checksum of every version. cargo and pip download them. nghttp2 and libssh2 come from crates
+too and are linked statically; TLS and zlib are the machine's. A version can name its libssh2: `8.4.0-libssh2-1.10.1`.
 """
 
 from __future__ import annotations
@@ -20,11 +19,12 @@ from lab.assets import engine, store, tools
 from lab.assets.curl_versions import LIBSSH2, LIBSSH2S, NGHTTP2, VERSIONS, WITH_LIBSSH2, Package
 from lab.assets.store import Progress
 from lab.assets.tools import Tool
-from lab.errors import LabFault, UsageProblem
-from lab.paths import cache_dir
+from lab.model import files
+from lab.model.errors import LabFault, UsageProblem
+from lab.model.paths import cache_dir
 
-# What a build needs besides cargo, which fetches the sources.
-BUILD_TOOLS = tuple(tool for tool in tools.TOOLS if tool.builder or tool.name in ("cc", "libc6-dev"))
+# Tools that a build needs besides cargo, which downloads the sources.
+BUILD_TOOLS = tuple(tool for tool in tools.TOOLS if tool.group == "clients" or tool.name in ("cc", "libc6-dev"))
 PROGRAM = "curl"
 _LONGEST_FETCH_S = 600.0
 _LONGEST_BUILD_S = 1800.0
@@ -41,19 +41,19 @@ _CURL_FLAGS = (
     "-DCMAKE_EXE_LINKER_FLAGS=-s",
     "-DCURL_DISABLE_LDAP=ON",
     "-DCURL_DISABLE_LDAPS=ON",
-    # A static libssh2 names what it needs in no way that every version of curl asks about; the last on the line serves all.
+    # Not every version of curl finds out what a static libssh2 needs; at the end of the line these serve all of them.
     "-DCMAKE_C_STANDARD_LIBRARIES=-lssl -lcrypto -lz -lpthread -ldl",
 )
-# In whose options both are named: older versions do not know the second prefix, newer ones refuse the first.
+# Prefixes of options: older versions know only the first, newer ones only the second.
 _PREFIXES = ("CMAKE_USE_", "CURL_USE_")
 _PARTS = ("OPENSSL", "LIBSSH2")
-# What newer crates leave out although curl's CMakeLists.txt still names it: empty ones will do.
+# Folders that newer crates leave out although curl's CMakeLists.txt names them; empty ones are enough.
 _LEFT_OUT = ("docs", "docs/examples")
-_LAYOUT = 1  # raise when a build changes in a way that no flag shows
+_LAYOUT = 1  # raise when a build changes in a way that the flags do not show
 
 
 def place(version: str) -> Path:
-    """Named by what it is made from and how: another recipe does not find this one."""
+    """The directory of a version. Its name has a digest of the recipe."""
     package, libssh2 = _parts(version)
     how = _driver() if package.is_wheel else " ".join(_CURL_FLAGS) + _libraries_recipe(libssh2)
     name = package.holds if libssh2 == LIBSSH2 else version
@@ -67,32 +67,28 @@ def find(version: str) -> Path | None:
 
 
 def build(version: str, progress: Progress) -> Path:
-    """The program, made unless the cache has a whole one. Raises UsageProblem when something to build with is missing."""
-    with store.locked(progress) as cache:
+    """The program, built unless it is in the cache. Raises UsageProblem if a build tool is missing."""
+    with store.locked(progress):
         if ready := find(version):
             return ready
         package, libssh2 = _parts(version)
-        with store.staging(cache) as work:
-            tree = work / "tree"
-            tree.mkdir()
+        with store.installing(place(version)) as (tree, facts):
+            work = tree.parent
             if package.is_wheel:
                 _from_wheel(package, work, tree, progress)
             else:
                 _from_crate(package, libssh2, work, tree, progress)
             says = _says(tree / PROGRAM)
             linked = [] if package.is_wheel else [f" nghttp2/{NGHTTP2.holds}", f" libssh2/{libssh2.holds}"]
-            # A source tree that was no release archive says 8.4.0-DEV of 8.4.0; cmake goes on without a library it did not find.
+            # A source tree that is not a release prints 8.4.0-DEV. cmake goes on without a library that it did not find.
             if not re.match(rf"curl {re.escape(package.holds)}(-DEV)? ", says) or any(library not in says for library in linked):
-                raise LabFault(f"curl {version} was built, but says of itself: {says}")
-            facts = {"version": version, "package": str(package), "says": says}
-            store.write_manifest(tree, facts, store.digests(tree))
-            final = place(version)
-            store.publish(tree, final)
-    return final / PROGRAM
+                raise LabFault(f"curl {version} was built, but prints: {says}")
+            facts.update(version=version, package=str(package), says=says)
+    return place(version) / PROGRAM
 
 
 def _parts(version: str) -> tuple[Package, Package]:
-    """curl's package and libssh2's, of which a wheel makes no use."""
+    """The packages of curl and of libssh2, which a wheel does not use."""
     curl, _, libssh2 = version.partition(WITH_LIBSSH2)
     return VERSIONS[curl], LIBSSH2S[libssh2] if libssh2 else LIBSSH2
 
@@ -102,7 +98,7 @@ def missing_tools() -> list[Tool]:
 
 
 def _says(program: Path) -> str:
-    """The first line of its version, or why there is none."""
+    """The first line that the program prints as its version, or an error message."""
     _, said = store.run([program, "-q", "--version"], timeout_s=30)
     return next(iter(said.splitlines()), "nothing")
 
@@ -111,9 +107,7 @@ def _from_crate(package: Package, libssh2: Package, work: Path, tree: Path, prog
     if lacking := missing_tools():
         names = ", ".join(tool.name for tool in lacking)
         packages = " ".join(tools.packages(lacking))
-        raise UsageProblem(
-            f"curl cannot be built here without {names}", remedy=f"make clients, or sudo apt-get install {packages}"
-        )
+        raise UsageProblem(f"curl cannot be built without {names}", remedy=f"make clients, or sudo apt-get install {packages}")
     libraries = _libraries(libssh2, work, progress)
     progress(f"downloading {package}")
     source = _unpacked(package, work) / "curl"
@@ -130,23 +124,23 @@ def _from_crate(package: Package, libssh2: Package, work: Path, tree: Path, prog
 
 
 def _libraries(libssh2: Package, work: Path, progress: Progress) -> Path:
-    """nghttp2 and a libssh2, static, once for all versions of curl."""
+    """The folder with static libraries of nghttp2 and a libssh2, built once for all versions of curl."""
     final = cache_dir() / f"curl-libraries-{_short(_libraries_recipe(libssh2))}"
     if store.load(final):
         return final
-    prefix = work / "libraries"
     parts = ((NGHTTP2, "nghttp2", _NGHTTP2_FLAGS), (libssh2, "libssh2", _LIBSSH2_FLAGS))
-    for package, folder, flags in parts:
-        progress(f"building {package.name.removesuffix('-sys')} {package.holds}, once for all versions of curl")
-        source = _unpacked(package, work) / folder
-        _cmake(source, work / folder, (*flags, f"-DCMAKE_INSTALL_PREFIX={prefix}"), f"{folder} {package.holds}", target="install")
-    store.write_manifest(prefix, {"packages": [str(package) for package, *_ in parts]}, store.digests(prefix))
-    store.publish(prefix, final)
+    with store.installing(final) as (prefix, facts):
+        for package, folder, flags in parts:
+            what = f"{folder} {package.holds}"
+            progress(f"building {what}, once for all versions of curl")
+            source = _unpacked(package, work) / folder
+            _cmake(source, work / folder, (*flags, f"-DCMAKE_INSTALL_PREFIX={prefix}"), what, target="install")
+        facts["packages"] = [str(package) for package, *_ in parts]
     return final
 
 
 def _from_wheel(package: Package, work: Path, tree: Path, progress: Progress) -> None:
-    """The wheel's libraries, which find each other in their own folder, and a program that drives them."""
+    """Put the wheel's libraries into the tree, in one folder so that they find each other, and the driver."""
     progress(f"downloading {package}")
     with zipfile.ZipFile(_fetch_wheel(package, work)) as wheel:
         wheel.extractall(work / "wheel")
@@ -161,7 +155,7 @@ def _from_wheel(package: Package, work: Path, tree: Path, progress: Progress) ->
 
 
 def _driver() -> str:
-    """-I and -S: nothing of the user's Python, and a start of some 15 ms."""
+    """The driver as a script. -I and -S keep the user's Python settings out and shorten the start."""
     interpreter = tools.host_program("python3")
     return f"#!{interpreter} -IS\n{Path(__file__).with_name('libcurl_cli.py').read_text(encoding='utf-8')}"
 
@@ -177,7 +171,7 @@ def _unpacked(package: Package, work: Path) -> Path:
 
 
 def _fetch_crate(package: Package, work: Path) -> Path:
-    """By a throw-away package that depends on it: cargo downloads what a package asks for, and a withdrawn one if locked."""
+    """Download a crate as the dependency of a temporary package; the lock file makes cargo accept a yanked version."""
     cargo = engine.find_cargo()
     if cargo is None:
         raise UsageProblem(f"no cargo to download {package.name} with", remedy=engine.remedy())
@@ -202,14 +196,14 @@ def _fetch_crate(package: Package, work: Path) -> Path:
         raise LabFault(f"cannot download {package}: {_why(said)}", remedy="is cargo's registry reachable?")
     home = Path(os.environ.get("CARGO_HOME") or "~/.cargo").expanduser()
     found = sorted((home / "registry" / "cache").glob(f"*/{package.name}-{package.version}.crate"))
-    # cargo believes in a file that it has downloaded once.
-    return _verified(package, found, remedy=f"if it was damaged here, delete {found[0]}" if found else "")
+    # cargo does not check a file again that it downloaded before.
+    return _verified(package, found, remedy=f"if the file is damaged, delete {found[0]}" if found else "")
 
 
 def _fetch_wheel(package: Package, work: Path) -> Path:
     into = work / "download"
     argv = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(into)]
-    # The wheel of the table, whatever Python this is: nothing of it is Python's but its envelope.
+    # Always the wheel of the table, whatever Python runs: only its libcurl matters.
     argv += ["--platform", package.platform, "--python-version", "3.11", "--implementation", "cp"]
     code, said = store.run([*argv, f"{package.name}=={package.version}"], timeout_s=_LONGEST_FETCH_S)
     if code:
@@ -218,13 +212,13 @@ def _fetch_wheel(package: Package, work: Path) -> Path:
 
 
 def _verified(package: Package, found: Sequence[Path], remedy: str = "") -> Path:
-    """The one file that is what the table says. Anything else ends here, before a byte of it is unpacked."""
+    """The file with the checksum of the table. Raises LabFault before anything else is unpacked."""
     for path in found:
-        if store.digest(path) == package.sha256:
+        if files.digest(path) == package.sha256:
             return path
     if not found:
-        raise LabFault(f"{package} was fetched, but its file is not where it belongs")
-    raise LabFault(f"{package} is not what it was: the checksum of {found[0].name} differs from the lab's own", remedy=remedy)
+        raise LabFault(f"{package} was downloaded, but its file is missing")
+    raise LabFault(f"{package} has changed: the checksum of {found[0].name} differs from the lab's", remedy=remedy)
 
 
 def _cmake(source: Path, build: Path, flags: Sequence[str], what: str, *, target: str) -> Path:
@@ -237,13 +231,13 @@ def _cmake(source: Path, build: Path, flags: Sequence[str], what: str, *, target
         code, said = store.run(step, timeout_s=_LONGEST_BUILD_S)
         if code:
             log.write_text(said, encoding="utf-8")
-            raise LabFault(f"{what} cannot be built: {_why(said)}", remedy=f"all of it is in {log}")
+            raise LabFault(f"{what} cannot be built: {_why(said)}", remedy=f"full output: {log}")
     log.unlink(missing_ok=True)
     return build
 
 
 def _why(said: str) -> str:
-    """The first error of cmake, of the compiler or of the linker; cmake tells its own on the line below."""
+    """The first error of cmake, the compiler or the linker, with the next line, where cmake puts its reason."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     first = next((at for at, line in enumerate(lines) if re.search(r"\berror\b", line, re.IGNORECASE)), None)
     if first is None:

@@ -1,7 +1,7 @@
-"""Which version of curl is in which package of which registry, and that package's checksum: data, and no more.
+"""The packages that hold versions of curl, with their checksums. Data only.
 
-curl's own releases cannot be had from a package registry, but others carry them along: Rust's `curl-sys` has the whole source
-tree of a version, Python's wheels a built libcurl. The checksums are the registries' own (of cargo's index, of PyPI).
+No package registry has curl's releases, but Rust's `curl-sys` contains the source tree of a version, and some Python wheels
+contain a built libcurl. The checksums are those of cargo's index and of PyPI.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Package:
-    """A file of a registry. `holds` is the version of what is inside, `lacks` what that cannot; `platform` is a wheel's."""
+    """A file of a registry with version `holds` inside. `lacks` names missing features; only wheels have a `platform`."""
 
     name: str
     version: str
@@ -24,16 +24,26 @@ class Package:
     def is_wheel(self) -> bool:
         return bool(self.platform)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on this package for results made with it."""
+        if not self.is_wheel:
+            return ()
+        return (
+            f"libcurl of {self}, run by the lab's own driver: not the curl tool",
+            "the driver's start in Python costs some 40 ms of CPU time per process",
+        )
+
     def __str__(self) -> str:
         return f"{self.name} {self.version} of {'PyPI' if self.is_wheel else 'crates.io'}"
 
 
-# What curl's sources are built with: the newest of each, for every version of curl, so that versions differ by curl alone.
+# The libraries for every version of curl, the newest of each, so that versions differ only in curl.
 NGHTTP2 = Package("libnghttp2-sys", "0.1.13+1.68.1", "492e00167f1418c15648144f42bbfc63099806ecee9bf8d09a6353d6b4856b3c", "1.68.1")
 LIBSSH2 = Package("libssh2-sys", "0.3.4", "fce5a0b125f6aeac93b304b35f7f1e9f054aad29ddac57091928e41df3ccd233", "1.11.2_DEV")
 
-# libssh2 -> libssh2-sys, for `curl@8.4.0-libssh2-1.10.1`; of several with the same libssh2 the newest. Their sources are of no
-# release but of the way to it, and say so: 1.10.1_DEV. 1.7.0's cannot be built with OpenSSL 1.1 or later.
+# libssh2 -> libssh2-sys, for `curl@8.4.0-libssh2-1.10.1`; the newest crate of each. Their sources are from
+# before the release and print 1.10.1_DEV. 1.7.0 cannot be built with OpenSSL 1.1 or later.
 _LIBSSH2_CRATES = {
     "1.7.0": ("0.2.0", "6f564ef4a6548bec6f3ea066922eaaa2618f163521bc22ecd72c2cd1c3c08ee1"),
     "1.8.1": ("0.2.11", "126a1f4078368b163bfdee65fbab072af08a1b374a5551b21e87ade27b1fbf9d"),
@@ -42,7 +52,7 @@ _LIBSSH2_CRATES = {
     "1.11.1": ("0.3.3", "0f5eb74291e8691cab524a01274a1b1e7742b1a94f29d8b101d8aadc8372c1cd"),
 }
 
-# curl -> curl-sys and its checksum; of several with the same curl the newest. 7.85.0's was withdrawn, which a lock file outdoes.
+# curl -> curl-sys and its checksum, the newest crate of each. 7.85.0 was yanked; a lock file downloads it all the same.
 _CRATES = {
     "7.68.0": ("0.4.29", "f71ef1d42883527eb80a2262f960728fdf3e9aec961439adeb2ae4dd2f5f9eb6"),
     "7.69.1": ("0.4.30", "923b38e423a8f47a4058e96f2a1fa2865a6231097ee860debd678d244277d50c"),
@@ -91,7 +101,7 @@ _CRATES = {
     "8.22.0": ("0.4.91", "cd39579123e45bf762716bb893d43886ed1cabe6289455be29a4f1d4e37afb06"),
 }
 
-# Built libcurls, for versions that no crate has. curl_cffi's is one that imitates browsers when asked to, and is not asked.
+# Built libcurls, for versions that no crate has. curl_cffi's can imitate browsers; the driver does not use that.
 _WHEELS = {
     "7.84.0": Package(
         name="curl_cffi",
@@ -120,12 +130,12 @@ _WHEELS = {
 }
 
 
-# Between the two versions of a curl that is built with another libssh2 than all others.
+# Separates the versions of curl and libssh2 in a name.
 WITH_LIBSSH2 = "-libssh2-"
 
 
 def order(version: str) -> tuple[int, ...]:
-    """What versions are sorted by."""
+    """The key to sort versions."""
     return tuple(int(part) for part in version.split("."))
 
 
@@ -135,7 +145,7 @@ _ALL = {
 }
 # Oldest first.
 VERSIONS: dict[str, Package] = {version: _ALL[version] for version in sorted(_ALL, key=order)}
-# Oldest first; the last is what every curl is built with that is not asked for with another.
+# Oldest first; the last is the default.
 LIBSSH2S: dict[str, Package] = {
     **{holds: Package("libssh2-sys", crate, sha256, f"{holds}_DEV") for holds, (crate, sha256) in _LIBSSH2_CRATES.items()},
     LIBSSH2.holds.removesuffix("_DEV"): LIBSSH2,

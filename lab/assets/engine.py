@@ -1,7 +1,6 @@
-"""ferry, built from `engine/` with this machine's cargo. Incremental; silent and quick when nothing has changed.
+"""ferry, built from `engine/` with cargo. Incremental, and silent when nothing has changed.
 
-The build stays in `engine/target`, where a Rust developer expects it; how it gets onto a host is `lab.client.ferry`'s business.
-Standard library only.
+The build stays in `engine/target`, where a Rust developer expects it; `lab.clients.ferry` brings it to hosts.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from pathlib import Path
 
 from lab.assets import store
 from lab.assets.store import Progress
-from lab.errors import LabFault
-from lab.paths import project_root
+from lab.model.errors import LabFault
+from lab.model.paths import project_root
 
-# Debian's packages of a current Rust (rustc-web comes with it); Debian 12's own cargo is older than any dependency wants.
+# Debian's package of a current Rust (it brings rustc-web); Debian 12's cargo is too old for the dependencies.
 PACKAGE = "cargo-web"
-# rustup's, where a shell's profile has not been read; after them the usual folders, where Debian's is.
+# rustup's folder, in case no shell profile has added it to PATH; then the usual folders, which have Debian's.
 FOLDERS = ("~/.cargo/bin", "/usr/local/bin", "/usr/bin")
-# Not what a release build of ferry is made of.
+# Folders that a release build of ferry does not use.
 _NO_SOURCES = ("target", "fuzz", "peers", "docs")
 _LONGEST_BUILD_S = 3600.0
 
@@ -35,20 +34,20 @@ def engine_dir() -> Path:
 
 
 def program() -> Path:
-    """The release build, whether it is there or not. `lab.client.ferry.find_ferry` says the same to clients."""
+    """The path of the release build, which may not exist."""
     return engine_dir() / "target" / "release" / "ferry"
 
 
 @cache
 def least_rust() -> str:
-    """`rust-version` of the workspace: the one place that says it."""
+    """`rust-version` of the workspace."""
     manifest = tomllib.loads((engine_dir() / "Cargo.toml").read_text(encoding="utf-8"))
     return str(manifest["workspace"]["package"]["rust-version"])
 
 
 @cache
 def is_recent(cargo: Path) -> bool:
-    """Whether `cargo --version` tells at least what the workspace asks for. A cargo that does not run is none."""
+    """Whether this cargo runs and is at least the version that the workspace needs."""
     try:
         done = subprocess.run(
             [cargo, "--version"],
@@ -66,17 +65,17 @@ def is_recent(cargo: Path) -> bool:
 
 
 def environment(cargo: Path) -> dict[str, str]:
-    """cargo takes `rustc`, `cargo-fmt` and the rest from PATH: they must be its own, not those of an older one before it."""
+    """The environment for a cargo: it must find `rustc`, `cargo-fmt` and others of the same installation first on PATH."""
     return {**os.environ, "PATH": os.pathsep.join((str(cargo.parent), os.environ.get("PATH", "/usr/bin:/bin")))}
 
 
 def find_cargo() -> Path | None:
-    """The first cargo that is recent enough: PATH's, rustup's, Debian's."""
+    """The first cargo that is recent enough, from PATH, rustup or Debian."""
     return next((cargo for cargo in cargos() if is_recent(cargo)), None)
 
 
 def up_to_date() -> bool:
-    """Whether the last build that ended well began after the last change of a source. A stat per file, some milliseconds."""
+    """Whether no source has changed since the last successful build began. Takes a few milliseconds."""
     return os.access(program(), os.X_OK) and newer_than_sources(_stamp())
 
 
@@ -89,13 +88,13 @@ def newer_than_sources(stamp: Path) -> bool:
 
 
 def build(progress: Progress) -> None:
-    """Raises LabFault with everything cargo said when it cannot."""
+    """Build ferry if its sources have changed. Raises LabFault with cargo's output."""
     if up_to_date():
         return
     cargo = find_cargo()
     if cargo is None:
         raise LabFault(f"no cargo of Rust {least_rust()} or newer to build ferry with", remedy=remedy())
-    progress(f"building ferry ({'what has changed' if program().exists() else 'first time: some 2 minutes'})")
+    progress(f"building ferry ({'what has changed' if program().exists() else 'first time: about 2 minutes'})")
     began = time.time()
     argv: list[str | Path] = [cargo, "build", "--release", "--locked", "--quiet", "-p", "ferry"]
     code, output = store.run(argv, timeout_s=_LONGEST_BUILD_S, cwd=engine_dir(), env=environment(cargo))
@@ -105,7 +104,7 @@ def build(progress: Progress) -> None:
 
 
 def mark(stamp: Path, began: float) -> None:
-    """A build that began then has ended well. A source saved while cargo ran may have been read before: it counts as newer."""
+    """Record a successful build that began at `began`. A source saved during the build counts as changed."""
     stamp.touch()
     os.utime(stamp, (began, began))
 
@@ -115,7 +114,7 @@ def remedy() -> str:
 
 
 def cargos() -> Iterator[Path]:
-    """Every one that can be found, recent or not: PATH's, rustup's, Debian's."""
+    """Every cargo of PATH, rustup and Debian, recent or not."""
     folders = [*os.environ.get("PATH", "").split(os.pathsep), *(str(Path(folder).expanduser()) for folder in FOLDERS)]
     for folder in dict.fromkeys(folders):
         if folder and (found := shutil.which("cargo", path=folder)):
@@ -123,7 +122,7 @@ def cargos() -> Iterator[Path]:
 
 
 def _sources() -> Iterator[Path]:
-    """Every file and folder (a file that was deleted changes its folder)."""
+    """Every file and folder. Folders, because deleting a file changes its folder."""
     for place in engine_dir().iterdir():
         if place.name in _NO_SOURCES or place.name.startswith("."):
             continue

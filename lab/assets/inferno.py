@@ -1,6 +1,6 @@
-"""inferno's two programs that make a flame graph out of what perf recorded: built by cargo into the cache, on first use.
+"""inferno's two programs that draw a flame graph from a perf recording: built by cargo into the cache on first use.
 
-cargo checks the crate against the registry's checksum and, with --locked, its dependencies against the crate's own Cargo.lock.
+cargo checks the crate against the registry's checksum and, with --locked, the dependencies against the crate's Cargo.lock.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from lab.assets import engine, store
 from lab.assets.store import Progress
-from lab.errors import LabFault, UsageProblem
-from lab.paths import cache_dir
+from lab.model.errors import LabFault, UsageProblem
+from lab.model.paths import cache_dir
 
 VERSION = "0.12.8"
 _COLLAPSE, _DRAW = "inferno-collapse-perf", "inferno-flamegraph"
@@ -20,7 +20,7 @@ _LONGEST_BUILD_S = 1200.0
 
 @dataclass(frozen=True)
 class Inferno:
-    """`collapse` reads `perf script`'s output, `draw` what that prints; both from standard input, to standard output."""
+    """`collapse` reads the output of `perf script`, `draw` that of `collapse`. Both use standard input and output."""
 
     collapse: Path
     draw: Path
@@ -32,22 +32,21 @@ def place() -> Path:
 
 def find() -> Inferno | None:
     """The programs from the cache, their checksums verified."""
-    directory = place()
-    return Inferno(directory / _COLLAPSE, directory / _DRAW) if store.load(directory) else None
+    return _programs() if store.load(place()) else None
 
 
 def build(progress: Progress) -> Inferno:
-    """The programs, made unless the cache has them whole. Raises UsageProblem without cargo, LabFault with cargo's own words."""
-    with store.locked(progress) as cache:
+    """The programs, built unless they are in the cache. Raises UsageProblem without cargo, LabFault with cargo's error."""
+    with store.locked(progress):
         if ready := find():
             return ready
         cargo = engine.find_cargo()
         if cargo is None:
             raise UsageProblem("a flame graph needs cargo to build inferno with", remedy=engine.remedy())
-        progress(f"building inferno {VERSION} (first time: some 2 minutes)")
-        with store.staging(cache) as work:
-            root, tree = work / "root", work / "tree"
-            tree.mkdir()
+        progress(f"building inferno {VERSION} (first time: about 2 minutes)")
+        with store.installing(place()) as (tree, facts):
+            work, root = tree.parent, tree.parent / "root"
+            facts["version"] = VERSION
             argv: list[str | Path] = [cargo, "install", "--locked", "--quiet", "--root", root, "--target-dir", work / "target"]
             argv += ["--version", f"={VERSION}", "inferno", "--bin", _COLLAPSE, "--bin", _DRAW]
             code, output = store.run(argv, timeout_s=_LONGEST_BUILD_S, scratch=work, env=engine.environment(cargo))
@@ -55,9 +54,8 @@ def build(progress: Progress) -> Inferno:
                 raise LabFault(f"inferno {VERSION} cannot be built: {store.reason(output)}")
             for name in (_COLLAPSE, _DRAW):
                 (root / "bin" / name).rename(tree / name)
-            store.write_manifest(tree, {"version": VERSION}, store.digests(tree))
-            store.publish(tree, place())
-    found = find()
-    if found is None:
-        raise LabFault(f"inferno {VERSION} was built into {place()}, but is not whole there", remedy="check the disk")
-    return found
+        return _programs()
+
+
+def _programs() -> Inferno:
+    return Inferno(place() / _COLLAPSE, place() / _DRAW)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from lab.assets import cpio, store
-from lab.errors import LabFault
+from lab.model.errors import LabFault
 
 LOADER = "lib64/ld-linux-x86-64.so.2"
 LIBRARIES = "lib/x86_64-linux-gnu"
@@ -50,7 +50,7 @@ def program(tree: Path, name: str) -> Path:
 
 
 def loader(tree: Path) -> Path:
-    """The tree's own dynamic loader. Not /lib64/ld-linux…, which may be an absolute link to the machine's."""
+    """The tree's dynamic loader. Not /lib64/ld-linux…, which may be an absolute link to the machine's."""
     for folder in _LIBRARY_FOLDERS:
         path = tree / folder / Path(LOADER).name
         if path.is_file():
@@ -59,9 +59,9 @@ def loader(tree: Path) -> Path:
 
 
 def libraries(tree: Path, binary: Path) -> dict[str, Path]:
-    """The shared libraries `binary` needs, by soname, all from the tree: asked of the tree's own loader.
+    """The shared libraries that `binary` needs, by soname, as the tree's loader finds them.
 
-    A library that would come from this machine instead would be of another version inside the router; that is refused.
+    Raises LabFault for a library outside the tree, which would have another version inside the router.
     """
     search = ":".join(str(tree / folder) for folder in _LIBRARY_FOLDERS)
     code, output = store.run([loader(tree), "--inhibit-cache", "--library-path", search, "--list", binary])
@@ -107,9 +107,9 @@ def _entries(tree: Path) -> Iterator[cpio.Entry]:
         binary = program(tree, name)
         data[f"sbin/{name}"] = (binary, True)
         data.update({f"{LIBRARIES}/{soname}": (path, False) for soname, path in libraries(tree, binary).items()})
-    # Numbered, because init loads them in the shell's order of names.
+    # Numbered, because init loads them in the order of their names.
     data.update({f"modules/{n:02}-{path.name}": (path, False) for n, path in enumerate(modules(tree)[1])})
-    # netem reads the shape of its jitter (normal, pareto) from these tables.
+    # netem reads distributions of jitter (normal, pareto) from these tables.
     tables = sorted((tree / "usr/lib/x86_64-linux-gnu/tc").glob("*.dist"))
     data.update({f"usr/lib/x86_64-linux-gnu/tc/{path.name}": (path, False) for path in tables})
 

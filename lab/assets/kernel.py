@@ -1,7 +1,7 @@
-"""The kernel whose clock waits for nobody: shipped with the checkout, unpacked into the cache on first use.
+"""The kernel of virtual time: shipped with the checkout, unpacked into the cache on first use.
 
-Nothing is built or downloaded (images/kernel/build.py does that, for those who change the recipe). Where the cache cannot be
-written, or is on a file system that nothing can be executed from, `kernel_fd` still gives a kernel: in memory.
+Nothing is built or downloaded; images/kernel/build.py builds the shipped kernel. If the cache cannot be written or is on a
+file system mounted noexec, `kernel_fd` gives a kernel in memory.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.assets import store
-from lab.errors import LabFault
-from lab.paths import cache_dir, project_root
+from lab.model import files
+from lab.model.errors import LabFault
+from lab.model.paths import cache_dir, project_root
 
 _PROGRAM = "linux"
 _CHECK_OUT = "restore it with `git checkout images/kernel`"
-# Linux 6.3's: without it some machines hand out memory files that cannot be executed.
+# Since Linux 6.3. Without it some machines make memory files that cannot be executed.
 _MFD_EXEC = 0x10
 
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """What a result says of the kernel that it was measured in. `sha256` is the unpacked program's."""
+    """The kernel's identity in results. `sha256` is that of the unpacked program."""
 
     release: str
     sha256: str
@@ -43,13 +44,13 @@ def recipe_dir() -> Path:
 
 
 def packed() -> Path:
-    """The kernel as it is shipped."""
+    """The shipped kernel, compressed."""
     return recipe_dir() / "linux-virtual.xz"
 
 
 @functools.cache
 def facts() -> KernelFacts:
-    """The shipped kernel's release, digest and source package. Raises LabFault where digests.json cannot be read."""
+    """The shipped kernel's release, digest and source package. Raises LabFault if digests.json cannot be read."""
     path = recipe_dir() / "digests.json"
     try:
         digests = json.loads(path.read_text())
@@ -60,9 +61,9 @@ def facts() -> KernelFacts:
 
 
 def find() -> Path:
-    """The kernel as a program in the cache, unpacked if need be, its digest verified.
+    """The kernel as a program in the cache, unpacked if necessary, its digest verified.
 
-    Raises LabFault where the cache cannot be written or executed from; `kernel_fd` works there, too.
+    Raises LabFault if the cache cannot be written or is mounted noexec; `kernel_fd` works even then.
     """
     ready = _cached()
     if ready is None:
@@ -74,9 +75,9 @@ def find() -> Path:
 
 
 def kernel_fd() -> int:
-    """A descriptor of the kernel, to be executed as /proc/self/fd/N: from the cache, or from memory where that is not possible.
+    """A descriptor of the kernel, to execute as /proc/self/fd/N: of the cached program, else of a copy in memory.
 
-    The caller closes it. It is not inherited (pass_fds makes it so). Raises LabFault where the machine refuses both.
+    The caller closes it. A child inherits it only by pass_fds. Raises LabFault if the machine refuses both.
     """
     if (processor := platform.machine()) != "x86_64":
         name = {"aarch64": "arm64"}.get(processor, processor)
@@ -96,7 +97,7 @@ def _place() -> Path:
 def _cached() -> Path | None:
     program = _place() / _PROGRAM
     try:
-        return program if store.digest(program) == facts().sha256 else None
+        return program if files.digest(program) == facts().sha256 else None
     except OSError:
         return None
 
@@ -143,7 +144,7 @@ def _memory_file(why: Exception) -> Iterator[int]:
         except OSError:  # a kernel older than the flag
             fd = os.memfd_create("linux-virtual", os.MFD_CLOEXEC)
     except OSError as error:
-        raise LabFault(f"no place for the kernel: {why}; in memory: {error.strerror}") from error
+        raise LabFault(f"the kernel cannot be unpacked: {why}; nor in memory: {error.strerror}") from error
     try:
         yield fd
     finally:
@@ -151,4 +152,4 @@ def _memory_file(why: Exception) -> Iterator[int]:
 
 
 def _quiet(_message: str) -> None:
-    """Unpacking takes half a second: nothing to report."""
+    """Unpacking takes half a second, too short for a message."""

@@ -1,7 +1,7 @@
-"""curl's command line, as much of it as the lab uses, over a wheel's libcurl: for versions that no source package holds.
+"""A driver for libcurl with the options of curl's command line that the lab uses, for versions without a source package.
 
-Copied into the cache as a program beside its `lib` folder, so: standard library only. libcurl reads and writes by its own
-callbacks, on C's FILE, so that no Python runs during a transfer; what the tool sets for every transfer is set here too.
+It is not the curl tool. Copied into the cache next to its `lib` folder, so it uses only the standard library. libcurl reads and
+writes C's FILE with its own callbacks, so no Python runs during a transfer. It sets the same options as the tool.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-# Of curl.h: the base of an option's number tells its type.
+# From curl.h: the base of an option's number gives its type.
 _LONG, _POINTER, _OFF_T = 0, 10_000, 30_000
 _WRITEDATA, _URL, _USERPWD, _READDATA, _ERRORBUFFER = (_POINTER + number for number in (1, 2, 5, 9, 10))
 _HTTPHEADER, _CAINFO, _SSH_PUBLIC_KEYFILE, _SSH_PRIVATE_KEYFILE, _SSH_KNOWNHOSTS = (
@@ -26,7 +26,7 @@ _FAILONERROR, _UPLOAD, _HTTP_VERSION, _BUFFERSIZE, _TCP_NODELAY, _TCP_KEEPALIVE 
 _INFILESIZE, _MAX_SEND_SPEED, _MAX_RECV_SPEED = (_OFF_T + number for number in (115, 145, 146))
 _HTTP_1_1, _HTTP_2 = 2, 3
 
-# What -w can tell: the number curl_easy_getinfo knows it by, whose base is its type.
+# The variables of -w with their numbers for curl_easy_getinfo; the base gives the type.
 _TEXT, _INTEGER, _SECONDS, _SIZE = 0x100000, 0x200000, 0x300000, 0x600000
 _TYPES: dict[int, type[ctypes._SimpleCData[Any]]] = {
     _TEXT: ctypes.c_char_p,
@@ -51,7 +51,7 @@ _INFO = {
     "scheme": _TEXT + 49,
 }
 _VERSIONS = {1: "1.0", 2: "1.1", 3: "2", 30: "3"}
-# The tool's own receive buffer; a lower limit makes it as small as the limit.
+# The tool's receive buffer, which shrinks to a lower limit.
 _TOOL_BUFFER = 102_400
 _READ_ERROR, _WRITE_ERROR = 26, 23
 _RANGE = re.compile(r"\[(\d+)-(\d+)\]")
@@ -64,7 +64,7 @@ _libc.fflush.argtypes = [ctypes.c_void_p]
 
 
 class Libcurl:
-    """One easy handle, used for one transfer after the other as the tool does, so that the connection stays open."""
+    """One easy handle for all transfers in sequence, like the tool, so that the connection stays open."""
 
     def __init__(self, library: Path) -> None:
         self._lib = ctypes.CDLL(str(library))
@@ -82,7 +82,7 @@ class Libcurl:
         return str(self._lib.curl_version().decode())
 
     def set(self, option: int, value: str | int | None) -> None:
-        """An option this libcurl does not have is an error of the whole program, as an unknown flag is one of curl's."""
+        """Set an option. Exits if this libcurl does not have it, like curl with an unknown flag."""
         argument: ctypes.c_char_p | ctypes.c_void_p | ctypes.c_int64
         if isinstance(value, str):
             argument = ctypes.c_char_p(os.fsencode(value))
@@ -94,7 +94,7 @@ class Libcurl:
             sys.exit(f"curl: libcurl refuses option {option}: {self.strerror(code)}")
 
     def headers(self, lines: Sequence[str]) -> None:
-        """The list stays alive as long as the process, as the handle needs it."""
+        """Set the headers. The list is never freed, because the handle needs it."""
         first: int | None = None
         for line in lines:
             first = self._lib.curl_slist_append(first, line.encode())
@@ -144,7 +144,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def expand(text: str) -> list[tuple[str, str]]:
-    """Each name of a `[00-99]` in it, and what stands in the brackets' place; the text itself where there are none."""
+    """The texts that a range such as `[00-99]` expands to, each with its number; without a range, the text alone."""
     found = _RANGE.search(text)
     if not found:
         return [(text, "")]
@@ -154,7 +154,7 @@ def expand(text: str) -> list[tuple[str, str]]:
 
 
 def formatted(template: str, value: Callable[[str], str]) -> str:
-    """-w's text; a variable this program does not know stays as it is, so that its reader sees which."""
+    """The text of -w with its variables replaced; unknown ones stay as they are."""
     known = re.sub(r"%\{(\w+)\}", lambda found: value(found[1]) if found[1] in _INFO else found[0], template)
     return known.replace("\\n", "\n").replace("\\t", "\t")
 
@@ -203,7 +203,7 @@ def transfer(curl: Libcurl, url: str, source: str | None, output: str | None) ->
             print(f"curl: ({code}) {curl.strerror(code)}", file=sys.stderr)
     finally:
         _libc.fflush(None)
-        # The disk may be found full only now.
+        # A full disk may show only here.
         closed = [_libc.fclose(file) for file in files]
     return code or (_WRITE_ERROR if any(closed) else 0)
 
@@ -211,20 +211,20 @@ def transfer(curl: Libcurl, url: str, source: str | None, output: str | None) ->
 def _open(path: str, mode: bytes) -> int:
     file = _libc.fopen(os.fsencode(path), mode)
     if not file:
-        # The same fault by Python's way, for its words; a FILE that C alone refuses is one as well.
+        # Repeat the failure in Python for its message.
         with Path(path).open(mode.decode()):
             raise OSError(0, "cannot be opened", path)
     return int(file)
 
 
 def main(arguments: Sequence[str] | None = None, library: Path | None = None) -> int:
-    # Python's own handler would run only after the transfer.
+    # Python's handler would run only after the transfer.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     options = parser().parse_args(arguments)
     curl = Libcurl(library or next((Path(__file__).parent / "lib").glob("libcurl*.so*")))
     if options.version:
         number = curl.version.split()[0].partition("/")[2]
-        print(f"curl {number} (a wheel's libcurl, driven by Throughline) {curl.version}")
+        print(f"curl {number} (Throughline's libcurl driver, not the curl tool) {curl.version}")
         return 0
     if not options.url:
         parser().error("no URL")

@@ -1,7 +1,6 @@
-"""nginx and sshd without installing them: their packages downloaded and extracted into the cache.
+"""nginx and sshd without installing them: their packages, downloaded and extracted into the cache.
 
-Works for an ordinary user. Libraries this machine lacks are extracted too, and the program is then reached through a
-wrapper that sets LD_LIBRARY_PATH, so that nobody who starts it has to know.
+Works without root. Libraries that the machine lacks are extracted too; a wrapper script then sets LD_LIBRARY_PATH.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from pathlib import Path
 
 from lab.assets import store
 from lab.assets.store import Progress
-from lab.errors import LabFault
-from lab.paths import cache_dir
+from lab.model.errors import LabFault
+from lab.model.paths import cache_dir
 
 _FOLDERS = ("usr/sbin", "usr/bin", "usr/lib/openssh", "usr/lib/proftpd", "usr/libexec", "sbin", "bin")
 _LIBRARIES = "lib-extra"
-_ROUNDS = 4  # a library's own libraries, and theirs; Debian's servers need one round at most
+_ROUNDS = 4  # libraries of libraries; Debian's servers need one round at most
 
 
 def find(name: str) -> Path | None:
-    """A server from the newest extraction whose checksums hold."""
+    """A server from the newest extraction with valid checksums."""
     places = sorted(cache_dir().glob("servers-*"), key=lambda place: place.stat().st_mtime, reverse=True)
     for place in places:
         manifest = store.load(place)
@@ -32,7 +31,7 @@ def find(name: str) -> Path | None:
 
 
 def build(programs: Mapping[str, str], progress: Progress) -> Path:
-    """Extracts `programs` (name -> Debian package) into `cache/servers-<versions>`; the folder is returned."""
+    """Extract `programs` (name -> Debian package) into `cache/servers-<versions>`; return that folder."""
     with store.locked(progress) as cache, store.staging(cache) as work:
         packages = list(dict.fromkeys(programs.values()))
         progress(f"downloading {', '.join(packages)} (extracted, not installed: no daemon is started)")
@@ -43,7 +42,7 @@ def build(programs: Mapping[str, str], progress: Progress) -> Path:
         paths = {name: _program(tree, name) for name in programs}
         if _add_missing_libraries(list(paths.values()), debs, work, tree):
             paths = {name: _wrapper(tree, name, path) for name, path in paths.items()}
-        for folder in ("usr/share", "usr/lib/systemd", "lib", "etc", "var"):  # nothing the lab reads
+        for folder in ("usr/share", "usr/lib/systemd", "lib", "etc", "var"):  # not used by the lab
             shutil.rmtree(tree / folder, ignore_errors=True)
         facts = {
             "programs": {name: str(path.relative_to(tree)) for name, path in paths.items()},
@@ -57,7 +56,7 @@ def build(programs: Mapping[str, str], progress: Progress) -> Path:
 
 
 def _download(packages: Sequence[str], into: Path) -> list[Path]:
-    """`apt-get download`; with package lists of our own if the machine has none, or only outdated ones."""
+    """`apt-get download`, with fresh package lists if the machine has none or only outdated ones."""
     into.mkdir(parents=True, exist_ok=True)
     before = set(into.glob("*.deb"))
     command = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "-o", "Acquire::http::Timeout=20"]
@@ -91,9 +90,9 @@ def _program(tree: Path, name: str) -> Path:
 
 
 def _add_missing_libraries(binaries: Sequence[Path], debs: Sequence[Path], work: Path, tree: Path) -> bool:
-    """Copies into the tree what ldd does not find; True if there was anything.
+    """Copy the libraries that ldd does not find into the tree; True if there were any.
 
-    Only the missing files are taken: a whole foreign libc beside the machine's would break more than it mends.
+    Only those: a second libc next to the machine's would break more than it repairs.
     """
     extra = tree / _LIBRARIES
     parents = list(debs)
@@ -118,7 +117,7 @@ def _add_missing_libraries(binaries: Sequence[Path], debs: Sequence[Path], work:
 
 
 def missing_libraries(binaries: Sequence[Path], extra: Path) -> list[str]:
-    """The sonames that neither this machine nor `extra` has, as ldd tells."""
+    """The sonames that ldd finds neither on this machine nor in `extra`."""
     names: set[str] = set()
     for binary in binaries:
         _, output = store.run(["env", f"LD_LIBRARY_PATH={extra}", "ldd", binary])
@@ -127,7 +126,7 @@ def missing_libraries(binaries: Sequence[Path], extra: Path) -> list[str]:
 
 
 def _library_packages(deb: Path) -> list[str]:
-    """The library packages a package depends on; of alternatives the first. libc is the machine's, always."""
+    """The library packages that a package depends on, the first of alternatives. libc is always the machine's."""
     code, output = store.run(["dpkg-deb", "-f", deb, "Depends", "Pre-Depends"])
     if code != 0:
         raise LabFault(f"cannot read {deb.name}: {store.reason(output)}")
@@ -136,7 +135,7 @@ def _library_packages(deb: Path) -> list[str]:
 
 
 def _wrapper(tree: Path, name: str, binary: Path) -> Path:
-    """`exec` keeps the program's own absolute path as its name, which sshd insists on when it re-executes itself."""
+    """A script that runs `binary` by its absolute path, which sshd needs to re-execute itself."""
     path = tree / "wrapped" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(

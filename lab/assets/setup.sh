@@ -1,13 +1,19 @@
 #!/bin/sh
-# Sets this checkout up: Debian packages, virtual environment, servers, ferry, the `lab` launcher; for `make test` the UML router.
+# Sets this checkout up: Debian packages, virtual environment, servers, ferry, the `lab` launcher; for tests the UML router.
 #
-# Idempotent, and under a second when there is nothing to do. Starts no daemon and touches nothing outside the checkout, the
-# user's cache and one launcher, except through apt-get when a package is missing. THROUGHLINE_LAUNCHER=no leaves the launcher out.
+# Idempotent, and quick when there is nothing to do. It starts no daemon. Outside the checkout it changes only the user's cache
+# and one launcher, and installs missing packages by apt-get. THROUGHLINE_LAUNCHER=no leaves the launcher out.
 set -eu
 
 here=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$here"
+# Tests need more packages than the lab. An environment that has them serves both.
+lock=requirements.lock
 stamp=.venv/.throughline-setup
+if [ -n "${THROUGHLINE_TESTERS:-}" ]; then
+    lock=requirements-test.lock
+    stamp=.venv/.throughline-setup-test
+fi
 marker='# Throughline launcher, written by lab/assets/setup.sh'
 
 say() { echo "setup: $*"; }
@@ -16,7 +22,7 @@ fail() {
     exit 4
 }
 
-# The first Python of at least 3.11, the one on PATH preferred.
+# The first Python from 3.11 on, preferably the one on PATH.
 find_python() {
     for candidate in python3 /usr/bin/python3 python3.13 python3.12 python3.11; do
         if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
@@ -26,9 +32,9 @@ find_python() {
     done
 }
 
-# What the environment is made from: when this changes, it is made again.
+# Everything the environment depends on: when this changes, packages are installed again.
 recipe() {
-    cat pyproject.toml lab/assets/setup.sh
+    cat pyproject.toml requirements.lock requirements-test.lock lab/assets/setup.sh
     .venv/bin/python -VV 2>/dev/null || echo none
     echo "$here"
 }
@@ -40,10 +46,10 @@ install_packages() {
         command -v sudo >/dev/null || fail "missing Debian packages: $*; ask an administrator to run: apt-get install --no-install-recommends $*"
         become=sudo
     fi
-    command -v apt-get >/dev/null || fail "missing programs, and no apt-get here: install what Debian calls $*"
-    # Noninteractive: iperf3 asks whether to run as a daemon, and its default is not to.
-    $become env DEBIAN_FRONTEND=noninteractive apt-get update -qq || say "apt-get update failed; trying with the package lists there are"
-    # No removals: cargo-web takes the place of Debian's older cargo, which may be somebody's; that is theirs to decide.
+    command -v apt-get >/dev/null || fail "programs are missing, and there is no apt-get: install the equivalent of Debian's $*"
+    # Noninteractive: iperf3 asks whether to run as a daemon; the default is no.
+    $become env DEBIAN_FRONTEND=noninteractive apt-get update -qq || say "apt-get update failed; trying with the present package lists"
+    # No removals: cargo-web would replace Debian's older cargo, which the user may need.
     # shellcheck disable=SC2086  # $become is nothing or one word
     $become env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends --no-remove "$@" >/dev/null ||
         fail "cannot install packages; ask an administrator to run: apt-get install --no-install-recommends $*"
@@ -64,16 +70,23 @@ ensure_packages() {
 }
 
 ensure_venv() {
-    if [ "$(cat "$stamp" 2>/dev/null)" = "$(recipe | sha256sum)" ] && [ -x .venv/bin/lab ]; then
-        return
-    fi
-    # A venv whose Python has gone, or that was copied from another folder, is no use.
+    current=$(recipe | sha256sum)
+    for each in "$stamp" .venv/.throughline-setup-test; do
+        if [ "$(cat "$each" 2>/dev/null)" = "$current" ] && [ -x .venv/bin/lab ]; then
+            return
+        fi
+    done
+    # A venv without its Python, or one copied from another folder, does not work.
     if ! .venv/bin/python -c "import sys; sys.exit(sys.prefix != '$here/.venv' or sys.version_info < (3, 11))" 2>/dev/null; then
         say "making the virtual environment .venv with $("$python" -V)"
         "$python" -m venv --clear .venv || fail "cannot make a virtual environment with $python"
     fi
-    say "installing Python packages into .venv"
-    .venv/bin/python -m pip install --quiet --editable '.[test]' || fail "pip could not install the Python packages (see above)"
+    say "installing the Python packages of $lock into .venv"
+    # The lock file holds setuptools too, so that nothing is downloaded without a known hash.
+    if ! { .venv/bin/python -m pip install --quiet --require-hashes -r "$lock" &&
+        .venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .; }; then
+        fail "pip could not install the Python packages (see above)"
+    fi
     recipe | sha256sum >"$stamp"
 }
 
@@ -87,18 +100,18 @@ exec '$here/.venv/bin/lab' \"\$@\""
     if [ -e "$launcher" ] || [ -L "$launcher" ]; then
         [ "$(cat "$launcher" 2>/dev/null)" != "$wanted" ] || return 0
         if ! grep -qF "$marker" "$launcher" 2>/dev/null; then
-            say "$launcher is another program and stays; use $here/.venv/bin/lab"
+            say "$launcher is another program; it stays. Use $here/.venv/bin/lab"
             return 0
         fi
-        # Another checkout's launcher is replaced only when that checkout has gone.
+        # Replace the launcher of another checkout only if that checkout does not exist any more.
         other=$(sed -n "s/^exec '\(.*\)' .*/\1/p" "$launcher")
         if [ -x "$other" ]; then
-            say "$launcher belongs to $other and stays; use $here/.venv/bin/lab"
+            say "$launcher belongs to $other; it stays. Use $here/.venv/bin/lab"
             return 0
         fi
     fi
     if ! { mkdir -p "$folder" && printf '%s\n' "$wanted" >"$launcher.new" && chmod 755 "$launcher.new" && mv "$launcher.new" "$launcher"; }; then
-        say "cannot write $launcher; use $here/.venv/bin/lab"
+        say "cannot write $launcher. Use $here/.venv/bin/lab"
         return 0
     fi
     say "launcher: $launcher"
@@ -109,12 +122,12 @@ exec '$here/.venv/bin/lab' \"\$@\""
 }
 
 [ "$(uname -s)" = Linux ] || fail "the lab runs on Linux only, this is $(uname -s)"
-[ -e /etc/debian_version ] || say "warning: this is not Debian; it may work, but nobody has checked"
+[ -e /etc/debian_version ] || say "warning: this is not Debian; the lab may work, but this is not tested"
 ensure_packages
 if "$python" -m lab.assets check >/dev/null; then
     ensure_venv
 else
-    # Two minutes of compiling, and pip mostly waits for the network.
+    # Compile while pip downloads.
     "$python" -m lab.assets build &
     building=$!
     code=0

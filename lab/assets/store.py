@@ -1,28 +1,27 @@
-"""The cache as a store of directories that are either whole or absent.
+"""The cache: directories that are either complete or absent.
 
-A directory is staged beside its final place and renamed into it, under one lock, so that two labs never build at once
-and a killed build leaves nothing that looks finished. Each carries a manifest with the SHA-256 of every file that is
-used at run time; whatever does not match its manifest is treated as absent, and so gets built again.
+A directory is built in a staging folder and renamed into place under a lock, so two labs never build at the same time and
+a killed build leaves nothing that looks finished. A manifest holds the SHA-256 of every file. A directory that does not
+match its manifest counts as absent and is built again.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from lab.errors import LabFault
-from lab.paths import cache_dir
+from lab.model.errors import LabFault
+from lab.model.files import digest
+from lab.model.paths import cache_dir
 
 Progress = Callable[[str], None]
 
@@ -30,13 +29,8 @@ MANIFEST = "manifest.json"
 _STAGING = ".building-"
 
 
-def digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def digests(directory: Path) -> dict[str, str]:
-    """SHA-256 of every regular file below `directory`, by relative path, the manifest itself left out."""
+    """SHA-256 of every regular file below `directory` except the manifest, by relative path."""
     files = sorted(path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
     return {str(path.relative_to(directory)): digest(path) for path in files if path.name != MANIFEST}
 
@@ -46,22 +40,19 @@ def write_manifest(directory: Path, facts: Mapping[str, Any], files: Mapping[str
 
 
 def load(directory: Path) -> dict[str, Any] | None:
-    """The manifest of a directory whose files are exactly what was built, else None.
-
-    Hashing 20 MB takes about 20 ms, so there is no stamp of sizes and times that could be believed in error.
-    """
+    """The manifest of a directory if every file matches it, else None. Hashing 20 MB takes about 20 ms."""
     try:
         manifest = json.loads((directory / MANIFEST).read_text())
         files: dict[str, str] = manifest["files"]
-        whole = all(digest(directory / name) == expected for name, expected in files.items())
+        intact = all(digest(directory / name) == expected for name, expected in files.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return manifest if whole and files else None
+    return manifest if intact and files else None
 
 
 @contextmanager
 def locked(progress: Progress) -> Iterator[Path]:
-    """The cache folder, held by this process alone; leftovers of builds that were killed are swept first."""
+    """The cache folder, locked for this process. Leftovers of killed builds are removed first. Raises LabFault."""
     cache = cache_dir()
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -81,7 +72,7 @@ def locked(progress: Progress) -> Iterator[Path]:
 
 @contextmanager
 def staging(cache: Path) -> Iterator[Path]:
-    """A folder to build in, gone afterwards; a full disk or a refused write ends in one line."""
+    """A folder to build in, removed afterwards. An OSError in the block becomes a LabFault."""
     try:
         with tempfile.TemporaryDirectory(prefix=_STAGING, dir=cache, ignore_cleanup_errors=True) as name:
             yield Path(name)
@@ -91,22 +82,23 @@ def staging(cache: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A file to write in place of `path`: renamed to it at the end, or gone. Threads and processes may do so at once.
+def installing(final: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """An empty tree to fill and facts for its manifest; at the end the tree becomes `final`. The cache must be locked.
 
-    Raises OSError where the folder cannot be made or written.
+    The parent of the tree is for intermediate files. Raises LabFault if `final` does not match its manifest.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with staging(final.parent) as work:
+        tree, facts = work / "tree", dict[str, Any]()
+        tree.mkdir()
+        yield tree, facts
+        write_manifest(tree, facts, digests(tree))
+        publish(tree, final)
+    if load(final) is None:
+        raise LabFault(f"{final} does not read back as it was written", remedy="check the disk")
 
 
 def publish(staged: Path, final: Path) -> None:
-    """Rename into place. An older version steps aside into the staging area, which is about to be deleted."""
+    """Rename into place. An older version moves to the staging folder, which is removed later."""
     if final.exists():
         final.rename(staged.with_name(f"{staged.name}.old"))
     staged.rename(final)
@@ -120,9 +112,9 @@ def run(
     scratch: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> tuple[int, str]:
-    """Exit code and all output of a helper program; one that hangs (a dead mirror) is asked to end, then killed.
+    """Exit code and output of a helper program. After `timeout_s` (a dead mirror, say) it is terminated, then killed.
 
-    What it leaves in its TMPDIR when this process is killed too belongs into `scratch`, which the next build sweeps.
+    `scratch` becomes its TMPDIR: give a staging folder, which the next build removes if this process is killed.
     """
     environment = {**(os.environ if env is None else env), "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
     if scratch:
@@ -151,7 +143,7 @@ def run(
 
 
 def reason(output: str) -> str:
-    """The line of a failed program's output that says why: what apt says below its first "Err:", an error, the last words."""
+    """The reason in a failed program's output: the line below apt's first "Err:", else an error, else the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     fetching = [after for line, after in pairwise(lines) if line.startswith("Err:")]
     errors = [line for line in lines if line.startswith(("E:", "error:"))]

@@ -1,8 +1,7 @@
-"""The programs the lab runs: one table of what each is for and where it comes from, and how to find it.
+"""The programs that the lab runs: a table with the purpose and the package of each, and functions to find them.
 
-setup.sh installs what the table asks for, `lab doctor` explains it, everybody else calls `require`. Servers are marked
-`daemon`: installing those packages would start daemons on the user's machine, so they are downloaded and extracted into
-the cache instead (see `servers`), unless the machine already has them.
+setup.sh installs them, `lab doctor` explains them, other modules call `require`. Installing the packages of servers would start
+daemons on the user's machine, so `servers` extracts them into the cache, unless the machine has them already.
 """
 
 from __future__ import annotations
@@ -15,47 +14,56 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from lab.assets import engine, servers
 from lab.assets.store import Progress
-from lab.errors import LabFault, UsageProblem
+from lab.model.errors import LabFault, UsageProblem
 
 SERVERS_VARIABLE = "THROUGHLINE_SERVERS"
-# Set by `make peers`: programs that are only compared with are packages to install, too.
-PEERS_VARIABLE = "THROUGHLINE_PEERS"
-# Set by `make clients`: what versions of a client are built with is a package to install, too.
-BUILDERS_VARIABLE = "THROUGHLINE_BUILDERS"
-# Set by `make test`: a browser of 300 MB is nothing that a measurement needs.
 TESTERS_VARIABLE = "THROUGHLINE_TESTERS"
-# Set by `make vm-proof` and `make kernel-router`: what boots virtual machines is a package to install, too.
+PEERS_VARIABLE = "THROUGHLINE_PEERS"
+BUILDERS_VARIABLE = "THROUGHLINE_BUILDERS"
 VMS_VARIABLE = "THROUGHLINE_VMS"
-# Set by `make bench-standards`: what plants a loss in every N-th packet is nothing that a measurement needs.
 STANDARDS_VARIABLE = "THROUGHLINE_STANDARDS"
+
+Group = Literal["lab", "server", "git", "peers", "clients", "test", "vm-proof", "bench-standards"]
+# The groups of tools that no measurement needs -> the variable by which `make GROUP` has them installed.
+EXTRAS: dict[Group, str] = {
+    "peers": PEERS_VARIABLE,
+    "clients": BUILDERS_VARIABLE,
+    "test": TESTERS_VARIABLE,
+    "vm-proof": VMS_VARIABLE,
+    "bench-standards": STANDARDS_VARIABLE,
+}
 
 
 @dataclass(frozen=True)
 class Tool:
-    """`folders` are searched besides PATH; `file` or `module` is looked for instead, where the tool is no program; `finder` is a
-    search of the tool's own, where being there is not enough. A `peer` is a client that others are compared with, and no more; a
-    `builder` is only what versions of a client are built with (`lab client build`), a `tester` what only tests need, a
-    `vm` what only virtual machines without Vagrant need (images/guest, images/vagrant), `standards` what only that one
-    benchmark needs.
+    """A program, its Debian package and its purpose.
+
+    `group` is `lab` for a tool that every lab needs, `server` for a daemon (downloaded, never installed), else the make target
+    that installs it. `folders` are searched besides PATH. `file` or `module` is the thing to look for if the tool is not a
+    program. `finder` replaces the search if a program must also be recent enough.
     """
 
     name: str
     package: str
     why: str
-    daemon: bool = False
-    optional: bool = False
-    peer: bool = False
-    builder: bool = False
-    tester: bool = False
-    vm: bool = False
-    standards: bool = False
+    group: Group = "lab"
     folders: tuple[str, ...] = ()
     file: str = ""
     module: str = ""
     finder: Callable[[], Path | None] | None = None
+
+    @property
+    def daemon(self) -> bool:
+        return self.group == "server"
+
+    @property
+    def optional(self) -> bool:
+        """Whether a lab works without it."""
+        return self.group not in ("lab", "server")
 
 
 TOOLS: tuple[Tool, ...] = (
@@ -65,7 +73,7 @@ TOOLS: tuple[Tool, ...] = (
     Tool("ping", "iputils-ping", "calibrates the round-trip time"),
     Tool("iperf3", "iperf3", "calibrates the goodput"),
     Tool("tcpdump", "tcpdump", "captures a sample's packets (--pcap)"),
-    Tool("curl", "curl", "a client, and the one the throttle suite qualifies"),
+    Tool("curl", "curl", "a client"),
     Tool("ssh", "openssh-client", "the transport of sftp"),
     Tool("sftp", "openssh-client", "a client"),
     Tool("ssh-keygen", "openssh-client", "makes the keys of a run"),
@@ -80,49 +88,48 @@ TOOLS: tuple[Tool, ...] = (
     Tool("venv", "python3-venv", "holds the lab's Python packages", module="ensurepip"),
     Tool("cargo", engine.PACKAGE, "builds ferry", finder=engine.find_cargo),
     Tool("cc", "gcc", "compiles ferry's cryptography"),
-    Tool("libc6-dev", "libc6-dev", "what ferry is linked with", file="/usr/include/stdio.h"),
-    Tool("chromium", "chromium", "opens reports in the lab's own tests", optional=True, tester=True),
-    Tool("vagrant", "vagrant", "checks the Vagrantfile", optional=True, tester=True),
+    Tool("libc6-dev", "libc6-dev", "linked into ferry", file="/usr/include/stdio.h"),
+    Tool("chromium", "chromium", "opens reports in the lab's own tests", group="test"),
+    Tool("vagrant", "vagrant", "checks the Vagrantfile", group="test"),
     Tool(
         "vagrant-libvirt",
         "vagrant-libvirt",
-        "checks its libvirt part",
-        optional=True,
-        tester=True,
+        "checks the libvirt part of the Vagrantfile",
+        group="test",
         file="/usr/share/vagrant-plugins/plugins.d",
     ),
-    Tool("rubocop", "rubocop", "lints its Ruby", optional=True, tester=True),
-    Tool("shellcheck", "shellcheck", "lints the scripts of its machines", optional=True, tester=True),
-    Tool("git", "git", "records the revision a result was made with", optional=True),
-    Tool("lftp", "lftp", "a client to compare with, over SFTP", optional=True, peer=True),
-    Tool("rclone", "rclone", "a client to compare with, over SFTP", optional=True, peer=True),
-    Tool("cmake", "cmake", "builds versions of curl", optional=True, builder=True),
-    Tool("make", "make", "runs cmake's plan", optional=True, builder=True),
-    Tool("libssl-dev", "libssl-dev", "the TLS of those versions", optional=True, builder=True, file="/usr/include/openssl/ssl.h"),
-    Tool("zlib1g-dev", "zlib1g-dev", "their compression", optional=True, builder=True, file="/usr/include/zlib.h"),
-    Tool("qemu-system-x86_64", "qemu-system-x86", "boots virtual machines where there is no Vagrant", optional=True, vm=True),
-    Tool("mke2fs", "e2fsprogs", "makes their disk", optional=True, vm=True),
-    Tool("fakeroot", "fakeroot", "lets an ordinary user make it", optional=True, vm=True),
-    Tool("newuidmap", "uidmap", "lets an ordinary user install their packages", optional=True, vm=True),
-    Tool("nft", "nftables", "drops every N-th packet, where TCP is held against its standard", optional=True, standards=True),
-    Tool("nginx", "nginx", "the HTTP server", daemon=True),
-    Tool("sshd", "openssh-server", "the SFTP server", daemon=True),
+    Tool("rubocop", "rubocop", "lints the Vagrantfile", group="test"),
+    Tool("shellcheck", "shellcheck", "lints the scripts of virtual machines", group="test"),
+    Tool("git", "git", "records the revision a result was made with", group="git"),
+    Tool("lftp", "lftp", "a client to compare with, over SFTP", group="peers"),
+    Tool("rclone", "rclone", "a client to compare with, over SFTP", group="peers"),
+    Tool("cmake", "cmake", "builds versions of curl", group="clients"),
+    Tool("make", "make", "runs cmake's plan", group="clients"),
+    Tool("libssl-dev", "libssl-dev", "TLS for versions of curl", group="clients", file="/usr/include/openssl/ssl.h"),
+    Tool("zlib1g-dev", "zlib1g-dev", "compression for versions of curl", group="clients", file="/usr/include/zlib.h"),
+    Tool("qemu-system-x86_64", "qemu-system-x86", "boots virtual machines where there is no Vagrant", group="vm-proof"),
+    Tool("mke2fs", "e2fsprogs", "makes the disks of virtual machines", group="vm-proof"),
+    Tool("fakeroot", "fakeroot", "lets users without root make those disks", group="vm-proof"),
+    Tool("newuidmap", "uidmap", "lets users without root install packages on them", group="vm-proof"),
+    Tool("nft", "nftables", "drops every N-th packet, to compare TCP with its standard", group="bench-standards"),
+    Tool("nginx", "nginx", "the HTTP server", group="server"),
+    Tool("sshd", "openssh-server", "the SFTP server", group="server"),
     Tool(
         "sftp-server",
         "openssh-sftp-server",
-        "the SFTP server's file part",
-        daemon=True,
+        "the file server behind sshd",
+        group="server",
         folders=("/usr/lib/openssh", "/usr/libexec"),
     ),
 )
 
 _BY_NAME = {tool.name: tool for tool in TOOLS}
-# An ordinary user's PATH has no sbin, but these programs are usable by ordinary users inside the lab's namespaces.
+# PATH has no sbin for ordinary users, but inside the lab's namespaces they may use these programs.
 _FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/bin", "/bin")
 
 
 def find(name: str) -> Path | None:
-    """The user's own build first (PATH), then the machine's, then the cache's."""
+    """The path of a program: from PATH, the system's folders or, for servers, the cache. None if it is missing."""
     tool = _BY_NAME.get(name, Tool(name, "", ""))
     if tool.finder:
         return tool.finder()
@@ -140,7 +147,7 @@ def find(name: str) -> Path | None:
 
 
 def require(name: str) -> Path:
-    """The program, or one line that says how to get it."""
+    """The path of a program. Raises UsageProblem, which says how to install it."""
     if path := find(name):
         return path
     raise UsageProblem(f"{name} is not installed", remedy=remedy(name))
@@ -151,9 +158,9 @@ _SYSTEM_PYTHON = Path("/usr/bin/python3")
 
 @cache
 def host_program(name: str) -> str:
-    """`Host.program` of a host that sees this machine's files.
+    """The path of a program on a host that shares this machine's files. Raises UsageProblem.
 
-    Of Pythons the system's, where there is one: a virtualenv's or pyenv's may lie in a home that the host's user cannot enter.
+    For Python it is the system's, if there is one: the user of the host may not be able to read a virtual environment.
     """
     if name == "python3":
         return str(_SYSTEM_PYTHON if _SYSTEM_PYTHON.exists() else Path(sys.executable).resolve())
@@ -161,21 +168,14 @@ def host_program(name: str) -> str:
 
 
 def remedy(tool: Tool | str) -> str:
-    """How to get a tool, in words that fit in brackets."""
+    """How to install a tool, to put in brackets."""
     known = _BY_NAME.get(tool) if isinstance(tool, str) else tool
     if known is None:
-        return "not a program the lab provides"
+        return "not provided by the lab"
     if known.finder:
         return engine.remedy()
-    kinds = {
-        "make peers": known.peer,
-        "make clients": known.builder,
-        "make test": known.tester,
-        "make vm-proof": known.vm,
-        "make bench-standards": known.standards,
-    }
-    maker = next((command for command, is_one in kinds.items() if is_one), "make setup")
-    return "make setup downloads it" if known.daemon else f"sudo apt-get install {known.package}, or {maker}"
+    target = known.group if known.group in EXTRAS else "setup"
+    return "make setup downloads it" if known.daemon else f"sudo apt-get install {known.package}, or make {target}"
 
 
 def missing(tools: Iterable[Tool] = TOOLS) -> list[Tool]:
@@ -183,24 +183,18 @@ def missing(tools: Iterable[Tool] = TOOLS) -> list[Tool]:
 
 
 def installable() -> list[Tool]:
-    """What setup.sh installs: never a server, and nothing optional but the kinds that are asked for."""
-    names = (PEERS_VARIABLE, BUILDERS_VARIABLE, TESTERS_VARIABLE, VMS_VARIABLE, STANDARDS_VARIABLE)
-    asked = [bool(os.environ.get(name)) for name in names]
-
-    def wanted(tool: Tool) -> bool:
-        kinds = (tool.peer, tool.builder, tool.tester, tool.vm, tool.standards)
-        return any(kind and ask for kind, ask in zip(kinds, asked, strict=True)) or not (tool.daemon or tool.optional)
-
-    return [tool for tool in TOOLS if wanted(tool)]
+    """The tools for setup.sh to install: those of every lab, and the groups whose variables are set. Never servers."""
+    wanted = {"lab", *(group for group, variable in EXTRAS.items() if os.environ.get(variable))}
+    return [tool for tool in TOOLS if tool.group in wanted]
 
 
 def packages(tools: Iterable[Tool]) -> list[str]:
-    """The Debian packages that bring `tools`, each once, in the table's order."""
+    """The Debian packages of `tools`, without duplicates, in the table's order."""
     return list(dict.fromkeys(tool.package for tool in tools))
 
 
 def fetch_servers(progress: Progress) -> None:
-    """Downloads the servers this machine lacks. All of them if any: they are one megabyte, and one folder is simpler."""
+    """Download the servers if one is missing. Always all of them: it is one megabyte, and one folder is simpler."""
     daemons = [tool for tool in TOOLS if tool.daemon]
     if missing(daemons):
         servers.build({tool.name: tool.package for tool in daemons}, progress)

@@ -1,10 +1,9 @@
 """The User-Mode Linux router: a Debian kernel with netem that runs as a process, for machines whose kernel has none.
 
-Built from packages that are downloaded and extracted, never installed: mmdebstrap in its chrootless mode with the
-"extract" variant runs no package script and needs neither root nor a user namespace nor subordinate ids, so root and
-ordinary users take the same path. Debian 13 (kernel 6.12, iproute2 6.15) is wanted, because its netem takes a seed;
-Debian 12 (6.1) is the fallback. `linux.uml` needs a newer glibc than Debian 12 has, so it is run inside `root/`, a
-chroot with nothing but itself, its loader, its libc and the initramfs.
+Built from packages that are downloaded and extracted, never installed: mmdebstrap in chrootless mode with the "extract"
+variant runs no package scripts and needs no root, no user namespace and no subordinate ids. Debian 13 (kernel 6.12,
+iproute2 6.15) is preferred because its netem takes a seed; Debian 12 (6.1) is the fallback. `linux.uml` needs a newer glibc
+than Debian 12 has, so it runs in the chroot `root/`, which holds only the kernel, its loader, its libc and the initramfs.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from typing import Any
 from lab.assets import initrd, store
 from lab.assets.store import Progress
 from lab.assets.tools import require
-from lab.backend.agent.router import supports_seed
-from lab.errors import LabFault, UsageProblem
-from lab.paths import cache_dir
+from lab.link.netem import supports_seed
+from lab.model.errors import LabFault, UsageProblem
+from lab.model.paths import cache_dir
 
 SUITES = ("trixie", "bookworm")
 PACKAGES = ("user-mode-linux", "iproute2", "busybox-static")
@@ -57,12 +56,12 @@ class UmlAsset:
 
 
 def find() -> UmlAsset | None:
-    """The router from the cache, its checksums verified; None when there is none, or one that has been damaged."""
+    """The router from the cache, its checksums verified; None if it is missing or damaged."""
     return next((asset for suite in wanted_suites() if (asset := _load(_place(suite), suite))), None)
 
 
 def build(progress: Progress, *, force: bool = False) -> UmlAsset:
-    """The router, built if the cache has no whole one (or if forced). The first suite that can be had wins."""
+    """The router, built if it is not in the cache (or if forced), from the first suite that can be downloaded."""
     suites = wanted_suites()
     if platform.machine() != "x86_64":
         raise LabFault(f"the UML router needs an x86-64 machine, this is {platform.machine()}", remedy="use --router kernel")
@@ -81,7 +80,7 @@ def build(progress: Progress, *, force: bool = False) -> UmlAsset:
 
 
 def wanted_suites() -> tuple[str, ...]:
-    """Newest first, unless the environment forces one."""
+    """Debian's suites to try, newest first, or the suite that the environment names."""
     forced = os.environ.get(SUITE_VARIABLE, "")
     if forced and forced not in SUITES:
         raise UsageProblem(f"{SUITE_VARIABLE}={forced}: no such suite", remedy=f"one of {', '.join(SUITES)}")
@@ -89,7 +88,7 @@ def wanted_suites() -> tuple[str, ...]:
 
 
 def _place(suite: str) -> Path:
-    """Named by what it is made from, so that a lab with another init does not find this one."""
+    """The directory's name has a digest of the recipe, so that a lab with another init does not use this router."""
     recipe = "\n".join((initrd.INIT, *PACKAGES, str(_LAYOUT)))
     return cache_dir() / f"uml-{suite}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
@@ -115,17 +114,14 @@ def _load(directory: Path, suite: str) -> UmlAsset | None:
 
 def _build(suite: str, mmdebstrap: Path, progress: Progress) -> UmlAsset:
     final = _place(suite)
-    with store.staging(cache_dir()) as work:
+    with store.installing(final) as (result, facts):
         progress(f"downloading the UML router from Debian {suite} (about 30 MB)")
-        tree = work / "tree"
-        _extract(suite, mmdebstrap, tree)
-        result = work / "result"
-        facts = _assemble(tree, result)
-        store.write_manifest(result, {**facts, "suite": suite}, store.digests(result))
-        store.publish(result, final)
+        debian = result.parent / "debian"
+        _extract(suite, mmdebstrap, debian)
+        facts.update(_assemble(debian, result), suite=suite)
     asset = _load(final, suite)
     if asset is None:
-        raise LabFault(f"{final} does not read back as it was written", remedy="is the disk sound?")
+        raise LabFault(f"{final} lacks a mount point", remedy="check the disk")
     progress(f"UML router: kernel {asset.kernel_release}, iproute2 {asset.iproute2}{_seed_note(asset)}")
     return asset
 
@@ -141,8 +137,8 @@ def _extract(suite: str, mmdebstrap: Path, tree: Path) -> None:
             mmdebstrap,
             "--mode=chrootless",
             "--variant=extract",
-            # Root is warned off chrootless for fear of package scripts; this variant runs none.
-            # The package files are kept for their names: they tell the versions.
+            # mmdebstrap refuses chrootless mode as root because of package scripts; this variant runs none.
+            # The package files stay, because their names have the versions.
             "--skip=check/chrootless,cleanup/apt/cache",
             *(f'--aptopt={name} "{value}"' for name, value in options.items()),
             f"--include={','.join(PACKAGES)}",
@@ -156,7 +152,7 @@ def _extract(suite: str, mmdebstrap: Path, tree: Path) -> None:
 
 
 def _assemble(tree: Path, result: Path) -> dict[str, Any]:
-    """What is used at run time, from the 200 MB that were downloaded, and the facts about it."""
+    """Copy the files that are needed at run time from the 200 MB that were downloaded; return facts about them."""
     root = result / "root"
     kernel = initrd.program(tree, "linux.uml")
     copies = {KERNEL: kernel, initrd.LOADER: initrd.loader(tree)}

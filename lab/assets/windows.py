@@ -1,9 +1,8 @@
-"""ferry.exe: ferry for Windows (x86_64-pc-windows-gnu), cross-built on this machine from `engine/`.
+"""ferry.exe: ferry for Windows (x86_64-pc-windows-gnu), cross-built from `engine/`.
 
-Two ways, the first that is here: a Rust with the target's standard library installed (rustup's), else any recent Rust with
-that library's source beside it, which is built along (`-Zbuild-std`, Debian's rust-web-src). Either links with Debian's mingw.
-Nothing is downloaded but crates. The artefact is `engine/target/windows/`: ferry.exe, its SHA-256, and what it was made with.
-Standard library only.
+Uses a Rust that has the target's standard library (rustup's), else a recent Rust with the source of that library, which is
+then built too (`-Zbuild-std`, Debian's rust-web-src). Both link with Debian's mingw. Only crates are downloaded. The result is
+`engine/target/windows/`: ferry.exe, its SHA-256, and the versions of the tools that built it.
 """
 
 from __future__ import annotations
@@ -22,14 +21,15 @@ from pathlib import Path
 
 from lab.assets import engine, store
 from lab.assets.store import Progress
-from lab.errors import LabFault
+from lab.model import files
+from lab.model.errors import LabFault
 
 TARGET = "x86_64-pc-windows-gnu"
 _MINGW = "x86_64-w64-mingw32"
-# What a clean Debian 12 needs beside what builds the engine for itself.
+# Packages that a clean Debian 12 needs in addition to those that build the engine for Linux.
 PACKAGES = ("cargo-web", "rust-web-src", "gcc-mingw-w64-x86-64-posix")
 _LONGEST_BUILD_S = 7200.0
-# Part of every Windows from 10 on; api-ms-win-* are names that its loader resolves.
+# Part of Windows 10 and later; the loader resolves the names api-ms-win-*.
 _SYSTEM_DLLS = re.compile(
     r"(api-ms-win-[a-z0-9-]+|advapi32|bcrypt|bcryptprimitives|crypt32|kernel32|msvcrt|ntdll|ole32|oleaut32|secur32|shell32|ucrtbase"
     r"|user32|userenv|ws2_32)\.dll"
@@ -38,19 +38,19 @@ _SYSTEM_DLLS = re.compile(
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A cargo that can build for Windows. `source`: the standard library is built along."""
+    """A cargo that can build for Windows. `source`: the standard library is built too."""
 
     cargo: Path
     source: bool
 
     @property
     def argv(self) -> list[str]:
-        # The panic strategy of the release profile, and what std itself is made of.
+        # std, and the panic strategy of the release profile.
         return ["-Zbuild-std=std,panic_abort"] if self.source else []
 
     @property
     def environment(self) -> dict[str, str]:
-        """AWS-LC brings its assembly as objects, so that no nasm is needed; a stable compiler takes `-Z` only when told to."""
+        """AWS-LC has prebuilt assembly, which saves nasm. RUSTC_BOOTSTRAP lets a stable compiler accept `-Z`."""
         more = {"AWS_LC_SYS_PREBUILT_NASM": "1"}
         rustc = self.cargo.parent / "rustc"
         if rustc.exists():
@@ -65,47 +65,47 @@ def folder() -> Path:
 
 
 def program() -> Path:
-    """ferry.exe, whether it is there or not."""
+    """The path of ferry.exe, which may not exist."""
     return folder() / "ferry.exe"
 
 
 def checksum_file() -> Path:
-    """As `sha256sum -c` reads it."""
+    """The checksum of ferry.exe in the format of `sha256sum -c`."""
     return folder() / "ferry.exe.sha256"
 
 
 def facts_file() -> Path:
-    """JSON: version, target, cargo, rustc, linker, whether std was built along, DLLs imported, SHA-256."""
+    """JSON: version, target, cargo, rustc, linker, whether std was built, imported DLLs, SHA-256."""
     return folder() / "ferry.exe.json"
 
 
 def version() -> str:
-    """Of the workspace, which is ferry's."""
+    """ferry's version, which is the workspace's."""
     manifest = tomllib.loads((engine.engine_dir() / "Cargo.toml").read_text(encoding="utf-8"))
     return str(manifest["workspace"]["package"]["version"])
 
 
 def find() -> Path | None:
-    """ferry.exe, where it is here and what its checksum says; it may be older than the sources."""
+    """ferry.exe if it exists and matches its checksum; it may be older than the sources."""
     try:
         expected = checksum_file().read_text(encoding="ascii").split()[0]
-        return program() if store.digest(program()) == expected else None
+        return program() if files.digest(program()) == expected else None
     except (OSError, ValueError, IndexError):
         return None
 
 
 def up_to_date() -> bool:
-    """Whether the last build that ended well began after the last change of a source."""
+    """Whether no source has changed since the last successful build began."""
     return find() is not None and facts_file().exists() and engine.newer_than_sources(_stamp())
 
 
 def find_toolchain() -> Toolchain | None:
-    """One that has the target installed, else one that has the library's source. None where mingw's linker is missing, too."""
+    """A toolchain with the target installed, else one with the library's source. None without either or without mingw."""
     return _find_rust() if find_tool("gcc") else None
 
 
 def missing_packages() -> list[str]:
-    """Debian packages without which there is no ferry.exe."""
+    """The Debian packages that are missing to build ferry.exe."""
     rust = [] if _find_rust() else [*PACKAGES[:2]]
     return rust if find_tool("gcc") else [*rust, PACKAGES[2]]
 
@@ -130,14 +130,14 @@ def remedy() -> str:
 
 
 def build(progress: Progress) -> Path:
-    """ferry.exe, built when the sources are newer. Raises LabFault with everything cargo said when it cannot."""
+    """ferry.exe, built if its sources have changed. Raises LabFault with cargo's output."""
     if up_to_date():
         return program()
     toolchain = find_toolchain()
     if toolchain is None:
-        raise LabFault(f"nothing here can build for {TARGET}", remedy=remedy())
-    along = ", standard library included" if toolchain.source else ""
-    progress(f"building ferry.exe with {toolchain.cargo}{along} (3 to 12 minutes the first time)")
+        raise LabFault(f"no toolchain can build for {TARGET}", remedy=remedy())
+    scope = ", standard library included" if toolchain.source else ""
+    progress(f"building ferry.exe with {toolchain.cargo}{scope} (3 to 12 minutes the first time)")
     began = time.time()
     built = _cargo_build(toolchain)
     folder().mkdir(parents=True, exist_ok=True)
@@ -147,11 +147,11 @@ def build(progress: Progress) -> Path:
         imported = imports(staged)
         if foreign := [dll for dll in imported if not _SYSTEM_DLLS.fullmatch(dll)]:
             names = ", ".join(foreign)
-            raise LabFault(f"ferry.exe wants {names}, which no Windows has", remedy=f"is it Debian's {PACKAGES[-1]} that links?")
-        digest = store.digest(staged)
+            raise LabFault(f"ferry.exe imports {names}, which Windows does not have", remedy=f"link with Debian's {PACKAGES[-1]}")
+        digest = files.digest(staged)
         facts = {**_provenance(toolchain), "version": version(), "target": TARGET, "imports": imported, "sha256": digest}
-        _place(Path(name), "ferry.exe.json", json.dumps(facts, indent=1, sort_keys=True) + "\n")
-        _place(Path(name), "ferry.exe.sha256", f"{digest}  ferry.exe\n")
+        files.write_text(facts_file(), json.dumps(facts, indent=1, sort_keys=True) + "\n")
+        files.write_text(checksum_file(), f"{digest}  ferry.exe\n")
         staged.chmod(0o755)
         staged.rename(program())
     engine.mark(_stamp(), began)
@@ -160,7 +160,7 @@ def build(progress: Progress) -> Path:
 
 
 def imports(path: Path) -> list[str]:
-    """Names of the DLLs that a program imports, in lower case, each once."""
+    """The DLLs that a program imports: names in lower case, sorted."""
     names = re.findall(r"DLL Name: (\S+)", _mingw("objdump", "-p", str(path)))
     return sorted({name.lower() for name in names})
 
@@ -186,33 +186,28 @@ def _mingw(name: str, *words: str) -> str:
     return output
 
 
-def _place(staging: Path, name: str, text: str) -> None:
-    (staging / name).write_text(text, encoding="ascii")
-    (staging / name).rename(folder() / name)
-
-
 def _provenance(toolchain: Toolchain) -> dict[str, str]:
     first = {
         "cargo": [str(toolchain.cargo), "--version"],
         "rustc": [toolchain.environment.get("RUSTC", "rustc"), "--version"],
         "linker": [str(find_tool("gcc")), "--version"],
     }
-    told = {name: _said(tuple(argv), toolchain.cargo).partition("\n")[0] for name, argv in first.items()}
-    return {**told, "std": "built from source" if toolchain.source else "installed"}
+    versions = {name: _output(tuple(argv), toolchain.cargo).partition("\n")[0] for name, argv in first.items()}
+    return {**versions, "std": "built from source" if toolchain.source else "installed"}
 
 
 def _has_library(cargo: Path, *, source: bool) -> bool:
     rustc = str(cargo.parent / "rustc")
     if source:
-        root = _said((rustc, "--print", "sysroot"), cargo).strip()
+        root = _output((rustc, "--print", "sysroot"), cargo).strip()
         return bool(root) and (Path(root) / "lib/rustlib/src/rust/library/Cargo.lock").exists()
-    libraries = _said((rustc, "--print", "target-libdir", "--target", TARGET), cargo).strip()
+    libraries = _output((rustc, "--print", "target-libdir", "--target", TARGET), cargo).strip()
     return bool(libraries) and any(Path(libraries).glob("libstd-*.rlib"))
 
 
 @cache
-def _said(argv: tuple[str, ...], cargo: Path) -> str:
-    """Standard output of a short question; nothing where it cannot be asked."""
+def _output(argv: tuple[str, ...], cargo: Path) -> str:
+    """Standard output of a short command; empty if it fails."""
     try:
         done = subprocess.run(
             argv, capture_output=True, text=True, timeout=30, check=False, cwd=engine.engine_dir(), env=engine.environment(cargo)

@@ -1,11 +1,11 @@
-"""Wine, where there is no Windows: which one, and a prefix to run ferry.exe in that nobody else sees.
+"""Wine, where there is no Windows: its programs, and private prefixes to run ferry.exe in.
 
-A prefix (Wine's idea of a C: drive and a registry) takes ten seconds and 700 MB to make, nearly all of it copies of Wine's own
-DLLs. It is made once, in the cache, with links instead of the copies; a run gets a copy of that template (13 MB, some 0.1 s), and
-its wineserver is ended with it. Nothing goes to ~/.wine, nothing opens a window, nothing is added to the desktop's menus.
+A prefix (Wine's C: drive and registry) takes ten seconds and 700 MB to make, nearly all of it copies of Wine's DLLs. It is made
+once, in the cache, with links instead of copies. Each run gets a copy of that template (13 MB, about 0.1 s), and its wineserver
+ends with it. ~/.wine stays untouched, no window opens, and the desktop's menus get no entries.
 
-Wine 8 (Debian 12) lacks bcryptprimitives.dll, from which Rust's standard library takes its random numbers: the template then has
-one of ours, built by mingw. Wine 10 (Debian 13) has its own. Wine is not Windows: TCP, timers and files are this machine's.
+Wine 8 (Debian 12) lacks bcryptprimitives.dll, Rust's source of random numbers. The template then gets a replacement, built by
+mingw; Wine 10 (Debian 13) has the DLL. Wine is not Windows: TCP, timers and files are those of Linux.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from typing import Any
 
 from lab.assets import store, windows
 from lab.assets.store import Progress
-from lab.errors import LabFault, UsageProblem
-from lab.paths import cache_dir
+from lab.model import files
+from lab.model.errors import LabFault, UsageProblem
+from lab.model.paths import cache_dir
 
 PACKAGE = "wine64"
-# Debian's loader is no program of PATH; its `wine` is a script that looks for it.
+# Debian's loader is not on PATH; its `wine` is a script that looks for it.
 _FOLDERS = ("/usr/lib/wine", "/usr/local/bin", "/usr/bin", "/opt/wine-stable/bin", "/usr/lib/x86_64-linux-gnu/wine")
 _LOADERS = ("wine64", "wine")
 _SERVERS = ("wineserver64", "wineserver")
@@ -49,7 +50,7 @@ __declspec(dllexport) BOOL WINAPI ProcessPrng(BYTE *data, SIZE_T length) {
 }
 BOOL WINAPI DllMain(HINSTANCE instance, DWORD reason, LPVOID reserved) { return TRUE; }
 """
-# No menus, no .NET, no browser engine: the last two would ask to be downloaded.
+# No menus, no .NET, no browser engine: Wine would offer to download the last two.
 _OVERRIDES = "winemenubuilder.exe=d;mscoree=d;mshtml=d"
 _LAYOUT = 1  # raise when the template's layout changes in a way the text above does not show
 _BOOT_TIMEOUT_S = 180.0
@@ -58,7 +59,7 @@ _END_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True)
 class WineFacts:
-    """`program` runs `ferry.exe ARGS`; `template` is never run in."""
+    """`program` runs `ferry.exe ARGS`; `template` is the prefix to copy."""
 
     program: Path
     server: Path
@@ -67,7 +68,7 @@ class WineFacts:
 
     @property
     def label(self) -> str:
-        """What results call it, everywhere."""
+        """The name in results."""
         return f"Wine {self.version}, not Windows"
 
 
@@ -82,18 +83,17 @@ def remedy() -> str:
 
 
 def find() -> WineFacts | None:
-    """Wine with a whole template in the cache; None where `ensure` has something to do."""
+    """Wine with an intact template in the cache; None if `ensure` must make it."""
     programs = find_program()
     if programs is None:
         return None
     version = _version(programs[0])
     template = _place(version)
-    whole = store.load(template) is not None
-    return WineFacts(*programs, version, template / "prefix") if whole else None
+    return WineFacts(*programs, version, template / "prefix") if store.load(template) else None
 
 
 def ensure(progress: Progress) -> WineFacts:
-    """Wine and its template, made if the cache has none. Raises UsageProblem where Wine is not installed."""
+    """Wine and its template, made if it is not in the cache. Raises UsageProblem if Wine is not installed."""
     programs = find_program()
     if programs is None:
         raise UsageProblem("Wine is not installed", remedy=remedy())
@@ -105,28 +105,23 @@ def ensure(progress: Progress) -> WineFacts:
         loader, server = programs
         version = _version(loader)
         progress(f"making a prefix of Wine {version} (ten seconds, once)")
-        with store.staging(cache_dir()) as work:
-            made = work / "template"
+        with store.installing(_place(version)) as (made, facts):
             _make(loader, server, made / "prefix")
-            facts = {"version": version, "program": str(loader)}
-            store.write_manifest(made, facts, store.digests(made))
-            store.publish(made, _place(version))
-    if ready := find():
-        return ready
-    raise LabFault(f"{_place(version)} does not read back as it was written", remedy="is the disk sound?")
+            facts.update(version=version, program=str(loader))
+        return WineFacts(loader, server, version, _place(version) / "prefix")
 
 
 def environment(prefix: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """For whatever runs in this prefix. Programs write what Wine has to say to nobody: it is no part of their output."""
+    """The environment for a program in this prefix. It silences Wine's messages, which would mix with the output."""
     inherited = {name: value for name, value in (os.environ if base is None else base).items() if not _is_unwanted(name)}
     return {**inherited, "WINEPREFIX": str(prefix), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": _OVERRIDES, "WINEARCH": "win64"}
 
 
 @contextmanager
 def prefix(facts: WineFacts, place: Path, owner: tuple[int, int] | None = None) -> Iterator[Path]:
-    """A copy of the template at `place`, which must not exist; ended and gone afterwards.
+    """A copy of the template at `place`, which must not exist. Afterwards its processes are ended and it is removed.
 
-    `owner` (uid, gid): who is to run there. Wine takes only a prefix of one's own.
+    `owner` (uid, gid) is the user who will run it: Wine accepts only a prefix that belongs to its user.
     """
     copy_prefix(facts, place, owner)
     try:
@@ -144,9 +139,9 @@ def copy_prefix(facts: WineFacts, place: Path, owner: tuple[int, int] | None = N
 
 
 def end(facts: WineFacts, place: Path) -> None:
-    """Ends everything that runs in a prefix and waits until it has: no wineserver is left behind."""
+    """End all programs of a prefix, its wineserver too, and wait until they have ended."""
     who = place.stat()
-    # The server's folder is its user's: as root the question would go to a server that does not exist.
+    # The server's folder belongs to its user: root would look for a server that does not exist.
     other: dict[str, Any] = {"user": who.st_uid, "group": who.st_gid, "extra_groups": []} if who.st_uid != os.geteuid() else {}
     for option in ("-k", "-w"):
         try:
@@ -166,7 +161,7 @@ def end(facts: WineFacts, place: Path) -> None:
 
 
 def _forget_server(place: Path) -> None:
-    """Debian's Wine notes in the prefix which folder of /tmp its server had, and leaves that folder behind."""
+    """Remove the server's folder in /tmp, which Debian's Wine records in the prefix and leaves behind."""
     try:
         name = (place / "wineserver").read_text(encoding="ascii").strip()
     except (OSError, ValueError):
@@ -177,9 +172,9 @@ def _forget_server(place: Path) -> None:
 
 _LAUNCHER = """\
 #!/bin/sh
-# A Windows program under {label}, as if it were one of this machine's. Written by lab/assets/wine.py.
+# Runs a Windows program under {label}. Written by lab/assets/wine.py.
 #
-# wineserver makes sockets and opens files for those it serves: who is in other namespaces needs another one, and another prefix.
+# wineserver opens sockets and files for its clients, so every network and mount namespace needs another server and prefix.
 set -eu
 umask 077
 prefix={folder}/prefix-$(id -u)-$(stat -Lc %i /proc/self/ns/net)-$(stat -Lc %i /proc/self/ns/mnt)
@@ -194,7 +189,7 @@ exec {command} "$@"
 
 
 def script(facts: WineFacts, folder: str | PurePath, template: str | PurePath, *command: str | PurePath) -> str:
-    """A shell script that runs `command` and its own arguments in a prefix below `folder`, the caller's own; made if need be."""
+    """A shell script that runs `command` with its arguments in the caller's prefix below `folder`, made on first use."""
     return _LAUNCHER.format(
         label=facts.label,
         folder=shlex.quote(str(folder)),
@@ -206,9 +201,9 @@ def script(facts: WineFacts, folder: str | PurePath, template: str | PurePath, *
 
 @contextmanager
 def launcher(facts: WineFacts, program: Path, folder: Path) -> Iterator[Path]:
-    """A script in `folder` that stands for `program`, a Windows one; whatever it has started is ended afterwards.
+    """A script in `folder` that runs the Windows program `program`; everything it started is ended afterwards.
 
-    Everybody may call it, in whatever namespaces: each gets a prefix of its own, below `folder`.
+    All users may call it from any namespace. Each gets a separate prefix below `folder`.
     """
     folder.mkdir(mode=0o777)
     folder.chmod(0o1777)
@@ -239,45 +234,45 @@ def _version(loader: Path) -> str:
     code, output = store.run([loader, "--version"], timeout_s=30, env=environment(Path("/nonexistent")))
     found = re.match(r"wine-(\d+(?:\.\d+)*)", output)
     if code or not found:
-        raise LabFault(f"{loader} does not tell its version: {store.reason(output)}", remedy=remedy())
+        raise LabFault(f"{loader} does not print its version: {store.reason(output)}", remedy=remedy())
     return found[1]
 
 
 def _place(version: str) -> Path:
-    """Named by what it is made from."""
+    """The directory's name has a digest of the recipe."""
     recipe = "\n".join((_RANDOM_SOURCE, _OVERRIDES, str(_LAYOUT)))
     return cache_dir() / f"wine-{version}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
 
 def _make(loader: Path, server: Path, place: Path) -> None:
     place.mkdir(parents=True)
-    # Wine links Documents and the like to the home directory: this one is nobody's.
+    # Wine links Documents and similar folders to the home directory: give it an empty one.
     home = {**os.environ, "HOME": str(place.parent), "USER": "ferry", "LOGNAME": "ferry"}
     code, output = store.run([loader, "wineboot", "--init"], timeout_s=_BOOT_TIMEOUT_S, env=environment(place, home))
     end(WineFacts(loader, server, "", place), place)
     system = place / "drive_c" / "windows" / "system32"
     if code or not (system / "kernel32.dll").exists():
         raise LabFault(f"{loader} cannot make a prefix: {store.reason(output)}", remedy=remedy())
-    # A copy must not look for its server where that of another was.
+    # A copy must not look for the server of the template.
     (place / "wineserver").unlink(missing_ok=True)
     libraries = _libraries(loader)
     _link(place / "drive_c", libraries)
     if not (libraries / _RANDOM).exists():
         _build_random(system / _RANDOM)
     for link in (place / "dosdevices").iterdir():
-        # Serial ports are this machine's business.
+        # Serial ports of the host.
         if link.name not in ("c:", "z:"):
             link.unlink()
     for link in (place / "drive_c" / "users").rglob("*"):
         if link.is_symlink():
             link.unlink()
             link.mkdir()
-    # No update of the prefix when a run begins: this is the Wine it was made by.
+    # A run need not update the prefix: it was made by this Wine.
     (place / ".update-timestamp").write_text("disable\n")
 
 
 def _libraries(loader: Path) -> Path:
-    """Where this Wine keeps its own DLLs."""
+    """The folder with this Wine's DLLs."""
     roots = (loader.parent.parent, Path("/usr"))
     for root in roots:
         for folder in (
@@ -288,16 +283,16 @@ def _libraries(loader: Path) -> Path:
         ):
             if (folder / _LIBRARIES / "kernel32.dll").exists():
                 return folder / _LIBRARIES
-    raise LabFault(f"the DLLs of {loader} are nowhere to be found", remedy=remedy())
+    raise LabFault(f"the DLLs of {loader} cannot be found", remedy=remedy())
 
 
 def _link(drive: Path, libraries: Path) -> None:
-    """Links in the place of files that are Wine's own to the byte."""
+    """Replace files that are identical to Wine's by links to them."""
     for path in drive.rglob("*"):
         own = libraries / path.name
         if path.is_symlink() or not path.is_file() or not own.is_file() or own.stat().st_size != path.stat().st_size:
             continue
-        if store.digest(own) == store.digest(path):
+        if files.digest(own) == files.digest(path):
             path.unlink()
             path.symlink_to(own)
 
@@ -305,7 +300,7 @@ def _link(drive: Path, libraries: Path) -> None:
 def _build_random(place: Path) -> None:
     gcc = windows.find_tool("gcc")
     if gcc is None:
-        raise LabFault(f"this Wine lacks {_RANDOM}, and there is no mingw to build one", remedy=windows.remedy())
+        raise LabFault(f"this Wine lacks {_RANDOM}, and mingw is missing to build it", remedy=windows.remedy())
     source = place.with_suffix(".c")
     source.write_text(_RANDOM_SOURCE)
     argv: list[str | Path] = [gcc, "-O2", "-s", "-shared", "-nostdlib", "-e", "DllMain", "-o", place, source, "-ladvapi32"]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from lab.cli.options import Json
-from lab.runner.doctor import Level, examine
+from lab.run.doctor import Level, examine
 
 
 def register(app: typer.Typer) -> None:
@@ -20,17 +20,17 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(json_output: Json = False) -> None:
-    """Say what is here, what is missing, and the command that mends it. Exit code 4 when the lab cannot work."""
-    findings = examine()
+    """Say what is here, what is missing, and the command that repairs it. Exit code 4 when the lab cannot work."""
+    checks = examine()
     if json_output:
-        typer.echo(json.dumps([vars(finding) for finding in findings], indent=2))
+        typer.echo(json.dumps([vars(check) for check in checks], indent=2))
     else:
-        width = max(len(finding.what) for finding in findings)
-        for finding in findings:
-            typer.echo(f"{_MARKS[finding.level]:8} {finding.what:{width}}  {finding.found}")
-            if finding.remedy:
-                typer.echo(f"{'':8} {'':{width}}  -> {finding.remedy}")
-    raise typer.Exit(4 if any(finding.level == "missing" for finding in findings) else 0)
+        width = max(len(check.what) for check in checks)
+        for check in checks:
+            typer.echo(f"{_MARKS[check.level]:8} {check.what:{width}}  {check.found}")
+            if check.remedy:
+                typer.echo(f"{'':8} {'':{width}}  -> {check.remedy}")
+    raise typer.Exit(4 if any(check.level == "missing" for check in checks) else 0)
 
 
 _MARKS: dict[Level, str] = {"ok": "ok", "note": "note", "missing": "MISSING"}
@@ -52,18 +52,15 @@ def setup() -> None:
 
 
 def schema(
-    which: Annotated[
-        str, typer.Argument(help="topology, client, scenario; of results: cell, run, study, pair, ...")
-    ] = "topology",
+    which: Annotated[str, typer.Argument(help="topology, client; of results: cell, run, study, pair, ...")] = "topology",
 ) -> None:
-    """Print the JSON Schema of the files of topologies, clients, scenarios, or results."""
-    from lab.errors import UsageProblem
-    from lab.spec.schema import client_schema, result_models, result_schema, scenario_schema, topology_schema
+    """Print the JSON Schema of the files of topologies, clients, or results."""
+    from lab.cli.schema import client_schema, result_models, result_schema, topology_schema
+    from lab.model.errors import UsageProblem
 
     makers: dict[str, Callable[[], dict[str, Any]]] = {
         "topology": topology_schema,
         "client": client_schema,
-        "scenario": scenario_schema,
         **{kind: partial(result_schema, kind) for kind in result_models()},
     }
     if which not in makers:

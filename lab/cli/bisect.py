@@ -7,24 +7,26 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 
-from lab.cli.options import WAIT, AnyBackend, AnyHost, AskedBackend, AskedClock, Beside, Clock, Json, Router, RunSeed, Wait
-from lab.cli.place import Turn, place, session_options
-from lab.client.registry import resolve
-from lab.errors import NotSupported, UsageProblem
-from lab.paths import results_dir
-from lab.result.models import Sample, Verdict
-from lab.runner.clocks import clock_for
-from lab.runner.probes import search
-from lab.runner.progress import Lines
-from lab.runner.revisions import Builder, client_name, revisions_between
-from lab.runner.search import Among, Found, Step, version_built, version_ready, versions_between
-from lab.runner.session import Options
-from lab.spec.models import ClientSpec
-from lab.spec.scenario import Scenario, find_scenario, list_scenarios
+from lab.cli.options import AnyBackend, AnyHost, Beside, Clock, Json, Router, RunSeed, Wait
+from lab.clients.registry import resolve
+from lab.model.answer import Answer
+from lab.model.errors import NotSupported, UsageProblem
+from lab.model.paths import results_dir
+from lab.model.results import Sample, Verdict
+from lab.model.scenario import Scenario
+from lab.model.transfer import ClientSpec
+from lab.robot.bugs import find_scenario, list_scenarios
+from lab.run.clocks import clock_for
+from lab.run.probes import search
+from lab.run.progress import Lines
+from lab.run.revisions import Builder, client_name, revisions_between
+from lab.run.search import Among, Found, step_line, version_built, version_ready, versions_between
+from lab.run.session import Options
+from lab.run.settings import WAIT, choose
 
 
 def register(app: typer.Typer) -> None:
@@ -46,60 +48,57 @@ class _Steps(Lines):
 
 
 def _complete(incomplete: str) -> list[str]:
-    return [name for name in list_scenarios() if name.startswith(incomplete)]
-
-
-def _among(text: str) -> str:
-    if text not in get_args(Among):
-        raise typer.BadParameter(f"{text!r} is not one of {', '.join(get_args(Among))}")
-    return text
+    return [each.name for each in list_scenarios() if each.name.startswith(incomplete)]
 
 
 def bisect(
     scenario: Annotated[
-        str, typer.Argument(metavar="SCENARIO", autocompletion=_complete, help="A scenario's name or file, or a cell's name.")
+        str,
+        typer.Argument(
+            metavar="SCENARIO", autocompletion=_complete, help="A row of suites/repros.robot, FILE.robot:ROW, or a cell's name."
+        ),
     ],
     good: Annotated[str, typer.Option(metavar="CLIENT@VERSION|REV", help="One that does not have the bug.")],
     bad: Annotated[str, typer.Option(metavar="CLIENT@VERSION|REV", help="One that has it; an older one finds the fix.")],
     build: Annotated[bool, typer.Option("--build/--no-build", help="Build versions when their turn comes.")] = True,
-    among: Annotated[
-        str, typer.Option(parser=_among, metavar="available|built", help="All versions there are, or only those built already.")
-    ] = "available",
+    among: Annotated[Among, typer.Option(help="All versions there are, or only those built already.")] = "available",
     build_command: Annotated[
         str, typer.Option(metavar="COMMAND", help="Search revisions instead: builds one, by sh, in its tree, {tree}.")
     ] = "",
     repo: Annotated[Path, typer.Option(metavar="PATH", help="The git repository of those revisions.")] = Path(),
     program: Annotated[str, typer.Option(metavar="PATH", help="What the command builds, below the tree.")] = "",
-    clock: Clock = AskedClock.AUTO,
+    clock: Clock = "auto",
     seed: RunSeed = None,
     router: Router = "auto",
-    backend: AnyBackend = AskedBackend.AUTO,
+    backend: AnyBackend = "auto",
     wait: Wait = WAIT,
     beside: Beside = False,
     any_host: AnyHost = False,
     json_output: Json = False,
 ) -> None:
-    """Find the first version that FAILs a scenario, between one that PASSes and one that FAILs.
+    """Find the first version that FAILs a scenario, between a version that PASSes and a version that FAILs.
 
     A cell's name is a scenario: lab bisect curl--dsl-50--http1-put-1999999B-at-1MBps --good curl@8.17.0 --bad curl@8.22.0.
-    Exit code 0 when it is found, 3 when it cannot be told exactly or at all, 2 when the ends are not what they were said to be.
+    Exit code 0: found. 3: not found, or not narrowed down to one version. 2: the good version does not PASS, or the bad one
+    does not FAIL.
     """
-    where = place(clock, backend, router, seed=seed)
+    where = choose(clock, backend, router, seed=seed, wait=wait, beside=beside, any_host=any_host)
     meant = find_scenario(scenario)
     if bool(build_command) != bool(program):
-        raise UsageProblem("--build-command and --program belong together", remedy="say how to build, and what comes of it")
+        raise UsageProblem(
+            "--build-command and --program belong together", remedy="give both: how to build, and which program the build makes"
+        )
     subjects: Mapping[str, str] = {}
-    # A try that is refused the machine would count as one that cannot be judged.
+    # A try that is refused the machine would count as a candidate that cannot be judged.
     clock_of_tries = clock_for([meant.cell(meant.client)], where.clock)
-    with Turn(wait, beside=beside, now=clock_of_tries == "real") as turn:
-        options = session_options(where, turn, any_host=any_host)
+    with where.options(real_now=clock_of_tries == "real") as options:
         if build_command:
             found, subjects = _revisions(meant, repo.absolute(), good, bad, build_command, program, options, json_output)
         else:
-            found = _versions(meant, good, bad, among, build, options, json_output)  # type: ignore[arg-type]
+            found = _versions(meant, good, bad, among, build, options, json_output)
     if json_output:
-        whole = {**asdict(found.answer), "fix": found.fix, "candidates": found.candidates, "exit_code": found.exit_code}
-        steps = [asdict(step) for step in found.steps]
+        whole = {**asdict(found.conclusion), "fix": found.fix, "candidates": found.candidates, "exit_code": found.exit_code}
+        steps = [step.model_dump(mode="json") for step in found.steps]
         typer.echo(json.dumps({**whole, "subjects": dict(subjects), "steps": steps}, indent=2))
     else:
         _tell(found, subjects)
@@ -137,11 +136,11 @@ def _check(scenario: Scenario, client: str) -> None:
         raise NotSupported(f"{client} cannot do {scenario.what}: {reason}")
 
 
-def _telling(quiet: bool, progress: Lines) -> Callable[[Step], None]:
-    def told(step: Step) -> None:
+def _telling(quiet: bool, progress: Lines) -> Callable[[Answer], None]:
+    def told(step: Answer) -> None:
         progress.clear()
         # With --json a line per step goes where people look while it lasts.
-        typer.echo(str(step), err=quiet)
+        typer.echo(step_line(step), err=quiet)
 
     return told
 
@@ -154,8 +153,8 @@ def _tell(found: Found, subjects: Mapping[str, str]) -> None:
     for line in found.unjudged:
         typer.echo(f"not judged: {line}")
     typer.echo(f"{found.headline} ({len(found.steps)} tries; runs in {results_dir()})")
-    if found.answer.kind in ("found", "range"):
-        typer.echo(found.answer.reason)
-    for name in (found.answer.last_good, *found.answer.suspects):
+    if found.conclusion.kind in ("found", "range"):
+        typer.echo(found.conclusion.reason)
+    for name in (found.conclusion.last_good, *found.conclusion.suspects):
         if name is not None and name in subjects:
             typer.echo(f"{name}: {subjects[name]}")

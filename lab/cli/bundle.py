@@ -1,10 +1,8 @@
-"""`lab bundle` and `lab rerun`: a cell in one file, and whether it comes out the same here."""
+"""`lab bundle` and `lab rerun`: pack a cell into one file, and repeat it elsewhere."""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,28 +10,32 @@ from typing import Annotated
 from urllib.parse import unquote
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 import lab
 from lab.cli.compare import NOT_INTERLEAVED, Within
-from lab.cli.options import WAIT, AnyBackend, AnyHost, AskedBackend, AskedClock, Beside, Clock, Json, Router, RunSeed, Wait
-from lab.cli.place import Turn, place, session_options
-from lab.client.registry import parse_client, resolve
-from lab.errors import UsageProblem
+from lab.cli.options import AnyBackend, AnyHost, Beside, Clock, Json, Router, RunSeed, Wait
+from lab.cli.output import stdout_console
+from lab.clients.registry import parse_client, resolve
 from lab.judge.compare import compare_cells, differences
-from lab.result.bundle import Bundle, SshdSettings, bundle_name, read_bundle, write_bundle
-from lab.result.comparison import CellComparison, Comparison, RunSide
-from lab.result.comparison_table import render_comparison
-from lab.result.deterministic import first_difference, view
-from lab.result.models import CellResult, Sample
-from lab.result.store import LATEST, RunDir, exit_code
-from lab.result.table import render_run, verdict_word
-from lab.runner.progress import Lines
-from lab.runner.session import Options, Session
-from lab.server.sshd import SshdOptions
-from lab.spec.models import Cell, ClientSpec
-from lab.spec.units import Ratio
+from lab.model.answer import Answer
+from lab.model.cell import Cell
+from lab.model.comparison import Comparison, RunSide
+from lab.model.errors import UsageProblem, did_you_mean
+from lab.model.results import CellResult, Sample, exit_code
+from lab.model.transfer import ClientSpec
+from lab.model.units import Ratio
+from lab.run.measured import measured_run
+from lab.run.options import Options
+from lab.run.progress import Lines
+from lab.run.settings import WAIT, choose
+from lab.servers.sshd import SshdOptions
+from lab.store.bundle import Bundle, SshdSettings, bundle_name, read_bundle, write_bundle
+from lab.store.deterministic import first_difference, view
+from lab.store.run_dir import LATEST, RunDir
+from reports.answer_text import render_comparison, verdict_word
+from reports.files import make_reports
+from reports.text import render_run
 
 EXACT = "the two agree exactly: every sample, byte for byte"
 
@@ -55,9 +57,10 @@ def bundle(
     found = RunDir.find(run)
     names = [unquote(each.stem) for each in sorted(found.cells.glob("*.json"))]
     if cell not in names:
-        raise UsageProblem(f"run {found.name} has no cell {cell[:120]!r}", remedy=_meant(cell, names))
+        listed = f"it has {', '.join(names[:5]) or 'no cells'}{', ...' if len(names) > 5 else ''}"
+        raise UsageProblem(f"run {found.name} has no cell {cell[:120]!r}{did_you_mean(cell, names)}", remedy=listed)
     path = output or Path(bundle_name(cell))
-    # Every session of `lab run` has the servers' defaults, and a result does not tell of others.
+    # `lab run` always uses the servers' defaults, and a result does not record other settings.
     manifest = write_bundle(path, found, cell, SshdSettings(**asdict(SshdOptions())))
     if json_output:
         typer.echo(manifest.model_dump_json(indent=2))
@@ -69,69 +72,69 @@ def bundle(
 
 
 def rerun(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `lab bundle` made.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file made by `lab bundle`.")],
     client: Annotated[
         str | None, typer.Option(metavar="NAME[=PATH]", help="Where the bundle's client is on this machine.")
     ] = None,
-    clock: Clock = AskedClock.AUTO,
+    clock: Clock = "auto",
     seed: RunSeed = None,
     router: Router = "auto",
-    backend: AnyBackend = AskedBackend.AUTO,
+    backend: AnyBackend = "auto",
     within: Within = Ratio(0.01),
     wait: Wait = WAIT,
     beside: Beside = False,
     any_host: AnyHost = False,
     json_output: Json = False,
 ) -> None:
-    """Run the cell of a bundle here, and say whether it agrees with what the bundle holds.
+    """Repeat the cell of a bundle on this machine, and compare the result with the bundle's.
 
     PASS: the verdicts are the same and the interval of the ratio of the means lies inside the tolerance, as for `lab compare`.
     It runs by the bundle's clock; in virtual time with the bundle's seed, and says where the two first differ, if they do.
     """
     if not 0 < within.value < 1:
-        raise UsageProblem(f"--within {within} is no tolerance", remedy="give one between 0 % and 100 %, exclusive")
+        raise UsageProblem(f"--within {within} is not a tolerance", remedy="give one between 0 % and 100 %, exclusive")
     packed = read_bundle(file)
     cell = packed.asked(_client(packed, client))
-    # Before a network is brought up for a client that nobody knows.
+    # Fail for an unknown client before a network is brought up.
     resolve(cell.client)
-    where = place(clock, backend, router, seed=seed)
-    with Turn(wait, beside=beside, now=where.clock == "real") as turn:
-        options = repeating(packed, session_options(where, turn, any_host=any_host), seed)
-        here, run = _run_again(cell, options)
+    where = choose(clock, backend, router, seed=seed, wait=wait, beside=beside, any_host=any_host)
+    with where.options() as options:
+        here, run = _run_again(cell, repeating(packed, options, seed))
     found = _comparison(packed, file, here, run, within)
     if json_output:
         typer.echo(found.model_dump_json(indent=2))
     else:
-        console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 110)
+        console = stdout_console()
         render_run([here], console, run.path)
         console.print()
         render_comparison(found, console)
         for name, each in (("A, the bundle", packed.cell), ("B, here", here)):
             console.print(Text.assemble(f"{name}: ", verdict_word(each.verdict.name), f": {each.verdict.reason}"))
-        console.print(Text.assemble("do they agree? ", verdict_word(found.cells[0].verdict.name)))
+        console.print(Text.assemble("do they agree? ", verdict_word(found.answers[0].judged.name)))
     raise typer.Exit(found.exit_code)
 
 
-def agreement(there: CellResult, here: CellResult, within: float) -> CellComparison:
-    """As `compare_cells`; but a client that fails its transfer here as there is the same finding, though nothing is left to time.
+def agreement(there: CellResult, here: CellResult, within: float) -> Answer:
+    """Like `compare_cells`, but transfers that fail with the same exit code on both sides agree, although there is no rate.
 
-    Alike is the same exit code: what a client says of its failure has numbers that differ every time. In virtual time the same
-    result, byte for byte, is agreement whatever it says.
+    Only exit codes are compared, because messages about a failure contain numbers that differ every time. In virtual time two
+    results that are equal byte for byte always agree.
     """
     row = compare_cells(there, here, within)
     if both_virtual(there, here) and first_difference(view(there), view(here)) is None:
-        return row.model_copy(
-            update={"verdict": row.verdict.model_copy(update={"name": "PASS", "reason": EXACT, "warnings": []})}
-        )
+        return _with_verdict(row, name="PASS", reason=EXACT, warnings=[])
     one, other = _failed(there.samples), _failed(here.samples)
-    if row.verdict.name != "INCONCLUSIVE" or row.a.verdict != "FAIL" or row.b.verdict != "FAIL" or not one or not other:
+    if row.judged.name != "INCONCLUSIVE" or any(arm.verdict != "FAIL" for arm in row.arms) or not one or not other:
         return row
     words = [sample.problem or f"exit code {sample.exit_code}" for sample in (one, other)]
     if one.exit_code != other.exit_code:
-        reason = f"a transfer failed on both sides, but not alike: A: {words[0]}; B: {words[1]}"
-        return row.model_copy(update={"verdict": row.verdict.model_copy(update={"reason": reason})})
+        return _with_verdict(row, reason=f"a transfer failed on both sides, but not alike: A: {words[0]}; B: {words[1]}")
     reason = f"a transfer failed on both sides with exit code {one.exit_code}: A: {words[0]}; B: {words[1]}"
-    return row.model_copy(update={"verdict": row.verdict.model_copy(update={"name": "PASS", "reason": reason, "warnings": []})})
+    return _with_verdict(row, name="PASS", reason=reason, warnings=[])
+
+
+def _with_verdict(row: Answer, **changed: object) -> Answer:
+    return row.model_copy(update={"verdict": row.judged.model_copy(update={**changed, "cause": "verdicts"})})
 
 
 def _failed(samples: Sequence[Sample]) -> Sample | None:
@@ -139,7 +142,7 @@ def _failed(samples: Sequence[Sample]) -> Sample | None:
 
 
 def _client(packed: Bundle, text: str | None) -> ClientSpec:
-    """The bundle's client, where it is on this machine. A path in a bundle is somebody else's, and nothing is run from there."""
+    """The bundle's client on this machine. Paths in a bundle are not used: they belong to another machine."""
     name = packed.cell.client.name
     given = parse_client(text or name)
     if given.name != name:
@@ -148,7 +151,7 @@ def _client(packed: Bundle, text: str | None) -> ClientSpec:
 
 
 def repeating(packed: Bundle, options: Options, seed: int | None) -> Options:
-    """By the bundle's clock unless another is asked for; in virtual time at its price and by its seed, or by `seed`."""
+    """Options that repeat the bundle: its clock unless another is given; in virtual time its price and its seed, or `seed`."""
     guest = packed.cell.virtual
     clock = packed.cell.clock if options.clock == "auto" else options.clock
     repeated = replace(
@@ -173,22 +176,14 @@ def both_virtual(there: CellResult, here: CellResult) -> bool:
 
 
 def exactness(there: CellResult, here: CellResult) -> str:
-    """Of two results in virtual time: that they are the same, or where they first differ."""
+    """Whether two results in virtual time are the same, or where they first differ."""
     where = first_difference(view(there), view(here))
     return EXACT if where is None else f"the two first differ, A then B, at {where}"
 
 
 def _run_again(cell: Cell, options: Options) -> tuple[CellResult, RunDir]:
-    record = RunDir.create("rerun")
-    progress = Lines()
-    session = Session(record, options, progress=progress)
-    try:
-        with session:
-            return session.run_cell(cell), record
-    finally:
-        progress.clear()
-        if not session.results:
-            record.discard()
+    with measured_run("rerun", options, Lines(), reports=make_reports) as session:
+        return session.run_cell(cell), session.run
 
 
 def _comparison(packed: Bundle, file: Path, here: CellResult, run: RunDir, within: Ratio) -> Comparison:
@@ -198,20 +193,14 @@ def _comparison(packed: Bundle, file: Path, here: CellResult, run: RunDir, withi
         a=_side(packed.cell, file),
         b=_side(here, run.path),
         within=within,
-        cells=[row],
-        studies=[],
+        answers=[row],
         only_in_a=[],
         only_in_b=[],
         differences=differences([packed.cell], [here]),
         notes=[exactness(packed.cell, here) if both_virtual(packed.cell, here) else NOT_INTERLEAVED],
-        exit_code=exit_code([row.verdict.name]),
+        exit_code=exit_code([row.judged.name]),
     )
 
 
 def _side(cell: CellResult, place: Path) -> RunSide:
     return RunSide(run=cell.run, path=str(place), started_at=cell.started_at, ended_at=cell.ended_at, whole=True)
-
-
-def _meant(cell: str, names: Sequence[str]) -> str:
-    close = difflib.get_close_matches(cell[:120], names, n=1, cutoff=0.5)
-    return f"did you mean {close[0]}?" if close else f"it has {', '.join(names[:5]) or 'none'}{', ...' if len(names) > 5 else ''}"

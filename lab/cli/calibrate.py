@@ -1,25 +1,16 @@
-"""`lab calibrate`: how far is a link of this machine from the ideal?"""
+"""`lab calibrate`: the distance of a shaped link from its ideal."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from lab.backend.choose import open_network
-from lab.backend.host import Network
-from lab.backend.virtual.machine import derived_seed
-from lab.backend.virtual.network import open_network as open_virtual
 from lab.cli.options import (
-    WAIT,
     AnyBackend,
-    AskedBackend,
-    AskedClock,
     Beside,
     Jitter,
     Json,
@@ -32,19 +23,24 @@ from lab.cli.options import (
     Wait,
     make_link,
 )
-from lab.cli.place import DEFAULT_SEED, Turn, place
-from lab.errors import EXIT_INVALID
+from lab.cli.output import stdout_console
+from lab.hosts.choose import open_network
+from lab.hosts.host import Network
+from lab.hosts.virtual.machine import derived_seed
+from lab.hosts.virtual.network import open_network as open_virtual
 from lab.judge.interval import mean_interval
-from lab.network.calibrate import Tolerance, calibrate
-from lab.network.guard import assert_no_bypass
-from lab.network.pins import pin
-from lab.network.shape import shape
-from lab.result.models import Calibration, Interval
-from lab.result.table import CalibrationRow, calibration_table
-from lab.runner.progress import Lines
-from lab.server.iperf3 import start as start_iperf3
-from lab.spec.models import Link
-from lab.spec.units import Duration, Ratio
+from lab.model.errors import EXIT_INVALID
+from lab.model.results import Calibration, Interval
+from lab.model.topology import Link
+from lab.model.units import Duration, Ratio
+from lab.net.calibrate import Tolerance, calibrate
+from lab.net.guard import assert_no_bypass
+from lab.net.pins import pin
+from lab.net.shape import shape
+from lab.run.progress import Lines
+from lab.run.settings import DEFAULT_SEED, WAIT, choose
+from lab.servers.iperf3 import start as start_iperf3
+from reports.text import CalibrationRow, calibration_table
 
 CONFIDENCE = 0.90
 # One has no interval.
@@ -63,9 +59,9 @@ def calibrate_command(
     seed: Seed = None,
     n: Annotated[int, typer.Option("-n", min=LEAST_LOOKS, max=MOST_LOOKS, help="How often to measure.")] = 5,
     congestion_control: Annotated[str, typer.Option("--cc", help="TCP congestion control of the probes.")] = "cubic",
-    clock: NetworkClock = AskedClock.AUTO,
+    clock: NetworkClock = "auto",
     router: Router = "auto",
-    backend: AnyBackend = AskedBackend.AUTO,
+    backend: AnyBackend = "auto",
     wait: Wait = WAIT,
     beside: Beside = False,
     json_output: Json = False,
@@ -75,7 +71,7 @@ def calibrate_command(
     Exit code 4 when a mean is beyond the tolerance at which cells become INVALID (1 % of goodput, 1 ms of RTT).
     """
     link = make_link(rate, rtt, loss, jitter, seed)
-    where = place(clock, backend, router)
+    where = choose(clock, backend, router, wait=wait, beside=beside)
     virtual = where.clock == "virtual"
     number = DEFAULT_SEED if seed is None else seed
     progress = Lines()
@@ -83,16 +79,16 @@ def calibrate_command(
     if virtual:
         looks = measure(opened=partial(open_virtual, seed=number))
     else:
-        with Turn(wait, beside=beside, now=True):
+        with where.options(real_now=True):
             looks = measure(opened=partial(open_network, where.backend, router=where.router))
     progress.clear()
     summary = {"clock": "virtual" if virtual else "real", **summarise(link, looks)}
     if json_output:
         typer.echo(json.dumps(summary, indent=2))
     else:
-        calibration_table([row(link, looks)], Console(file=sys.stdout))
+        calibration_table([row(link, looks)], stdout_console())
         if virtual:
-            typer.echo(f"in virtual time, seed {number}: what the kernel and the link come to, whatever this machine does")
+            typer.echo(f"in virtual time, seed {number}: independent of the machine's speed and load")
     tolerance = Tolerance()
     if link.shaped and any(not look.ok for look in looks):
         beyond = sorted({problem for look in looks for problem in look.problems})
@@ -141,8 +137,7 @@ def summarise(link: Link, looks: Sequence[Calibration]) -> dict[str, object]:
         return {**found.model_dump(), "values": values}
 
     directions: dict[str, object] = {}
-    for name in ("up", "down"):
-        sides = [getattr(look, name) for look in looks]
+    for name, sides in (("up", [look.up for look in looks]), ("down", [look.down for look in looks])):
         errors = [side.goodput_error for side in sides if side.goodput_error is not None]
         directions[name] = {
             "ideal_bit_s": sides[0].ideal_bit_s,

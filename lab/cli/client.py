@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from lab.assets import curl_build
 from lab.cli.options import Json
-from lab.client import versions
+from lab.cli.output import stdout_console
+from lab.clients import versions
 
 group = typer.Typer(name="client", help="Versions of a client: build, list.", no_args_is_help=True)
 
@@ -31,7 +30,7 @@ def _say(text: str) -> None:
 def build(
     specs: Annotated[list[str], typer.Argument(metavar="CLIENT@VERSION...", help="e.g. curl@8.4.0 curl@8.4.0-libssh2-1.10.1.")],
 ) -> None:
-    """Build versions of a client into the cache; what is there already is left as it is."""
+    """Build versions of a client into the cache. A version that is there already is not built again."""
     wanted = {spec: versions.parse(spec) for spec in specs}  # all of them are read before the first is built
     for spec, version in wanted.items():
         if version != versions.SYSTEM and not curl_build.find(version):
@@ -43,7 +42,7 @@ def build(
 
 @group.command("list")
 def list_versions(json_output: Json = False) -> None:
-    """Say which versions there are, where they come from, and which are in the cache."""
+    """List the known versions, where they come from, and which are in the cache."""
     rows = versions.available()
     if json_output:
         found = [{**asdict(row), "program": str(row.program) if row.program else None} for row in rows]
@@ -52,4 +51,4 @@ def list_versions(json_output: Json = False) -> None:
     table = Table("client", "from", "without", "program", box=None)
     for row in rows:
         table.add_row(row.spec, row.source, ", ".join(row.lacks), str(row.program or ""))
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    stdout_console(200).print(table)

@@ -1,4 +1,4 @@
-"""`lab compare`: two runs of the same cells, or the cells of one or two runs that differ in one thing, side by side."""
+"""`lab compare`: two runs of the same cells, or cells that differ in one thing."""
 
 from __future__ import annotations
 
@@ -10,24 +10,28 @@ import typer
 import lab
 from lab.cli.options import Html, Json, quantity
 from lab.cli.output import stdout_console, tell_problems
-from lab.errors import UsageProblem
-from lab.judge.compare import UNRECORDED, compare_cells, compare_studies, correct_for_many, differences
+from lab.judge.compare import UNRECORDED, compare_cells, compare_sweeps, correct_for_many, differences
 from lab.judge.cost import cost_note
 from lab.judge.matching import BY_KEYS, ByKey, Match, match_cells, match_within, value_of
-from lab.result.comparison import CellComparison, Comparison, Difference, RunSide, StudyComparison
-from lab.result.comparison_table import render_comparison
-from lab.result.matrix import client_words, link_words
-from lab.result.meaning import MIXED_CLOCKS
-from lab.result.models import CellResult
-from lab.result.salvage import Salvaged, read_run_folder
-from lab.result.store import RunDir, exit_code
-from lab.spec.units import Ratio
-from reports.files import write_text
+from lab.model.answer import CELL_QUESTIONS, Answer, asking
+from lab.model.clock import MIXED_CLOCKS
+from lab.model.comparison import Comparison, Difference, RunSide
+from lab.model.errors import UsageProblem
+from lab.model.files import write_text
+from lab.model.results import CellResult, exit_code
+from lab.model.units import Ratio
+from lab.store.run_dir import RunDir
+from lab.store.stored_run import StoredRun, read_run_folder
+from reports.answer_text import render_comparison
+from reports.matrix import client_words, link_words
 
-NOT_INTERLEAVED = "the two runs were not interleaved: what drifted between them is part of every ratio"
-ONE_AFTER_THE_OTHER = "cells that were not interleaved ran one after the other: what drifted between them is part of their ratio"
-ONE_SIDED = "FAIL is B slower than the tolerance allows, or failed where A did not; with a limit faster is as wrong as slower"
-HOLM = "a FAIL by its ratio is one of {} claims: they are corrected for by Holm's procedure; a PASS is each cell's own claim"
+COMPARED = {*CELL_QUESTIONS, "buffer-sizes"}
+NOT_INTERLEAVED = "the two runs were not interleaved, so every ratio includes any drift between them"
+ONE_AFTER_THE_OTHER = "these cells ran one after the other, so their ratio includes any drift between them"
+ONE_SIDED = (
+    "FAIL means that B is slower than the tolerance allows, or failed where A did not; with a limit, faster is as wrong as slower"
+)
+HOLM = "a FAIL by its ratio is one of {} claims, corrected by Holm's procedure; a PASS is a claim about one cell"
 
 
 def by_key(text: str) -> ByKey:
@@ -44,7 +48,7 @@ Within = Annotated[
 By = Annotated[
     str | None,
     typer.Option(
-        "--by", parser=by_key, metavar="|".join(BY_KEYS), help="Compare cells that are the same but for this; also in one run."
+        "--by", parser=by_key, metavar="|".join(BY_KEYS), help="Compare cells that differ only in this; one run is enough."
     ),
 ]
 
@@ -69,7 +73,7 @@ def compare(
     With --by: FAIL where B is slower than the tolerance allows. Exit code: that of the worst row.
     """
     if not 0 < within.value < 1:
-        raise UsageProblem(f"--within {within} is no tolerance", remedy="give one between 0 % and 100 %, exclusive")
+        raise UsageProblem(f"--within {within} is not a tolerance", remedy="give one between 0 % and 100 %, exclusive")
     if second is None and by is None:
         raise UsageProblem("one run alone has nothing to be compared with", remedy="name a second RUN, or say --by client")
     found = compare_runs(
@@ -88,7 +92,7 @@ def compare(
 
 
 def compare_runs(a: RunDir, b: RunDir | None, within: Ratio, by: ByKey | None = None) -> Comparison:
-    """Read what can be read of both, or of one where `b` is None, and compare the cells of one id, or those that differ in `by`.
+    """Compare the cells of the same id in two runs, or those that differ only in `by`, also within one run (`b` is None).
 
     Where no id is on both sides and each has one client, it is by client. Raises UsageProblem where nothing can be compared.
     """
@@ -103,31 +107,34 @@ def compare_runs(a: RunDir, b: RunDir | None, within: Ratio, by: ByKey | None = 
     return _by_key(one, other, sides, within, by, notes)
 
 
-def _by_id(one: Salvaged, other: Salvaged, sides: tuple[RunSide, RunSide], within: Ratio) -> Comparison:
+def _by_id(one: StoredRun, other: StoredRun, sides: tuple[RunSide, RunSide], within: Ratio) -> Comparison:
     cells_a, cells_b = ({cell.id: cell for cell in run.cells} for run in (one, other))
-    studies_a, studies_b = ({study.id: study for study in run.studies} for run in (one, other))
+    sweeps_a, sweeps_b = ({sweep.id: sweep for sweep in asking(run.answers, "buffer-sizes")} for run in (one, other))
     both = [(cell, cells_b[name]) for name, cell in cells_a.items() if name in cells_b]
     return _comparison(
         one,
         other,
         sides,
         within,
-        rows=[compare_cells(ours, theirs, within.value) for ours, theirs in both],
-        studies=[compare_studies(study, studies_b[name]) for name, study in studies_a.items() if name in studies_b],
+        rows=[
+            *(compare_cells(ours, theirs, within.value) for ours, theirs in both),
+            *(compare_sweeps(sweep, sweeps_b[name]) for name, sweep in sweeps_a.items() if name in sweeps_b),
+        ],
         pairs=both,
-        only_in_a=[name for name in (*cells_a, *studies_a) if name not in cells_b and name not in studies_b],
-        only_in_b=[name for name in (*cells_b, *studies_b) if name not in cells_a and name not in studies_a],
+        only_in_a=[name for name in (*cells_a, *sweeps_a) if name not in cells_b and name not in sweeps_b],
+        only_in_b=[name for name in (*cells_b, *sweeps_b) if name not in cells_a and name not in sweeps_a],
         notes=[NOT_INTERLEAVED, *_other_links(both)],
     )
 
 
 def _by_key(
-    one: Salvaged, other: Salvaged, sides: tuple[RunSide, RunSide], within: Ratio, by: ByKey, notes: Sequence[str]
+    one: StoredRun, other: StoredRun, sides: tuple[RunSide, RunSide], within: Ratio, by: ByKey, notes: Sequence[str]
 ) -> Comparison:
     matches = match_within(one.cells, by) if one is other else match_cells(one.cells, other.cells, by)
     if not matches:
         raise _nothing_by(one, other, by)
-    together = {frozenset((pair.candidate.cell, pair.baseline.cell)) for pair in one.pairs} if one is other else set()
+    pairs_run = asking(one.answers, "no-slower") if one is other else []
+    together = {frozenset(arm.cell for arm in answer.arms) for answer in pairs_run}
 
     def interleaved(match: Match) -> bool:
         return frozenset((match.a.id, match.b.id)) in together
@@ -161,17 +168,16 @@ def _by_key(
 
 
 def _comparison(
-    one: Salvaged,
-    other: Salvaged,
+    one: StoredRun,
+    other: StoredRun,
     sides: tuple[RunSide, RunSide],
     within: Ratio,
     *,
-    rows: Sequence[CellComparison],
+    rows: Sequence[Answer],
     pairs: Sequence[tuple[CellResult, CellResult]],
     only_in_a: list[str],
     only_in_b: list[str],
     notes: Sequence[str],
-    studies: Sequence[StudyComparison] = (),
     by: ByKey | None = None,
 ) -> Comparison:
     judged = sum(row.p_outside is not None for row in rows)
@@ -182,14 +188,13 @@ def _comparison(
         b=sides[1],
         within=within,
         by=by,
-        cells=corrected,
-        studies=list(studies),
+        answers=corrected,
         only_in_a=only_in_a,
         only_in_b=only_in_b,
         differences=_differences(pairs, by),
         notes=[*_clocks(pairs), *notes, *([HOLM.format(judged)] if judged > 1 else []), *_costs(pairs, by)],
         problems=[*one.problems, *(other.problems if other is not one else [])],
-        exit_code=exit_code([*(row.verdict.name for row in corrected), *(study.verdict.name for study in studies)]),
+        exit_code=exit_code(row.judged.name for row in corrected),
     )
 
 
@@ -198,13 +203,13 @@ def _clocks(pairs: Sequence[tuple[CellResult, CellResult]]) -> list[str]:
 
 
 def _costs(pairs: Sequence[tuple[CellResult, CellResult]], by: ByKey | None) -> list[str]:
-    """What each cost, where a study measured both hosts' scores; by a key the sides are called by it."""
+    """The cost on each side where both hosts' scores were measured. With a key its values name the sides."""
     found = (cost_note(a, b, (value_of(a, by), value_of(b, by)) if by else ("A", "B")) for a, b in pairs)
     return [note for note in found if note]
 
 
 def _differences(pairs: Sequence[tuple[CellResult, CellResult]], by: ByKey | None) -> list[Difference]:
-    """Of two clients what each is, in one row: that one has no version of the other is no news."""
+    """The circumstances that differ; two clients are one row, not a missing version on each side."""
     sides = [_once([pair[side] for pair in pairs]) for side in (0, 1)]
     if len({cell.client.name for side in sides for cell in side}) == 1 or by not in ("client", "version"):
         return differences(*sides)
@@ -213,7 +218,7 @@ def _differences(pairs: Sequence[tuple[CellResult, CellResult]], by: ByKey | Non
     return [Difference(what="client", a=clients[0], b=clients[1]), *others]
 
 
-def _side(run: Salvaged) -> RunSide:
+def _side(run: StoredRun) -> RunSide:
     if not run.cells:
         why = f": {run.problems[0]}" if run.problems else ""
         raise UsageProblem(f"{run.path} holds no results{why}", remedy="name a run that finished a cell")
@@ -223,13 +228,13 @@ def _side(run: Salvaged) -> RunSide:
     )
 
 
-def _common(one: Salvaged, other: Salvaged) -> bool:
-    ours, theirs = ({*(cell.id for cell in run.cells), *(study.id for study in run.studies)} for run in (one, other))
+def _common(one: StoredRun, other: StoredRun) -> bool:
+    ours, theirs = ({each.id for each in run.everything if each.question in COMPARED} for run in (one, other))
     return bool(ours & theirs)
 
 
-def _instead(one: Salvaged, other: Salvaged) -> tuple[ByKey, list[str]]:
-    """What to compare by where no cell is in both. Raises UsageProblem where nothing is meant without a doubt."""
+def _instead(one: StoredRun, other: StoredRun) -> tuple[ByKey, list[str]]:
+    """The key to compare by where no cell is in both runs. Raises UsageProblem where it is ambiguous."""
     clients = [sorted({cell.client.name for cell in run.cells}) for run in (one, other)]
     if all(len(names) == 1 for names in clients) and match_cells(one.cells, other.cells, "client"):
         return "client", [f"no cell is in both runs: compared by client, {clients[1][0]} over {clients[0][0]}"]
@@ -238,7 +243,7 @@ def _instead(one: Salvaged, other: Salvaged) -> tuple[ByKey, list[str]]:
     raise UsageProblem(f"{one.path.name} and {other.path.name} have no cell in common", remedy=remedy)
 
 
-def _nothing_by(one: Salvaged, other: Salvaged, by: ByKey) -> UsageProblem:
+def _nothing_by(one: StoredRun, other: StoredRun, by: ByKey) -> UsageProblem:
     values = sorted({value_of(cell, by) for run in (one, other) for cell in run.cells})
     where = f"in {one.path.name}" if one is other else f"in {one.path.name} and {other.path.name}"
     if len(values) == 1:
@@ -248,13 +253,13 @@ def _nothing_by(one: Salvaged, other: Salvaged, by: ByKey) -> UsageProblem:
 
 
 def _called(match: Match, matches: Sequence[Match]) -> str:
-    """The subject; with both values where more than two occur."""
+    """The subject, with both values of the key where more than two occur."""
     values = {(each.a_value, each.b_value) for each in matches}
     return match.subject if len(values) == 1 else f"{match.subject} ({match.a_value}, {match.b_value})"
 
 
 def _other_links(pairs: Sequence[tuple[CellResult, CellResult]]) -> list[str]:
-    """One line for each topology that is not the same link on both sides."""
+    """One line for each topology whose link differs between the sides."""
     found = {
         a.topology.name: f"{a.topology.name} is not the same network on both sides, and its cells cannot be compared: "
         f"A {link_words(a.topology)}, B {link_words(b.topology)}"

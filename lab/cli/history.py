@@ -1,4 +1,4 @@
-"""`lab history`, `lab trend`, `lab export`: many runs, from their plain files, by way of an index that may be deleted."""
+"""`lab history`, `lab trend`, `lab export`: many runs, read from their plain files through an index that may be deleted."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ import typer
 
 from lab.cli.options import Html, Json, quantity
 from lab.cli.output import stdout_console, tell_problems
-from lab.errors import UsageProblem
-from lab.history.trend_models import FIGURE_NAMES, FigureName, TrendReport
-from lab.result.store import RunDir
-from lab.spec.clock import CLOCKS
-from lab.spec.units import Ratio
-from reports.files import write_text
+from lab.model.clock import CLOCKS
+from lab.model.errors import UsageProblem
+from lab.model.figures import FIGURES
+from lab.model.files import write_text
+from lab.model.trend import TrendReport
+from lab.model.units import Ratio
+from lab.store.run_dir import RunDir
 
 if TYPE_CHECKING:
-    from lab.history.index import Index
-    from lab.history.query import Filter
+    from lab.store.history.index import Index
+    from lab.store.history.query import Filter
 
 _VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE", "INVALID")
 _FORMATS = ("hyperfine", "benchfmt", "otava", "openmetrics")
@@ -47,10 +48,10 @@ From = Annotated[
 Client = Annotated[str | None, typer.Option(help="Cells of this client, with all its versions.")]
 TopologyName = Annotated[str | None, typer.Option("--topology", help="Cells on this topology.")]
 ClockName = Annotated[
-    str | None, typer.Option("--clock", parser=one_of(*CLOCKS), metavar="|".join(CLOCKS), help="Cells that ran by this clock.")
+    str | None, typer.Option("--clock", parser=one_of(*CLOCKS), metavar="|".join(CLOCKS), help="Cells that ran on this clock.")
 ]
 Since = Annotated[str | None, typer.Option(metavar="12h|7d|2w|DATE", help="Cells started since then (UTC).")]
-Reindex = Annotated[bool, typer.Option("--reindex", help="Read every run again, also those that did not change.")]
+Reindex = Annotated[bool, typer.Option("--reindex", help="Read every run again, even if it did not change.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -68,25 +69,25 @@ def history(
     ] = None,
     since: Since = None,
     clock: ClockName = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many, the newest first.")] = _USUAL_LIMIT,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="The number of rows, newest first.")] = _USUAL_LIMIT,
     runs: Annotated[
-        bool | None, typer.Option("--runs/--cells", help="List runs, or cells: cells where --cell or --verdict asks for them.")
+        bool | None, typer.Option("--runs/--cells", help="List runs or cells; cells if --cell or --verdict is given.")
     ] = None,
     sql: Annotated[
         str | None,
-        typer.Option(metavar="SELECT...", help="Ask DuckDB: tables cells and runs; 'DESCRIBE cells' shows the columns."),
+        typer.Option(metavar="SELECT...", help="Query DuckDB: tables cells and runs; 'DESCRIBE cells' shows the columns."),
     ] = None,
     source: From = None,
     reindex: Reindex = False,
     json_output: Json = False,
 ) -> None:
-    """List runs, the newest first, with their verdicts, clients and versions; or cells; or what a statement of SQL finds."""
-    from lab.history.query import ask_sql, list_cells, list_runs
-    from lab.history.tables import json_rows, render_answer, render_cells, render_runs
+    """List runs with their verdicts, clients and versions, newest first; or cells; or the rows of an SQL statement."""
+    from lab.store.history.query import ask_sql, list_cells, list_runs
+    from reports.history_tables import json_rows, render_answer, render_cells, render_runs
 
-    meant = _meant(client, topology, cell, verdict, since, clock)
-    if sql is not None and meant.asked:
-        raise UsageProblem("--sql and a filter are two questions", remedy="put it into the statement, as WHERE client = 'curl'")
+    selected = _filter(client, topology, cell, verdict, since, clock)
+    if sql is not None and selected.asked:
+        raise UsageProblem("--sql excludes the filters", remedy="put it into the statement, as WHERE client = 'curl'")
     index = _open(source, reindex)
     tell_problems(index.problems)
     console = stdout_console(_WIDTH)
@@ -98,30 +99,30 @@ def history(
             render_answer(names, rows, console)
         return
     as_runs = runs if runs is not None else cell is None and verdict is None
-    found = (list_runs if as_runs else list_cells)(index, meant, limit)
+    found = (list_runs if as_runs else list_cells)(index, selected, limit)
     if json_output:
         what = "runs" if as_runs else "cells"
         document = {"source": index.source, what: json_rows(found), "problems": index.problems}
         typer.echo(json.dumps(document, indent=1))
     elif not found:
-        typer.echo(f"{index.source}: no {'such ' if meant.asked else ''}{'run' if as_runs else 'cell'}")
+        typer.echo(f"{index.source}: no {'such ' if selected.asked else ''}{'run' if as_runs else 'cell'}")
     else:
         (render_runs if as_runs else render_cells)(found, console)
 
 
 def trend(
     cell: Annotated[
-        str | None, typer.Argument(metavar="[CELL]", help="A cell's id; without, every cell the filters mean.")
+        str | None, typer.Argument(metavar="[CELL]", help="A cell's id; every cell that the filters select if left out.")
     ] = None,
     client: Client = None,
     topology: TopologyName = None,
     figure: Annotated[
-        str, typer.Option(parser=one_of(*FIGURE_NAMES), metavar="|".join(FIGURE_NAMES), help="What is followed.")
+        str, typer.Option(parser=one_of(*FIGURES), metavar="FIGURE", help=f"The figure to follow: {', '.join(FIGURES)}.")
     ] = "rate",
     least: Annotated[
-        Ratio, typer.Option(parser=quantity(Ratio.parse), metavar="SHARE", help="No smaller step is told, e.g. 1%.")
+        Ratio, typer.Option(parser=quantity(Ratio.parse), metavar="SHARE", help="Report no smaller step, e.g. 1%.")
     ] = Ratio(0.01),
-    last: Annotated[int, typer.Option(min=6, max=100_000, help="Runs of each cell, the newest.")] = 1000,
+    last: Annotated[int, typer.Option(min=6, max=100_000, help="The number of runs of each cell, newest first.")] = 1000,
     since: Since = None,
     clock: ClockName = None,
     source: From = None,
@@ -131,11 +132,11 @@ def trend(
 ) -> None:
     """Follow a figure over all runs and name the runs where its level steps, and what changed there.
 
-    Exit code 1 where the last step of a series is for the worse: slower, dearer, or further from the limit. A step for the better
-    is none to fail by, and neither is one for the worse that a later step made good.
+    Exit code 1 if the last step of a series is for the worse: slower, dearer, or further from the limit. A step for the better
+    does not fail, nor does a step for the worse that a later step undid.
     """
-    meant = _meant(client, topology, cell, None, since, clock)
-    report = trend_report(source, meant, figure, least=least, last=last, reindex=reindex)
+    selected = _filter(client, topology, cell, None, since, clock)
+    report = trend_report(source, selected, figure, least=least, last=last, reindex=reindex)
     tell_problems(report.problems)
     if html is not None:
         from reports.build import trend_page
@@ -144,34 +145,34 @@ def trend(
     if json_output:
         typer.echo(report.model_dump_json(indent=1))
     else:
-        from lab.history.tables import render_trends
+        from reports.history_tables import render_trends
 
         render_trends(report, stdout_console(_WIDTH))
     raise typer.Exit(report.exit_code)
 
 
 def trend_report(
-    source: str | None, meant: Filter, figure: str, *, least: Ratio, last: int, reindex: bool = False
+    source: str | None, selected: Filter, figure: str, *, least: Ratio, last: int, reindex: bool = False
 ) -> TrendReport:
-    """What `lab trend` shows. Raises UsageProblem where nothing is meant or nothing can be told."""
-    from lab.history.trend import make_report
+    """The report that `lab trend` prints. Raises UsageProblem if no cell is selected or none has the figure."""
+    from lab.store.history.trend import make_report
 
     if not 0 < least.value < 1:
-        raise UsageProblem(f"--least {least} is no step", remedy="give one between 0 % and 100 %, exclusive")
-    name: FigureName = next(known for known in FIGURE_NAMES if known == figure)
-    return make_report(_open(source, reindex), meant, name, least=least.value, last=last)
+        raise UsageProblem(f"--least {least} is not a step", remedy="give one between 0 % and 100 %, exclusive")
+    return make_report(_open(source, reindex), selected, figure, least=least.value, last=last)
 
 
 def export(
     form: Annotated[
-        str, typer.Argument(parser=one_of(*_FORMATS), metavar="FORMAT", help=f"{', '.join(_FORMATS)} (see docs/history.md).")
+        str,
+        typer.Argument(parser=one_of(*_FORMATS), metavar="FORMAT", help=f"{', '.join(_FORMATS)}; docs/how-to/compare.md."),
     ],
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="A run's folder, its name below results/, or latest~1.")],
-    output: Annotated[Path | None, typer.Option(help="Write it here, whole or not at all; without, to stdout.")] = None,
+    output: Annotated[Path | None, typer.Option(help="The file to write; stdout if left out.")] = None,
 ) -> None:
     """Write runs in a format that other tools read: hyperfine's JSON, Go's benchmark format, Otava's CSV, OpenMetrics text."""
-    from lab.history.export import export_runs
-    from lab.result.salvage import read_run_folder
+    from lab.store.stored_run import read_run_folder
+    from reports.export import export_runs
 
     found = [read_run_folder(RunDir.find(run).path) for run in runs]
     tell_problems([problem for run in found for problem in run.problems])
@@ -182,18 +183,18 @@ def export(
         write_text(output, text)
 
 
-def _meant(
+def _filter(
     client: str | None, topology: str | None, cell: str | None, verdict: str | None, since: str | None, clock: str | None
 ) -> Filter:
-    from lab.history.query import Filter, parse_since
+    from lab.store.history.query import Filter, parse_since
 
     begun = None if since is None else parse_since(since, datetime.now(UTC))
-    meant = next((known for known in CLOCKS if known == clock), None)
-    return Filter(client=client, topology=topology, cell=cell, verdict=verdict, since=begun, clock=meant)
+    named = next((known for known in CLOCKS if known == clock), None)
+    return Filter(client=client, topology=topology, cell=cell, verdict=verdict, since=begun, clock=named)
 
 
 def _open(source: str | None, reindex: bool) -> Index:
-    from lab.history.index import open_index
-    from lab.history.source import open_source
+    from lab.store.history.index import open_index
+    from lab.store.history.source import open_source
 
-    return open_index(open_source(source), anew=reindex, told=lambda line: typer.echo(f"lab: {line}", err=True))
+    return open_index(open_source(source), reread=reindex, notify=lambda line: typer.echo(f"lab: {line}", err=True))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from lab.assets import images
 from lab.cli.options import Json
-from lab.errors import UsageProblem
+from lab.cli.output import stdout_console
+from lab.hosts.compose import images
+from lab.model.errors import UsageProblem
 
 group = typer.Typer(name="images", help="The container images: build, list, save, load.", no_args_is_help=True)
 
@@ -30,21 +29,21 @@ def _say(text: str) -> None:
 @group.command("build")
 def build(
     base: Annotated[
-        str, typer.Option(help="registry, packages (made by mmdebstrap), or auto: the registry's where one answers.")
+        str, typer.Option(help="registry, packages (built with mmdebstrap), or auto: the registry if one answers.")
     ] = "auto",
     role: Annotated[list[str] | None, typer.Option(help="Only this one: client, router, server or lab. Repeatable.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Build anew what is current, with today's packages.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Rebuild current images too, with today's packages.")] = False,
 ) -> None:
     """Build the images that are missing or were made from other sources than this checkout's."""
     chosen = next((known for known in images.BASES if known == base), None)
     if chosen is None:
-        raise UsageProblem(f"--base: {base!r} is no base", remedy=f"one of {', '.join(images.BASES)}")
+        raise UsageProblem(f"--base: {base!r} is not a base", remedy=f"one of {', '.join(images.BASES)}")
     images.build(_say, base=chosen, roles=tuple(dict.fromkeys(role or images.EVERY)), force=force)
 
 
 @group.command("list")
 def list_images(json_output: Json = False) -> None:
-    """Say which images the engine has, and whether they are this checkout's."""
+    """List the engine's images and whether they match this checkout."""
     found = {role: images.find(role) for role in images.EVERY}
     states = {role: images.state(role, image) for role, image in found.items()}
     if json_output:
@@ -55,7 +54,7 @@ def list_images(json_output: Json = False) -> None:
     for role, image in found.items():
         facts = (f"{image.size_bytes / 1e6:.0f}", image.base, image.id.removeprefix("sha256:")[:12]) if image else ("", "", "")
         table.add_row(role, states[role], *facts)
-    Console(width=None if sys.stdout.isatty() else 110).print(table)
+    stdout_console().print(table)
 
 
 @group.command("save")
@@ -65,7 +64,7 @@ def save(file: Annotated[Path, typer.Argument(help="Where to: one gzip file.")])
 
 
 @group.command("load")
-def load(file: Annotated[Path, typer.Argument(help="What `lab images save` has written.")]) -> None:
-    """Give the engine the images of a file; one that is damaged or of another revision is refused."""
+def load(file: Annotated[Path, typer.Argument(help="A file written by `lab images save`.")]) -> None:
+    """Load the images of a file into the engine. A damaged file or one from another revision is refused."""
     for image in images.load(file, _say).values():
         _say(f"{image.name} {image.id}")

@@ -1,4 +1,4 @@
-"""`lab shell`, `lab up`, `lab link`, `lab exec`, `lab status`, `lab down`: networks a person works in."""
+"""`lab shell`, `lab up`, `lab link`, `lab exec`, `lab status`, `lab down`: networks for a person to work in."""
 
 from __future__ import annotations
 
@@ -11,13 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lab.backend.agent.host import AgentHost, ConsoleHost
-from lab.backend.choose import attach, detach, labs, open_lasting, remember, take_down
-from lab.backend.host import Network
 from lab.cli.options import (
     AnyBackend,
-    AskedBackend,
-    AskedClock,
     Jitter,
     Json,
     Loss,
@@ -30,18 +25,20 @@ from lab.cli.options import (
     bare,
     make_link,
 )
-from lab.cli.place import DEFAULT_SEED, place
 from lab.cli.terminal import run_attached
 from lab.cli.virtual_shell import VirtualShell
-from lab.errors import LabFault, UsageProblem
-from lab.measure.qdiscs import read_qdiscs
-from lab.network.guard import assert_no_bypass
-from lab.network.pins import pin
-from lab.network.shape import change, shape
-from lab.server.bundle import Servers, start_servers
-from lab.spec.load import load_topology
-from lab.spec.models import Link, Topology
-from lab.spec.units import Duration, Ratio
+from lab.hosts.choose import attach, labs, open_live, take_down
+from lab.hosts.host import Host, Network
+from lab.model.errors import LabFault, UsageProblem
+from lab.model.load import load_topology
+from lab.model.topology import Link, Topology
+from lab.model.units import Duration, Ratio
+from lab.net.guard import assert_no_bypass
+from lab.net.pins import pin
+from lab.net.qdiscs import read_qdiscs
+from lab.net.shape import change, shape
+from lab.run.settings import DEFAULT_SEED, choose
+from lab.servers.bundle import Servers, start_servers
 
 _FOREIGN = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8"}
 _PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -66,9 +63,9 @@ def shell(
     jitter: Jitter = Duration(0),
     seed: Seed = None,
     topology: Annotated[str, typer.Option("--topology", help="A topology instead of --rate and --rtt.")] = "",
-    clock: NetworkClock = AskedClock.AUTO,
+    clock: NetworkClock = "auto",
     router: Router = "auto",
-    backend: AnyBackend = AskedBackend.AUTO,
+    backend: AnyBackend = "auto",
 ) -> None:
     """Run any command on the client of a shaped network; `server` is reachable by that name.
 
@@ -77,11 +74,11 @@ def shell(
     In virtual time a command has no terminal and no input, cannot write outside /run and /dev/shm, and prints when it has ended.
     """
     link = load_topology(topology).link if topology else make_link(rate, rtt, loss, jitter, seed)
-    where = place(clock, backend, router)
+    where = choose(clock, backend, router)
     if where.clock == "virtual":
         with VirtualShell(link, DEFAULT_SEED if seed is None else seed) as virtual:
             raise typer.Exit(virtual.run(words) if (words := bare(command)) else virtual.read_lines(sys.stdin))
-    network = open_lasting(where.backend, router=where.router)
+    network = open_live(where.backend, router=where.router)
     try:
         servers = _prepare(network, link, "cubic")
         code = _attached(network.client, bare(command) or [os.environ.get("SHELL", "/bin/sh")], servers.environment)
@@ -91,15 +88,15 @@ def shell(
 
 
 def _prepare(network: Network, link: Link, congestion_control: str) -> Servers:
-    """Shaped before anything runs on it."""
+    """Shape the network before anything runs on it."""
     pin(network, congestion_control)
     assert_no_bypass(network)
     shape(network, link)
     return start_servers(network)
 
 
-def _attached(host: AgentHost, command: Sequence[str], more: dict[str, str]) -> int:
-    """As the caller: own uid, environment, folder and terminal; where files are others', as the lab's user in its folder."""
+def _attached(host: Host, command: Sequence[str], more: dict[str, str]) -> int:
+    """Run with the caller's uid, environment, folder and terminal; elsewhere as the lab's user in the host's folder."""
     if host.shares_files:
         env, cwd, uid = {**os.environ, **more}, os.getcwd(), os.getuid()  # noqa: PTH109
     else:
@@ -110,7 +107,7 @@ def _attached(host: AgentHost, command: Sequence[str], more: dict[str, str]) -> 
         )
     code = run_attached(lambda fds, terminal: host.attach(command, fds, env=env, cwd=cwd, uid=uid, terminal=terminal))
     if code == 127:
-        raise UsageProblem(f"{command[0]}: there is no such command", remedy="give a path, or install it")
+        raise UsageProblem(f"{command[0]}: no such command", remedy="give a path, or install it")
     return code
 
 
@@ -122,11 +119,11 @@ def up(
 ) -> None:
     """Bring a network up and leave it running; `lab exec`, `lab link` and `lab down` find it by name."""
     wanted = load_topology(topology)
-    network = open_lasting(backend, router=router, name=name)  # type: ignore[arg-type]
+    network = open_live(backend, router=router, name=name)
     try:
         servers = _prepare(network, wanted.link, wanted.congestion_control)
-        remember(network, {"topology": wanted.model_dump(mode="json"), "environment": servers.environment})
-        detach(network)
+        network.remember({"topology": wanted.model_dump(mode="json"), "environment": servers.environment})
+        network.detach()
     except BaseException:
         network.close()
         raise
@@ -138,7 +135,7 @@ def up(
 
 
 def _pick(name: str) -> str:
-    """The lab that is meant: the named one, or the only one that is up."""
+    """The named lab, or the only lab that is up."""
     found = [*labs()]
     if name:
         if name not in found:
@@ -168,7 +165,7 @@ def link_command(
     base = Topology.model_validate(note["topology"])
     now = wanted or base.model_copy(update={"link": shaped.link})
     kept = {key: value for key, value in note.items() if key in ("environment",)}
-    remember(network, {**kept, "topology": now.model_dump(mode="json")})
+    network.remember({**kept, "topology": now.model_dump(mode="json")})
     for command in shaped.commands:
         typer.echo(command)
 
@@ -180,11 +177,11 @@ def exec_command(
 ) -> None:
     """Run a command on a host of a running lab, with your terminal."""
     network, note = attach(_pick(lab))
-    hosts: dict[str, Any] = {"client": network.client, "server": network.server, "router": network.router, "wire": network.wire}
+    hosts: dict[str, Host] = {"client": network.client, "server": network.server, "router": network.router, "wire": network.wire}
     if host not in hosts:
         raise UsageProblem(f"no host called {host!r}", remedy="use " + ", ".join(hosts))
     target = hosts[host]
-    if isinstance(target, ConsoleHost):
+    if not target.interactive:
         if not bare(command):
             raise UsageProblem("the User-Mode Linux router takes one command at a time", remedy="lab exec router -- tc -s qdisc")
         done = target.run(bare(command), check=False)

@@ -14,7 +14,7 @@ import typer
 
 from lab import __version__
 from lab.cli.pipes import ending_quietly
-from lab.errors import EXIT_USAGE, ThroughlineError
+from lab.model.errors import EXIT_USAGE, ThroughlineError
 
 app = typer.Typer(
     name="lab",
@@ -76,7 +76,7 @@ def _stop(number: int, _: FrameType | None) -> Never:
 def main() -> None:
     """Entry point. Every known error ends in one line on stderr and its exit code; SIGTERM and SIGHUP end in order.
 
-    So does a command whose output nobody takes.
+    So does a command whose output has no reader.
     """
     # The shell's completion asks by the environment, and may mean any command.
     register(() if "_LAB_COMPLETE" in os.environ else sys.argv[1:])

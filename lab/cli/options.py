@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 from pydantic import ValidationError
 
-from lab.backend.agent.router import ROUTER_CHOICES, RouterChoice
-from lab.backend.choose import BACKENDS
-from lab.backend.choose import Backend as BackendName
-from lab.errors import UsageProblem
-from lab.judge.host import HostLimits
-from lab.spec.models import Link
-from lab.spec.units import BitRate, Duration, Ratio
+from lab.hosts.agent.router import RouterChoice
+from lab.hosts.choose import Backend, BackendChoice
+from lab.model.clock import ClockChoice
+from lab.model.errors import UsageProblem
+from lab.model.topology import Link
+from lab.model.units import BitRate, Duration, Ratio
 
 T = TypeVar("T")
 
@@ -36,69 +34,28 @@ def quantity(parse: Callable[[str], T]) -> Callable[[str | T], T]:
     return convert
 
 
-def router_choice(text: str) -> RouterChoice:
-    if text not in ROUTER_CHOICES:
-        raise typer.BadParameter(f"{text!r} is not one of {', '.join(ROUTER_CHOICES)}")
-    return text  # type: ignore[return-value]
-
-
-Router = Annotated[
-    str,
-    typer.Option(
-        "--router", parser=router_choice, metavar="auto|kernel|uml", help="What shapes the link; auto prefers the kernel."
-    ),
-]
-
-
-def backend_choice(text: str) -> BackendName:
-    if text not in BACKENDS:
-        raise typer.BadParameter(f"{text!r} is not one of {', '.join(BACKENDS)}")
-    return text  # type: ignore[return-value]
-
-
-RealBackend = Annotated[
-    str,
-    typer.Option("--backend", parser=backend_choice, metavar="|".join(BACKENDS), help="What the hosts are made of."),
-]
+Router = Annotated[RouterChoice, typer.Option("--router", help="What shapes the link; auto prefers the kernel.")]
+RealBackend = Annotated[Backend, typer.Option("--backend", help="Where hosts run: namespaces, compose or vagrant.")]
 """The hosts of a network that goes on after its command has ended. Virtual time has no such network."""
-
-
-class AskedClock(StrEnum):
-    """What `--clock` takes."""
-
-    AUTO = "auto"
-    VIRTUAL = "virtual"
-    REAL = "real"
-
-
-class AskedBackend(StrEnum):
-    """What `--backend` takes where both clocks will do."""
-
-    AUTO = "auto"
-    VIRTUAL = "virtual"
-    NAMESPACES = "namespaces"
-    COMPOSE = "compose"
-    VAGRANT = "vagrant"
-
-
 Clock = Annotated[
-    AskedClock,
+    ClockChoice,
     typer.Option(
         "--clock",
-        help="auto is virtual time, but for CPU, requests and Windows, and with --backend or --router, which are real time.",
+        help="auto is virtual time, except for CPU, requests, Windows, --backend and --router, which need real time.",
     ),
 ]
 NetworkClock = Annotated[
-    AskedClock,
-    typer.Option("--clock", help="auto is real time; in virtual time nothing but the link takes any."),
+    ClockChoice,
+    typer.Option("--clock", help="auto is real time; in virtual time only the link takes time."),
 ]
-"""Of a network that somebody asks for by hand."""
+"""The clock of a network that is brought up by hand."""
 AnyBackend = Annotated[
-    AskedBackend, typer.Option("--backend", help="What the hosts are made of; virtual is --clock virtual, the rest is real time.")
+    BackendChoice,
+    typer.Option("--backend", help="Where hosts run; virtual is --clock virtual, the others are real time."),
 ]
 RunSeed = Annotated[
     int | None,
-    typer.Option("--seed", min=0, metavar="N", help="In virtual time: the same seed, the same samples; 1 unless given."),
+    typer.Option("--seed", min=0, metavar="N", help="In virtual time: the same seed gives the same samples. Default: 1."),
 ]
 Price = Annotated[
     Duration | None,
@@ -106,7 +63,7 @@ Price = Annotated[
         "--price",
         parser=quantity(Duration.parse),
         metavar="TIME",
-        help="In virtual time: what a system call or page fault takes, e.g. 10us on a slow processor; 0.2us unless given.",
+        help="In virtual time: the time a system call or page fault takes, e.g. 10us for a slow processor. Default: 0.2us.",
     ),
 ]
 
@@ -117,34 +74,27 @@ Loss = Annotated[Ratio, typer.Option(parser=quantity(Ratio.parse), metavar="SHAR
 Jitter = Annotated[Duration, typer.Option(parser=quantity(Duration.parse), metavar="TIME", help="Jitter each way.")]
 Seed = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Makes the losses the same every time; in virtual time another one gives other packets."),
+    typer.Option(metavar="N", help="Repeats the same losses; in virtual time another seed gives other packets."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout, nothing else there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print machine-readable output, and nothing else, on stdout.")]
 
 
-Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Make a page of it too: one file, no network.")]
+Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write a page: one file that needs no network.")]
 Wait = Annotated[
     Duration,
     typer.Option(
-        parser=quantity(Duration.parse), metavar="TIME", help="How long another measurement on this machine is waited for."
+        parser=quantity(Duration.parse), metavar="TIME", help="How long to wait for another measurement on this machine."
     ),
 ]
-WAIT = Duration.parse("10 min")
-"""A person is told at once who measures and may leave; a CI job that comes second waits its turn."""
 Beside = Annotated[
     bool,
-    typer.Option("--beside", help="Measure beside others that say --beside too, and count none of them as a busy host."),
+    typer.Option("--beside", help="Run at the same time as other labs that use this option; they do not count as host load."),
 ]
 
 AnyHost = Annotated[
     bool,
-    typer.Option("--any-host", help="Do not watch this machine: nothing is set aside, and a FAIL may be that of what else runs."),
+    typer.Option("--any-host", help="Do not watch this machine: no transfer is set aside, and other programs may cause a FAIL."),
 ]
-
-
-def host_limits(any_host: bool) -> HostLimits | None:
-    """What a Session is to hold this machine to; None where it is not to be watched."""
-    return None if any_host else HostLimits()
 
 
 def bare(command: list[str] | None) -> list[str]:

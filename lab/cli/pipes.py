@@ -1,4 +1,4 @@
-"""What happens when nobody takes our output.
+"""Ends a command whose output has no reader.
 
 Who reads it leaves (`lab ... | head -1`): the command ends in order, quietly, with 141. The disk it goes to is full: it ends with
 one line and 2.
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lab.errors import DISK_IS_FULL, EXIT_USAGE
+from lab.model.errors import DISK_IS_FULL, EXIT_USAGE
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -50,7 +50,7 @@ class _Outlet(io.FileIO):
 
 @contextlib.contextmanager
 def ending_quietly() -> Iterator[None]:
-    """Standard output and error, where they are no terminal; everything is written when this ends."""
+    """Buffers standard output and error unless they are terminals, and writes everything at the end."""
     names = [name for name in ("stdout", "stderr") if _may_end(getattr(sys, name))]
     kept = {name: getattr(sys, name) for name in names}
     for name in names:

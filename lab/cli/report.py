@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from lab.errors import ThroughlineError, UsageProblem
-from lab.result.salvage import read_run_folder
-from lab.result.store import LATEST, RunDir
-from reports.files import PAGE, write_all, write_junit, write_page, write_summary
+from lab.model.errors import UsageProblem
+from lab.store.run_dir import LATEST, RunDir
+from lab.store.stored_run import read_run_folder
+from reports.files import PAGE, write_junit, write_page, write_summary
 
 STDOUT = "-"
 
@@ -34,7 +34,7 @@ def report(
 ) -> None:
     """Make a run's page: verdicts, the matrix, and the evidence of every cell, in one file that needs no network.
 
-    Exits with 0 whatever the verdicts are. A file of the run that cannot be read is told in one line; the rest is shown.
+    Exits with 0 whatever the verdicts are. A file of the run that cannot be read is reported in one line; the rest is shown.
     """
     folder = RunDir.find(run)
     summary = Path(markdown) if markdown and markdown != STDOUT else None
@@ -44,7 +44,7 @@ def report(
     found = read_run_folder(folder.path)
     for problem in found.problems:
         typer.echo(f"lab: {problem}", err=True)
-    if not (found.cells or found.studies or found.findings):
+    if not (found.everything):
         raise UsageProblem(f"{folder.path} holds no results", remedy="name a run that finished a cell")
     page = write_page(found, output or folder.path / PAGE)
     made = [page]
@@ -60,18 +60,3 @@ def report(
         typer.echo(f"report: {path}", file=sys.stderr if markdown == STDOUT else sys.stdout)
     if open_page and not webbrowser.open(page.resolve().as_uri()):
         raise UsageProblem(f"no browser here to open {page}", remedy="copy the file to where there is one")
-
-
-def make_reports(run: RunDir) -> None:
-    """After a run: its page, junit.xml and summary.md beside its results, and one line that says where, or why not.
-
-    Whatever fails here, the verdicts stand, and so does their exit code: nothing is raised. `lab report RUN` makes them again.
-    """
-    try:
-        page, *_ = write_all(run.path)
-    except Exception as problem:
-        why = str(problem) if isinstance(problem, ThroughlineError) else f"{type(problem).__name__}: {problem}"
-        line = " ".join(why.split())
-        typer.echo(f"lab: no report: {line} (the results are whole; lab report {run.name} makes it)", err=True)
-    else:
-        typer.echo(f"report: {page}", err=True)

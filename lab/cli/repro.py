@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lab.cli.options import WAIT, AnyBackend, AnyHost, AskedBackend, AskedClock, Beside, Clock, Json, Router, RunSeed, Wait
-from lab.cli.place import Turn, place, session_options
-from lab.result.store import RunDir
-from lab.result.table import verdict_word
-from lab.runner.progress import Lines
-from lab.runner.reproduce import Outcome, build, check_clients, plan, reproduce, unbuilt, worst_exit_code
-from lab.runner.session import Session
-from lab.spec.models import ClientSpec
-from lab.spec.scenario import Scenario, find_scenario, list_scenarios
+from lab.cli.options import AnyBackend, AnyHost, Beside, Clock, Json, Router, RunSeed, Wait
+from lab.cli.output import stdout_console
+from lab.model.answer import Answer
+from lab.model.results import exit_code
+from lab.model.scenario import Scenario
+from lab.model.transfer import ClientSpec
+from lab.robot.bugs import find_scenarios, list_scenarios
+from lab.run.measured import measured_run
+from lab.run.progress import Lines
+from lab.run.questions import Asking
+from lab.run.reproduce import build, check_clients, plan, reproduce, unbuilt
+from lab.run.settings import WAIT, choose
+from lab.store.run_dir import RunDir
+from reports.answer_text import verdict_word
+from reports.files import make_reports
 
 
 def register(app: typer.Typer) -> None:
@@ -29,21 +33,25 @@ def register(app: typer.Typer) -> None:
 
 
 def _complete(incomplete: str) -> list[str]:
-    return [name for name in list_scenarios() if name.startswith(incomplete)]
+    return [each.name for each in list_scenarios() if each.name.startswith(incomplete)]
 
 
 def repro(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SCENARIO...]", autocompletion=_complete, help="A name, or the path of a YAML file; else all."),
+        typer.Argument(
+            metavar="[SCENARIO...]",
+            autocompletion=_complete,
+            help="A row of suites/repros.robot, or the path of a suite; else all.",
+        ),
     ] = None,
-    times: Annotated[int, typer.Option(min=1, max=100, help="So many rounds, each a run and a network of its own.")] = 1,
-    list_them: Annotated[bool, typer.Option("--list", help="Only say what there is.")] = False,
+    times: Annotated[int, typer.Option(min=1, max=100, help="Number of rounds; each is a new run on a new network.")] = 1,
+    list_them: Annotated[bool, typer.Option("--list", help="Only list the rows, and run nothing.")] = False,
     build_first: Annotated[bool, typer.Option("--build", help="Build the versions that are missing first.")] = False,
-    clock: Clock = AskedClock.AUTO,
+    clock: Clock = "auto",
     seed: RunSeed = None,
     router: Router = "auto",
-    backend: AnyBackend = AskedBackend.AUTO,
+    backend: AnyBackend = "auto",
     wait: Wait = WAIT,
     beside: Beside = False,
     any_host: AnyHost = False,
@@ -51,13 +59,10 @@ def repro(
 ) -> None:
     """Reproduce known bugs: FAIL on the versions that have one, PASS on those that have not.
 
-    Exit code 0 when every client did what was said of it, 1 when one is decided otherwise, 3 undecided, 4 the lab's fault.
+    Exit code 0 when every client did as the row says, 1 when one is decided otherwise, 3 undecided, 4 the lab's fault.
     """
-    where = place(clock, backend, router, seed=seed)
-    scenarios = [find_scenario(name) for name in names or list_scenarios()]
-    if not names:
-        # Cells on one link follow each other, and share a calibration.
-        scenarios.sort(key=lambda scenario: scenario.topology)
+    where = choose(clock, backend, router, seed=seed, wait=wait, beside=beside, any_host=any_host)
+    scenarios = [scenario for name in names for scenario in find_scenarios(name)] if names else list_scenarios()
     if list_them:
         _list(scenarios, json_output)
         return
@@ -65,53 +70,43 @@ def repro(
     if build_first:
         build(unbuilt(cell.client for *_, cell in due), lambda text: typer.echo(f"client: {text}", err=True))
     check_clients(cell for *_, cell in due)
-    rounds: list[list[Outcome]] = []
+    rounds: list[list[Answer]] = []
     records: list[RunDir] = []
     progress = Lines()
-    with Turn(wait, beside=beside, now=where.clock == "real") as turn:
-        options = session_options(where, turn, any_host=any_host)
+    with where.options() as options:
         for number in range(times):
-            # A cell's file has the cell's name: a second round of it belongs into a run of its own, and has its own seed.
-            record = RunDir.create("repro")
-            session = Session(record, replace(options, seed=options.seed + number), progress=progress)
-            try:
-                with session:
-                    rounds.append(reproduce(session, due))
-            finally:
-                progress.clear()
-                if not session.results:
-                    record.discard()
-            records.append(record)
-    code = worst_exit_code(outcome for round_ in rounds for outcome in round_)
+            # A cell's file has the cell's name: a second round of it needs another run, and another seed.
+            round_options = replace(options, seed=options.seed + number)
+            with measured_run("repro", round_options, progress, reports=make_reports) as session:
+                rounds.append(reproduce(Asking(session), due))
+            records.append(session.run)
+    code = exit_code(answer.judged.name for answers in rounds for answer in answers)
     if json_output:
-        found = [{"round": number, **asdict(outcome)} for number, round_ in enumerate(rounds, start=1) for outcome in round_]
-        typer.echo(json.dumps({"outcomes": found, "exit_code": code}, indent=2))
+        numbered = [(number, answer) for number, answers in enumerate(rounds, start=1) for answer in answers]
+        found = [{"round": number, **answer.model_dump(mode="json")} for number, answer in numbered]
+        typer.echo(json.dumps({"answers": found, "exit_code": code}, indent=2))
     else:
-        for number, outcomes in enumerate(rounds, start=1):
-            _table(outcomes, f"round {number}" if times > 1 else "")
+        for number, answers in enumerate(rounds, start=1):
+            _table(answers, f"round {number}" if times > 1 else "")
         for record in records:
             typer.echo(f"results: {record.path}")
     raise typer.Exit(code)
 
 
-def _console() -> Console:
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 130)
-
-
-def _table(outcomes: Sequence[Outcome], title: str) -> None:
-    console = _console()
+def _table(answers: Sequence[Answer], title: str) -> None:
+    console = stdout_console(130)
     table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
     for heading in ("scenario", "client", "expected", "found"):
         table.add_column(heading, no_wrap=True)
     table.add_column("figure", overflow="fold")
-    for outcome in outcomes:
-        mark = "" if outcome.as_expected else "not as expected: "
-        table.add_row(
-            outcome.scenario, outcome.client, outcome.expected, verdict_word(outcome.found), Text(f"{mark}{outcome.figure}")
-        )
+    for answer in answers:
+        facts, (arm,) = answer.facts, answer.arms
+        mark = "" if answer.judged.name == "PASS" else "not as expected: "
+        found = verdict_word(arm.verdict or "INVALID")
+        table.add_row(facts["scenario"], arm.name, facts["expected"], found, Text(f"{mark}{facts['figure']}"))
     console.print(table)
-    held = sum(outcome.as_expected for outcome in outcomes)
-    console.print(f"{held} of {len(outcomes)} as expected", highlight=False)
+    held = sum(answer.judged.name == "PASS" for answer in answers)
+    console.print(f"{held} of {len(answers)} as expected", highlight=False)
 
 
 def _list(scenarios: Sequence[Scenario], json_output: bool) -> None:
@@ -126,6 +121,6 @@ def _list(scenarios: Sequence[Scenario], json_output: bool) -> None:
         table.add_column(heading, overflow="fold")
     for scenario in scenarios:
         table.add_row(scenario.name, scenario.what, ", ".join(scenario.good), ", ".join(scenario.bad))
-    _console().print(table)
+    stdout_console(130).print(table)
     if missing:
         typer.echo(f"not built yet: lab client build {' '.join(missing)}")

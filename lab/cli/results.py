@@ -1,4 +1,4 @@
-"""`lab results`: what is on disk, checked and brought up to date."""
+"""`lab results`: check stored results, and migrate them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from lab.cli.options import Json
-from lab.errors import UsageProblem
-from lab.paths import results_dir
-from lab.result.store import RunDir
+from lab.model.errors import UsageProblem
+from lab.model.paths import results_dir
+from lab.store.run_dir import RunDir
 
-results_app = typer.Typer(name="results", no_args_is_help=True, help="Check stored results, and bring them up to date.")
+results_app = typer.Typer(name="results", no_args_is_help=True, help="Check stored results, and migrate them.")
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +31,7 @@ def validate(
 
     One line per problem: the file, the JSON path in it, what is wrong. Exit code: 0 nothing wrong, 2 otherwise.
     """
-    from lab.result.validate import validate as check
+    from lab.store.validate import validate as check
 
     found = check([_place(text) for text in paths] if paths else [_all()])
     if json_output:
@@ -40,7 +40,7 @@ def validate(
     for problem in found.problems:
         typer.echo(f"{problem.file}: {problem.where}: {problem.what}")
     for run in found.unfinished:
-        typer.echo(f"{run}: no run.json, it goes on or was cut off: its files were checked, what it asked for is not known")
+        typer.echo(f"{run}: no run.json, not finished or cut off: only its files were checked")
     typer.echo(f"{_count(len(found.problems), 'problem')} in {_count(found.files, 'file')} of {_count(found.runs, 'run')}")
     raise typer.Exit(found.exit_code)
 
@@ -49,16 +49,16 @@ def validate(
 def migrate(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, its name below results/, latest, or latest~1.")],
 ) -> None:
-    """Rewrite a run's files as today's schema has them; the old ones are kept in the run, in schema-VERSION.
+    """Rewrite a run's files in the current schema; the old ones are kept in the run, in schema-VERSION.
 
-    Not needed for reading: the lab reads older results as they are. Nothing is changed unless every file could be written.
+    Not needed for reading: the lab reads older results. Nothing changes unless every file can be written.
     """
-    from lab.result.rewrite import rewrite
+    from lab.store.rewrite import rewrite
 
     folder = RunDir.find(run)
     done = rewrite(folder)
     if not done.files:
-        typer.echo(f"{folder.name}: every file is of schema {done.version} already")
+        typer.echo(f"{folder.name}: every file has schema {done.version} already")
         return
     kept = ", ".join(str(path) for path in done.kept)
     typer.echo(f"{folder.name}: {_count(done.files, 'file')} rewritten as schema {done.version}; the old ones are in {kept}")

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from robot.api import TestSuite
 
-from lab.cli.options import WAIT, AnyBackend, AnyHost, AskedBackend, AskedClock, Beside, Clock, Json, Price, Router, RunSeed, Wait
-from lab.cli.place import Only, Turn, place, session_options
-from lab.cli.report import make_reports
-from lab.errors import UsageProblem
+from lab.cli.options import AnyBackend, AnyHost, Beside, Clock, Json, Price, Router, RunSeed, Wait
+from lab.cli.output import stdout_console
 from lab.judge.decide import VIRTUAL_PLAN, LookPlan
-from lab.result.finding_table import render_findings
-from lab.result.store import RunDir
-from lab.result.table import render_run
-from lab.runner.flamegraph import get_ready
-from lab.runner.progress import Lines
-from lab.runner.robot_run import Choice, check_cells, find_suite, list_suites, run_cells, run_suite
-from lab.runner.session import Session
-from lab.spec.load import list_topologies, load_topology
+from lab.model.cell import Cell
+from lab.model.errors import UsageProblem
+from lab.model.load import list_topologies, load_topology
+from lab.robot.suite import Choice, find_suite, list_suites, read_suites, run_suites
+from lab.robot.tables import questions_of, read_rows
+from lab.run.flamegraph import get_ready
+from lab.run.named_cells import named_cells, run_cells
+from lab.run.progress import Lines
+from lab.run.settings import WAIT, Only, choose
+from reports.files import make_reports
+from reports.text import render_run
 
 
 def register(app: typer.Typer) -> None:
@@ -35,13 +36,13 @@ def _complete_target(incomplete: str) -> list[str]:
 
 def run(
     targets: Annotated[
-        list[str], typer.Argument(metavar="SUITE|CELL...", autocompletion=_complete_target, help="One suite, or cells by name.")
+        list[str], typer.Argument(metavar="SUITE|CELL...", autocompletion=_complete_target, help="Suites, or cells by name.")
     ],
-    clock: Clock = AskedClock.AUTO,
+    clock: Clock = "auto",
     seed: RunSeed = None,
     price: Price = None,
     router: Router = "auto",
-    backend: AnyBackend = AskedBackend.AUTO,
+    backend: AnyBackend = "auto",
     client: Annotated[
         list[str] | None, typer.Option(help="The client under test: a name, a path, or NAME=PATH; several, one after the other.")
     ] = None,
@@ -55,64 +56,94 @@ def run(
     ] = False,
     max_samples: Annotated[
         int | None,
-        typer.Option(min=5, max=VIRTUAL_PLAN.cap, help="Stop looking for a verdict after so many samples; real time ends at 20."),
+        typer.Option(
+            min=5, max=VIRTUAL_PLAN.cap, help="Stop looking for a verdict after this many samples; real time ends at 20."
+        ),
     ] = None,
     wait: Wait = WAIT,
     beside: Beside = False,
     any_host: AnyHost = False,
+    list_only: Annotated[bool, typer.Option("--dry-run", help="Only print the cells, and run nothing.")] = False,
     json_output: Json = False,
 ) -> None:
-    """Run a suite, or cells by name, and print the verdicts.
+    """Run suites, or cells by name, and print the verdicts.
 
     A cell is CLIENT--TOPOLOGY--TRANSFER, e.g. curl--dsl-20--http1-get-5MiB-at-1MBps. It runs in virtual time, which nothing on
     this machine disturbs, unless it asks about the machine: CPU, requests per second, an unshaped link, Windows.
     """
-    suite = find_suite(targets[0])
-    if suite is not None and len(targets) > 1:
-        raise UsageProblem("one suite at a time, or any number of cells")
-    if suite is None:
-        check_cells(targets)
-    where = place(clock, backend, router, seed=seed, price=price, real_only=_PERF if flamegraph else None)
+    suites = [suite for target in targets if ("--" not in target or target.endswith(".robot")) and (suite := find_suite(target))]
+    if suites and len(suites) < len(targets):
+        other = next(target for target in targets if not find_suite(target))
+        if "--" in other:
+            raise UsageProblem("suites and cells cannot be mixed", remedy="name suites, or cells, and run the others after them")
+        raise _no_suite(other)
+    if not suites and (word := next((target for target in targets if "--" not in target), "")):
+        raise _no_suite(word)
+    choice = Choice(tests=test or (), include=include or (), exclude=exclude or ())
+    variables = dict([_split(text) for text in variable or []])
+    suite = read_suites(suites, client or (), choice) if suites else None
+    questions = questions_of(suite, variables) if suite else []
+    where = choose(
+        clock,
+        backend,
+        router,
+        seed=seed,
+        price=price,
+        real_only=_PERF if flamegraph else None,
+        wait=wait,
+        beside=beside,
+        any_host=any_host,
+    )
+    cells = [] if suites else named_cells(targets, client or ())
+    if list_only:
+        _list(suite, cells, variables)
+        return
     if pcap and where.backend == "compose":
         raise UsageProblem("containers may not capture packets", remedy="use --pcap with --backend namespaces")
-    variables = dict([_split(text) for text in variable or []])
     progress = Lines()
     tools = get_ready(progress.step, where.backend) if flamegraph else None
-    with Turn(wait, beside=beside, now=where.clock == "real") as turn:
-        record = RunDir.create(suite.stem if suite else "cells")
+    with where.options() as common:
         options = replace(
-            session_options(where, turn, any_host=any_host),
+            common,
             pcap=pcap,
             looks=_up_to(max_samples, LookPlan()),
             virtual_looks=_up_to(max_samples, VIRTUAL_PLAN),
             flamegraph=tools,
         )
-        session = Session(record, options, progress=progress)
-        try:
-            if suite is not None:
-                choice = Choice(tests=test or (), include=include or (), exclude=exclude or ())
-                run_suite(suite, session, variables, clients=client or (), choice=choice)
-            else:
-                run_cells(targets, session, client or ())
-        finally:
-            progress.clear()
-            if session.results or session.findings:
-                make_reports(record)
-            else:
-                record.discard()
-    whole = session.record()
+        name = "-".join(path.stem for path in suites) or "cells"
+        if suite is not None:
+            session = run_suites(suite, questions, options, progress, name=name, variables=variables, reports=make_reports)
+        else:
+            session = run_cells(cells, options, progress, reports=make_reports)
+    record = session.recorded
+    assert record is not None, "a run without results has ended in a problem"
     if json_output:
-        typer.echo(whole.model_dump_json(indent=2))
+        typer.echo(record.model_dump_json(indent=2))
     else:
-        console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 110)
-        if session.results or session.studies or not session.findings:
-            render_run(session.results, console, studies=session.studies, skipped=session.skipped)
-        render_findings(session.findings, console)
-        typer.echo(f"results: {record.path}")
-    raise typer.Exit(whole.exit_code)
+        console = stdout_console()
+        render_run(session.results, console, answers=session.answers, skipped=session.skipped)
+        typer.echo(f"results: {session.run.path}")
+    raise typer.Exit(record.exit_code)
 
 
 _PERF = Only("--flamegraph", "perf cannot see into the guest")
+
+
+def _no_suite(name: str) -> UsageProblem:
+    return UsageProblem(
+        f"no suite called {name!r}, and a cell is called CLIENT--TOPOLOGY--TRANSFER", remedy="suites: " + ", ".join(list_suites())
+    )
+
+
+def _list(suite: TestSuite | None, cells: Sequence[Cell], variables: Mapping[str, str]) -> None:
+    """The names of what would be asked, one per line."""
+    for cell in cells:
+        typer.echo(cell.id)
+    for row in read_rows(suite, variables) if suite is not None else ():
+        for question in row.questions:
+            typer.echo(question.id)
+        if not row.questions:
+            typer.echo(f"{row.suite}: {row.name}: {row.problem or 'written in steps'}")
 
 
 def _up_to(most: int | None, plan: LookPlan) -> LookPlan:

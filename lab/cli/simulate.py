@@ -1,4 +1,4 @@
-"""`lab simulate`: does the judge keep its promises, by ten thousand simulated cells each."""
+"""`lab simulate`: does the judge keep its promises? Ten thousand simulated cells per scenario."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.cli.options import Json
-from lab.errors import EXIT_FAIL, UsageProblem
+from lab.cli.output import stdout_console
 from lab.judge.decide import VIRTUAL_PLAN
 from lab.judge.simulate import PLAN, Row, Simulation, simulate
+from lab.model.errors import EXIT_FAIL, UsageProblem
 
 VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE")
 
 
 class PlanOf(StrEnum):
-    """The clock whose plan of looks is tried."""
+    """The clock whose plan of looks is simulated."""
 
     REAL = "real"
     VIRTUAL = "virtual"
@@ -32,16 +33,16 @@ def register(app: typer.Typer) -> None:
 def simulate_command(
     cells: Annotated[int, typer.Option(help="Simulated cells per scenario.")] = 10_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same table.")] = 1,
-    clock: Annotated[PlanOf, typer.Option(help="Whose plan of looks: in virtual time there are five.")] = PlanOf.REAL,
+    clock: Annotated[PlanOf, typer.Option(help="Simulate this clock's plan of looks.")] = PlanOf.REAL,
     json_output: Json = False,
 ) -> None:
     """Judge simulated clients whose truth is known, by the code that judges real ones: how often is the judge wrong?
 
-    Exit code 1 when a promise is broken: the share seen, with its whole 95 % interval, lies above what was asked. Needs no lab.
+    Exit code 1 when a promise is broken: the complete 95 % interval of the observed share lies above the bound. Needs no lab.
     """
     if cells < 1 or seed < 0:
         raise UsageProblem(
-            f"--cells {cells} --seed {seed} is no simulation", remedy="give one cell or more and a seed of 0 or more"
+            f"--cells {cells} --seed {seed} cannot be simulated", remedy="give at least one cell and a seed of 0 or more"
         )
     plan = VIRTUAL_PLAN if clock is PlanOf.VIRTUAL else PLAN
     progress = Console(file=sys.stderr)
@@ -54,13 +55,13 @@ def simulate_command(
     if json_output:
         typer.echo(done.model_dump_json(indent=2))
     else:
-        render(done, Console(file=sys.stdout, width=None if sys.stdout.isatty() else 150))
+        render(done, stdout_console(150))
     if done.broken:
         raise typer.Exit(EXIT_FAIL)
 
 
 def render(done: Simulation, console: Console) -> None:
-    """The table, and one line on what came of the promises."""
+    """Print the table, and one line on whether the promises were kept."""
     table = Table("scenario", "wrong", "asked", "seen", "95 % interval", "PASS / FAIL / INCONCLUSIVE", "samples", "promise")
     for row in done.rows:
         table.add_row(

@@ -1,4 +1,4 @@
-"""Gives a command on a host the caller's own terminal: a pty of its own when there is one, else plain descriptors."""
+"""Runs a command on a host with the caller's terminal through a pty, or with plain descriptors where there is no terminal."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import tty
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from lab.backend.agent.host import AgentProcess
+from lab.hosts.host import AttachedProcess
 
-Start = Callable[[tuple[int, int, int], bool], AgentProcess]
+Start = Callable[[tuple[int, int, int], bool], AttachedProcess]
 
 
 def run_attached(start: Start) -> int:
@@ -46,12 +46,12 @@ def run_attached(start: Start) -> int:
     return _shell_code(_wait(process))
 
 
-def _relay(master: int, process: AgentProcess) -> None:
+def _relay(master: int, process: AttachedProcess) -> None:
     sources = [0, master]
     while True:
         ready, _, _ = select.select(sources, [], [], 0.2)
         if master in ready:
-            # EIO is how a pty says that nobody has it open any more.
+            # EIO from a pty means that its other end is closed.
             data = b""
             with contextlib.suppress(OSError):
                 data = os.read(master, 65536)
@@ -68,16 +68,15 @@ def _relay(master: int, process: AgentProcess) -> None:
             return
 
 
-def _wait(process: AgentProcess) -> int:
-    while process.running():
-        with contextlib.suppress(InterruptedError):
-            select.select([process.fileno()], [], [], 1.0)
+def _wait(process: AttachedProcess) -> int:
+    while not process.ended(1.0):
+        pass
     return process.wait(0).returncode
 
 
 @contextlib.contextmanager
-def _forwarded(process: AgentProcess) -> Iterator[None]:
-    """Ctrl-C and SIGTERM go to the command; it decides, and its exit code tells."""
+def _forwarded(process: AttachedProcess) -> Iterator[None]:
+    """Ctrl-C and SIGTERM go to the command; its exit code is the result."""
 
     def forward(number: int, _: FrameType | None) -> None:
         process.signal(number)

@@ -10,15 +10,15 @@ from typing import Self, TextIO
 
 import typer
 
-from lab.backend.host import Completed
-from lab.backend.virtual.machine import Patience
-from lab.backend.virtual.network import open_network
-from lab.errors import UsageProblem
-from lab.network.guard import assert_no_bypass
-from lab.network.pins import pin
-from lab.network.shape import shape
-from lab.server.bundle import start_servers
-from lab.spec.models import Link
+from lab.hosts.host import Completed
+from lab.hosts.virtual.machine import Patience
+from lab.hosts.virtual.network import open_network
+from lab.model.errors import UsageProblem
+from lab.model.topology import Link
+from lab.net.guard import assert_no_bypass
+from lab.net.pins import pin
+from lab.net.shape import shape
+from lab.servers.bundle import start_servers
 
 _LONGEST_S = 24 * 3600.0
 _PATIENCE = Patience(cpu_s=3600.0, real_s=_LONGEST_S)
@@ -54,14 +54,14 @@ class VirtualShell:
         self._network.close()
 
     def run(self, words: list[str]) -> int:
-        """The command's exit code, as a shell gives it; its output and what it took are printed."""
+        """Run a command and print its output and its duration; returns its exit code as a shell would."""
         done = self._do(words)
         if done.returncode == 127:
-            raise UsageProblem(f"{words[0]}: there is no such command", remedy="give a path, or install it")
+            raise UsageProblem(f"{words[0]}: no such command", remedy="give a path, or install it")
         return _shell_code(done.returncode)
 
     def read_lines(self, source: TextIO) -> int:
-        """Every line to `sh -c`, until `exit`; the exit code of the last."""
+        """Run every line with `sh -c` until `exit`; returns the exit code of the last."""
         typer.echo(f"lab: {_WELCOME}", err=True)
         code = 0
         while (line := _next(source)) is not None:
@@ -87,13 +87,13 @@ class VirtualShell:
         return done
 
     def _seen(self, folder: Path) -> str | None:
-        """The caller's own folder, where the machine inside may enter it; else the client's."""
+        """The caller's folder if the machine can enter it, else None for the client's."""
         done = self._network.client.run(["test", "-x", str(folder)], check=False)
         return str(folder) if done.returncode == 0 else None
 
 
 def refusal(line: str) -> str:
-    """Why a line would do nothing, where it would not; else empty."""
+    """Why a line would have no effect; empty for any other."""
     words = line.split()
     if words[:1] and words[0] in _OF_ITS_OWN_SHELL and not any(more in line for more in _MORE):
         return f"`{words[0]}` changes a shell that ends with its line: put both on one line, {line.strip()} && COMMAND"

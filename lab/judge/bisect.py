@@ -1,15 +1,15 @@
 """Which of an ordered row of candidates is the first bad one? Decides the next try, or the answer; pure.
 
-A try runs one candidate to a verdict. PASS is good, FAIL bad. What is INCONCLUSIVE is tried again with more samples, what is
-INVALID again with as many; what stays open is stepped around, and the answer is then a range and not a guess.
+A try runs one candidate to a verdict: PASS is good, FAIL bad. An INCONCLUSIVE candidate is tried again with more samples, an
+INVALID one with as many. A candidate that stays open is skipped, and the answer is then a range instead of a guess.
 
-The search itself is git's. What differs, because a verdict here is a statistical one that errs in some 5 of 100:
+The search is git's. It differs in three points, because a verdict is statistical and wrong in about 5 of 100:
 
-| git bisect | here |
+| git bisect | lab bisect |
 |---|---|
-| believes both ends | judges them first, and refuses to search between ends that contradict what was said of them |
-| one verdict each | the last good and the first bad must say the same twice; one that changes its mind is stepped around |
-| skip is the user's | a candidate that cannot be judged in three tries is skipped |
+| believes both ends | judges them first, and refuses to search between ends that contradict the user |
+| one verdict each | the last good and the first bad must get the same verdict twice; a candidate that gets two is skipped |
+| the user skips | a candidate without a verdict after three tries is skipped |
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from heapq import heappop, heappush
 from typing import Literal
 
 from lab.judge.decide import LookPlan
-from lab.result.models import VerdictName
+from lab.model.results import VerdictName
 
 UNDECIDED_TRIES = 3
-"""Without a PASS or FAIL in so many, a candidate is one that cannot be judged."""
+"""A candidate without a PASS or FAIL after this number of tries cannot be judged."""
 CONFIRMATIONS = 2
 _MOST_TRIES = UNDECIDED_TRIES + CONFIRMATIONS
 _MOST_TIMES = 4
@@ -35,7 +35,7 @@ Tries = Mapping[str, Sequence[VerdictName]]
 
 @dataclass(frozen=True)
 class Try:
-    """Run this candidate next, by this plan, on samples of its own."""
+    """Run this candidate next, by this plan, on new samples."""
 
     candidate: str
     plan: LookPlan
@@ -43,11 +43,11 @@ class Try:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Conclusion:
     """The end of the search.
 
-    found: `suspects` is the first bad candidate alone; range: it is among `suspects`; unknown: nothing can be said; refused: the
-    ends are not what they were said to be.
+    found: `suspects` holds the first bad candidate only; range: it is among `suspects`; unknown: there is no answer; refused: an
+    end is not what the user called it.
     """
 
     kind: Literal["found", "range", "unknown", "refused"]
@@ -56,25 +56,25 @@ class Answer:
     suspects: tuple[str, ...] = ()
 
 
-def decide(candidates: Sequence[str], seen: Tries) -> Try | Answer:
-    """What is due after the verdicts `seen`, per candidate in the order of its tries.
+def decide(candidates: Sequence[str], seen: Tries) -> Try | Conclusion:
+    """The next step after the verdicts `seen`, per candidate in the order of its tries.
 
-    `candidates` run from the good end to the bad one. Raises ValueError for fewer than two, for one named twice, and for a
-    verdict on none of them.
+    `candidates` run from the good end to the bad one. Raises ValueError for fewer than two, for a duplicate, and for a verdict on
+    an unknown candidate.
     """
     if len(candidates) < 2:
-        raise ValueError("a search needs two candidates at the least, a good one and a bad one")
+        raise ValueError("a search needs at least two candidates, a good one and a bad one")
     if len(set(candidates)) < len(candidates):
         raise ValueError(f"a candidate is named twice: {', '.join(candidates)}")
     if strangers := sorted(set(seen) - set(candidates)):
-        raise ValueError(f"a verdict on what is no candidate: {', '.join(strangers)}")
+        raise ValueError(f"a verdict on an unknown candidate: {', '.join(strangers)}")
     states = [_state(seen.get(name, ())) for name in candidates]
     return _judge_ends(candidates, states, seen) or _search(candidates, states, seen)
 
 
 @dataclass(frozen=True)
 class Expected:
-    """A try that may be due some time; `before` of that candidate's went before it."""
+    """A try that may be due later, after `before` tries of the same candidate."""
 
     candidate: str
     plan: LookPlan
@@ -82,9 +82,10 @@ class Expected:
 
 
 def likely(candidates: Sequence[str], seen: Tries, most: int) -> list[Expected]:
-    """The tries that may be due from here on, `most` at the most: first the one that is due, then the likeliest.
+    """At most `most` tries that may be due from now on: first the due one, then the likeliest.
 
-    Ends are expected to be what they were said to be, and a candidate to say again what it said; of any other nothing is known.
+    Expects the ends to be what the user called them and a judged candidate to get the same verdict again. Any other candidate is
+    as likely to be good as bad.
     """
     found: dict[Expected, None] = {}
     futures: list[tuple[float, int, dict[str, Sequence[VerdictName]]]] = [(-1.0, 0, dict(seen))]
@@ -93,7 +94,7 @@ def likely(candidates: Sequence[str], seen: Tries, most: int) -> list[Expected]:
             break
         share, _, tries = heappop(futures)
         due = decide(candidates, tries)
-        if isinstance(due, Answer):
+        if isinstance(due, Conclusion):
             continue
         own = tries.get(due.candidate, ())
         found.setdefault(Expected(due.candidate, due.plan, len(own)))
@@ -103,7 +104,7 @@ def likely(candidates: Sequence[str], seen: Tries, most: int) -> list[Expected]:
 
 
 def longer(plan: LookPlan, times: int) -> LookPlan:
-    """The same looks, each at so many times the samples; equally spaced looks keep their correction."""
+    """The same looks at `times` as many samples each; equally spaced looks keep their correction."""
     return LookPlan(looks=tuple(look * times for look in plan.looks), alpha_per_look=plan.alpha_per_look)
 
 
@@ -118,26 +119,26 @@ def _outlook(candidates: Sequence[str], name: str, tries: Sequence[VerdictName])
     return [("FAIL", 0.5), ("PASS", 0.5)]
 
 
-def _judge_ends(candidates: Sequence[str], states: Sequence[State], seen: Tries) -> Try | Answer | None:
+def _judge_ends(candidates: Sequence[str], states: Sequence[State], seen: Tries) -> Try | Conclusion | None:
     ends: tuple[tuple[int, str, State], ...] = ((0, "good", "PASS"), (-1, "bad", "FAIL"))
     for end, word, meant in ends:
         name, state = candidates[end], states[end]
         if state == "open":
             return _try(name, seen, f"the {word} end")
         if state == "unclear":
-            return Answer("unknown", f"{name}, the {word} end, cannot be judged here: {_told(name, seen)}")
+            return Conclusion("unknown", f"{name}, the {word} end, cannot be judged: {_history(name, seen)}")
         if state != meant:
-            return Answer("refused", f"{name} was said to be {word}, and here it is {state}")
+            return Conclusion("refused", f"{name} was given as {word}, but it is {state}")
     return None
 
 
-def _search(candidates: Sequence[str], states: Sequence[State], seen: Tries) -> Try | Answer:
+def _search(candidates: Sequence[str], states: Sequence[State], seen: Tries) -> Try | Conclusion:
     low = max(index for index, state in enumerate(states) if state == "PASS")
     high = min(index for index, state in enumerate(states) if state == "FAIL")
     good, bad = candidates[low], candidates[high]
     if high < low:
         reason = f"{bad} is FAIL and {good}, nearer to the bad end, PASS: there is more than one change between the ends"
-        return Answer("unknown", reason)
+        return Conclusion("unknown", reason)
     untried = [index for index in range(low + 1, high) if states[index] == "open"]
     if untried:
         middle = min(untried, key=lambda index: abs(2 * index - low - high))
@@ -147,12 +148,16 @@ def _search(candidates: Sequence[str], states: Sequence[State], seen: Tries) -> 
             return _try(name, seen, f"once more, because {'the last good' if name == good else 'the first bad'} decides")
     suspects = tuple(candidates[low + 1 : high + 1])
     once = [
-        f"; {name} was judged only once: {_told(name, seen)}" for name in (good, bad) if _agreeing(seen[name]) < CONFIRMATIONS
+        f"; {name} was judged only once: {_history(name, seen)}" for name in (good, bad) if _agreeing(seen[name]) < CONFIRMATIONS
     ]
     if len(suspects) == 1:
-        return Answer("found", f"{bad} is the first that is FAIL, {good} the last that is PASS{''.join(once)}", good, suspects)
-    unclear = "; ".join(f"{name} cannot be judged: {_told(name, seen)}" for name in suspects[:-1])
-    return Answer("range", f"the first bad one comes after {good} and not after {bad}; {unclear}{''.join(once)}", good, suspects)
+        return Conclusion(
+            "found", f"{bad} is the first that is FAIL, {good} the last that is PASS{''.join(once)}", good, suspects
+        )
+    unclear = "; ".join(f"{name} cannot be judged: {_history(name, seen)}" for name in suspects[:-1])
+    return Conclusion(
+        "range", f"the first bad one comes after {good} and not after {bad}; {unclear}{''.join(once)}", good, suspects
+    )
 
 
 def _state(tries: Sequence[VerdictName]) -> State:
@@ -170,11 +175,11 @@ def _agreeing(tries: Sequence[VerdictName]) -> int:
 
 def _try(name: str, seen: Tries, why: str) -> Try:
     tries = seen.get(name, ())
-    # The lab's own faults say nothing of how many samples it takes.
+    # A fault of the lab does not show how many samples the verdict needs.
     times = min(2 ** tries.count("INCONCLUSIVE"), _MOST_TIMES)
-    again = f", after {_told(name, seen)}" if tries else ""
+    again = f", after {_history(name, seen)}" if tries else ""
     return Try(name, longer(LookPlan(), times), why + again)
 
 
-def _told(name: str, seen: Tries) -> str:
+def _history(name: str, seen: Tries) -> str:
     return ", then ".join(seen.get(name, ())) or "never run"

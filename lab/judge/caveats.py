@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from statistics import NormalDist, median, stdev
 
 from lab.judge.interval import student_quantile
-from lab.spec.numbers import percent
+from lab.model.numbers import percent
 
 SIZE = "n too small for this band"
 OUTLIER = "outlier"
@@ -23,11 +23,11 @@ OUTLIER_SCORE = 5.0
 DRIFT_P = 0.02
 """Five samples in strict order, the most that five can say, have p = 2/120 = 0.017."""
 RELEVANT_SHARE = 0.25
-"""Of the tolerance: an outlier or a drift smaller than that cannot have moved the verdict."""
+"""A share of the tolerance: a smaller outlier or drift cannot have changed the verdict."""
 MAX_PREDICTED = 1000
 BIMODAL_LEAST = 8
 BIMODAL_SHARE = 0.20
-"""Of the samples, in the smaller group; fewer are outliers."""
+"""The share of the samples that the smaller group must have; fewer are outliers."""
 _GAP_TIMES_N = 40.0
 _LEAST_GAP = 2.0
 
@@ -41,7 +41,7 @@ def predict_samples(mean: float, spread: float, edges: tuple[float, float], alph
     if spread == 0:
         return 2
     quantile = NormalDist().inv_cdf(CHANCE_TO_DECIDE)
-    # Student's quantile is never below the normal one: what that cannot do with n samples need not be tried.
+    # Student's quantile is never below the normal one, so fewer samples than the normal one needs can be left out.
     least = ((NormalDist().inv_cdf(1 - alpha) + quantile) * spread / room) ** 2 if room else math.inf
     for n in range(max(2, math.floor(min(least, MAX_PREDICTED + 1))), MAX_PREDICTED + 1):
         if (student_quantile(1 - alpha, n - 1) + quantile) * spread / math.sqrt(n) <= room:
@@ -50,7 +50,7 @@ def predict_samples(mean: float, spread: float, edges: tuple[float, float], alph
 
 
 def size_caveat(values: Sequence[float], edges: tuple[float, float], alpha: float, cap: int) -> str | None:
-    """Says so when the spread seen will hardly let the plan decide before its last look at `cap` samples."""
+    """A warning if the spread is so large that the plan is unlikely to decide by its last look at `cap` samples; else None."""
     if len(values) < 3:
         return None
     spread = stdev(values)
@@ -62,7 +62,7 @@ def size_caveat(values: Sequence[float], edges: tuple[float, float], alpha: floa
 
 
 def outlier_caveat(values: Sequence[float], tolerance: float, tell: Callable[[float], str] = percent) -> str | None:
-    """Names the sample that lies far from the rest by the modified z-score (median and MAD); `tell` says a fraction in words."""
+    """Names the sample that lies far from the rest by the modified z-score (median and MAD); `tell` prints a fraction."""
     if len(values) < 5:
         return None
     middle = median(values)
@@ -76,11 +76,11 @@ def outlier_caveat(values: Sequence[float], tolerance: float, tell: Callable[[fl
 
 
 def bimodal_caveat(values: Sequence[float], tolerance: float, tell: Callable[[float], str] = percent) -> str | None:
-    """Says so when the values lie in two groups, each a fifth of them at least, from eight values on.
+    """A sentence when the values lie in two groups, each at least a fifth of them; for eight values or more.
 
-    The rule: of the sorted values, the widest gap that leaves a fifth on either side; it must be more than 40/n standard
-    deviations (pooled, within the groups), and 2 in any case. That is where one gap in a hundred of normal samples is, for n of 8
-    to 20 (200,000 draws each: 5.05 at 8, 3.90 at 10, 2.42 at 15, 1.78 at 20): few values have wide gaps by chance.
+    The rule: sort the values and take the widest gap that leaves a fifth on either side. It must exceed 40/n standard deviations
+    (pooled, within the groups), and at least 2. One in a hundred normal samples has such a gap, for n from 8 to 20 (200,000 draws
+    each: 5.05 at 8, 3.90 at 10, 2.42 at 15, 1.78 at 20), because a few values have wide gaps by chance.
     """
     n = len(values)
     if n < BIMODAL_LEAST:
@@ -99,7 +99,7 @@ def bimodal_caveat(values: Sequence[float], tolerance: float, tell: Callable[[fl
 
 
 def drift_caveat(values: Sequence[float], tolerance: float) -> str | None:
-    """Says so when the values rise or fall with their order (Kendall) by a relevant amount (Theil-Sen)."""
+    """A sentence when the values rise or fall with their order (Kendall) by a relevant amount (Theil-Sen)."""
     n = len(values)
     if n < 5 or min(values) == max(values):
         return None
@@ -115,6 +115,6 @@ def drift_caveat(values: Sequence[float], tolerance: float) -> str | None:
 
 
 def about(subject: str, caveat: str) -> str:
-    """The caveat of one of several rows of samples; its lead words stay in front."""
+    """The caveat with its subject (a row of samples) inserted after the lead words."""
     lead, _, said = caveat.partition(": ")
     return f"{lead}: {subject}: {said}"

@@ -1,8 +1,8 @@
-"""When samples are looked at, and what a look decides: the one loop under every verdict that adapts its number of samples; pure.
+"""When samples are looked at, and what a look decides: the loop under every verdict that adapts its number of samples. Pure.
 
-An interval wholly inside the edges is PASS, wholly outside FAIL, across an edge INCONCLUSIVE; the first look that decides is the
-verdict, and what was sampled after it is not used, because choosing among looks is what a plan forbids. Where single transfers
-count as well as their mean, a look at which most of them are shown to lie outside the edges is FAIL, too.
+An interval inside the edges is PASS, outside FAIL, across an edge INCONCLUSIVE. The first look that decides gives the verdict.
+Samples after it are not used, because a plan forbids choosing among looks. Where single transfers count as well as their mean, a
+look that shows most of them outside the edges is FAIL, too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lab.judge.share import ROUNDING
-from lab.result.models import Interval, VerdictName
+from lab.model.results import Interval, VerdictName
 
 Edges = tuple[float, float]
 """Lower and upper on the logarithmic scale; an open side is infinite."""
@@ -51,7 +51,7 @@ class LookPlan:
         return self.looks[-1]
 
     def until(self, taken: int) -> list[int]:
-        """The looks that so many samples allow."""
+        """The looks that `taken` samples allow."""
         return [look for look in self.looks if look <= taken]
 
     def after(self, taken: int) -> int | None:
@@ -60,7 +60,7 @@ class LookPlan:
 
 
 VIRTUAL_PLAN = LookPlan(looks=(5, 10, 20, 40, 80), alpha_per_look=0.0115)
-"""In virtual time a sample costs little, and the plan goes on: a client with two speeds is decided in most cells.
+"""In virtual time a sample costs little, so the plan goes on until most clients with two speeds are decided.
 
 Five looks at .016 would let a client at the band's very edge pass 5.98 times in 100. At .0130 it is 4.96; at .0115 it is 4.44
 (4,000,000 draws), which is the margin that four looks at .016 have (4.45).
@@ -69,10 +69,10 @@ Five looks at .016 would let a client at the band's very edge pass 5.98 times in
 
 @dataclass(frozen=True)
 class Decision:
-    """What the looks came to.
+    """The result of the looks.
 
-    `interval`, on the logarithmic scale, is that of the look that decided, else of the last one; before the first look it is that
-    of all samples, for the reader only, and there is none for fewer than two. `used` samples are behind it.
+    `interval`, on the logarithmic scale, is from the look that decided, else from the last one. Before the first look it is from
+    all samples and decides nothing; with fewer than two it is None. It rests on `used` samples.
     """
 
     used: int
@@ -81,7 +81,7 @@ class Decision:
     looks: list[int]
     widened: bool = False
     most_outside: bool = False
-    """FAIL for most of the transfers, and not for their mean."""
+    """FAIL because of most transfers, not because of their mean."""
 
 
 def place(interval: Interval, edges: Edges) -> VerdictName:
@@ -100,19 +100,19 @@ def decide(
     widen: Callable[[int, Interval], Interval] | None = None,
     *,
     most_outside: Callable[[int], bool] | None = None,
-    told: bool = True,
+    final: bool = True,
 ) -> Decision:
     """Look at the first 5, 10, ... of `taken` samples as planned.
 
-    `interval_at(n)` is the interval of the first n, on the logarithmic scale. `widen` may give a wider one (or the same), which
-    can undo a decision and never make one: it is asked only where it could matter, and of the last look where that is `told`.
-    `most_outside(n)` says whether most of the first n are shown to lie outside the edges, whatever their mean.
+    `interval_at(n)` is the interval of the first n, on the logarithmic scale. `widen` may return a wider one (or the same). That
+    can undo a decision but never make one, so it is called only where it could matter, and at the last look if the result is
+    `final`. `most_outside(n)` is whether most of the first n are shown to lie outside the edges, whatever their mean.
     """
     looks = plan.until(taken)
     for look in looks:
         narrow = interval = interval_at(look)
         name = place(interval, edges)
-        if widen and (name != "INCONCLUSIVE" or (told and look == looks[-1])):
+        if widen and (name != "INCONCLUSIVE" or (final and look == looks[-1])):
             interval = widen(look, narrow)
             name = place(interval, edges)
         split = name != "FAIL" and most_outside is not None and most_outside(look)

@@ -1,17 +1,17 @@
-"""What a host's load means for what was measured on it; pure. The one place of the rule:
+"""The effect of the host's load on verdicts; pure. The rules:
 
-1. A sample is set aside for what the host did over its own span (`why_disturbed`), never for what it shows, failed or not, and is
-   taken again. What is judged is therefore quiet by construction.
-2. A cell sets aside at most as many samples as its plan's first look needs. With those it stops: INVALID where its first look was
-   not reached, else what the samples it has decide by the plan, which then is INCONCLUSIVE (a plan stops when it has decided).
-3. A FAIL needs a quiet host: where the host was disturbed, idle, before or after the samples, or rule 2 ended the cell, a FAIL
-   becomes INVALID. Its samples were quiet each, but a load just below the limits and a burst too short to show in the mean of a
-   whole transfer come where there was one above them; and a red that is not the client's costs more than a run again.
-4. A PASS stands and says that the host was busy. Noise can make a client that is too fast look right, so a PASS may not rest on
-   disturbed samples either; it does not. What is left below the limits spreads the samples, and so widens the interval that has
-   to lie inside the band: it makes INCONCLUSIVE of a PASS, not the other way round.
-5. CPU that the lab and its client burn is no disturbance, however much. Timers that wake late count only where there was CPU left
-   to wake them on: a client that takes the whole machine makes its own timers late.
+1. A sample is set aside for what the host did during it (`why_disturbed`), never for what it shows, failed or not, and is taken
+   again. So every judged sample was taken on a quiet host.
+2. A cell sets aside at most as many samples as its plan's first look needs, and then stops. It is INVALID if it did not reach its
+   first look; otherwise the plan decides on the samples that it has.
+3. A FAIL needs a quiet host. If the host was disturbed while idle, before or after the samples, or if rule 2 ended the cell, a
+   FAIL becomes INVALID. Each sample was quiet, but a load just below the limits, or a burst too short to show in the mean of a
+   transfer, is likely near one above them. A red result that the client did not cause costs more than another run.
+4. A PASS stands and says that the host was busy. Noise can make a client that is too fast look right, but the disturbed samples
+   are set aside. Noise below the limits spreads the samples and so widens the interval that has to lie inside the band. It turns
+   a PASS into INCONCLUSIVE, not the other way round.
+5. CPU used by the lab and its client does not count as a disturbance. Late timers count only if there was CPU left to wake them,
+   because a client that uses all cores makes its own timers late.
 """
 
 from __future__ import annotations
@@ -20,51 +20,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.judge.tolerance import LookPlan, with_invalid
-from lab.result.models import CellResult, HostLoad, HostQuality, SetAside, Verdict
+from lab.model.results import CellResult, HostLoad, HostQuality, SetAside, Verdict
 
 _THE_HOST = "the host was busy: "
-HOST_BUSY = "host was busy: "
-"""How a warning begins that is about the host; the rest is what it did."""
 
 
 @dataclass(frozen=True)
 class HostLimits:
-    """From where on a host is disturbed.
+    """The limits above which a host is disturbed.
 
     A quiet two-core machine (a virtual one, 20 samples, light and heavy): steal up to 0.4 % and once 1.3 %; foreign 0.02 to 0.06
     cores in samples of a second and more, to 0.13 in those of a third; lateness p99 0.2 to 0.6 ms where a client is limited to
-    1 MB/s, 3 to 5 ms where the link fills the cores. With two hogs beside them: foreign 1.65 to 1.96, lateness p99 1.4 to 11.
+    1 MB/s, 3 to 5 ms where the link fills the cores. With two CPU hogs next to them: foreign 1.65 to 1.96, lateness p99 1.4 to
+    11.
     """
 
     steal_share: float = 0.02
-    """Of the machine's CPU time."""
+    """Share of the machine's CPU time."""
     foreign_share: float = 0.125
-    """Of the cores: a quarter of one of two."""
+    """Share of the cores: a quarter of one core of two."""
     late_p99_ms: float = 10.0
-    """A slot of the counters: from there on one reading in a hundred is missed."""
+    """One slot of the counters: above it one reading in a hundred is missed."""
     busy_share: float = 0.9
-    """Of the cores, taken by the lab and others together: from there on late timers are nobody's fault but theirs."""
+    """Share of the cores that the lab and others use together: above it the load itself makes timers late."""
     counted_s: float = 0.04
-    """CPU seconds by which the counters may be off: they tell ticks of 10 ms, of every process rounded down."""
+    """CPU seconds by which the counters may be off: they count ticks of 10 ms, rounded down for every process."""
 
     def most_foreign_cores(self, load: HostLoad) -> float:
-        """That others may take over that span."""
+        """The cores that other processes may use during the span."""
         return self.foreign_share * load.cores + self.counted_s / load.span_s
 
     def most_steal_share(self, load: HostLoad) -> float:
-        """Likewise of the hypervisor."""
+        """The share of CPU time that the hypervisor may give to others."""
         return self.steal_share + self.counted_s / (load.cores * load.span_s)
 
 
 def why_disturbed(load: HostLoad | None, limits: HostLimits) -> str | None:
-    """What the host did, with its figure and the limit; None where it was quiet, or where nobody can tell."""
+    """What the host did, with its figure and the limit; None where it was quiet or is unknown."""
     return f"{_THE_HOST}{what}" if (what := _what(load, limits)) else None
 
 
 def host_quality(
     before: HostLoad | None, after: HostLoad | None, set_aside: Sequence[SetAside], limits: HostLimits, plan: LookPlan
 ) -> HostQuality:
-    """The machine around the samples of a cell, and each way in which it was no place to judge a client."""
+    """The machine around the samples of a cell, and each way in which it was unfit to judge a client."""
     problems = [
         f"{when} the samples {what}" for when, load in (("before", before), ("after", after)) if (what := _what(load, limits))
     ]
@@ -74,7 +73,7 @@ def host_quality(
 
 
 def most_set_aside(plan: LookPlan) -> int:
-    """So many samples of a cell may be set aside; with the last of them it stops."""
+    """The number of samples that a cell may set aside; with the last of them it stops."""
     return plan.looks[0]
 
 
@@ -86,21 +85,21 @@ def judge_on_host(
     enough: bool,
     problems: Sequence[str] = (),
 ) -> Verdict:
-    """The verdict on this host, by the rule above. None is a cell that never came to be judged.
+    """The verdict on this host, by the rules above. None stands for a cell that was never judged.
 
-    `enough`: the plan's first look was reached. `problems` are the lab's other ones, which make anything INVALID.
+    `enough`: the plan's first look was reached. `problems` are the lab's other faults, which make any verdict INVALID.
     """
     noisy = quality.problems if quality else []
     undecided = verdict is None or (verdict.name == "INCONCLUSIVE" and not enough)
     spoils = bool(problems) or undecided or (verdict is not None and verdict.name == "FAIL")
     judged = with_invalid(verdict, [*problems, *([f"{_THE_HOST}{'; '.join(noisy)}"] if noisy and spoils else ())])
-    told = [*noisy, *([set_aside_words(set_aside)] if set_aside else [])]
-    found = [f"{HOST_BUSY}{each}" for each in dict.fromkeys(told) if not (spoils and each in noisy)]
-    return judged.model_copy(update={"warnings": [*judged.warnings, *found]}) if found else judged
+    words = [*noisy, *([set_aside_words(set_aside)] if set_aside else [])]
+    found = [each for each in dict.fromkeys(words) if not (spoils and each in noisy)]
+    return judged.model_copy(update={"host_notes": found}) if found else judged
 
 
 def judge_together(verdict: Verdict | None, cells: Sequence[CellResult], plan: LookPlan, *, problems: Sequence[str]) -> Verdict:
-    """As `judge_on_host`, of what several cells that took turns come to together: what spoils one of them spoils it."""
+    """As `judge_on_host`, for the verdict on several interleaved cells: a disturbance of one of them counts for all."""
     quality = HostQuality(before=None, after=None, problems=host_problems(cells))
     return judge_on_host(
         verdict,
@@ -112,12 +111,12 @@ def judge_together(verdict: Verdict | None, cells: Sequence[CellResult], plan: L
 
 
 def host_problems(cells: Sequence[CellResult]) -> list[str]:
-    """Of all of them, each once: what befell the machine before and after they have in common."""
+    """The problems of all cells, each once, because interleaved cells share the time before and after them."""
     return list(dict.fromkeys(problem for cell in cells if cell.host for problem in cell.host.problems))
 
 
 def set_aside_words(set_aside: Sequence[SetAside]) -> str:
-    """How many, and why the last one."""
+    """How many were set aside, and why the last one."""
     count = len(set_aside)
     what = set_aside[-1].reason.removeprefix(_THE_HOST)
     return f"a transfer was set aside: {what}" if count == 1 else f"{count} transfers were set aside, the last because {what}"

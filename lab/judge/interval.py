@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from lab.result.models import Interval
+from lab.model.results import Interval
 
 
 def mean_interval(values: Sequence[float], confidence: float) -> Interval:
     """The interval in which the true mean lies with `confidence`, in the unit of `values`.
 
-    Assumes independent values of roughly normal spread: whole transfers, never slices of one (facts/suites.md 3.4).
-    Equal values give an interval of zero width. Raises ValueError for fewer than two values, for one that is not
-    finite, and for a confidence outside (0, 1).
+    Assumes independent values of roughly normal spread: one per transfer, never slices of one transfer.
+    Equal values give an interval of zero width. Raises ValueError for fewer than two values, for a value that
+    is not finite, and for a confidence outside (0, 1).
     """
     n = len(values)
     if n < 2:
@@ -35,7 +35,7 @@ def mean_interval(values: Sequence[float], confidence: float) -> Interval:
 @lru_cache(maxsize=4096)
 def student_quantile(probability: float, degrees: float) -> float:
     """The value below which a Student t variable with `degrees` of freedom lies with `probability`."""
-    # Of scipy the part that is quick to load; `scipy.stats` costs most of a second.
+    # This part of scipy loads quickly; `scipy.stats` takes most of a second.
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, probability))

@@ -1,8 +1,8 @@
-"""Which cells are the same but for one thing: the pairs that `lab compare --by` puts side by side; pure.
+"""Which cells differ in one key only: the pairs that `lab compare --by` puts side by side; pure.
 
-A cell is client, version, system, backend, clock, topology and what it asks (transfer and kind). By one of the first six, cells
-are a pair when what they ask and the others named in the cell's id are equal and that one differs. What is no part of an id
-(version, system, backend, clock, and then the machine) may differ as well: `lab.judge.compare.differences` says where it does.
+The keys are client, version, system, backend, clock and topology. Two cells are a pair when the key differs and the rest of their
+ids is equal. Circumstances that are not part of an id (version, system, backend, clock, machine) may differ as well:
+`lab.judge.compare.differences` lists them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from lab.result.models import CellResult
-from lab.spec.cell import format_transfer
+from lab.model.cell_name import format_transfer
+from lab.model.results import CellResult
 
 ByKey = Literal["client", "version", "os", "backend", "topology", "clock"]
 BY_KEYS: tuple[ByKey, ...] = get_args(ByKey)
@@ -22,7 +22,7 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+\S*")
 
 @dataclass(frozen=True)
 class Match:
-    """A pair: what both are, and each one's value of the key."""
+    """A pair: their common name, and each cell's value of the key."""
 
     subject: str
     a: CellResult
@@ -34,8 +34,8 @@ class Match:
 def os_of(cell: CellResult) -> str:
     """The system that the client ran on: Linux, Wine or Windows.
 
-    From what the snapshot of the machine or of the client's host says of itself (`system`, `os`); without a word, Linux: the lab
-    ran nowhere else before it recorded this. A Windows program that wine starts is told by its command line.
+    From the facts `system` and `os` in the snapshot of the machine or of the client's host. Without them, Linux: the lab ran
+    nowhere else before it recorded them. A Windows program under Wine is known by its command line.
     """
     if any(re.fullmatch(r"(?:.*/)?wine(?:64)?", word) for word in cell.client.command[:1]):
         return "Wine"
@@ -48,19 +48,19 @@ def os_of(cell: CellResult) -> str:
 
 
 def place_of(cell: CellResult) -> str:
-    """As `os_of`, and whether a Linux is a virtual machine's: Linux, Linux VM, Wine or Windows."""
+    """As `os_of`, with Linux on a virtual machine kept apart: Linux, Linux VM, Wine or Windows."""
     found = os_of(cell)
     return "Linux VM" if found == "Linux" and cell.backend == "vagrant" else found
 
 
 def short_version(cell: CellResult) -> str:
-    """The number alone: "7.88.1" of "curl 7.88.1 (x86_64-pc-linux-gnu) libcurl/..."; the whole text where there is none."""
+    """The number alone: "7.88.1" of "curl 7.88.1 (x86_64-pc-linux-gnu) libcurl/..."; the complete text where it has no number."""
     found = _VERSION.search(cell.client.version)
     return found[0] if found else cell.client.version
 
 
 def value_of(cell: CellResult, by: ByKey) -> str:
-    """What the cell has of the key, as it is told."""
+    """The cell's value of the key, as printed."""
     return _VALUES[by](cell)
 
 
@@ -70,7 +70,7 @@ def match_cells(a: Sequence[CellResult], b: Sequence[CellResult], by: ByKey) -> 
 
 
 def match_within(cells: Sequence[CellResult], by: ByKey) -> list[Match]:
-    """The pairs of one run: of each subject its first value, in the order the cells started, against every other."""
+    """The pairs of one run: the first cell of each subject, in the order they started, against every other."""
     firsts: dict[str, CellResult] = {}
     found: list[Match] = []
     for cell in cells:
@@ -86,10 +86,10 @@ def _match(a: CellResult, b: CellResult, by: ByKey) -> Match | None:
 
 
 def _subject(cell: CellResult, by: ByKey) -> str:
-    """The cell's id without what the key is of; of a version that is `@8.4.0` of `curl@8.4.0`."""
+    """The cell's id without the part that the key names; for a version that is `@8.4.0` in `curl@8.4.0`."""
     client, topology = cell.client.name, cell.topology.name
     head = f"{client}--{topology}--"
-    # An id need not be one that this lab would give.
+    # An id may come from another lab.
     asked = cell.id.removeprefix(head) if cell.id.startswith(head) else format_transfer(cell.transfer)
     parts = {"client": client.partition("@")[0] if by == "version" else client, "topology": topology, "asked": asked}
     return "--".join(part for name, part in parts.items() if name != by)

@@ -1,22 +1,22 @@
-"""How a client must behave when the network does something to it; pure functions of what was seen of it."""
+"""How a client must behave when the network does something to it; pure functions of what the lab observed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lab.result.finding import FindingRow
-from lab.result.models import Verdict
+from lab.model.answer import Observation
+from lab.model.results import Verdict
 
 REFUSED_WITHIN_S = 1.0
-"""More than the round trip: starting a process costs some 10 ms, Windows' own repetition of a refused SYN about 2 s."""
+"""Beyond the round trip. Starting a process takes about 10 ms; Windows repeats a refused SYN, which takes about 2 s."""
 ENDS_WITHIN_S = 60.0
 """After its connection has gone dead: twice ferry's own default stall timeout (30 s)."""
 
 
 def refusal_problem(*, exit_code: int, timed_out: bool, wall_s: float, control_s: float, said: bool) -> str:
-    """What is wrong with how a client took a refused connection; empty when nothing is.
+    """What the client did wrong when its connection was refused; empty when nothing.
 
-    `control_s` is how long the refusal took a plain connect() on the same host: the round trip.
+    `control_s` is the time that the refusal of a plain connect() takes on the same host: the round trip.
     """
     allowed_s = control_s + REFUSED_WITHIN_S
     if timed_out:
@@ -24,12 +24,12 @@ def refusal_problem(*, exit_code: int, timed_out: bool, wall_s: float, control_s
     if exit_code == 0:
         return "exit code 0 although the connection was refused"
     if wall_s > allowed_s:
-        return f"reported the refusal after {wall_s:.2f} s, at most {allowed_s:.2f} s is at once"
-    return "" if said else f"exit code {exit_code} without a word on why"
+        return f"reported the refusal after {wall_s:.2f} s, at most {allowed_s:.2f} s counts as immediate"
+    return "" if said else f"exit code {exit_code} without a message"
 
 
 def names_problem(*, exit_code: int, timed_out: bool, queries: Sequence[str], content: str) -> str:
-    """What is wrong with how a client fetched from localhost. `content` is what is wrong with what arrived."""
+    """The fault of a client that fetched from localhost; empty if there is none. `content` is the fault of the file."""
     if timed_out:
         return "still running, and was killed"
     if queries:
@@ -40,18 +40,18 @@ def names_problem(*, exit_code: int, timed_out: bool, queries: Sequence[str], co
 
 
 def interruption_problem(*, exit_code: int, timed_out: bool, waited_s: float, content: str, said: bool) -> str:
-    """What is wrong with how a client came out of an interruption; a whole file and an error that is told are both right.
+    """The fault of a client after an interruption; empty for an intact file and for a reported error.
 
-    `waited_s` is from the interruption to the client's end, `content` what is wrong with what arrived.
+    `waited_s` is the time from the interruption to the client's end, `content` the fault of the file.
     """
     if timed_out:
         return f"was still running {waited_s:.0f} s after the interruption"
     if exit_code == 0:
         return f"exit code 0, but {content}" if content else ""
-    return "" if said else f"exit code {exit_code} without a word on why"
+    return "" if said else f"exit code {exit_code} without a message"
 
 
-def verdict_on(rows: Sequence[FindingRow], fine: str, faults: Sequence[str] = ()) -> Verdict:
+def verdict_on(rows: Sequence[Observation], fine: str, faults: Sequence[str] = ()) -> Verdict:
     """INVALID for a fault of the lab, else FAIL for the first row with a problem, else PASS with the sentence `fine`."""
     if faults:
         return Verdict(name="INVALID", reason="; ".join(faults))

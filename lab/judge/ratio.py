@@ -1,4 +1,4 @@
-"""The ratio of two geometric means with its interval, and a tolerance for it; pure. What for: head of `lab.judge.compare`."""
+"""The ratio of two geometric means with its interval, and a tolerance for it; pure. `lab.judge.compare` explains its use."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from lab.judge.decide import place, scaled
 from lab.judge.interval import mean_interval, student_quantile
 from lab.judge.share import ROUNDING
 from lab.judge.tolerance import Band, LookPlan
-from lab.result.models import Interval, VerdictName
+from lab.model.results import Interval, VerdictName
 
 ALPHA = LookPlan().alpha_per_look
-"""One-sided, at each edge of the band."""
+"""The one-sided error at each edge of the band."""
 
 
 @dataclass(frozen=True)
 class LogRatio:
-    """An estimate of log(B / A), its standard error and that one's degrees of freedom; `n` is the smaller side's or pairs."""
+    """An estimate of log(B / A), its standard error and degrees of freedom; `n` counts pairs, or the smaller side's samples."""
 
     mean: float
     error: float
@@ -27,13 +27,13 @@ class LogRatio:
     n: int
 
     def interval(self, alpha: float = ALPHA) -> Interval:
-        """Of the ratio, two-sided, of confidence 1 - 2 `alpha`."""
+        """The two-sided interval of the ratio, at a confidence of 1 - 2 `alpha`."""
         half = student_quantile(1 - alpha, self.degrees) * self.error if self.error else 0.0
         low, mean, high = (math.exp(value) for value in (self.mean - half, self.mean, self.mean + half))
         return Interval(n=self.n, mean=mean, low=low, high=high, confidence=1 - 2 * alpha)
 
     def p_outside(self, tolerance: Tolerance) -> float:
-        """The p value of the claim "outside", one-sided at the nearer edge: below alpha where `interval` lies outside."""
+        """The p value of the claim "outside", one-sided at the nearer edge. It is below alpha where `interval` lies outside."""
         low, high = tolerance.edges
         beyond = max(low - self.mean, self.mean - high)
         if not self.error:
@@ -43,7 +43,7 @@ class LogRatio:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Where a ratio B / A may lie; `one_sided`: only being slower is outside."""
+    """Where a ratio B / A may lie; `one_sided`: only a slower B is outside."""
 
     within: float
     one_sided: bool = False
@@ -56,7 +56,7 @@ class Tolerance:
 
     @property
     def highest(self) -> float | None:
-        """The upper edge as a ratio; None where there is none."""
+        """The upper edge as a ratio; None for a one-sided tolerance."""
         return None if self.one_sided else 1 + self.within
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ def welch_ratio(a: Sequence[float], b: Sequence[float]) -> LogRatio:
     """
     logs = [[math.log(rate) for rate in _checked(side)] for side in (a, b)]
     ratio = math.fsum(logs[1]) / len(b) - math.fsum(logs[0]) / len(a)
-    # Of each mean; equal values have none, whatever the rounding of their sum.
+    # The spread of each mean. Equal values have none, whatever the rounding of their sum.
     spread_a, spread_b = (0.0 if min(side) == max(side) else variance(side) / len(side) for side in logs)
     n, spread = min(len(a), len(b)), spread_a + spread_b
     if spread <= 0:
@@ -81,16 +81,11 @@ def welch_ratio(a: Sequence[float], b: Sequence[float]) -> LogRatio:
 
 
 def paired_ratio(a: Sequence[float], b: Sequence[float]) -> LogRatio:
-    """As `welch_ratio`, of rates whose i-th were taken side by side: of the mean of their log ratios."""
+    """As `welch_ratio`, for interleaved rates: from the mean of the log ratios of the i-th pairs."""
     ratios = [math.log(theirs / ours) for ours, theirs in zip(_checked(a), _checked(b), strict=True)]
     own = mean_interval(ratios, 1 - 2 * ALPHA)
     error = 0.0 if own.high == own.low else math.sqrt(variance(ratios) / len(ratios))
     return LogRatio(own.mean, error, len(ratios) - 1, len(ratios))
-
-
-def welch_interval(a: Sequence[float], b: Sequence[float], alpha: float = ALPHA) -> Interval:
-    """`welch_ratio` with its two-sided interval of confidence 1 - 2 `alpha`; n is that of the smaller side."""
-    return welch_ratio(a, b).interval(alpha)
 
 
 def judge_ratio(interval: Interval, tolerance: Tolerance) -> VerdictName:

@@ -1,11 +1,11 @@
 """Does the judge keep its promises? Clients are drawn from models and judged by the functions that judge real ones; pure.
 
-A scenario is a client whose truth is known, what would be the wrong word for it, and how often that word may fall; one without a
-bound is shown as a warning. A promise is broken where the whole Wilson interval of the share seen lies above its bound. Random
-numbers come from numpy's `default_rng` of the seed and the scenario's stream: rows do not depend on each other, and the same seed
-gives the same table.
+A scenario is a client whose true behaviour is known, the verdict that would be wrong for it, and how often that may come.
+A scenario without a bound is shown as a warning. A promise is broken if the complete Wilson interval of the observed share lies
+above the bound. Random numbers come from numpy's `default_rng`, seeded by the seed and the scenario's stream, so rows do not
+depend on each other, and the same seed gives the same table.
 
-A client of spread ("CV") s has log rates of standard deviation s; its true mean is the geometric one, which is what is judged.
+A client with spread ("CV") s has log rates of standard deviation s. Its true mean is geometric, and that mean is judged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lab.judge.ratio import Tolerance, judge_ratio, paired_ratio, welch_ratio
 from lab.judge.regression import judge_ratios
 from lab.judge.sweep import turn_order
 from lab.judge.tolerance import Band, decide_values, judge_tolerance, next_look
-from lab.result.models import Closed, VerdictName
+from lab.model.results import Closed, VerdictName
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,24 +38,24 @@ if TYPE_CHECKING:
 PLAN = LookPlan()
 TOLERANCE = 0.05
 MARGIN = 0.01
-"""Of a comparison: a change is a ratio that lies outside 1 +- this."""
+"""For comparisons: a ratio outside 1 +- this is a change."""
 DRIFT = 0.03
 QUIET = 0.005
-"""Spread of the clients that are compared: less would hide the drift in nothing, more would hide it in noise."""
+"""Spread of the compared clients, small enough that noise does not hide the drift."""
 UNDECIDED = 0.05
-"""How often a client with two speeds, 7 % apart and 1.5 % or more from the edge on average, may stay undecided there."""
+"""How often a client with two speeds, 7 % apart and on average 1.5 % or more from the edge, may stay undecided."""
 TAIL = 0.3
-"""Of the lognormal part of a client that stalls: skewness 0.95."""
+"""Sigma of the lognormal part of a client that stalls: skewness 0.95."""
 
 
 class Row(Closed):
     """One scenario."""
 
     scenario: str
-    counted: str = Field(description="the wrong word, whose share is told")
+    counted: str = Field(description="the wrong verdict, whose share is counted")
     asked: float | None = Field(description="the share may be at most this; null where it is only shown")
     cells: int = Field(ge=1)
-    seen: int = Field(description="cells of which the wrong word fell")
+    seen: int = Field(description="cells with the wrong verdict")
     share: float
     low: float = Field(description="Wilson interval of the share, 95 %")
     high: float
@@ -68,7 +68,7 @@ class Row(Closed):
 
     @property
     def word(self) -> str:
-        """What came of the promise."""
+        """Whether the error rate kept its promise, in words."""
         if self.asked is None:
             return "shown"
         return "BROKEN" if self.broken else "kept" if self.share <= self.asked else "within chance"
@@ -89,7 +89,7 @@ class Simulation(Closed):
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of one simulated cell; `wrong` where the scenario's wrong word fell."""
+    """The result of one simulated cell; `wrong` if it got the scenario's wrong verdict."""
 
     name: VerdictName
     samples: int
@@ -97,13 +97,13 @@ class Judged:
 
 
 Draw = Callable[["Generator", int], "Samples"]
-"""So many cells: the first axis; behind it what the scenario's judge takes."""
+"""Draws the given number of cells along the first axis; the other axes are what the scenario's judge takes."""
 Judge = Callable[["Samples"], Judged]
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A model of a client, the word that would be wrong of it, and how often that may fall."""
+    """A model of a client, the verdict that would be wrong for it, and how often that may come."""
 
     name: str
     counted: str
@@ -115,13 +115,13 @@ class Scenario:
 
 
 def simulate(cells: int, seed: int, plan: LookPlan = PLAN) -> Iterator[Row]:
-    """Every scenario's row, as soon as it is there. Raises ValueError for fewer than one cell."""
+    """Every scenario's row, as soon as it is ready. Raises ValueError for fewer than one cell."""
     for scenario in scenarios(plan):
         yield run(scenario, cells, seed)
 
 
 def run(scenario: Scenario, cells: int, seed: int) -> Row:
-    """One scenario. Raises ValueError for fewer than one cell and for a negative seed."""
+    """Simulate one scenario. Raises ValueError for fewer than one cell and for a negative seed."""
     if cells < 1 or seed < 0:
         raise ValueError(f"a simulation needs one cell at least and a seed of 0 or more, got {cells} and {seed}")
     import numpy as np
@@ -146,7 +146,7 @@ def run(scenario: Scenario, cells: int, seed: int) -> Row:
 
 
 def scenarios(plan: LookPlan = PLAN) -> list[Scenario]:
-    """What is promised, and what is not."""
+    """All scenarios, with promises and without."""
 
     def client(name: str, counted: VerdictName, asked: float | None, offset: float, spread: float) -> Scenario:
         return Scenario(name, counted, asked, _normal(offset, spread, plan), _as_client(plan, counted))
@@ -202,7 +202,7 @@ def _bimodal(plan: LookPlan) -> list[Scenario]:
 
 
 def _bistable(plan: LookPlan) -> list[Scenario]:
-    """Two exact speeds, as likely as each other: what virtual time shows of a client that is chaotic by itself."""
+    """Two exact speeds, equally likely: the pattern of a chaotic client in virtual time."""
     undecided = _as_client(plan, "INCONCLUSIVE")
 
     def client(slow: float, fast: float, asked: float | None) -> Scenario:
@@ -282,7 +282,7 @@ def _pairs(plan: LookPlan, *, interleaved: bool) -> Draw:
 
 
 def _as_client(plan: LookPlan, wrong: VerdictName) -> Judge:
-    """Sampled from look to look until the verdict stands, as a session does; of the verdict only what decides it."""
+    """Sampled from look to look until the verdict stands, as in a real run; computes only the decision."""
 
     def judge(row: Samples) -> Judged:
         found = decide_values(row.tolist(), Band.within(TOLERANCE).edges, plan)
@@ -331,7 +331,7 @@ def _as_regression(plan: LookPlan) -> Judge:
 
 
 def _as_comparison(*, paired: bool) -> Judge:
-    """As `lab compare` does: one look at all that there is."""
+    """As `lab compare` does: one look at all samples."""
 
     def judge(row: Samples) -> Judged:
         candidate, baseline = ([math.exp(value) for value in side] for side in row.tolist())

@@ -1,14 +1,14 @@
 """The interval of a mean where the samples are skewed: Student's joined with a bootstrap's; pure.
 
 Student's interval leans on the spread being roughly normal. Where it has one long tail (a client that stalls now and then), its
-end on the tail's side is too near. The BCa bootstrap (Efron 1987, JASA 82, 171; `scipy.stats.bootstrap`) moves that end out. Of 5
-to 20 values it is too narrow by itself, so the union of both is taken, which can only be wider.
+end on the tail's side is too near. The BCa bootstrap (Efron 1987, JASA 82, 171; `scipy.stats.bootstrap`) moves that end out. With
+5 to 20 values it is too narrow by itself, so the union of both is taken, which can only be wider.
 
-Skewed is what D'Agostino's test (1970, Biometrika 57, 679; `scipy.stats.skewtest`) calls so at p < .05, from 8 values on, where
-it is defined. Below that Student's stands alone, and little is lost: with a BCa end at n = 5 too, the first look's share of false
-PASS was the same to four digits (50,000 cells each of normal, gamma and lognormal samples, mean on the edge).
+Samples are skewed if D'Agostino's test (1970, Biometrika 57, 679; `scipy.stats.skewtest`) says so at p < .05. It is defined for 8
+values and more. Below that Student's stands alone, and little is lost: with a BCa end at n = 5 too, the first look's share of
+false PASS was the same to four digits (50,000 cells each of normal, gamma and lognormal samples, mean on the edge).
 
-What it is worth, by simulation (the default plan, CV 2 %, true mean on the slow edge, tail on the slow side; 5,000 cells each):
+The gain, by simulation (the default plan, CV 2 %, true mean on the slow edge, tail on the slow side; 5,000 cells each):
 
 | client | skewness | false PASS by Student's alone | by the union |
 |---|---|---|---|
@@ -18,8 +18,8 @@ What it is worth, by simulation (the default plan, CV 2 %, true mean on the slow
 | gamma, shape 1 | 2.0 | 18.3 % | 17.3 % |
 
 It helps little, and it does not restore 5 %. Joining it always, whether a sample looks skewed or not, gains as little, and a
-skewness correction of Student's t (Johnson 1978) at every look still leaves 6.9 % of the first row: most of the error is made by
-early looks at transfers of which none is from the tail, and no interval of those samples knows of it. With the tail away from the
+skewness correction of Student's t (Johnson 1978) at every look still leaves 6.9 % of the first row: most of the error comes from
+early looks at transfers outside the tail, and no interval of those samples can show it. With the tail away from the
 edge the error is below 5 %, and a client that is 6 % off passes as seldom as a normal one does (`lab simulate`).
 """
 
@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from functools import cache
 from statistics import NormalDist
 
-from lab.result.models import Interval
+from lab.model.results import Interval
 
 SKEWED_P = 0.05
 LEAST_VALUES = 8
@@ -41,9 +41,9 @@ RESAMPLES = 1999
 
 
 def is_skewed(values: Sequence[float]) -> bool:
-    """Whether a long tail is more than chance makes of as many normal values; never for fewer than eight or for equal ones.
+    """Whether the tail is longer than chance gives to as many normal values; False for fewer than eight and for equal values.
 
-    `scipy.stats.skewtest(values).pvalue < .05`, and seven hundred times as fast: a verdict asks at every look.
+    The same as `scipy.stats.skewtest(values).pvalue < .05`, and seven hundred times as fast, because every look calls it.
     """
     n = len(values)
     if n < LEAST_VALUES or min(values) == max(values):
@@ -66,7 +66,7 @@ def _critical_skewness(n: int) -> float:
 
 
 def bootstrap_interval(values: Sequence[float], confidence: float, seed: int, resamples: int = RESAMPLES) -> Interval | None:
-    """The BCa interval of the mean: same values, same seed, same interval. None where the resamples do not spread enough for one.
+    """The BCa interval of the mean: same values, same seed, same interval. None where the resamples spread too little.
 
     Raises ValueError for fewer than two values and for a confidence outside (0, 1).
     """

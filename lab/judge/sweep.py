@@ -1,21 +1,21 @@
 """Does throughput hold across the settings of a sweep? The slowest setting's mean against the fastest's; pure.
 
-The claim is "the slowest reaches at least `floor` of the fastest", so it has to be shown: PASS when the lower end of the ratio's
+The claim "the slowest reaches at least `floor` of the fastest" has to be shown: PASS when the lower end of the ratio's
 interval is at or above the floor, FAIL when the upper end is below it, INCONCLUSIVE otherwise. Means are geometric (log rates).
 
-The observed ratio is no estimate to judge by: of k equal settings it compares the luckiest with the unluckiest, which makes 0.978
-out of 1 on average at k = 6, five rounds and 2 % of noise. The interval does not rest on it. With D = max - min of the true log
+The observed ratio is biased: among k equal settings it compares the luckiest with the unluckiest, which turns 1 into 0.978 on
+average at k = 6, five rounds and 2 % of noise. The interval does not rest on it. With D = max - min of the true log
 means and rounds i = 1..n, every pair (j, l) has its own differences d_i = y_ij - y_il, and with them its own Student bounds:
 
 - upper end of D: the largest of all pairs' one-sided upper bounds, each at the plan's own alpha. D is the difference of *one*
-  pair, whichever that is, and that pair's bound alone keeps the promise, so no correction for their number is due (the
+  pair, and that pair's bound alone keeps the promise, so no correction for their number is due (the
   intersection-union test: Berger 1982, Technometrics 24, 295; Berger and Hsu 1996, Statistical Science 11, 283).
 - lower end of D: the largest of all pairs' lower bounds. Here the best of k(k-1) chances is picked, so each is taken at
-  alpha / (k(k-1)) (Bonferroni; it asks nothing of how the pairs depend on each other).
+  alpha / (k(k-1)) (Bonferroni, which holds however the pairs depend on each other).
 
 Assumptions: a setting's differences from another, round by round, are independent and roughly normal. Settings may be differently
-noisy: nothing is pooled, as Tukey's range would. Whatever is common to a round (drift, a busy machine) cancels. One value is one
-whole transfer. Error rates by simulation: tests/unit/judge/test_sweep.py.
+noisy: nothing is pooled, as Tukey's range would. Influences common to a round (drift, a busy machine) cancel. One value is one
+transfer. Error rates by simulation: tests/unit/judge/test_sweep.py.
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 from statistics import median
-from typing import Literal
 
 from lab.judge.caveats import about, drift_caveat, outlier_caveat, size_caveat
 from lab.judge.decide import LookPlan, decide, scaled
 from lab.judge.interval import mean_interval
-from lab.result.models import Interval, Sample, Verdict
-
-Clock = Literal["client", "wire", "exit", "total"]
+from lab.model.answer import RateClock
+from lab.model.results import Interval, Sample, Verdict
 
 
 @dataclass(frozen=True)
@@ -44,19 +42,19 @@ class Arm:
 
 
 def turn_order(arms: int, round_index: int) -> list[int]:
-    """Who goes in which order in a round: forwards, then backwards, each pair of rounds beginning one further.
+    """The order of the settings in a round: forwards, then backwards, with each pair of rounds starting one further.
 
-    After two rounds every setting has the same mean position, so that a steady drift favours none (ABBA for more than two).
+    After two rounds every setting has the same mean position, so a steady drift favours no setting (ABBA for more than two).
     """
     first = round_index // 2 % arms
     order = [(first + step) % arms for step in range(arms)]
     return order[::-1] if round_index % 2 else order
 
 
-def common_clock(samples: Sequence[Sample]) -> Clock | None:
-    """The clock that every transfer was timed by: first to last body byte where all can tell, else their whole time.
+def common_clock(samples: Sequence[Sample]) -> RateClock | None:
+    """The clock that timed every transfer: first to last body byte where all have it, else the time of the complete transfer.
 
-    Two clocks differ by more than two settings may, so that they are never mixed.
+    Clocks are never mixed, because two of them differ by more than two settings may.
     """
     if all(sample.body_byte_s is not None for sample in samples):
         clocks = {sample.body_clock or "client" for sample in samples}
@@ -65,23 +63,23 @@ def common_clock(samples: Sequence[Sample]) -> Clock | None:
     return "total" if all(sample.total_byte_s is not None for sample in samples) else None
 
 
-def byte_rates(arms: Sequence[Arm], clock: Clock) -> list[list[float]]:
-    """Bytes per second of every arm's transfers that are whole, in the order of the rounds."""
+def byte_rates(arms: Sequence[Arm], clock: RateClock) -> list[list[float]]:
+    """Bytes per second of every arm's successful transfers, in the order of the rounds."""
     key = "total_byte_s" if clock == "total" else "body_byte_s"
     return [[getattr(sample, key) for sample in arm.samples if sample.ok] for arm in arms]
 
 
 def ratio_interval(rates: Sequence[Sequence[float]], alpha: float) -> Interval:
-    """Slowest mean / fastest mean, with the interval whose ends each err at most in `alpha` of all studies (see the module).
+    """Slowest mean / fastest mean with its interval. Each end errs in at most `alpha` of all studies (see the module).
 
-    `rates` has a row per arm, equally long; the j-th value of each was taken in round j. `mean` is the ratio observed. Raises
-    ValueError for fewer than two arms or rounds, rows of different length, and rates that are not above zero.
+    `rates` has a row per arm, all of the same length; column j is round j. `mean` is the observed ratio.
+    Raises ValueError for fewer than two arms or rounds, rows of different length, and rates that are not above zero.
     """
     return scaled(_log_interval(rates, alpha), math.exp)
 
 
 def _log_interval(rates: Sequence[Sequence[float]], alpha: float) -> Interval:
-    """Of the logarithm of that ratio: never above 0."""
+    """The interval of the logarithm of that ratio: never above 0."""
     logs = _logs(rates)
     rounds, count = len(logs[0]), len(logs)
     upper = lower = 0.0
@@ -100,7 +98,7 @@ def _log_interval(rates: Sequence[Sequence[float]], alpha: float) -> Interval:
 def judge_rates(names: Sequence[str], rates: Sequence[Sequence[float]], floor: float, plan: LookPlan) -> Verdict:
     """Judge bare rates (a row per setting) against `floor`; the plan's looks count rounds, the interval is of the ratio.
 
-    The first look that decides is the verdict; rounds after it are not used. Raises ValueError as `ratio_interval`, and for a
+    The first look that decides gives the verdict; rounds after it are not used. Raises ValueError as `ratio_interval`, and for a
     floor outside (0, 1).
     """
     if not 0 < floor < 1:
@@ -147,7 +145,7 @@ def judge_rates(names: Sequence[str], rates: Sequence[Sequence[float]], floor: f
 
 
 def judge_sweep(arms: Sequence[Arm], floor: float, plan: LookPlan) -> Verdict:
-    """Judge whole transfers: one that failed FAILs the sweep and is named; without a common clock the lab is at fault."""
+    """Judge complete transfers: a failed one FAILs the sweep and is named; without a common clock the lab is at fault."""
     for arm in arms:
         for sample in arm.samples:
             if not sample.ok:
@@ -155,7 +153,7 @@ def judge_sweep(arms: Sequence[Arm], floor: float, plan: LookPlan) -> Verdict:
                 return Verdict(name="FAIL", reason=f"transfer {sample.index + 1} with {arm.name} failed: {what}")
     clock = common_clock([sample for arm in arms for sample in arm.samples])
     if clock is None:
-        return Verdict(name="INVALID", reason="the lab has no speed to judge for every transfer")
+        return Verdict(name="INVALID", reason="the lab did not measure a speed for every transfer")
     return judge_rates([arm.name for arm in arms], byte_rates(arms, clock), floor, plan)
 
 
@@ -169,7 +167,7 @@ def rounds_wanted(arms: Sequence[Arm], floor: float, plan: LookPlan) -> int | No
 def _caveats(
     names: Sequence[str], rates: Sequence[Sequence[float]], floor: float, plan: LookPlan, *, undecided: bool
 ) -> list[str]:
-    """Per setting, relative to its round's median, so that what befell a whole round is nobody's outlier or drift."""
+    """Per setting, relative to its round's median, so that a disturbed round is not an outlier or a drift of one setting."""
     logs = _logs(rates)
     found: list[str] = []
     if undecided:

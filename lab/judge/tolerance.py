@@ -1,14 +1,12 @@
 """Is a speed within its tolerance? An equivalence test with a fixed plan of looks; pure.
 
-"Within 5 %" is a claim, so it has to be shown: PASS when the interval of the mean deviation lies wholly inside the band,
-FAIL when wholly outside or when most transfers are shown to lie outside (`lab.judge.share`), INCONCLUSIVE otherwise. "No
-significant difference" is never a PASS. Everything is computed on
-`log(1 + deviation)`, where ratios are symmetric, and told in fractions. The interval is Student's, where the samples are skewed
-joined with a bootstrap's (`lab.judge.skewed`).
+"Within 5 %" is a claim that has to be shown: PASS when the interval of the mean deviation lies inside the band, FAIL when it lies
+outside or when most transfers are shown to lie outside (`lab.judge.share`), INCONCLUSIVE otherwise. "No significant difference"
+is never a PASS. All computation is on `log(1 + deviation)`, where ratios are symmetric; results are fractions. The interval is
+Student's, joined with a bootstrap's where the samples are skewed (`lab.judge.skewed`).
 
-"No slower by more than 5 %" (the last hundred files of a set against the first) is the same with a band that has one edge:
-non-inferiority, each end of the interval erring in at most alpha. So are bursts, memory, CPU and the filling of a link against
-their bounds (`lab.judge.figures`).
+"No slower by more than 5 %" (the last hundred files of a set against the first) is the same with a one-edged band:
+non-inferiority, where each end of the interval errs in at most alpha. A figure against its bound is judged in the same way.
 """
 
 from __future__ import annotations
@@ -19,16 +17,16 @@ from dataclasses import dataclass
 
 from lab.judge.caveats import bimodal_caveat, drift_caveat, outlier_caveat, size_caveat
 from lab.judge.decide import Decision, Edges, LookPlan, decide, scaled
-from lab.judge.figures import Asked, asked
 from lab.judge.interval import mean_interval
 from lab.judge.share import most_outside, outside
 from lab.judge.skewed import is_skewed, widened
-from lab.result.models import Interval, Sample, Verdict, VerdictName
-from lab.spec.models import Expectation
-from lab.spec.numbers import percent, percent_interval
+from lab.model.figures import Bound
+from lab.model.numbers import percent, percent_interval
+from lab.model.results import Interval, Sample, Verdict, VerdictName
+from lab.model.transfer import Expectation
 
 _RELEVANT_TO_BOUND = 0.05
-"""A band that ends at 0 has no width for caveats to be measured by."""
+"""Stands for the width of a band that ends at 0, by which caveats are measured."""
 BOOTSTRAP_SEED = 20260101
 """Always the same, so that the same samples give the same verdict."""
 
@@ -44,17 +42,17 @@ class Band:
 
     @classmethod
     def within(cls, tolerance: float) -> Band:
-        """As far below as above."""
+        """The same distance below and above."""
         return cls(-_fraction(tolerance), tolerance)
 
     @classmethod
     def at_most(cls, tolerance: float) -> Band:
-        """Only above is out of it."""
+        """Only larger deviations are outside."""
         return cls(None, _fraction(tolerance))
 
     @classmethod
     def up_to_bound(cls) -> Band:
-        """Of fractions beyond a bound."""
+        """For fractions beyond a bound."""
         return cls(None, 0.0)
 
     @property
@@ -67,16 +65,16 @@ class Band:
 
 
 def judge_tolerance(deviations: Sequence[float], tolerance: float, plan: LookPlan) -> Verdict:
-    """As `judge_band`, against +-`tolerance` (a fraction). Raises ValueError also for a tolerance outside (0, 1)."""
+    """`judge_band` with a band of +-`tolerance` (a fraction). Also raises ValueError for a tolerance outside (0, 1)."""
     return judge_band(deviations, Band.within(tolerance), plan)
 
 
-def judge_band(deviations: Sequence[float], band: Band, plan: LookPlan, meant: Asked | None = None) -> Verdict:
+def judge_band(deviations: Sequence[float], band: Band, plan: LookPlan, bound: Bound | None = None) -> Verdict:
     """Judge deviations (fractions, in the order taken) against the band by the plan's looks.
 
-    The first look that decides is the verdict; what was sampled after it is not used, because choosing among looks is
-    what the plan forbids. Before the first look the verdict is INCONCLUSIVE. Raises ValueError for a deviation at or below -1.
-    Where the deviations are fractions of a bound, `meant` tells the numbers behind them.
+    The first look that decides gives the verdict; samples after it are not used, because a plan forbids choosing among looks.
+    Before the first look the verdict is INCONCLUSIVE. Raises ValueError for a deviation at or below -1.
+    Where the deviations are fractions beyond a `bound`, the reason has the figures behind them.
     """
     values = _log_ratios(deviations)
     edges, tolerance = band.edges, band.high or _RELEVANT_TO_BOUND
@@ -84,11 +82,11 @@ def judge_band(deviations: Sequence[float], band: Band, plan: LookPlan, meant: A
     used, name = decision.used, decision.name
     interval = scaled(decision.interval, math.expm1) if decision.interval else None
     seen = values[:used]
-    # Where more is better a fraction falls as its number rises.
-    rising = [-value for value in seen] if meant and meant.figure.at_least else seen
+    # Where more is better, the fraction falls as the figure rises.
+    rising = [-value for value in seen] if bound and bound.figure.more_is_better else seen
     found = [
-        outlier_caveat(seen, tolerance, meant.told if meant else percent),
-        bimodal_caveat(seen, tolerance, meant.told if meant else percent),
+        outlier_caveat(seen, tolerance, bound.text if bound else percent),
+        bimodal_caveat(seen, tolerance, bound.text if bound else percent),
         drift_caveat(rising, tolerance),
     ]
     if name == "INCONCLUSIVE":
@@ -104,7 +102,7 @@ def judge_band(deviations: Sequence[float], band: Band, plan: LookPlan, meant: A
             taken=len(values),
             looks=decision.looks,
             plan=plan,
-            meant=meant,
+            bound=bound,
             beyond=outside(seen, edges) if decision.most_outside else 0,
         ),
         interval=interval,
@@ -123,9 +121,9 @@ def next_look(deviations: Sequence[float], tolerance: float, plan: LookPlan) -> 
 
 
 def judge_samples(samples: Sequence[Sample], expectation: Expectation, plan: LookPlan) -> Verdict:
-    """Judge whole transfers: one that failed FAILs the cell, whatever the speed of the others.
+    """Judge the samples of a cell: a failed transfer FAILs the cell, however fast the others were.
 
-    A sample without a deviation where one is expected makes the cell INVALID: the lab did not measure what it judges.
+    A sample without the judged figure makes the cell INVALID, because the lab did not measure what it judges.
     """
     for sample in samples:
         if not sample.ok:
@@ -136,13 +134,13 @@ def judge_samples(samples: Sequence[Sample], expectation: Expectation, plan: Loo
     values = [_judged_value(sample, expectation) for sample in samples]
     blind = ", ".join(str(sample.index + 1) for sample, value in zip(samples, values, strict=True) if value is None)
     if blind and expectation.kind == "steady":
-        # Not INVALID: files that all came within one tick of the receiver's clock are no fault of the lab.
-        reason = f"no times of the first and the last hundred files to compare in transfer {blind}; all arrived whole"
+        # Not INVALID: the lab is not at fault when all files come within one tick of the receiver's clock.
+        reason = f"no times of the first and the last hundred files to compare in transfer {blind}; all arrived intact"
         return Verdict(name="INCONCLUSIVE", reason=reason)
     if blind:
-        what = meant.figure.name if (meant := asked(expectation)) else "speed"
-        return Verdict(name="INVALID", reason=f"the lab has no {what} to judge for transfer {blind}")
-    verdict = judge_band([value for value in values if value is not None], _band(expectation), plan, asked(expectation))
+        what = expectation.figure.title if expectation.bounded else "speed"
+        return Verdict(name="INVALID", reason=f"the lab did not measure the {what} of transfer {blind}")
+    verdict = judge_band([value for value in values if value is not None], _band(expectation), plan, expectation.bounded)
     if expectation.kind == "steady":
         return verdict.model_copy(update={"reason": f"the last hundred files against the first, time per file: {verdict.reason}"})
     return verdict
@@ -151,7 +149,7 @@ def judge_samples(samples: Sequence[Sample], expectation: Expectation, plan: Loo
 def samples_wanted(samples: Sequence[Sample], expectation: Expectation, plan: LookPlan) -> int | None:
     """The total number of samples to go on to; None when the verdict stands or the plan is at its end.
 
-    Where nothing is expected of the speed, the plan's first look is enough.
+    Where no speed is expected, the plan's first look is enough.
     """
     if any(not sample.ok for sample in samples):
         return None
@@ -164,9 +162,9 @@ def samples_wanted(samples: Sequence[Sample], expectation: Expectation, plan: Lo
 
 
 def with_invalid(verdict: Verdict | None, problems: Sequence[str]) -> Verdict:
-    """The same figures, but the lab was not what it claims, so that nothing is said of the client.
+    """INVALID with the same figures, because the lab was at fault and says nothing about the client.
 
-    Without problems the verdict stands. None is a cell that never came to be judged: INVALID with the lab's problems alone.
+    Without problems the verdict stands. None stands for a cell that was never judged: INVALID with the lab's problems only.
     """
     if verdict is None:
         return Verdict(name="INVALID", reason=f"the lab, not the client: {'; '.join(problems) or 'nothing was measured'}")
@@ -179,17 +177,12 @@ def with_invalid(verdict: Verdict | None, problems: Sequence[str]) -> Verdict:
 def _judge_completion(samples: Sequence[Sample]) -> Verdict:
     if not samples:
         return Verdict(name="INCONCLUSIVE", reason="no transfer was made")
-    return Verdict(name="PASS", reason=f"every transfer arrived whole; nothing was expected of their speed, n = {len(samples)}")
+    return Verdict(name="PASS", reason=f"every transfer arrived intact; no speed was expected, n = {len(samples)}")
 
 
 def _judged_value(sample: Sample, expectation: Expectation) -> float | None:
-    """The one fraction of a whole transfer that its expectation is about; None where nothing tells it."""
-    if expectation.kind == "limit":
-        return sample.deviation
-    if meant := asked(expectation):
-        return meant.fraction(sample)
-    first, last = sample.first_hundred_s_per_file, sample.last_hundred_s_per_file
-    return last / first - 1 if first and last else None
+    """The fraction of one transfer that the expectation judges; None where it was not measured."""
+    return expectation.bounded.fraction(sample) if expectation.bounded else expectation.figure.of(sample)
 
 
 def _band(expectation: Expectation) -> Band:
@@ -201,7 +194,7 @@ def _band(expectation: Expectation) -> Band:
 
 def _next_look(deviations: Sequence[float], band: Band, plan: LookPlan) -> int | None:
     values = _log_ratios(deviations)
-    return plan.after(len(values)) if decide_values(values, band.edges, plan, told=False).name == "INCONCLUSIVE" else None
+    return plan.after(len(values)) if decide_values(values, band.edges, plan, final=False).name == "INCONCLUSIVE" else None
 
 
 def _fraction(tolerance: float) -> float:
@@ -216,8 +209,8 @@ def _log_ratios(deviations: Sequence[float]) -> list[float]:
     return [math.log1p(deviation) for deviation in deviations]
 
 
-def decide_values(values: Sequence[float], edges: Edges, plan: LookPlan, *, told: bool = True) -> Decision:
-    """The decision behind every verdict: of log ratios, against edges on the same scale."""
+def decide_values(values: Sequence[float], edges: Edges, plan: LookPlan, *, final: bool = True) -> Decision:
+    """The decision behind every verdict, on log ratios and edges on the same scale."""
 
     def interval_at(look: int) -> Interval:
         return mean_interval(values[:look], plan.confidence)
@@ -229,7 +222,7 @@ def decide_values(values: Sequence[float], edges: Edges, plan: LookPlan, *, told
     def most_beyond(look: int) -> bool:
         return most_outside(values[:look], edges, plan.alpha_per_look)
 
-    return decide(plan, len(values), interval_at, edges, widen, most_outside=most_beyond, told=told)
+    return decide(plan, len(values), interval_at, edges, widen, most_outside=most_beyond, final=final)
 
 
 def _reason(
@@ -240,19 +233,19 @@ def _reason(
     taken: int,
     looks: Sequence[int],
     plan: LookPlan,
-    meant: Asked | None,
+    bound: Bound | None,
     beyond: int,
 ) -> str:
     later = plan.after(taken)
     wait = f"; the next look is at {later}" if name == "INCONCLUSIVE" and later else ""
-    edge = f"{meant}" if meant else f"{band}"
+    edge = f"{bound}" if bound else f"{band}"
     if interval is None:
         return f"{taken} of the {plan.looks[0]} samples that a first look at {edge} needs{wait}"
     confidence = f"{interval.confidence * 100:.4g} % interval"
-    if meant:
-        figures = f"mean {meant.figure.name} {meant.told(interval.mean)}, {confidence} {meant.span(interval)}"
+    if bound:
+        figures = f"mean {bound.figure.title} {bound.text(interval.mean)}, {confidence} {bound.span(interval.low, interval.high)}"
         few = "" if looks else "; too few samples to be judged"
-        return f"{figures}, {meant} asked, n = {interval.n}{few}{wait}"
+        return f"{figures}, {bound} asked, n = {interval.n}{few}{wait}"
     mean, span = percent_interval(interval.mean, interval.low, interval.high)
     figures = f"mean {mean}, {confidence} {span}"
     if not looks:

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from lab.errors import UsageProblem
 from lab.link.theory import bdp_packets, frame_bytes
-from lab.spec.units import BitRate, Duration, Ratio
+from lab.model.errors import UsageProblem
+from lab.model.units import BitRate, Duration, Ratio
 
 if TYPE_CHECKING:
-    from lab.spec.models import LinkDirection
+    from lab.model.topology import LinkDirection
 
 Verb = Literal["add", "replace", "change"]
 
-# tc/q_netem.c: what netem takes when nobody says how long its queue is: 600 ms at 20 Mbit/s, and losses at 1 Gbit/s x 100 ms.
+# tc/q_netem.c: the queue length that netem takes by default: 600 ms at 20 Mbit/s, and losses at 1 Gbit/s x 100 ms.
 NETEM_DEFAULT_LIMIT = 1000
 # RFC 6928: a connection starts with ten segments. Three of them at once must fit even where a BDP is a few packets.
 LEAST_QUEUE_PACKETS = 32
@@ -79,10 +79,10 @@ def plan(
     supports_seed: bool,
     own_delay: Duration = Duration(0),
 ) -> QdiscPlan | None:
-    """What the router must hold for this direction of a link with that round trip; None where it must hold nothing.
+    """The netem that the router needs for this direction of a link with that round trip; None if it needs none.
 
-    `own_delay` is what a packet takes this way beyond what netem is told: netem adds the rest of the delay, and never less than
-    the jitter, of which it could not draw the shorter half otherwise. The queue stays that of the whole round trip.
+    `own_delay` is the delay that a packet has this way without netem. netem adds the rest, and never less than the jitter,
+    because it could not draw the shorter half of the jitter otherwise. The queue stays that of the complete round trip.
 
     Raises UsageProblem when a seed is asked of a router that knows none.
     """
@@ -115,7 +115,7 @@ def check_seed(seed: int | None, *, supports_seed: bool) -> None:
 
 
 def queue_packets(direction: LinkDirection, rate: BitRate, rtt: Duration) -> int:
-    """The bottleneck's queue. Only a queue given as a multiple of the BDP has a floor: whoever says 5 packets gets 5."""
+    """The bottleneck's queue. Only a queue given as a multiple of the BDP has a floor; 5 packets stay 5."""
     queue = direction.queue
     if queue.kind == "packets":
         return queue.amount
@@ -126,5 +126,5 @@ def queue_packets(direction: LinkDirection, rate: BitRate, rtt: Duration) -> int
 
 
 def _tc_time(duration: Duration) -> str:
-    """tc reads whole nanoseconds since iproute2 4.16 and 64-bit times since 5.0."""
+    """tc reads integer nanoseconds since iproute2 4.16 and 64-bit times since 5.0."""
     return f"{duration.ns // 1000}us" if duration.ns % 1000 == 0 else f"{duration.ns}ns"

@@ -1,4 +1,4 @@
-"""What tc says of a port against what was planned. Pure: takes the parsed output of `tc -s -j qdisc`.
+"""The qdiscs of a port, as tc prints them, against the plan. Pure: takes the parsed output of `tc -s -j qdisc`.
 
 JSON keys and units as iproute2 6.1 to 6.15 print them (tc/q_netem.c): seconds, fractions, and *bytes* per second.
 """
@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lab.link.plan import NETEM_DEFAULT_LIMIT, QdiscPlan
-from lab.spec.units import Duration
+from lab.model.units import Duration
 
 Qdisc = Mapping[str, Any]
 
-# What a port has when nobody shapes it; anything else would delay or drop.
+# The qdiscs of an unshaped port; any other would delay or drop.
 PLAIN_KINDS = frozenset({"noqueue", "pfifo_fast", "pfifo", "mq", "fq_codel"})
 # tc prints numbers with six significant digits ("%g"), and netem holds a probability in 32 bits.
 _PRINT_TOLERANCE = 6e-6
@@ -22,7 +22,7 @@ _SHARE_STEP = 2.0**-32
 # Older tc hands times over in ticks of 64 ns (/proc/net/psched).
 _TICK_NS = 64
 _TIME_STEP_S = _TICK_NS * 1e-9
-# What the lab never asks for; each would make the link something else than its plan.
+# The lab never asks for these; with any of them the link would differ from its plan.
 _NEVER_ASKED = ("slot", "ecn", "loss-state", "loss-gemodel")
 _IMPAIRMENTS = (("loss-random", "loss"), ("reorder", "reorder"), ("corrupt", "corrupt"), ("duplicate", "duplicate"))
 _OVERHEADS = ("packetoverhead", "cellsize", "celloverhead")
@@ -92,7 +92,7 @@ def _as_older_tc_prints(wanted: Duration) -> float:
 
 
 def _compare_rate(plan: QdiscPlan, found: Mapping[str, Any]) -> list[str]:
-    """netem holds whole bytes per second; tc rounds bits down to them."""
+    """netem holds integer bytes per second; tc rounds bits down to them."""
     wanted_byte_s = plan.rate.bit_s // 8 if plan.rate else 0
     found_byte_s = int(found.get("rate", 0))
     problems = [f"rate has a {name} of {found[name]}, which was not asked" for name in _OVERHEADS if found.get(name)]

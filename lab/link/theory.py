@@ -1,7 +1,8 @@
-"""What a link can carry at best. Pure arithmetic; every constant names its source.
+"""The best that a link can carry. Pure arithmetic; every constant names its source.
 
 tc counts a frame as the kernel holds it: MTU plus the Ethernet header, without preamble, FCS and gap (tc-netem(8), `rate`). A
-rate of 50 Mbit/s therefore carries 50 x 1448 / 1514 = 47.82 Mbit/s of TCP payload at MTU 1500: that is what a client can reach.
+rate of 50 Mbit/s therefore carries 50 x 1448 / 1514 = 47.82 Mbit/s of TCP payload at MTU 1500: a client can reach that, and no
+more.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from lab.spec.units import BitRate, Duration
+from lab.model.units import BitRate, Duration
 
 if TYPE_CHECKING:
-    from lab.spec.models import Link, LinkDirection
+    from lab.model.topology import Link, LinkDirection
 
 ETHERNET_HEADER_BYTES = 14  # IEEE 802.3: two addresses and a type
 IPV4_HEADER_BYTES = 20  # RFC 791, no options
 TCP_HEADER_BYTES = 20  # RFC 9293, no options
 TCP_TIMESTAMPS_BYTES = 12  # RFC 7323: ten bytes and two of padding, in every segment once negotiated
-# What a data segment with timestamps carries besides payload.
+# The headers of a data segment with timestamps.
 SEGMENT_OVERHEAD_BYTES = ETHERNET_HEADER_BYTES + IPV4_HEADER_BYTES + TCP_HEADER_BYTES + TCP_TIMESTAMPS_BYTES
 # ping(8): 56 bytes of data, 8 of ICMP (RFC 792).
 PING_FRAME_BYTES = ETHERNET_HEADER_BYTES + IPV4_HEADER_BYTES + 8 + 56
@@ -47,13 +48,8 @@ def ideal_goodput_bit_s(direction: LinkDirection) -> float | None:
     return direction.rate.bit_s * payload_per_segment(direction.mtu) / frame_bytes(direction.mtu)
 
 
-def expected_delivery(direction: LinkDirection) -> float:
-    """The share of packets that random loss lets through."""
-    return 1.0 - float(direction.loss.value)
-
-
 def serialisation(frame: int, rate: BitRate | None) -> Duration:
-    """How long a frame of that many bytes takes at that rate; nothing where there is none."""
+    """The time that a frame of that many bytes takes at that rate; zero without a rate."""
     return Duration(round(frame * 8 * 1e9 / rate.bit_s)) if rate else Duration(0)
 
 
@@ -63,11 +59,6 @@ def ideal_rtt_ms(link: Link) -> float:
     return sum(side.delay.ms + serialisation(PING_FRAME_BYTES, side.rate).ms for side in sides)
 
 
-def bdp_bytes(rate: BitRate, rtt: Duration) -> int:
-    """Bandwidth-delay product: what is in flight on a full link with an empty queue."""
-    return math.ceil(Fraction(rate.bit_s * rtt.ns, 8 * 10**9))
-
-
 def bdp_packets(rate: BitRate, rtt: Duration, mtu: int) -> int:
-    """The same in full-sized frames, rounded up."""
+    """The bandwidth-delay product in full-sized frames, rounded up."""
     return math.ceil(Fraction(rate.bit_s * rtt.ns, 8 * 10**9 * frame_bytes(mtu)))

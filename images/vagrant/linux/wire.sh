@@ -2,8 +2,8 @@
 # Puts the lab's ports of this machine into a network namespace of their own, `lab`, and routes them. Idempotent; needs root.
 # usage: wire.sh client|server MAC        the port becomes eth0, its way out is the router
 #        wire.sh router MAC MAC           towards the client, towards the server: to-client and to-server
-# The management port stays outside: from `lab` nothing but the router can be reached.
-# Addresses and MACs are those of lab/backend/agent/wiring.py, whose tests compare them.
+# The management port stays outside: from `lab` only the router can be reached.
+# Addresses and MACs are those of lab/hosts/wiring.py, whose tests compare them.
 set -eu
 
 fail() {
@@ -45,7 +45,7 @@ leaf() {
     [ -n "$(ip -n lab route show default)" ] || ip -n lab route add default via "10.77.$1.1" dev eth0
 }
 
-# hosts_line NAME ADDRESS: in /etc/hosts once, whatever was said of the name before.
+# hosts_line NAME ADDRESS: in /etc/hosts once, in place of earlier lines for the name.
 hosts_line() {
     grep -qx "$2 $1" /etc/hosts && return
     sed "/[[:space:]]$1\$/d" /etc/hosts >/etc/hosts.throughline

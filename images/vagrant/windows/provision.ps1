@@ -3,7 +3,7 @@
     What a Windows machine of the lab needs: OpenSSH's server, the lab's key, a work folder that Defender does not scan.
 .DESCRIPTION
     Run it as often as you like, as an administrator: it changes only what is missing, and tells in one line of JSON what it found.
-    Vagrant runs it (Vagrantfile); on a laptop without Vagrant run it by hand (docs/windows.md).
+    Vagrant runs it (Vagrantfile); on a laptop without Vagrant run it by hand (docs/how-to/windows.md).
 .PARAMETER PublicKey
     A line for the administrators' authorized_keys; left out where the machine's maker has put one there.
 #>
@@ -45,7 +45,7 @@ if (-not (Get-NetFirewallRule -Name 'OpenSSH-Server-In-TCP' -ErrorAction Silentl
 }
 
 if ($PublicKey) {
-    # Administrators' keys are in one file, which sshd reads only when nobody else may write it.
+    # Administrators' keys are in one file, which sshd reads only if no other account may write it.
     $keys = Join-Path $env:ProgramData 'ssh\administrators_authorized_keys'
     $known = @()
     if (Test-Path -LiteralPath $keys) {

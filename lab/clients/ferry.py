@@ -1,0 +1,159 @@
+"""ferry, the bundled engine: HTTP/1.1, HTTP/1.1 over TLS, h2 and SFTP, both ways; sets of files, and requests for one file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from lab.clients import ferry_report, windows
+from lab.clients.adapter import clean_environment, identify_program
+from lab.hosts.host import Completed, Host
+from lab.model.endpoints import SET_NAME, Endpoints, is_windows_path
+from lab.model.errors import UsageProblem
+from lab.model.paths import project_root
+from lab.model.results import ClientIdentity, ClientNumbers
+from lab.model.transfer import Transfer
+
+PROGRAM_VARIABLE = "THROUGHLINE_FERRY"
+_PROTOCOL = {"http1": "--http1.1", "https1": "--http1.1", "h2": "--http2"}
+_LEAST_BUFFER, _LARGEST_BUFFER = 4 << 10, 16 << 20
+# Over HTTP each file's URL is a word of the command line, which is kept in results.
+_MOST_URLS = 200
+
+
+def built_ferry() -> Path:
+    """Where the engine's own release build ends up in this checkout (`lab.assets.engine` makes it)."""
+    return project_root() / "engine" / "target" / "release" / "ferry"
+
+
+def find_ferry() -> Path:
+    """`$THROUGHLINE_FERRY`, else this checkout's own build. Raises UsageProblem if there is no such program."""
+    named = os.environ.get(PROGRAM_VARIABLE, "")
+    path = Path(named).expanduser().absolute() if named else built_ferry()
+    if path.is_file() and os.access(path, os.X_OK):
+        return path
+    if named:
+        raise UsageProblem(f"{PROGRAM_VARIABLE} names {path}, which is not a program", remedy=f"unset {PROGRAM_VARIABLE}")
+    raise UsageProblem("ferry has not been built", remedy="make setup")
+
+
+@dataclass(frozen=True)
+class Ferry:
+    """`name` is its name in results. `program` is a path on the machine of the lab; `ferry` stands for the checkout's build, and
+    `ferry.exe` for its build for Windows. A Windows program on a Linux host runs under Wine (`lab.clients.windows`).
+
+    `identify` copies the program onto the client host, and it runs from there, because
+    - a host's ordinary user may not be able to read the checkout (root's lab in another user's mode-700 home), and a container
+      or a VM does not have it. `Host.write` works on every host, and its files are removed with the network;
+    - a build that ends while a cell is running must not change the client under test: the result has the copy's checksum.
+    """
+
+    name: str = "ferry"
+    program: str = "ferry"
+    # `--sndbuf`, where a study wants another than its default.
+    sndbuf: str = ""
+
+    @property
+    def body_clock(self) -> Literal["client"]:
+        return "client"
+
+    def identify(self, host: Host) -> ClientIdentity:
+        """Copy the program to the host and identify it. Must come before the first `command` is run."""
+        source = self._source() if host.platform == "linux" or self.program != "ferry" else windows.find_ferry()
+        try:
+            image = source.read_bytes()
+        except OSError as error:
+            raise UsageProblem(f"client {self.name}: {source}: {error.strerror}", remedy=f"give {self.name}=PATH") from None
+        copy = self._copy(str(host.workdir))
+        if host.platform == "linux" and windows.is_windows_program(image):
+            return windows.identify_under_wine(host, self.name, image, copy, ["--version"])
+        if host.platform == "windows" and not windows.is_windows_program(image):
+            raise UsageProblem(f"client {self.name}: {source} is not a Windows program", remedy=windows.BUILD)
+        host.copy(source, copy, mode=0o755)
+        return identify_program(host, self.name, copy, ["--version"])
+
+    def supports(self, transfer: Transfer) -> str:
+        if transfer.buffer_size is not None and not _LEAST_BUFFER <= transfer.buffer_size.bytes <= _LARGEST_BUFFER:
+            return "ferry's buffer is 4 KiB to 16 MiB"
+        if transfer.protocol == "sftp" and transfer.parallel > 1:
+            return "over SFTP ferry itself decides how many files it moves at once"
+        if transfer.requests and transfer.limit is not None:
+            return "ferry makes many requests by its bench, which has no limit"
+        if transfer.requests and transfer.buffer_size is not None:
+            return "ferry makes many requests by its bench, which has no buffer size"
+        if transfer.kept_set and transfer.protocol != "sftp" and transfer.files > _MOST_URLS:
+            return f"over HTTP ferry is given every URL on its command line, at most {_MOST_URLS}"
+        return ""
+
+    def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:
+        # Only the report goes to standard output: its own bar would, if at all, be on standard error.
+        verb = "bench" if transfer.requests else transfer.direction
+        words = [self._copy(endpoints.client_workdir), verb, "--quiet", "--json", "-"]
+        if transfer.protocol == "sftp":
+            words += ["--known-hosts", endpoints.known_hosts_path, "--identity", endpoints.ssh_key_path, "--no-agent"]
+        else:
+            words.append(_PROTOCOL[transfer.protocol])
+        if transfer.protocol in ("https1", "h2"):
+            words += ["--cacert", endpoints.ca_path]
+        if transfer.limit is not None:
+            words += ["--limit-rate", str(transfer.limit.byte_s)]
+        if transfer.buffer_size is not None:
+            words += ["--buffer-size", str(transfer.buffer_size.bytes)]
+        if self.sndbuf:
+            words += ["--sndbuf", self.sndbuf]
+        url = endpoints.url(transfer, user=True)
+        if transfer.direction == "put":
+            return [*words, endpoints.source_path, url]
+        if transfer.requests:
+            return [*words, "-n", str(transfer.files), "-p", str(transfer.parallel), "-c", _connections(transfer), url]
+        if transfer.discard:
+            return [*words, "--discard", url]
+        if transfer.files > 1 and transfer.protocol != "sftp":
+            # Files are named by their URLs into the folder where it runs: over HTTP there is no other for several.
+            words += ["--limit-each"] if transfer.limit is not None else []
+            urls = [f"{url}{SET_NAME % index}" for index in range(transfer.files)]
+            return ["env", "-C", endpoints.output_path, *words, "--parallel", str(transfer.parallel), "-O", *urls]
+        if transfer.files > 1:
+            return [*words, "-r", url, "--output", endpoints.output_path]
+        return [*words, "--overwrite", "-o", endpoints.output_path, url]
+
+    def inputs(self, transfer: Transfer, endpoints: Endpoints) -> dict[str, bytes]:
+        del transfer, endpoints
+        return {}
+
+    def environment(self, endpoints: Endpoints) -> dict[str, str]:
+        return dict(clean_environment(endpoints))
+
+    def parse(self, transfer: Transfer, completed: Completed) -> ClientNumbers:
+        return ferry_report.read_report(transfer, completed)
+
+    def body_start_s(self, transfer: Transfer, numbers: ClientNumbers) -> float:
+        return ferry_report.body_start_s(transfer, numbers)
+
+    def body_seconds(self, transfer: Transfer, numbers: ClientNumbers) -> float | None:
+        return ferry_report.body_seconds(transfer, numbers)
+
+    def _source(self) -> Path:
+        """The program on the lab's own machine."""
+        if self.program == "ferry":
+            return find_ferry()
+        if found := shutil.which(self.program):
+            return Path(found).absolute()
+        if self.program == windows.FERRY:
+            return windows.find_ferry()
+        # Files from Windows seldom have the mark of a program.
+        if windows.is_windows_file(path := Path(self.program).expanduser()):
+            return path.absolute()
+        remedy = windows.BUILD if Path(self.program).name == windows.FERRY else f"give {self.name}=PATH"
+        raise UsageProblem(f"client {self.name}: there is no program {self.program}", remedy=remedy)
+
+    def _copy(self, workdir: str) -> str:
+        return f"{workdir}/bin/{self.name}/ferry{'.exe' if is_windows_path(workdir) else ''}"
+
+
+def _connections(transfer: Transfer) -> str:
+    """HTTP/1.1 has a connection for each request under way, h2 one for all."""
+    return "1" if transfer.protocol == "h2" else str(transfer.parallel)

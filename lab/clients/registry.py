@@ -1,0 +1,114 @@
+"""From what the user wrote (`ferry`, `./axel.yaml`, `/opt/curl-8/bin/curl`, `curl@8.4.0`) to the adapter that speaks for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePath
+
+from lab.clients import windows
+from lab.clients.adapter import ClientAdapter
+from lab.clients.curl import Curl
+from lab.clients.described import DescribedClient, load_client, program_of
+from lab.clients.ferry import Ferry
+from lab.model.base import YAML_SUFFIXES
+from lab.model.errors import NotSupported, UsageProblem, did_you_mean
+from lab.model.paths import clients_dirs
+from lab.model.transfer import ClientSpec, Transfer
+
+# Clients whose reports, or whose way onto the host, need code.
+_CODE: dict[str, Callable[[str, str], ClientAdapter]] = {"ferry": Ferry, "curl": Curl}
+
+
+def list_clients() -> list[str]:
+    """Every client that has a name: the lab's own first, then those of files, sorted."""
+    return [*_CODE, *sorted({*_described()} - {*_CODE})]
+
+
+def adapter_for(name: str, path: str = "") -> ClientAdapter:
+    """The adapter that `name` names or begins with, else by the program's file name. Raises UsageProblem for an unknown client.
+
+    `path` is of a program, or of a file that describes a client; `name` alone may have a version that the lab built.
+    """
+    if PurePath(path).suffix in YAML_SUFFIXES:
+        spec = load_client(Path(path))
+        return DescribedClient(name, program_of(spec, Path(path).parent), spec)
+    if "@" in name and path in ("", name):
+        from lab.clients import versions
+
+        return Curl(name, versions.program(name), versions.lacks(name), versions.notes(name))
+    # A command runs in its host's own folder: a relative path means the one where the user typed it.
+    program = os.path.abspath(path) if "/" in path else path  # noqa: PTH100 - keeps symlinks, as typed
+    known = _find(name, program)
+    if known is None:
+        names = list_clients()
+        raise UsageProblem(
+            f"unknown client {name!r}{did_you_mean(name, names)}",
+            remedy=f"known: {', '.join(names)}; NAME=PATH names a build of one, PATH.yaml describes another",
+        )
+    if known != "ferry" and windows.is_windows_file(Path(program)):
+        raise UsageProblem(
+            f"client {name}: {program} is a Windows program, and of those only ferry runs here, under Wine",
+            remedy=f"{windows.BUILD}, then --client {windows.FERRY}",
+        )
+    file = _described().get(known)
+    if file is None:
+        return _CODE[known](name, program or known)
+    spec = load_client(file)
+    return DescribedClient(name, program if program not in ("", known) else program_of(spec, file.parent), spec)
+
+
+def parse_client(text: str) -> ClientSpec:
+    """As `ClientSpec.parse`, in the lab's own error."""
+    try:
+        return ClientSpec.parse(text)
+    except ValueError as error:
+        raise UsageProblem(str(error)) from None
+
+
+def resolve(client: ClientSpec) -> ClientAdapter:
+    """The adapter of a cell's client; its results bear the cell's name for it."""
+    return adapter_for(client.name, client.program)
+
+
+def resolve_for(client: ClientSpec, transfer: Transfer, what: str) -> ClientAdapter:
+    """As `resolve`. Raises NotSupported where the client cannot do the transfer; `what` is the id of what would be run."""
+    adapter = resolve(client)
+    assert_able(adapter, client, transfer, what)
+    return adapter
+
+
+def assert_able(adapter: ClientAdapter, client: ClientSpec, transfer: Transfer, what: str) -> None:
+    """Raises NotSupported if the client, already resolved, cannot do the transfer `what`."""
+    if reason := adapter.supports(transfer):
+        raise NotSupported(f"{client.name} cannot do {what}: {reason}")
+
+
+def _find(name: str, program: str) -> str | None:
+    """The client with this name, the client of a build (`curl-8.5`), or the client of a program (`/opt/hpn/bin/sftp`)."""
+    names = list_clients()
+    file = PurePath(program).name
+    if name in names:
+        return name
+    found = next((known for known in names if _begins(known, name) or _begins(known, file)), None)
+    return found or next((known for known, called in _programs() if _begins(called, file)), None)
+
+
+def _begins(known: str, candidate: str) -> bool:
+    return candidate == known or candidate.startswith(tuple(f"{known}{mark}" for mark in "-_.@"))
+
+
+def _described() -> dict[str, Path]:
+    """Files by client; a user's own come before the lab's."""
+    found: dict[str, Path] = {}
+    for folder in clients_dirs():
+        for file in sorted(folder.iterdir()):
+            if file.suffix in YAML_SUFFIXES:
+                found.setdefault(file.stem, file)
+    return found
+
+
+def _programs() -> Iterator[tuple[str, str]]:
+    """Clients whose program is not called as they are."""
+    for known, file in _described().items():
+        yield known, PurePath(load_client(file).program).name

@@ -1,0 +1,69 @@
+"""Content of the lab's own image: sources, Python packages, a launcher. `images` builds it like the others.
+
+Its backend is the virtual one, so a container of it needs no capability, no network and no writable root. Standard library only.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from lab.assets import store
+from lab.assets.store import Progress
+from lab.model.errors import LabFault
+from lab.model.files import digest
+from lab.model.paths import project_root
+
+ROLE = "lab"
+SUITE = "bookworm"
+HOME = "tree/usr/lib/throughline"
+_PYTHON = "3.11"  # the suite's
+_SOURCES = ("lab", "reports", "topologies", "suites", "images/kernel")
+_LAUNCHER = b"""#!/usr/bin/python3 -I
+from lab.cli.main import main
+
+main()
+"""
+_PIP_S = 900.0
+
+
+def parts() -> dict[str, bytes]:
+    """Place in the build context -> content."""
+    root = project_root()
+    files = {f"{HOME}/{path.relative_to(root)}": path.read_bytes() for path in _sources(root)}
+    return files | {
+        "tree/usr/lib/python3/dist-packages/throughline.pth": b"/usr/lib/throughline\n/usr/lib/throughline/site\n",
+        "tree/usr/local/bin/lab": _LAUNCHER,
+        "make/requirements": _lock().read_bytes(),
+    }
+
+
+def site(cache: Path, progress: Progress) -> Path:
+    """A folder with the locked packages, for the image's Python; in the cache, which the caller has locked."""
+    place = cache / f"site-{_PYTHON}-{digest(_lock())[:12]}"
+    if place.is_dir():
+        return place
+    progress("lab: downloading its Python packages")
+    with store.staging(cache) as work:
+        staged = work / "site"
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--only-binary=:all:"]
+        locked: list[str | Path] = ["--require-hashes", "--requirement", _lock()]
+        code, output = store.run(
+            [*pip, f"--python-version={_PYTHON}", "--target", staged, *locked], timeout_s=_PIP_S, scratch=work
+        )
+        if code:
+            raise LabFault(f"pip cannot download the lab's Python packages: {store.reason(output)}")
+        store.publish(staged, place)
+    return place
+
+
+def _lock() -> Path:
+    return project_root() / "requirements.lock"
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    for name in _SOURCES:
+        for path in sorted((root / name).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield path

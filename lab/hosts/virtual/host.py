@@ -1,0 +1,222 @@
+"""Hosts of the machine in virtual time: namespaces behind its PID 1, and its clock."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any
+
+from lab.hosts.agent.host import KEPT_ENVIRONMENT
+from lab.hosts.agent.protocol import HOME_DIR, LAB_USER, RUN_DIR
+from lab.hosts.command_host import Command
+from lab.hosts.host import Completed
+from lab.hosts.posix import PosixHost
+from lab.hosts.virtual.machine import EPOCH_S, Machine
+from lab.model import files
+from lab.model.clock import Clock as ClockName
+from lab.model.errors import LabFault
+from lab.model.paths import cache_dir
+
+# The caller's environment must not change how a program behaves: only PATH-like variables are kept.
+_KEPT = tuple(name for name in KEPT_ENVIRONMENT if name not in ("TERM", "LANG", "LC_ALL", "TZ"))
+# OpenSSL and AWS-LC mix the processor's own random numbers in, where it has them; a seed means nothing to those.
+_NO_PROCESSOR_ENTROPY = "~0x4000000000000000:~0x40000"
+
+
+class VirtualClock:
+    """Runs only during requests to the machine."""
+
+    kind: ClockName = "virtual"
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def monotonic_ns(self) -> int:
+        return self._machine.now_ns
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(EPOCH_S, UTC) + timedelta(microseconds=self._machine.now_ns // 1000)
+
+    def sleep(self, seconds: float) -> None:
+        if seconds > 0:
+            self._machine.ask({"op": "sleep", "seconds": seconds})
+
+
+class VirtualProcess:
+    """A command in the machine. It makes progress only during requests to the machine."""
+
+    def __init__(self, machine: Machine, command: Command, job: int) -> None:
+        self._machine, self._command, self._job = machine, command, job
+        self._completed: Completed | None = None
+        self._endings = len(machine.endings)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self._command.argv
+
+    def running(self) -> bool:
+        return self._completed is None and not self._ask_end(0.0, kill=False)
+
+    def wait(self, timeout_s: float) -> Completed:
+        if self._completed is None:
+            self._ask_end(timeout_s, kill=True)
+        assert self._completed is not None
+        return self._completed
+
+    def stop(self, grace_s: float = 2.0) -> Completed:
+        if self._completed is None:
+            self._machine.ask({"op": "signal", "job": self._job, "number": int(signal.SIGTERM)})
+        return self.wait(grace_s)
+
+    def sync(self) -> None:
+        """Write its output so far to the caller's files."""
+        if self._completed is None:
+            _, (text, errors) = self._machine.ask({"op": "output", "job": self._job})
+            _append(self._command.stdout, text)
+            _put(self._command.stderr, errors)
+
+    def _ask_end(self, timeout_s: float, *, kill: bool) -> bool:
+        answer, blobs = self._machine.ask({"op": "wait", "job": self._job, "timeout_s": timeout_s, "kill": kill})
+        if answer["running"]:
+            return False
+        self._completed = completed(self._command, answer, _with_ending(self._machine, self._endings, blobs))
+        return True
+
+
+class VirtualHost(PosixHost[VirtualProcess]):
+    """A namespace of the machine. Its programs and files are this host's, read-only; what is written goes to its memory."""
+
+    shares_files = True
+    reads_host_files = True
+
+    def __init__(self, machine: Machine, name: str, address: str, *, namespace: str = "") -> None:
+        self._machine = machine
+        self._namespace = namespace or name
+        self.name, self.address = name, address
+        self.workdir: PurePath = PurePosixPath(RUN_DIR, "lab", self._namespace)
+
+    def renamed(self, name: str, address: str) -> VirtualHost:
+        """The same namespace under another name."""
+        return VirtualHost(self._machine, name, address, namespace=self._namespace)
+
+    def program(self, name: str) -> str:
+        from lab.assets.tools import host_program
+
+        return host_program(name)
+
+    def write(self, path: str | PurePath, data: bytes, *, mode: int = 0o644) -> None:
+        self._machine.ask({"op": "write", "path": str(path), "mode": mode}, [data])
+
+    def copy(self, source: Path, path: str | PurePath, *, mode: int = 0o644) -> None:
+        if mode & 0o111 and (kept := kept_program(source)):
+            self._machine.ask({"op": "bind", "source": str(kept), "path": str(path)})
+            return
+        self._machine.ask({"op": "copy", "source": str(source.absolute()), "path": str(path), "mode": mode})
+
+    def read(self, path: str | PurePath) -> bytes:
+        try:
+            return self._machine.ask({"op": "read", "path": str(path)})[1][0]
+        except LabFault as fault:
+            why = fault.message.rpartition("] ")[2].partition(": ")[0]
+            raise LabFault(f"{self.name}: {path} cannot be read: {why}") from None
+
+    def _begin(self, command: Command) -> VirtualProcess:
+        answer, _ = self._machine.ask({"op": "start", **self._asked(command)}, [command.stdin])
+        return VirtualProcess(self._machine, command, int(answer["job"]))
+
+    def _complete(self, command: Command) -> Completed:
+        if command.argv[0] == "cat" and all(word.startswith("/proc/self/net/") for word in command.argv[1:]):
+            return self._cat(command)
+        endings = len(self._machine.endings)
+        answer, blobs = self._machine.ask({"op": "run", **self._asked(command), "timeout_s": command.timeout_s}, [command.stdin])
+        return completed(command, answer, _with_ending(self._machine, endings, blobs))
+
+    def _cat(self, command: Command) -> Completed:
+        """Read without a process: counters are read around every sample, and a process would cost as much as the sample."""
+        started_ns = self._machine.now_ns
+        _, (text,) = self._machine.ask({"op": "cat", "host": self._namespace, "paths": command.argv[1:]})
+        return Completed(command.argv, 0, text, b"", started_ns, self._machine.now_ns, 0.0, 0.0)
+
+    def _asked(self, command: Command) -> dict[str, Any]:
+        return {
+            "host": self._namespace,
+            "argv": command.argv,
+            "env": environment(command.env),
+            "cwd": command.cwd or str(self.workdir),
+            "root": command.root,
+        }
+
+
+def kept_program(source: Path) -> Path | None:
+    """A copy of a program in the cache, by its digest: a build that ends meanwhile does not change the client under test.
+
+    None where the cache cannot be written, or nothing in it can be executed (a container's /dev/shm).
+    """
+    try:
+        path = cache_dir() / "programs" / files.digest(source)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with files.replacing(path) as part:
+                shutil.copyfile(source, part)
+                part.chmod(0o755)
+    except OSError:
+        return None
+    return path if os.access(path, os.X_OK) else None
+
+
+def environment(more: Mapping[str, str], kept: Sequence[str] = _KEPT) -> dict[str, str]:
+    """Variables of a command inside; `more` takes precedence."""
+    found = {name: os.environ[name] for name in kept if name in os.environ}
+    found |= {
+        "HOME": HOME_DIR,
+        "USER": LAB_USER,
+        "LOGNAME": LAB_USER,
+        "TMPDIR": f"{RUN_DIR}/lab/tmp",
+        "TZ": "UTC",
+        "LC_ALL": "C.UTF-8",
+        "OPENSSL_ia32cap": _NO_PROCESSOR_ENTROPY,
+        # Hashes of Python programs would differ between boots only by what is in their memory; here they do not at all.
+        "PYTHONHASHSEED": "0",
+        **more,
+    }
+    found["PATH"] = found.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
+    return found
+
+
+def _with_ending(machine: Machine, before: int, blobs: Sequence[bytes]) -> Sequence[bytes]:
+    """Add to a command's stderr that the lab ended it, if it did."""
+    if len(machine.endings) == before:
+        return blobs
+    return [blobs[0], blobs[1] + f"\nthe lab ended it: it {machine.endings[-1]}\n".encode()]
+
+
+def completed(command: Command, answer: Mapping[str, Any], blobs: Sequence[bytes]) -> Completed:
+    """A command that has ended; its output goes to the caller's files, if any."""
+    _append(command.stdout, blobs[0])
+    _put(command.stderr, blobs[1])
+    return Completed(
+        argv=command.argv,
+        returncode=int(answer["returncode"]),
+        stdout=b"" if command.stdout else blobs[0],
+        stderr=b"" if command.stderr else blobs[1],
+        started_ns=int(answer["started_ns"]),
+        ended_ns=int(answer["ended_ns"]),
+        user_s=float(answer["user_s"]),
+        system_s=float(answer["system_s"]),
+        timed_out=bool(answer["timed_out"]),
+    )
+
+
+def _append(path: Path | None, data: bytes) -> None:
+    if path is not None:
+        with path.open("ab") as file:
+            file.write(data)
+
+
+def _put(path: Path | None, data: bytes) -> None:
+    if path is not None:
+        path.write_bytes(data)

@@ -1,0 +1,271 @@
+"""Boots the machine in virtual time, and sends requests to its PID 1 (`guest`).
+
+It is a process of the lab's own user with no privilege, network or file of the host's but what it may read. It ends with the lab:
+by its parent-death signal while it works, by the end of its channel while it waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import marshal
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab.assets import kernel
+from lab.hosts.agent import frames
+from lab.hosts.agent.places import LAB_UID, MARSHAL_VERSION
+from lab.hosts.virtual import processes
+from lab.hosts.virtual.cores import Core
+from lab.hosts.virtual.ending import why
+from lab.model.clock import CHARGE_NS
+from lab.model.errors import LabFault
+
+# 1 January 2026, in every machine: a wall clock that is the same in every boot, and after the birth of every program's defaults.
+EPOCH_S = 1_767_225_600
+CHARGE_MOST_NS = 10_000
+# Without TMPDIR its memory is anonymous, with a HOME that is not there it makes no folder. And it takes the address of a variable
+# for the top of its address space (get_top_address in arch/um/kernel/um_arch.c): without one, its programs die.
+_ENVIRONMENT = {"HOME": "/nonexistent"}
+_GUEST = Path(__file__).with_name("guest.py")
+_READ_BYTES = 1 << 18
+_EXECUTE = "set THROUGHLINE_CACHE to a folder that programs may be executed from, or allow it in memory: sysctl vm.memfd_noexec=0"
+_LOOK_S = 0.5
+# A fifth of the usual rate per byte of memory, a quarter of which is a transfer's.
+_SLOWEST_BYTE_S = 20e6
+_MOST_ENDINGS = 3
+
+
+@dataclass(frozen=True)
+class Boot:
+    """The parameters of one machine."""
+
+    seed: int
+    memory_bytes: int = 1 << 30
+    charge_ns: int = CHARGE_NS
+    charge_most_ns: int = CHARGE_MOST_NS
+
+    def words(self, channel: tuple[int, int]) -> list[str]:
+        """The kernel's command line."""
+        return [
+            f"mem={self.memory_bytes >> 20}M",
+            "root=/dev/root",
+            "rootfstype=hostfs",
+            "rootflags=/",
+            "ro",
+            f'init="{_interpreter()}"',
+            "con=null",
+            "con0=null,fd:1",
+            "quiet",
+            "seccomp=on",
+            "time-travel=inf-cpu",
+            f"time-travel-start={EPOCH_S}000000000",
+            f"time-travel-charge={self.charge_ns},{self.charge_most_ns}",
+            "norandmaps",
+            f"random-seed={self.seed}",
+            f"hostchan={channel[0]},{channel[1]}",
+            "--",
+            "-I",
+            "-S",
+            f'"{_GUEST}"',
+            str(user_id()),
+        ]
+
+
+@dataclass
+class Patience:
+    """How much a request may use before its programs are ended. CPU seconds, because a busy host slows the machine."""
+
+    cpu_s: float = 60.0
+    real_s: float = 1800.0
+
+    @classmethod
+    def for_machine(cls, boot: Boot) -> Patience:
+        """Time for the slowest transfer that fits into its memory, or THROUGHLINE_PATIENCE_S seconds of CPU time."""
+        told = os.environ.get("THROUGHLINE_PATIENCE_S")
+        return cls(float(told) if told else 30.0 + boot.memory_bytes / _SLOWEST_BYTE_S)
+
+
+@dataclass
+class Machine:
+    """A booted machine. One request at a time, whichever thread asks; its clock stands still in between."""
+
+    boot: Boot
+    process: subprocess.Popen[bytes]
+    requests: int
+    answers: int
+    console: int
+    core: Core
+    patience: Patience = field(default_factory=Patience)
+    now_ns: int = 0
+    booted: float = field(default_factory=time.monotonic)
+    """Seconds of this host's clock."""
+    endings: list[str] = field(default_factory=list)
+    """Each time that programs were ended because they used too much: how much that was."""
+    lasting: frozenset[int] = frozenset()
+    """Programs that were there before the latest command: servers, and what else the lab keeps."""
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _closed: bool = False
+
+    @classmethod
+    def start(cls, boot: Boot, *, patience: Patience | None = None) -> Machine:
+        """Boot one, on a core of its own where there is one. Raises LabFault with the kernel's last words."""
+        console = _memory_file("console")
+        request_read, request_write = _pipe()
+        answer_read, answer_write = _pipe()
+        core = Core.take()
+        program = _high(kernel.kernel_fd())
+        words = ["linux", *boot.words((request_read, answer_write))]
+        try:
+            process = subprocess.Popen(
+                words,
+                executable=f"/proc/self/fd/{program}",
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                pass_fds=(request_read, answer_write, program),
+                env=_ENVIRONMENT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            core.give_back()
+            for fd in (request_write, answer_read, console):
+                os.close(fd)
+            raise LabFault(f"the kernel of virtual time cannot be executed: {error.strerror or error}", remedy=_EXECUTE) from None
+        finally:
+            for fd in (request_read, answer_write, program):
+                os.close(fd)
+        _place(process.pid, core.number)
+        machine = cls(boot, process, request_write, answer_read, console, core, patience or Patience.for_machine(boot))
+        try:
+            machine._receive()
+        except BaseException:
+            machine.close()
+            raise
+        return machine
+
+    def ask(self, message: dict[str, Any], blobs: Sequence[bytes] = ()) -> tuple[dict[str, Any], list[bytes]]:
+        """One request, one answer; the machine runs only meanwhile. Raises LabFault when it has ended or reports an error."""
+        with self._lock:
+            if self._closed:
+                raise LabFault("the machine in virtual time has been closed")
+            if message["op"] == "run":
+                self.lasting = frozenset(processes.children(self.process.pid))
+            parts = frames.encode(lambda head: marshal.dumps(head, MARSHAL_VERSION), message, blobs)
+            try:
+                frames.write(self.requests, [b"".join(parts)])
+                answer, more = self._receive()
+            except BrokenPipeError:
+                raise LabFault(self._last_words()) from None
+        if "error" in answer:
+            raise LabFault(f"the machine in virtual time could not {message['op']}: {answer['error']}")
+        return answer, more
+
+    def close(self) -> None:
+        """End it at once: all it has is memory. Idempotent, from any thread."""
+        if self._closed:
+            return
+        self._closed = True
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        with self._lock:
+            for fd in (self.requests, self.answers, self.console):
+                os.close(fd)
+        self.core.give_back()
+
+    def cpu_s(self) -> float:
+        """CPU seconds of the host that the machine has used so far."""
+        return processes.tree_cpu_s(self.process.pid)
+
+    def _receive(self) -> tuple[dict[str, Any], list[bytes]]:
+        decoder = frames.Decoder(marshal.loads)
+        answer, blobs = next(frame for chunk in self._chunks() for frame in decoder.feed(chunk))
+        self.now_ns = int(answer["now_ns"])
+        return answer, blobs
+
+    def _chunks(self) -> Iterator[bytes]:
+        begun, cpu_before, ended = time.monotonic(), self.cpu_s(), 0
+        while True:
+            ready, _, _ = select.select([self.answers], [], [], _LOOK_S)
+            if ready:
+                chunk = os.read(self.answers, _READ_BYTES)
+                if not chunk:
+                    raise LabFault(self._last_words())
+                yield chunk
+                continue
+            used, waited = self.cpu_s() - cpu_before, time.monotonic() - begun
+            if used > self.patience.cpu_s * (1 + ended) or waited > self.patience.real_s:
+                said = f"used {used:.0f} s of CPU time without coming to an end"
+                if ended == _MOST_ENDINGS or not self._end_programs():
+                    raise LabFault(f"a program in the machine in virtual time {said} ({waited:.0f} s), and cannot be ended")
+                ended += 1
+                self.endings.append(said)
+
+    def _end_programs(self) -> bool:
+        """End the processes of the latest command, or else the program that has used most CPU time."""
+        pid = self.process.pid
+        return processes.end_children(pid, self.lasting) or processes.end_busiest_child(pid)
+
+    def _last_words(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(5.0)
+        text = os.pread(self.console, 1 << 20, 0).decode(errors="replace") if not self._closed else ""
+        return f"the machine in virtual time ended: {why(text, self.process.returncode, self.boot.memory_bytes)[:300]}"
+
+
+def _memory_file(name: str) -> int:
+    try:
+        return os.memfd_create(name)
+    except OSError as error:
+        raise LabFault(
+            f"no memory for a machine in virtual time: memfd_create(2): {error.strerror}",
+            remedy="a container's seccomp profile must allow it; Docker's own does",
+        ) from None
+
+
+def _pipe() -> tuple[int, int]:
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    return _high(read_end), _high(write_end)
+
+
+def _high(fd: int) -> int:
+    """The descriptor as one above 2: a lab started with 0 to 2 closed would get those, and the kernel replaces them."""
+    if fd > 2:
+        return fd
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(fd)
+
+
+def user_id() -> int:
+    """The lab's ordinary user inside: the lab's caller, whose programs other users may not be allowed to execute."""
+    return os.getuid() or LAB_UID
+
+
+def derived_seed(seed: int, *words: object) -> int:
+    """63 bits derived from a seed and its purpose, the same on every machine."""
+    digest = hashlib.sha256("\0".join([str(seed), *map(str, words)]).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def _interpreter() -> str:
+    """This Python with links resolved: the machine needs none of a virtual environment's packages."""
+    return str(Path(sys.executable).resolve())
+
+
+def _place(pid: int, core: int) -> None:
+    """Programs inside inherit it. A container's processors may change meanwhile; then it is merely slower."""
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(pid, {core})

@@ -1,0 +1,163 @@
+"""Makes the three hosts of a topology in one machine in virtual time: wired and routed, not yet shaped.
+
+The same namespaces, wires and commands as `lab/hosts/namespaces`; the router is the machine's own kernel, which has netem.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lab.assets import kernel
+from lab.hosts.agent import router as middle
+from lab.hosts.agent.protocol import HOME_DIR, LAB_USER
+from lab.hosts.host import Host, Ports, RouterFacts
+from lab.hosts.namespaces.network import ADDRESSES, CLIENT_ADDRESS, PORTS, SERVER_ADDRESS, leaf_macs, leaf_script, ports_script
+from lab.hosts.virtual.host import VirtualClock, VirtualHost
+from lab.hosts.virtual.machine import CHARGE_MOST_NS, Boot, Machine, Patience, user_id
+from lab.model.clock import CHARGE_NS
+from lab.model.errors import LabFault
+from lab.model.units import Duration
+
+# The lab's programs and servers, and room for what they write: payloads at both ends, and captures.
+_LEAST_MEMORY_BYTES = 768 << 20
+_MEMORY_PER_PAYLOAD_BYTE = 3
+_LONGEST_PHASE_S = 0.1
+
+
+@dataclass
+class VirtualNetwork:
+    """A `Network` (`lab.hosts.host`) whose hosts, router and clock are one machine's."""
+
+    machine: Machine
+    client: VirtualHost
+    router: Host
+    server: VirtualHost
+    wire: VirtualHost
+    router_ports: Ports
+    wire_ports: Ports
+    router_facts: RouterFacts
+    clock: VirtualClock
+    random: random.Random
+    conditions: Mapping[str, bool]
+    name: str = "virtual"
+    backend: str = "virtual"
+    own_delay: Duration = field(default_factory=lambda: Duration(0))
+    first_processes: tuple[int, ...] = ()
+
+    @property
+    def prober(self) -> Host:
+        return self.client
+
+    @property
+    def backend_facts(self) -> Mapping[str, str]:
+        return {}
+
+    @property
+    def virtual_facts(self) -> Mapping[str, Any]:
+        boot, shipped = self.machine.boot, kernel.facts()
+        return {
+            "seed": boot.seed,
+            "kernel_release": shipped.release,
+            "kernel_sha256": shipped.sha256,
+            "charge_ns": boot.charge_ns,
+            "charge_most_ns": boot.charge_most_ns,
+            "conditions": dict(self.conditions),
+            "real_s": round(time.monotonic() - self.machine.booted, 3),
+        }
+
+    def vary(self, seed: int) -> None:
+        """Seed the kernel's random numbers, and let up to 100 ms pass, so that timers and ticks fall differently."""
+        self.machine.ask({"op": "vary"}, [seed.to_bytes(8, "big") * 4])
+        self.clock.sleep(random.Random(seed).uniform(0.0, _LONGEST_PHASE_S))  # noqa: S311
+
+    def random_bytes(self, size: int) -> bytes:
+        return self.random.randbytes(size)
+
+    def close(self) -> None:
+        self.machine.close()
+
+
+def memory_for(payload_bytes: int) -> int:
+    """Bytes of memory for a machine with room for a transfer of that size, in steps of 64 MiB."""
+    wanted = _LEAST_MEMORY_BYTES + _MEMORY_PER_PAYLOAD_BYTE * payload_bytes
+    return -(-wanted // (64 << 20)) * (64 << 20)
+
+
+def open_network(
+    *,
+    seed: int = 1,
+    payload_bytes: int = 0,
+    charge_ns: int = CHARGE_NS,
+    charge_most_ns: int = CHARGE_MOST_NS,
+    patience: Patience | None = None,
+    name: str = "",
+) -> VirtualNetwork:
+    """Boot and wire. Raises LabFault where the machine does not boot or is not deterministic."""
+    memory = memory_for(payload_bytes)
+    boot = Boot(seed=seed, memory_bytes=memory, charge_ns=charge_ns, charge_most_ns=charge_most_ns)
+    machine = Machine.start(boot, patience=patience)
+    try:
+        return _wire(machine, name or f"virtual-{secrets.token_hex(3)}")
+    except BaseException:
+        machine.close()
+        raise
+
+
+def _wire(machine: Machine, name: str) -> VirtualNetwork:
+    names = {"client": CLIENT_ADDRESS, "server": SERVER_ADDRESS, "router": ADDRESSES.client_gateway}
+    run_bytes = machine.boot.memory_bytes * 3 // 4
+    facts, _ = machine.ask({"op": "furnish", "files": _files(names), "run_bytes": run_bytes})
+    conditions = assert_deterministic(machine.boot, facts["cmdline"], has_hwrng=bool(facts["hwrng"]))
+    wire = VirtualHost(machine, "wire", "", namespace="router")
+    client, server = VirtualHost(machine, "client", CLIENT_ADDRESS), VirtualHost(machine, "server", SERVER_ADDRESS)
+    for host in (client, server):
+        machine.ask({"op": "namespace", "name": host.name})
+    wire.run(["/bin/sh", "-ec", ports_script()], root=True)
+    for host, gateway in ((client, ADDRESSES.client_gateway), (server, ADDRESSES.server_gateway)):
+        host.run(["/bin/sh", "-ec", leaf_script(host.name, host.address, gateway, group=user_id())], root=True)
+    router, ports, router_facts = middle.kernel_router(wire, PORTS, ADDRESSES, leaf_macs())
+    return VirtualNetwork(
+        machine,
+        client,
+        router,
+        server,
+        wire,
+        ports,
+        PORTS,
+        router_facts,
+        VirtualClock(machine),
+        random.Random(machine.boot.seed),  # noqa: S311 - a seed's own numbers are the point; nothing outside the machine trusts them
+        conditions,
+        name=name,
+    )
+
+
+def assert_deterministic(boot: Boot, words: list[str], *, has_hwrng: bool) -> dict[str, bool]:
+    """The conditions under which two boots of one seed are equal, as the guest sees them. Raises LabFault if one fails."""
+    found = {
+        "no entropy of the host's devices": not has_hwrng,
+        "entropy from the seed": f"random-seed={boot.seed}" in words,
+        "addresses not randomised": "norandmaps" in words,
+        "a clock that no processing moves": "time-travel=inf-cpu" in words,
+    }
+    if wrong := [name for name, holds in found.items() if not holds]:
+        raise LabFault(f"the machine in virtual time would not be deterministic without: {', '.join(wrong)}")
+    return found
+
+
+def _files(hosts: dict[str, str]) -> dict[str, str]:
+    """The hosts' /etc without this machine's users, which could change what a program does."""
+    names = "".join(f"{address}\t{name}\n" for name, address in hosts.items())
+    return {
+        "/etc/hosts": f"127.0.0.1\tlocalhost\n{names}",
+        "/etc/resolv.conf": "# no resolver inside the lab\n",
+        "/etc/passwd": f"root:x:0:0:root:/root:/bin/sh\n{LAB_USER}:x:{user_id()}:{user_id()}:Throughline:{HOME_DIR}:/bin/sh\n",
+        "/etc/group": f"root:x:0:\n{LAB_USER}:x:{user_id()}:\n",
+        "/etc/machine-id": hashlib.sha256(b"throughline").hexdigest()[:32] + "\n",
+    }

@@ -1,0 +1,217 @@
+"""An answer: one question about cells or about a host, what was compared or seen, and the verdict.
+
+A sweep over buffer sizes, a candidate next to its baseline, a client whose link goes down, a qualification and a row of a
+comparison differ in their question and in which fields are filled, never in their form. Samples, certificates and series are in
+the cells; an answer names the cells it rests on. Units and names as in `lab.model.results`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal, get_args
+
+from pydantic import AfterValidator, Field
+
+from lab.model.clock import Clock
+from lab.model.figures import BOUNDED
+from lab.model.results import (
+    SCHEMA_VERSION,
+    CellResult,
+    ClientIdentity,
+    Closed,
+    EndedAt,
+    Interval,
+    LabVersion,
+    RunName,
+    SchemaVersion,
+    StartedAt,
+    Verdict,
+    VerdictName,
+)
+from lab.model.topology import Topology
+from lab.model.transfer import Expectation, Transfer
+from lab.model.units import Ratio
+
+CELL_QUESTIONS: tuple[str, ...] = ("limit", "steady", "complete", *BOUNDED)
+"""What a cell asks by its expectation; `complete` is that every transfer arrives and nothing more."""
+Event = Literal["refused", "localhost", "flap", "address"]
+"""What happens to a client: no server listens, it fetches from its own host, the link goes down, its address changes."""
+_OTHERS = ("buffer-sizes", "no-slower", "send-buffers", "platform", "qualification", "bisection-step", "as-reported", "equal")
+QUESTIONS: tuple[str, ...] = (*CELL_QUESTIONS, *get_args(Event), *_OTHERS)
+
+
+def _known(question: str) -> str:
+    if question not in QUESTIONS:
+        raise ValueError(f"{question!r} is not one of {', '.join(QUESTIONS)}")
+    return question
+
+
+Question = Annotated[str, AfterValidator(_known), Field(json_schema_extra={"enum": list(QUESTIONS)})]
+RateClock = Literal["client", "wire", "exit", "total"]
+"""The time that a rate is over. client, wire: first to last body byte, by the client's report or the router's port; exit: the
+port's first byte to the client's end; total: the complete time, connection set-up included."""
+CANDIDATE, BASELINE = "candidate", "baseline"
+
+
+class Arm(Closed):
+    """One client or one setting of those that are compared."""
+
+    name: str = Field(description="unique in the answer: a setting (64 KiB), candidate, baseline, A, B")
+    value: str = Field(default="", description="value of the key in which the arms differ, e.g. a version; may be empty")
+    cell: str = Field(default="", description="id of the cell with its samples, certificate and provenance; empty without one")
+    client: ClientIdentity | None = Field(default=None, description="the program; null where all arms share the answer's")
+    verdict: VerdictName | None = Field(default=None, description="verdict of its cell or answer; null where not recorded")
+    byte_s: list[float] = Field(
+        default_factory=list, description="bytes per second of each complete transfer by rate_clock, in order"
+    )
+    mean_byte_s: float | None = Field(default=None, description="geometric mean of byte_s; null without transfers")
+    interval: Interval | None = Field(default=None, description="interval of its own answer, where answers are compared")
+    figures: dict[str, float] = Field(default_factory=dict, description="other figures by name with unit, e.g. cpu_s_per_GB")
+
+
+class Observation(Closed):
+    """One run of the client, or a summary of several."""
+
+    name: str = Field(description="what was run or summarised")
+    problem: str = Field(default="", description="what the client did wrong; empty where it did nothing wrong")
+    figures: dict[str, float] = Field(default_factory=dict, description="by name with unit, e.g. wall_s")
+    facts: dict[str, str] = Field(
+        default_factory=dict, description="the client's message, the address it was given, the names it looked up"
+    )
+
+
+class Part(Closed):
+    """One line of a qualification: a cell or an answer, and the comparison with the baseline."""
+
+    id: str = Field(description="id of the candidate's cell or answer")
+    why: str = Field(description="why it is in the set")
+    verdict: VerdictName = Field(description="verdict of that cell or answer alone")
+    baseline: VerdictName | None = Field(default=None, description="verdict of the baseline's cell; it does not count")
+    comparison: str | None = Field(default=None, description="id of the answer no-slower; null where the candidate ran alone")
+    regression: VerdictName | None = Field(default=None, description="verdict of that answer; null where it is not judged")
+    notes: list[str] = Field(default_factory=list, description="what a reader should know of this line, one sentence each")
+
+    @property
+    def verdicts(self) -> list[VerdictName]:
+        """The verdicts that count."""
+        return [self.verdict, *([self.regression] if self.regression else [])]
+
+
+class Answer(Closed):
+    """A question, what was compared or seen, and the verdict."""
+
+    schema_version: SchemaVersion = SCHEMA_VERSION
+    id: str = Field(description="client--topology--transfer--question, or as the question names its answers")
+    question: Question = Field(
+        description="limit, steady, complete, or a figure: a cell against its expectation; buffer-sizes: the "
+        "slowest size against the fastest; no-slower: candidate against baseline; refused, localhost, flap, address: how a "
+        "client takes that event; send-buffers: a fixed send buffer against the automatic one; platform: what "
+        "work costs this host; qualification: a release; bisection-step: one candidate of a search; "
+        "as-reported: a client against "
+        "what was reported of it; equal: two cells or two answers"
+    )
+    run: RunName
+    lab_version: LabVersion
+    backend: str = Field(default="", description="backend that made the hosts; empty where not recorded or where the arms differ")
+    clocks: list[Clock] = Field(description="clock of its times; two where the arms differ")
+    router: dict[str, object] = Field(
+        default_factory=dict, description="what shaped the link: its kind, kernel and notes, by name; empty: see the cells"
+    )
+    machine: dict[str, object] = Field(
+        default_factory=dict, description="facts of the machine, as in a cell's snapshot; empty: see the cells"
+    )
+    client: ClientIdentity | None = Field(default=None, description="the program under test; null where the arms have several")
+    topology: Topology | None = Field(default=None, description="the network at that time; null where the arms have several")
+    transfer: Transfer | None = Field(
+        default=None, description="the transfer of the client; only the settings that the arms share"
+    )
+    expectation: Expectation | None = Field(default=None, description="what each cell's own verdict asserts; null for several")
+    arms: list[Arm] = Field(default_factory=list, description="what is compared; empty where nothing is")
+    observations: list[Observation] = Field(default_factory=list, description="what was seen, in the order taken")
+    parts: list[Part] = Field(default_factory=list, description="what a qualification rests on, in the order of its set")
+    order: list[str] = Field(default_factory=list, description="names of the arms as their transfers ran, one per transfer")
+    skipped: dict[str, str] = Field(
+        default_factory=dict, description="settings, or lines of a set, that the client does not have or cannot do, and why"
+    )
+    facts: dict[str, str] = Field(default_factory=dict, description="other parameters of the question, by name")
+    rate_clock: RateClock | None = Field(
+        default=None,
+        description="time that the arms' rates are over; null where not known",
+    )
+    bound: Ratio | None = Field(
+        default=None,
+        description="bound of the ratio. buffer-sizes: its minimum; no-slower: how far it may be below 1; equal: "
+        "how far it may be from 1; null where no ratio is judged",
+    )
+    ratio: Interval | None = Field(
+        default=None,
+        description="geometric. buffer-sizes: slowest / fastest; no-slower: candidate / baseline; equal: B / A; send-buffers: "
+        "time with the fixed buffer / with the automatic one; null for fewer than two values",
+    )
+    cost: Interval | None = Field(default=None, description="CPU seconds per GB, B / A; null where either is not known")
+    p_outside: float | None = Field(
+        default=None, description="p value of the ratio being outside the bound, before Holm; null where it is not judged"
+    )
+    verdict: Verdict | None = Field(description="the answer; null where the question was measured but not judged")
+    not_judged: str = Field(default="", description="why the ratio is not judged; empty where it is")
+    started_at: StartedAt
+    ended_at: EndedAt
+
+    @property
+    def judged(self) -> Verdict:
+        """The answer's verdict. Raises ValueError for an answer that was measured but not judged."""
+        if self.verdict is None:
+            raise ValueError(f"{self.id} is not judged: {self.not_judged}")
+        return self.verdict
+
+    @property
+    def counts(self) -> bool:
+        """Whether its verdict counts. A qualification repeats the verdicts of its parts."""
+        return self.verdict is not None and self.question != "qualification"
+
+    @property
+    def subject(self) -> tuple[ClientIdentity, Topology, Transfer]:
+        """The one client, network and transfer that was asked about. Raises ValueError where the arms have several."""
+        if self.client is None or self.topology is None or self.transfer is None:
+            raise ValueError(f"{self.id} is about several clients, networks or transfers")
+        return self.client, self.topology, self.transfer
+
+    def arm(self, name: str) -> Arm:
+        """The arm of that name. Raises KeyError if no arm has it."""
+        found = next((arm for arm in self.arms if arm.name == name), None)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+
+def answer_of(cell: CellResult) -> Answer:
+    """A cell's own verdict as an answer; it is in the cell's file, and stored only there."""
+    kind = cell.expectation.kind
+    return Answer(
+        id=cell.id,
+        question="complete" if kind == "none" else kind,
+        run=cell.run,
+        lab_version=cell.lab_version,
+        backend=cell.backend,
+        clocks=[cell.clock],
+        router=cell.router,
+        machine=cell.before.machine,
+        client=cell.client,
+        topology=cell.topology,
+        transfer=cell.transfer,
+        expectation=cell.expectation,
+        arms=[Arm(name=cell.client.name, cell=cell.id, verdict=cell.verdict.name)],
+        verdict=cell.verdict,
+        started_at=cell.started_at,
+        ended_at=cell.ended_at,
+    )
+
+
+def baseline_cells(answers: Iterable[Answer]) -> set[str]:
+    """Ids of cells whose own verdicts do not count: they ran only so that a candidate's had something to be compared with."""
+    return {arm.cell for answer in answers if answer.question == "no-slower" for arm in answer.arms if arm.name == BASELINE}
+
+
+def asking(answers: Iterable[Answer], *questions: Question) -> list[Answer]:
+    """The answers to these questions, in their order."""
+    return [answer for answer in answers if answer.question in questions]

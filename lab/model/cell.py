@@ -1,0 +1,52 @@
+"""A cell: one client, one topology, one transfer, and the expectation."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import model_validator
+
+from lab.model.base import Model
+from lab.model.cell_name import format_cell_name
+from lab.model.topology import LinkDirection, Topology
+from lab.model.transfer import ClientSpec, Expectation, Transfer
+
+
+class Cell(Model):
+    """One client on one topology with one transfer, and the expectation that a PASS confirms."""
+
+    client: ClientSpec
+    topology: Topology
+    transfer: Transfer
+    expectation: Expectation = Expectation()
+
+    @property
+    def id(self) -> str:
+        """The cell's name: CLIENT--TOPOLOGY--TRANSFER[--KIND]."""
+        return format_cell_name(self.client.name, self.topology.name, self.transfer, self.expectation.named)
+
+    @property
+    def link_direction(self) -> LinkDirection:
+        """The direction of the link that carries the content."""
+        return self.topology.link.direction("down" if self.transfer.direction == "get" else "up")
+
+    @property
+    def needed_byte_s(self) -> float | None:
+        """Bytes per second that the link must exceed, so that a client can break its limit; None without a limit."""
+        limit = self.transfer.limit_byte_s
+        if limit is None:
+            return None
+        room = 1 + self.expectation.tolerance.value
+        return limit * (max(room, self.expectation.bound or 0.0) if self.expectation.kind == "burst" else room)
+
+    def in_virtual_time(self) -> Self:
+        """The cell as virtual time runs it: see `Topology.in_virtual_time`."""
+        return self.model_copy(update={"topology": self.topology.in_virtual_time()})
+
+    @model_validator(mode="after")
+    def _sane(self) -> Self:
+        if problem := self.expectation.problem(self.transfer):
+            raise ValueError(problem)
+        if self.expectation.kind == "fill" and self.link_direction.rate is None:
+            raise ValueError(f"the link of {self.topology.name} has no rate to fill")
+        return self

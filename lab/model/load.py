@@ -1,0 +1,137 @@
+"""Read models from YAML files. A fault is one line that names the file, the line and the field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import AliasEvent, CollectionStartEvent, ScalarEvent
+
+from lab.model.base import YAML_SUFFIXES
+from lab.model.errors import UsageProblem, did_you_mean
+from lab.model.paths import topologies_dir
+from lab.model.topology import Topology
+
+M = TypeVar("M", bound=BaseModel)
+Place = tuple[int | str, ...]
+
+
+def list_topologies(folder: Path | None = None) -> list[str]:
+    """Names of the topologies in `folder` (the project's own by default), sorted."""
+    return sorted(path.stem for path in (folder or topologies_dir()).glob("*.yaml"))
+
+
+def load_topology(name_or_path: str, folder: Path | None = None) -> Topology:
+    """The topology with that name in `folder`, or the one in that file. Raises UsageProblem."""
+    path = Path(name_or_path)
+    if path.suffix not in YAML_SUFFIXES:
+        path = (folder or topologies_dir()) / f"{name_or_path}.yaml"
+        if not path.is_file():
+            names = list_topologies(folder)
+            raise UsageProblem(
+                f"no topology called {name_or_path!r}{did_you_mean(name_or_path, names)}",
+                remedy="known: " + ", ".join(names) if names else "give the path of a YAML file",
+            )
+    topology = parse_topology(read_text("topology", path), str(path))
+    check_name(topology.name, path)
+    return topology
+
+
+def parse_topology(text: str, origin: str) -> Topology:
+    """The topology in `text`; `origin` names it in messages. Raises UsageProblem."""
+    return parse_model(Topology, text, origin)
+
+
+def read_text(what: str, path: Path) -> str:
+    """The text of a file; `what` ("topology") describes it in messages. Raises UsageProblem."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageProblem(f"{what} {path} cannot be read: {why}") from None
+
+
+def check_name(name: str, path: Path) -> None:
+    """Raise UsageProblem unless the name in a file is the file's: users write the one, results have the other."""
+    if name != path.stem:
+        raise UsageProblem(f"{path}: name: {name!r} is not the name of the file", remedy="rename one of them")
+
+
+def parse_model(model: type[M], text: str, origin: str) -> M:
+    """The `model` in `text`; `origin` names it in messages. Raises UsageProblem."""
+    data = _parse(text, origin)
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise _explain(error, model, data, origin) from None
+
+
+def _parse(text: str, origin: str) -> object:
+    """The YAML document in `text`; its mappings and lists know their lines. Raises UsageProblem."""
+    yaml = YAML(typ="rt", pure=True)
+    try:
+        data: object = yaml.load(text)
+        # An alias can contain itself, and neither it nor a tag says anything that a network or a client needs.
+        for event in yaml.parse(text):
+            place = f"{origin}:{event.start_mark.line + 1}"
+            if isinstance(event, AliasEvent):
+                raise UsageProblem(f"{place}: YAML aliases (*{event.anchor}) are not supported", remedy="write the value out")
+            if isinstance(event, ScalarEvent | CollectionStartEvent) and event.tag:
+                raise UsageProblem(f"{place}: YAML tags ({event.tag}) are not supported", remedy="write the plain value")
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise UsageProblem(f"{origin}:{line}: this is not YAML: {error.problem or error.context}") from None
+    except RecursionError:
+        raise UsageProblem(f"{origin}: the YAML is nested too deeply") from None
+    except (YAMLError, ValueError) as error:
+        raise UsageProblem(f"{origin}: this is not YAML: {str(error).splitlines()[0]}") from None
+    return data
+
+
+def _explain(error: ValidationError, model: type[BaseModel], data: object, origin: str) -> UsageProblem:
+    """The first fault as one line. An unknown field comes first: misspelling a field also makes one missing."""
+    faults = error.errors(include_url=False)
+    fault = next((fault for fault in faults if fault["type"] in ("extra_forbidden", "invalid_key")), faults[0])
+    place: Place = tuple(fault["loc"])
+    line = _line(data, place)
+    field = ".".join(str(part) for part in place) or "the file"
+    if fault["type"] == "extra_forbidden":
+        allowed = _fields(model, place[:-1])
+        unknown = str(place[-1])
+        return UsageProblem(
+            f"{origin}:{line}: {field}: unknown field{did_you_mean(unknown, allowed)}",
+            remedy="known: " + ", ".join(allowed),
+        )
+    if fault["type"] == "missing":
+        return UsageProblem(f"{origin}:{line}: {field} is missing")
+    return UsageProblem(f"{origin}:{line}: {field}: {fault['msg'].removeprefix('Value error, ')}")
+
+
+def _fields(model: type[BaseModel], place: Place) -> list[str]:
+    """The fields of the model at `place`; empty where a part of `place` is not a model."""
+    for part in place:
+        field = model.model_fields.get(str(part))
+        kinds = (field.annotation, *get_args(field.annotation)) if field else ()
+        inner = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+        if inner is None:
+            return []
+        model = inner
+    return sorted(model.model_fields)
+
+
+def _line(data: object, place: Place) -> int:
+    """The line of the deepest part of `place` that is in the file; 1 if no part is."""
+    line = 1
+    for part in place:
+        if isinstance(data, CommentedMap) and part in data:
+            line = data.lc.key(part)[0] + 1
+        elif isinstance(data, CommentedSeq) and isinstance(part, int) and part < len(data):
+            line = data.lc.item(part)[0] + 1
+        else:
+            break
+        data = data[part]
+    return line

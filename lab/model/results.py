@@ -1,0 +1,292 @@
+"""The models of a cell and of a run, closed and versioned; the JSON Schemas in `lab/store` are generated from them.
+
+Plain numbers carry their unit in the name (`_s` seconds, `_ms`, `_bit_s`, `_byte_s`, `_bytes`; a bare
+`_error`, `_deviation` or `_ratio` is a fraction). Goodput is TCP payload, counted once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Annotated, Literal, get_args
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from lab.model.clock import Clock
+from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS
+from lab.model.sample import MOST_FILE_TIMES, BodyClock, ClientNumbers, HostLoad, Sample, WireCounters, WireSeries
+from lab.model.topology import Link, Topology
+from lab.model.transfer import Expectation, Transfer
+
+# The parts of a sample may be imported from here as well.
+__all__ = ["MOST_FILE_TIMES", "BodyClock", "ClientNumbers", "HostLoad", "Sample", "WireCounters", "WireSeries"]
+
+SCHEMA_VERSION = "2.0"
+
+VerdictName = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
+DirectionName = Literal["up", "down"]
+# Fields that all kinds of result share. Times without an offset cannot be put in order, so they are refused.
+SchemaVersion = Annotated[
+    str,
+    Field(description="MAJOR.MINOR of the schema of this file", json_schema_extra={"const": SCHEMA_VERSION}),
+]
+RunName = Annotated[str, Field(description="name of its run: the name that the folder was made with")]
+LabVersion = Annotated[str, Field(description="version of the lab that wrote it")]
+StartedAt = Annotated[AwareDatetime, Field(description="when it started, UTC, by the real clock")]
+EndedAt = Annotated[AwareDatetime, Field(description="when it ended, UTC, by the real clock")]
+
+
+class Closed(BaseModel):
+    """Extra keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Interval(Closed):
+    """A mean with its two-sided Student interval over `n` independent values."""
+
+    n: int = Field(ge=1, description="number of independent values behind the mean")
+    mean: float = Field(description="mean of the values, in the unit of what is judged (a fraction for a deviation or a ratio)")
+    low: float = Field(description="lower end, in the same unit")
+    high: float = Field(description="upper end, in the same unit")
+    confidence: float = Field(gt=0, lt=1, description="share of such intervals that hold the true mean, two-sided, e.g. 0.90")
+
+
+class DirectionCalibration(Closed):
+    """One direction of the link, saturated by iperf3 and counted on the router's port between two instants."""
+
+    direction: DirectionName = Field(description="up: client to server; down: server to client")
+    goodput_bit_s: float = Field(description="TCP payload leaving the router per second, spurious retransmissions taken off")
+    ideal_bit_s: float | None = Field(description="goodput by theory for this link; null for an unshaped link")
+    goodput_error: float | None = Field(description="a fraction: goodput / ideal - 1; null for an unshaped link")
+    window_s: float = Field(description="seconds counted, well after the start")
+    wire_bytes: int = Field(description="Ethernet bytes counted in the window")
+    wire_packets: int = Field(description="Ethernet frames counted in the window")
+    mean_packet_bytes: float = Field(description="mean size of frames from the sender; above MTU + 14 bytes, offloads are on")
+    retransmits: int = Field(description="segments the sender sent again in the window")
+    router_drops: int = Field(description="packets that the router's queue dropped in the window")
+    iperf3_bit_s: float | None = Field(description="goodput that iperf3's receiver reports for its complete run, start included")
+
+
+class Calibration(Closed):
+    """One measurement of the link: both directions and the idle round trip."""
+
+    at: AwareDatetime = Field(description="when it began, UTC")
+    attempt: int = Field(ge=1, description="number of the attempt, from 1; above 1 where an earlier one was out of tolerance")
+    up: DirectionCalibration = Field(description="client to server")
+    down: DirectionCalibration = Field(description="server to client")
+    rtt_asked_ms: float = Field(description="idle round trip that the link was asked to have")
+    rtt_ideal_ms: float = Field(description="asked, plus the probe's own serialisation")
+    rtt_ms: list[float] = Field(description="every ping of the idle link")
+    rtt_excess_ms: float = Field(description="median ping - rtt_ideal_ms; above 0 the link is slower than asked")
+    ok: bool = Field(description="whether both directions and the round trip were within tolerance")
+    problems: list[str] = Field(description="each way in which it is out of tolerance; empty when ok")
+
+
+class Certificate(Closed):
+    """Proof that the link had the properties asked of it, before and after the samples."""
+
+    link: Link = Field(description="the link as asked")
+    congestion_control: str = Field(description="congestion control of both hosts, as the kernel calls it")
+    goodput_tolerance: float = Field(description="how far goodput may be from theory, as a fraction of it")
+    rtt_tolerance_ms: float = Field(description="how far the median ping may be from theory")
+    before: list[Calibration] = Field(description="calibrations before the first sample; the last one counts")
+    after: list[Calibration] = Field(description="calibrations after the last sample; the last one counts")
+    qdisc_commands: list[str] = Field(description="the tc commands as applied")
+    qdisc_readback: dict[str, object] = Field(description="`tc -s -j qdisc` per router port, after the samples")
+
+
+class SetAside(Closed):
+    """A transfer that was repeated because the host was disturbed; never because of its result."""
+
+    reason: str = Field(description="what the host did, with the figure and its limit")
+    sample: Sample = Field(description="the transfer as it was measured")
+
+
+class HostQuality(Closed):
+    """The machine around the samples of a cell."""
+
+    before: HostLoad | None = Field(description="idle host before the first sample; null where it was not watched")
+    after: HostLoad | None = Field(description="idle host after the last sample; null where it was not watched")
+    problems: list[str] = Field(description="each way in which the host was too busy to judge a client; empty when it was quiet")
+
+
+Cause = Literal["figure", "transfer", "verdicts", "lab", "setup"]
+IntervalMethod = Literal["student", "student and bootstrap", "pairs", "welch"]
+
+
+class Verdict(Closed):
+    """The verdict, and the reasoning for a reader to check."""
+
+    name: VerdictName = Field(
+        description="PASS, FAIL: proven; INCONCLUSIVE: not decided at the last look; INVALID: the lab was at fault"
+    )
+    reason: str = Field(description="one sentence with the number, the band, the interval and n")
+    interval: Interval | None = Field(default=None, description="interval of the mean that is judged; null for too few values")
+    method: IntervalMethod | None = Field(
+        default=None, description="how the interval was made; null without an interval, and in schema 1.0"
+    )
+    band_low: float | None = Field(
+        default=None, description="lower edge of what passes, in the unit of the interval; null for an open side"
+    )
+    band_high: float | None = Field(
+        default=None, description="upper edge of what passes, in the same unit; null for an open side"
+    )
+    looks: list[int] = Field(default_factory=list, description="sample counts at which the interval was looked at")
+    alpha_per_look: float | None = Field(
+        default=None, description="error probability of each look, 0 to 1; null where there was no look"
+    )
+    warnings: list[str] = Field(
+        default_factory=list, description="what a reader should know before relying on it, one sentence each"
+    )
+    host_notes: list[str] = Field(
+        default_factory=list, description="what the host did meanwhile that did not change the verdict, one phrase each"
+    )
+    cause: Cause | None = Field(
+        default=None,
+        description="what decided it. figure: the interval; transfer: a failed transfer; verdicts: the verdicts of the cells "
+        "compared; lab: a fault of the lab; setup: the client cannot be run; null where not recorded",
+    )
+
+    @property
+    def notes(self) -> list[str]:
+        """Warnings and host notes, one sentence each."""
+        return [*self.warnings, *(f"host was busy: {note}" for note in self.host_notes)]
+
+
+class ClientIdentity(Closed):
+    """The program under test, and how it was called."""
+
+    name: str = Field(description="the client in the names of cells, e.g. curl or curl@8.4.0")
+    version: str = Field(description="version, as the program itself reports it")
+    path: str = Field(description="path of the program on its host")
+    sha256: str = Field(description="of the file at path, 64 hexadecimal digits")
+    command: list[str] = Field(description="the first sample's command line, secrets never in it")
+    program: str = Field(default="", description="the value of --client: a name, a path, or a file that describes the client")
+    notes: list[str] = Field(default_factory=list, description="settings that matter and that the command line does not show")
+
+
+class HostSnapshot(Closed):
+    """Provenance of one moment: flat, named facts per host (sysctls, offloads, routes, tc -s)."""
+
+    at: AwareDatetime = Field(description="when it was taken, UTC")
+    machine: dict[str, object] = Field(description="facts of the machine by name: kernel, CPU, clock, versions of tools")
+    hosts: dict[str, dict[str, object]] = Field(description="by host (client, router, server): facts by name")
+
+
+class VirtualMachine(Closed):
+    """The guest that a cell in virtual time ran in."""
+
+    seed: int = Field(description="seed of the guest, derived from the session's seed and from the cells that it was booted for")
+    session_seed: int | None = Field(default=None, description="the value of --seed; the seeds of samples follow from it too")
+    kernel_release: str = Field(description="release of the guest's kernel, as uname prints it")
+    kernel_sha256: str = Field(description="digest of the guest's kernel, 64 hexadecimal digits")
+    charge_ns: int = Field(ge=0, description="virtual price of a system call or a page fault, nanoseconds")
+    charge_most_ns: int = Field(ge=0, description="highest price, reached by a program that never waits, nanoseconds")
+    conditions: dict[str, bool] = Field(description="conditions of determinism by name, and whether each held in this guest")
+    real_s: float | None = Field(
+        default=None, description="real seconds that the guest ran; differs every time and is not part of the result"
+    )
+
+
+class CellResult(Closed):
+    """A cell: one client, link and transfer with the samples and the verdict. Everything else is derived from it."""
+
+    schema_version: SchemaVersion = SCHEMA_VERSION
+    id: str = Field(description="client--topology--transfer[--kind], as `lab run` takes it")
+    run: RunName
+    lab_version: LabVersion
+    backend: str = Field(description="what made the hosts: virtual, namespaces, compose or vagrant")
+    clock: Clock = Field(default="real", description="the clock of every time and rate of the cell")
+    virtual: VirtualMachine | None = Field(default=None, description="the guest; null in real time, and where no guest came up")
+    backend_facts: dict[str, str] = Field(
+        default_factory=dict, description="what made the hosts: versions of a container engine, ids of images"
+    )
+    router: dict[str, object] = Field(description="what shaped the link: its kind, kernel and notes, by name")
+    client: ClientIdentity = Field(description="the program under test")
+    topology: Topology = Field(description="the network at that time")
+    transfer: Transfer = Field(description="what the client was asked to do")
+    expectation: Expectation = Field(description="what a PASS asserts")
+    certificate: Certificate | None = Field(description="null where the link was not calibrated; the cell is then INVALID")
+    samples: list[Sample] = Field(description="transfers in the order taken; these are judged")
+    set_aside: list[SetAside] = Field(
+        default_factory=list, description="transfers spoilt by the host, in the order taken; not judged"
+    )
+    host: HostQuality | None = Field(default=None, description="null where the machine was not watched, as before schema 1.1")
+    plan: list[int] = Field(default_factory=list, description="sample counts of the planned looks; empty before schema 1.1")
+    verdict: Verdict = Field(description="the judgement of the samples")
+    started_at: StartedAt
+    ended_at: EndedAt
+    before: HostSnapshot = Field(description="facts of the hosts before the first sample")
+    after: HostSnapshot = Field(description="facts of the hosts after the last one")
+    timing_s: dict[str, float] = Field(description="where the wall time went: bring_up, shape, calibrate, transfer, overhead")
+
+    @property
+    def paced(self) -> bool:
+        """Whether the transfer's limit or the link's rate that way sets the pace, and not the machine."""
+        way: DirectionName = "down" if self.transfer.direction == "get" else "up"
+        return self.transfer.limit is not None or self.topology.link.direction(way).rate is not None
+
+    @property
+    def limit_byte_s(self) -> int | None:
+        """The limit of everything moved at once."""
+        return self.transfer.limit_byte_s
+
+
+class RunRecord(Closed):
+    """A run: the command, its cells and answers in the order in which they ran, and their verdicts."""
+
+    schema_version: SchemaVersion = SCHEMA_VERSION
+    run: RunName
+    command: list[str] = Field(description="the command line as it was given")
+    lab_version: LabVersion
+    git_revision: str | None = Field(description="revision of the lab's checkout; null outside a checkout")
+    started_at: StartedAt
+    ended_at: EndedAt
+    clocks: list[Clock] = Field(default=["real"], description="every clock that its cells and answers ran by")
+    cells: list[str] = Field(description="ids in the order in which they were done; files in cells/")
+    answers: list[str] = Field(default_factory=list, description="ids in the order in which they were done; files in answers/")
+    baselines: list[str] = Field(default_factory=list, description="cells of a baseline, whose verdicts do not count")
+    verdicts: dict[str, VerdictName] = Field(
+        description="verdicts of all cells and of all answers that are judged, by id; a qualification's repeats these"
+    )
+    skipped: dict[str, str] = Field(
+        default_factory=dict, description="cells and answers that were not run, because the client cannot do it, and why"
+    )
+    exit_code: int = Field(
+        description="exit code of the command: 0 pass, 1 fail, 3 inconclusive, 4 invalid; the verdicts of baselines do not count"
+    )
+
+
+def count_line(verdicts: Iterable[VerdictName]) -> str:
+    """`3 PASS, 0 FAIL, 1 INCONCLUSIVE, 0 INVALID`: every word, so that a reader can search for it."""
+    counts = Counter(verdicts)
+    return ", ".join(f"{counts[name]} {name}" for name in get_args(VerdictName))
+
+
+_EXIT_CODES: dict[VerdictName, int] = {
+    "FAIL": EXIT_FAIL,
+    "INVALID": EXIT_INVALID,
+    "INCONCLUSIVE": EXIT_INCONCLUSIVE,
+    "PASS": EXIT_PASS,
+}
+WORST_FIRST: tuple[VerdictName, ...] = tuple(_EXIT_CODES)
+
+
+def worst(verdicts: Iterable[VerdictName]) -> VerdictName:
+    """The verdict of several together: FAIL before INVALID before INCONCLUSIVE; PASS for none.
+
+    FAIL comes first: a proven fault of the client stands, whatever happened to the other cells.
+    """
+    seen = set(verdicts)
+    return next((name for name in WORST_FIRST if name in seen), "PASS")
+
+
+def exit_code(verdicts: Iterable[VerdictName]) -> int:
+    """What verdicts mean to a shell: the exit code of the worst."""
+    return _EXIT_CODES[worst(verdicts)]
+
+
+def verdict_of_exit_code(code: int) -> VerdictName:
+    """The verdict that a run's exit code stands for."""
+    return next((name for name, each in _EXIT_CODES.items() if each == code), "PASS")

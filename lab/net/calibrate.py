@@ -1,0 +1,386 @@
+"""Proves the link: iperf3 saturates it in each direction, the router's ports are counted, an idle ping is timed.
+
+Counted on the wire between two instants well after the start, because iperf3's own figure for a short run with -O overstates (the
+queue that filled in the omitted seconds drains into the counted ones) and without -O understates (slow start).
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from lab.hosts.host import Host, Network, Process
+from lab.hosts.ping import ping
+from lab.hosts.tcp_counters import read_counters
+from lab.link import theory
+from lab.link.readback import backlog, drops
+from lab.model.clock import Clock as ClockName
+from lab.model.errors import LabFault
+from lab.model.results import Calibration, DirectionCalibration, DirectionName
+from lab.model.topology import Link
+from lab.model.units import BitRate
+from lab.net.pins import assert_pinned
+from lab.net.ports import PortReading, PortSampler
+from lab.net.qdiscs import read_qdiscs
+from lab.net.shape import router_port
+from lab.servers import iperf3
+
+# One cubic flow may leave slow start long before the link is full; four never all do.
+STREAMS = 4
+LEAST_PINGS, MOST_PINGS = 7, 15
+_UDP_PAYLOAD_BYTES = 1448
+_POLL_S = 0.03
+_NOT_YET = ("busy", "unable to connect", "unable to receive control message")
+_MARGIN_NS = 40_000_000
+_LATE_NS = 2_000_000_000
+# Packets that a window should hold, and how many seconds it may take at most.
+_WINDOWS: dict[ClockName, tuple[int, float]] = {"real": (600, 10.0), "virtual": (20_000, 30.0)}
+_UNLIMITED_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a link may be from its claim before its cells are INVALID. The lab's own target is half of it."""
+
+    goodput: float = 0.01
+    rtt_ms: float = 1.0
+
+
+class Reading(NamedTuple):
+    """One reading of a direction at the router: what it sent towards the receiver, what it got from the sender."""
+
+    t_ns: int
+    out_bytes: int
+    out_packets: int
+    in_bytes: int
+    in_packets: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """What was counted between two instants."""
+
+    seconds: float
+    out_bytes: int
+    out_packets: int
+    in_bytes: int
+    in_packets: int
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Seconds: from the first data packet until the link may count as full, until it is taken as it is, and to count."""
+
+    least_warm_s: float
+    most_warm_s: float
+    window_s: float
+
+
+def schedule(link: Link, direction: DirectionName, clock: ClockName = "real") -> Schedule:
+    """Slow start takes some ten round trips, a flow that left it early longer.
+
+    A window is exact to a packet: 600 of them make that < 0.2 % of it, and 20,000, which is 0.005 %, cost a virtual clock little.
+    """
+    rtt_s = link.rtt.s
+    rate = link.direction(direction).rate
+    packets, most_s = _WINDOWS[clock]
+    packets_s = packets * theory.frame_bytes(link.mtu) * 8 / rate.bit_s if rate else 0.0
+    return Schedule(
+        least_warm_s=0.25 + 4 * rtt_s,
+        most_warm_s=4.0 + 30 * rtt_s if rate else 0.25 + 4 * rtt_s,
+        # Without a claimed rate a short look is enough.
+        window_s=min(most_s, max(0.75, 5 * rtt_s, packets_s)) if rate else 0.4,
+    )
+
+
+def first_data_ns(readings: Sequence[Reading]) -> int | None:
+    """When more than iperf3's control connection began to flow: the first slot with over two full frames."""
+    return next((later.t_ns for earlier, later in pairwise(readings) if later.out_bytes - earlier.out_bytes > 2 * 1514), None)
+
+
+def full_ns(readings: Sequence[Reading], plan: Schedule, wire_bit_s: float | None, rtt_s: float) -> int | None:
+    """The instant from which the link counts as full; None while it does not.
+
+    That is when it has carried 97 % of its rate over the last RTT (at least 200 ms), or when it had time enough: a link that is
+    not what it claims must be measured too. What is counted comes after that instant: choosing it does not flatter the link.
+    """
+    first = first_data_ns(readings)
+    if first is None:
+        return None
+    start = first + round(plan.least_warm_s * 1e9)
+    last = readings[-1]
+    if last.t_ns >= first + round(plan.most_warm_s * 1e9):
+        return last.t_ns
+    span_ns = round(max(0.2, rtt_s) * 1e9)
+    earlier = next((reading for reading in reversed(readings) if reading.t_ns <= last.t_ns - span_ns), None)
+    if last.t_ns < start or earlier is None or wire_bit_s is None:
+        return None
+    carried = (last.out_bytes - earlier.out_bytes) * 8e9 / (last.t_ns - earlier.t_ns)
+    return last.t_ns if carried >= 0.97 * wire_bit_s else None
+
+
+def cut_window(readings: Sequence[Reading], start_ns: int, window_s: float) -> Window | None:
+    """What was counted from the first reading at `start_ns` for `window_s`; None when data stopped before that.
+
+    Both ends are real readings, and the time between them counts, not `window_s`.
+    """
+    end_ns = start_ns + round(window_s * 1e9)
+    data = [later.t_ns for earlier, later in pairwise(readings) if later.out_packets > earlier.out_packets]
+    if not data or data[-1] < end_ns:
+        return None
+    first = next(reading for reading in readings if reading.t_ns >= start_ns)
+    last = next(reading for reading in readings if reading.t_ns >= end_ns)
+    return Window((last.t_ns - first.t_ns) / 1e9, *(b - a for a, b in zip(first[1:], last[1:], strict=True)))
+
+
+def goodput_bit_s(window: Window, *, udp: bool, mtu: int, duplicate_share: float) -> float:
+    """TCP payload per second. For UDP probes: what TCP at the same wire rate would carry."""
+    wire_bit_s = window.out_bytes * 8 / window.seconds
+    if udp:
+        return wire_bit_s * theory.payload_per_segment(mtu) / theory.frame_bytes(mtu)
+    payload = theory.payload_bytes(window.out_bytes, window.out_packets)
+    return payload * 8 / window.seconds * (1 - duplicate_share)
+
+
+def calibrate(
+    network: Network, link: Link, congestion_control: str, *, tolerance: Tolerance = Tolerance(), attempt: int = 1
+) -> Calibration:
+    """One look at the link, both ways; a few seconds.
+
+    Raises LabFault when a host does not hold its settings, or when nothing can be measured at all.
+    """
+    at = network.clock.now()
+    assert_pinned(network, congestion_control)
+    wait_for_silence(network, link.rtt.s)
+    # A quarter of a second of them, but never too few for a median.
+    probes = max(LEAST_PINGS, min(MOST_PINGS, int(0.25 / max(link.rtt.s, 0.001))))
+    rtts = ping(network.prober, network.server.address, probes)
+    up, down = (_direction(network, link, name, congestion_control) for name in ("up", "down"))
+    ideal_ms = theory.ideal_rtt_ms(link)
+    excess = statistics.median(rtts) - ideal_ms
+    problems = []
+    if link.shaped:
+        problems = _problems(up, tolerance) + _problems(down, tolerance)
+        # Jitter moves the median by design; it may not move it by more than itself.
+        allowed = tolerance.rtt_ms + 2 * link.jitter.ms
+        if abs(excess) > allowed:
+            problems.append(f"idle RTT is {excess:+.2f} ms from the ideal {ideal_ms:.2f} ms (allowed {allowed:.2f})")
+    for side in (up, down):
+        if side.mean_packet_bytes > theory.frame_bytes(link.mtu):
+            problems.append(
+                f"{side.direction}: frames of {side.mean_packet_bytes:.0f} bytes enter the router: segmentation offload is on"
+            )
+    return Calibration(
+        at=at,
+        attempt=attempt,
+        up=up,
+        down=down,
+        rtt_asked_ms=link.rtt.ms,
+        rtt_ideal_ms=ideal_ms,
+        rtt_ms=rtts,
+        rtt_excess_ms=excess,
+        ok=not problems,
+        problems=problems,
+    )
+
+
+def _problems(side: DirectionCalibration, tolerance: Tolerance) -> list[str]:
+    if side.goodput_error is None or side.ideal_bit_s is None or abs(side.goodput_error) <= tolerance.goodput:
+        return []
+    return [
+        f"{side.direction}: goodput {side.goodput_bit_s / 1e6:.2f} Mbit/s is {side.goodput_error:+.2%} from the ideal "
+        f"{side.ideal_bit_s / 1e6:.2f} (allowed {tolerance.goodput:.1%})"
+    ]
+
+
+def wait_for_silence(network: Network, rtt_s: float) -> None:
+    """Until nothing has crossed the router for a round trip and nothing is queued on it.
+
+    What an earlier look or sample left in queues and in closed sockets would be taken for delay of the link.
+    Raises LabFault when the link does not fall silent.
+    """
+    clock = network.clock
+    deadline_ns = clock.monotonic_ns() + round((10 + 5 * rtt_s) * 1e9)
+    before = None
+    while clock.monotonic_ns() < deadline_ns:
+        qdiscs = read_qdiscs(network)
+        now = [sum(int(qdisc.get("bytes", 0)) for qdisc in port) for port in qdiscs.values()]
+        if now == before and all(backlog(port) == (0, 0) for port in qdiscs.values()):
+            return
+        before = now
+        clock.sleep(max(0.02, 1.2 * rtt_s))
+    raise LabFault("the link does not fall silent before its calibration: something keeps sending on it")
+
+
+def _direction(network: Network, link: Link, name: DirectionName, congestion_control: str) -> DirectionCalibration:
+    prober = network.prober
+    sender, receiver = (prober, network.server) if name == "up" else (network.server, prober)
+    side = link.direction(name)
+    if side.rate is None and network.clock.kind == "virtual":
+        return _unlimited(network, name)
+    udp = side.loss.value > 0 and side.rate is not None
+    flags = ["-P", str(STREAMS)]
+    if udp and side.rate is not None:
+        # TCP cannot fill a link that drops at random; a constant bit rate just above it can.
+        offered = round(1.1 * side.rate.bit_s / (1 - side.loss.value))
+        flags = ["-u", "-l", str(_UDP_PAYLOAD_BYTES), "-b", str(offered)]
+    argv = ["iperf3", "-c", network.server.address, "-p", str(iperf3.PORT), "-t", "60", "-J", *flags]
+    if name == "down":
+        argv.append("-R")
+    drops_before, retransmits_before = _drops(network, name), sender.retransmits()
+    with PortSampler(network) as sampler:
+        flow = _Flow(network, sampler, name, receiver)
+        window, duplicates, report = flow.saturate(argv, schedule(link, name, network.clock.kind), side.rate, link.rtt.s)
+    used = str(report.get("end", {}).get("sender_tcp_congestion", congestion_control))
+    if not udp and used != congestion_control:
+        raise LabFault(f"congestion control on {sender.name} is {used}, not {congestion_control}")
+    duplicate_share = 0.0 if udp else min(1.0, duplicates / max(1, window.out_packets))
+    goodput = goodput_bit_s(window, udp=udp, mtu=link.mtu, duplicate_share=duplicate_share)
+    ideal = theory.ideal_goodput_bit_s(side)
+    return DirectionCalibration(
+        direction=name,
+        goodput_bit_s=goodput,
+        ideal_bit_s=ideal,
+        goodput_error=goodput / ideal - 1 if ideal else None,
+        window_s=window.seconds,
+        wire_bytes=window.out_bytes,
+        wire_packets=window.out_packets,
+        mean_packet_bytes=window.in_bytes / max(1, window.in_packets),
+        retransmits=sender.retransmits() - retransmits_before,
+        router_drops=_drops(network, name) - drops_before,
+        iperf3_bit_s=_iperf3_figure(report),
+    )
+
+
+def _unlimited(network: Network, name: DirectionName) -> DirectionCalibration:
+    """A direction without a rate, in virtual time: a fixed number of bytes, because no processor limits it.
+
+    Only the virtual cost of system calls limits it; its goodput just has to exceed what any client asks for.
+    """
+    argv = ["iperf3", "-c", network.server.address, "-p", str(iperf3.PORT), "-n", str(_UNLIMITED_BYTES), "-J"]
+    port = network.wire_ports.server if name == "up" else network.wire_ports.client
+    into = network.wire_ports.client if name == "up" else network.wire_ports.server
+    with PortSampler(network) as sampler:
+        before = sampler.rows()[-1]
+        done = network.prober.run(argv + (["-R"] if name == "down" else []), timeout_s=30)
+        after = sampler.between(done.started_ns, done.ended_ns)[-1]
+    end = _parse(done.stdout).get("end", {})
+    total = end.get("sum_received")
+    if not isinstance(total, dict) or not total.get("bits_per_second"):
+        raise LabFault(f"the calibration could not use the link ({name}): {done.error_text}")
+    packets = after[into].rx_packets - before[into].rx_packets
+    return DirectionCalibration(
+        direction=name,
+        goodput_bit_s=float(total["bits_per_second"]),
+        ideal_bit_s=None,
+        goodput_error=None,
+        window_s=float(total["seconds"]),
+        wire_bytes=after[port].tx_bytes - before[port].tx_bytes,
+        wire_packets=after[port].tx_packets - before[port].tx_packets,
+        mean_packet_bytes=(after[into].rx_bytes - before[into].rx_bytes) / max(1, packets),
+        retransmits=0,
+        router_drops=0,
+        iperf3_bit_s=float(total["bits_per_second"]),
+    )
+
+
+@dataclass
+class _Flow:
+    """iperf3 in one direction, watched at the router's ports."""
+
+    network: Network
+    sampler: PortSampler
+    name: DirectionName
+    receiver: Host
+
+    def saturate(
+        self, argv: list[str], plan: Schedule, rate: BitRate | None, rtt_s: float
+    ) -> tuple[Window, int, dict[str, dict[str, object]]]:
+        """The counts once the link was full, how many segments arrived twice meanwhile, and iperf3's report.
+
+        iperf3's server needs a moment between two tests: it says `busy` until then, or takes the connection and resets it.
+        """
+        problem = ""
+        for _ in range(5):
+            process = self.network.prober.start(argv)
+            since = self.network.clock.monotonic_ns()
+            found = self._count(process, since, plan, rate, rtt_s)
+            done = process.stop(grace_s=3.0)
+            report = _parse(done.stdout)
+            if found is not None:
+                return (*found, report)
+            problem = str(report.get("error", done.error_text))
+            if not any(sign in problem for sign in _NOT_YET):
+                break
+            self.network.clock.sleep(0.05)
+        raise LabFault(f"the calibration could not fill the link ({self.name}): {problem}")
+
+    def _count(
+        self, process: Process, since_ns: int, plan: Schedule, rate: BitRate | None, rtt_s: float
+    ) -> tuple[Window, int] | None:
+        clock = self.network.clock
+        start_ns = self._wait(process, since_ns, plan, rate, rtt_s)
+        if start_ns is None:
+            return None
+        before = duplicates_received(self.receiver)
+        end_ns = start_ns + round(plan.window_s * 1e9)
+        while process.running() and clock.monotonic_ns() < end_ns + _MARGIN_NS:
+            clock.sleep(_POLL_S)
+        duplicates = duplicates_received(self.receiver) - before
+        readings = self._readings(since_ns)
+        # Another machine's readings arrive in batches, and late where it is slow.
+        while process.running() and readings[-1].t_ns < end_ns + _MARGIN_NS and clock.monotonic_ns() < end_ns + _LATE_NS:
+            clock.sleep(_POLL_S)
+            readings = self._readings(since_ns)
+        window = cut_window(readings, start_ns, plan.window_s)
+        return (window, duplicates) if window else None
+
+    def _wait(self, process: Process, since_ns: int, plan: Schedule, rate: BitRate | None, rtt_s: float) -> int | None:
+        """Until the link is full. A handshake takes some eight round trips."""
+        clock = self.network.clock
+        deadline_ns = clock.monotonic_ns() + round((5 + 10 * rtt_s + plan.most_warm_s) * 1e9)
+        while process.running() and clock.monotonic_ns() < deadline_ns:
+            start_ns = full_ns(self._readings(since_ns), plan, rate.bit_s if rate else None, rtt_s)
+            if start_ns is not None:
+                return start_ns
+            clock.sleep(_POLL_S)
+        return None
+
+    def _readings(self, since_ns: int) -> list[Reading]:
+        return [_reading(row, self.network, self.name) for row in self.sampler.rows() if row.t_ns >= since_ns]
+
+
+def _parse(report: bytes) -> dict[str, dict[str, object]]:
+    try:
+        found = json.loads(report or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _iperf3_figure(report: dict[str, dict[str, object]]) -> float | None:
+    end = report.get("end", {})
+    total = end.get("sum_received") or end.get("sum")
+    # A client that was stopped has not heard from its server what arrived there, and says 0.
+    return (float(total["bits_per_second"]) or None) if isinstance(total, dict) and "bits_per_second" in total else None
+
+
+def duplicates_received(host: Host) -> int:
+    """Segments that arrived a second time: each makes the receiver send a DSACK (RFC 2883)."""
+    counters = read_counters(host)
+    return counters.get("TcpExtTCPDSACKOldSent", 0) + counters.get("TcpExtTCPDSACKOfoSent", 0)
+
+
+def _drops(network: Network, name: DirectionName) -> int:
+    return drops(read_qdiscs(network)[router_port(network, name)])
+
+
+def _reading(row: PortReading, network: Network, name: DirectionName) -> Reading:
+    """`up` enters the router at its client's port and leaves at its server's; `down` the other way round."""
+    ports = network.wire_ports
+    out, into = (ports.server, ports.client) if name == "up" else (ports.client, ports.server)
+    return Reading(row.t_ns, row[out].tx_bytes, row[out].tx_packets, row[into].rx_bytes, row[into].rx_packets)

@@ -1,0 +1,139 @@
+"""Certificates of links in virtual time: taken once per kernel, link and plan, and cached by a digest of all their inputs.
+
+In virtual time a calibration is exact and repeatable. It runs in a separate machine, so that a cell gives the same result
+with and without a cached certificate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from lab.assets import kernel
+from lab.assets.tools import host_program
+from lab.hosts.host import Network
+from lab.hosts.virtual.machine import derived_seed
+from lab.link.plan import plan
+from lab.model import files
+from lab.model.cell import Cell
+from lab.model.errors import ThroughlineError
+from lab.model.paths import cache_dir
+from lab.model.results import Calibration, Certificate
+from lab.model.topology import Topology
+from lab.net.calibrate import Tolerance, calibrate
+from lab.net.guard import assert_no_bypass
+from lab.net.pins import pin
+from lab.net.shape import Shaped, shape
+from lab.servers.iperf3 import launch as launch_iperf3
+from lab.servers.process import wait_ready
+
+# Raise when what is measured, or how, changes in a way that the link and the kernel do not show.
+_EDITION = 2
+_locks: dict[str, threading.Lock] = {}
+_locks_lock = threading.Lock()
+
+Open = Callable[[int], Network]
+"""A network in virtual time from its seed."""
+
+
+def certificate_key(topology: Topology, tolerance: Tolerance, charge: tuple[int, int]) -> str:
+    """SHA-256 of all that the calibration of a link follows from, 64 hexadecimal digits."""
+    link = topology.link
+    planned = [plan(link.direction(way), link.rtt, supports_seed=True) for way in ("up", "down")]
+    facts = {
+        "edition": _EDITION,
+        "kernel": kernel.facts().sha256,
+        "charge": charge,
+        "link": link.model_dump(mode="json"),
+        "plan": [repr(each) for each in planned],
+        "congestion_control": topology.congestion_control,
+        "tolerance": [tolerance.goodput, tolerance.rtt_ms],
+        "programs": {name: files.digest(Path(host_program(name))) for name in ("iperf3", "tc", "ping")},
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def certified(topology: Topology, tolerance: Tolerance, charge: tuple[int, int], opened: Open) -> Calibration:
+    """The calibration of that link, from the cache or taken now. Raises LabFault where it cannot be taken."""
+    key = certificate_key(topology, tolerance, charge)
+    path = cache_dir() / "certificates" / f"{key}.json"
+    with _locks_lock:
+        lock = _locks.setdefault(key, threading.Lock())
+    with lock:
+        if found := _kept(path):
+            return found
+        taken = take(topology, tolerance, opened, key)
+        _keep(path, taken)
+        return taken
+
+
+def take(topology: Topology, tolerance: Tolerance, opened: Open, key: str) -> Calibration:
+    """Calibrate the link in a machine of its own, whose seed is the certificate's."""
+    network = opened(derived_seed(0, "certificate", key))
+    try:
+        pin(network, topology.congestion_control, topology.link.mtu)
+        assert_no_bypass(network)
+        wait_ready([launch_iperf3(network.server)])
+        shape(network, topology.link)
+        return calibrate(network, topology.link, topology.congestion_control, tolerance=tolerance)
+    finally:
+        network.close()
+
+
+def _kept(path: Path) -> Calibration | None:
+    try:
+        return Calibration.model_validate_json(path.read_text())
+    except (OSError, ValidationError):
+        return None
+
+
+def _keep(path: Path, taken: Calibration) -> None:
+    """Write the calibration atomically. If the cache cannot be written, the next session calibrates again."""
+    with contextlib.suppress(OSError, ThroughlineError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with files.replacing(path) as part:
+            part.write_text(taken.model_dump_json(indent=1))
+
+
+def too_slow(cell: Cell, calibration: Calibration) -> str:
+    """The reason why the link is too slow to judge the cell's limit; empty if it is not."""
+    needed = cell.needed_byte_s
+    if needed is None:
+        return ""
+    side = calibration.down if cell.transfer.direction == "get" else calibration.up
+    if side.goodput_bit_s >= needed * 8:
+        return ""
+    limit_bit_s = (cell.transfer.limit_byte_s or 0) * 8
+    return (
+        f"the link carries {side.goodput_bit_s / 1e6:.2f} Mbit/s, too little to judge a limit of {limit_bit_s / 1e6:.2f} Mbit/s"
+    )
+
+
+def lab_problems(cell: Cell, certificate: Certificate) -> list[str]:
+    """Why the lab was not what it claims; empty when it was."""
+    problems = [f"before: {problem}" for problem in certificate.before[-1].problems]
+    if certificate.after:
+        problems += [f"after: {problem}" for problem in certificate.after[-1].problems]
+    if slow := too_slow(cell, certificate.before[-1]):
+        problems.append(slow)
+    return problems
+
+
+def begin_certificate(cell: Cell, shaped: Shaped, before: list[Calibration], tolerance: Tolerance) -> Certificate:
+    """The certificate before the samples; the calibrations after them are still missing."""
+    return Certificate(
+        link=cell.topology.link,
+        congestion_control=cell.topology.congestion_control,
+        goodput_tolerance=tolerance.goodput,
+        rtt_tolerance_ms=tolerance.rtt_ms,
+        before=before,
+        after=[],
+        qdisc_commands=list(shaped.commands),
+        qdisc_readback={},
+    )

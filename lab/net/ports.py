@@ -1,0 +1,137 @@
+"""The router's ports, read every 10 ms while something runs: starts `sampler`, reads its output, stops it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from lab.hosts.host import Network, Process
+from lab.hosts.scripts import script_command
+from lab.model.errors import LabFault
+
+_SCRIPT = Path(__file__).with_name("sampler.py")
+INTERVAL_MS = 10
+_PATIENCE_S = 3.0
+_PAUSE_S = 0.002
+_COLUMNS = 9
+
+
+@dataclass(frozen=True)
+class PortCounters:
+    """Counts since the interface was made; bytes include the Ethernet header (14), not the FCS."""
+
+    rx_bytes: int
+    rx_packets: int
+    tx_bytes: int
+    tx_packets: int
+
+
+@dataclass(frozen=True)
+class PortReading:
+    """Both ports at one instant; `reading["eth0"]` is a port's counters. `t_ns` is CLOCK_MONOTONIC of the wire host."""
+
+    t_ns: int
+    counters: Mapping[str, PortCounters]
+
+    def __getitem__(self, port: str) -> PortCounters:
+        return self.counters[port]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """When readings were due: base_ns + n * interval_ns."""
+
+    base_ns: int
+    interval_ns: int
+
+
+class PortSampler:
+    """Use as a context manager. It may outlive many samples: `rows` can be cut by the instants of a `Completed`."""
+
+    def __init__(self, network: Network, *, interval_ms: float = INTERVAL_MS) -> None:
+        self._network = network
+        self._interval_ms = interval_ms
+        # Anonymous memory, by the name it has for this process: a lab that is killed leaves no file behind.
+        self._memory = os.memfd_create("ports")
+        self._path = Path(f"/proc/self/fd/{self._memory}")
+        self._process: Process | None = None
+        self._offset = 0
+        self._rows: list[PortReading] = []
+        self.grid: Grid | None = None
+
+    def __enter__(self) -> Self:
+        ports = self._network.wire_ports
+        argv = script_command(self._network.wire, _SCRIPT, ports.client, ports.server, f"{self._interval_ms}")
+        try:
+            self._process = self._network.wire.start(argv, root=True, stdout=self._path)
+            self.wait_until(0)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+        if self._memory >= 0:
+            os.close(self._memory)
+            self._memory = -1
+
+    def rows(self) -> list[PortReading]:
+        """Every reading so far, oldest first."""
+        if self._process is not None:
+            self._process.sync()
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        lines = whole.splitlines()
+        if lines and self.grid is None:
+            self.grid = parse_header(lines.pop(0))
+        self._rows += [parse_row(line, self._network.wire_ports.client, self._network.wire_ports.server) for line in lines]
+        return list(self._rows)
+
+    def between(self, start_ns: int, end_ns: int) -> list[PortReading]:
+        """Readings from the last before `start_ns` to the first at or after `end_ns`, which is waited for."""
+        self.wait_until(end_ns)
+        return cut(self._rows, start_ns, end_ns)
+
+    def wait_until(self, t_ns: int) -> None:
+        """Until a reading at or after `t_ns` is there. Raises LabFault when the sampler has ended or is too slow."""
+        clock = self._network.clock
+        deadline_ns = clock.monotonic_ns() + round(_PATIENCE_S * 1e9)
+        while not (self.rows() and self._rows[-1].t_ns >= t_ns):
+            assert self._process is not None
+            if not self._process.running():
+                raise LabFault(f"the port counters stopped: {self._process.wait(1.0).error_text}")
+            if clock.monotonic_ns() > deadline_ns:
+                raise LabFault(f"the port counters have not come for {_PATIENCE_S:g} s: is the machine overloaded?")
+            clock.sleep(_PAUSE_S)
+
+
+def cut(rows: list[PortReading], start_ns: int, end_ns: int) -> list[PortReading]:
+    """From the last reading at or before `start_ns` to the first at or after `end_ns`, where they exist."""
+    first = next((index for index in range(len(rows) - 1, -1, -1) if rows[index].t_ns <= start_ns), 0)
+    last = next((index for index in range(first, len(rows)) if rows[index].t_ns >= end_ns), len(rows) - 1)
+    return rows[first : last + 1]
+
+
+def parse_header(line: bytes) -> Grid:
+    words = line.split()
+    if len(words) != 6 or words[:2] != [b"throughline-ports", b"1"]:
+        raise LabFault(f"the port counters begin with {line[:80]!r}")
+    return Grid(base_ns=int(words[5]), interval_ns=int(words[4]))
+
+
+def parse_row(line: bytes, client: str, server: str) -> PortReading:
+    words = line.split()
+    if len(words) != _COLUMNS:
+        raise LabFault(f"the port counters cannot be read: {line[:80]!r}")
+    numbers = [int(word) for word in words]
+    return PortReading(numbers[0], {client: PortCounters(*numbers[1:5]), server: PortCounters(*numbers[5:9])})

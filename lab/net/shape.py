@@ -1,0 +1,87 @@
+"""Puts a Link on a live network's router, reads it back, and changes it while traffic flows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lab.hosts.host import Network
+from lab.link.plan import QdiscPlan, plan
+from lab.link.readback import compare
+from lab.model.errors import LabFault
+from lab.model.topology import DirectionName, Link
+from lab.net.qdiscs import read_qdiscs
+
+DIRECTIONS: tuple[DirectionName, ...] = ("up", "down")
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """A link as applied: the plan and the tc commands per direction ("up" leaves the router towards the server)."""
+
+    link: Link
+    plans: dict[str, QdiscPlan | None]
+    commands: tuple[str, ...]
+
+
+def router_port(network: Network, direction: str) -> str:
+    """The router's interface on whose egress `direction` is shaped."""
+    return network.router_ports.server if direction == "up" else network.router_ports.client
+
+
+def shape(network: Network, link: Link) -> Shaped:
+    """A fresh qdisc per direction: counters at zero and a seed at its start. Drops what is in flight."""
+    return _put(network, link, fresh=True)
+
+
+def change(network: Network, link: Link) -> Shaped:
+    """Change rate, delay and impairments in place: nothing queued is lost, the flow lives on."""
+    return _put(network, link, fresh=False)
+
+
+def _put(network: Network, link: Link, *, fresh: bool) -> Shaped:
+    plans: dict[str, QdiscPlan | None] = {}
+    commands: list[str] = []
+    before, seeded = read_qdiscs(network), network.router_facts.supports_seed
+    told = link if seeded or network.clock.kind == "real" else without_seed(link)
+    for direction in DIRECTIONS:
+        port = router_port(network, direction)
+        found = plan(told.direction(direction), link.rtt, supports_seed=seeded, own_delay=network.own_delay)
+        plans[direction] = found
+        shaped_now = before[port] and before[port][0].get("kind") == "netem"
+        if shaped_now and (fresh or found is None):
+            network.router.run(["tc", "qdisc", "del", "dev", port, "root"], root=True)
+        if found is None:
+            continue
+        for command in found.commands(port, "change" if shaped_now and not fresh else "add"):
+            network.router.run(command, root=True)
+            commands.append(" ".join(command))
+    shaped = Shaped(link, plans, tuple(commands))
+    problems = differences(network, shaped)
+    if problems:
+        raise LabFault(f"the router does not hold the link it was given: {'; '.join(problems)}", remedy="see `lab doctor`")
+    return shaped
+
+
+def without_seed(link: Link) -> Link:
+    """For a machine in virtual time whose tc is too old to give netem a seed: its losses follow from the machine's own."""
+    ways: dict[str, object] = {"seed": None}
+    for name, way in (("up", link.up), ("down", link.down)):
+        if way:
+            ways[name] = way.model_copy(update={"seed": None})
+    return link.model_copy(update=ways)
+
+
+def differences(network: Network, shaped: Shaped) -> list[str]:
+    """What the kernel holds against what was planned, in words; empty when they agree."""
+    return read_back(network, shaped)[0]
+
+
+def read_back(network: Network, shaped: Shaped) -> tuple[list[str], dict[str, list[dict[str, Any]]]]:
+    """The `differences`, and the qdiscs of every port as the kernel holds them."""
+    qdiscs = read_qdiscs(network)
+    problems = []
+    for direction in DIRECTIONS:
+        port = router_port(network, direction)
+        problems += [f"{direction}: {problem}" for problem in compare(shaped.plans[direction], qdiscs[port])]
+    return problems, qdiscs

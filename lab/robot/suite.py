@@ -1,0 +1,173 @@
+"""Finds suites, reads them for the clients that are asked for, and runs them under Robot Framework inside this process.
+
+Robot's log, report and xunit go into the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from robot.api import ResultWriter, TestSuite
+from robot.errors import DataError
+
+from lab.clients.registry import parse_client, resolve
+from lab.model.errors import LabFault, UsageProblem
+from lab.model.paths import suites_dir
+from lab.robot import current
+from lab.robot.tables import questions_of
+from lab.run.measured import measured_run
+from lab.run.options import Options
+from lab.run.progress import Progress
+from lab.run.questions import Asking, Question
+from lab.run.session import Session
+from lab.store.run_dir import RunDir
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which tests of a suite to run: Robot's own patterns, of names and of tags; none means all."""
+
+    tests: Sequence[str] = ()
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+
+    def apply(self, suite: Any) -> None:
+        if self.tests or self.include or self.exclude:
+            suite.filter(
+                included_tests=list(self.tests) or None,
+                included_tags=list(self.include) or None,
+                excluded_tags=list(self.exclude) or None,
+            )
+
+    def __str__(self) -> str:
+        return ", ".join([*map(repr, (*self.tests, *self.include)), *(f"not {tag!r}" for tag in self.exclude)])
+
+
+def find_suite(name: str) -> Path | None:
+    """A suite by its name in `suites/` or by its path."""
+    candidates = (suites_dir() / f"{name}.robot", Path(name))
+    return next((path for path in candidates if path.suffix == ".robot" and path.is_file()), None)
+
+
+def suite_file(name: str) -> Path:
+    """As `find_suite`. Raises UsageProblem for an unknown name."""
+    found = find_suite(name)
+    if found is None:
+        raise UsageProblem(f"no suite called {name!r}", remedy="suites: " + ", ".join(list_suites()))
+    return found
+
+
+def list_suites() -> list[str]:
+    return sorted(path.stem for path in suites_dir().glob("*.robot"))
+
+
+def read_suites(paths: Sequence[Path], clients: Sequence[str] = (), choice: Choice | None = None) -> TestSuite:
+    """The chosen tests of suites; all tests without a choice.
+
+    Without `clients` the suite's default client is used; several clients run one after the other. Raises UsageProblem for a
+    client that is missing, for example a version that has not been built.
+    """
+    read = [_read(path, choice, client) for path in paths for client in clients or ("",)]
+    if not any(suite.test_count for suite in read):
+        raise UsageProblem(f"no test of {', '.join(path.stem for path in paths)} matches {choice}")
+    for client in clients:
+        resolve(parse_client(client))
+    if len(read) == 1:
+        return read[0]
+    return _under("Suites", [_under(path.stem.title(), read[index :: len(paths)]) for index, path in enumerate(paths)])
+
+
+def _under(name: str, parts: Sequence[TestSuite]) -> TestSuite:
+    if len(parts) == 1:
+        return parts[0]
+    found = TestSuite(name=name)
+    for part in parts:
+        found.suites.append(part)
+    return found
+
+
+def _read(path: Path, choice: Choice | None, client: str) -> TestSuite:
+    suite = TestSuite.from_file_system(str(path))
+    if choice:
+        choice.apply(suite)
+    if client:
+        suite.resource.variables.create("${CLIENT}", [client])
+        # The first of two variables of one name wins.
+        suite.resource.variables.insert(0, suite.resource.variables.pop())
+        suite.config(name=f"{suite.name}, {client}")
+    return suite
+
+
+def run_suites(
+    suite: TestSuite,
+    questions: Sequence[Question],
+    options: Options,
+    progress: Progress,
+    *,
+    name: str,
+    variables: Mapping[str, str] | None = None,
+    reports: Callable[[RunDir], None] | None = None,
+) -> Session:
+    """A run of a suite with these `questions`, from its folder to its reports. The session is closed. Raises as `run_suite`."""
+    with measured_run(name, options, progress, reports=reports) as session:
+        run_suite(suite, session, variables, questions=questions)
+    return session
+
+
+def run_suite(
+    suite: TestSuite,
+    session: Session,
+    variables: Mapping[str, str] | None = None,
+    *,
+    questions: Sequence[Question] | None = None,
+) -> None:
+    """Ask what a suite declares, side by side in virtual time; then run it under Robot, which takes the outcomes as they come up.
+
+    Raises the first problem that kept a question from an answer.
+    """
+    asking = Asking(session)
+    asking.ahead(questions_of(suite, variables) if questions is None else questions)
+    folder = session.run.path / "robot"
+    said = io.StringIO()
+    with current.use(asking), contextlib.redirect_stdout(said):
+        result = suite.run(
+            outputdir=str(folder),
+            output="output.xml",
+            variable=[f"{name}:{value}" for name, value in (variables or {}).items()],
+            console="none",
+            stdout=said,
+            stderr=said,
+        )
+    if asking.problem is None or (session.results or session.answers):
+        _write_reports(folder)
+    if asking.problem:
+        raise asking.problem
+    if not (session.results or session.answers):
+        raise UsageProblem(_first_problem(result, said.getvalue()))
+
+
+def _write_reports(folder: Path) -> None:
+    """`TestSuite.run` writes output.xml only; log, report and xunit are made from it, complete or not at all."""
+    made = {"log": folder / "log.html", "report": folder / "report.html", "xunit": folder / "xunit.xml"}
+    options = {name: str(path) for name, path in made.items()}
+    try:
+        ResultWriter(str(folder / "output.xml")).write_results(**options, stdout=io.StringIO(), stderr=io.StringIO())
+    except (OSError, DataError) as error:
+        for path in made.values():
+            path.unlink(missing_ok=True)
+        raise LabFault(
+            f"Robot's reports cannot be written to {folder}: {str(error).splitlines()[0]}",
+            remedy="free space, or set THROUGHLINE_RESULTS; the cells' own results are complete",
+        ) from None
+
+
+def _first_problem(result: object, said: str) -> str:
+    """Why not one cell ran: an import that failed, a variable that was not there."""
+    messages = [test.message for test in getattr(getattr(result, "suite", None), "all_tests", []) if test.message]
+    lines = [line.strip() for line in said.splitlines() if "ERROR" in line]
+    return next(iter(messages + lines), "the suite ran no test").splitlines()[0]

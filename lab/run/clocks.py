@@ -1,0 +1,45 @@
+"""Which clock a cell runs by: virtual, unless what it asks about is the machine's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lab.model.cell import Cell
+from lab.model.clock import Clock, ClockChoice
+from lab.model.errors import NotSupported
+from lab.model.transfer import ClientSpec
+from lab.servers.bundle import ServerName
+
+
+def needs_real_time(cell: Cell) -> str:
+    """Why virtual time has no answer to this cell, in words; empty where it has one."""
+    if cell.expectation.bounded and cell.expectation.figure.needs == "processor":
+        return "CPU time in virtual time is only what its model of a processor charges"
+    if cell.expectation.kind == "fill" and cell.link_direction.rate is None:
+        return "an unshaped link has no speed in virtual time"
+    if cell.transfer.requests:
+        return "requests per second are limited by the processor, which takes no time in virtual time"
+    if cell.transfer.limit is None and cell.link_direction.rate is None:
+        return "nothing limits this transfer but the machine itself"
+    if is_windows_name(cell.client):
+        return "a Windows program has not been tried in virtual time"
+    return ""
+
+
+def servers_for(cells: Sequence[Cell]) -> set[ServerName]:
+    """The servers that these cells talk to, where a machine is theirs alone."""
+    return {"sshd" if cell.transfer.protocol == "sftp" else "nginx" for cell in cells}
+
+
+def is_windows_name(client: ClientSpec) -> bool:
+    return client.program.lower().endswith(".exe")
+
+
+def clock_for(cells: Sequence[Cell], asked: ClockChoice) -> Clock:
+    """The clock that cells run by together. Raises NotSupported where virtual time was asked for and has no answer."""
+    if asked == "real":
+        return "real"
+    reason = next((f"{cell.id}: {reason}" for cell in cells if (reason := needs_real_time(cell))), "")
+    if reason and asked == "virtual":
+        raise NotSupported(reason, remedy="--clock real")
+    return "real" if reason else "virtual"

@@ -1,0 +1,228 @@
+"""Cells that share one link between one pair of calibrations, their samples interleaved. One cell alone is the usual case.
+
+The order: shape, watch the idle machine, calibrate, samples (more while a verdict is open, and again where the machine spoilt
+one), calibrate and watch again, judge. The second calibration is the first of the next cell on the same, untouched link; a link
+that failed one is shaped again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lab import __version__
+from lab.clients import windows
+from lab.clients.adapter import ClientAdapter
+from lab.clients.registry import assert_able, resolve
+from lab.judge.host import host_quality, judge_on_host, most_set_aside
+from lab.judge.tolerance import LookPlan, judge_samples
+from lab.model.cell import Cell
+from lab.model.errors import LabFault
+from lab.model.results import (
+    CellResult,
+    Certificate,
+    ClientIdentity,
+    HostLoad,
+    HostSnapshot,
+    Sample,
+    SetAside,
+)
+from lab.net.certificates import begin_certificate, lab_problems, too_slow
+from lab.net.ports import PortSampler
+from lab.net.shape import read_back
+from lab.run.lab import Lab
+from lab.run.sample import take_sample
+from lab.run.schedule import Schedule
+from lab.servers.bundle import Servers
+
+
+@dataclass
+class Lane:
+    """One of the cells, its client, and its samples so far."""
+
+    cell: Cell
+    adapter: ClientAdapter
+    identity: ClientIdentity
+    samples: list[Sample] = field(default_factory=list)
+    set_aside: list[SetAside] = field(default_factory=list)
+    system: str | None = None
+    """The client's system, where it is not the host's."""
+
+    def identified(self, servers: Servers) -> ClientIdentity:
+        """The client's identity with the command of its transfer."""
+        named = self.cell.client.program
+        program = os.path.abspath(named) if "/" in named else named  # noqa: PTH100 - keeps symlinks, as typed
+        command = self.adapter.command(self.cell.transfer, servers.endpoints)
+        return self.identity.model_copy(update={"command": command, "program": program})
+
+    def snapshot(self, shared: HostSnapshot) -> HostSnapshot:
+        """The host as this client saw it: two clients on one network may be of different systems, one of them under Wine."""
+        client = shared.hosts.get("client")
+        if self.system is None or client is None:
+            return shared
+        return shared.model_copy(update={"hosts": {**shared.hosts, "client": {**client, "system": self.system}}})
+
+
+class Interleaving:
+    """Cells on a lab, which is made ready for them. `captures` gives the folder for the packets of a cell, by its id.
+
+    Raises NotSupported for a cell that its client cannot do, before anything is brought up; LabFault without a network.
+    `order` has the index of a cell per transfer that counts; `problems` are the lab's, and make every cell INVALID.
+    """
+
+    def __init__(
+        self, lab: Lab, cells: Sequence[Cell], schedule: Schedule, *, captures: Callable[[str], Path] | None = None
+    ) -> None:
+        clients = {client: resolve(client) for client in dict.fromkeys(cell.client for cell in cells)}
+        for cell in cells:
+            assert_able(clients[cell.client], cell.client, cell.transfer, cell.id)
+        lab.ready(cells)
+        self._lab = lab
+        self._network, self._servers = lab.up
+        self._schedule = schedule
+        self._captures = captures
+        self.order: list[int] = []
+        self.problems: list[str] = []
+        self._idle_before: HostLoad | None = None
+        self._idle_after: HostLoad | None = None
+        self._certificate: Certificate | None = None
+        with lab.timed("bring_up"):
+            identities = {client: adapter.identify(self._network.client) for client, adapter in clients.items()}
+            systems = {client: windows.system_of(identity) for client, identity in identities.items()}
+        cells = [cell.in_virtual_time() for cell in cells] if self._virtual else cells
+        self.lanes = [Lane(cell, clients[cell.client], identities[cell.client], system=systems[cell.client]) for cell in cells]
+
+    @property
+    def _virtual(self) -> bool:
+        return self._network.clock.kind == "virtual"
+
+    def run(self, run_name: str, looks: LookPlan, remarks: Sequence[str] = ()) -> list[CellResult]:
+        """Measure, and judge each cell on its own. A fault of the lab meanwhile is INVALID, unless the lab was abandoned.
+
+        What the cells share (certificate, provenance, timing) is in every result, so that each can be read alone.
+        """
+        lab = self._lab
+        before = lab.snapshot()
+        try:
+            self._certificate = self._measure()
+            self.problems = lab_problems(self.lanes[0].cell, self._certificate)
+        except LabFault as fault:
+            if lab.abandoned:
+                raise
+            self.problems = [fault.message]
+            lab.forget_link()
+        self._snapshots = (before, lab.snapshot())
+        lab.end()
+        return [self._result(lane, run_name, looks, remarks) for lane in self.lanes]
+
+    def _result(self, lane: Lane, run_name: str, looks: LookPlan, remarks: Sequence[str]) -> CellResult:
+        network, cell = self._network, lane.cell
+        limits = None if self._virtual else self._lab.options.host_limits
+        # A link that failed before its second calibration cannot support a verdict on what was taken before.
+        grounds = lane.samples and self._certificate
+        judged = judge_samples(lane.samples, cell.expectation, looks) if grounds else None
+        quality = host_quality(self._idle_before, self._idle_after, lane.set_aside, limits, looks) if limits else None
+        enough = len(lane.samples) >= looks.looks[0]
+        verdict = judge_on_host(judged, quality, set_aside=lane.set_aside, enough=enough, problems=self.problems)
+        before, after = (lane.snapshot(shared) for shared in self._snapshots)
+        return CellResult(
+            id=cell.id,
+            run=run_name,
+            lab_version=__version__,
+            backend=network.backend,
+            backend_facts=dict(network.backend_facts),
+            clock=network.clock.kind,
+            virtual=self._lab.machines.facts(network),
+            router=network.router_facts.recorded,
+            client=lane.identified(self._servers),
+            topology=cell.topology,
+            transfer=cell.transfer,
+            expectation=cell.expectation,
+            certificate=self._certificate,
+            samples=lane.samples,
+            set_aside=lane.set_aside,
+            host=quality,
+            plan=list(looks.looks),
+            verdict=verdict.model_copy(update={"warnings": [*verdict.warnings, *remarks]}),
+            started_at=self._lab.started_at,
+            ended_at=datetime.now(UTC),
+            before=before,
+            after=after,
+            timing_s=dict(self._lab.timing_s),
+        )
+
+    def _measure(self) -> Certificate:
+        lab, network, cell = self._lab, self._network, self.lanes[0].cell
+        shaped = lab.shape(cell.topology)
+        if self._virtual:
+            before = [lab.certified(cell.topology)]
+        else:
+            self._idle_before = lab.idle if lab.calibration and lab.idle else lab.watch_idle()
+            before = [lab.calibration] if lab.calibration else lab.calibrate(cell.topology)
+        certificate = begin_certificate(cell, shaped, before, lab.options.tolerance)
+        if not before[-1].ok:
+            lab.forget_link()
+            return certificate
+        if too_slow(cell, before[-1]):
+            return certificate
+        with lab.timed("transfer"):
+            self._take_samples()
+        problems, qdiscs = read_back(network, shaped)
+        if self._virtual:
+            if problems:
+                raise LabFault(f"the link has changed: {'; '.join(problems)}")
+            return certificate.model_copy(update={"qdisc_readback": dict(qdiscs)})
+        after = lab.calibrate(cell.topology)
+        self._idle_after = lab.watch_idle()
+        if after[-1].ok and not problems:
+            lab.calibration, lab.idle = after[-1], self._idle_after
+        else:
+            lab.forget_link()
+        if problems:
+            after[-1] = after[-1].model_copy(update={"ok": False, "problems": [*after[-1].problems, *problems]})
+        return certificate.model_copy(update={"after": after, "qdisc_readback": dict(qdiscs)})
+
+    def _take_samples(self) -> None:
+        with PortSampler(self._network) as ports:
+            for turn, goal in self._schedule([lane.samples for lane in self.lanes]):
+                if not self._take_turn(ports, turn, goal):
+                    return
+
+    def _take_turn(self, ports: PortSampler, turn: int, goal: int) -> bool:
+        """A sample of that cell on a quiet machine, or False when the cell has set aside as many as it may.
+
+        A sample that the machine spoilt is taken again at once, so that a round of several cells stays together.
+        """
+        lane, lab = self.lanes[turn], self._lab
+        watcher, name = lab.watcher, lane.cell.id
+        while len(lane.set_aside) < most_set_aside(lab.options.looks):
+            lab.progress.step(f"{name}: sample {len(lane.samples) + 1} of {goal}")
+            sample, why = watcher.take(lambda: self._sample(lane, ports), ports)
+            if why is None:
+                lane.samples.append(sample)
+                self.order.append(turn)
+                lab.progress.sample(name, sample, goal)
+                return True
+            # The capture of the next sample takes the place of this one's.
+            lane.set_aside.append(SetAside(reason=why, sample=sample.model_copy(update={"pcap": None})))
+            lab.progress.set_aside(name, sample, why)
+        return False
+
+    def _sample(self, lane: Lane, ports: PortSampler) -> Sample:
+        index = len(lane.samples)
+        seed = self._lab.machines.sample_seed(lane.cell.id, index)
+        self._network.vary(seed)
+        taken = take_sample(
+            self._network,
+            self._servers,
+            lane.adapter,
+            lane.cell.transfer,
+            index,
+            pcap_dir=self._captures(lane.cell.id) if self._captures else None,
+            ports=ports,
+            link=lane.cell.link_direction,
+        )
+        return taken.model_copy(update={"seed": seed}) if self._virtual else taken

@@ -1,0 +1,223 @@
+"""A lab of a run: a network with its servers, the link that is shaped on it, and that link's last calibration.
+
+All of it is kept from one cell to the next while it is still good. In virtual time a machine is booted for each piece of work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+
+from lab.hosts.choose import open_network
+from lab.hosts.host import Network
+from lab.model.cell import Cell
+from lab.model.clock import Clock
+from lab.model.errors import LabFault, ThroughlineError
+from lab.model.results import Calibration, HostLoad, HostSnapshot
+from lab.model.topology import Topology
+from lab.net.calibrate import calibrate
+from lab.net.guard import assert_no_bypass
+from lab.net.pins import pin
+from lab.net.shape import Shaped, shape
+from lab.run.clocks import clock_for, servers_for
+from lab.run.host_watch import Watcher
+from lab.run.options import Options
+from lab.run.progress import Progress
+from lab.run.virtual_machines import VirtualMachines
+from lab.servers.bundle import DEFAULT_PAYLOADS, SERVERS, ServerName, Servers, start_servers
+from lab.store.provenance import host_snapshot, machine_facts
+
+CALIBRATION_ATTEMPTS = 2
+
+
+class Lab:
+    """Brings up what a cell needs, and keeps it for the next one. `timing_s` has what the present work spent on what."""
+
+    def __init__(self, options: Options, name: str, progress: Progress) -> None:
+        self.options = options
+        self.name = options.name or name
+        self.progress = progress
+        self.machines = VirtualMachines(options.seed, options.machine_seed, options.charge_ns, options.tolerance)
+        self.client_facts: dict[str, object] = {}
+        """Facts that were measured of the client's host: part of every snapshot from then on."""
+        self.timing_s: dict[str, float] = {}
+        self.started_at = datetime.now(UTC)
+        self.abandoned = False
+        self.network: Network | None = None
+        self.servers: Servers | None = None
+        self.calibration: Calibration | None = None
+        """The last one of the link that is shaped now; None where no calibration holds."""
+        self.idle: HostLoad | None = None
+        """The machine's load with that calibration."""
+        self._shaped: tuple[Topology, Shaped] | None = None
+        self._started = 0.0
+        self._turn = ExitStack()
+        self._has_turn = False
+
+    # --- networks ---------------------------------------------------------------------------------------------------
+
+    @property
+    def up(self) -> tuple[Network, Servers]:
+        """The network and its servers. Only after `ready` or `bring_up`."""
+        assert self.network is not None
+        assert self.servers is not None
+        return self.network, self.servers
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the network that is up."""
+        return self.up[0].clock.kind
+
+    def begin(self) -> None:
+        """New work: its times are counted from now."""
+        self.timing_s = {}
+        self.started_at, self._started = datetime.now(UTC), time.monotonic()
+
+    def end(self) -> None:
+        """The work is done: what is in no other time was overhead."""
+        self.timing_s["overhead"] = time.monotonic() - self._started - sum(self.timing_s.values())
+
+    def ready(self, cells: Sequence[Cell]) -> None:
+        """A network for these cells together, by their clock. Raises LabFault where none can be had."""
+        self.begin()
+        with self.timed("bring_up"):
+            if clock_for(cells, self.options.clock) == "virtual":
+                most = max(cell.transfer.total_bytes for cell in cells)
+                self.boot([cell.id for cell in cells], most, servers=servers_for(cells))
+            else:
+                self.bring_up()
+
+    def bring_up(self) -> None:
+        """The network in real time, unless one is up. One in virtual time gives way to it."""
+        if self.network is not None and self.clock == "real":
+            return
+        self.close_network()
+        self.progress.step("bringing the network up")
+        if self.options.turn is not None and not self._has_turn:
+            self._turn.enter_context(self.options.turn())
+            self._has_turn = True
+        make = self.options.open_network or (
+            lambda: open_network(self.options.backend, router=self.options.router, name=self.name)
+        )
+        self._take_up(make())
+
+    def boot(self, ids: Sequence[str], payload_bytes: int, servers: Collection[ServerName] = SERVERS) -> None:
+        """A machine in virtual time for this work alone, its seed the work's: what ran before plays no part."""
+        self.close_network()
+        self.progress.step(f"{ids[0]}: booting its machine")
+        self._take_up(self.machines.open_for(ids, payload_bytes), servers)
+
+    def _take_up(self, network: Network, servers: Collection[ServerName] = SERVERS) -> None:
+        try:
+            if network.clock.kind == "real":  # every cell pins its own machine when it shapes the link
+                pin(network, "cubic")
+            assert_no_bypass(network)
+            self.servers = start_servers(
+                network,
+                payload_sizes=DEFAULT_PAYLOADS if network.clock.kind == "real" else (),
+                sshd_options=self.options.sshd,
+                clock=network.clock,
+                random_bytes=network.random_bytes,
+                wanted=servers,
+            )
+        except BaseException:
+            network.close()
+            raise
+        self.network = network
+        if self.abandoned:
+            raise LabFault("the run was interrupted")
+
+    def close_network(self) -> None:
+        """Take the network down; idempotent. The next cell brings one up again."""
+        if self.network is not None:
+            self.network.close()
+            self.network = self.servers = None
+            self.forget_link()
+
+    def close(self) -> None:
+        """Take the network down and give the machine back."""
+        self.close_network()
+        self._turn.close()
+
+    def abandon(self) -> None:
+        """From another thread: the present work ends with LabFault, and leaves no result that would blame the lab for it."""
+        self.abandoned = True
+        if self.network is not None:
+            self.network.close()
+
+    # --- links ------------------------------------------------------------------------------------------------------
+
+    def shape(self, topology: Topology) -> Shaped:
+        """The link of that topology. A seeded link starts afresh for every cell, so that its losses are always the same."""
+        network, _ = self.up
+        if self._shaped and self._shaped[0] == topology and topology.link.seed is None:
+            return self._shaped[1]
+        with self.timed("shape"):
+            self.forget_link()
+            pin(network, topology.congestion_control, topology.link.mtu)
+            shaped = shape(network, topology.link)
+        self._shaped = (topology, shaped)
+        return shaped
+
+    def forget_link(self) -> None:
+        """After a fault nothing about the link is taken for granted: the next cell shapes and calibrates it again."""
+        self._shaped = self.calibration = self.idle = None
+
+    def calibrate(self, topology: Topology) -> list[Calibration]:
+        """Every look is kept: a second one is taken when the first is beyond tolerance, never a third."""
+        network, _ = self.up
+        looks: list[Calibration] = []
+        with self.timed("calibrate"):
+            for attempt in range(1, CALIBRATION_ATTEMPTS + 1):
+                self.progress.step(f"{topology.name}: calibrating the link")
+                looks.append(
+                    calibrate(
+                        network,
+                        topology.link,
+                        topology.congestion_control,
+                        tolerance=self.options.tolerance,
+                        attempt=attempt,
+                    )
+                )
+                if looks[-1].ok:
+                    break
+        return looks
+
+    def certified(self, topology: Topology) -> Calibration:
+        """The calibration of that link in virtual time, which is taken once and then kept."""
+        with self.timed("calibrate"):
+            self.progress.step(f"{topology.name}: the link's certificate")
+            return self.machines.certified(topology)
+
+    # --- the machine under it ---------------------------------------------------------------------------------------
+
+    @property
+    def watcher(self) -> Watcher:
+        """Watches this machine's load. No other process can disturb a machine in virtual time."""
+        network, _ = self.up
+        limits = None if self.clock == "virtual" else self.options.host_limits
+        return Watcher.on(network, limits, beside=self.options.beside)
+
+    def watch_idle(self) -> HostLoad | None:
+        with self.timed("host"):
+            return self.watcher.idle(self.up[0])
+
+    def snapshot(self) -> HostSnapshot:
+        """The hosts' facts now; without those of the hosts where they cannot be read."""
+        with self.timed("provenance"):
+            try:
+                found = host_snapshot(self.up[0])
+                client = {**found.hosts["client"], **self.client_facts}
+                return found.model_copy(update={"hosts": {**found.hosts, "client": client}})
+            except ThroughlineError:
+                return HostSnapshot(at=datetime.now(UTC), machine=machine_facts(), hosts={})
+
+    @contextmanager
+    def timed(self, what: str) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.timing_s[what] = self.timing_s.get(what, 0.0) + time.monotonic() - started

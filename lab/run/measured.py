@@ -1,0 +1,34 @@
+"""One run from its folder to its reports: what every command that runs cells has around its session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from lab.run.options import Options
+from lab.run.progress import Progress, Silent
+from lab.run.session import Session
+from lab.store.run_dir import RunDir
+
+
+@contextmanager
+def measured_run(
+    name: str, options: Options, progress: Progress | None = None, *, reports: Callable[[RunDir], None] | None = None
+) -> Iterator[Session]:
+    """A session that writes into a new run called by its time and `name`.
+
+    However the block ends, a run with results gets its record and its `reports`, and a run without any leaves nothing behind.
+    Raises what the block raises.
+    """
+    progress = progress or Silent()
+    record = RunDir.create(name)
+    session = Session(record, options, progress=progress)
+    try:
+        with session:
+            yield session
+    finally:
+        progress.clear()
+        if not session.found_something:
+            record.discard()
+        elif reports is not None:
+            reports(record)

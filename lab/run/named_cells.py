@@ -1,0 +1,64 @@
+"""Cells by their names, as a command is given them, and a run of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lab.clients.registry import parse_client, resolve_for
+from lab.model.cell import Cell
+from lab.model.cell_name import parse_cell_name
+from lab.model.errors import UsageProblem
+from lab.model.load import load_topology
+from lab.model.transfer import ClientSpec, Expectation
+from lab.run.measured import measured_run
+from lab.run.options import Options
+from lab.run.progress import Progress
+from lab.run.questions import CellQuestion, ask_all
+from lab.run.session import Session
+from lab.store.run_dir import RunDir
+
+
+def named_cells(names: Sequence[str], clients: Sequence[str] = ()) -> list[Cell]:
+    """The cells of these names. `clients` (NAME=PATH) are where cells of those clients find their programs; the last of one name.
+
+    Raises UsageProblem for a name that is not a cell's and for a client that is not there or has no cell. Raises
+    NotSupported for a cell that its client cannot do: it was asked for by name.
+    """
+    parsed = [parse_cell_name(name) for name in names]
+    given: dict[str, ClientSpec] = {spec.name: spec for spec in map(parse_client, clients)}
+    for client in given:
+        if all(client != each.client for each in parsed):
+            raise UsageProblem(
+                f"--client {client}: none of the cells has that client",
+                remedy=f"a cell's name begins with its client: {client}--...",
+            )
+    found: list[Cell] = []
+    for name, (client, topology, transfer, kind) in zip(names, parsed, strict=True):
+        spec = given.get(client) or parse_client(client)
+        resolve_for(spec, transfer, name)
+        found.append(
+            Cell(
+                client=spec,
+                topology=load_topology(topology),
+                transfer=transfer,
+                expectation=Expectation.of(transfer, kind=kind),
+            )
+        )
+    return found
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    options: Options,
+    progress: Progress,
+    *,
+    name: str = "cells",
+    reports: Callable[[RunDir], None] | None = None,
+) -> Session:
+    """A run of these cells, side by side in virtual time, from its folder to its reports. The session is closed.
+
+    Raises the first problem that kept a cell from a result, after all are done.
+    """
+    with measured_run(name, options, progress, reports=reports) as session:
+        ask_all(session, [CellQuestion(cell) for cell in cells])
+    return session

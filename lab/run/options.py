@@ -1,0 +1,51 @@
+"""What the command line may change about every cell of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from lab.assets.inferno import Inferno
+from lab.hosts.agent.router import RouterChoice
+from lab.hosts.choose import Backend
+from lab.hosts.host import Network
+from lab.judge.decide import VIRTUAL_PLAN
+from lab.judge.host import HostLimits
+from lab.judge.tolerance import LookPlan
+from lab.model.clock import CHARGE_NS, ClockChoice
+from lab.net.calibrate import Tolerance
+from lab.servers.sshd import SshdOptions
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line may change about every cell of a session."""
+
+    router: RouterChoice = "auto"
+    backend: Backend = "namespaces"
+    clock: ClockChoice = "real"
+    """virtual: every cell in a machine of its own, which no other process disturbs; the backend is `virtual` then."""
+    seed: int = 1
+    """Another seed gives other samples in virtual time."""
+    machine_seed: int | None = None
+    """That of every machine, in place of what follows from `seed` and its cells."""
+    turn: Callable[[], AbstractContextManager[None]] | None = None
+    """Entered before the first network in real time comes up: this machine's lock. Virtual time needs none."""
+    charge_ns: int = CHARGE_NS
+    """What a system call takes in virtual time."""
+    pcap: bool = False
+    looks: LookPlan = field(default_factory=LookPlan)
+    virtual_looks: LookPlan = VIRTUAL_PLAN
+    """In virtual time, where samples are cheap."""
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    open_network: Callable[[], Network] | None = None
+    sshd: SshdOptions = field(default_factory=SshdOptions)
+    flamegraph: Inferno | None = None
+    """With these tools, one run more per cell of a suite."""
+    name: str = ""
+    """The network's name; left out, it is the run's."""
+    host_limits: HostLimits | None = None
+    """The machine is watched, and samples that it spoilt are set aside; not where left out. The `lab` command has it on."""
+    beside: bool = False
+    """Another lab runs at the same time, and its processes are not foreign ones; both have the machine's lock to say so."""

@@ -1,0 +1,199 @@
+"""What can be asked of a lab, as values: one for each kind of row in a suite, and for each cell that is named.
+
+A question knows how a session answers it. `Asking` answers many of them: in virtual time side by side before they are due, in
+real time when their turn comes. Outcomes are values, a problem among them, and each is kept.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from lab.model.answer import Answer, Event
+from lab.model.cell import Cell
+from lab.model.errors import NotSupported, ThroughlineError, UsageProblem
+from lab.model.results import CellResult
+from lab.model.study import BufferStudy
+from lab.model.topology import Topology
+from lab.model.transfer import ClientSpec, Transfer
+from lab.model.units import Size
+from lab.run import flamegraph
+from lab.run.clocks import clock_for
+from lab.run.events.quirks import run_quirk
+from lab.run.events.send_buffers import Off, compare_send_buffers
+from lab.run.options import Options
+from lab.run.parallel import run_all
+from lab.run.platform import run_platform
+from lab.run.session import Session
+
+Result = CellResult | Answer
+Outcome = Result | ThroughlineError
+
+
+class Question(Protocol):
+    """Frozen: two that are equal ask the same."""
+
+    @property
+    def id(self) -> str:
+        """The name of its result."""
+        ...
+
+    @property
+    def cells(self) -> Sequence[Cell]:
+        """Cells that decide its clock. Empty where it has to be asked when its turn comes."""
+        ...
+
+    def ask(self, session: Session) -> Result:
+        """The answer. Raises NotSupported, UsageProblem, or LabFault where there is no network."""
+        ...
+
+
+@dataclass(frozen=True)
+class CellQuestion:
+    """Does this cell keep what is expected of it?"""
+
+    cell: Cell
+
+    @property
+    def id(self) -> str:
+        return self.cell.id
+
+    @property
+    def cells(self) -> Sequence[Cell]:
+        return [self.cell]
+
+    def ask(self, session: Session) -> CellResult:
+        result = session.run_cell(self.cell)
+        if session.options.flamegraph is not None:
+            flamegraph.record(session, self.cell, session.options.flamegraph)
+        return result
+
+
+@dataclass(frozen=True)
+class BufferQuestion:
+    """Does throughput hold across these buffer sizes?"""
+
+    study: BufferStudy
+
+    @property
+    def id(self) -> str:
+        return self.study.id
+
+    @property
+    def cells(self) -> Sequence[Cell]:
+        return [self.study.cell(self.study.buffers[0])]
+
+    def ask(self, session: Session) -> Answer:
+        return session.run_study(self.study)
+
+
+@dataclass(frozen=True)
+class EventQuestion:
+    """How does the client take this event?"""
+
+    client: ClientSpec
+    topology: Topology
+    transfer: Transfer
+    event: Event
+    cells: Sequence[Cell] = ()
+
+    @property
+    def id(self) -> str:
+        return f"{self.client.name}--{self.topology.name}--{self.event}"
+
+    def ask(self, session: Session) -> Answer:
+        return run_quirk(session, self.client, self.topology, self.transfer, self.event)
+
+
+@dataclass(frozen=True)
+class SendBufferQuestion:
+    """What does the automatic send buffer do for an upload?"""
+
+    client: ClientSpec
+    topology: Topology
+    transfer: Transfer
+    fixed: Size | Off
+    rounds: int
+    cells: Sequence[Cell] = ()
+
+    @property
+    def id(self) -> str:
+        return f"{self.client.name}--{self.topology.name}--send-buffers"
+
+    def ask(self, session: Session) -> Answer:
+        return compare_send_buffers(session, self.client, self.topology, self.transfer, fixed=self.fixed, rounds=self.rounds)
+
+
+@dataclass(frozen=True)
+class PlatformQuestion:
+    """What does this work cost the host?"""
+
+    cell: Cell
+    cells: Sequence[Cell] = ()
+
+    @property
+    def id(self) -> str:
+        return f"{self.cell.id}--platform"
+
+    def ask(self, session: Session) -> Answer:
+        return run_platform(session, self.cell)
+
+
+def virtual(question: Question, options: Options) -> bool:
+    """Whether it can be asked in virtual time, next to others."""
+    try:
+        return bool(question.cells) and clock_for(question.cells, options.clock) == "virtual"
+    except UsageProblem:
+        return False  # it is said when it is asked
+
+
+@dataclass
+class Asking:
+    """Questions to one session and their outcomes, in the order in which they were asked for."""
+
+    session: Session
+    outcomes: list[tuple[Question, Outcome]] = field(default_factory=list)
+    _ahead: dict[Question, deque[Outcome]] = field(default_factory=dict)
+
+    def ahead(self, questions: Sequence[Question]) -> None:
+        """Answer those of virtual time now, on as many machines at once as there are cores."""
+        ready = [each for each in questions if each not in self._ahead and virtual(each, self.session.options)]
+        if not ready:
+            return
+        for question, outcome in zip(ready, run_all(self.session, [partial(_ask, question) for question in ready]), strict=True):
+            self._ahead.setdefault(question, deque()).append(outcome)
+
+    def ask(self, question: Question) -> Outcome:
+        """The outcome: from ahead, or asked now."""
+        if waiting := self._ahead.get(question):
+            outcome = waiting.popleft()
+        else:
+            try:
+                outcome = question.ask(self.session)
+            except ThroughlineError as problem:
+                outcome = problem
+        self.outcomes.append((question, outcome))
+        return outcome
+
+    @property
+    def problem(self) -> ThroughlineError | None:
+        """The first that kept a question from an answer. A cell that its client cannot do was skipped, and does not count."""
+        problems = (outcome for _, outcome in self.outcomes if isinstance(outcome, ThroughlineError))
+        return next((problem for problem in problems if not isinstance(problem, NotSupported)), None)
+
+
+def _ask(question: Question, session: Session) -> Result:
+    return question.ask(session)
+
+
+def ask_all(session: Session, questions: Sequence[Question]) -> list[Outcome]:
+    """The outcome of every question, in their order. Afterwards raises the first problem that kept one from an answer."""
+    asking = Asking(session)
+    asking.ahead(questions)
+    outcomes = [asking.ask(question) for question in questions]
+    if asking.problem:
+        raise asking.problem
+    return outcomes

@@ -1,0 +1,50 @@
+"""Machines in virtual time as a session wants them: their seeds, their facts for results, their links' certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lab.hosts.host import Network
+from lab.hosts.virtual.machine import CHARGE_MOST_NS, derived_seed
+from lab.hosts.virtual.network import open_network
+from lab.model.clock import CHARGE_NS
+from lab.model.errors import LabFault
+from lab.model.results import Calibration, VirtualMachine
+from lab.model.topology import Topology
+from lab.net.calibrate import Tolerance
+from lab.net.certificates import certified
+
+
+@dataclass(frozen=True)
+class VirtualMachines:
+    """Cells differ by `seed` when they are run again on purpose. `machine_seed`, if given, is every machine's."""
+
+    seed: int = 1
+    machine_seed: int | None = None
+    charge_ns: int = CHARGE_NS
+    tolerance: Tolerance = Tolerance()
+
+    def open_for(self, ids: Sequence[str], payload_bytes: int) -> Network:
+        """A machine whose seed follows from what it is for: what ran before plays no part. Raises LabFault."""
+        seed = derived_seed(self.seed, *ids) if self.machine_seed is None else self.machine_seed
+        return self._boot(seed, payload_bytes)
+
+    def sample_seed(self, cell_id: str, index: int) -> int:
+        return derived_seed(self.seed, cell_id, index)
+
+    def facts(self, network: Network) -> VirtualMachine | None:
+        """For results; None in real time."""
+        facts = network.virtual_facts
+        return VirtualMachine(**facts, session_seed=self.seed) if facts else None
+
+    def certified(self, topology: Topology) -> Calibration:
+        """The calibration of that link, taken once. Raises LabFault where it cannot be taken."""
+        return certified(topology, self.tolerance, (self.charge_ns, CHARGE_MOST_NS), self._boot)
+
+    def _boot(self, seed: int, payload_bytes: int = 0) -> Network:
+        """Twice, where it must be: a file that is replaced while the machine reads it (an update of the lab) ends its boot."""
+        try:
+            return open_network(seed=seed, payload_bytes=payload_bytes, charge_ns=self.charge_ns)
+        except LabFault:
+            return open_network(seed=seed, payload_bytes=payload_bytes, charge_ns=self.charge_ns)

@@ -1,0 +1,170 @@
+"""nginx: HTTP/1.1, HTTP/1.1 over TLS and h2; downloads of known and unknown size, uploads kept and thrown away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from lab.hosts.host import Host
+from lab.hosts.scripts import script_command
+from lab.servers.process import ServerProcess, program, wait_ready
+
+if TYPE_CHECKING:
+    from lab.servers.certificates import Certificates
+
+HTTP_PORT = 80
+HTTPS_PORT = 443
+_SINK = Path(__file__).with_name("sink_script.py")
+
+
+@dataclass
+class NginxServer(ServerProcess):
+    http_port: int = HTTP_PORT
+    https_port: int = HTTPS_PORT
+
+    @property
+    def sink_counts(self) -> PurePath:
+        """On the server host: a line `URI BYTES` for every upload to /sink/."""
+        return self.host.workdir / "nginx" / "sink.counts"
+
+
+def render_config(
+    workdir: PurePath,
+    *,
+    http_port: int = HTTP_PORT,
+    https_port: int = HTTPS_PORT,
+    bind: str = "0.0.0.0",  # noqa: S104 - the lab's own network namespace
+    workers: int = 1,
+    worker_user: str = "",
+) -> str:
+    """nginx.conf for Debian 12's nginx 1.22 (`listen ... ssl http2`); nothing in it needs root or a path outside `workdir`.
+
+    `worker_user` is for a master that is root (a container): its workers would otherwise be `nobody` and could not write there.
+    """
+    own = workdir / "nginx"
+    user = f"user {worker_user};\n" if worker_user else ""
+    temporary = "\n".join(f"    {kind}_temp_path {own}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    return f"""\
+{user}daemon off;
+pid {own}/nginx.pid;
+error_log {own}/error.log warn;
+worker_processes {workers};
+# A transfer may ask for a thousand files at once, each by a connection of its own.
+worker_rlimit_nofile 8192;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off;
+{temporary}
+    default_type application/octet-stream;
+    sendfile on;
+    tcp_nodelay on;
+    keepalive_timeout 75s;
+    client_max_body_size 0;
+    # A slow link must fail by the client's patience, not by the server's.
+    send_timeout 600s;
+    client_body_timeout 600s;
+    proxy_read_timeout 600s;
+    proxy_send_timeout 600s;
+    client_body_buffer_size 1m;
+    # What an h2 upload may send before the request is looked at; the default is 64 KiB.
+    http2_body_preread_size 1m;
+    # One connection may carry a whole suite.
+    http2_max_concurrent_streams 1000;
+    keepalive_requests 1000000;
+
+    server {{
+        listen {bind}:{http_port} backlog=512;
+        listen {bind}:{https_port} ssl http2 backlog=512;
+        server_name _;
+        ssl_certificate {own}/server.pem;
+        ssl_certificate_key {own}/server.key;
+        ssl_protocols TLSv1.2 TLSv1.3;
+
+        location = /ready {{ return 204; }}
+        location /files/ {{ alias {workdir}/files/; }}
+
+        # Unknown size: a filter that may append something takes the Content-Length away. What it appends is empty, so the
+        # bytes are exact, and unlike with sub_filter or SSI nothing is scanned and sendfile still works.
+        location /chunked/ {{
+            alias {workdir}/files/;
+            addition_types *;
+            add_after_body /nothing;
+        }}
+        location = /nothing {{ internal; return 200 ""; }}
+
+        location /upload/ {{
+            alias {workdir}/upload/;
+            dav_methods PUT;
+            create_full_put_path on;
+        }}
+        location /sink/ {{
+            proxy_pass http://unix:{own}/sink.socket;
+            proxy_http_version 1.1;
+            proxy_request_buffering off;
+            # Without buffering this is the h2 upload window: a round trip's worth of 1 Gbit/s at 100 ms.
+            client_body_buffer_size 16m;
+        }}
+    }}
+}}
+"""
+
+
+def launch(
+    host: Host,
+    certificates: Certificates,
+    *,
+    nginx: str | PurePath | None = None,
+    http_port: int = HTTP_PORT,
+    https_port: int = HTTPS_PORT,
+    bind: str = "0.0.0.0",  # noqa: S104 - the lab's own network namespace
+    workers: int = 1,
+    worker_user: str = "",
+    config: str = "",
+    begin: bool = True,
+) -> NginxServer:
+    """Start without waiting; or, without `begin`, only prepare. `config` replaces the rendered one."""
+    own = host.workdir / "nginx"
+    text = config or render_config(
+        host.workdir, http_port=http_port, https_port=https_port, bind=bind, workers=workers, worker_user=worker_user
+    )
+    host.write(own / "nginx.conf", text.encode())
+    host.write(own / "server.pem", certificates.server_pem)
+    host.write(own / "server.key", certificates.server_key_pem, mode=0o600)
+    host.write(host.workdir / "upload" / ".keep", b"")
+    sink = script_command(host, _SINK, str(own / "sink.socket"), str(own / "sink.counts"))
+    argv = [program(host, "nginx", nginx), "-p", str(own), "-c", str(own / "nginx.conf"), "-e", str(own / "error.log")]
+    probe = host.address or "127.0.0.1"
+    checks = (f"http,{probe},{http_port},/ready", f"put,{probe},{http_port},/sink/ready")
+    if not begin:
+        return NginxServer("nginx", host, (), (), own / "error.log", http_port, https_port)
+    processes = (host.start(sink), host.start(argv))
+    return NginxServer("nginx", host, processes, checks, own / "error.log", http_port, https_port)
+
+
+def start(
+    host: Host,
+    certificates: Certificates,
+    *,
+    nginx: str | PurePath | None = None,
+    http_port: int = HTTP_PORT,
+    https_port: int = HTTPS_PORT,
+    bind: str = "0.0.0.0",  # noqa: S104
+    workers: int = 1,
+    worker_user: str = "",
+    config: str = "",
+) -> NginxServer:
+    """Raises LabFault with nginx's own message when the configuration or a port is refused."""
+    server = launch(
+        host,
+        certificates,
+        nginx=nginx,
+        http_port=http_port,
+        https_port=https_port,
+        bind=bind,
+        workers=workers,
+        worker_user=worker_user,
+        config=config,
+    )
+    wait_ready([server])
+    return server

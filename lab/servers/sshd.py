@@ -1,0 +1,136 @@
+"""OpenSSH's sshd with keys of one run: SFTP only, as an ordinary user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from lab.hosts.host import Host
+from lab.servers.process import ServerProcess, program, wait_ready
+
+PORT = 22
+
+
+@dataclass(frozen=True)
+class SshdOptions:
+    """Settings of the server that a test or a study changes.
+
+    A connection may have 100 sessions instead of OpenSSH's 10, because the lab tests clients that open many; 0 refuses
+    all. `ciphers` is sshd_config's list, empty for its default.
+    """
+
+    max_sessions: int = 100
+    ciphers: str = ""
+
+    def __post_init__(self) -> None:
+        if self.max_sessions < 0:
+            raise ValueError(f"sshd cannot have {self.max_sessions} sessions")
+        if any(not each.isprintable() or each.isspace() for each in self.ciphers):
+            raise ValueError(f"{self.ciphers!r} is not a list of ciphers")
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """OpenSSH formats, made without ssh-keygen, which saves two processes and a dependency."""
+
+    public: str
+    private: bytes = field(repr=False)
+
+
+def make_key(random_bytes: Callable[[int], bytes] = os.urandom) -> KeyPair:
+    key = Ed25519PrivateKey.from_private_bytes(random_bytes(32))
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return KeyPair(public.decode(), private)
+
+
+def known_hosts(names: list[str], port: int, host_key: KeyPair) -> str:
+    """One line per name; OpenSSH and libssh2 want `[name]:port` for every port but 22."""
+    places = [name if port == PORT else f"[{name}]:{port}" for name in dict.fromkeys(names) if name]
+    return "".join(f"{place} {host_key.public}\n" for place in places)
+
+
+def render_config(workdir: PurePath, *, port: int, bind: str, options: SshdOptions = SshdOptions()) -> str:
+    """sshd_config. `internal-sftp` needs no sftp-server binary and starts no shell."""
+    ciphers = f"Ciphers {options.ciphers}\n" if options.ciphers else ""
+    return f"""\
+Port {port}
+ListenAddress {bind}
+HostKey {workdir}/host_key
+AuthorizedKeysFile {workdir}/authorized_keys
+PidFile none
+# The workdir is on a tmpfs whose parents belong to the lab, not to the user who logs in.
+StrictModes no
+# PAM and passwords need root; the lab's user has neither.
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PubkeyAuthentication yes
+# There is no resolver inside the lab: a look-up would stall every login.
+UseDNS no
+PrintMotd no
+PrintLastLog no
+AllowTcpForwarding no
+AllowAgentForwarding no
+X11Forwarding no
+# Several clients at once, and clients that open many connections, are what the lab is for.
+MaxStartups 200
+MaxSessions {options.max_sessions}
+{ciphers}Subsystem sftp internal-sftp
+"""
+
+
+@dataclass
+class Sshd(ServerProcess):
+    port: int = PORT
+    known_hosts: str = ""
+    user_key: KeyPair = field(default_factory=make_key)
+
+
+def launch(
+    host: Host,
+    *,
+    sshd: str | PurePath | None = None,
+    port: int = PORT,
+    bind: str = "0.0.0.0",  # noqa: S104 - the lab's own network namespace
+    names: tuple[str, ...] = ("server",),
+    options: SshdOptions = SshdOptions(),
+    random_bytes: Callable[[int], bytes] = os.urandom,
+    begin: bool = True,
+) -> Sshd:
+    """Start sshd without waiting until it listens; without `begin`, only prepare.
+
+    Its files are in `workdir/sshd`, with its log, the only place where sshd says why it refuses a key.
+    """
+    folder = host.workdir / "sshd"
+    host_key, user_key = make_key(random_bytes), make_key(random_bytes)
+    host.write(folder / "host_key", host_key.private, mode=0o600)
+    host.write(folder / "authorized_keys", f"{user_key.public}\n".encode(), mode=0o600)
+    host.write(folder / "sshd_config", render_config(folder, port=port, bind=bind, options=options).encode())
+    log = folder / "sshd.log"
+    # sshd insists on an absolute path because it executes itself again for every connection.
+    argv = [program(host, "sshd", sshd), "-D", "-E", str(log), "-f", str(folder / "sshd_config")]
+    probe = host.address or "127.0.0.1"
+    hosts = known_hosts([*names, host.address], port, host_key)
+    if not begin:
+        return Sshd("sshd", host, (), (), log, port, hosts, user_key)
+    return Sshd("sshd", host, (host.start(argv),), (f"banner,{probe},{port},SSH-2.0-",), log, port, hosts, user_key)
+
+
+def start(
+    host: Host,
+    *,
+    sshd: str | PurePath | None = None,
+    port: int = PORT,
+    bind: str = "0.0.0.0",  # noqa: S104
+    names: tuple[str, ...] = ("server",),
+    options: SshdOptions = SshdOptions(),
+) -> Sshd:
+    server = launch(host, sshd=sshd, port=port, bind=bind, names=names, options=options)
+    wait_ready([server])
+    return server

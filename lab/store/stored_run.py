@@ -1,0 +1,97 @@
+"""A run's folder as far as it can be read: every valid file, and one line for each file that is not.
+
+Reports, histories and comparisons read runs that were cut off, copied in part or made by a newer lab. `RunDir.read_cells` refuses
+such a run instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from lab.model.answer import Answer, answer_of, asking, baseline_cells
+from lab.model.clock import Clock
+from lab.model.errors import UsageProblem
+from lab.model.results import CellResult, RunRecord, VerdictName
+from lab.store.run_dir import RunDir, read_result
+
+Model = TypeVar("Model", bound=BaseModel)
+Listed = TypeVar("Listed", CellResult, Answer)
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """The contents of a run's folder; lists in the order in which their members started."""
+
+    path: Path
+    cells: list[CellResult] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    record: RunRecord | None = None
+    """run.json; None where it is missing (the run is not finished, or was cut off) or cannot be read (see `problems`)."""
+    problems: list[str] = field(default_factory=list)
+    """One line, with the file's path, for each file that cannot be read."""
+
+    @property
+    def qualification(self) -> Answer | None:
+        return next(iter(asking(self.answers, "qualification")), None)
+
+    @property
+    def baselines(self) -> set[str]:
+        """Ids of cells whose own verdicts do not count."""
+        return baseline_cells(self.answers) | set(self.record.baselines if self.record else ())
+
+    @property
+    def everything(self) -> list[Answer]:
+        """Every cell's own answer, then the others."""
+        return [*map(answer_of, self.cells), *self.answers]
+
+    @property
+    def verdicts(self) -> dict[str, VerdictName]:
+        """The verdicts of all cells and judged answers, by id, as in run.json."""
+        return {each.id: each.verdict.name for each in self.everything if each.verdict and each.counts}
+
+    @property
+    def clocks(self) -> list[Clock]:
+        """Every clock that a cell or an answer of the run used."""
+        return [*dict.fromkeys(clock for each in self.everything for clock in each.clocks)]
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """Why some cells and answers were not run, by id."""
+        return self.record.skipped if self.record else {}
+
+
+def read_run_folder(path: Path) -> StoredRun:
+    """Read every valid file of a run. Raises UsageProblem only where `path` is not the folder of a run."""
+    run, problems = RunDir.open(path), list[str]()
+    return StoredRun(
+        path=run.path,
+        record=next(_valid(run, RunRecord, problems), None),
+        cells=_in_order(_valid(run, CellResult, problems), problems),
+        answers=_in_order(_valid(run, Answer, problems), problems),
+        problems=problems,
+    )
+
+
+def _valid(run: RunDir, kind: type[Model], problems: list[str]) -> Iterator[Model]:
+    try:
+        for path in run.files(kind):
+            try:
+                yield read_result(path, kind)
+            except UsageProblem as problem:
+                problems.append(str(problem))
+    except UsageProblem as problem:
+        problems.append(str(problem))
+
+
+def _in_order(found: Iterator[Listed], problems: list[str]) -> list[Listed]:
+    """Sorted by their start. A copy under another file name is left out and reported."""
+    first: dict[str, Listed] = {}
+    for each in found:
+        if first.setdefault(each.id, each) is not each:
+            problems.append(f"{each.id}: twice in {each.run}, in two files; only one is shown")
+    return sorted(first.values(), key=lambda each: each.started_at)
