@@ -1,17 +1,17 @@
 *** Settings ***
-Documentation       Does a set of files arrive whole, and the thousandth file as fast as the first?
+Documentation       Does a set of files arrive intact, and the thousandth file as fast as the first?
 ...
-...                 One run of the client over SFTP takes the whole set; every file is compared with what was sent, and when each
-...                 was complete is in the result. In a set of 200 files and more the last hundred must take no longer, each, than
-...                 the first hundred: it passes when the interval of the mean ratio ends at or below 1.05. Smaller sets only have
-...                 to arrive whole, five times.
+...                 One run of the client over SFTP moves the set; every file is compared with what was sent, and the result
+...                 has the time when each was complete. In a set of 200 files and more the last hundred must take no longer,
+...                 each, than the first hundred: it passes when the interval of the mean ratio ends at or below 1.05. Smaller
+...                 sets only have to arrive intact, five times.
 ...                 Tests tagged ``slow`` take six minutes each at the line's own speed: leave them out with
 ...                 ``--exclude slow``. Those tagged ``ci`` take less than a minute together on a client that fills the line.
 ...
-...                 Clock: virtual. What slows a set down are round trips, and its writes to a disk are no part of the question.
+...                 Clock: virtual. Round trips slow a set down; writing to a disk is not the question.
 Metadata            Study    file-sets
-Library             lab.keywords.library.LabLibrary
-Test Template       A Set Of Files Should Arrive Whole And Steadily
+Library             lab.robot.library.LabLibrary
+Test Template       A Set Of Files Should Arrive Intact And Steadily
 Test Tags           study:file-sets
 Test Timeout        4 hours
 
@@ -38,7 +38,7 @@ Get 1000 x 20 kB      get          1000     20 kB
 
 
 *** Keywords ***
-A Set Of Files Should Arrive Whole And Steadily
+A Set Of Files Should Arrive Intact And Steadily
     [Documentation]    One cell: ``files`` of ``size`` each, in one run of ``${CLIENT}`` over the link of ``${TOPOLOGY}``.
     [Arguments]    ${direction}    ${files}    ${size}
     Judge File Set

@@ -8,7 +8,7 @@ Documentation       What does the same work cost on this host, and what would it
 ...
 ...                 Clock: real. The question is what the work costs on this machine.
 Metadata            Study    platform
-Library             lab.keywords.library.LabLibrary
+Library             lab.robot.library.LabLibrary
 Test Template       The Same Work
 Test Tags           study:platform
 Test Timeout        15 minutes

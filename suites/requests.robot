@@ -9,7 +9,7 @@ Documentation       How many small requests per second does a client make, and w
 ...
 ...                 Clock: real. The processor is what limits requests per second, and in virtual time it takes none.
 Metadata            Study    requests
-Library             lab.keywords.library.LabLibrary
+Library             lab.robot.library.LabLibrary
 Test Template       Many Small Requests
 Test Tags           study:requests
 Test Timeout        1 hour

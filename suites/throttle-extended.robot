@@ -1,15 +1,15 @@
 *** Settings ***
 Documentation       Does a limited transfer keep its promise where a limiter is easily wrong?
 ...
-...                 The rows of `throttle` are all of one size, which is close to a multiple of their limits, one at a time, and
-...                 judged by the mean. Here sizes are no multiples (1,999,999 B and 1,500,000 B at 1 MB/s: a limiter that gives
-...                 a second's worth away is twice and half again too fast), four transfers share a connection and each has the
-...                 limit, and besides the mean the fastest 100 ms on the wire once the transfer has begun (``burst``, at most 1.5
-...                 times the limit) and the CPU (``cpu``, at most half a core) are judged.
+...                 The rows of `throttle` are all of one size, which is close to a multiple of their limits, one at a time,
+...                 and judged by the mean. Sizes in this suite are not multiples (1,999,999 B and 1,500,000 B at 1 MB/s: a
+...                 limiter that gives a second's worth away is twice and half again too fast), four transfers share a
+...                 connection and each has the limit, and besides the mean the fastest 100 ms on the wire once the transfer
+...                 has begun (``burst``, at most 1.5 times the limit) and the CPU (``cpu``, at most half a core) are judged.
 ...
 ...                 Clock: virtual, for the reason that `throttle` gives; the rows about CPU run in real time.
 Metadata            Study    throttle
-Library             lab.keywords.library.LabLibrary
+Library             lab.robot.library.LabLibrary
 Test Template       A Limited Transfer Should Keep Its Promise
 Test Tags           study:throttle    extended
 Test Timeout        15 minutes

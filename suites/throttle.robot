@@ -3,7 +3,7 @@ Documentation       Does a transfer limited by the client keep to its limit, on 
 ...
 ...                 A client's rate limit is a promise about body bytes per second, from the first body byte to the last;
 ...                 it is the same promise down and up, over HTTP/1.1, h2 and SFTP, whether or not the size is known beforehand.
-...                 Every cell takes five whole transfers, and more while the interval straddles the band; it passes when the
+...                 Every cell takes five complete transfers, and more while the interval straddles the band; it passes when the
 ...                 interval of the mean deviation lies inside 5 %. The link is calibrated before and after every cell.
 ...                 Tests tagged ``demo`` are one of each kind; `make demo` runs them on ferry and on the system's curl.
 ...                 Those tagged ``mail`` are the mail's own: two limits on three networks.
@@ -12,7 +12,7 @@ Documentation       Does a transfer limited by the client keep to its limit, on 
 ...
 ...                 Clock: virtual. A limit is a matter of the client and the link, and a busy machine does not count there.
 Metadata            Study    throttle
-Library             lab.keywords.library.LabLibrary
+Library             lab.robot.library.LabLibrary
 Test Template       A Limited Transfer Should Keep To Its Limit
 Test Tags           study:throttle
 Test Timeout        15 minutes

@@ -1,7 +1,7 @@
 *** Settings ***
 Documentation       Does throughput hold whatever buffer the caller chose, near and far?
 ...
-...                 A client's buffer is a setting of its caller, who knows nothing of round trips. If it is also the amount the
+...                 A client's buffer is a setting of its caller, who does not know the round trips. If it is also the amount the
 ...                 client dares to have unacknowledged, a small one starves a long line: 16 KiB over 100 ms is 160 KB/s.
 ...                 A test is one client on one link in one direction: a transfer with each buffer in turn, round by round, five
 ...                 rounds and more while the interval straddles the floor. It passes when the slowest buffer's mean is shown to
@@ -12,7 +12,7 @@ Documentation       Does throughput hold whatever buffer the caller chose, near 
 ...
 ...                 Clock: virtual; the rows without delay run in real time, because only the machine limits them.
 Metadata            Study    upload-buffers
-Library             lab.keywords.library.LabLibrary
+Library             lab.robot.library.LabLibrary
 Test Template       Throughput Should Hold Across Buffer Sizes
 Test Tags           study:upload-buffers
 Test Timeout        4 hours

@@ -2,15 +2,15 @@
 Documentation       What does the operating system's automatic send buffer do for uploads, near and far?
 ...
 ...                 The same upload with the send buffer of the client's host fixed at 64 KiB and automatic, in turn, five
-...                 rounds. Nothing is promised but that every upload is whole; the finding has the time of each, and the
+...                 rounds. The only promise is that every upload is intact; the answer has the time of each, and the
 ...                 speed-up with its interval. On Linux the buffer is fixed by tcp_wmem of the host. On Windows the question is
 ...                 that of dynamic send buffering (ideal send backlog), which the client asks for: the tests ``By The Client``
-...                 compare ferry's ``--sndbuf off`` and ``auto``, and keep what the system answered. Not run on Windows here;
+...                 compare ferry's ``--sndbuf off`` and ``auto``, and keep what the system answered. Not run on Windows;
 ...                 under Wine the answer is Wine's, and the buffer Linux's.
 ...
 ...                 Clock: virtual, except for a Windows program: what a buffer costs follows from the round trip.
 Metadata            Study    windows-uploads
-Library             lab.keywords.library.LabLibrary
+Library             lab.robot.library.LabLibrary
 Test Template       An Upload With Either Send Buffer
 Test Tags           study:windows-uploads
 Test Timeout        15 minutes
