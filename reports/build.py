@@ -20,23 +20,21 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from markupsafe import Markup
 
-from lab.result.comparison import Comparison
-from lab.result.matrix import Source, make_matrix, router_words
-from lab.result.meaning import rate_is_real
-from lab.result.models import ClientIdentity, VerdictName
-from lab.result.salvage import Salvaged
-from lab.result.store import exit_code
-from lab.result.table import NOTHING
-from lab.spec.clock import Clock
+from lab.model.comparison import Comparison
+from lab.model.figures import FIGURES, RATE
+from lab.model.results import ClientIdentity, VerdictName, exit_code, verdict_of_exit_code
+from lab.store.stored_run import StoredRun
 from reports import series, svg, uplot, words
+from reports.answers import NOTHING, sections
 from reports.cells import SAMPLE_HEADINGS, CellView, by_severity, ratio_judged
+from reports.matrix import make_matrix, router_words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from lab.history.trend_models import Trend, TrendReport
+    from lab.model.trend import Trend, TrendReport
 
-# Not before text: only between the end of one tag and the start of the next.
+# Line breaks between tags, not before text.
 _BREAKS = re.compile(r"(?<=>)\n+(?=<)")
 
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
@@ -44,7 +42,7 @@ VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 
 @dataclass(frozen=True)
 class Tally:
-    """What a run came to: the verdicts that count, the exit code, and whether the run says so itself."""
+    """The verdicts that count, the exit code, and whether run.json was there to say so."""
 
     counts: Mapping[VerdictName, int]
     exit_code: int
@@ -55,46 +53,36 @@ class Tally:
         """The word at the head of the page; None where nothing was judged."""
         if not sum(self.counts.values()):
             return None
-        return {1: "FAIL", 3: "INCONCLUSIVE", 4: "INVALID"}.get(self.exit_code, "PASS")  # type: ignore[return-value]
+        return verdict_of_exit_code(self.exit_code)
 
     @property
     def headline(self) -> str:
         return words.headline(self.counts, self.exit_code)
 
 
-def tally(run: Salvaged) -> Tally:
-    """By run.json, else by what could be read; baselines' own verdicts do not count."""
+def tally(run: StoredRun) -> Tally:
+    """From run.json, else from the files that could be read. Verdicts of baselines do not count."""
     if run.record is not None:
         judged, aside = run.record.verdicts, set(run.record.baselines)
     else:
-        judged = {cell.id: cell.verdict.name for cell in run.cells}
-        judged |= {study.id: study.verdict.name for study in run.studies}
-        judged |= {finding.id: finding.verdict.name for finding in run.findings}
-        judged |= {pair.id: pair.verdict.name for pair in run.pairs if pair.verdict}
-        aside = {pair.baseline.cell for pair in run.pairs}
+        judged, aside = run.verdicts, run.baselines
     counted = Counter(name for key, name in judged.items() if key not in aside)
     code = run.record.exit_code if run.record else exit_code(counted)
     if run.qualification is not None:
-        code = run.qualification.exit_code
+        code = exit_code([run.qualification.judged.name])
     return Tally({name: counted[name] for name in VERDICTS}, code, run.record is not None)
 
 
-def run_clocks(run: Salvaged) -> list[Clock]:
-    """Every clock that something of the run ran by."""
-    return [*dict.fromkeys([*(cell.clock for cell in run.cells), *(finding.clock for finding in run.findings)])]
-
-
-def run_page(run: Salvaged) -> str:
-    """The page of one run: headline, matrix, evidence of every cell, studies, pairs, findings. Raises LabFault without uPlot."""
+def run_page(run: StoredRun) -> str:
+    """The page of one run: headline, matrix, evidence of every cell, answers."""
     anchors = words.anchors("cell", (cell.id for cell in run.cells))
-    packed = [each if rate_is_real(cell) else None for cell, each in zip(run.cells, series.choose(run.cells), strict=True)]
-    baselines = {pair.baseline.cell for pair in run.pairs} | set(run.record.baselines if run.record else ())
+    packed = [each if RATE.applies(cell) else None for cell, each in zip(run.cells, series.choose(run.cells), strict=True)]
+    baselines = run.baselines
     views = {
         cell.id: CellView(cell, anchors[cell.id], each, cell.id in baselines)
         for cell, each in zip(run.cells, packed, strict=True)
     }
-    skipped = run.record.skipped if run.record else {}
-    matrix = make_matrix([Source(run.path.name, run.cells, run.studies, skipped)])
+    matrix = make_matrix([run])
     return _render(
         "run.html.j2",
         title=run.path.name,
@@ -106,11 +94,11 @@ def run_page(run: Salvaged) -> str:
         links=_by_link(matrix.rows),
         views=views,
         ordered=by_severity([*views.values()]),
-        study_anchors=words.anchors("study", (study.id for study in run.studies)),
-        pair_anchors=words.anchors("pair", (pair.id for pair in run.pairs)),
+        sections=sections(run.answers, {each.id: each for each in run.everything}),
+        anchors=words.anchors("answer", (answer.id for answer in run.answers)),
         clients=_clients(run),
-        skipped=skipped,
-        mixed=len(run_clocks(run)) > 1,
+        skipped=run.skipped,
+        mixed=len(run.clocks) > 1,
         series_note=_series_note(packed),
         charts=any(packed),
     )
@@ -118,13 +106,13 @@ def run_page(run: Salvaged) -> str:
 
 def compare_page(comparison: Comparison) -> str:
     """The page of two runs side by side."""
-    anchors = words.anchors("cell", (cell.id for cell in comparison.cells))
     counts = Counter(comparison.verdicts)
     return _render(
         "compare.html.j2",
         title=f"{comparison.a.run} and {comparison.b.run}",
         found=comparison,
-        anchors=anchors,
+        sections=sections(comparison.answers),
+        anchors=words.anchors("cell", (answer.id for answer in comparison.answers)),
         tally=Tally({name: counts[name] for name in VERDICTS}, comparison.exit_code, True),
         charts=False,
     )
@@ -133,14 +121,14 @@ def compare_page(comparison: Comparison) -> str:
 def trend_page(report: TrendReport) -> str:
     """The page of one figure over many runs, a plot per cell."""
     shown = [
-        {"trend": trend, "plot": _trend_plot(trend), "tell": _tell_figure(trend), "anchor": f"trend-{number}"}
+        {"trend": trend, "plot": _trend_plot(trend), "figure": FIGURES[trend.figure], "anchor": f"trend-{number}"}
         for number, trend in enumerate(report.trends, 1)
     ]
     return _render("trend.html.j2", title="trend", report=report, shown=shown, charts=False)
 
 
 def _trend_plot(trend: Trend) -> Markup:
-    tell = _tell_figure(trend)
+    tell = FIGURES[trend.figure].text
     points = [
         svg.Level(
             point.mean,
@@ -151,30 +139,19 @@ def _trend_plot(trend: Trend) -> Markup:
         )
         for point in trend.points
     ]
-    steps = [(step.index, f"{words.percent(step.change)} from {step.after_run}") for step in trend.steps]
+    change = FIGURES[trend.figure].change
+    steps = [(step.index, f"{change(step.change)} from {step.after_run}") for step in trend.steps]
     return svg.trend_plot(
         points, steps, tell, f"{trend.figure} of {trend.cell}, {trend.clock} time, over {len(points)} runs, {len(steps)} steps"
     )
 
 
-def _tell_figure(trend: Trend) -> Any:
-    return {
-        "rate": words.megabytes_s,
-        "deviation": words.percent,
-        "rss": words.memory,
-    }.get(trend.figure, lambda value: f"{value:.3f} {trend.unit}")
-
-
-def _head(run: Salvaged) -> list[tuple[str, str]]:
-    """What a reader must know of a run before its numbers, as far as it is known."""
+def _head(run: StoredRun) -> list[tuple[str, str]]:
+    """Facts of the run for the head of the page, as far as they are known."""
     record = run.record
-    parts: Sequence[Any] = [*run.cells, *run.findings]
+    parts = run.everything
     first = parts[0] if parts else None
-    machine: Mapping[str, object] = {}
-    if run.cells:
-        machine = run.cells[0].before.machine
-    elif run.findings:
-        machine = run.findings[0].machine
+    machine = next((each.machine for each in parts if each.machine), {})
     start = record.started_at if record else min((each.started_at for each in parts), default=None)
     end = record.ended_at if record else max((each.ended_at for each in parts), default=None)
     revision = str(machine.get("git_revision") or (record.git_revision if record else "") or "")[:12]
@@ -182,14 +159,14 @@ def _head(run: Salvaged) -> list[tuple[str, str]]:
     cores = f"{machine['cores']} cores" if "cores" in machine else ""
     memory = machine.get("memory_bytes")
     told = [str(machine.get("cpu_model") or ""), cores, words.memory(memory) if isinstance(memory, int) else ""]
-    backends = dict.fromkeys(each.backend for each in parts)
-    routers = dict.fromkeys(router_words(each.router) for each in parts)
+    backends = dict.fromkeys(each.backend for each in parts if each.backend)
+    routers = dict.fromkeys(router_words(each.router) for each in parts if each.router)
     versions = dict.fromkeys(each.lab_version for each in parts) or ([record.lab_version] if record else [])
     facts = [
         ("started", words.moment(start)),
         ("took", words.span((end - start).total_seconds()) if start and end else ""),
         ("host", ", ".join(part for part in told if part)),
-        ("time", " and ".join(run_clocks(run))),
+        ("time", " and ".join(run.clocks)),
         ("kernel", words.words(machine.get("kernel")) if machine.get("kernel") else ""),
         ("backend", ", ".join(backends)),
         ("router", "; ".join(routers)),
@@ -201,14 +178,14 @@ def _head(run: Salvaged) -> list[tuple[str, str]]:
 
 
 def _columns(clients: Mapping[str, list[str]], views: Iterable[CellView]) -> dict[str, list[str]]:
-    """Clients with their versions, those whose cells count first."""
+    """Clients with their versions; clients whose verdicts count come first."""
     counting = {view.cell.client.name for view in views if not view.baseline}
     return dict(sorted(clients.items(), key=lambda item: item[0] not in counting))
 
 
-def _clients(run: Salvaged) -> list[ClientIdentity]:
-    """Every client program once."""
-    clients = [*(cell.client for cell in run.cells), *(finding.client for finding in run.findings)]
+def _clients(run: StoredRun) -> list[ClientIdentity]:
+    """Every client program, once."""
+    clients = [each.client for each in run.everything if each.client]
     return [*{(client.name, client.sha256): client for client in clients}.values()]
 
 

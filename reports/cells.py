@@ -1,69 +1,49 @@
-"""A cell as pages show it: what its verdict stands on in its own unit, its samples and its link in words. Pure."""
+"""A cell as pages show it: its figure in its own unit, its samples and its link in words. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from markupsafe import Markup, escape
 
-from lab.judge.figures import asked
-from lab.result.bundle import again
-from lab.result.matrix import client_words, link_words
-from lab.result.meaning import cpu_is_real, rate_is_real
-from lab.result.models import Calibration, CellResult, DirectionCalibration, HostLoad, Interval, Sample, Verdict, VerdictName
-from lab.result.table import NOTHING, judged_words
-from lab.spec.cell import format_transfer
-from lab.spec.clock import NOT_IN_VIRTUAL_TIME, Clock, clock_words
-from lab.spec.numbers import signed
+from lab.model.cell_name import format_transfer
+from lab.model.clock import NOT_IN_VIRTUAL_TIME, Clock, clock_words
+from lab.model.figures import FIGURES, Figure
+from lab.model.numbers import signed
+from lab.model.results import (
+    WORST_FIRST,
+    Calibration,
+    CellResult,
+    DirectionCalibration,
+    HostLoad,
+    Interval,
+    Sample,
+    Verdict,
+)
+from lab.store.bundle import again
 from reports import svg
+from reports.answers import NOTHING, judged_words
+from reports.matrix import client_words, link_words
 from reports.series import Packed, merge, worst_sample
-from reports.words import megabytes_s, number, percent, span
+from reports.text import figure_number, figure_text
+from reports.words import percent, span
 
-SEVERITY: tuple[VerdictName, ...] = ("FAIL", "INVALID", "INCONCLUSIVE", "PASS")
-"""What a reader must look at, first."""
 _STATIC_POINTS = 60
 _STATIC_SLOT_MS = 100.0
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One number of a whole transfer that a cell is about: what it is called, of a sample, and how it is written."""
-
-    name: str
-    of: Callable[[Sample], float | None]
-    tell: Callable[[float], str]
-
-
-def figure_of(cell: CellResult) -> Figure:
-    """The figure that the cell's expectation is about; of one that expects nothing, the body rate."""
-    if meant := asked(cell.expectation):
-        return Figure(meant.figure.name, meant.figure.of, meant.figure.tell)
-    if cell.expectation.kind == "limit":
-        return Figure("deviation from the limit", lambda sample: sample.deviation, percent)
-    if cell.expectation.kind == "steady":
-        return Figure("last hundred files against the first, time per file", _slowing, percent)
-    known = rate_is_real(cell)
-    return Figure("body rate", lambda sample: sample.body_byte_s if known else None, megabytes_s)
-
-
-def _slowing(sample: Sample) -> float | None:
-    first, last = sample.first_hundred_s_per_file, sample.last_hundred_s_per_file
-    return last / first - 1 if first and last else None
-
-
 def judged_of(cell: CellResult) -> svg.Judged:
-    """Samples, interval and band of a cell in its figure's unit; those set aside are among them, in the order taken."""
-    figure, verdict, meant = figure_of(cell), cell.verdict, asked(cell.expectation)
+    """Samples, interval and band of a cell in its figure's unit, with the samples set aside, in the order taken."""
+    figure, verdict, bound = cell.expectation.figure, cell.verdict, cell.expectation.bounded
     low = mean = high = None
     if found := verdict.interval:
-        ends = [meant.value(end) for end in (found.low, found.high)] if meant else [found.low, found.high]
+        ends = [bound.value(end) for end in (found.low, found.high)] if bound else [found.low, found.high]
         low, high = min(ends), max(ends)
-        mean = meant.value(found.mean) if meant else found.mean
+        mean = bound.value(found.mean) if bound else found.mean
     band_low, band_high = verdict.band_low, verdict.band_high
-    if meant:
-        band_low, band_high = (meant.bound, None) if meant.figure.at_least else (None, meant.bound)
+    if bound:
+        band_low, band_high = (bound.limit, None) if figure.more_is_better else (None, bound.limit)
     elif cell.expectation.kind == "limit" and band_high is None:
         band_low, band_high = -cell.expectation.tolerance.value, cell.expectation.tolerance.value
     return svg.Judged(
@@ -73,7 +53,7 @@ def judged_of(cell: CellResult) -> svg.Judged:
         high=high,
         band_low=band_low,
         band_high=band_high,
-        tell=figure.tell,
+        tell=figure.text,
         centre=0.0 if cell.expectation.kind in ("limit", "steady") else None,
     )
 
@@ -89,7 +69,7 @@ def _spots(cell: CellResult, figure: Figure) -> list[svg.Spot]:
     # The virtual clock may start again with every sample.
     virtual = cell.clock == "virtual"
     for sample, why in sorted(taken, key=lambda each: each[0].index if virtual else each[0].started_at.timestamp()):
-        if (value := figure.of(sample)) is not None:
+        if (value := figure.value(cell, sample)) is not None:
             label = f"({sample.index + 1})" if id(sample) in aside else str(sample.index + 1)
             spots.append(svg.Spot(label, value, judged=not why, note=why))
     return spots
@@ -103,66 +83,44 @@ def _not_judged(sample: Sample, at: int, used: int) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """One row of a table: its words, and whether it is one that did not count."""
+    """A row of a table, and whether its sample was set aside."""
 
     words: tuple[str, ...]
     note: str = ""
     gone: bool = False
 
 
+_IN_TABLE = [figure for figure in FIGURES.values() if figure.column]
 SAMPLE_HEADINGS: tuple[tuple[str, str], ...] = (
     ("#", "number, in the order taken"),
-    ("body s", "first to last body byte"),
-    ("MB/s", "body bytes over that time"),
     ("figure", "what the verdict is about"),
-    ("whole s", "process start to end"),
-    ("connect ms", "by the client's report"),
-    ("first byte ms", "by the client's report"),
-    ("fastest 100 ms MB/s", "on the wire"),
-    ("longest gap ms", "on the wire"),
-    ("retrans.", "segments sent again"),
-    ("drops", "of the router, both ways"),
-    ("CPU s", "user and system"),
-    ("RSS MB", "peak resident set"),
+    *((figure.column, figure.title) for figure in _IN_TABLE),
 )
+"""Short headings and what they stand for."""
 
 
 def sample_lines(cell: CellResult) -> list[Line]:
     """The samples as the table `SAMPLE_HEADINGS` has them, those set aside after the others."""
-    figure = figure_of(cell)
-    lines = [_sample_line(cell, sample, figure, str(sample.index + 1)) for sample in cell.samples]
+    lines = [_sample_line(cell, sample, str(sample.index + 1)) for sample in cell.samples]
     for each in cell.set_aside:
-        line = _sample_line(cell, each.sample, figure, f"({each.sample.index + 1})")
+        line = _sample_line(cell, each.sample, f"({each.sample.index + 1})")
         lines.append(Line(line.words, f"set aside: {each.reason}", gone=True))
     return lines
 
 
-def _sample_line(cell: CellResult, sample: Sample, figure: Figure, label: str) -> Line:
-    client, series, wire = sample.client, sample.series, sample.wire
-    value = figure.of(sample)
-    timed = rate_is_real(cell)
+def _sample_line(cell: CellResult, sample: Sample, label: str) -> Line:
     return Line(
         (
             label,
-            number(sample.body_s if timed else None, 3),
-            number(sample.body_byte_s if timed else None, 3, 1e-6),
-            NOTHING if value is None else figure.tell(value),
-            number(sample.wall_s if timed else None, 3),
-            number(client.connect_s if client else None, 1, 1e3),
-            number(client.first_byte_s if client else None, 1, 1e3),
-            number(series.worst_window_byte_s if series and timed else None, 3, 1e-6),
-            number(series.longest_gap_ms if series else None, 0),
-            str(wire.retransmits) if wire else NOTHING,
-            str(wire.router_drops_down + wire.router_drops_up) if wire else NOTHING,
-            number(sample.cpu_user_s + sample.cpu_system_s if cpu_is_real(cell) else None, 3),
-            number(sample.max_rss_bytes, 1, 1e-6),
+            figure_text(cell.expectation.figure, cell, sample),
+            *(figure_number(figure, cell, sample) for figure in _IN_TABLE),
         ),
         "" if sample.ok else f"failed: {sample.problem or f'exit code {sample.exit_code}'}",
     )
 
 
 def certificate_lines(cell: CellResult) -> list[Line]:
-    """Every look at the link, before and after: when, goodput and its error each way, round trip, losses, whether it holds."""
+    """Every calibration: time, goodput and error each way, round trip, losses, and whether it is within tolerance."""
     if cell.certificate is None:
         return []
     lines = []
@@ -193,7 +151,7 @@ def _side(side: DirectionCalibration, clock: Clock) -> str:
 
 
 def load_words(load: HostLoad) -> str:
-    """What befell the machine over one span, in one line."""
+    """The load of the machine over one span, in one line."""
     parts = [
         f"steal {load.steal_share * 100:.2f} %" if load.steal_share is not None else "",
         f"others {load.foreign_cores:.2f} of {load.cores} cores" if load.foreign_cores is not None else "",
@@ -208,7 +166,7 @@ def load_words(load: HostLoad) -> str:
 
 @dataclass(frozen=True)
 class CellView:
-    """One cell with what a template needs and should not compute."""
+    """A cell with the values that a template shows."""
 
     cell: CellResult
     anchor: str
@@ -225,15 +183,15 @@ class CellView:
 
     @property
     def figure(self) -> Figure:
-        return figure_of(self.cell)
+        return self.cell.expectation.figure
 
     @property
     def told(self) -> tuple[str, str]:
         """The mean and its interval in words, in the figure's unit; a dash where there is none."""
         if self.verdict.interval:
             return judged_words(self.cell.expectation, self.verdict.interval)
-        values = [value for value in map(self.figure.of, self.cell.samples) if value is not None]
-        return (self.figure.tell(fmean(values)) if values else NOTHING), ""
+        values = [value for sample in self.cell.samples if (value := self.figure.value(self.cell, sample)) is not None]
+        return (self.figure.text(self.figure.mean(values)) if values else NOTHING), ""
 
     @property
     def whisker(self) -> Markup:
@@ -246,7 +204,9 @@ class CellView:
     def drawn(self, *, standalone: bool = False) -> Markup:
         """Every sample, the band and the interval."""
         mean, between = self.told
-        title = f"{self.figure.name} of {len(self.judged.spots)} samples, mean {mean}{f', interval {between}' if between else ''}"
+        title = (
+            f"{self.figure.title} of {len(self.judged.spots)} samples, mean {mean}{f', interval {between}' if between else ''}"
+        )
         return svg.samples_plot(self.judged, title, standalone=standalone)
 
     @property
@@ -259,22 +219,22 @@ class CellView:
     def expected(self) -> str:
         """What a PASS asserts, in words."""
         expectation = self.cell.expectation
-        if meant := asked(expectation):
-            return f"{meant.figure.name} {meant}"
+        if bound := expectation.bounded:
+            return f"{bound.figure.title} {bound}"
         share = f"{expectation.tolerance.value * 100:g} %"
         return {
             "limit": f"mean body rate within {share} of {self.cell.transfer.limit}",
             "steady": f"last hundred files at most {share} slower than the first",
-        }.get(expectation.kind, "every transfer arrives whole; nothing of its speed")
+        }.get(expectation.kind, "every transfer arrives intact; no speed is expected")
 
     @property
     def brief(self) -> str:
-        """The same in the room of a table's heading."""
+        """The same, short enough for a table's heading."""
         expectation = self.cell.expectation
-        if meant := asked(expectation):
-            return f"{expectation.kind} {meant}"
+        if bound := expectation.bounded:
+            return f"{expectation.kind} {bound}"
         share = f"{expectation.tolerance.value * 100:g} %"
-        return {"limit": f"±{share}", "steady": f"steady, +{share}"}.get(expectation.kind, "arrives whole")
+        return {"limit": f"±{share}", "steady": f"steady, +{share}"}.get(expectation.kind, "arrives intact")
 
     @property
     def link(self) -> str:
@@ -326,7 +286,7 @@ class CellView:
 
     @property
     def ideal_byte_s(self) -> float | None:
-        """Goodput of the link the way the content goes, by theory; None where it is unshaped or unproven."""
+        """Ideal goodput of the link in the direction of the transfer; None where it is unshaped or not calibrated."""
         if self.cell.certificate is None or not self.cell.certificate.before:
             return None
         look = self.cell.certificate.before[-1]
@@ -335,14 +295,14 @@ class CellView:
 
     @property
     def levels(self) -> list[tuple[str, float]]:
-        """What is drawn into the goodput: the limit, and the link's ideal."""
+        """Lines in the plot of goodput: the limit and the link's ideal."""
         limit = self.cell.transfer.limit_byte_s
         named = [("limit", float(limit) if limit else None), ("link ideal", self.ideal_byte_s)]
         return [(name, value) for name, value in named if value is not None]
 
     @property
     def chart(self) -> dict[str, object] | None:
-        """What `page.js` draws; None where no series was kept."""
+        """The data that `page.js` draws; None without a series."""
         if self.packed is None:
             return None
         worst = worst_sample(self.cell)
@@ -380,7 +340,7 @@ def _disturbed(load: HostLoad) -> float:
 
 
 def ratio_judged(interval: Interval | None, band_low: float | None, band_high: float | None) -> svg.Judged:
-    """A ratio with its interval against its edges: of a study, a pair, a comparison."""
+    """The ratio of an answer with its interval and its band."""
     return svg.Judged(
         low=interval.low if interval else None,
         mean=interval.mean if interval else None,
@@ -393,5 +353,5 @@ def ratio_judged(interval: Interval | None, band_low: float | None, band_high: f
 
 
 def by_severity(views: Sequence[CellView]) -> list[CellView]:
-    """FAIL first, PASS last, else as they ran; baselines, which do not count, behind them all."""
-    return sorted(views, key=lambda view: (view.baseline, SEVERITY.index(view.verdict.name)))
+    """FAIL first, PASS last, else as they ran; baselines, which do not count, after all others."""
+    return sorted(views, key=lambda view: (view.baseline, WORST_FIRST.index(view.verdict.name)))

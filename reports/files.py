@@ -1,51 +1,37 @@
-"""The files that are made of a run: report.html, junit.xml, summary.md. Each is there whole, or as it was."""
+"""The files made of a run: report.html, junit.xml, summary.md. Each is written completely or left as it was."""
 
 from __future__ import annotations
 
-import contextlib
-import secrets
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.errors import LabFault
-from lab.result.salvage import Salvaged, read_run_folder
+from lab.model.errors import ThroughlineError
+from lab.model.files import write_text
+from lab.store.run_dir import RunDir
+from lab.store.stored_run import StoredRun, read_run_folder
 
 PAGE = "report.html"
 JUNIT = "junit.xml"
 SUMMARY = "summary.md"
 
 
-def write_text(path: Path, text: str) -> Path:
-    """Whole or not at all. Raises LabFault, one line, where it cannot be written."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        why = f"{path}: cannot be written, {error.strerror or error}"
-        raise LabFault(why, remedy="free space or name another place") from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-    return path
-
-
-def write_page(run: Salvaged, path: Path) -> Path:
-    """The page of a run. Raises LabFault as `write_text`, and where uPlot is missing."""
-    # Jinja costs 50 ms that nobody else should pay.
+def write_page(run: StoredRun, path: Path) -> Path:
+    """The page of a run. Raises LabFault as `write_text`."""
+    # Importing Jinja takes 50 ms.
     from reports.build import run_page
 
     return write_text(path, run_page(run))
 
 
-def write_junit(run: Salvaged, path: Path) -> Path:
+def write_junit(run: StoredRun, path: Path) -> Path:
     """Raises as `write_text`."""
     from reports.junit import junit_xml
 
     return write_text(path, junit_xml(run))
 
 
-def write_summary(run: Salvaged, path: Path) -> Path:
+def write_summary(run: StoredRun, path: Path) -> Path:
     """Raises as `write_text`."""
     from reports.markdown import markdown_summary
 
@@ -53,6 +39,21 @@ def write_summary(run: Salvaged, path: Path) -> Path:
 
 
 def write_all(folder: Path) -> Sequence[Path]:
-    """All three, of what is in the run's folder now. Raises LabFault for the first that cannot be made."""
+    """Make all three from the run's folder. Raises LabFault for the first that cannot be made."""
     run = read_run_folder(folder)
     return [write_page(run, folder / PAGE), write_junit(run, folder / JUNIT), write_summary(run, folder / SUMMARY)]
+
+
+def make_reports(run: RunDir) -> None:
+    """After a run: its page, junit.xml and summary.md next to its results, and one line on stderr that says where, or why not.
+
+    Whatever fails, the verdicts stand and so does their exit code: nothing is raised. `lab report RUN` makes them again.
+    """
+    try:
+        page, *_ = write_all(run.path)
+    except Exception as problem:
+        why = str(problem) if isinstance(problem, ThroughlineError) else f"{type(problem).__name__}: {problem}"
+        line = " ".join(why.split())
+        print(f"lab: no report: {line} (the results are complete; lab report {run.name} makes it)", file=sys.stderr)
+    else:
+        print(f"report: {page}", file=sys.stderr)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import html
 import re
 
-from lab.result.meaning import clocks_words
-from lab.result.models import Verdict, VerdictName
-from lab.result.salvage import Salvaged
-from lab.result.table import NOTHING, count_line, judged_words
-from lab.spec.clock import clock_words
-from reports.build import run_clocks, tally
-from reports.cells import SEVERITY
+from lab.model.answer import CELL_QUESTIONS
+from lab.model.clock import clocks_words
+from lab.model.results import WORST_FIRST, Verdict, VerdictName, count_line
+from lab.store.stored_run import StoredRun
+from reports.answers import NOTHING, judged_words
+from reports.build import tally
 
 MOST_CHARACTERS = 65_536
 """GitHub's limit of a comment's body."""
@@ -26,8 +25,8 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]()#+!|~@$])")
 Row = tuple[VerdictName, str, str]
 
 
-def markdown_summary(run: Salvaged, *, most: int = MOST_CHARACTERS) -> str:
-    """The summary, always shorter than `most` characters: rows that have no room are counted instead."""
+def markdown_summary(run: StoredRun, *, most: int = MOST_CHARACTERS) -> str:
+    """The summary, shorter than `most` characters: rows without room are only counted."""
     found = tally(run)
     word = f"{_sign(found.name)}: " if found.name else ""
     counts = count_line(name for name, count in found.counts.items() for _ in range(count))
@@ -38,14 +37,13 @@ def markdown_summary(run: Salvaged, *, most: int = MOST_CHARACTERS) -> str:
         "",
     ]
     if run.qualification:
-        lines += [_plain(run.qualification.headline), ""]
+        lines += [_plain(run.qualification.judged.reason), ""]
     if not found.whole:
-        lines += ["There is no `run.json` that can be read: the run goes on, or it was cut off.", ""]
+        lines += ["`run.json` is missing or cannot be read: the run is not finished, or it was cut off.", ""]
     rows = _rows(run)
-    skipped = run.record.skipped if run.record else {}
     loud = [_row(row) for row in rows if row[0] != "PASS"]
     quiet = [_row(row) for row in rows if row[0] == "PASS"]
-    extra = [f"| {_code(name)} | {_plain(reason)} |" for name, reason in skipped.items()]
+    extra = [f"| {_code(name)} | {_plain(reason)} |" for name, reason in run.skipped.items()]
     unread = [f"- {_plain(problem)}" for problem in run.problems]
     head = ["| verdict | what | figure |", "|---|---|---|"]
     room = most - _ROOM_FOR_END - len("\n".join(lines))
@@ -57,7 +55,7 @@ def markdown_summary(run: Salvaged, *, most: int = MOST_CHARACTERS) -> str:
 
 
 def _add(lines: list[str], room: int, head: list[str], rows: list[str], fold: str) -> tuple[list[str], int]:
-    """With as many `rows` as there is room for, under `head`; folded where there is something to call it."""
+    """Add as many `rows` as there is room for, under `head`; folded under the title `fold` where there is one."""
     if not rows:
         return lines, room
     before = [f"<details><summary>{fold}</summary>", "", *head] if fold else head
@@ -73,24 +71,24 @@ def _add(lines: list[str], room: int, head: list[str], rows: list[str], fold: st
     return [*lines, *before, *kept, *more, *after], room
 
 
-def _rows(run: Salvaged) -> list[Row]:
-    baselines = {pair.baseline.cell for pair in run.pairs} | set(run.record.baselines if run.record else ())
+def _rows(run: StoredRun) -> list[Row]:
+    baselines, mixed = run.baselines, len(run.clocks) > 1
     rows: list[Row] = []
-    mixed = len(run_clocks(run)) > 1
-    for cell in run.cells:
-        interval = cell.verdict.interval
-        told = " (".join(judged_words(cell.expectation, interval)) + ")" if interval else NOTHING
-        marks = [*(["baseline"] if cell.id in baselines else []), *([clock_words(cell.clock)] if mixed else [])]
-        name = f"{cell.id} ({', '.join(marks)})" if marks else cell.id
-        rows.append((cell.verdict.name, name, told if cell.verdict.name == "PASS" else _reason(cell.verdict)))
-    rows += [(study.verdict.name, study.id, _reason(study.verdict)) for study in run.studies]
-    rows += [(finding.verdict.name, finding.id, _reason(finding.verdict)) for finding in run.findings]
-    rows += [(pair.verdict.name, pair.id, _reason(pair.verdict)) for pair in run.pairs if pair.verdict]
-    return sorted(rows, key=lambda row: SEVERITY.index(row[0]))
+    for answer in run.everything:
+        verdict = answer.verdict
+        if verdict is None or not answer.counts:
+            continue
+        words = _reason(verdict)
+        if verdict.name == "PASS" and answer.expectation and answer.question in CELL_QUESTIONS:
+            words = " (".join(judged_words(answer.expectation, verdict.interval)) + ")" if verdict.interval else NOTHING
+        marks = ["baseline"] if answer.id in baselines else []
+        marks += [clocks_words(answer.clocks)] if mixed else []
+        rows.append((verdict.name, f"{answer.id} ({', '.join(marks)})" if marks else answer.id, words))
+    return sorted(rows, key=lambda row: WORST_FIRST.index(row[0]))
 
 
-def _clocks(run: Salvaged) -> str:
-    return f" · {clocks_words(found)}" if (found := run_clocks(run)) else ""
+def _clocks(run: StoredRun) -> str:
+    return f" · {clocks_words(found)}" if (found := run.clocks) else ""
 
 
 def _reason(verdict: Verdict) -> str:
@@ -108,11 +106,11 @@ def _sign(name: VerdictName) -> str:
 
 
 def _code(text: str) -> str:
-    """HTML's code, because a span of backticks cannot hold a pipe in a table, nor every run of backticks."""
+    """HTML's code element, because backticks cannot hold a pipe in a table."""
     return f"<code>{_plain(text)}</code>"
 
 
 def _plain(text: str) -> str:
-    """One line that shows as it is written; a mention is broken by an entity."""
+    """One line without markup; entities break mentions."""
     line = html.escape(" ".join(text.split()))
     return _MARKUP.sub(lambda found: f"&#{ord(found[1])};", line.replace("&#x27;", "'"))

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from lab.result.models import CellResult, Sample
+from lab.model.results import CellResult, Sample
 
 STEPS = 1000
-"""Of the highest slot."""
+"""Steps up to the highest slot."""
 PAGE_BYTES = 1_900_000
 _CELL_BYTES = 7_500
 _LEAST_BYTES = 250_000
@@ -42,7 +42,7 @@ class Packed:
 
 
 def room(cells: int) -> int:
-    """Bytes that a page of so many cells has for series, so that one of 200 cells of 10 samples stays below 2 MB."""
+    """Bytes for series in a page with that many cells. A page of 200 cells of 10 samples stays below 2 MB."""
     return max(PAGE_BYTES - _CELL_BYTES * cells, _LEAST_BYTES)
 
 

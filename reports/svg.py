@@ -23,7 +23,7 @@ STYLE = (
 
 @dataclass(frozen=True)
 class Spot:
-    """One sample: what it is called, its value, and whether it was judged (else hollow and crossed)."""
+    """One sample: its label, its value, and whether it was judged (else hollow and crossed)."""
 
     label: str
     value: float
@@ -33,7 +33,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a verdict stands on, all in one unit that `tell` writes; an edge or an interval may be missing."""
+    """The data behind a verdict, all in one unit that `tell` prints; an edge or an interval may be missing."""
 
     spots: Sequence[Spot] = field(default_factory=tuple)
     low: float | None = None
@@ -46,7 +46,7 @@ class Judged:
 
     @property
     def domain(self) -> tuple[float, float]:
-        """What the axis must show: band and interval wholly, and every sample."""
+        """The range of the axis: the complete band and interval, and every sample."""
         known = [self.low, self.mean, self.high, self.band_low, self.band_high, *(spot.value for spot in self.spots)]
         finite = [value for value in known if value is not None and math.isfinite(value)]
         if not finite:
@@ -67,9 +67,9 @@ def _along(domain: tuple[float, float], start: float, end: float) -> Callable[[f
 
 
 def whisker(judged: Judged, *, width: int = 104, height: int = 16) -> Markup:
-    """Interval against band in the size of a table's cell; told in words beside it, so hidden from readers of the screen.
+    """Interval against band in the size of a table's cell. The text next to it says the same, so screen readers skip it.
 
-    What lies far outside the band ends in an arrow at the edge, so that whiskers of one table can be compared.
+    An interval far outside the band ends in an arrow at the edge, so that the whiskers of one table can be compared.
     """
     if judged.mean is None or judged.low is None or judged.high is None:
         return Markup("")
@@ -175,7 +175,7 @@ def _ends(judged: Judged) -> list[float]:
 
 
 def goodput_plot(rates_byte_s: Sequence[float], slot_s: float, marks: Sequence[tuple[str, float]], *, width: int = 640) -> Markup:
-    """Goodput over time as a step line, with named levels: what paper shows, and a browser that cannot unpack the series."""
+    """Goodput over time as a step line, with named levels: for print, and for a browser that cannot unpack the series."""
     if not rates_byte_s:
         return Markup("")
     left, right, top, foot = 44, 8, 8, 108
@@ -198,7 +198,7 @@ def goodput_plot(rates_byte_s: Sequence[float], slot_s: float, marks: Sequence[t
 
 @dataclass(frozen=True)
 class Level:
-    """One run of a trend: mean with its interval, and what a pointer is told."""
+    """One run of a trend: mean with its interval, and the title that a pointer shows."""
 
     mean: float
     low: float | None

@@ -1,6 +1,6 @@
-"""How numbers are written in pages: a unit, few digits, one dash where there is nothing. Pure.
+"""Numbers in pages: a unit, few digits, a dash where there is no value. Pure.
 
-MB/s is 10^6 bytes per second, Mbit/s 10^6 bits. `tell` functions take a value in the lab's own unit (see `lab.result.models`).
+MB/s is 10^6 bytes per second, Mbit/s 10^6 bits. `tell` functions take a value in the lab's own unit (see `lab.model.results`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from lab.result.models import VerdictName
-from lab.result.table import NOTHING
-from lab.spec import numbers
+from lab.model import numbers
+from lab.model.results import VerdictName, verdict_of_exit_code
+from reports.answers import NOTHING
 
 MEANING: Mapping[VerdictName, str] = {
     "PASS": "shown to keep its promise",
@@ -22,11 +22,11 @@ MEANING: Mapping[VerdictName, str] = {
 
 
 def headline(counts: Mapping[VerdictName, int], exit_code: int) -> str:
-    """The run in one sentence, by what its exit code says."""
+    """The run in one sentence, from its exit code."""
     total = sum(counts.values())
     if not total:
         return "No verdict: nothing was judged."
-    name: VerdictName = {1: "FAIL", 3: "INCONCLUSIVE", 4: "INVALID"}.get(exit_code, "PASS")  # type: ignore[assignment]
+    name = verdict_of_exit_code(exit_code)
     share = f"{counts.get(name, 0)} of {total} verdicts"
     sentences: dict[VerdictName, str] = {
         "PASS": f"All {total} verdicts that count are PASS." if total > 1 else "The one verdict that counts is PASS.",
@@ -43,7 +43,7 @@ def slug(text: str) -> str:
 
 
 def anchors(prefix: str, ids: Iterable[str]) -> dict[str, str]:
-    """One anchor per id, each its own even where two ids make the same slug."""
+    """A unique anchor per id, also where two ids make the same slug."""
     found: dict[str, str] = {}
     taken: set[str] = set()
     for each in ids:
@@ -64,7 +64,7 @@ def number(value: float | None, digits: int = 2, scale: float = 1.0, sign: bool 
 
 
 def percent(value: float | None, digits: int | None = None) -> str:
-    """A fraction as `+0.12 %`; without `digits` with as many as a small one needs."""
+    """A fraction as `+0.12 %`. Without `digits` a small fraction gets as many digits as it needs."""
     if value is None:
         return NOTHING
     return numbers.percent(value) if digits is None else f"{value * 100:+z.{digits}f} %"
@@ -90,7 +90,7 @@ def span(seconds: float) -> str:
 
 
 def memory(value: float | None) -> str:
-    """Bytes as `7.2 MB`, of a machine `25.3 GB`."""
+    """Bytes as `7.2 MB`, or from 1 GB on as `25.3 GB`."""
     if value is None:
         return NOTHING
     return f"{value / 1e9:.1f} GB" if value >= 1e9 else f"{value / 1e6:.1f} MB"
