@@ -1,8 +1,8 @@
-"""Bring-up and tear-down of a whole lab: hosts wired, pinned, guarded and shaped, servers answering.
+"""Time to bring a complete lab up and down: hosts wired, pinned, guarded and shaped, servers answering.
 
 python -m benchmarks.bringup [N] [--backend namespaces|compose] [--by-hand]
 
-With --by-hand the containers are brought up by Compose alone, until every health check of theirs is content.
+With --by-hand Compose alone brings the containers up, until all their health checks pass.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import time
 from collections.abc import Callable
 
 from benchmarks.common import keep
-from lab.assets import docker
-from lab.backend.agent.router import RouterChoice
-from lab.backend.choose import BACKENDS, Backend, open_network
-from lab.errors import LabFault, UsageProblem
-from lab.network.guard import assert_no_bypass
-from lab.network.pins import pin
-from lab.network.shape import shape
-from lab.paths import project_root
-from lab.server.bundle import start_servers
-from lab.spec.load import load_topology
+from lab.hosts.agent.router import RouterChoice
+from lab.hosts.choose import BACKENDS, Backend, open_network
+from lab.hosts.compose import docker
+from lab.model.errors import LabFault, UsageProblem
+from lab.model.load import load_topology
+from lab.model.paths import project_root
+from lab.net.guard import assert_no_bypass
+from lab.net.pins import pin
+from lab.net.shape import shape
+from lab.servers.bundle import start_servers
 
 TOPOLOGY = "dsl-20"
 PROJECT = "throughline-bringup"

@@ -1,9 +1,9 @@
-"""One large body over the loopback: rate, CPU and memory of ferry beside curl, and what the size of a buffer changes.
+"""One large body over the loopback: rate, CPU and memory of ferry and curl, and the effect of the buffer size.
 
 python -m benchmarks.bulk [-n 5] [--size 1GiB] [--quick]
 
-Uploads end in the lab's sink, a Python process behind nginx: where it is the limit, rates are alike and the CPU tells.
-Rates are bytes over the whole process's wall time, start and handshake included.
+Uploads end in the lab's sink, a Python process behind nginx: if it is the limit, rates are equal and only CPU time differs.
+Rates are bytes per second of the process's wall time, start and handshake included.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from benchmarks.common import Loopback, Run, ferry_program, keep, loopback, one_line_end, ratio, say, spread, table
-from lab.spec.units import Size
+from lab.model.units import Size
 
 PROTOCOLS = {"http1": ("http", "--http1.1"), "https1": ("https", "--http1.1"), "h2": ("https", "--http2")}
 BUFFERS = ("4K", "16K", "64K", "256K", "1M", "4M", "16M")
@@ -46,7 +46,7 @@ class Commands:
 
 
 def checked(run: Run, size: int) -> Run:
-    """A client that reports must report the whole body; quick and short is a failure."""
+    """A client that reports must report the complete body, so that a truncated transfer is not fast."""
     told = (run.report or {}).get("transfers")
     if not isinstance(told, list):
         return run
@@ -73,7 +73,7 @@ def figures(runs: Sequence[Run], name: str, size: int) -> tuple[list[float], lis
 
 
 def compare(lab: Loopback, commands: Commands, n: int, size: int) -> list[Run]:
-    """ferry beside curl, every protocol and direction."""
+    """ferry and curl, for every protocol and direction."""
     whole, rows = [], []
     for protocol in PROTOCOLS:
         for direction in ("get", "put"):
@@ -91,7 +91,7 @@ def compare(lab: Loopback, commands: Commands, n: int, size: int) -> list[Run]:
                 memory = f"{max(memories):.1f}" if memories else "-"
                 ratios = [ratio(rates, base[0]), ratio(cpus, base[1])]
                 rows.append([name, str(len(rates)), spread(rates), spread(cpus, "{:.2f}"), *ratios, memory])
-    print(f"\n{size} B; median (min to max); rates of the whole process")
+    print(f"\n{size} B; median (min to max); rates include start and handshake")
     print(table(["transfer", "n", "MB/s", "CPU s/GB", "rate / curl", "CPU / curl", "peak MB"], rows), flush=True)
     return whole
 

@@ -1,4 +1,4 @@
-"""The accuracy of the lab's links: every rate x RTT, n looks each; writes docs/calibration.md.
+"""The accuracy of the lab's links: every rate x RTT, n looks each; writes docs/studies/calibration-ROUTER.md.
 
 python -m benchmarks.calibration [--backend namespaces|compose] [--router kernel|uml] [-n 5] [--rate R]... [--no-docs]
 """
@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from benchmarks.common import keep
-from lab.backend.agent.router import ROUTER_CHOICES
-from lab.backend.choose import BACKENDS, open_network
 from lab.cli.calibrate import looks_at, summarise
-from lab.paths import project_root
-from lab.result.models import Calibration
-from lab.runner.progress import Lines
-from lab.spec.models import Link
-from lab.spec.units import BitRate, Duration
+from lab.hosts.agent.router import ROUTER_CHOICES
+from lab.hosts.choose import BACKENDS, open_network
+from lab.model.paths import project_root
+from lab.model.results import Calibration
+from lab.model.topology import Link
+from lab.model.units import BitRate, Duration
+from lab.run.progress import Lines
 
 RATES = ("20 Mbit/s", "50 Mbit/s", "200 Mbit/s", "500 Mbit/s")
 RTTS = ("2 ms", "20 ms", "100 ms")
@@ -80,7 +80,7 @@ def main() -> None:
     print(f"raw samples: {keep('calibration', raw)}")
     if not options.no_docs:
         name = facts.kind if options.backend == "namespaces" else f"{options.backend}-{facts.kind}"
-        path = project_root() / "docs" / f"calibration-{name}.md"
+        path = project_root() / "docs/studies" / f"calibration-{name}.md"
         head = (
             f"# Calibration of the {facts.kind} router, hosts of {options.backend}\n\n"
             f"Made by `make bench-calibration` on {datetime.now(UTC):%Y-%m-%d}: host kernel {platform.release()}, router kernel "

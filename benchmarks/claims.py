@@ -1,7 +1,7 @@
-"""Claims and what was measured of them: a ratio of medians with its interval, and one line that says whether the claim is met.
+"""Claims and their measurements: a ratio of medians with its interval, and one line that says whether the claim is met.
 
-The interval is a percentile bootstrap of the ratio of the two medians, 95 %, seeded. Of five samples the median's own is their
-whole range (94 % by order statistics), so fewer than five show nothing.
+The interval is a percentile bootstrap of the ratio of the two medians, 95 %, seeded. With five samples, the interval of a median
+is already their full range (94 % by order statistics), so fewer than five show nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Side = Literal["at least", "at most", "more than"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its interval; `n` is the smaller of the two numbers of samples behind it."""
+    """A ratio with its interval; `n` is the smaller of the two numbers of samples behind it."""
 
     value: float
     low: float
@@ -110,10 +110,10 @@ class Claim:
 
 
 def claims_table(claims: Sequence[Claim]) -> str:
-    """One line per claim, and below them why some are none."""
+    """One line per claim, and below them why some are INVALID."""
     if not claims:
-        return "nothing is claimed of what was tried"
+        return "no claim applies to what was measured"
     lines = [table(["claim", "bound", "measured", "met?"], [claim.row() for claim in claims])]
     for problem in dict.fromkeys(claim.problem for claim in claims if claim.problem):
-        lines.append(f"INVALID are {sum(claim.problem == problem for claim in claims)} of them: {problem}")
+        lines.append(f"{sum(claim.problem == problem for claim in claims)} INVALID: {problem}")
     return "\n".join(lines)

@@ -3,10 +3,10 @@
 python -m benchmarks.clocks [--suite throttle] [--client ferry] [--runs REAL VIRTUAL [VIRTUAL...]] [OPTION OF lab run...]
 
 `lab run` does the work, once with --clock real and once with --clock virtual; --runs compares what folders hold instead. It
-wants a quiet machine: a real cell that the machine spoilt is INVALID and says nothing. A virtual mean outside the cell's own
-interval may be chance, which among 38 such intervals happens; outside the interval that is as wide as so many cells ask for
-(Bonferroni) it is not, and then it needs a cause. The cause that can be shown is processing time: the same cells in virtual time
-at a price of `PRICES` per system call. The exit code is 1 where a cell has no cause.
+needs a quiet machine: a real cell on a disturbed machine is INVALID and proves nothing. Among 38 cells, a virtual mean outside a
+real interval can be chance. Outside the wider interval for that many cells (Bonferroni) it needs a cause. Processing time is a
+cause that can be shown: the same cells in virtual time with a price of `PRICES` per system call. The exit code is 1 if a cell has
+no cause.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.common import keep, one_line_end, say, table
-from lab.errors import EXIT_INVALID, LabFault
 from lab.judge.interval import mean_interval
-from lab.result.models import CellResult
-from lab.result.store import read_cell
-from lab.spec.clock import CLOCKS
-from lab.spec.numbers import percent, percent_interval
-from lab.spec.units import Duration
+from lab.model.clock import CLOCKS
+from lab.model.errors import EXIT_INVALID, LabFault
+from lab.model.numbers import percent, percent_interval
+from lab.model.results import CellResult
+from lab.model.units import Duration
+from lab.store.run_dir import read_cell
 
 ALPHA = 0.05
 MACHINE_MS = 2.0
@@ -63,7 +63,7 @@ class Row:
 def compare(
     real: CellResult, virtual: CellResult, cells: int, causes: Mapping[str, str] = CAUSES, priced: Sequence[CellResult] = ()
 ) -> Row:
-    """Hold the virtual mean against the real interval, and against the one that `cells` such intervals ask for.
+    """Compare the virtual mean with the real interval, and with the wider interval for `cells` cells.
 
     `priced` is the same cell at other prices of a system call.
     """

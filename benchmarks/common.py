@@ -12,24 +12,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lab.assets import servers
-from lab.backend.host import Completed, Host
-from lab.backend.namespaces.network import open_network
-from lab.client import usage
-from lab.client.adapter import ClientAdapter
-from lab.client.registry import adapter_for
-from lab.errors import ThroughlineError, UsageProblem
-from lab.paths import results_dir
-from lab.result.provenance import machine_facts
-from lab.server import nginx as nginx_server
-from lab.server.ca import Certificates, make_certificates
-from lab.server.scripts import script_command
+from lab.clients import usage
+from lab.clients.adapter import ClientAdapter
+from lab.clients.registry import adapter_for
+from lab.hosts.host import Completed, Host
+from lab.hosts.namespaces.network import open_network
+from lab.hosts.scripts import script_command
+from lab.model.errors import ThroughlineError, UsageProblem
+from lab.model.paths import results_dir
+from lab.servers import nginx as nginx_server
+from lab.servers.certificates import Certificates, make_certificates
+from lab.store.provenance import machine_facts
 
 PATIENCE_S = 600.0
 _TREE_SCRIPT = Path(__file__).with_name("tree_script.py")
 
 
 def keep(name: str, samples: object) -> Path:
-    """Write the raw samples with the machine's facts beside them."""
+    """Write the raw samples, with facts about the machine."""
     folder = results_dir() / "benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%S}.json"
@@ -58,17 +58,17 @@ def spread(values: Sequence[float], form: str = "{:.0f}") -> str:
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """Of the medians."""
+    """The ratio of the medians."""
     return f"{statistics.median(ours) / statistics.median(theirs):.2f}" if ours and theirs and statistics.median(theirs) else "-"
 
 
 def say(text: str) -> None:
-    """Progress: to standard error, so that the tables can be redirected."""
+    """Print progress to standard error, so that the tables can be redirected."""
     print(text, file=sys.stderr, flush=True)
 
 
 def present_clients(names: Sequence[str], host: Host) -> dict[str, ClientAdapter]:
-    """The adapters whose programs are on the host now; of the others it is said why not."""
+    """The adapters whose programs are on the host. For the others it prints why not."""
     found: dict[str, ClientAdapter] = {}
     for name in names:
         try:

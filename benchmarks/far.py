@@ -1,8 +1,8 @@
-"""Long fat links: 500 MB up and down over 500 Mbit/s and 1 Gbit/s x 100 ms, against the best the link can carry.
+"""Long fat links: 500 MB up and down over 500 Mbit/s and 1 Gbit/s x 100 ms, against the link's ideal goodput.
 
 python -m benchmarks.far [-n 5] [--size 500MB] [--quick] [--topology T]... [--client C]...
 
-Goodput is counted on the wire towards the receiver, after the first two seconds (slow start) and up to the last whole 100 ms.
+Goodput is counted on the wire towards the receiver, after the first two seconds (slow start) and up to the last complete 100 ms.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Sequence
 
 from benchmarks.common import keep, one_line_end, present_clients, say, spread, table
 from benchmarks.shaped import ideal_byte_s, shaped_network, windows_byte_s
-from lab.backend.agent.router import ROUTER_CHOICES
-from lab.result.models import Sample
-from lab.spec.cell import format_transfer
-from lab.spec.load import load_topology
-from lab.spec.models import Transfer
-from lab.spec.units import Size
+from lab.hosts.agent.router import ROUTER_CHOICES
+from lab.model.cell_name import format_transfer
+from lab.model.load import load_topology
+from lab.model.results import Sample
+from lab.model.transfer import Transfer
+from lab.model.units import Size
 
 TOPOLOGIES = ("transatlantic", "gigabit-far")
 SLOW_START_MS = 2000.0
@@ -28,7 +28,7 @@ FULL = 0.9
 
 
 def steady_byte_s(sample: Sample) -> float | None:
-    """Mean of the whole 100 ms after slow start; None where the transfer was over before."""
+    """Mean of the complete 100 ms windows after slow start; None if the transfer ended earlier."""
     if sample.series is None:
         return None
     slots = sample.series.goodput_bit_s[round(SLOW_START_MS / sample.series.slot_ms) :]
@@ -67,7 +67,7 @@ def row(topology: str, transfer: Transfer, client: str, samples: Sequence[Sample
     ]
 
 
-HEADINGS = ["link", "transfer", "client", "n", "steady / ideal", "whole / ideal", "s to 90 %", "CPU s/GB", "peak MB", "resent"]
+HEADINGS = ["link", "transfer", "client", "n", "steady / ideal", "complete / ideal", "s to 90 %", "CPU s/GB", "peak MB", "resent"]
 
 
 def main() -> None:
@@ -100,7 +100,9 @@ def main() -> None:
             kept.append({"topology": topology.name, "cells": cells, **looks})
             if not (before.ok and after.ok):
                 say(f"{topology.name}: its figures are worth little, the link was not what it claims")
-    print(f"\n{size}; median (min to max); steady: the wire after {SLOW_START_MS / 1e3:.0f} s, whole: by the client's body clock")
+    print(
+        f"\n{size}; median (min to max); steady: the wire after {SLOW_START_MS / 1e3:.0f} s, complete: by the client's body clock"
+    )
     print(table(HEADINGS, rows))
     print(f"raw samples: {keep('far', kept)}")
 

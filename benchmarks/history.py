@@ -24,8 +24,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from benchmarks.common import keep, say, table
-from lab.result.models import CellResult, RunRecord, Sample
-from lab.result.store import RUN_FILE, read_cell
+from lab.model.results import CellResult, RunRecord, Sample
+from lab.store.run_dir import RUN_FILE, read_cell
 
 _STEP = math.log(0.95)
 _BETWEEN_RUNS, _WITHIN_RUN = 0.01, 0.003
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def measure(folder: Path, samples: int) -> None:
-    """The first command indexes; the rest find an index that is up to date, but for the one that finds one run changed."""
+    """The first command makes the index. The others use it; for one of them a run has changed."""
     first = _timed(folder, ["history"])
     say(f"first `lab history`, with the index to make: {first:.1f} s")
     run = max(path for path in folder.iterdir() if not path.name.startswith("."))

@@ -11,8 +11,8 @@ import time
 from collections import Counter
 
 from benchmarks.common import keep
-from lab.paths import results_dir
-from lab.result.store import read_cell
+from lab.model.paths import results_dir
+from lab.store.run_dir import read_cell
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
-"""How large the page of 200 cells of 10 samples is, and how long Chromium takes until it can be read.
+"""The size of the page for 200 cells with 10 samples, and the time that Chromium needs to show it.
 
-`python -m benchmarks.report [RUNS]`: opens the page so many times (10) in a fresh context with the network off. What is told is
-the time from the start of the navigation to the load event and to the first paint after it, by the browser's own clock, and that
-of the Python side. Wants an idle machine. No part of CI.
+`python -m benchmarks.report [RUNS]`: opens the page RUNS times (10) in a fresh context without a network. It prints the time from
+the start of the navigation to the load event and to the first paint after it, by the browser's clock, and the time by Python's.
+Needs an idle machine. Not part of CI.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Small requests: 50,000 x 10 KB over one TLS h2 connection, 100 at once. ferry beside h2load, curl and a hyper client.
+"""Small requests: 50,000 x 10 KB over one TLS h2 connection, 100 at once. ferry, h2load, curl and a hyper client.
 
 python -m benchmarks.requests [-n 5] [--requests 50000] [--server nginx] [--server h2o]
 
-nginx and h2o serve one connection with one thread, so they may be the limit themselves: then every peer has their rate, and only
-the CPU per request tells them apart. quick-server (engine/peers) answers from memory and is no client's limit.
-All figures are of the whole process, start and handshake included, by the lab's clock.
+nginx and h2o serve one connection with one thread, so they may be the limit: then every client has their rate, and only
+the CPU time per request differs. quick-server (engine/peers) answers from memory and does not limit any client.
+All figures include start and handshake and use the lab's clock.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 
 from benchmarks.common import Loopback, Run, extracted, ferry_program, keep, loopback, one_line_end, ratio, say, spread, table
-from lab.paths import project_root
-from lab.server.process import ServerProcess
+from lab.model.paths import project_root
+from lab.servers.process import ServerProcess
 
 SIZE = 10_000
 PARALLEL = 100
@@ -69,7 +69,7 @@ def peers(lab: Loopback) -> Peers:
 
 
 def all_done(run: Run, requests: int) -> bool:
-    """A peer that drops requests is quick: what says how many succeeded is believed, and must say all."""
+    """Whether every request succeeded, by the client's own count: a client that drops requests looks fast."""
     if not run.ok:
         return False
     if run.name == "h2load":
@@ -83,7 +83,7 @@ def all_done(run: Run, requests: int) -> bool:
 
 @contextmanager
 def server(lab: Loopback, name: str) -> Iterator[str]:
-    """A running server; the URL of its file."""
+    """Run the server; yields the URL of its file."""
     file = lab.write_random("10kB", SIZE)
     if name == "nginx":
         nginx = lab.nginx(workers=2)
@@ -115,7 +115,7 @@ def server(lab: Loopback, name: str) -> Iterator[str]:
 
 
 def measure(lab: Loopback, name: str, commands: Peers, n: int, requests: int) -> list[Run]:
-    """Interleaved: one run of each peer after the other, n times, after one that does not count."""
+    """n interleaved runs of each client, after one warm-up run."""
     runs: list[Run] = []
     with server(lab, name) as url:
         for round_ in range(n + 1):

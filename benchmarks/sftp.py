@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from benchmarks.common import present_clients
-from lab.backend.agent.router import ROUTER_CHOICES
-from lab.backend.host import Completed, Host
-from lab.client.adapter import ClientAdapter
-from lab.client.ferry import Ferry
-from lab.result.models import ClientNumbers, Sample
-from lab.spec.cell import format_transfer
-from lab.spec.models import Transfer
-from lab.spec.units import Size
+from lab.clients.adapter import ClientAdapter
+from lab.clients.ferry import Ferry
+from lab.hosts.agent.router import ROUTER_CHOICES
+from lab.hosts.host import Completed, Host
+from lab.model.cell_name import format_transfer
+from lab.model.results import ClientNumbers, Sample
+from lab.model.transfer import Transfer
+from lab.model.units import Size
 
 Direction = Literal["get", "put"]
 
-# The first is the one that claims are of.
+# Claims are about the first.
 CLIENTS = ("ferry", "openssh", "curl", "lftp", "rclone")
 DIRECTIONS: tuple[Direction, ...] = ("get", "put")
 MB = 1_000_000
@@ -37,7 +37,7 @@ class TellingFerry(Ferry):
 
 
 def clients_here(names: Sequence[str], host: Host) -> dict[str, ClientAdapter]:
-    """Those that are here, in the order asked for."""
+    """The clients that the host has, in the order of `names`."""
     found = present_clients(names, host)
     return {name: TellingFerry(each.name, each.program) if isinstance(each, Ferry) else each for name, each in found.items()}
 
@@ -55,7 +55,7 @@ def parser(doc: str | None, *, samples: int, shaped: bool = True) -> argparse.Ar
 
 @dataclass(frozen=True)
 class Choice:
-    """What the options that all of these benchmarks have come to."""
+    """The values of the options that all SFTP benchmarks have."""
 
     n: int
     quick: bool
@@ -72,7 +72,7 @@ class Choice:
         )
 
     def size(self, megabytes: float) -> Size:
-        """A tenth of it where things must be quick."""
+        """The size of a transfer; a tenth of `megabytes` with `--quick`."""
         return Size(round(megabytes * MB / (10 if self.quick else 1)))
 
 
@@ -103,7 +103,7 @@ class Line:
 
     @property
     def walls(self) -> list[float]:
-        """Seconds of the whole process, handshake included."""
+        """Seconds of the process, handshake included."""
         return [sample.wall_s for sample in self.good]
 
     @property
@@ -139,7 +139,7 @@ def better(lines: Sequence[Line], by: Callable[[Line], Sequence[float]] = rates_
 
 
 def handshake(line: Line, rtt_s: float) -> list[tuple[str, list[float]]]:
-    """What ferry says of its way to the first request: times that it waited for an answer, and phases in round trips."""
+    """ferry's start up to the first request: number of answers that it waited for, and phases in round trips."""
     found: dict[str, list[float]] = {
         "round_trips": [],
         "connect_s": [],

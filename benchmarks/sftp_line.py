@@ -1,15 +1,15 @@
-"""ferry over SFTP on lines of four kinds, beside its own HTTP and other clients.
+"""ferry over SFTP on four kinds of lines, compared with its HTTP and with other clients.
 
 python -m benchmarks.sftp_line [-n 5] [--quick] [--topology T]... [--client C]... [--direction D]...
 
-metro-200    100 MB against ferry's own HTTP, the better of h2 and HTTP/1.1 over TLS: what SFTP costs. Peers for comparison.
-far-50       20 MB, the whole process: connecting and logging in count. Faster than every peer, and in how many round trips.
-far-500      200 MB against ferry's own HTTP, and against OpenSSH, whose channel has a window of 2 MiB.
-gigabit-far  1 GB against OpenSSH; where the machine cannot be such a line, that is said and nothing is claimed.
+metro-200    100 MB against ferry's HTTP, the better of h2 and HTTP/1.1 over TLS: the cost of SFTP. Peers for comparison.
+far-50       20 MB, connecting and logging in included: faster than every peer, and the number of round trips.
+far-500      200 MB against ferry's HTTP, and against OpenSSH, whose channel has a window of 2 MiB.
+gigabit-far  1 GB against OpenSSH; if the machine cannot emulate such a line, it says so and claims nothing.
 
-Rates are of the body, by the client's own clock where it has one (ferry, curl), else by the wire's (OpenSSH, lftp, rclone).
-Uploads are stored and their sha256 checked, over HTTP too. curl's uploads are given fewer bytes, because they would
-take minutes: a start weighs more in its rates then, but far-50's seconds are compared as they are, which is in its favour.
+Rates are of the body, by the client's clock if it has one (ferry, curl), else by the wire's (OpenSSH, lftp, rclone).
+Uploads are stored and their sha256 checked, over HTTP too. curl uploads fewer bytes, because it would take
+minutes: its start weighs more in its rates, but the seconds on far-50 are compared unchanged, which favours curl.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from benchmarks.claims import Claim, claims_table, median_ratio
 from benchmarks.common import keep, one_line_end, ratio, say, spread, table
 from benchmarks.sftp import MB, Choice, Direction, Line, better, clients_here, handshake, lines_of, parser, rates_of
 from benchmarks.shaped import Job, Proof, Shaped, ideal_byte_s, shaped_network
-from lab.client.adapter import ClientAdapter
-from lab.spec.load import load_topology
-from lab.spec.models import Topology, Transfer
+from lab.clients.adapter import ClientAdapter
+from lab.model.load import load_topology
+from lab.model.topology import Topology
+from lab.model.transfer import Transfer
 
 SAMPLES = 5
 PATIENCE_S = 240.0
 OWN = ("h2", "https1")
-# What a client is given instead where the whole would take minutes, in MB: curl 7.88 writes with one or two requests of 32 KB
+# Smaller sizes in MB for clients that would take minutes: curl 7.88 writes with one or two requests of 32 KB
 # in flight (libssh2), whatever the line.
 _CURL_PUTS = {"metro-200": 10.0, "far-50": 4.0}
 HEADINGS = ["link", "transfer", "line", "n", "body MB/s", "clock", "of the ideal", "whole s", "CPU s/GB"]
@@ -46,7 +47,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Bench:
-    """A link that is up, and what is asked of it."""
+    """A network that is up, and the topology, clients and options to measure on it."""
 
     lab: Shaped
     topology: Topology
@@ -121,7 +122,7 @@ def metro(bench: Bench) -> Found:
 
 
 def far_50(bench: Bench) -> Found:
-    """Seconds of the whole process. A peer with fewer bytes is compared as it is, which is in its favour."""
+    """Seconds of the process. A peer with fewer bytes is compared unchanged, which favours the peer."""
     found = Found()
     for direction in bench.choice.directions:
         lines = bench.run(found, direction, bench.jobs(direction, 20, bench.peers(direction, 20), own=False))
@@ -132,7 +133,7 @@ def far_50(bench: Bench) -> Found:
             less = "" if line.transfer == ours.transfer else f" (of {line.transfer.size} only)"
             found.claims.append(
                 Claim(
-                    f"far-50 {direction}: seconds of {name}{less} / seconds of {bench.ours}, whole process",
+                    f"far-50 {direction}: seconds of {name}{less} / seconds of {bench.ours}, start and login included",
                     "more than",
                     1.0,
                     median_ratio(line.walls, ours.walls),

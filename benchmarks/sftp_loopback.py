@@ -1,13 +1,13 @@
-"""One large file over SFTP on the loopback: rate and CPU of ferry beside OpenSSH, curl, lftp and rclone; no router, no link.
+"""One large file over SFTP on the loopback: rate and CPU of ferry, OpenSSH, curl, lftp and rclone; no router, no link.
 
 python -m benchmarks.sftp_loopback [-n 7] [--size 1GiB] [--quick] [--client C]... [--direction D]...
 
-One sshd whose only cipher is aes128-gcm@openssh.com, so that all pay for the same one. A client that cannot speak it (curl on a
-libssh2 before 1.11) talks to a second sshd, aes128-ctr with HMAC, which is said; its figures compare less. Rounds are interleaved
-in turning order, the first does not count, and sha256 of what arrived is checked every time, after the clock has stopped.
-MiB/s are of the whole process, start and handshake included. CPU is user + system of the client and everything it started (the
-ssh of OpenSSH and of lftp), per GiB. A peer that was slow in the round that does not count moves less, which is said: CPU per GiB
-and MiB/s are of what it moved.
+One sshd whose only cipher is aes128-gcm@openssh.com, so that all clients pay for the same one. A client without it (curl on a
+libssh2 before 1.11) talks to a second sshd, aes128-ctr with HMAC; the output says so, and its figures are less comparable.
+Rounds are interleaved in rotating order, the first does not count, and the sha256 of the received file is checked after the
+clock has stopped. MiB/s include start and handshake. CPU is user + system of the client and all its children (the ssh of OpenSSH
+and of lftp), per GiB. A peer that was slow in the first round then transfers less. The output says so; CPU per GiB and MiB/s
+refer to the bytes that it transferred.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from dataclasses import asdict, dataclass, replace
 from benchmarks.claims import Claim, claims_table, median_ratio
 from benchmarks.common import Loopback, Run, keep, loopback, one_line_end, ratio, say, spread, table
 from benchmarks.sftp import Choice, Direction, clients_here, parser
-from lab.client.adapter import ClientAdapter
-from lab.client.endpoints import Endpoints
+from lab.clients.adapter import ClientAdapter
 from lab.judge.sweep import turn_order
-from lab.measure.arrived import collect
-from lab.server import sshd as sshd_server
-from lab.server.payload import Payload, write_payload
-from lab.server.sshd import Sshd, SshdOptions
-from lab.spec.models import Transfer
-from lab.spec.units import Size
+from lab.model.endpoints import Endpoints
+from lab.model.transfer import Transfer
+from lab.model.units import Size
+from lab.run.arrived import collect
+from lab.servers import sshd as sshd_server
+from lab.servers.payload import Payload, write_payload
+from lab.servers.sshd import Sshd, SshdOptions
 
 SAMPLES = 7
 GIB, MIB = 1 << 30, 1 << 20
@@ -82,7 +82,7 @@ class Runner:
 
 
 def start_sshd(lab: Loopback, folder: str, port: int, cipher: str, clients_folder: str) -> Server:
-    """Beside another one on the same host: in a folder of its own, as is what its clients need."""
+    """A second server on the same host, in a separate folder with its clients' files."""
     lab.host.run(["mkdir", "-p", lab.file(folder)])
     host = copy.copy(lab.host)
     vars(host)["workdir"] = lab.host.workdir / folder
@@ -115,7 +115,7 @@ def served(lab: Loopback, size: int, servers: Sequence[Server]) -> Payload:
 
 
 def move(lab: Loopback, runner: Runner, payload: Payload) -> Run:
-    """Once, and whether all of it arrived as it was sent. What arrived is removed."""
+    """One transfer, and whether the content is intact. The received file is removed."""
     transfer = Transfer(protocol="sftp", direction=runner.direction, size=Size(runner.size))
     ends = runner.server.endpoints.for_sample(payload.name, f"put-{payload.name}")
     for path, text in runner.adapter.inputs(transfer, ends).items():
@@ -154,7 +154,7 @@ def measure(
         runners = [Runner(name, adapter, direction, servers[0], slow_size, []) for name, adapter in clients.items()]
         for runner in runners:
             warm_up(lab, runner, servers[1], payloads, slow_size)
-            # Claims are of the whole file; who is slow is a question about peers.
+            # Claims need the complete file; only peers may transfer less.
             runner.size = size if runner.name in (ours, "openssh") else runner.size
         for index in range(choice.n):
             for runner in (runners[turn] for turn in turn_order(len(runners), index)):
@@ -224,7 +224,7 @@ def main() -> None:
                 server.sshd.stop()
     firsts = {direction: next(each for each in runners if each.direction == direction) for direction in choice.directions}
     claims = [claim for direction in choice.directions for claim in claims_of(runners, direction)]
-    print("\nmedian (min to max); rates of the whole process")
+    print("\nmedian (min to max); rates include start and handshake")
     print(table(HEADINGS, [row(runner, firsts[runner.direction]) for runner in runners]))
     print("\nratios of medians (95 % bootstrap interval)")
     print(claims_table(claims))

@@ -7,22 +7,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from benchmarks.common import say
-from lab.backend.agent.router import RouterChoice
-from lab.backend.host import Network
-from lab.backend.namespaces.network import open_network
-from lab.client.adapter import ClientAdapter
-from lab.errors import LabFault
+from lab.clients.adapter import ClientAdapter
+from lab.hosts.agent.router import RouterChoice
+from lab.hosts.host import Network
+from lab.hosts.namespaces.network import open_network
 from lab.judge.sweep import turn_order
 from lab.link.theory import ideal_goodput_bit_s
-from lab.measure.ports import PortSampler
-from lab.measure.sample import take_sample
-from lab.network.calibrate import calibrate
-from lab.network.guard import assert_no_bypass
-from lab.network.pins import pin
-from lab.network.shape import shape
-from lab.result.models import Calibration, Sample
-from lab.server.bundle import Servers, start_servers
-from lab.spec.models import Topology, Transfer
+from lab.model.errors import LabFault
+from lab.model.results import Calibration, Sample
+from lab.model.topology import Topology
+from lab.model.transfer import Transfer
+from lab.net.calibrate import calibrate
+from lab.net.guard import assert_no_bypass
+from lab.net.pins import pin
+from lab.net.ports import PortSampler
+from lab.net.shape import shape
+from lab.run.sample import take_sample
+from lab.servers.bundle import Servers, start_servers
 
 LOOKS = 2
 
@@ -72,7 +73,7 @@ class Shaped:
     servers: Servers
 
     def link(self, topology: Topology) -> Calibration:
-        """Make its link that of `topology`, and look whether it is."""
+        """Shape the link of `topology` and calibrate it."""
         pin(self.network, topology.congestion_control, topology.link.mtu)
         shape(self.network, topology.link)
         return self.look(topology)
@@ -83,7 +84,7 @@ class Shaped:
         return look
 
     def looks(self, topology: Topology) -> list[Calibration]:
-        """As the lab's own cells do: a second look where the first is beyond tolerance, never a third."""
+        """Calibrate as cells do: a second time if the first is out of tolerance, never a third time."""
         looks: list[Calibration] = []
         while len(looks) < LOOKS and not (looks and looks[-1].ok):
             looks.append(self.look(topology))
@@ -91,9 +92,9 @@ class Shaped:
 
     @contextmanager
     def proven(self, topology: Topology) -> Iterator[Proof]:
-        """The link of `topology`, looked at before and after what is done with it; whether it was one is known afterwards.
+        """The link of `topology`, calibrated before and after the block; only afterwards is it known whether the link was right.
 
-        A look that fails as a whole is the link's problem and not the end of the benchmark: what was sampled is kept.
+        A calibration that fails with an error invalidates the link. It does not end the benchmark: the samples are kept.
         """
         pin(self.network, topology.congestion_control, topology.link.mtu)
         shape(self.network, topology.link)
@@ -110,7 +111,7 @@ class Shaped:
                 proof.fault = fault.message
 
     def rounds(self, jobs: Mapping[str, Job], n: int, label: str, *, timeout_s: float | None = None) -> dict[str, list[Sample]]:
-        """n samples of each job, round by round in turning order; of a client that cannot do it there are none, which is said."""
+        """n samples of each job, interleaved in rotating order. A client that cannot do its job is printed and left out."""
         able: dict[str, Job] = {}
         for name, job in jobs.items():
             if reason := job.adapter.supports(job.transfer):
@@ -133,7 +134,7 @@ class Shaped:
     def interleaved(
         self, clients: Mapping[str, ClientAdapter], transfer: Transfer, n: int, label: str
     ) -> dict[str, list[Sample]]:
-        """n samples of each client, one of each after the other; a client that cannot do it has none."""
+        """n samples of each client, interleaved; a client that cannot do the transfer is left out."""
         able = {name: adapter for name, adapter in clients.items() if not adapter.supports(transfer)}
         samples: dict[str, list[Sample]] = {name: [] for name in able}
         with PortSampler(self.network) as ports:
@@ -168,6 +169,6 @@ def ideal_byte_s(topology: Topology, transfer: Transfer) -> float | None:
 
 
 def windows_byte_s(slots_bit_s: Sequence[float], slot_ms: float, window_ms: float, *, after_ms: float = 0.0) -> list[float]:
-    """Bytes per second of every window of whole slots that begins `after_ms` or later."""
+    """Bytes per second of every window of complete slots that begins `after_ms` or later."""
     width, first = round(window_ms / slot_ms), round(after_ms / slot_ms)
     return [sum(slots_bit_s[start : start + width]) / width / 8 for start in range(first, len(slots_bit_s) - width + 1)]

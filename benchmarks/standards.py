@@ -4,13 +4,13 @@ python -m benchmarks.standards [--cell reno:100ms:1000]... [--jobs 2] [--seed 1]
                                [--quickack] [--early 2.0] [--set fast_convergence=0]...     to find causes
 
 Each cell is one flow over a link that limits nothing (10 Gbit/s, a queue it never fills). The router drops exactly every
-1/p-th data packet, those that are sent again counted too: the loss model that the tables are computed with. Measured is what the
-sender's TCP_INFO says of complete epochs, from one planted loss to another: segments acknowledged per round-trip time.
+1/p-th data packet, retransmissions included: the loss model of the tables. The result comes from
+the sender's TCP_INFO over complete epochs, from one planted loss to another: segments acknowledged per round-trip time.
 
-  client: reno or cubic ── veth ── router: nft drops every N-th, netem delays both ways ── veth ── server: throws it away
+  client: reno or cubic ── veth ── router: nft drops every N-th, netem delays both ways ── veth ── server: discards it
 
 An early loss, at twice as many packets as the table's window, ends slow start near that window; otherwise it would go on to the
-first N-th packet and a window a hundred times too large. Then `WARM` epochs are left out. The exit code is 1 where a cell is out
+first N-th packet and a window a hundred times too large. Then `WARM` epochs are left out. The exit code is 1 if a cell is out
 of its band.
 """
 
@@ -31,16 +31,16 @@ from benchmarks.common import keep, one_line_end, say
 from benchmarks.standards_script import COLUMNS
 from lab.assets import kernel
 from lab.assets.tools import require
-from lab.backend.virtual.machine import Patience
-from lab.backend.virtual.network import VirtualNetwork, open_network
-from lab.errors import LabFault, UsageProblem
-from lab.network.guard import assert_no_bypass
-from lab.network.pins import pin
-from lab.network.shape import shape
-from lab.result.provenance import machine_facts
-from lab.server.scripts import script_command
-from lab.spec.models import Link
-from lab.spec.units import Duration
+from lab.hosts.scripts import script_command
+from lab.hosts.virtual.machine import Patience
+from lab.hosts.virtual.network import VirtualNetwork, open_network
+from lab.model.errors import LabFault, UsageProblem
+from lab.model.topology import Link
+from lab.model.units import Duration
+from lab.net.guard import assert_no_bypass
+from lab.net.pins import pin
+from lab.net.shape import shape
+from lab.store.provenance import machine_facts
 
 # RFC 9438, section 5.1, tables 1 and 2, columns "Reno" (there from RFC 3649: 1.2 / p^0.5) and "CUBIC (C=0.4)", in segments.
 # CUBIC's entry is the larger of equation 6, 1.054 x RTT^0.75 / p^0.75, and of the Reno-friendly region, which is Reno's entry.
@@ -91,7 +91,7 @@ class Cell:
         algorithm, _, rest = text.partition(":")
         rtt, _, period = rest.partition(":")
         if not period.isdecimal() or int(period) not in RFC_WINDOWS.get((algorithm, rtt), {}):
-            raise UsageProblem(f"{text!r} is no entry of the tables", remedy="write e.g. --cell cubic:100ms:10000")
+            raise UsageProblem(f"{text!r} is not an entry of the tables", remedy="write e.g. --cell cubic:100ms:10000")
         return cls(algorithm, rtt, int(period))
 
     def __str__(self) -> str:
@@ -175,7 +175,7 @@ def prepare(network: VirtualNetwork, cell: Cell, asked: Asked) -> None:
     pin(network, cell.algorithm)
     shape(network, Link.model_validate({"rate": RATE, "rtt": cell.rtt}))
     assert_no_bypass(network)
-    # Nothing but the planted losses may limit the flow: not a buffer at either end, which otherwise has to grow first.
+    # Only the planted losses may limit the flow. Buffers at both ends would have to grow first.
     for host, name in ((network.server, "tcp_rmem"), (network.client, "tcp_wmem")):
         host.run(["/bin/sh", "-ec", f"echo {_BUFFERS} >/proc/sys/net/ipv4/{name}"], root=True)
     if asked.quickack:
@@ -212,7 +212,7 @@ def run_cell(cell: Cell, asked: Asked) -> tuple[Found, list[list[int]]]:
 
 
 def measure(cell: Cell, rows: Sequence[Sequence[int]], drops: int, real_s: float) -> Found:
-    """The average window over whole epochs. Raises LabFault where there are too few."""
+    """The average window over complete epochs. Raises LabFault if there are too few."""
     at = {name: index for index, name in enumerate(COLUMNS)}
     again = [row[at["again"]] for row in rows]
     first, count = 1 + WARM[cell.period], EPOCHS[cell.period]
@@ -232,7 +232,7 @@ def measure(cell: Cell, rows: Sequence[Sequence[int]], drops: int, real_s: float
     halves = (_window(cell, start, middle), _window(cell, middle, end))
     if abs(halves[0] / halves[1] - 1) > _STEADY:
         problems.append(f"not settled: {halves[0]:.1f} in the first half, {halves[1]:.1f} in the second")
-    # What Linux repeats for nothing (DSACK tells) is its own doing. The last loss may be later than the last look.
+    # Spurious retransmissions of Linux (see DSACK) are not losses. The last loss may be later than the last sample.
     spurious = rows[-1][at["spurious"]]
     if not 0 <= drops + spurious - again[-1] <= 1:
         problems.append(f"{drops} packets were dropped and {again[-1]} sent again, {spurious} of them for nothing")

@@ -1,10 +1,10 @@
-"""One TCP flow that is never short of data, watched by its own TCP_INFO; run by path in a host, standard library only.
+"""One TCP flow with unlimited data and its TCP_INFO. Run by path on a host; standard library only.
 
 standards_script.py receive PORT
 standards_script.py send ADDRESS PORT ALGORITHM LOSSES INTERVAL_S SECONDS
 
-The sender ends once it has sent that many segments again, or after so many seconds, and prints one JSON list: a row per interval,
-its columns as in `COLUMNS`. The receiver throws everything away and ends with the sender.
+The sender ends after LOSSES retransmissions or SECONDS and prints one JSON list: a row per interval with the columns `COLUMNS`.
+The receiver discards everything and ends with the sender.
 """
 
 from __future__ import annotations

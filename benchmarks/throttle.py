@@ -1,10 +1,10 @@
-"""How exactly a client keeps its own limit: links x limits x protocols x directions x sizes, curl beside ferry.
+"""How exactly ferry and curl keep their limit: links x limits x protocols x directions x sizes.
 
 python -m benchmarks.throttle [-n 5] [--quick] [--protocol P]... [--topology T]... [--limit "1 MB/s"]... [--client C]...
 
 A limit is tried on a link only where its ideal goodput is at least 1.2 times the limit (1.1 times one given by --limit).
-Other clients are tried at 1 and 2 MB/s with 5 MB. Deviations are of the body rate, by the client's own clock; where it has none
-(OpenSSH, lftp, rclone, which --protocol sftp allows) by the wire's. SFTP is tried only where it is asked for.
+Other clients are tried at 1 and 2 MB/s with 5 MB. Deviations are of the body rate, by the client's clock or, if it has none
+(OpenSSH, lftp, rclone, with --protocol sftp), by the wire's. SFTP is tried only on request.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from benchmarks.claims import Claim, claims_table, worst_of
 from benchmarks.common import keep, one_line_end, present_clients, say, table
 from benchmarks.shaped import ideal_byte_s, shaped_network, windows_byte_s
-from lab.backend.agent.router import ROUTER_CHOICES
-from lab.result.models import Sample
-from lab.spec.cell import format_transfer
-from lab.spec.load import load_topology
-from lab.spec.models import Topology, Transfer
-from lab.spec.units import ByteRate, Size
+from lab.hosts.agent.router import ROUTER_CHOICES
+from lab.model.cell_name import format_transfer
+from lab.model.load import load_topology
+from lab.model.results import Sample
+from lab.model.topology import Topology
+from lab.model.transfer import Transfer
+from lab.model.units import ByteRate, Size
 
 TOPOLOGIES = ("link-local", "dsl-50", "dsl-20")
 LIMITS = tuple(ByteRate.parse(text) for text in ("0.5 MB/s", "1 MB/s", "2 MB/s", "5 MB/s"))
@@ -30,7 +31,7 @@ SIZES = (Size(5_000_000), Size(1_500_000), Size(1_999_999))
 KINDS = (("get", False), ("get", True), ("put", False))
 PEERS_LIMITS = (1_000_000, 2_000_000)
 ROOM = 1.2
-# Of one that was asked for: 2 MB/s on dsl-20, which carries 2.39, is a fair question.
+# For a limit given by --limit: 2 MB/s on dsl-20, which carries 2.39, is a fair test.
 ROOM_IF_ASKED = 1.1
 WORST_PERCENT = 0.5
 # A transfer has started when so much of its body's time has gone: before, TCP's first windows are what is seen.

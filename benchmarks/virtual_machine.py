@@ -23,8 +23,8 @@ from pathlib import Path
 
 from benchmarks.common import keep
 from lab.assets import kernel, servers
-from lab.errors import LabFault
-from lab.paths import project_root
+from lab.model.errors import LabFault
+from lab.model.paths import project_root
 
 START_NS = 1_700_000_000_000_000_000
 
