@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# How long an example takes is no test of it: the first one imports what the others find imported, and other tests run meanwhile.
+# No deadline for examples: the first one pays for imports, and other tests run at the same time.
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
 
@@ -17,10 +17,10 @@ os.environ["PATH"] += os.pathsep + os.pathsep.join(("/usr/sbin", "/sbin"))
 
 _HERE = Path(__file__).parent
 # They count what crosses the machine's loopback while they transfer something over it.
-_ALONE = {_HERE / "unit/measure/test_sample.py", _HERE / "unit/backend/test_windows_client.py"}
+_ALONE = {_HERE / "unit/run/test_sample.py", _HERE / "unit/hosts/test_windows_client.py"}
 # They judge nothing by real time and leave the loopback alone: cells in virtual time, pages in a browser, the Vagrantfile.
-# The first ones begin first: a file runs on one worker, and a long one that begins late is what all others wait for.
-_BESIDE = ("engine", "cells", "virtual", "report", "vagrant/test_vagrantfile.py", "unit")
+# The first ones begin first: a file runs on one worker, and all others wait for a long file that begins late.
+_BESIDE = ("engine", "docs", "cells", "virtual", "report", "vagrant/test_vagrantfile.py", "unit")
 _SLOW = 600
 """Seconds for what a busy machine slows down and does not change."""
 # They bring networks up, time real processes, or run ferry against servers that wait: a disturbed machine can make them fail.

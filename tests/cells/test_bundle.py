@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from lab.judge.tolerance import LookPlan
-from lab.result.bundle import CELL, read_bundle
-from lab.result.comparison import Comparison
-from lab.result.store import RunDir
-from lab.runner.session import Options, Session
-from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology, Transfer
-from lab.spec.units import BitRate, ByteRate, Duration, Ratio, Size
+from lab.model.cell import Cell
+from lab.model.comparison import Comparison
+from lab.model.topology import Link, Topology
+from lab.model.transfer import ClientSpec, Expectation, Transfer
+from lab.model.units import BitRate, ByteRate, Duration, Ratio, Size
+from lab.run.session import Options, Session
+from lab.store.bundle import CELL, read_bundle
+from lab.store.run_dir import RunDir
 from tests.support.command import lab, one_line
 
 # In no file of the project's: everything that is needed comes out of the bundle.
@@ -43,8 +45,8 @@ def test_the_rerun_agrees(packed: Path, tmp_path: Path) -> None:
     done = lab("rerun", str(packed), "--json", env={"THROUGHLINE_RESULTS": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     found = Comparison.model_validate_json(done.stdout)
-    (row,) = found.cells
-    assert (row.a.verdict, row.b.verdict, row.verdict.name) == ("PASS", "PASS", "PASS")
+    (row,) = found.answers
+    assert (row.arm("A").verdict, row.arm("B").verdict, row.verdict.name) == ("PASS", "PASS", "PASS")
     (here,) = RunDir.find("latest", results=tmp_path).read_cells()
     assert (here.topology, here.transfer, here.expectation) == (MINE, TRANSFER, WIDE)
     assert here.client.sha256 == there.cell.client.sha256

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.assets import docker, images, lab_image
-from lab.errors import ThroughlineError
-from lab.result.models import CellResult
+from lab.hosts.compose import docker, images, lab_image
+from lab.model.errors import ThroughlineError
+from lab.model.results import CellResult
 
 CELLS = ("ferry--dsl-20--http1-get-5MiB-at-1MBps", "ferry--dsl-50--h2-put-5MiB-at-2MBps", "ferry--dsl-20--sftp-put-5MiB-at-2MBps")
 # Docker's own: /dev/shm may not be executed from, and the default seccomp profile applies.
@@ -41,7 +41,7 @@ def test_three_cells_pass_where_nothing_is_allowed(image: str, tmp_path: Path) -
     assert {cell.clock for cell in cells} == {"virtual"}
 
 
-def test_nothing_but_dev_shm_can_be_written(image: str) -> None:
+def test_only_dev_shm_can_be_written(image: str) -> None:
     places = {"THROUGHLINE_RESULTS": "/dev/shm/results", "THROUGHLINE_CACHE": "/proc/nowhere", "TMPDIR": "/dev/shm"}
     read_only = [word for place in ("/results", "/cache", "/tmp") for word in ("--tmpfs", f"{place}:ro")]
     environment = [word for name, value in places.items() for word in ("--env", f"{name}={value}")]

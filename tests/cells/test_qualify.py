@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from lab.judge.tolerance import LookPlan
-from lab.result.store import RunDir, read_cell, read_pair
-from lab.runner.release_set import Asked
-from lab.runner.session import Options, Session
-from lab.spec.models import ClientSpec
+from lab.model.answer import Answer
+from lab.model.transfer import ClientSpec
+from lab.run.release import ReleaseRow
+from lab.run.session import Options, Session
+from lab.store.run_dir import RunDir, read_cell, read_result
 
 VIRTUAL = Options(clock="virtual", virtual_looks=LookPlan(looks=(2, 3)))
-LIMITED = Asked("dsl-50--http1-get-1MiB-at-1MBps", "-")
+LIMITED = ReleaseRow.named("dsl-50--http1-get-1MiB-at-1MBps", "-")
 
 
 @pytest.fixture
@@ -28,8 +29,8 @@ def test_two_clients_take_turns_on_one_link(made: Session) -> None:
     assert result.ratio
     assert result.ratio.mean == pytest.approx(1, abs=0.3)
     assert result.verdict is None
-    assert read_pair(made.run.pair_path(result.id)) == result
-    ours, theirs = (read_cell(made.run.cell_path(side.cell)) for side in (result.candidate, result.baseline))
+    assert read_result(made.run.answer_path(result.id), Answer) == result
+    ours, theirs = (read_cell(made.run.cell_path(arm.cell)) for arm in result.arms)
     assert ours.certificate == theirs.certificate
     assert all(sample.ok for sample in (*ours.samples, *theirs.samples))
     turns = sorted((sample.started_at, cell.client.name) for cell in (ours, theirs) for sample in cell.samples)

@@ -9,18 +9,19 @@ from pathlib import Path
 import pytest
 
 from lab.judge.tolerance import LookPlan
-from lab.measure import names
-from lab.measure.qdiscs import read_qdiscs
-from lab.measure.refusal import try_connect
-from lab.network.pins import assert_pinned
-from lab.result.finding import Finding
-from lab.result.store import RunDir, read_finding, read_run
-from lab.runner import quirks
-from lab.runner.quirks import Quirk, run_quirk
-from lab.runner.send_buffers import compare_send_buffers
-from lab.runner.session import Options, Session
-from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology, Transfer
-from lab.spec.units import BitRate, Duration, Size
+from lab.model.answer import Answer, Event
+from lab.model.cell import Cell
+from lab.model.topology import Link, Topology
+from lab.model.transfer import ClientSpec, Expectation, Transfer
+from lab.model.units import BitRate, Duration, Size
+from lab.net.pins import assert_pinned
+from lab.net.qdiscs import read_qdiscs
+from lab.run.events import lookups, quirks
+from lab.run.events.quirks import run_quirk
+from lab.run.events.refusal import try_connect
+from lab.run.events.send_buffers import compare_send_buffers
+from lab.run.session import Options, Session
+from lab.store.run_dir import RunDir, read_result, read_run
 
 LINK = Topology(name="quick", description="-", link=Link(rate=BitRate.parse("20 Mbit/s"), rtt=Duration.parse("10 ms")))
 DOWNLOAD = Transfer(protocol="http1", direction="get", size=Size.parse("4 MiB"))
@@ -41,9 +42,9 @@ def curl(folder: Path, text: str) -> ClientSpec:
     return ClientSpec(name="curl", program=str(path))
 
 
-def ask(session: Session, kind: Quirk, client: ClientSpec | None = None) -> Finding:
+def ask(session: Session, kind: Event, client: ClientSpec | None = None) -> Answer:
     found = run_quirk(session, client or ClientSpec(name="curl"), LINK, DOWNLOAD, kind)
-    assert read_finding(session.run.finding_path(found.id)) == found
+    assert read_result(session.run.answer_path(found.id), Answer) == found
     return found
 
 
@@ -58,76 +59,76 @@ def assert_as_it_was(session: Session) -> None:
 
 def test_a_refused_connection(session: Session, tmp_path: Path) -> None:
     found = ask(session, "refused")
-    assert found.verdict.name == "PASS", found.verdict.reason
-    assert {row.name for row in found.rows} == {"server", "localhost"}
-    assert all(row.facts["said"] for row in found.rows)
+    assert found.judged.name == "PASS", found.judged.reason
+    assert {row.name for row in found.observations} == {"server", "localhost"}
+    assert all(row.facts["said"] for row in found.observations)
     deaf = ask(
         session, "refused", curl(tmp_path, 'n=0; while [ $n -lt 3 ]; do n=$((n+1)); sleep 1; done; exec /usr/bin/curl "$@"')
     )
-    assert deaf.verdict.name == "FAIL"
-    assert "reported the refusal after" in deaf.verdict.reason
+    assert deaf.judged.name == "FAIL"
+    assert "reported the refusal after" in deaf.judged.reason
 
 
 def test_localhost(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = ask(session, "localhost")
-    assert found.verdict.name == "PASS", found.verdict.reason
-    assert all(row.figures["control_queries"] for row in found.rows)
+    assert found.judged.name == "PASS", found.judged.reason
+    assert all(row.figures["control_queries"] for row in found.observations)
     lookup = "/usr/bin/python3 -c 'import socket; socket.getaddrinfo(\"localhost.test\", 80)' 2>/dev/null"
     asking = ask(session, "localhost", curl(tmp_path, f'{lookup}; exec /usr/bin/curl "$@"'))
-    assert asking.verdict.name == "FAIL"
-    assert "localhost.test A" in asking.verdict.reason
-    monkeypatch.setattr(names, "CONTROL", "localhost")
+    assert asking.judged.name == "FAIL"
+    assert "localhost.test A" in asking.judged.reason
+    monkeypatch.setattr(lookups, "CONTROL", "localhost")
     unproven = ask(session, "localhost")
-    assert unproven.verdict.name == "INVALID", "a control that is not counted proves nothing"
+    assert unproven.judged.name == "INVALID", "a control that is not counted proves nothing"
 
 
 def test_a_link_that_flaps(session: Session, tmp_path: Path) -> None:
     found = ask(session, "flap")
-    assert found.verdict.name == "PASS", found.verdict.reason
-    assert all(row.facts["content"] == "whole" and row.figures["ended_after_s"] > 1 for row in found.rows)
+    assert found.judged.name == "PASS", found.judged.reason
+    assert all(row.facts["content"] == "whole" and row.figures["ended_after_s"] > 1 for row in found.observations)
     # Gives up silently when nothing came for a while, with what there is.
     short = ask(session, "flap", curl(tmp_path, '/usr/bin/curl --speed-time 1 --speed-limit 1000 -m 2 "$@" 2>/dev/null; exit 0'))
-    assert short.verdict.name == "FAIL"
-    assert "exit code 0, but" in short.verdict.reason
+    assert short.judged.name == "FAIL"
+    assert "exit code 0, but" in short.judged.reason
     assert_as_it_was(session)
 
 
 def test_an_address_that_changes(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quirks, "ENDS_WITHIN_S", 8.0)
     patient = ask(session, "address")
-    assert patient.verdict.name == "FAIL", "curl alone waits for its dead connection"
-    assert "still running 8 s after" in patient.verdict.reason
+    assert patient.judged.name == "FAIL", "curl alone waits for its dead connection"
+    assert "still running 8 s after" in patient.judged.reason
     # Its own time limit, as there is no other that is quick enough for a test.
     limited = ask(session, "address", curl(tmp_path, 'exec /usr/bin/curl -m 3 "$@"'))
-    assert limited.verdict.name == "PASS", limited.verdict.reason
-    assert limited.rows[0].figures["exit_code"] == 28
+    assert limited.judged.name == "PASS", limited.judged.reason
+    assert limited.observations[0].figures["exit_code"] == 28
     resuming = 'for try in 1 2 3; do /usr/bin/curl -m 3 "$@" && exit 0; done; exit 1'
     resumed = ask(session, "address", curl(tmp_path, resuming))
-    assert resumed.verdict.name == "PASS", resumed.verdict.reason
-    assert resumed.rows[0].facts["content"] == "whole", "the new address reaches the server"
+    assert resumed.judged.name == "PASS", resumed.judged.reason
+    assert resumed.observations[0].facts["content"] == "whole", "the new address reaches the server"
     assert_as_it_was(session)
 
 
 def test_a_client_that_is_too_quick_to_be_interrupted_is_invalid(session: Session, tmp_path: Path) -> None:
     found = ask(session, "flap", curl(tmp_path, "exit 0"))
-    assert found.verdict.name == "INVALID"
-    assert "before it could be interrupted" in found.verdict.reason
+    assert found.judged.name == "INVALID"
+    assert "before it could be interrupted" in found.judged.reason
     broken = ask(session, "flap", curl(tmp_path, "echo no >&2; exit 3"))
-    assert broken.verdict.name == "FAIL"
-    assert "exit code 3 before anything was done" in broken.verdict.reason
+    assert broken.judged.name == "FAIL"
+    assert "exit code 3 before anything was done" in broken.judged.reason
 
 
 def test_send_buffers_and_the_cell_after(session: Session) -> None:
     far = LINK.model_copy(update={"link": Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("60 ms"))})
     upload = Transfer(protocol="http1", direction="put", size=Size.parse("1 MiB"))
     found = compare_send_buffers(session, ClientSpec(name="curl"), far, upload, fixed=Size.parse("16 KiB"), rounds=2)
-    assert found.verdict.name == "PASS", found.verdict.reason
-    assert found.verdict.interval is not None
-    assert found.verdict.interval.mean > 1.5
+    assert found.judged.name == "PASS", found.judged.reason
+    assert found.judged.interval is not None
+    assert found.judged.interval.mean > 1.5
     assert_as_it_was(session)
     cell = Cell(client=ClientSpec(name="curl"), topology=LINK, transfer=DOWNLOAD, expectation=Expectation(kind="none"))
     assert session.run_cell(cell).verdict.name == "PASS"
     session.close()
     record = read_run(session.run.path)
-    assert found.id in record.findings
+    assert found.id in record.answers
     assert record.verdicts[found.id] == "PASS"

@@ -10,15 +10,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from lab.backend.namespaces.launch import running_labs
 from lab.cli import repro as command
-from lab.result.store import RunDir
-from lab.runner.revisions import Builder, revisions_between
-from lab.runner.search import Step, judge_by_running, walk
-from lab.runner.session import Options
-from lab.spec.models import Expectation
-from lab.spec.scenario import Scenario
-from lab.spec.units import Ratio
+from lab.hosts.namespaces.launch import running_labs
+from lab.model.answer import Answer
+from lab.model.scenario import Scenario
+from lab.model.transfer import Expectation
+from lab.model.units import Ratio
+from lab.run.revisions import Builder, revisions_between
+from lab.run.search import judge_by_running, walk
+from lab.run.session import Options
+from lab.store.run_dir import RunDir
 from tests.support.command import lab
 
 # An upload: the limit of downloads is what Debian 12's curl has a bug in.
@@ -32,18 +33,17 @@ SCENARIO = Scenario.model_validate(
 )
 SCRIPT = '#!/bin/sh\n# {comment}\nexec /usr/bin/curl "$@" {more}\n'
 REVISIONS = (("begin", ""), ("tidy up", ""), ("go faster", "--limit-rate 2000000"), ("tidy up again", "--limit-rate 2000000"))
-MINE = """name: mine
-topology: link-local
-transfer: http1-put-300kB-at-1MBps
-expect: {{kind: limit, tolerance: 30 %}}
-good: [curl]
-bad: [curl-fast={fast}]
+MINE = """*** Settings ***
+Library    lab.robot.library.LabLibrary
+*** Test Cases ***
+mine
+    Reproduce Bug    mine    link-local    http1-put-2MB-at-1MBps    limit    {bad}    {good}    none
 """
 
 
 @pytest.fixture
 def fast(tmp_path: Path) -> Path:
-    """A client that goes twice as fast as it is told."""
+    """A client that goes at twice its limit."""
     path = tmp_path / "fast"
     path.write_text(SCRIPT.format(comment="", more="--limit-rate 2000000"))
     path.chmod(0o755)
@@ -74,40 +74,39 @@ def test_the_revision_that_doubles_the_limit_is_found(repo: Path, tmp_path: Path
     span = revisions_between(repo, "HEAD~3", "HEAD")
     builder = Builder(repo, "cp {tree}/client.in client && chmod +x client", "client", "curl", builds)
     options = Options(clock="virtual")
-    steps: list[Step] = []
+    steps: list[Answer] = []
     found = walk(span.names, judge_by_running(SCENARIO, builder, options), steps.append)
     told = "\n".join(map(str, steps))
-    assert found.answer.kind == "found", f"{found.headline}\n{told}"
-    assert span.told(found.answer.suspects[0]).endswith(" go faster"), told
-    assert (found.answer.last_good, found.exit_code) == (span.names[1], 0)
-    runs = [RunDir.find(step.judged.run, results=tmp_path / "results").read_cells() for step in steps]
-    assert [cells[0].client.name for cells in runs] == [f"curl-{step.candidate}" for step in steps]
+    assert found.conclusion.kind == "found", f"{found.headline}\n{told}"
+    assert span.told(found.conclusion.suspects[0]).endswith(" go faster"), told
+    assert (found.conclusion.last_good, found.exit_code) == (span.names[1], 0)
+    runs = [RunDir.find(step.run, results=tmp_path / "results").read_cells() for step in steps]
+    assert [cells[0].client.name for cells in runs] == [f"curl-{step.id}" for step in steps]
     assert git(repo, "worktree", "list").count("\n") == 1
-    assert not {step.judged.run for step in steps} & {*running_labs()}
+    assert not {step.run for step in steps} & {*running_labs()}
 
 
 def test_a_bug_is_reproduced_twice_each_time_in_a_run_of_its_own(fast: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(MINE.format(fast=fast))
+    (tmp_path / "mine.robot").write_text(MINE.format(bad=f"curl-fast={fast}", good="curl"))
     env = {"THROUGHLINE_RESULTS": str(tmp_path / "results")}
     app = typer.Typer()
     command.register(app)
-    done = CliRunner().invoke(app, [str(tmp_path / "mine.yaml"), "--times", "2", "--json"], env=env)
+    done = CliRunner().invoke(app, [str(tmp_path / "mine.robot"), "--times", "2", "--json"], env=env)
     assert done.exit_code == 0, done.output
-    outcomes = json.loads(done.stdout)["outcomes"]
-    assert [(each["round"], each["client"], each["found"]) for each in outcomes] == [
+    answers = json.loads(done.stdout)["answers"]
+    assert [(each["round"], arm["name"], arm["verdict"]) for each in answers for arm in each["arms"]] == [
         (1, "curl-fast", "FAIL"),
         (1, "curl", "PASS"),
         (2, "curl-fast", "FAIL"),
         (2, "curl", "PASS"),
     ]
-    assert len({each["run"] for each in outcomes}) == 2
-    assert all(each["as_expected"] for each in outcomes)
+    assert len({each["run"] for each in answers}) == 2
+    assert {each["verdict"]["name"] for each in answers} == {"PASS"}
 
 
 def test_what_is_not_as_it_was_said_is_exit_code_1(fast: Path, tmp_path: Path) -> None:
-    text = MINE.format(fast=fast).replace("good:", "was:").replace("bad:", "good:").replace("was: [curl]", "bad: []")
-    (tmp_path / "mine.yaml").write_text(text)
-    done = lab("repro", str(tmp_path / "mine.yaml"), env={"THROUGHLINE_RESULTS": str(tmp_path / "results")})
+    (tmp_path / "mine.robot").write_text(MINE.format(bad="${EMPTY}", good=f"curl-fast={fast}"))
+    done = lab("repro", str(tmp_path / "mine.robot"), env={"THROUGHLINE_RESULTS": str(tmp_path / "results")})
     assert done.returncode == 1, done.stderr + done.stdout
     assert "not as expected: +" in done.stdout
     assert "0 of 1 as expected" in done.stdout

@@ -9,18 +9,17 @@ from typing import Literal
 
 import pytest
 
-from lab.backend.host import Network
-from lab.errors import EXIT_INVALID, UsageProblem
 from lab.judge.tolerance import LookPlan
-from lab.network import shape as shaping
-from lab.result.store import RunDir, read_cell, read_study
-from lab.runner import session as session_module
-from lab.runner.session import Options, Session
-from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology, Transfer
-from lab.spec.study import BufferStudy
-from lab.spec.units import BitRate, ByteRate, Duration, Ratio, Size
+from lab.model.answer import Answer
+from lab.model.errors import EXIT_INVALID, UsageProblem
+from lab.model.study import BufferStudy
+from lab.model.topology import Topology
+from lab.model.transfer import ClientSpec, Transfer
+from lab.model.units import Ratio, Size
+from lab.run.session import Options, Session
+from lab.store.run_dir import RunDir, read_cell, read_result
+from tests.support.sessions import FAST, cell, change_link_after_samples
 
-FAST = Topology(name="fast", description="-", link=Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("4 ms")))
 VIRTUAL = Options(clock="virtual", virtual_looks=LookPlan(looks=(2, 3)))
 
 
@@ -31,26 +30,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         yield made
 
 
-FASTER = Link(rate=BitRate.parse("140 Mbit/s"), rtt=Duration.parse("4 ms"))
-
-
 @pytest.fixture
-def changes_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every sample leaves another link behind than it was taken on."""
-    take = session_module.take_sample
-
-    def sabotaging(network: Network, *args: object, **more: object) -> object:
-        sample = take(network, *args, **more)  # type: ignore[arg-type]
-        shaping.change(network, FASTER)
-        return sample
-
-    monkeypatch.setattr(session_module, "take_sample", sabotaging)
-
-
-def cell(program: str = "curl", *, topology: Topology = FAST, limit: str | None = None, size: str = "1 MB") -> Cell:
-    transfer = Transfer(protocol="http1", direction="get", size=Size.parse(size), limit=ByteRate.parse(limit) if limit else None)
-    expectation = Expectation(kind="limit" if limit else "none", tolerance=Ratio.parse("30 %"))
-    return Cell(client=ClientSpec(name="curl", program=program), topology=topology, transfer=transfer, expectation=expectation)
+def changing_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    change_link_after_samples(monkeypatch)
 
 
 def script(folder: Path, text: str) -> str:
@@ -60,7 +42,7 @@ def script(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_a_good_client_on_a_good_link_passes_and_its_result_is_whole(session: Session) -> None:
+def test_a_good_client_on_a_good_link_passes_and_its_result_is_complete(session: Session) -> None:
     result = session.run_cell(cell())
     assert result.verdict.name == "PASS", result.verdict.reason
     stored = read_cell(session.run.cell_path(result.id))
@@ -89,25 +71,25 @@ def study(direction: Literal["get", "put"], *buffers: str, floor: float = 0.9, t
     )
 
 
-def test_a_study_interleaves_its_cells_and_its_result_is_whole(session: Session) -> None:
+def test_a_study_interleaves_its_cells_and_its_result_is_complete(session: Session) -> None:
     result = session.run_study(study("put", "16 KiB", "1 MiB", "64 MiB", floor=0.01))
-    assert result.verdict.name == "PASS", result.verdict.reason
-    assert read_study(session.run.study_path(result.id)) == result
-    assert list(result.left_out) == ["64 MiB"]
+    assert result.judged.name == "PASS", result.judged.reason
+    assert read_result(session.run.answer_path(result.id), Answer) == result
+    assert list(result.skipped) == ["64 MiB"]
     assert result.order[:4] == ["16 KiB", "1 MiB", "1 MiB", "16 KiB"]
-    cells = {arm.setting: read_cell(session.run.cell_path(arm.cell)) for arm in result.arms}
+    cells = {arm.name: read_cell(session.run.cell_path(arm.cell)) for arm in result.arms}
     assert [cell.verdict.name for cell in cells.values()] == ["PASS"] * 2
     assert cells["16 KiB"].certificate == cells["1 MiB"].certificate
     for arm in result.arms:
-        assert arm.byte_s == [sample.body_byte_s for sample in cells[arm.setting].samples]
+        assert arm.byte_s == [sample.body_byte_s for sample in cells[arm.name].samples]
     turns = sorted((sample.started_at, setting) for setting, cell in cells.items() for sample in cell.samples)
     assert [setting for _, setting in turns] == result.order
     record = session.record()
-    assert record.studies == [result.id]
+    assert record.answers == [result.id]
     assert record.verdicts[result.id] == "PASS"
 
 
-@pytest.mark.usefixtures("changes_in_between")
+@pytest.mark.usefixtures("changing_link")
 def test_a_link_that_changes_during_a_study_is_invalid(session: Session) -> None:
     result = session.run_study(study("get", "16 KiB", "1 MiB"))
     assert result.verdict.name == "INVALID"
@@ -117,7 +99,7 @@ def test_a_link_that_changes_during_a_study_is_invalid(session: Session) -> None
     assert record.exit_code == EXIT_INVALID
 
 
-@pytest.mark.usefixtures("changes_in_between")
+@pytest.mark.usefixtures("changing_link")
 def test_a_link_that_changes_during_the_samples_is_invalid(session: Session) -> None:
     result = session.run_cell(cell())
     assert result.verdict.name == "INVALID"

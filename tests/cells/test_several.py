@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from lab.judge.tolerance import LookPlan
-from lab.result.store import RunDir, read_cell
-from lab.runner.session import Options, Session
-from lab.spec.cell import parse_transfer
-from lab.spec.models import BoundKind, Cell, ClientSpec, Expectation, Link, Topology
-from lab.spec.units import BitRate, Duration, Ratio
+from lab.model.cell import Cell
+from lab.model.cell_name import parse_transfer
+from lab.model.transfer import BoundKind, ClientSpec, Expectation
+from lab.model.units import Ratio
+from lab.run.session import Options, Session
+from lab.store.run_dir import RunDir, read_cell
+from tests.support.sessions import FAST
 
-FAST = Topology(name="fast", description="-", link=Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("4 ms")))
 VIRTUAL = Options(clock="virtual", virtual_looks=LookPlan(looks=(2, 3)))
 
 

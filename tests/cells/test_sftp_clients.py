@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 
 from lab.assets import tools
-from lab.backend.virtual.network import VirtualNetwork, open_network
-from lab.client.registry import adapter_for
-from lab.errors import UsageProblem
-from lab.measure.sample import take_sample
-from lab.network.pins import pin
-from lab.network.shape import shape
-from lab.result.models import Sample
-from lab.server.bundle import Servers, start_servers
-from lab.server.sshd import SshdOptions
-from lab.spec.models import Link, Transfer
-from lab.spec.units import BitRate, ByteRate, Duration, Size
+from lab.clients.registry import adapter_for
+from lab.hosts.virtual.network import VirtualNetwork, open_network
+from lab.model.errors import UsageProblem
+from lab.model.results import Sample
+from lab.model.topology import Link
+from lab.model.transfer import Transfer
+from lab.model.units import BitRate, ByteRate, Duration, Size
+from lab.net.pins import pin
+from lab.net.shape import shape
+from lab.run.sample import take_sample
+from lab.servers.bundle import Servers, start_servers
+from lab.servers.sshd import SshdOptions
 
 CLIENTS = ("ferry", "curl", "openssh", "lftp", "rclone")
 FILES, FILE_SIZE = 230, 3_000
@@ -79,7 +80,7 @@ def test_one_file(lab: tuple[VirtualNetwork, Servers], client: str, direction: s
 
 
 def test_a_limited_download_ends_with_its_client(lab: tuple[VirtualNetwork, Servers]) -> None:
-    """The router has handed all of it on while the client still keeps to its limit."""
+    """The last byte leaves the router while the client is still reading at its limit."""
     limited = transfer("get", 1_000_000).model_copy(update={"limit": ByteRate(1_000_000)})
     taken = sample(lab, "openssh", limited)
     assert taken.body_clock == "exit"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.assets import images
-from lab.backend.compose.network import ComposeNetwork, open_network
-from lab.errors import ThroughlineError
+from lab.hosts.compose import images
+from lab.hosts.compose.network import ComposeNetwork, open_network
+from lab.model.errors import ThroughlineError
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

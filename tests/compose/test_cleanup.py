@@ -1,4 +1,4 @@
-"""What a lab of containers leaves when it is killed, and what `lab down --all` does about it and about nothing else."""
+"""A killed lab of containers leaves little behind, and `lab down --all` removes only that."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from lab.assets.docker import ask, docker
-from lab.backend.choose import labs
-from lab.backend.compose.network import open_network
-from lab.backend.compose.project import containers
-from lab.network.guard import assert_no_bypass
-from lab.network.pins import pin
+from lab.hosts.choose import labs
+from lab.hosts.compose.docker import ask, docker
+from lab.hosts.compose.network import open_network
+from lab.hosts.compose.project import containers
+from lab.net.guard import assert_no_bypass
+from lab.net.pins import pin
 
 LAB = [sys.executable, "-m", "lab.cli.main"]
 

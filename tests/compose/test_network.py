@@ -1,4 +1,4 @@
-"""Hosts that are containers are hosts like any other, and nobody in them is root."""
+"""Hosts that are containers are hosts like any other, and their commands are not root."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import time
 
 import pytest
 
-from lab.assets.docker import ask
-from lab.backend.compose.network import ComposeNetwork, attach, open_network, remember
-from lab.backend.compose.project import containers
-from lab.errors import LabFault, UsageProblem
-from lab.network.calibrate import calibrate
-from lab.network.guard import assert_no_bypass
-from lab.network.pins import pin
-from lab.network.shape import change, differences, shape
-from lab.server.bundle import start_servers
-from lab.spec.models import Link
-from lab.spec.units import BitRate, Duration
+from lab.hosts.compose.docker import ask
+from lab.hosts.compose.network import ComposeNetwork, attach, open_network
+from lab.hosts.compose.project import containers
+from lab.model.errors import LabFault, UsageProblem
+from lab.model.topology import Link
+from lab.model.units import BitRate, Duration
+from lab.net.calibrate import calibrate
+from lab.net.guard import assert_no_bypass
+from lab.net.pins import pin
+from lab.net.shape import change, differences, shape
+from lab.servers.bundle import start_servers
 
 DSL_20 = Link(rate=BitRate.parse("20 Mbit/s"), rtt=Duration.parse("30 ms"))
 
@@ -38,7 +38,7 @@ def test_who_hangs_up_ends_his_command(shared: ComposeNetwork) -> None:
     assert "sleep 60" not in shared.client.run(["/bin/sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"]).text
 
 
-def test_nobody_is_root_and_only_the_labs_root_may_touch_the_network(shared: ComposeNetwork) -> None:
+def test_commands_are_not_root_and_only_the_labs_root_may_touch_the_network(shared: ComposeNetwork) -> None:
     for host in (shared.client, shared.server, shared.wire):
         every = host.run(["/bin/sh", "-c", "cat /proc/[0-9]*/status"], check=False).text
         uids = {line.split()[1] for line in every.splitlines() if line.startswith("Uid:")}
@@ -49,7 +49,7 @@ def test_nobody_is_root_and_only_the_labs_root_may_touch_the_network(shared: Com
         host.run(["ip", "link", "set", "lo", "mtu", "60000"], root=True)
 
 
-def test_files_arrive_whole(shared: ComposeNetwork) -> None:
+def test_files_arrive_intact(shared: ComposeNetwork) -> None:
     data = bytes(range(256)) * 1000
     shared.server.write(shared.server.workdir / "deep/er/file", data, mode=0o600)
     assert shared.server.read(shared.server.workdir / "deep/er/file") == data
@@ -75,12 +75,12 @@ def test_a_second_way_round_the_router_is_refused(network: ComposeNetwork) -> No
     one = next(entry["ID"] for entry in containers(network.name) if "client" in entry["Names"])
     other = f"{network.project.compose_name}_server_net"
     ask("network", "connect", other, one)
-    with pytest.raises(LabFault, match="round the router: client has another interface"):
+    with pytest.raises(LabFault, match="bypass the router: client has another interface"):
         assert_no_bypass(network)
 
 
-def test_nothing_but_the_lab_reaches_the_containers(shared: ComposeNetwork) -> None:
-    """The bridges have no address on this machine, so neither it nor anything it routes for has a way in."""
+def test_only_the_lab_reaches_the_containers(shared: ComposeNetwork) -> None:
+    """The bridges have no address on this machine, so neither it nor the hosts it routes for can reach the containers."""
     for name in ("client_net", "server_net"):
         found = json.loads(ask("network", "inspect", f"{shared.project.compose_name}_{name}"))[0]
         gateway = found["IPAM"]["Config"][0]["Gateway"]
@@ -109,7 +109,7 @@ def test_a_name_that_is_taken(shared: ComposeNetwork) -> None:
 def test_another_process_finds_it_again(shared: ComposeNetwork) -> None:
     with pytest.raises(UsageProblem, match="belongs to a run"):
         attach(shared.name)
-    remember(shared, {"topology": {"name": "x"}})
+    shared.remember({"topology": {"name": "x"}})
     found, note = attach(shared.name)
     assert note["topology"] == {"name": "x"}
     assert found.client.run(["hostname"]).returncode == 0

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 
 from lab.assets.uml import find as find_uml
-from lab.backend.namespaces.network import NamespaceNetwork, open_network
-from lab.client.ferry import find_ferry
-from lab.network.pins import pin
-from lab.network.shape import shape
-from lab.server.ca import Certificates
-from lab.server.nginx import NginxServer, render_config
-from lab.server.nginx import start as start_nginx
-from lab.spec.models import Link
-from lab.spec.units import BitRate, Duration
+from lab.clients.ferry import find_ferry
+from lab.hosts.namespaces.network import NamespaceNetwork, open_network
+from lab.model.topology import Link
+from lab.model.units import BitRate, Duration
+from lab.net.pins import pin
+from lab.net.shape import shape
+from lab.servers.certificates import Certificates
+from lab.servers.nginx import NginxServer, render_config
+from lab.servers.nginx import start as start_nginx
 from tests.engine import sftp_servers, under_wine
 from tests.engine.harness import Bench, Faulty, start_faulty_server
 from tests.engine.sftp_harness import SftpBench
@@ -97,7 +97,7 @@ class RestartableNginx:
         return self.server
 
     def kill(self) -> None:
-        """Master and workers at once: nobody says goodbye."""
+        """Kill master and workers at once, without a shutdown."""
         assert self.server is not None
         host = self.network.server
         script = 'pid=$(cat "$1"); kill -KILL $(ps -o pid= --ppid "$pid") "$pid"'
@@ -123,7 +123,7 @@ def nginx(network: NamespaceNetwork, faulty: Faulty) -> Iterator[RestartableNgin
 
 @pytest.fixture(scope="session")
 def sftp_root() -> Iterator[Path]:
-    """Where servers and clients have their folders: not pytest's, which nobody but its user may enter."""
+    """The folder of servers and clients. Not pytest's, which only its user may enter."""
     made = Path(tempfile.mkdtemp(prefix="throughline-sftp-"))
     made.chmod(0o755)
     sftp_servers.person().owns(made)
@@ -186,7 +186,7 @@ def fleet(sftp_root: Path, ssh_keys: sftp_servers.Keys) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="session")
 def local_ferry(sftp_root: Path) -> Iterator[Path]:
-    """A copy where whoever the tests run ferry as may execute it."""
+    """A copy of ferry that every user of the tests may execute."""
     if under_wine.wanted():
         with under_wine.program(sftp_root / "under-wine") as stand_in:
             yield stand_in

@@ -1,4 +1,4 @@
-"""What tests of ferry against the faulty server need: URLs, runs of the program, what it told, what it left, what it asked."""
+"""Tests of ferry against the faulty server: URLs, runs of the program, its report, its files, its requests."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from lab.backend.host import Completed, Host, Process
-from lab.backend.namespaces.network import NamespaceNetwork
-from lab.errors import LabFault
-from lab.server.ca import Certificates, make_certificates
+from lab.hosts.host import Completed, Host, Process
+from lab.hosts.namespaces.network import NamespaceNetwork
+from lab.model.errors import LabFault
+from lab.servers.certificates import Certificates, make_certificates
 from tests.support.faults import content
 
 _SCRIPT = Path(__file__).parents[1] / "support" / "faulty_server.py"
@@ -46,7 +46,7 @@ PORTS = {
 
 @cache
 def sha256(size: int, version: int = 1) -> str:
-    """Of what the faulty server serves."""
+    """A file of the faulty server."""
     return hashlib.sha256(content(size, version)).hexdigest()
 
 
@@ -86,7 +86,7 @@ def start_faulty_server(network: NamespaceNetwork) -> Faulty:
         host.write(f"{folder}/{name}.pem", certificates.server_key_pem + certificates.server_pem, mode=0o600)
     trusted = b"".join(made[name].ca_pem for name in ("good", "expired", "other-name"))
     network.client.write(network.client.workdir / "ca.pem", trusted)
-    # Trusted, of another name than all authorities here, and nobody's issuer.
+    # Trusted, but issuer of none of these certificates, and with another name.
     network.client.write(network.client.workdir / "stranger.pem", made["good"].server_pem)
     places = [f"{port}={'plain' if name.startswith('plain') else name}" for name, port in PORTS.items()]
     # The lab's root, because its ordinary user may not be able to read the environment.
@@ -142,7 +142,7 @@ class Told:
 
     @property
     def error(self) -> dict[str, str]:
-        """The transfer's, or the run's where it has none; empty when there is none."""
+        """The error of the transfer, else of the run, else empty."""
         transfers = self.report.get("transfers") or [{}]
         found: dict[str, str] = transfers[0].get("error") or self.report.get("error") or {}
         return found
@@ -158,7 +158,7 @@ def is_one_clear_line(stderr: str, *telling: str) -> None:
 
 
 def failed(told: Told, kind: str, *telling: str) -> None:
-    """The class, everywhere where it is told."""
+    """The class of the error, which report and standard error must agree on."""
     assert told.error, f"exit code {told.code}: {told.report or told.stderr}"
     assert (told.error["class"], told.code) == (kind, EXIT_CODES[kind]), told.error
     assert told.report["exit_code"] == told.code
@@ -218,7 +218,7 @@ class Bench:
         return self.host.start(self.command(*words, "--json", "-"), cwd=self.folder)
 
     def start_plainly(self, *words: str) -> Process:
-        """As a person would, without a report."""
+        """Start ferry as on a command line, without a report."""
         return self.host.start(self.command(*words), cwd=self.folder)
 
     def files(self) -> dict[str, str]:
@@ -242,5 +242,5 @@ class Bench:
         return [line for line in self.faulty.log() if line["what"] == what and line.get("run") == self.word]
 
     def ranges(self) -> list[tuple[str | None, str | None]]:
-        """Of every request: Range and If-Range."""
+        """Range and If-Range of every request."""
         return [(ask["headers"].get("range"), ask["headers"].get("if-range")) for ask in self.asked()]

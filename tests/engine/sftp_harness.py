@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-from lab.backend.host import Completed
-from lab.server.sshd import KeyPair
+from lab.hosts.host import Completed
+from lab.servers.sshd import KeyPair
 from tests.engine.harness import Told
 from tests.engine.sftp_servers import Keys, SftpServer, person, write
 
@@ -53,7 +53,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 @dataclass
 class Running:
-    """ferry, until `told`. Its output goes to files: nobody has to read while it runs."""
+    """ferry, until `told`. Its output goes to files, so that it never blocks."""
 
     process: subprocess.Popen[bytes]
     out: IO[bytes]
@@ -90,7 +90,7 @@ class Running:
 
 @dataclass
 class SftpBench:
-    """`folder` is the test's own on the client, `word` the name of its folder on every server."""
+    """`folder` is the test's folder on the client, `word` the name of its folder on every server."""
 
     program: Path
     folder: Path
@@ -99,7 +99,7 @@ class SftpBench:
     started: list[Running] = field(default_factory=list)
 
     def remote(self, server: SftpServer) -> Path:
-        """The test's folder on the server. Everybody's: AsyncSSH runs as whoever runs the tests."""
+        """The test's folder on the server. Writable for all: AsyncSSH runs as the user of the tests."""
         path = server.home / self.word
         if not path.exists():
             path.mkdir()
@@ -141,7 +141,7 @@ class SftpBench:
     ) -> Running:
         """`before` is a command that takes ferry's as its last words; `dropped` is false where it becomes `person` by itself."""
         out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - Running closes both
-        # Nothing of the user's own: no known_hosts, no keys, no agent.
+        # Nothing from the user's home: no known_hosts, keys or agent.
         clean = {name: value for name, value in os.environ.items() if not name.startswith("SSH_")}
         clean |= {"HOME": str(self.folder.parent), **(env or {})}
         command = [*before, self.program, *words, *(["--json=-"] if json else [])]

@@ -23,8 +23,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lab.errors import LabFault
-from lab.server.sshd import KeyPair, known_hosts, make_key, render_config
+from lab.model.errors import LabFault
+from lab.servers.sshd import KeyPair, known_hosts, make_key, render_config
 from tests.engine.harness import until
 from tests.support import sftp_programs
 
@@ -39,7 +39,7 @@ class Person:
     name: str
     uid: int
     gid: int
-    # Root's tests become somebody else: to root nothing is forbidden, and sshd would want its own user and folder.
+    # Tests of root run as another user: root may do everything, and its sshd would need a user and a folder.
     dropped: bool
 
     def start(self, argv: Sequence[str | Path], *, dropped: bool = True, **more: Any) -> subprocess.Popen[bytes]:
@@ -63,7 +63,7 @@ class Person:
 
 @cache
 def person() -> Person:
-    # Not nobody: where systemd answers for it (nss-systemd), that account is locked, and sshd refuses it.
+    # Not `nobody`: with nss-systemd that account is locked, and sshd refuses it.
     entry = pwd.getpwnam("daemon") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
     return Person(entry.pw_name, entry.pw_uid, entry.pw_gid, os.geteuid() == 0)
 
@@ -78,7 +78,7 @@ def may_mount() -> str:
 
 @dataclass(frozen=True)
 class Keys:
-    """Of one run of the tests."""
+    """The servers of a test session."""
 
     user: KeyPair = field(default_factory=make_key)
     stranger: KeyPair = field(default_factory=make_key)
@@ -137,7 +137,7 @@ class SftpServer:
             return False
 
     def kill(self) -> None:
-        """All of its processes at once, also those that made sessions of their own: nobody says goodbye."""
+        """Kill all processes at once, those in other sessions too, without a shutdown."""
         if self.process is None or self.process.poll() is not None:
             return
         os.kill(self.process.pid, signal.SIGSTOP)
@@ -249,7 +249,7 @@ SFTPLog {made.folder}/sftp.log
 
 
 def dropbear(root: Path, keys: Keys) -> SftpServer:
-    """With OpenSSH's sftp-server. It looks for keys in the home folder that passwd tells: it gets a passwd of its own."""
+    """dropbear with OpenSSH's sftp-server. It looks for keys in the home folder from passwd, so it gets another passwd."""
     if why := may_mount():
         raise sftp_programs.LackingError(f"dropbear needs a passwd of its own, and this user may not mount one: {why}")
     made = _prepare("dropbear", root, keys)
@@ -303,7 +303,7 @@ def odd(root: Path, keys: Keys) -> SftpServer:
 
 def _scripted(name: str, kind: str, root: Path, keys: Keys) -> SftpServer:
     made = _prepare(name, root, keys)
-    # Whoever runs the tests: others may not be able to read the environment.
+    # As the user of the tests, who can read the environment.
     made.as_person = False
     made.argv = [sys.executable, "-I", str(_ODD), kind, str(made.folder), str(made.port)]
     return made
@@ -354,7 +354,7 @@ def openssh_client(server: SftpServer, batch: str, *, port: int | None = None, l
 
 
 def communicate(process: subprocess.Popen[bytes], stdin: bytes | None, timeout_s: float) -> tuple[bytes, bytes]:
-    """With its whole process group killed when it takes too long."""
+    """Run a command; on a timeout, kill its process group."""
     try:
         return process.communicate(stdin, timeout=timeout_s)
     except subprocess.TimeoutExpired:

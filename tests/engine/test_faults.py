@@ -100,7 +100,7 @@ def test_failure(bench: Bench, row: Failure) -> None:
     person = again.start_plainly("get", *flags, again.url(row.fault, SIZE, at=row.at, more=row.options))
     told = bench.run("get", *flags, bench.url(row.fault, SIZE, at=row.at, more=row.options))
     failed(told, row.kind, row.says)
-    # A redirect is an attempt of its own; the failure comes after the last one that is followed.
+    # Every redirect is an attempt; the failure comes after the last redirect that is followed.
     tries = row.tries or (3 if row.kind == "transient" or row.fault == "loop" else 1)
     statuses = [200, 206, 206] if row.keeps else [row.status] * 3
     assert [attempt["status"] for attempt in told.attempts] == statuses[:tries]
@@ -165,9 +165,9 @@ def test_recovery(bench: Bench, row: Recovery) -> None:
 
 @dataclass(frozen=True)
 class Resume:
-    """Half of a file is there, and `then` is what the server does when it is asked for the rest.
+    """Half of a file has arrived, and the server answers the request for the rest with the fault `then`.
 
-    `size` and `version` are those of the file that must come of it.
+    `size` and `version` are those of the complete file expected.
     """
 
     name: str
@@ -232,7 +232,7 @@ def test_what_is_unusual_and_right(bench: Bench, fault: str, at: str) -> None:
     assert bench.files() == {"file": sha256(SIZE)}
 
 
-def test_a_range_is_fetched_anew_after_a_fault(bench: Bench) -> None:
+def test_a_range_is_fetched_again_after_a_fault(bench: Bench) -> None:
     told = bench.get(bench.url("cut", times=1), "--range", "10000-", *BRIEFLY)
     assert told.code == 0, told.error
     assert [asked for asked, _ in bench.ranges()] == ["bytes=10000-"] * 2

@@ -123,7 +123,7 @@ def test_several_transfers_survive_the_end_of_a_connection(bench: Bench, fault: 
         assert len(told.attempts) == 1
 
 
-def test_what_a_server_never_looked_at_is_no_failed_attempt(bench: Bench) -> None:
+def test_a_request_that_the_server_never_read_is_not_a_failed_attempt(bench: Bench) -> None:
     """RFC 9113, section 6.8: streams above GOAWAY's were not processed. nginx says goodbye like this after 1000 requests."""
     sizes = [20_000, 20_001, 20_002, 20_003]
     urls = [bench.url("go-away" if size == sizes[0] else "honest", size, at="good", times=1) for size in sizes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.backend.agent.host import AgentProcess
+from lab.hosts.agent.host import AgentProcess
 from tests.engine.harness import (
     BRIEFLY,
     EXIT_CODES,
@@ -32,7 +32,7 @@ def test_standard_output(bench: Bench, then: str, kind: str) -> None:
     is_one_clear_line(done.stderr.decode(), "cannot be taken back" if kind else "2 attempts")
 
 
-def test_standard_output_that_nobody_reads(bench: Bench) -> None:
+def test_standard_output_without_a_reader(bench: Bench) -> None:
     command = " ".join(bench.command("get", "-o", "-", f"'{bench.url('honest', 1_000_000)}'"))
     done = bench.host.run(["/bin/sh", "-c", f"({command}; echo code $? >&2) | head -c 10 >/dev/null"], cwd=bench.folder)
     line, code = done.stderr.decode().splitlines()
@@ -126,7 +126,7 @@ def test_a_device_that_is_full(bench: Bench) -> None:
     failed(bench.run("get", "-o", "/dev/full", bench.url("honest")), "local", "no space left")
 
 
-# Wrong command lines: nobody is asked, and the line says what is wrong
+# Wrong command lines: no request is sent, and one line gives the reason
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_an_upload_is_refused_before_its_end(
 
 
 @pytest.mark.parametrize(("at", "protocol"), [("plain", PLAIN), ("good", H1), ("good", H2)], ids=["h1", "https", "h2"])
-def test_an_upload_that_nobody_takes_stalls(bench: Bench, at: str, protocol: tuple[str, ...]) -> None:
+def test_an_upload_without_a_reader_stalls(bench: Bench, at: str, protocol: tuple[str, ...]) -> None:
     told = bench.put(20_000_000, bench.url("deaf", at=at), *protocol, "--stall", "400ms", *ONCE)
     failed(told, "transient", "--stall")
     assert told.transfer["bytes"] < 20_000_000

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.backend.namespaces.network import NamespaceNetwork, open_network
-from lab.network.pins import pin
-from lab.network.shape import shape
-from lab.server import sshd
-from lab.server.process import wait_ready
-from lab.spec.models import Link
-from lab.spec.units import BitRate, Duration
+from lab.hosts.namespaces.network import NamespaceNetwork, open_network
+from lab.model.topology import Link
+from lab.model.units import BitRate, Duration
+from lab.net.pins import pin
+from lab.net.shape import shape
+from lab.servers import sshd
+from lab.servers.process import wait_ready
 from tests.engine import under_wine
 from tests.engine.harness import Told
 from tests.engine.sftp_harness import MIB, content, done, sha256

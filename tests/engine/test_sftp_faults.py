@@ -55,7 +55,7 @@ def half_way(proxy: Proxy, way: str, bytes_: int = HALF) -> None:
 
 
 def arrived(desk: SftpBench, there: Path, size: int = SIZE) -> None:
-    """Whole on both sides, and nothing beside it."""
+    """The file is intact on both sides, with no other files."""
     assert digests(there.parent) == {"file": sha256(size)}
     assert set(desk.files().values()) == {sha256(size)}
     assert until_gone(there.parent) == []
@@ -80,7 +80,7 @@ def test_a_server_that_is_killed(desk: SftpBench, mortal: SftpServer, way: str) 
             assert "file" not in desk.files()
         else:
             assert not there.exists()
-        # Nobody listens: the same again, and nothing is lost by it.
+        # No server listens: the same again, without a loss.
         failed(begin(desk, mortal, there, way, *ONCE, "--resume", port=proxy.port).told(), "transient")
         mortal.start()
         told = begin(desk, mortal, there, way, "--resume", "--checksum", "sha256", port=proxy.port).told()
@@ -139,7 +139,7 @@ def test_a_connection_that_is_lost_before_it_is_one(desk: SftpBench, openssh: Sf
     arrived(desk, there)
 
 
-def test_nobody_listens(desk: SftpBench, openssh: SftpServer) -> None:
+def test_no_server_listens(desk: SftpBench, openssh: SftpServer) -> None:
     told = desk.get(openssh, desk.remote(openssh) / "file", "--retry", "2", "--retry-max-wait", "50ms", port=free_port())
     failed(told, "transient", "refused")
     assert len(told.attempts) == 3
@@ -243,7 +243,7 @@ def test_without_resume_what_is_there_is_not_used(desk: SftpBench, openssh: Sftp
     proxy.wait_held()
     proxy.reset()
     failed(ferry.told(), "transient")
-    # Of the same length, and of something else.
+    # Same length, other content.
     for part in left_over(there.parent):
         write(there.parent / part, b"\0" * HALF)
     told = begin(desk, openssh, there, "put", port=proxy.port).told()
@@ -253,7 +253,7 @@ def test_without_resume_what_is_there_is_not_used(desk: SftpBench, openssh: Sftp
 
 
 def test_two_uploads_of_one_file(desk: SftpBench, openssh: SftpServer) -> None:
-    """At the same time, to the same place: whichever is the last, the file is whole."""
+    """Two transfers to one file at the same time: the last one wins, and the file is intact."""
     there = prepared(desk, openssh, "put")
     ferries = [begin(desk, openssh, there, "put", *ONCE, port=openssh.port) for _ in range(2)]
     codes = [ferry.told().code for ferry in ferries]
@@ -343,7 +343,7 @@ def test_a_folder_that_may_not_be_written_here(desk: SftpBench, openssh: SftpSer
     assert set(desk.files()) == {"closed/keep"}
 
 
-def test_a_source_that_grows_and_one_that_shrinks(desk: SftpBench, openssh: SftpServer, proxy: Proxy) -> None:
+def test_a_source_that_grows_or_shrinks(desk: SftpBench, openssh: SftpServer, proxy: Proxy) -> None:
     """The upload ends, with the file of then or with a failure; never with a file that there has never been."""
     for name, size in (("grown", SIZE + MIB), ("shrunk", 9 * MIB)):
         there = desk.remote(openssh) / name

@@ -152,7 +152,7 @@ def test_an_upload_is_resumed(desk: SftpBench, server: SftpServer) -> None:
 
 
 def test_a_server_that_says_goodbye_and_reads_no_more(desk: SftpBench, server: SftpServer) -> None:
-    """Where its window is large, ferry's own write waits for ever, and russh reads nothing meanwhile."""
+    """If the server's window is large, ferry's write blocks for ever, and russh reads nothing while it does."""
     source = desk.source(48 * MIB)
     with proxy_to(server.port) as proxy:
         proxy.hold_after("up", MIB)
@@ -229,8 +229,8 @@ def test_a_limit_brings_everything(desk: SftpBench, openssh: SftpServer) -> None
 
 
 @pytest.mark.parametrize("channels", ["1", "3"])
-def test_a_late_answer_costs_nothing_but_time(desk: SftpBench, openssh: SftpServer, channels: str) -> None:
-    """A server behind a relay: TCP's round trip is short and SSH's is not."""
+def test_a_late_answer_costs_only_time(desk: SftpBench, openssh: SftpServer, channels: str) -> None:
+    """A server behind a relay: the round trip of TCP is short, that of SSH is long."""
     size = 8 * MIB
     there = desk.remote(openssh) / "file"
     with proxy_to(openssh.port, delay_s=0.025) as proxy:

@@ -127,16 +127,16 @@ def test_failure(desk: SftpBench, odd: Odd, row: Failure, way: str) -> None:
     went_on = len({attempt["offset"] for attempt in told.attempts}) > 1
     assert len(told.attempts) >= tries if went_on else len(told.attempts) == tries
     if row.kind == "permanent" and way == "put":
-        # Of a server that does not speak the protocol nothing can be asked, not even to remove a file.
+        # A server that does not speak the protocol cannot even be asked to remove a file.
         assert until_gone(folder) == []
     if row.kind == "integrity" and way == "get":
-        # What was read before a server said no is as good as before; of one that breaks the protocol nothing is.
+        # Data from before a refusal is still valid; data from a server that breaks the protocol is not.
         assert desk.files() == {}
 
 
 @pytest.mark.parametrize("way", ["get", "put"])
 def test_a_reply_that_comes_twice(desk: SftpBench, odd: Odd, way: str) -> None:
-    """The second is nobody's. Ending is right, and so is going on when nothing of it counts."""
+    """The second answer has no request. Ending is right, and so is ignoring it."""
     there = desk.remote(odd.server) / "file"
     if way == "get":
         told = desk.get(odd.server, desk.give(odd.server, SIZE), *BRIEFLY, login="duplicate")
@@ -172,7 +172,7 @@ def test_recovery(desk: SftpBench, odd: Odd, oddity: str, way: str) -> None:
 
 @pytest.mark.parametrize("oddity", ["closes-connection", "stall"])
 def test_a_part_is_kept_for_resume(desk: SftpBench, odd: Odd, oddity: str) -> None:
-    """And what it begins with is what the file begins with: no hole, though pieces may have come in any order."""
+    """The part kept is a prefix of the file without holes, although pieces may have arrived in any order."""
     there = desk.give(odd.server, SIZE)
     login = f"{oddity}.once.{desk.word}"
     failed(desk.get(odd.server, there, *ONCE, *STALL, login=login), "transient", "--resume")
@@ -198,7 +198,7 @@ def test_a_file_that_has_changed_is_not_resumed(desk: SftpBench, odd: Odd) -> No
 
 
 def test_a_file_that_grows(desk: SftpBench, odd: Odd) -> None:
-    """What STAT told is what is fetched, or the change is told; never something in between."""
+    """ferry fetches the size from STAT or reports the change; never something in between."""
     told = desk.get(odd.server, desk.give(odd.server, SIZE), *ONCE, login="grows")
     if told.code:
         failed(told, "integrity")
@@ -208,7 +208,7 @@ def test_a_file_that_grows(desk: SftpBench, odd: Odd) -> None:
 
 
 def test_channels_that_are_refused(desk: SftpBench, odd: Odd) -> None:
-    """Asked for no oftener than needed, and told."""
+    """ferry requests no more channels than it needs, and reports the refused ones."""
     there = desk.remote(odd.server) / "file"
     told = desk.put(desk.source(SIZE), odd.server, there, login="one-channel")
     done(told)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import LabFault
+from lab.model.errors import LabFault
 from tests.engine.sftp_harness import MIB, SftpBench, digests, sha256
 from tests.engine.sftp_servers import Odd, SftpServer, openssh, openssh_client, running
 from tests.support.tcp_proxy import proxy_to

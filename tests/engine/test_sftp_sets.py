@@ -1,4 +1,4 @@
-"""Many files at once: trees, names that lead elsewhere, what is no file, and one that cannot be had."""
+"""Many files at once: trees, names that lead elsewhere, special files, unreadable files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FEW = 12
 
 
 def tree_there(desk: SftpBench, server: SftpServer, count: int = FEW) -> Path:
-    """A tree on the server."""
+    """Make a tree of `count` files on the server and return its root."""
     root = desk.remote(server) / "tree"
     (root / "sub" / "deeper").mkdir(parents=True)
     for number in range(count):
@@ -89,7 +89,7 @@ def test_a_folder_that_may_not_be_entered(desk: SftpBench, openssh: SftpServer) 
 
 
 @pytest.mark.parametrize("way", ["get", "put"])
-def test_what_is_no_file(desk: SftpBench, openssh: SftpServer, way: str) -> None:
+def test_special_files(desk: SftpBench, openssh: SftpServer, way: str) -> None:
     """A pipe would be read for ever, a link may lead out of the tree or around it: none of them keeps the files from arriving."""
     root = tree_there(desk, openssh)
     if way == "put":
@@ -142,7 +142,7 @@ def test_names_that_lead_elsewhere(desk: SftpBench, odd: Odd, oddity: str) -> No
     assert not Path("/tmp/escaped").exists()
     assert not (desk.folder.parent / "escaped").exists()
     if oddity == "name-dots":
-        # Every folder has that name; it is no file's.
+        # Every folder has that name; no file has it.
         done(told)
     else:
         assert told.code in (EXIT_CODES["integrity"], EXIT_CODES["permanent"]), told.report
@@ -169,7 +169,7 @@ def test_a_name_that_is_not_utf_8(desk: SftpBench, odd: Odd) -> None:
 
 
 def test_an_empty_file_is_asked_for_once(desk: SftpBench, odd: Odd) -> None:
-    """Its size may be unknown (/proc has such files), but nobody asks for megabytes of it."""
+    """Its size may be unknown (/proc has such files), but ferry must not ask for megabytes."""
     done(desk.get(odd.server, desk.give(odd.server, 0), login="honest"))
     assert len([ask for ask in odd.asked() if ask["kind"] == "READ"]) <= 4
 
@@ -210,7 +210,7 @@ def test_a_set_on_a_connection_that_ends(desk: SftpBench, odd: Odd) -> None:
 
 
 def test_a_set_is_resumed(desk: SftpBench, odd: Odd) -> None:
-    """What has arrived is not fetched again, or at least nothing stands in the way."""
+    """Files that have arrived are not fetched again, or at least do not stop the transfer."""
     root = tree_there(desk, odd.server)
     (root / "big").write_bytes(content(3_000_000))
     expected = digests(root)
@@ -237,7 +237,7 @@ def test_a_tree_that_is_not_there(desk: SftpBench, openssh: SftpServer) -> None:
 
 
 def test_several_urls(desk: SftpBench, openssh: SftpServer) -> None:
-    """Also one that is not there: it alone fails."""
+    """Even a missing file: only that one fails."""
     names = [desk.give(openssh, 1000 + number, f"file-{number}", number) for number in range(3)]
     urls = [openssh.url(path) for path in [*names, desk.remote(openssh) / "nothing"]]
     told = desk.run("get", "-O", *urls, *desk.trust(openssh))

@@ -1,4 +1,4 @@
-"""Who the server is, and who we are: nothing is moved, and nothing told, before both are settled."""
+"""Identity of server and client: no data and no secrets before both are proven."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lab.server.sshd import KeyPair, known_hosts, make_key
+from lab.servers.sshd import KeyPair, known_hosts, make_key
 from tests.engine.harness import failed, is_one_clear_line
 from tests.engine.sftp_harness import SftpBench, done, sha256
 from tests.engine.sftp_servers import Odd, SftpServer
@@ -90,14 +90,14 @@ def test_pins(desk: SftpBench, openssh: SftpServer, me: tuple[str, ...]) -> None
     nobody = ("--known-hosts", str(desk.hosts()))
     failed(desk.run(*get(desk, openssh, *me, *nobody, "--pin", wrong)), "permanent", right)
     assert desk.files() == {}
-    # What known_hosts says does not count beside a pin.
+    # A pin overrides known_hosts.
     failed(desk.run(*get(desk, openssh, *desk.trust(openssh), "--pin", wrong)), "permanent", right)
     assert desk.files() == {}
     done(desk.run(*get(desk, openssh, *me, *nobody, "--pin", wrong, "--pin", right)))
     assert desk.files() == {"file": sha256(SIZE)}
 
 
-def test_insecure_is_told(desk: SftpBench, openssh: SftpServer, me: tuple[str, ...]) -> None:
+def test_insecure_is_reported(desk: SftpBench, openssh: SftpServer, me: tuple[str, ...]) -> None:
     told = desk.run(*get(desk, openssh, *me, "--known-hosts", str(desk.hosts()), "--insecure"))
     done(told)
     assert told.transfer["insecure"] is True
@@ -126,7 +126,7 @@ def test_no_credentials_at_all(desk: SftpBench, openssh: SftpServer) -> None:
 
 
 @pytest.mark.parametrize("what", ["missing", "unreadable", "garbage"])
-def test_an_identity_that_is_none(desk: SftpBench, openssh: SftpServer, what: str) -> None:
+def test_a_file_that_is_not_an_identity(desk: SftpBench, openssh: SftpServer, what: str) -> None:
     if what != "missing":
         desk.write("id", b"garbage" if what == "garbage" else desk.keys.user.private, 0o600 if what == "garbage" else 0)
     hosts = ("--known-hosts", str(desk.hosts(openssh.known_hosts)))

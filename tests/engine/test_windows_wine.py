@@ -1,4 +1,4 @@
-"""ferry.exe under Wine, on the loopback: it starts, moves bytes over each protocol, keeps files whole and refusals short.
+"""ferry.exe under Wine, on the loopback: it starts, moves bytes over each protocol, keeps files intact and refusals short.
 
 Wine is not Windows: what is shown here is ferry's own part. `python -m lab.assets windows` builds ferry.exe, Wine is Debian's
 wine64; where either is missing, these tests are skipped and say so.
@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from lab.assets import windows, wine
-from lab.server.ca import make_certificates
+from lab.servers.certificates import make_certificates
 from tests.engine import sftp_servers
 from tests.engine.harness import Told, failed, until
 from tests.engine.sftp_harness import MIB, ONCE, SftpBench, content, digests, done, sha256
@@ -33,7 +33,7 @@ PROTOCOLS = {"http1": ("plain", ()), "https1": ("good", ("--http1.1",)), "h2": (
 
 @pytest.fixture(scope="module")
 def program(sftp_root: Path) -> Iterator[Path]:
-    """A script that stands for ferry.exe; nothing of Wine's is left when the tests are over."""
+    """A script that runs ferry.exe. No process of Wine is left after the tests."""
     ferry = windows.find()
     if ferry is None:
         pytest.skip("no ferry.exe: python -m lab.assets windows builds it")
@@ -138,7 +138,7 @@ def test_put_over_sftp(desk: SftpBench, openssh: SftpServer) -> None:
 
 @pytest.mark.parametrize("mode", ["auto", "off", "200K"])
 @pytest.mark.parametrize("way", ["http", "sftp"])
-def test_the_send_buffer_is_told(desk: SftpBench, web: Web, openssh: SftpServer, way: str, mode: str) -> None:
+def test_the_send_buffer_is_reported(desk: SftpBench, web: Web, openssh: SftpServer, way: str, mode: str) -> None:
     source = desk.source(SIZE)
     if way == "http":
         told = desk.run("put", str(source), web.url(), "--sndbuf", mode)
@@ -146,7 +146,7 @@ def test_the_send_buffer_is_told(desk: SftpBench, web: Web, openssh: SftpServer,
         told = desk.put(source, openssh, desk.remote(openssh) / "file", "--sndbuf", mode)
     facts = moved(told)["sndbuf"]
     if mode == "auto":
-        # An answer, or why there is none.
+        # An answer, or the reason why there is no answer.
         assert facts["mode"] == "auto"
         assert facts["queries"] >= 1
         assert (facts["ideal_bytes"] is None) is (facts["refused"] is not None)
@@ -164,7 +164,7 @@ def test_the_send_buffer_is_told(desk: SftpBench, web: Web, openssh: SftpServer,
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_refused_connection_is_told_at_once(desk: SftpBench, web: Web, host: str) -> None:
+def test_a_refused_connection_is_reported_at_once(desk: SftpBench, web: Web, host: str) -> None:
     url = web.url(host=host, port=free_port())
     told = desk.run("get", "-o", "file", url)
     failed(told, "transient", "10061")
@@ -236,7 +236,7 @@ def test_names_that_windows_reads_as_something_else(desk: SftpBench, openssh: Sf
     ["CON", "nul.txt", "COM1", "file.", "file ", "file:stream"],
     ids=["console", "null-with-suffix", "port", "dot", "space", "stream"],
 )
-def test_a_device_is_no_place_for_a_file(desk: SftpBench, web: Web, name: str) -> None:
+def test_a_device_cannot_hold_a_file(desk: SftpBench, web: Web, name: str) -> None:
     failed(desk.run("get", "-o", name, web.url(100)), "local", "cannot be a file's name")
     assert desk.files() == {}
 
@@ -254,7 +254,7 @@ def test_a_url_names_no_device(desk: SftpBench, web: Web, name: str) -> None:
     assert desk.files() == {}
 
 
-def test_a_file_is_replaced_only_when_asked_to_and_then_whole(desk: SftpBench, web: Web) -> None:
+def test_a_file_is_replaced_only_on_request_and_completely(desk: SftpBench, web: Web) -> None:
     desk.write("file", b"old")
     failed(desk.run("get", "-o", "file", web.url(1000)), "local", "file")
     assert (desk.folder / "file").read_bytes() == b"old"

@@ -1,7 +1,7 @@
 """The tests of ferry run its Windows build under Wine where `THROUGHLINE_TEST_FERRY=wine` says so, else nothing changes.
 
 Paths, exit codes and most signals need no translation: Wine takes a path of this machine for one of the current drive, hands the
-low byte of an exit code on, and runs a program in the process that was started. What does not survive is in `SENSELESS`.
+low byte of an exit code on, and runs a program in the process that was started. `SKIPPED` lists the tests that need more.
 
 Wine is not Windows: what is shown here is ferry's own part, not Windows' TCP or NTFS.
 """
@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 from lab.assets import windows, wine
-from lab.client.ferry import Ferry
-from lab.client.windows import BUILD, FERRY
-from lab.errors import LabFault
+from lab.clients.ferry import Ferry
+from lab.clients.windows import BUILD, FERRY
+from lab.model.errors import LabFault
 from tests.engine.harness import until
 from tests.engine.sftp_servers import person
 
@@ -31,18 +31,18 @@ WINE = "wine"
 # Debian's loader takes half a second for its first program, a busy machine's ten times that.
 _START_S = 60.0
 
-_LINKS = "a symbolic link of Linux is for Windows programs what it leads to, and nothing where that is nothing"
-_NAMES = "Windows has no such names; test_windows_wine.py has what ferry.exe makes of them"
-SENSELESS: dict[str, str] = {
+_LINKS = "Windows programs follow a symbolic link of Linux, and do not see a dangling one"
+_NAMES = "Windows has no such names; test_windows_wine.py tests how ferry.exe handles them"
+SKIPPED: dict[str, str] = {
     "test_faults_files.py::test_a_device_that_is_full": "Windows has no device that is always full",
-    "test_faults_files.py::test_a_killed_download_leaves_no_file_and_is_resumed[*-SIGINT]": "SIGINT is no Ctrl-C there",
+    "test_faults_files.py::test_a_killed_download_leaves_no_file_and_is_resumed[*-SIGINT]": "SIGINT is not Ctrl-C on Windows",
     "test_faults_files.py::test_a_target_that_cannot_be[dangling-link]": _LINKS,
     "test_sftp_interop.py::test_odd_names[*]": _NAMES,
     "test_sftp_sets.py::test_a_name_that_is_not_utf_8": _NAMES,
-    "test_sftp_sets.py::test_five_thousand_names": "each new name has the whole folder read, for its case: 80 s",
-    "test_sftp_sets.py::test_what_is_no_file[put]": _LINKS,
+    "test_sftp_sets.py::test_five_thousand_names": "Wine reads the folder for the case of every new name: 80 s",
+    "test_sftp_sets.py::test_special_files[put]": _LINKS,
 }
-"""Tests that mean nothing there, as patterns of what pytest calls them, and why."""
+"""Tests that make no sense under Wine: patterns of their names, and the reasons."""
 
 
 def wanted() -> bool:
@@ -51,10 +51,10 @@ def wanted() -> bool:
 
 
 def problem() -> str:
-    """Why they cannot; empty where they can, or need not."""
+    """Why the tests cannot run under Wine; empty if they can or need not."""
     asked = os.environ.get(VARIABLE, "")
     if asked not in ("", WINE):
-        return f"{VARIABLE} is {asked!r}: leave it unset, or say {VARIABLE}={WINE}"
+        return f"{VARIABLE} is {asked!r}: leave it unset or set {VARIABLE}={WINE}"
     if not asked:
         return ""
     if windows.find() is None:
@@ -90,7 +90,7 @@ def skip_senseless(item: pytest.Item) -> None:
 
 def senseless(item: pytest.Item) -> str:
     name = f"{item.path.name}::{item.name}"
-    return next((why for pattern, why in SENSELESS.items() if fnmatchcase(name, literal(pattern))), "")
+    return next((why for pattern, why in SKIPPED.items() if fnmatchcase(name, literal(pattern))), "")
 
 
 def literal(pattern: str) -> str:
@@ -100,9 +100,9 @@ def literal(pattern: str) -> str:
 
 @contextmanager
 def program(folder: Path) -> Iterator[Path]:
-    """ferry.exe as a program of this machine's, for whoever `person` is; `folder` must not exist.
+    """ferry.exe as a program that the user `person` can run; `folder` must not exist.
 
-    One wineserver serves all that are started from here on. It ends with the caller, also when that is killed.
+    One wineserver serves all programs started in the block. It ends with the caller, even if the caller is killed.
     """
     built = windows.find()
     assert built is not None, problem()
@@ -118,7 +118,7 @@ def program(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def _serving(facts: wine.WineFacts, folder: Path) -> Iterator[None]:
-    """wineserver in the prefix that the stand-in in `folder` uses."""
+    """Run wineserver in the prefix that the replacement program in `folder` uses."""
 
     def started(*words: str | Path) -> subprocess.Popen[bytes]:
         script = wine.script(facts, folder, folder / "template", *words)

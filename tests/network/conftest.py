@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from lab.assets.uml import find as find_uml
-from lab.backend.host import Network
-from lab.backend.namespaces.network import NamespaceNetwork, open_network
-from lab.network.pins import pin
-from lab.result.models import Calibration
-from lab.runner import session as session_module
-from lab.server.iperf3 import start as start_iperf3
-from lab.server.process import ServerProcess
-from lab.spec.models import Link
+from lab.hosts.host import Network
+from lab.hosts.namespaces.network import NamespaceNetwork, open_network
+from lab.model.results import Calibration
+from lab.model.topology import Link
+from lab.net.pins import pin
+from lab.run import lab as lab_module
+from lab.servers.iperf3 import start as start_iperf3
+from lab.servers.process import ServerProcess
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,13 +40,13 @@ def network() -> Iterator[NamespaceNetwork]:
 
 @pytest.fixture
 def iperf3(network: NamespaceNetwork) -> ServerProcess:
-    """Kept by the fixture: a command that nobody holds any more is killed."""
+    """Kept by the fixture, because a command without references is killed."""
     return start_iperf3(network.server)
 
 
 @pytest.fixture(scope="module")
 def good_looks() -> dict[str, Calibration]:
-    """What calibrations of this module's links have found, as far as they were good."""
+    """The good calibrations of this module's links."""
     return {}
 
 
@@ -56,7 +56,7 @@ def calibrated_once(good_looks: dict[str, Calibration], monkeypatch: pytest.Monk
 
     A module's last test goes without it, so that the link is looked at again after all that was done on it.
     """
-    calibrate = session_module.calibrate
+    calibrate = lab_module.calibrate
 
     def look(network: Network, link: Link, *args: object, **more: object) -> Calibration:
         key = link.model_dump_json()
@@ -65,4 +65,4 @@ def calibrated_once(good_looks: dict[str, Calibration], monkeypatch: pytest.Monk
             good_looks[key] = found
         return found
 
-    monkeypatch.setattr(session_module, "calibrate", look)
+    monkeypatch.setattr(lab_module, "calibrate", look)

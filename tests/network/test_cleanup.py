@@ -1,4 +1,4 @@
-"""Whatever happens to the lab, nothing of it stays, and the machine is as it was."""
+"""Whatever happens to the lab, it leaves nothing behind, and the machine is as it was."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.backend.namespaces.launch import running_labs
-from lab.backend.namespaces.network import SERVER_ADDRESS, open_network
-from lab.network.pins import pin
+from lab.hosts.namespaces.launch import running_labs
+from lab.hosts.namespaces.network import SERVER_ADDRESS, open_network
+from lab.net.pins import pin
 
 # CONTRIBUTING.md: KILLS=50 for the long version.
 KILLS = int(os.environ.get("KILLS", "6"))
@@ -23,7 +23,7 @@ WATCHED_FOLDERS = ("/run", "/dev/shm", "/var/tmp")
 
 @pytest.fixture(autouse=True)
 def _own_tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """/tmp is everybody's and changes by itself; a folder of the test's own, where the lab is told to look for it, does not."""
+    """Other processes change /tmp. The lab looks for it in a folder of the test's instead, which no other process changes."""
     folder = tmp_path / "tmp"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -61,7 +61,7 @@ def _left() -> list[str]:
                     continue
             except OSError:
                 continue
-            if any(word in command for word in ("lab.backend.namespaces", "linux.uml", "iperf3 -s", "nginx: ")):
+            if any(word in command for word in ("lab.hosts.namespaces", "linux.uml", "iperf3 -s", "nginx: ")):
                 found.append(command)
     return found
 
@@ -145,7 +145,7 @@ def test_two_labs_do_not_see_each_other() -> None:
         assert two.client.run(connect, check=False).returncode != 0
         listener.stop()
         agents = [network.wire.run(["cat", "/proc/1/cmdline"], root=True).text for network in (one, two)]
-        assert all("lab.backend.namespaces.agent" in command for command in agents)
+        assert all("lab.hosts.namespaces.agent" in command for command in agents)
         assert {one.name, two.name} <= set(running_labs())
         two.close()
         assert one.client.run(["true"]).returncode == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.backend.namespaces.launch import running_labs
+from lab.hosts.namespaces.launch import running_labs
 from tests.support.command import lab, one_line
 
 SHORT_CELL = "curl--link-local--http1-get-200kB-at-2MBps"
@@ -28,7 +28,7 @@ SHORT_CELL = "curl--link-local--http1-get-200kB-at-2MBps"
         (["shell", "--rate", "20mbitt", "--", "true"], "unknown unit 'mbitt'"),
         (["shell", "--loss", "130%", "--", "true"], "130%"),
         (["shell", "--rtt", "2ms", "--jitter", "9ms", "--", "true"], "jitter"),
-        (["shell", "--", "nosuchcommand"], "there is no such command"),
+        (["shell", "--", "nosuchcommand"], "no such command"),
         (["exec", "client", "--", "true"], "no lab is up"),
         (["down", "nosuch"], "no lab called 'nosuch' is up"),
         (["up", "--router", "quantum"], "'quantum' is not one of"),
@@ -107,14 +107,15 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(tmp_path: Path)
     assert running_labs() == []
 
 
-def test_a_cell_by_name_leaves_its_result_robots_and_xunit(tmp_path: Path) -> None:
+def test_a_cell_by_name_leaves_its_result_and_reports(tmp_path: Path) -> None:
     done = lab("run", SHORT_CELL, "--clock", "real", "--json", env={"THROUGHLINE_RESULTS": str(tmp_path)})
     record = json.loads(done.stdout)
     assert record["cells"] == [SHORT_CELL]
     assert done.returncode == record["exit_code"]
     run = tmp_path / record["run"]
     assert (run / "cells" / f"{SHORT_CELL}.json").is_file()
-    assert all((run / "robot" / name).is_file() for name in ("output.xml", "log.html", "report.html", "xunit.xml"))
+    assert all((run / name).is_file() for name in ("run.json", "report.html", "junit.xml", "summary.md"))
+    assert not (run / "robot").exists(), "only suites run under Robot"
     assert (tmp_path / "latest").resolve() == run.resolve()
 
 

@@ -6,22 +6,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.backend.namespaces.network import CLIENT_ADDRESS, SERVER_ADDRESS, NamespaceNetwork, open_network
-from lab.errors import LabFault
-from lab.network.calibrate import calibrate
-from lab.network.guard import assert_no_bypass
-from lab.network.pins import pin, unpinned
-from lab.network.shape import differences, shape
-from lab.server.iperf3 import start as start_iperf3
-from lab.spec.models import Link
-from lab.spec.units import BitRate, Duration
+from lab.hosts.namespaces.network import CLIENT_ADDRESS, SERVER_ADDRESS, NamespaceNetwork, open_network
+from lab.model.errors import LabFault
+from lab.model.topology import Link
+from lab.model.units import BitRate, Duration
+from lab.net.calibrate import calibrate
+from lab.net.guard import assert_no_bypass
+from lab.net.pins import pin
+from lab.net.shape import differences, shape
+from lab.servers.iperf3 import start as start_iperf3
 
 DSL_50 = Link(rate=BitRate.parse("50 Mbit/s"), rtt=Duration.parse("20 ms"))
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[NamespaceNetwork]:
-    """For tests that do no more to it than to put a link of their own on it."""
+    """For tests that only put a link of their own on it."""
     made = open_network()
     pin(made, "cubic")
     iperf3 = start_iperf3(made.server)
@@ -43,7 +43,7 @@ def test_a_cable_between_client_and_server_is_refused(network: NamespaceNetwork)
         ip -n server route add {CLIENT_ADDRESS}/32 via 10.9.9.1
     """
     network.wire.run(["/bin/sh", "-ec", script], root=True)
-    with pytest.raises(LabFault, match="round the router: client has another interface, short"):
+    with pytest.raises(LabFault, match="bypass the router: client has another interface, short"):
         assert_no_bypass(network)
 
 
@@ -70,10 +70,10 @@ def test_a_qdisc_that_is_gone_is_noticed(shared: NamespaceNetwork) -> None:
 
 
 def test_changed_settings_of_a_host_are_noticed(network: NamespaceNetwork) -> None:
-    assert unpinned(network.client, "cubic") == []
+    assert network.client.unpinned("cubic") == []
     network.client.run(["/bin/sh", "-c", "echo 0 >/proc/sys/net/ipv4/tcp_no_metrics_save"], root=True)
     network.client.run(["ip", "route", "replace", "default", "via", "10.77.1.1", "congctl", "reno"], root=True)
-    found = unpinned(network.client, "cubic")
+    found = network.client.unpinned("cubic")
     assert any("tcp_no_metrics_save" in problem for problem in found)
     assert any("congestion control" in problem and "reno" in problem for problem in found)
 

@@ -1,4 +1,4 @@
-"""Two CPU hogs beside a light cell, for real: the machine is named, and never the client."""
+"""Two CPU hogs next to a light cell, for real: the machine is named, and never the client."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from lab.backend.host import Network
-from lab.backend.namespaces.network import NamespaceNetwork
-from lab.errors import EXIT_INCONCLUSIVE, EXIT_INVALID
-from lab.measure.host_load import HostWatch
-from lab.measure.ports import PortSampler
-from lab.result.store import RunDir, read_cell
-from lab.runner.watched import Watcher
+from lab.hosts.host import Network
+from lab.hosts.namespaces.network import NamespaceNetwork
+from lab.model.errors import EXIT_INCONCLUSIVE, EXIT_INVALID
+from lab.net.host_load import HostWatch
+from lab.net.ports import PortSampler
+from lab.run.host_watch import Watcher
+from lab.store.run_dir import RunDir, read_cell
 from tests.support.command import lab
 
 CELL = "ferry--dsl-20--http1-get-1MiB-at-1MBps"
@@ -31,7 +31,7 @@ HOGS = max(2, len(os.sched_getaffinity(0)))
 
 @pytest.fixture
 def hogs() -> Iterator[None]:
-    """Processes that are none of the lab's: started by a shell that has ended, so that no lab is above them."""
+    """Processes outside the lab: started by a shell that has ended, so that the lab is not their ancestor."""
     started = subprocess.run(
         ["sh", "-c", f'for n in $(seq {HOGS}); do "$0" -c "$1" </dev/null >/dev/null 2>&1 & echo $!; done', sys.executable, HOG],
         check=True,
@@ -47,7 +47,7 @@ def hogs() -> Iterator[None]:
                 os.kill(pid, signal.SIGKILL)
 
 
-def test_two_hogs_beside_a_cell_make_it_no_fail(hogs: None, tmp_path: Path) -> None:
+def test_two_cpu_hogs_do_not_make_a_cell_fail(hogs: None, tmp_path: Path) -> None:
     env = {"THROUGHLINE_RESULTS": str(tmp_path), "THROUGHLINE_LOCK": str(tmp_path / "lock")}  # no waiting for others
     started = time.monotonic()
     done = lab("run", CELL, "--clock", "real", "--max-samples", "5", "--json", env=env)
@@ -60,7 +60,7 @@ def test_two_hogs_beside_a_cell_make_it_no_fail(hogs: None, tmp_path: Path) -> N
     assert result.host.before
     assert result.host.before.foreign_cores is not None
     assert result.host.before.foreign_cores > 0.5 * result.host.before.cores, "hogs have at least what the lab leaves"
-    # A link that does not calibrate beside them has no samples at all, and says so.
+    # A link that does not calibrate next to them has no samples at all, and the reason says so.
     if result.certificate and result.certificate.before[-1].ok:
         assert 1 <= len(result.set_aside) <= 5
         assert all("other processes took" in each.reason for each in result.set_aside)
@@ -71,7 +71,7 @@ def test_two_hogs_beside_a_cell_make_it_no_fail(hogs: None, tmp_path: Path) -> N
 
 
 def test_what_the_lab_itself_burns_is_its_own(network: NamespaceNetwork) -> None:
-    """A client that takes a core for half a second is no stranger, though its parent is another namespace's first process."""
+    """A client that takes a core for half a second is not foreign, even if PID 1 of another namespace is its parent."""
     hosts: Network = network
     burn = "import time\nwhile time.process_time() < 0.5: pass"
     with PortSampler(hosts) as ports, HostWatch(ports, Watcher.on(hosts, None, beside=False).roots) as watch:

@@ -1,4 +1,4 @@
-"""What netem is asked to do to packets, it does: seen in packets and in the router's own counters."""
+"""netem does to packets what it is asked: seen in packets and in the router's counters."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.backend.namespaces.network import SERVER_ADDRESS, NamespaceNetwork, open_network
+from lab.hosts.namespaces.network import SERVER_ADDRESS, NamespaceNetwork, open_network
 from lab.link.readback import drops
-from lab.measure.ports import PortSampler
-from lab.measure.qdiscs import read_qdiscs
-from lab.network.pins import pin
-from lab.network.shape import change, router_port, shape
-from lab.server.bundle import start_servers
-from lab.server.payload import payload_name
-from lab.spec.models import Link, Queue
-from lab.spec.units import BitRate, Duration, Ratio
+from lab.model.topology import Link
+from lab.model.units import BitRate, Duration, Queue, Ratio
+from lab.net.pins import pin
+from lab.net.ports import PortSampler
+from lab.net.qdiscs import read_qdiscs
+from lab.net.shape import change, router_port, shape
+from lab.servers.bundle import start_servers
+from lab.servers.payload import payload_name
 
 
 @pytest.fixture(scope="module")
 def network() -> Iterator[NamespaceNetwork]:
-    """One for all: each puts a link of its own on it."""
+    """One network for all tests: each puts a link of its own on it."""
     made = open_network()
     pin(made, "cubic")
     yield made

@@ -1,21 +1,21 @@
-"""A path's own delay is taken off netem's, and the calibration still measures the whole link against what was asked."""
+"""A path's own delay is taken off netem's, and the calibration still measures the complete link against what was asked."""
 
 from __future__ import annotations
 
 import pytest
 
-from lab.backend.namespaces.network import NamespaceNetwork
-from lab.network.calibrate import calibrate
-from lab.network.shape import differences, shape
-from lab.spec.models import Link
-from lab.spec.units import BitRate, Duration
+from lab.hosts.namespaces.network import NamespaceNetwork
+from lab.model.topology import Link
+from lab.model.units import BitRate, Duration
+from lab.net.calibrate import calibrate
+from lab.net.shape import differences, shape
 
 LINK = Link(rate=BitRate.parse("50 Mbit/s"), rtt=Duration.parse("40 ms"))
 
 
 @pytest.mark.usefixtures("iperf3")
-def test_one_that_is_not_there_makes_the_link_too_short_and_is_found_out(network: NamespaceNetwork) -> None:
-    """These hosts have next to none of their own: a backend that says otherwise does not get a certificate for it."""
+def test_an_own_delay_that_does_not_exist_makes_the_link_too_short_and_is_noticed(network: NamespaceNetwork) -> None:
+    """These hosts have almost no delay of their own: a backend that claims one does not get a certificate."""
     network.own_delay = Duration.parse("5 ms")
     shaped = shape(network, LINK)
     assert differences(network, shaped) == [], "the router's kernel holds the rest of the delay, and the limit that goes with it"

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from lab.backend.namespaces.launch import running_labs
+from lab.hosts.namespaces.launch import running_labs
 from lab.judge.tolerance import LookPlan
-from lab.network.calibrate import Tolerance
-from lab.result.store import RunDir, read_cell, read_run
-from lab.runner.lanes import Job, run_jobs
-from lab.runner.release_set import Asked
-from lab.runner.session import Options, Session
-from lab.spec.models import ClientSpec, Expectation
-from lab.spec.units import Ratio
+from lab.model.transfer import ClientSpec, Expectation
+from lab.model.units import Ratio
+from lab.net.calibrate import Tolerance
+from lab.run.parallel import Job, run_jobs
+from lab.run.release import ReleaseRow
+from lab.run.session import Options, Session
+from lab.store.run_dir import RunDir, read_cell, read_run
 
 # A busy machine does not decide these.
 LENIENT = Options(looks=LookPlan(looks=(2, 3)), tolerance=Tolerance(goodput=0.5, rtt_ms=50.0))
-LIMITED = Asked("dsl-50--http1-get-1MiB-at-1MBps", "-")
+LIMITED = ReleaseRow.named("dsl-50--http1-get-1MiB-at-1MBps", "-")
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def made(tmp_path: Path) -> Session:
 
 
 def test_two_lanes_have_a_network_each_and_leave_none(made: Session) -> None:
-    asked = [Asked(f"dsl-{rate}--http1-get-1MiB-at-1MBps", "-").cell(ClientSpec(name="ferry")) for rate in (50, 20)]
+    asked = [ReleaseRow.named(f"dsl-{rate}--http1-get-1MiB-at-1MBps", "-").cell(ClientSpec(name="ferry")) for rate in (50, 20)]
     rough = Expectation(kind="limit", tolerance=Ratio.parse("30 %"))
     cells = [cell.model_copy(update={"expectation": rough}) for cell in asked]
     seen: set[str] = set()

@@ -1,6 +1,6 @@
 """A cell from shaping to verdict in real time: its calibrations prove the link, or the cell is INVALID.
 
-What is about the client or the lab's logic is in `tests/cells`, in virtual time.
+Tests of clients and of the lab's logic are in `tests/cells`, in virtual time.
 """
 
 from __future__ import annotations
@@ -10,19 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from lab.backend.host import Network
+from lab.hosts.host import Network
 from lab.judge.tolerance import LookPlan
-from lab.network import shape as shaping
-from lab.network.calibrate import Tolerance
-from lab.result.models import Certificate
-from lab.result.store import RunDir, read_cell
-from lab.runner import session as session_module
-from lab.runner.session import Options, Session
-from lab.spec.cell import parse_transfer
-from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology, Transfer
-from lab.spec.units import BitRate, ByteRate, Duration, Ratio, Size
+from lab.model.cell import Cell
+from lab.model.cell_name import parse_transfer
+from lab.model.results import Certificate
+from lab.model.topology import Link, Topology
+from lab.model.transfer import ClientSpec, Expectation
+from lab.net import shape as shaping
+from lab.net.calibrate import Tolerance
+from lab.run import interleaving
+from lab.run import lab as lab_module
+from lab.run.session import Options, Session
+from lab.store.run_dir import RunDir, read_cell
+from tests.support.sessions import FAST, cell, change_link_after_samples
 
-FAST = Topology(name="fast", description="-", link=Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("4 ms")))
 TWO_LOOKS = LookPlan(looks=(2, 3))
 
 
@@ -39,7 +41,7 @@ def lenient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """For links that are sabotaged: each of a name of its own, so that it is shaped anew."""
+    """For links that are sabotaged. Each has a name of its own, so that it is shaped again."""
     with Session(RunDir.create("test", results=tmp_path_factory.mktemp("strict")), Options(looks=TWO_LOOKS)) as made:
         yield made
 
@@ -48,25 +50,13 @@ def called(name: str) -> Topology:
     return FAST.model_copy(update={"name": name})
 
 
-# Faster than what is asked for: a calibration sees at once that such a link is full.
-FASTER = Link(rate=BitRate.parse("140 Mbit/s"), rtt=Duration.parse("4 ms"))
-
-
 @pytest.fixture
-def changes_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every sample leaves another link behind than it was taken on."""
-    take = session_module.take_sample
-
-    def sabotaging(network: Network, *args: object, **more: object) -> object:
-        sample = take(network, *args, **more)  # type: ignore[arg-type]
-        shaping.change(network, FASTER)
-        return sample
-
-    monkeypatch.setattr(session_module, "take_sample", sabotaging)
+def changing_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    change_link_after_samples(monkeypatch)
 
 
 def assert_seen_by_calibration(certificate: Certificate | None) -> None:
-    """Not by what the router says of itself alone."""
+    """The calibration measured the error; the router's own settings are not the only witness."""
     assert certificate
     assert certificate.before[-1].ok
     error = certificate.after[-1].down.goodput_error
@@ -74,13 +64,7 @@ def assert_seen_by_calibration(certificate: Certificate | None) -> None:
     assert error > 0.3
 
 
-def cell(program: str = "curl", *, topology: Topology = FAST, limit: str | None = None, size: str = "1 MB") -> Cell:
-    transfer = Transfer(protocol="http1", direction="get", size=Size.parse(size), limit=ByteRate.parse(limit) if limit else None)
-    expectation = Expectation(kind="limit" if limit else "none", tolerance=Ratio.parse("30 %"))
-    return Cell(client=ClientSpec(name="curl", program=program), topology=topology, transfer=transfer, expectation=expectation)
-
-
-def test_a_good_client_on_a_good_link_passes_and_its_result_is_whole(lenient: Session) -> None:
+def test_a_good_client_on_a_good_link_passes_and_its_result_is_complete(lenient: Session) -> None:
     result = lenient.run_cell(cell())
     assert result.verdict.name == "PASS", result.verdict.reason
     stored = read_cell(lenient.run.cell_path(result.id))
@@ -100,9 +84,9 @@ def test_a_good_client_on_a_good_link_passes_and_its_result_is_whole(lenient: Se
 
 
 def test_a_wrong_rate_on_the_router_is_invalid_not_fail(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The router does something else than it says: somebody changes it behind the lab's back.
+    """The router changes behind the lab's back, so that it differs from its settings as reported.
 
-    The next cell does not take over what has failed: it has its link put there anew, and that one is as it should be.
+    The next cell does not use the failed link: it shapes its link again, and that link is right.
     """
     fresh: list[shaping.Shaped] = []
 
@@ -119,14 +103,14 @@ def test_a_wrong_rate_on_the_router_is_invalid_not_fail(session: Session, monkey
         )
         return shaped
 
-    monkeypatch.setattr(session_module, "shape", sabotaged)
+    monkeypatch.setattr(lab_module, "shape", sabotaged)
     result = session.run_cell(cell(topology=called("wrong"), limit="2 MB/s"))
     assert result.verdict.name == "INVALID"
     assert "down: goodput" in result.verdict.reason
     assert result.samples == []
     assert result.certificate
-    assert len(result.certificate.before) == session_module.CALIBRATION_ATTEMPTS
-    monkeypatch.setattr(session, "options", LENIENT)
+    assert len(result.certificate.before) == lab_module.CALIBRATION_ATTEMPTS
+    monkeypatch.setattr(session.lab, "options", LENIENT)
     again = session.run_cell(cell(topology=called("wrong")))
     assert len(fresh) == 2
     assert again.certificate
@@ -134,7 +118,7 @@ def test_a_wrong_rate_on_the_router_is_invalid_not_fail(session: Session, monkey
     assert again.certificate.before[-1].down.goodput_bit_s > 1.1 * result.certificate.before[-1].down.goodput_bit_s
 
 
-@pytest.mark.usefixtures("changes_in_between")
+@pytest.mark.usefixtures("changing_link")
 def test_a_link_that_changes_during_the_samples_is_invalid(session: Session) -> None:
     result = session.run_cell(cell(topology=called("samples")))
     assert result.verdict.name == "INVALID"
@@ -169,21 +153,21 @@ def test_what_a_client_leaves_running_is_ended(
     lenient: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
 ) -> None:
     """By the agent of the namespaces; `tests/cells/test_bad_clients.py` has the machine's, and more such clients."""
-    take = session_module.take_sample
-    monkeypatch.setattr(session_module, "take_sample", lambda *args, **more: take(*args, **{**more, "timeout_s": 3.0}))
+    take = interleaving.take_sample
+    monkeypatch.setattr(interleaving, "take_sample", lambda *args, **more: take(*args, **{**more, "timeout_s": 3.0}))
     path = tmp_path / "curl"
     path.write_text(f'#!/bin/sh\ncase "$*" in *--version*) exec /usr/bin/curl --version;; esac\n{text}\n')
     path.chmod(0o755)
     result = lenient.run_cell(cell(str(path)))
     assert result.verdict.name == "FAIL"
     assert problem in result.verdict.reason
-    network = lenient._network
+    network = lenient.lab.network
     assert network
     assert network.client.run(["pgrep", "-f", f"^sleep {LEFT}"], check=False).text == ""
 
 
 def test_after_all_that_the_link_is_as_it_was(lenient: Session) -> None:
-    """The last one: calibrated again, and a good client passes."""
+    """Runs last: the link calibrates again, and a good client passes."""
     result = lenient.run_cell(cell())
     assert result.verdict.name == "PASS", result.verdict.reason
     assert result.certificate

@@ -1,4 +1,4 @@
-"""ferry.exe under Wine in a namespace of the lab: whole both ways, labelled, and nothing of Wine's left behind."""
+"""ferry.exe under Wine in a namespace of the lab: complete both ways, labelled, and Wine leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pathlib import Path
 import pytest
 
 from lab.assets import windows, wine
-from lab.backend.namespaces.network import open_network
-from lab.client.ferry import Ferry
+from lab.clients.ferry import Ferry
+from lab.hosts.namespaces.network import open_network
 from lab.judge.matching import os_of
 from lab.judge.tolerance import LookPlan
-from lab.network.calibrate import Tolerance
-from lab.result.store import RunDir, read_cell
-from lab.runner.send_buffers import compare_send_buffers
-from lab.runner.session import Options, Session
-from lab.spec.cell import parse_transfer
-from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology
-from lab.spec.units import BitRate, Duration
+from lab.model.cell import Cell
+from lab.model.cell_name import parse_transfer
+from lab.model.transfer import ClientSpec, Expectation
+from lab.net.calibrate import Tolerance
+from lab.run.events.send_buffers import compare_send_buffers
+from lab.run.session import Options, Session
+from lab.store.run_dir import RunDir, read_cell
+from tests.support.sessions import FAST
 
-FAST = Topology(name="fast", description="-", link=Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("4 ms")))
 LENIENT = Options(looks=LookPlan(looks=(2, 3)), tolerance=Tolerance(goodput=0.5, rtt_ms=50.0))
 FERRY = ClientSpec(name="ferry", program="ferry.exe")
 
@@ -45,7 +45,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("name", ["http1-get-2MiB", "sftp-put-2MiB"])
-def test_it_is_whole_and_labelled(session: Session, name: str) -> None:
+def test_its_transfers_are_intact_and_labelled(session: Session, name: str) -> None:
     transfer = parse_transfer(name)
     result = session.run_cell(Cell(client=FERRY, topology=FAST, transfer=transfer, expectation=Expectation.of(transfer)))
     assert result.verdict.name == "PASS", result.verdict.reason
@@ -67,8 +67,8 @@ def test_the_send_buffer_off_and_automatic(session: Session) -> None:
     found = compare_send_buffers(session, FERRY, FAST, upload, fixed="off", rounds=2)
     assert found.verdict.name == "PASS", found.verdict.reason
     assert found.id.endswith("--send-buffers-off")
-    assert sorted(row.name for row in found.rows) == ["automatic", "automatic", "fixed", "fixed"]
-    for row in found.rows:
+    assert sorted(row.name for row in found.observations) == ["automatic", "automatic", "fixed", "fixed"]
+    for row in found.observations:
         assert f'"mode": "{"off" if row.name == "fixed" else "auto"}"' in row.facts["sndbuf"]
 
 
@@ -83,8 +83,8 @@ def _left(folder: Path) -> list[str]:
 KILLED = """\
 import sys, time
 from pathlib import Path
-from lab.backend.namespaces.network import open_network
-from lab.client.ferry import Ferry
+from lab.hosts.namespaces.network import open_network
+from lab.clients.ferry import Ferry
 network = open_network()
 print(Ferry("ferry", "ferry.exe").identify(network.client).version, flush=True)
 time.sleep(60)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # `tests` is no installed package
+sys.path.insert(0, str(Path(__file__).parents[2]))  # `tests` is not installed
 
 from lab.assets import tools
-from lab.result.salvage import Salvaged, read_run_folder
+from lab.store.stored_run import StoredRun, read_run_folder
 from reports.build import run_page
 from tests.support.stored_runs import many_cells, unpack
 
@@ -25,7 +25,7 @@ SCREENSHOTS = Path(__file__).resolve().parents[2] / "build" / "report-screenshot
 
 @dataclass
 class Opened:
-    """A page, and what it did that it must not do."""
+    """A page with its errors and network requests, of which there must be none."""
 
     page: Page
     errors: list[str] = field(default_factory=list)
@@ -78,14 +78,14 @@ def open_page(browser: Browser) -> Iterator[Open]:
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Salvaged]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StoredRun]:
     """The stored runs by the word in their names, and `many`: 200 cells of ten samples."""
     folders = {run.name.split("-")[1]: run for run in unpack(tmp_path_factory.mktemp("stored"))}
     return {name: read_run_folder(path) for name, path in folders.items()} | {"many": many_cells(folders["throttle"])}
 
 
 @pytest.fixture(scope="session")
-def pages(runs: dict[str, Salvaged], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pages(runs: dict[str, StoredRun], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The same as files."""
     folder = tmp_path_factory.mktemp("pages")
     made = {}

@@ -1,4 +1,4 @@
-"""Pages opened from disk in a browser with the network off: they draw, filter, zoom, print and can be read."""
+"""Pages opened from disk in a browser with the network off: they draw, filter, zoom, print and are readable."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.result.salvage import Salvaged
+from lab.store.stored_run import StoredRun
 from reports.build import compare_page, run_page, trend_page
 from tests.report.conftest import Open
 from tests.unit.reports.conftest import cell, hostile, make_cell_fixture, record
 from tests.unit.reports.test_page import make_comparison, make_trend
-from tests.unit.result.conftest import MakeCell
+from tests.unit.store.conftest import MakeCell
 
-Runs = dict[str, Salvaged]
+Runs = dict[str, StoredRun]
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -199,7 +199,7 @@ def test_paper_has_the_evidence_of_what_failed_and_no_controls(open_page: Open, 
     assert not failed.first.evaluate("(cell) => cell.open")
 
 
-def test_hostile_words_do_not_run(open_page: Open, hostile: Salvaged, tmp_path: Path) -> None:
+def test_hostile_words_do_not_run(open_page: Open, hostile: StoredRun, tmp_path: Path) -> None:
     path = tmp_path / "hostile.html"
     path.write_text(run_page(hostile), encoding="utf-8")
     page = open_page(path).page
@@ -234,7 +234,7 @@ def test_pages_of_a_comparison_and_a_trend(open_page: Open, make_cell: MakeCell,
 
 
 def test_pictures_are_kept(open_page: Open, pages: dict[str, Path], screenshots: Path) -> None:
-    """For a person: light, dark, narrow, an open cell, paper."""
+    """Screenshots for a person to look at: light, dark, narrow, with an open cell, printed."""
     for name in ("throttle", "qualify", "windows"):
         for scheme in ("light", "dark"):
             page = open_page(pages[name], scheme=scheme).page

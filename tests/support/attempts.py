@@ -22,7 +22,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Final:
-    """What a test counts as, once."""
+    """The outcome by which a test is counted."""
 
     outcome: Literal["passed", "failed", "skipped"]
     note: str
@@ -35,7 +35,7 @@ def is_final(attempts: Sequence[Attempt]) -> bool:
 
 
 def repeat(first: Attempt, again: Callable[[int], Attempt | None]) -> list[Attempt]:
-    """All attempts up to the one that decides. `again` gets the attempt's number, from 2; None where no time is left for it."""
+    """All attempts until one decides. `again` gets the attempt's number, from 2, and returns None if no time is left."""
     attempts = [first]
     while not is_final(attempts) and (another := again(len(attempts) + 1)) is not None:
         attempts.append(another)

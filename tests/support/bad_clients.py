@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lab.result.models import CellResult
-from lab.runner.session import Session
-from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology, Transfer
-from lab.spec.units import BitRate, Duration, Size
+from lab.model.cell import Cell
+from lab.model.results import CellResult
+from lab.model.topology import Link, Topology
+from lab.model.transfer import ClientSpec, Expectation, Transfer
+from lab.model.units import BitRate, Duration, Size
+from lab.run.session import Session
 
 FAST = Topology(name="fast", description="-", link=Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("4 ms")))
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from lab.judge.host import host_problems, set_aside_words
-from lab.result.models import CellResult
-from lab.result.store import RunDir, read_cell
+from lab.model.results import CellResult
+from lab.store.run_dir import RunDir, read_cell
 from tests.support.attempts import Attempt, Final, conclude, repeat
 from tests.support.spans import Spans, await_quiet
 
@@ -31,11 +31,11 @@ class Outcome:
     verdict: str
     reason: str
     disturbed: str | None
-    """By the lab's own host watch."""
+    """The disturbance that the lab's host watch reported; None without one."""
 
     @classmethod
     def of(cls, cell: CellResult, around: str | None) -> Outcome:
-        """`around` is what disturbed the whole command: a link that was not proven has no samples to set aside."""
+        """`around` disturbed the complete command: a link without a certificate has no samples to set aside."""
         told = dict.fromkeys([*host_problems([cell]), *([set_aside_words(cell.set_aside)] if cell.set_aside else [])])
         return cls(cell.verdict.name, cell.verdict.reason, f"the host was busy: {'; '.join(told)}" if told else around)
 
@@ -64,7 +64,7 @@ def run_cell(cell: str, clock: str) -> Outcome:
         return Outcome("", f"exit code {done.returncode}", None)
     if cell not in record["verdicts"]:
         return Outcome("", record["skipped"].get(cell, f"exit code {done.returncode}"), None)
-    # A machine in virtual time is the same beside anything: what it leaves without a verdict is final.
+    # Other programs do not disturb virtual time: a cell without a verdict stays without one.
     around = spans.why_disturbed() if clock == "real" else None
     return Outcome.of(read_cell(RunDir.find(record["run"]).cell_path(cell)), around)
 

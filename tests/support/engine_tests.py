@@ -1,6 +1,6 @@
 """Runs the engine's tests; the last line is `N passed, N failed, N skipped`. `.ci/engine-tests` calls it after its lints.
 
-cargo-nextest runs tests beside each other. A real-time test that fails there runs again alone and watched, by the rule of
+cargo-nextest runs tests in parallel. A real-time test that fails there runs again alone and watched, by the rule of
 `tests.support.attempts`; nextest's own retries cannot tell noise from defects. Every other failure is final.
 """
 
@@ -23,7 +23,7 @@ from tests.support.spans import Spans, await_quiet
 ENGINE = Path(__file__).parents[2] / "engine"
 QUIET_S = 30.0
 BESIDE = "it ran beside other tests"
-# They wait for real sockets, processes and timers. All others read no clock, or one that the test sets.
+# They wait for real sockets, processes and timers. All others read no clock, or a clock that the test sets.
 REALTIME = re.compile(r"ferry::ssh_openssh .*|ferry (ssh::session|net|platform)::.*|ferry files::writer::tests::small_pieces_.*")
 _NEXTEST = ["cargo", "nextest", "run", "--locked", "--no-fail-fast", "--cargo-quiet", "--show-progress", "none"]
 _FAILURES_ONLY = ["--status-level", "fail", "--final-status-level", "fail"]
@@ -31,7 +31,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class RustTest(NamedTuple):
-    """As nextest names it: the program (`ferry::ssh_openssh`) and the test's path in it."""
+    """A test by its names in nextest: the program (`ferry::ssh_openssh`) and the test's path in it."""
 
     program: str
     name: str
@@ -58,7 +58,7 @@ class Count:
 
 
 def outcomes(junit: str) -> dict[RustTest, bool]:
-    """Of every test that ran, whether it passed."""
+    """For every test that ran, whether it passed."""
     cases = ElementTree.fromstring(junit).iter("testcase")
     return {
         RustTest(case.get("classname", ""), case.get("name", "")): case.find("failure") is None and case.find("error") is None
@@ -145,7 +145,7 @@ def _has_nextest() -> bool:
 
 
 def _shown(command: Sequence[str]) -> tuple[int, list[str]]:
-    """Exit code and output, which appears while it comes."""
+    """Run the command and print its output as it arrives; returns the exit code and the lines."""
     lines = []
     with subprocess.Popen(
         command, cwd=ENGINE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"

@@ -1,8 +1,8 @@
-"""Stands in for `ssh` and `sftp` to a Windows machine: does what runner.ps1 is told to, on this machine. Not PowerShell.
+"""Stands in for `ssh` and `sftp` to a Windows machine: executes the requests of runner.ps1 on this machine. Not PowerShell.
 
-usage (as `ssh`): ... HOST "powershell.exe ... -EncodedCommand BASE64". Of the other scripts it does the work of those about
-files and programs; what pins.ps1 and guard.ps1 print is $FAKE_PINS and $FAKE_WAY, and of facts.ps1 and all others $FAKE_FACTS.
-Folders of `C:` are below $FAKE_DRIVE, in words of commands too; whatever is asked is appended to $FAKE_LOG, a line of JSON each.
+usage (as `ssh`): ... HOST "powershell.exe ... -EncodedCommand BASE64". It also does the
+work of the scripts about files and programs. pins.ps1 prints $FAKE_PINS, guard.ps1 $FAKE_WAY, and all others $FAKE_FACTS.
+Folders of `C:` are below $FAKE_DRIVE, also in the words of commands. Each request is appended to $FAKE_LOG as a line of JSON.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def identify(asked: dict[str, str]) -> object:
 
 
 def answer(script: str, boot: str) -> None:
-    """Of a script that is none of the runner's, by its first line."""
+    """Answer any script except runner.ps1; its first line says which one it is."""
     asked = {name: value.replace("''", "'") for name, value in re.findall(r" -(\w+) '((?:[^']|'')*)'", boot)}
     if script.startswith("# Tells this machine's clock"):
         clock()

@@ -14,7 +14,7 @@ End = Literal["done", "close", "goodbye", "reset", "stall", "deaf", "reset-strea
 
 
 def content(size: int, version: int = 1) -> bytes:
-    """The same on every machine."""
+    """Random bytes, the same on every machine."""
     return random.Random(version).randbytes(size)
 
 
@@ -46,9 +46,9 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is said, and how far it is kept to. `announced` is the Content-Length, by default the true one.
+    """A response, and where it departs from what it announces. `announced` is the Content-Length, by default the true one.
 
-    The ends: `close` is FIN without TLS's own goodbye, `goodbye` is with it.
+    Ends: `close` is a FIN without TLS's close_notify, `goodbye` is a FIN after it.
     """
 
     status: int = 200
@@ -56,16 +56,16 @@ class Answer:
     body: bytes = b""
     announced: int | None = None
     framing: Framing = "length"
-    # After so many bytes of the body comes the end; None is all of them.
+    # Number of body bytes before the end; None: all.
     sent: int | None = None
     end: End = "done"
     # Instead of head and body; b"" is silence.
     raw: bytes | None = None
-    # How much of an upload is read before.
+    # How much of an upload is read before the response.
     reading: Reading = "all"
 
 
-# What a file is known by again, by the option `validator`.
+# The validators of a file, by the option `validator`.
 VALIDATORS: dict[str, Callable[[int], dict[str, str]]] = {
     "etag": lambda version: {"ETag": f'"v{version}"'},
     "weak": lambda version: {"ETag": f'W/"v{version}"'},
@@ -90,13 +90,13 @@ def honest(ask: Ask, version: int = 1) -> Answer:
 
 
 def first_byte(ask: Ask) -> int | None:
-    """Of a Range header that wants everything from some byte on, the only kind that is understood here."""
+    """The first byte of a Range header that asks for the rest of a file, the only kind that is supported."""
     asked = ask.headers.get("range", "")
     return int(asked.removeprefix("bytes=").rstrip("-")) if asked else None
 
 
 def half(ask: Ask, end: End) -> Answer:
-    """Never more than the first half of the file."""
+    """Send only the first half of the file, then end the answer with `end`."""
     return replace(honest(ask), sent=max(0, ask.size // 2 - (first_byte(ask) or 0)), end=end)
 
 

@@ -3,11 +3,11 @@
 usage: faulty_server.py FOLDER PORT=KIND[+ALPN]...
   KIND    `plain`, or the name of FOLDER/KIND.pem for TLS; ALPN is the one protocol it knows, by default h2 and http/1.1
 
-A request's path says what becomes of it: /FAULT/SIZE?run=WORD&times=N&then=FAULT...
+A request's path says how it is answered: /FAULT/SIZE?run=WORD&times=N&then=FAULT...
   FAULT   a name of `FAULTS` (faults.py)
-  SIZE    bytes of the whole body, which is `content(SIZE, version)`
+  SIZE    bytes of the complete body, which is `content(SIZE, version)`
   run     a test's own word, to find its requests in the log
-  times   so many requests for this URL meet the fault (default: all of them), later ones meet `then` (default: honest)
+  times   number of requests for this URL that meet the fault (default: all); later ones meet `then` (default: honest)
 
 FOLDER/log has a line of JSON for every connection, every request as soon as its head is there, and every upload at its end.
 """
@@ -50,7 +50,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class Log:
-    """Lines of JSON, whole whatever the threads; and how often a URL was asked for."""
+    """A log of JSON lines that threads can share, and the number of requests for each URL."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file
@@ -128,7 +128,7 @@ class Http1:
         if answer.end == "close" and answer.reading == "all":
             _finish(self._sock)
         if answer.end == "stall" or (answer.reading == "none" and answer.end == "done"):
-            # What an upload still sends is taken and forgotten, as nginx does.
+            # Read and discard the rest of an upload, like nginx.
             while self._receive():
                 pass
         return answer.end == "done" and answer.raw is None
@@ -169,7 +169,7 @@ def _head(answer: Answer) -> bytes:
 
 
 def _finish(sock: socket.socket) -> None:
-    """FIN, without TLS's own goodbye; what the client still sends would turn it into an RST if nobody took it."""
+    """Send FIN without TLS's close_notify, then read the client's data, because unread data would turn the FIN into an RST."""
     sock.shutdown(socket.SHUT_WR)
     while sock.recv(65_536):
         pass
@@ -185,7 +185,7 @@ def _reset(sock: socket.socket) -> None:
 
 
 class Http2:
-    """One connection. Its answers go out one after the other; what comes meanwhile waits."""
+    """One connection. It sends one answer at a time; requests that arrive meanwhile wait."""
 
     def __init__(self, sock: socket.socket, port: int, log: Log) -> None:
         self._sock, self._port, self._log = sock, port, log

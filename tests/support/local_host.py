@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.assets.tools import host_program
-from lab.backend import local
-from lab.backend.clocks import InRealTime
-from lab.backend.host import Completed, Ports, RouterFacts
-from lab.spec.units import Duration
+from lab.hosts import local
+from lab.hosts.clocks import InRealTime
+from lab.hosts.host import Completed, Ports, RouterFacts
+from lab.model.units import Duration
 
 
 @dataclass

@@ -1,10 +1,10 @@
-"""A pytest plugin that tells noise from defects: `tests.support.attempts` has the rule, `tests.support.spans` watches the host.
+"""A pytest plugin that tells noise from defects, by the rule of `tests.support.attempts`; `tests.support.spans` watches the host.
 
 A test with the marker `realtime` is watched. If it fails while the machine is disturbed, its outcome is `rerun` for now. After
 the session's last test, when all fixtures are torn down, it runs again alone in a pytest of its own
 (`--attempt`). The session then reports what the attempts add up to, as if the test had run there: each test counts once.
 
-Tests on xdist's workers run beside others, so every failure there counts as disturbed.
+Tests on xdist's workers run at the same time as others, so every failure there counts as disturbed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from _pytest.runner import runtestprotocol
 from _pytest.terminal import TerminalReporter
 
 from lab.judge.host import HostLimits, why_disturbed
-from lab.result.models import HostLoad
+from lab.model.results import HostLoad
 from tests.support import reaper
 from tests.support.attempts import Attempt, conclude, repeat
 from tests.support.spans import Spans, await_quiet, container_engines
@@ -77,7 +77,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, tuple
 
 
 class Runner:
-    """Runs real-time tests. What the session gets to see of a failure depends on why it may have happened."""
+    """Runs real-time tests. The session sees a failure only if noise cannot explain it."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -103,7 +103,7 @@ class Runner:
 
 
 class Watching(Runner):
-    """Judges a failure by what befell the machine during the test and during the set-up of the fixtures it shares with others."""
+    """Judges a failure by the load of the machine during the test and during the set-up of its shared fixtures."""
 
     def __init__(self) -> None:
         self._test: Spans | None = None
@@ -130,7 +130,7 @@ class Watching(Runner):
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
-        """A test that finds a shared fixture broken did not see the disturbance that broke it."""
+        """Watch the set-up of shared fixtures: the disturbance that broke one may be over when the test runs."""
         if self._test is None or fixturedef.scope == "function":
             return (yield)
         with Spans() as spans:
@@ -160,7 +160,7 @@ class OneAttempt(Watching):
 
 
 class OnWorker(Runner):
-    """The other workers are no strangers, and disturb all the same: nothing is watched."""
+    """With several workers nothing is watched: they disturb each other."""
 
     def __init__(self, workers: int) -> None:
         self._why = f"it ran beside other tests on {workers} workers"

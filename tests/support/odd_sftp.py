@@ -2,7 +2,7 @@
 
 `odd_sftp.py odd FOLDER PORT`; `stock` instead of `odd` is AsyncSSH's own SFTP server. The folder holds `host_key` and
 `authorized_keys`. Every request is a line of JSON on standard output. A login is ODDITY[.once][.WORD]: with `once` the fault
-happens on this login's first connection alone. A script of its own, run with -I: it knows nothing of the lab.
+happens on this login's first connection alone. A separate script, run with -I: it imports nothing from the lab.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Oddity:
     channels: int = 10
     subsystem: bool = True
     names: tuple[bytes, ...] = ()
-    # A file's size, once it is being read, in hundredths of what STAT told.
+    # A file's size while it is read, in percent of the size in STAT.
     becomes: int = 100
     # STAT tells this much more than there is.
     boasts: int = 0

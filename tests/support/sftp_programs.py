@@ -1,4 +1,4 @@
-"""The SFTP servers that only tests want: fetched as the lab's own are, extracted into the cache and never installed."""
+"""The SFTP servers that only tests need: fetched like the lab's own, extracted into the cache and never installed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lab.assets import servers, tools
-from lab.errors import LabFault
-from lab.paths import cache_dir
+from lab.model.errors import LabFault
+from lab.model.paths import cache_dir
 
-# Program -> Debian package. A bundle each: one that cannot be had leaves the other.
+# Program -> Debian package. One bundle each, so that one can be missing without the other.
 BUNDLES: Mapping[str, Mapping[str, str]] = {
     "proftpd": {"proftpd": "proftpd-core", "mod_sftp.so": "proftpd-mod-crypto"},
     "dropbear": {"dropbear": "dropbear-bin", "dropbearconvert": "dropbear-bin"},
@@ -35,9 +35,9 @@ def fetch(name: str) -> Path:
 
 
 def copied(program: Path, into: Path) -> Path:
-    """The program where everybody may execute it: a home folder that holds the cache is closed to others.
+    """A copy of the program that every user may execute, because a home folder with the cache is closed to other users.
 
-    Programs of a bundle bring their libraries along; a machine's own are left where they are.
+    Programs of a bundle are copied with their libraries. Installed programs are not copied.
     """
     if not program.is_relative_to(cache_dir()):
         return program

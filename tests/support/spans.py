@@ -1,21 +1,29 @@
-"""The lab's host watch around a test: what befell the machine while it ran, in spans short enough that a burst shows."""
+"""The lab's host watch around a test: what happened to the machine while it ran, in spans short enough that a burst shows.
+
+When a namespace ends, the kernel reaps its processes without adding their CPU time to a parent's (`zap_pid_ns_processes` ignores
+SIGCHLD). A test that ends a lab would thus lose the lab's time, and that time would look like another program's. So the family's
+time is added up from frequent looks, and only its growth since the last of them is lost.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
 from lab.judge.host import HostLimits, why_disturbed
-from lab.measure.host_load import HostWatch, Look, load_between, look
-from lab.result.models import HostLoad
+from lab.model.results import HostLoad
+from lab.net.host_load import HostWatch, Look, load_between, look
 from tests.support import reaper
 
 SPAN_S = 5.0
 """A burst of seconds would vanish in the mean of a test that takes minutes."""
+LOOK_S = 0.5
+"""A look takes some 10 ms; a lab that ends loses at most this span of its CPU time."""
 QUIET_S = 1.0
 _PROC = Path("/proc")
 _ENGINES = {"dockerd", "containerd", "containerd-shim", "conmon"}
@@ -36,11 +44,13 @@ def container_engines(proc: Path = _PROC) -> Collection[int]:
 
 
 class Spans:
-    """Use as a context manager. `loads` then has each span's load, and the load of all of them together."""
+    """A context manager that measures load. Afterwards `loads` has the load of each span, and of all spans together."""
 
     def __init__(self, roots: Callable[[], Collection[int]] = reaper.roots, span_s: float = SPAN_S) -> None:
         self._roots, self._span_s = roots, span_s
         self._looks: list[Look] = []
+        self._last: Look | None = None
+        self._own_s = 0.0
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._clock = threading.Thread(target=self._tick, daemon=True)
@@ -57,9 +67,16 @@ class Spans:
 
     def mark(self) -> None:
         """Begin a new span."""
-        seen = look(self._roots)
         with self._lock:
-            self._looks.append(seen)
+            self._looks.append(self._look())
+
+    def _look(self) -> Look:
+        """The machine's counters, with all the CPU time that the family has used, ended processes included."""
+        seen = look(self._roots)
+        if self._last is not None and self._last.lab_s is not None and seen.lab_s is not None:
+            self._own_s += max(0.0, seen.lab_s - self._last.lab_s)
+        self._last = seen
+        return replace(seen, lab_s=None if seen.lab_s is None else self._own_s)
 
     @property
     def loads(self) -> list[HostLoad]:
@@ -73,8 +90,14 @@ class Spans:
         return next((why for load in self.loads if (why := why_disturbed(load, HostLimits()))), None)
 
     def _tick(self) -> None:
-        while not self._over.wait(self._span_s):
-            self.mark()
+        due = time.monotonic() + self._span_s
+        while not self._over.wait(min(LOOK_S, self._span_s)):
+            if time.monotonic() >= due:
+                self.mark()
+                due += self._span_s
+            else:
+                with self._lock:
+                    self._look()
 
 
 def await_quiet(most_s: float) -> None:

@@ -9,16 +9,17 @@ from datetime import timedelta
 from pathlib import Path
 
 from lab.judge.tolerance import LookPlan, judge_samples
-from lab.result.models import CellResult, Sample
-from lab.result.salvage import Salvaged, read_run_folder
+from lab.model.results import CellResult, Sample
+from lab.store.stored_run import StoredRun, read_run_folder
 
-DATA = Path(__file__).resolve().parents[1] / "data" / "results-1.0"
+DATA = Path(__file__).resolve().parents[1] / "data"
 
 
-def unpack(target: Path) -> list[Path]:
-    """The stored runs as folders below `target`, as the lab left them; in the order of their names."""
-    for packed in DATA.glob("2*/**/*.gz"):
-        file = target / packed.relative_to(DATA).with_suffix("")
+def unpack(target: Path, version: str = "1.0") -> list[Path]:
+    """The stored runs of a schema version as folders below `target`, as the lab left them; in the order of their names."""
+    stored = DATA / f"results-{version}"
+    for packed in stored.glob("2*/**/*.gz"):
+        file = target / packed.relative_to(stored).with_suffix("")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(gzip.decompress(packed.read_bytes()))
     runs = sorted(each for each in target.iterdir() if each.is_dir())
@@ -27,12 +28,12 @@ def unpack(target: Path) -> list[Path]:
     return runs
 
 
-def many_cells(source: Path, *, cells: int = 200, samples: int = 10, seed: int = 1) -> Salvaged:
-    """A run of so many cells and samples, each a stored one's with its series shaken by up to a tenth."""
+def many_cells(source: Path, *, cells: int = 200, samples: int = 10, seed: int = 1) -> StoredRun:
+    """A run with many cells and samples: copies of a stored one, their series varied by up to a tenth."""
     chance = random.Random(seed)
     stored = [cell for cell in read_run_folder(source).cells if any(sample.series for sample in cell.samples)]
     made = [_another(stored[number % len(stored)], number, len(stored), samples, chance) for number in range(cells)]
-    return replace(Salvaged(path=source), cells=made)
+    return replace(StoredRun(path=source), cells=made)
 
 
 def _another(cell: CellResult, number: int, clients: int, samples: int, chance: random.Random) -> CellResult:

@@ -42,11 +42,11 @@ class _Pair:
 
 @dataclass
 class Proxy:
-    """Forwards to `target` until told otherwise. `up` is towards the server."""
+    """Forwards to `target`, with faults on request. `up` is towards the server."""
 
     target: int
     port: int = 0
-    # Of each way; so much of a long fat link as an SSH client sees of it.
+    # For each direction: enough of a long fat link for an SSH client.
     delay_s: float = 0.0
     # Bytes forwarded, of all connections.
     moved: dict[Way, int] = field(default_factory=lambda: {"up": 0, "down": 0})
@@ -57,7 +57,7 @@ class Proxy:
     _turn: threading.Condition = field(default_factory=threading.Condition)
 
     def hold_after(self, way: Way, count: int) -> None:
-        """The link goes down, both ways, when `count` further bytes have passed in this direction."""
+        """Take the link down in both directions after `count` more bytes in direction `way`."""
         with self._turn:
             self._trip = way, self.moved[way] + count
 
@@ -117,7 +117,7 @@ class Proxy:
                 self._pairs.append(pair)
             for way in ("up", "down"):
                 threading.Thread(target=self._forward, args=(pair, way), daemon=True).start()
-            # What ends is closed when the last thread lets go of it, and this one sits in accept.
+            # A socket closes only when the last thread lets go of it, and this thread waits in accept.
             del pair, client, server
 
     def _forward(self, pair: _Pair, way: Way) -> None:

@@ -1,9 +1,9 @@
-"""A cell as the virtual clock would have left it, made of one that ran in real time."""
+"""A cell in virtual time, derived from a cell that ran in real time."""
 
 from __future__ import annotations
 
-from lab.result.models import CellResult, VirtualMachine
-from lab.spec.models import Link, Topology
+from lab.model.results import CellResult, VirtualMachine
+from lab.model.topology import Link, Topology
 
 GUEST = VirtualMachine(
     seed=7,
@@ -18,7 +18,7 @@ GUEST = VirtualMachine(
 
 
 def in_virtual_time(cell: CellResult, **update: object) -> CellResult:
-    """Every sample has a seed of its own; nobody watched the machine."""
+    """Every sample has a seed; the host was not watched."""
     samples = [sample.model_copy(update={"seed": 100 + sample.index, "host": None}) for sample in cell.samples]
     made = {"backend": "virtual", "clock": "virtual", "virtual": GUEST, "samples": samples, "host": None, **update}
     return CellResult.model_validate_json(cell.model_copy(update=made).model_dump_json())

@@ -1,4 +1,4 @@
-"""What the stand-in for a Windows machine (fake_windows.py) is told to answer: settings and way as the lab wants them."""
+"""The answers of the Windows stand-in (fake_windows.py): settings and routes as the lab expects them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     .venv/bin/python -m tests.support.windows_fixture RESULTS/RUN
 
-Nothing of it was measured on Windows. The speeds are the Linux run's; CPU seconds are twice as many on a host of half the score.
+No figure comes from Windows. The speeds are the Linux run's; CPU seconds are twice as many on a host of half the score.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import gzip
 import shutil
 from pathlib import Path
 
-from lab.result.models import CellResult, HostSnapshot
-from lab.result.salvage import read_run_folder
-from lab.result.store import RunDir, read_run
+from lab.model.results import CellResult, HostSnapshot
+from lab.store.run_dir import RunDir, read_run
+from lab.store.stored_run import read_run_folder
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "windows-fixture"
 LINUX, WINDOWS = "linux-run", "windows-fixture-run"
@@ -37,7 +37,7 @@ _LINUX_ONLY = ("sysctl.", "offload.", "routes", "qdiscs")
 
 
 def as_on_windows(cell: CellResult) -> CellResult:
-    """The cell with a Windows client in it: facts, label and CPU; every speed stays."""
+    """The cell as if its client ran on Windows: with other facts, another label and CPU times, but the same speeds."""
     client = cell.client.model_copy(
         update={"path": r"C:\throughline\bin\ferry\ferry.exe", "sha256": "0" * 64, "notes": ["FIXTURE, not a measurement"]}
     )

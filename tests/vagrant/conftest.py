@@ -36,7 +36,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Pins and locks of a test's own; sshd and its programs are still the real cache's."""
     folder = tmp_path / "cache"
-    monkeypatch.setattr("lab.backend.ssh.connection.cache_dir", lambda: folder)
-    monkeypatch.setattr("lab.backend.vagrant.machines.cache_dir", lambda: folder)
-    monkeypatch.setattr("lab.backend.vagrant.network.cache_dir", lambda: folder)
+    monkeypatch.setattr("lab.hosts.ssh.connection.cache_dir", lambda: folder)
+    monkeypatch.setattr("lab.hosts.vagrant.machines.cache_dir", lambda: folder)
+    monkeypatch.setattr("lab.hosts.vagrant.network.cache_dir", lambda: folder)
     return folder

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from lab.assets.tools import require
-from lab.backend.ssh.config import Target
-from lab.server.sshd import KeyPair, known_hosts, make_key, render_config
+from lab.hosts.ssh.config import Target
+from lab.servers.sshd import KeyPair, known_hosts, make_key, render_config
 
 # Root's sshd wants a user and a folder that exist only where openssh-server is installed: here they exist for it alone.
 _AS_ROOT = """\

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lab.backend.host import RouterFacts
-from lab.backend.ssh.linux import open_host
-from lab.backend.vagrant import machines, network
-from lab.errors import LabFault, UsageProblem
-from lab.network.guard import assert_no_bypass
-from lab.network.pins import assert_pinned, pin
+from lab.hosts.host import RouterFacts
+from lab.hosts.ssh.linux import open_host
+from lab.hosts.vagrant import machines, network
+from lab.model.errors import LabFault, UsageProblem
+from lab.net.guard import assert_no_bypass
+from lab.net.pins import assert_pinned, pin
 from tests.vagrant.three import NEEDS, Three
 
 pytestmark = NEEDS
@@ -25,7 +25,7 @@ pytestmark = NEEDS
 
 @pytest.fixture
 def opened(three: Three, monkeypatch: pytest.MonkeyPatch) -> Iterator[network.VagrantNetwork]:
-    """A kernel without netem stands in for one that has it; nothing here shapes."""
+    """A kernel without netem stands in for a kernel with it; this test does not shape."""
     monkeypatch.setenv(machines.CONFIG_VARIABLE, str(three.folder / "config"))
     monkeypatch.setattr(network, "kernel_has_netem", lambda _: True)
     monkeypatch.setattr(network, "_PROBE_DELAY_MS", 0.0)
@@ -42,7 +42,7 @@ def test_it_is_a_network(opened: network.VagrantNetwork) -> None:
     assert (opened.wire.name, opened.router.name) == ("wire", "router")
 
 
-def test_its_own_round_trip_is_measured_and_told(opened: network.VagrantNetwork) -> None:
+def test_its_own_round_trip_is_measured_and_reported(opened: network.VagrantNetwork) -> None:
     told = re.fullmatch(r"own round trip ([\d.]+) ms, taken off the link's delay", opened.backend_facts["path"])
     assert told is not None
     assert opened.own_delay.ns > 0
@@ -112,7 +112,7 @@ def test_what_was_started_ends_with_it_and_the_machines_can_be_had_again(
         again.close()
 
 
-def test_a_kernel_without_netem_is_no_router(three: Three, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_without_netem_cannot_be_the_router(three: Three, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(machines.CONFIG_VARIABLE, str(three.folder / "config"))
     monkeypatch.setattr(network, "kernel_has_netem", lambda _: False)
     with pytest.raises(UsageProblem, match="the router's kernel has no sch_netem"):

@@ -1,6 +1,6 @@
-"""A Windows client beside a Linux machine that measures the link for it: pins, guard and calibration, and whom a result names.
+"""A Windows client with a Linux machine that measures the link for it: pins, guard, calibration, and the result.
 
-The three Linux machines are namespaces with a real sshd; Windows is the stand-in of tests/support/fake_windows.py, which is told
+The three Linux machines are namespaces with a real sshd; Windows is the stand-in of tests/support/fake_windows.py, which is given
 what it answers of its pins and its way. Nothing is shaped: the kernel here may have no sch_netem.
 """
 
@@ -18,32 +18,34 @@ from typing import Any
 
 import pytest
 
-from lab.backend.chores import chores_of, prober_of
-from lab.backend.host import Host
-from lab.backend.ssh.chores import NOT_RUN
-from lab.backend.ssh.config import Target, render
-from lab.backend.ssh.linux import LinuxHost
-from lab.backend.ssh.windows import WindowsHost
-from lab.backend.vagrant import machines, network
-from lab.backend.vagrant.network import VagrantNetwork
-from lab.client.endpoints import Endpoints
-from lab.errors import LabFault
+from lab.hosts.host import Host
+from lab.hosts.ssh.config import Target, render
+from lab.hosts.ssh.linux import LinuxHost
+from lab.hosts.vagrant import machines, network
+from lab.hosts.vagrant.network import VagrantNetwork
+from lab.hosts.windows.answers import NOT_RUN
+from lab.hosts.windows.host import WindowsHost
 from lab.judge.tolerance import LookPlan
-from lab.network.calibrate import calibrate
-from lab.network.guard import assert_no_bypass
-from lab.network.pins import assert_pinned, pin, unpinned
-from lab.network.shape import differences, shape
-from lab.result.models import CellResult
-from lab.result.store import RunDir, read_cell
-from lab.runner import session as session_module
-from lab.runner.session import Options, Session
-from lab.server import iperf3
-from lab.spec.load import load_topology
-from lab.spec.models import Cell, ClientSpec, Expectation, Link, Transfer
-from lab.spec.units import Size
+from lab.model.cell import Cell
+from lab.model.endpoints import Endpoints
+from lab.model.errors import LabFault
+from lab.model.load import load_topology
+from lab.model.results import CellResult
+from lab.model.topology import Link
+from lab.model.transfer import ClientSpec, Expectation, Transfer
+from lab.model.units import Size
+from lab.net.calibrate import calibrate
+from lab.net.guard import assert_no_bypass
+from lab.net.pins import assert_pinned, pin
+from lab.net.shape import differences, shape
+from lab.run import interleaving
+from lab.run import lab as lab_module
+from lab.run.session import Options, Session
+from lab.servers import iperf3
+from lab.store.run_dir import RunDir, read_cell
 from tests.support import fake_windows
 from tests.support.windows_answers import PINS, WAY, tell
-from tests.unit.result.conftest import make_sample
+from tests.unit.store.conftest import make_sample
 from tests.vagrant.three import NEEDS, Three
 
 pytestmark = [*NEEDS, pytest.mark.skipif(platform.machine() != "x86_64", reason="the stand-in says that it is AMD64")]
@@ -58,7 +60,7 @@ exec {{real}} "$@"
 
 
 @pytest.fixture
-def beside(three: Three, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[VagrantNetwork]:
+def mixed(three: Three, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[VagrantNetwork]:
     """`linux` is the prober; the client is Windows, as far as one can be had here."""
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -79,24 +81,24 @@ def beside(three: Three, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.setenv(machines.CLIENT_VARIABLE, WINDOWS)
     monkeypatch.setattr(network, "kernel_has_netem", lambda _: True)
     monkeypatch.setattr(network, "_PROBE_DELAY_MS", 0.0)
-    made = network.open_network(name="beside")
+    made = network.open_network(name="mixed")
     yield made
     made.close()
 
 
 @pytest.fixture
-def measured(beside: VagrantNetwork) -> Iterator[VagrantNetwork]:
+def measured(mixed: VagrantNetwork) -> Iterator[VagrantNetwork]:
     """Pinned, guarded, and with the other end of a calibration."""
-    pin(beside, "cubic")
-    assert_no_bypass(beside)
-    server = iperf3.start(beside.server)
-    yield beside
+    pin(mixed, "cubic")
+    assert_no_bypass(mixed)
+    server = iperf3.start(mixed.server)
+    yield mixed
     server.stop()
 
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """(host, program) of whatever the Linux machines are asked to do from now on."""
+    """(host, command line) of every command that runs on the Linux machines during the test."""
     found: list[tuple[str, str]] = []
 
     def noting(real: Callable[..., object]) -> Callable[..., object]:
@@ -119,23 +121,22 @@ def at(host: Host, script: str) -> None:
     host.run(["/bin/sh", "-ec", script], root=True)
 
 
-def test_who_is_who(beside: VagrantNetwork) -> None:
-    assert isinstance(beside.client, WindowsHost)
-    assert chores_of(beside.client) is beside.client.chores
-    assert prober_of(beside) is beside.prober
-    assert (beside.client.name, beside.client.address) == ("client", "10.77.1.3")
-    assert (beside.prober.name, beside.prober.address) == ("prober", "10.77.1.2")
-    assert beside.own_delay.ns > 0, "the path's own round trip is the prober's"
+def test_who_is_who(mixed: VagrantNetwork) -> None:
+    assert isinstance(mixed.client, WindowsHost)
+    assert mixed.prober is not mixed.client
+    assert (mixed.client.name, mixed.client.address) == ("client", "10.77.1.3")
+    assert (mixed.prober.name, mixed.prober.address) == ("prober", "10.77.1.2")
+    assert mixed.own_delay.ns > 0, "the path's own round trip is the prober's"
 
 
 class TestPins:
-    def test_they_are_set_on_the_prober_and_by_the_clients_chores(self, beside: VagrantNetwork, tmp_path: Path) -> None:
-        at(beside.prober, "echo 0 >/proc/sys/net/ipv4/tcp_sack; ethtool -K eth0 tso on")
+    def test_they_are_set_on_the_prober_and_by_the_client(self, mixed: VagrantNetwork, tmp_path: Path) -> None:
+        at(mixed.prober, "echo 0 >/proc/sys/net/ipv4/tcp_sack; ethtool -K eth0 tso on")
         assert {"offload tcp-segmentation-offload of eth0 is on", "net.ipv4.tcp_sack is '0', not '1'"} <= set(
-            unpinned(beside.prober, "cubic")
+            mixed.prober.unpinned("cubic")
         )
-        pin(beside, "cubic", 1500)
-        assert unpinned(beside.prober, "cubic") == unpinned(beside.server, "cubic") == unpinned(beside.client, "cubic") == []
+        pin(mixed, "cubic", 1500)
+        assert mixed.prober.unpinned("cubic") == mixed.server.unpinned("cubic") == mixed.client.unpinned("cubic") == []
         set_, *read = [each["boot"] for each in asked_of_windows(tmp_path) if "Settings of TCP" in each.get("script", "")]
         assert set_.endswith("-Mac '02:54:4c:01:00:03' -Provider 'CUBIC' -Mtu '1500' -Change 'yes'")
         assert read
@@ -167,25 +168,25 @@ class TestPins:
             calibrate(measured, Link(), "cubic")
         assert not any(program.startswith("iperf3") for _, program in commands)
 
-    def test_an_algorithm_that_windows_has_not_is_refused_for_the_network(self, beside: VagrantNetwork) -> None:
-        with pytest.raises(LabFault, match=r"client does not hold its settings: Windows has no congestion control .* bbr"):
-            pin(beside, "bbr")
+    def test_an_algorithm_that_windows_has_not_is_refused_for_the_network(self, mixed: VagrantNetwork) -> None:
+        with pytest.raises(LabFault, match=r"client does not hold its settings: Windows has no equivalent of .* bbr"):
+            pin(mixed, "bbr")
 
 
 class TestWay:
-    def test_the_probers_is_looked_at_too(self, beside: VagrantNetwork) -> None:
-        assert_no_bypass(beside)
-        at(beside.prober, "ip link add leak type veth peer name end")
+    def test_the_probers_is_looked_at_too(self, mixed: VagrantNetwork) -> None:
+        assert_no_bypass(mixed)
+        at(mixed.prober, "ip link add leak type veth peer name end")
         try:
-            with pytest.raises(LabFault, match="traffic can go round the router: prober has another interface, end, leak"):
-                assert_no_bypass(beside)
+            with pytest.raises(LabFault, match="traffic can bypass the router: prober has another interface, end, leak"):
+                assert_no_bypass(mixed)
         finally:
-            at(beside.prober, "ip link del leak")
+            at(mixed.prober, "ip link del leak")
 
-    def test_the_clients_is_asked_of_it(self, beside: VagrantNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_clients_is_asked_of_it(self, mixed: VagrantNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
         tell(monkeypatch, WAY={**WAY, "next_hop": "10.0.2.2"})
-        with pytest.raises(LabFault, match=r"client reaches server by 10\.0\.2\.2 and not by the router, 10\.77\.1\.1"):
-            assert_no_bypass(beside)
+        with pytest.raises(LabFault, match=r"client reaches server by 10\.0\.2\.2, not the router, 10\.77\.1\.1"):
+            assert_no_bypass(mixed)
 
 
 class TestCalibration:
@@ -203,10 +204,10 @@ class TestCalibration:
         asked = asked_of_windows(tmp_path)[windows_before:]
         assert [each["script"].split()[0:4] for each in asked] == [["#", "Settings", "of", "TCP"]], "only whether its pins hold"
 
-    def test_without_the_other_end_it_says_so(self, beside: VagrantNetwork) -> None:
-        pin(beside, "cubic")
+    def test_without_the_other_end_it_says_so(self, mixed: VagrantNetwork) -> None:
+        pin(mixed, "cubic")
         with pytest.raises(LabFault, match=r"the calibration could not fill the link \(up\): .*[Cc]onnection refused"):
-            calibrate(beside, Link(), "cubic")
+            calibrate(mixed, Link(), "cubic")
 
     def test_a_prober_that_is_gone_is_named(self, measured: VagrantNetwork) -> None:
         measured.prober.close()
@@ -218,8 +219,8 @@ class TestCalibration:
 def run_cell(measured: VagrantNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], CellResult]:
     """A cell over an unshaped link, all real but its samples: those need an nginx of the server's own."""
     ends = Endpoints("server", "/srv", str(measured.client.workdir), "ca.pem", "known_hosts", "key")
-    monkeypatch.setattr(session_module, "start_servers", lambda *_, **__: SimpleNamespace(endpoints=ends))
-    monkeypatch.setattr(session_module, "take_sample", lambda *words, **_: make_sample(words[4], None))
+    monkeypatch.setattr(lab_module, "start_servers", lambda *_, **__: SimpleNamespace(endpoints=ends))
+    monkeypatch.setattr(interleaving, "take_sample", lambda *words, **_: make_sample(words[4], None))
     monkeypatch.setattr(measured, "close", lambda: None)
 
     def run() -> CellResult:
@@ -238,7 +239,7 @@ def run_cell(measured: VagrantNetwork, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 class TestResult:
-    def test_it_names_the_prober_beside_the_client(self, run_cell: Callable[[], CellResult]) -> None:
+    def test_it_names_the_prober_and_the_client(self, run_cell: Callable[[], CellResult]) -> None:
         result = run_cell()
         assert result.verdict.name == "PASS", result.verdict.reason
         facts = result.backend_facts
@@ -258,13 +259,13 @@ class TestResult:
             at(measured.prober, "echo 0 >/proc/sys/net/ipv4/tcp_sack")
             return make_sample(words[4], None)
 
-        monkeypatch.setattr(session_module, "take_sample", spoilt)
+        monkeypatch.setattr(interleaving, "take_sample", spoilt)
         result = run_cell()
         assert result.verdict.name == "INVALID"
         assert "prober does not hold its settings: net.ipv4.tcp_sack is '0'" in result.verdict.reason
 
 
-def test_where_no_delay_is_asked_there_is_none_to_take_the_own_off(measured: VagrantNetwork) -> None:
+def test_a_link_without_delay_ignores_the_own_delay(measured: VagrantNetwork) -> None:
     assert measured.own_delay.ns > 0
     shaped = shape(measured, Link())
     assert shaped.commands == ()

@@ -1,4 +1,4 @@
-"""provision.sh run for real in a fresh Debian 12: on a root without a kernel, on one that could be booted, and once more."""
+"""provision.sh run for real in a fresh Debian 12: on a root without a kernel, on a bootable one, and once more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from images.guest.image import MIRROR
-from lab.paths import project_root
+from lab.model.paths import project_root
 
 SCRIPT = project_root() / "images" / "vagrant" / "linux" / "provision.sh"
 COMMAND = "PROVISION=yes .venv/bin/pytest tests/vagrant/test_provision.py"
@@ -49,7 +49,7 @@ export DEBIAN_FRONTEND=noninteractive
 
 @dataclass(frozen=True)
 class Provisioned:
-    """What each step said; `code N` is the last line of one that failed."""
+    """What each step said; `code N` is the last line of a failed step."""
 
     said: dict[str, list[str]]
 
@@ -91,7 +91,7 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Provisioned:
 pytestmark = pytest.mark.timeout(1000)
 
 
-def test_a_root_without_a_kernel_is_told_what_it_lacks(provisioned: Provisioned) -> None:
+def test_a_root_without_a_kernel_gets_a_list_of_what_it_lacks(provisioned: Provisioned) -> None:
     *_, line, code = provisioned["bare"]
     assert NO_KERNEL.fullmatch(line), provisioned["bare"]
     assert code == "code 1"
@@ -112,7 +112,7 @@ def test_the_second_time_downloads_and_changes_nothing(provisioned: Provisioned)
     assert provisioned["before"] == provisioned["after"]
 
 
-def test_a_kernel_without_netem_is_told_whenever_it_is_lost(provisioned: Provisioned) -> None:
+def test_a_kernel_without_netem_is_reported_every_time(provisioned: Provisioned) -> None:
     assert provisioned["modules"] == []
     line, code = provisioned["none"]
     assert NO_KERNEL.fullmatch(line)

@@ -1,4 +1,4 @@
-"""The Vagrantfile by Vagrant itself, and its neighbours by their linters; skipped where those are not installed."""
+"""The Vagrantfile checked by Vagrant, and its scripts by their linters; skipped if those are not installed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.paths import project_root
-from lab.spec.load import list_topologies
+from lab.model.load import list_topologies
+from lab.model.paths import project_root
 
 FOLDER = project_root() / "images" / "vagrant"
 MACHINES = ["router", "server", "linux", "windows-2022", "windows-11"]
@@ -58,7 +58,7 @@ def test_every_machine_is_listed(vagrant) -> None:  # type: ignore[no-untyped-de
         ("name: nope\nlink: {mtu: big}\n", 'mtu: "big" is no number of bytes'),
     ],
 )
-def test_a_topology_that_is_none_is_one_line(vagrant, tmp_path: Path, text: str | None, told: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_bad_topology_is_reported_in_one_line(vagrant, tmp_path: Path, text: str | None, told: str) -> None:  # type: ignore[no-untyped-def]
     place = tmp_path / "nope.yaml"
     if text is not None:
         place.write_text(text)

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from lab.backend.vagrant.network import MACS
-from lab.paths import project_root
+from lab.hosts.vagrant.network import MACS
+from lab.model.paths import project_root
 
 SCRIPT = project_root() / "images" / "vagrant" / "linux" / "wire.sh"
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make users and network namespaces in a copy of /etc")

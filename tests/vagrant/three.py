@@ -13,9 +13,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from lab.assets.tools import find, require
-from lab.backend.ssh.config import Target, render
-from lab.backend.vagrant import network
-from lab.server.sshd import known_hosts, make_key, render_config
+from lab.hosts.ssh.config import Target, render
+from lab.hosts.vagrant import network
+from lab.servers.sshd import known_hosts, make_key, render_config
 
 NEEDS = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root may make machines of namespaces with users of their own"),

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.judge.tolerance import LookPlan
-from lab.result.deterministic import digest, view
-from lab.result.models import CellResult
-from lab.result.store import RunDir
-from lab.runner.session import Options, Session
-from lab.spec.models import Cell, ClientSpec, Expectation, Link, Topology, Transfer
-from lab.spec.units import BitRate, ByteRate, Duration, Ratio, Size
+from lab.model.cell import Cell
+from lab.model.results import CellResult
+from lab.model.topology import Link, Topology
+from lab.model.transfer import ClientSpec, Expectation, Transfer
+from lab.model.units import BitRate, ByteRate, Duration, Ratio, Size
+from lab.run.session import Options, Session
+from lab.store.deterministic import digest, view
+from lab.store.run_dir import RunDir
 
 SAMPLES = 2
 _LONGEST_LOOP_CPU_S = 600
@@ -55,7 +57,7 @@ def run(cell: Cell, seed: int, folder: Path) -> tuple[CellResult, Boot]:
 
 @contextmanager
 def busy_loops(number: int = 4) -> Iterator[None]:
-    """Processes that do nothing but use processors, and end with the block or after ten minutes of CPU time."""
+    """Processes that only use CPU time, and end with the block or after ten minutes of it."""
     limit = (_LONGEST_LOOP_CPU_S, _LONGEST_LOOP_CPU_S)
     loops = [
         subprocess.Popen(

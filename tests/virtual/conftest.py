@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.backend.virtual.network import VirtualNetwork, open_network
+from lab.hosts.virtual.network import VirtualNetwork, open_network
 
 
 @pytest.fixture(scope="module")

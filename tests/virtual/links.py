@@ -1,4 +1,4 @@
-"""`python -m tests.virtual.links`: how far every link in virtual time is from theory; writes docs/calibration-virtual.md."""
+"""How far links in virtual time are from theory; `python -m tests.virtual.links` writes docs/studies/calibration-virtual.md."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import sys
 import time
 from pathlib import Path
 
-from lab.backend.virtual.network import open_network
-from lab.errors import LabFault
-from lab.network.calibrate import Tolerance, calibrate
-from lab.network.pins import pin
-from lab.network.shape import shape
-from lab.result.models import Calibration
-from lab.server.iperf3 import launch
-from lab.server.process import wait_ready
-from lab.spec.models import Link
-from lab.spec.units import BitRate, Duration
+from lab.hosts.virtual.network import open_network
+from lab.model.errors import LabFault
+from lab.model.results import Calibration
+from lab.model.topology import Link
+from lab.model.units import BitRate, Duration
+from lab.net.calibrate import Tolerance, calibrate
+from lab.net.pins import pin
+from lab.net.shape import shape
+from lab.servers.iperf3 import launch
+from lab.servers.process import wait_ready
 
 # What the project asks of its links: of the ideal goodput, and of the RTT that was asked with its serialisation.
 GOODPUT, RTT_MS = 0.0001, 0.01
 RATES = ("7 Mbit/s", "20 Mbit/s", "50 Mbit/s", "200 Mbit/s", "1000 Mbit/s")
 RTTS = ("2 ms", "20 ms", "100 ms", "600 ms")
-_PAGE = Path(__file__).parents[2] / "docs/calibration-virtual.md"
+_PAGE = Path(__file__).parents[2] / "docs/studies/calibration-virtual.md"
 _HEAD = """\
 # Links in virtual time against theory
 Made by `make bench-virtual-links`.
@@ -40,7 +40,7 @@ the link idle for moments of the window. What is sent arrives on time; its RTT i
 
 
 def measure(rate: str, rtt: str) -> Calibration:
-    """Calibrate that link in a machine of its own."""
+    """Calibrate a link in a new machine."""
     link = Link(rate=BitRate.parse(rate), rtt=Duration.parse(rtt))
     network = open_network(seed=1, payload_bytes=256 << 20 if link.rtt.s > 0.5 else 64 << 20)
     try:

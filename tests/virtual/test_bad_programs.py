@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lab.backend.virtual.network import VirtualNetwork
+from lab.hosts.virtual.network import VirtualNetwork
 from lab.judge.tolerance import LookPlan
-from lab.result.store import RunDir
-from lab.runner.session import Options, Session
-from lab.spec.clock import CHARGE_NS
+from lab.model.clock import CHARGE_NS
+from lab.run.session import Options, Session
+from lab.store.run_dir import RunDir
 from tests.support.bad_clients import run_client
 
 pytestmark = pytest.mark.timeout(900)
@@ -81,8 +81,8 @@ def test_the_cell_fails_in_one_line_and_the_next_one_runs(
     assert good.verdict.name == "PASS", good.verdict.reason
 
 
-def test_one_that_kills_all_it_may_ends_its_own_cell_only(session: Session, tmp_path: Path) -> None:
-    """Servers run as the same user, and are gone then: whose fault that is the cell need not know, but it ends in one line."""
+def test_a_client_that_kills_all_it_may_ends_only_its_own_cell(session: Session, tmp_path: Path) -> None:
+    """The servers run as the same user and are killed too. The cell need not name the culprit, but it ends in one line."""
     result = run_client(session, tmp_path, "curl-kills", "kill -9 -1; exit 1")
     assert result.verdict.name in ("FAIL", "INVALID"), result.verdict.reason
     assert "\n" not in result.verdict.reason

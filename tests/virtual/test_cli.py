@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.result.deterministic import digest, view
-from lab.result.models import CellResult
-from lab.result.store import RunDir, read_cell
+from lab.model.results import CellResult
+from lab.store.deterministic import digest, view
+from lab.store.run_dir import RunDir, read_cell
 from tests.support.command import lab, one_line
 
 CELL = "curl--dsl-20--http1-get-200kB-at-1MBps"
@@ -55,7 +55,7 @@ def test_a_bundle_run_again_agrees_exactly(results: Path, first: CellResult, tmp
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["notes"] == ["the two agree exactly: every sample, byte for byte"]
-    assert [cell["verdict"]["name"] for cell in found["cells"]] == ["PASS"]
+    assert [cell["verdict"]["name"] for cell in found["answers"]] == ["PASS"]
 
 
 def test_another_seed_says_where_the_two_first_differ(results: Path, first: CellResult, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_the_exit_code_of_a_command_is_the_shells(results: Path) -> None:
     assert here(results, "shell", "--clock", "virtual", "--", "sh", "-c", "exit 7").returncode == 7
     missing = here(results, "shell", "--clock", "virtual", "--", "nosuchcommand")
     assert missing.returncode == 2
-    assert "there is no such command" in missing.stderr.splitlines()[-1]
+    assert "no such command" in missing.stderr.splitlines()[-1]
 
 
 def test_a_link_of_ones_own(results: Path) -> None:

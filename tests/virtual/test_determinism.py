@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.result.models import CellResult
-from lab.spec.models import Topology
+from lab.model.results import CellResult
+from lab.model.topology import Topology
 from tests.virtual.boots import CLEAN, LOSSY, PROTOCOLS, SAMPLES, Boot, busy_loops, cell_of, run
 
 pytestmark = pytest.mark.timeout(600)

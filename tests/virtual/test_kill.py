@@ -20,7 +20,7 @@ _SETTLE_S = 20.0
 
 
 def descendants(pid: int, found: dict[int, str]) -> dict[int, str]:
-    """What `pid` has begun and what that has begun: process ids with the moment of their birth."""
+    """All descendants of `pid`: process ids with their start times."""
     try:
         threads = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:  # it has ended between the look at its parent and this one
@@ -38,7 +38,7 @@ def descendants(pid: int, found: dict[int, str]) -> dict[int, str]:
 
 
 def birth(pid: int) -> str:
-    """When it was started; empty for one that is gone or only not yet reaped."""
+    """Start time of a process; empty if it is gone or a zombie."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -54,7 +54,7 @@ def litter(folder: Path) -> set[str]:
 
 
 def mounted() -> set[str]:
-    """This host's mounts, but for those of a container engine: a test beside this one runs containers."""
+    """This host's mounts without those of a container engine, because another test may run containers at the same time."""
     lines = Path("/proc/self/mounts").read_text().splitlines()
     return {line for line in lines if "overlay" not in line and "/docker/" not in line}
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lab.backend.virtual.machine import CHARGE_MOST_NS
-from lab.backend.virtual.network import open_network
-from lab.network.calibrate import Tolerance
-from lab.result.models import Calibration
-from lab.runner import certificates
-from lab.spec.clock import CHARGE_NS
-from lab.spec.models import Topology
+from lab.hosts.virtual.machine import CHARGE_MOST_NS
+from lab.hosts.virtual.network import open_network
+from lab.model.clock import CHARGE_NS
+from lab.model.results import Calibration
+from lab.model.topology import Topology
+from lab.net import certificates
+from lab.net.calibrate import Tolerance
 from tests.virtual.boots import CLEAN, LOSSY
 from tests.virtual.links import GOODPUT, RTT_MS, measure
 
@@ -35,9 +35,7 @@ def take(topology: Topology) -> Calibration:
 
 
 @pytest.mark.parametrize("topology", [CLEAN, LOSSY], ids=lambda topology: topology.name)
-def test_a_certificate_that_is_taken_again_is_the_one_that_was_kept(
-    topology: Topology, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reused_certificate_is_the_stored_one(topology: Topology, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificates, "cache_dir", lambda: tmp_path)
     kept = certificates.certified(topology, Tolerance(), CHARGE, lambda seed: open_network(seed=seed))
     (path,) = (tmp_path / "certificates").iterdir()

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lab.backend.agent.protocol import LAB_UID
-from lab.backend.virtual import processes
-from lab.backend.virtual.machine import EPOCH_S
-from lab.backend.virtual.network import VirtualNetwork, open_network
-from lab.errors import LabFault
+from lab.hosts.agent.protocol import LAB_UID
+from lab.hosts.virtual import processes
+from lab.hosts.virtual.machine import EPOCH_S
+from lab.hosts.virtual.network import VirtualNetwork, open_network
+from lab.model.errors import LabFault
 
 
 def members(group: int) -> list[int]:
@@ -54,7 +54,7 @@ class TestHosts:
     def test_the_administrator_may(self, network: VirtualNetwork) -> None:
         assert network.server.run(["id", "-u"], root=True).text == "0\n"
 
-    def test_a_file_is_written_whole_with_its_parents_and_read_back(self, network: VirtualNetwork) -> None:
+    def test_a_file_is_written_intact_with_its_parents_and_read_back(self, network: VirtualNetwork) -> None:
         path = network.client.workdir / "a" / "b"
         network.client.write(path, b"x" * 3_000_000, mode=0o600)
         assert network.client.read(path) == b"x" * 3_000_000
@@ -84,7 +84,7 @@ class TestHosts:
         assert process.wait(1.0) is done
 
     @pytest.mark.parametrize("started", [False, True])
-    def test_one_that_takes_too_long_is_killed_with_what_it_left(self, network: VirtualNetwork, started: bool) -> None:
+    def test_a_timeout_kills_the_command_and_what_it_left(self, network: VirtualNetwork, started: bool) -> None:
         argv = ["/bin/sh", "-c", "trap '' TERM; sleep 1000 & sleep 1000"]
         done = network.client.start(argv).wait(2.0) if started else network.client.run(argv, timeout_s=2.0, check=False)
         assert done.timed_out
@@ -92,7 +92,7 @@ class TestHosts:
         assert done.wall_s == pytest.approx(2.0, abs=0.01)
         assert network.client.run(["pgrep", "-x", "sleep"], check=False).text == ""
 
-    def test_one_that_prints_more_than_there_is_room_for_ends(self, network: VirtualNetwork) -> None:
+    def test_a_command_that_floods_its_output_ends(self, network: VirtualNetwork) -> None:
         done = network.client.run(["cat", "/dev/zero"], check=False, timeout_s=1000)
         assert "File too large" in done.error_text
         assert len(done.stdout) == 128 << 20
@@ -119,7 +119,7 @@ class TestClock:
         assert said == pytest.approx(EPOCH_S + network.clock.monotonic_ns() / 1e9, abs=0.01)
         assert network.clock.now().timestamp() == pytest.approx(said, abs=0.01)
 
-    def test_processing_takes_no_time_but_what_is_charged(self, network: VirtualNetwork) -> None:
+    def test_processing_takes_only_the_time_that_is_charged(self, network: VirtualNetwork) -> None:
         done = network.client.run(["sha256sum", "/dev/stdin"], stdin=b"x" * 20_000_000)
         assert done.wall_s < 0.1
 

@@ -13,26 +13,26 @@ from typer.testing import CliRunner, Result
 
 from lab.cli import bisect, qualify, repro
 from lab.judge.decide import LookPlan
-from lab.result.qualification import Qualification
-from lab.result.store import RunDir
-from lab.runner.probes import search
-from lab.runner.qualify import Outcome, plan
-from lab.runner.qualify import qualify as run_set
-from lab.runner.release_set import Asked
-from lab.runner.search import Found, Step
-from lab.runner.session import Options, Session
-from lab.spec.models import ClientSpec
-from lab.spec.scenario import find_scenario
-from lab.spec.units import Ratio
+from lab.model.answer import Answer, asking
+from lab.model.transfer import ClientSpec
+from lab.model.units import Ratio
+from lab.robot.bugs import find_scenario
+from lab.run.probes import search
+from lab.run.qualify import Outcome, plan
+from lab.run.qualify import qualify as run_set
+from lab.run.release import ReleaseRow
+from lab.run.search import Found
+from lab.run.session import Options, Session
+from lab.store.run_dir import RunDir
 
 SCENARIO = "curl--dsl-20--http1-put-2MB-at-1MBps"
 V = [f"v{index}" for index in range(5)]
 FIRST_BAD = 3
-MINE = """name: mine
-topology: dsl-20
-transfer: http1-put-2MB-at-1MBps
-good: [curl-v0={good}]
-bad: [curl-v4={bad}]
+MINE = """*** Settings ***
+Library    lab.robot.library.LabLibrary
+*** Test Cases ***
+mine
+    Reproduce Bug    mine    dsl-20    http1-put-2MB-at-1MBps    limit    curl-v4={bad}    curl-v0={good}    none
 """
 _SCRIPT = '#!/bin/sh\nexec /usr/bin/curl "$@" {more}\n'
 
@@ -45,7 +45,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def clients(tmp_path: Path) -> dict[str, Path]:
-    """From the fourth version on it goes twice as fast as it is told."""
+    """From the fourth version on the client runs at twice its limit."""
     made = {}
     for index, name in enumerate(V):
         made[name] = script(tmp_path / name, "--limit-rate 2000000" if index >= FIRST_BAD else "")
@@ -67,8 +67,8 @@ def invoke(command: object, *words: str) -> Result:
 # -- bisect ---------------------------------------------------------------------------------------------------------
 
 
-def found_among(clients: dict[str, Path], seed: int = 1) -> tuple[Found, list[Step]]:
-    steps: list[Step] = []
+def found_among(clients: dict[str, Path], seed: int = 1) -> tuple[Found, list[Answer]]:
+    steps: list[Answer] = []
     found = search(
         V,
         find_scenario(SCENARIO),
@@ -82,17 +82,17 @@ def found_among(clients: dict[str, Path], seed: int = 1) -> tuple[Found, list[St
 
 def test_the_planted_defect_is_found_and_the_same_seed_walks_the_same_way(clients: dict[str, Path], results: Path) -> None:
     found, steps = found_among(clients)
-    assert found.answer.kind == "found", found.headline
-    assert (found.answer.last_good, found.answer.suspects, found.exit_code) == ("v2", ("v3",), 0)
-    confirmed = [step.candidate for step in steps if step.why.startswith("once more")]
+    assert found.conclusion.kind == "found", found.headline
+    assert (found.conclusion.last_good, found.conclusion.suspects, found.exit_code) == ("v2", ("v3",), 0)
+    confirmed = [step.id for step in steps if step.facts["why"].startswith("once more")]
     assert confirmed == ["v2", "v3"], "both neighbours say it twice"
     again, once_more = found_among(clients)
-    assert [(step.candidate, step.why, step.judged.figure) for step in once_more] == [
-        (step.candidate, step.why, step.judged.figure) for step in steps
+    assert [(step.id, step.facts["why"], step.judged.reason) for step in once_more] == [
+        (step.id, step.facts["why"], step.judged.reason) for step in steps
     ]
-    assert again.answer == found.answer
-    twice = [step for step in steps if step.candidate == "v2"]
-    cells = [RunDir.find(step.judged.run, results=results).read_cells()[0] for step in twice]
+    assert again.conclusion == found.conclusion
+    twice = [step for step in steps if step.id == "v2"]
+    cells = [RunDir.find(step.run, results=results).read_cells()[0] for step in twice]
     assert {cell.clock for cell in cells} == {"virtual"}
     seeds = [{sample.seed for sample in cell.samples} for cell in cells]
     assert not seeds[0] & seeds[1], "a second try is of samples of its own"
@@ -101,7 +101,7 @@ def test_the_planted_defect_is_found_and_the_same_seed_walks_the_same_way(client
 def test_ends_that_contradict_what_was_said_are_exit_code_2(clients: dict[str, Path]) -> None:
     clients["v4"] = clients["v0"]
     found, steps = found_among(clients)
-    assert (found.answer.kind, found.exit_code, len(steps)) == ("refused", 2, 2)
+    assert (found.conclusion.kind, found.exit_code, len(steps)) == ("refused", 2, 2)
 
 
 def test_revisions_are_built_when_they_are_due(tmp_path: Path) -> None:
@@ -135,10 +135,14 @@ def git(repo: Path, *words: str) -> str:
 
 
 def outcomes_of(clients: dict[str, Path], folder: Path, *words: str) -> list[dict[str, object]]:
-    (folder / "mine.yaml").write_text(MINE.format(good=clients["v0"], bad=clients["v4"]))
-    done = invoke(repro, str(folder / "mine.yaml"), "--json", *words)
+    (folder / "mine.robot").write_text(MINE.format(good=clients["v0"], bad=clients["v4"]))
+    done = invoke(repro, str(folder / "mine.robot"), "--json", *words)
     assert done.exit_code == 0, done.output
-    return [{name: each[name] for name in ("round", "client", "found", "figure")} for each in json.loads(done.stdout)["outcomes"]]
+    return [
+        {"round": each["round"], "client": arm["name"], "found": arm["verdict"], "figure": each["facts"]["figure"]}
+        for each in json.loads(done.stdout)["answers"]
+        for arm in each["arms"]
+    ]
 
 
 def test_a_bug_is_reproduced_in_every_round_and_a_seed_repeats_itself(clients: dict[str, Path], tmp_path: Path) -> None:
@@ -153,20 +157,20 @@ def test_a_bug_is_reproduced_in_every_round_and_a_seed_repeats_itself(clients: d
 
 
 def test_what_is_not_as_it_was_said_is_exit_code_1(clients: dict[str, Path], tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(MINE.format(good=clients["v4"], bad=clients["v3"]))
-    done = invoke(repro, str(tmp_path / "mine.yaml"))
+    (tmp_path / "mine.robot").write_text(MINE.format(good=clients["v4"], bad=clients["v3"]))
+    done = invoke(repro, str(tmp_path / "mine.robot"))
     assert done.exit_code == 1, done.output
     assert "1 of 2 as expected" in done.stdout
 
 
 # -- qualify --------------------------------------------------------------------------------------------------------
 
-LIMITED = Asked("dsl-20--http1-put-2MB-at-1MBps", "it keeps to its limit")
-WHOLE = Asked("metro-200--http1-put-2MB", "it is as fast as before")
+LIMITED = ReleaseRow.named("dsl-20--http1-put-2MB-at-1MBps", "it keeps to its limit")
+WHOLE = ReleaseRow.named("metro-200--http1-put-2MB", "it is as fast as before")
 LOOKS = LookPlan(looks=(5, 10))
 
 
-def qualified(clients: Sequence[ClientSpec], results: Path) -> tuple[Qualification, list[Outcome], Session]:
+def qualified(clients: Sequence[ClientSpec], results: Path) -> tuple[Answer, list[Outcome], Session]:
     candidate, *baseline = clients
     session = Session(RunDir.create("qualify", results=results), Options(clock="virtual", virtual_looks=LOOKS))
     with session:
@@ -176,25 +180,27 @@ def qualified(clients: Sequence[ClientSpec], results: Path) -> tuple[Qualificati
     return found, outcomes, session
 
 
-def test_a_candidate_beside_its_baseline(clients: dict[str, Path], results: Path) -> None:
+def test_a_candidate_next_to_its_baseline(clients: dict[str, Path], results: Path) -> None:
     good, bad = (ClientSpec.parse(f"curl-{name}={clients[name]}") for name in ("v0", "v4"))
     found, outcomes, session = qualified([bad, good], results)
-    assert found.exit_code == 1
-    assert [item.verdict for item in found.items] == ["FAIL", "PASS"]
+    assert found.judged.name == "FAIL"
+    assert [part.verdict for part in found.parts] == ["FAIL", "PASS"]
     assert [result.id.partition("--")[0] for result in session.results] == ["curl-v4", "curl-v0"] * 2, "in the order of the set"
-    assert [pair.id.partition("--")[2] for pair in session.pairs] == [f"{each.name}--vs-curl-v0" for each in (LIMITED, WHOLE)]
+    assert [pair.id.partition("--")[2] for pair in asking(session.answers, "no-slower")] == [
+        f"{each.name}--vs-curl-v0" for each in (LIMITED, WHOLE)
+    ]
     ratios = [outcome.pair.ratio for outcome in outcomes if outcome.pair]
     _, again, _ = qualified([bad, good], results)
     assert [outcome.pair.ratio for outcome in again if outcome.pair] == ratios, "the same seed agrees"
 
 
 def test_lines_that_virtual_time_has_no_answer_to_are_skipped_where_it_was_asked_for(clients: dict[str, Path]) -> None:
-    cpu = Asked("dsl-50--http1-get-5MiB-at-2MBps--cpu", "it waits")
+    cpu = ReleaseRow.named("dsl-50--http1-get-5MiB-at-2MBps--cpu", "it waits")
     client = ClientSpec.parse(f"curl-v0={clients['v0']}")
-    assert plan([LIMITED, cpu], client) == ([LIMITED, cpu], [])
-    asked, (skipped,) = plan([LIMITED, cpu], client, "virtual")
+    assert plan([LIMITED, cpu], client) == ([LIMITED, cpu], {})
+    asked, skipped = plan([LIMITED, cpu], client, "virtual")
     assert asked == [LIMITED]
-    assert "CPU time" in skipped.reason
+    assert "CPU time" in skipped[cpu.name]
 
 
 def test_the_set_as_a_command_says_which_clock_each_line_has() -> None:

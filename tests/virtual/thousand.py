@@ -1,7 +1,7 @@
-"""`python -m tests.virtual.thousand [BOOTS]`: how many boots of one seed agree, half of them beside four busy loops.
+"""`python -m tests.virtual.thousand [BOOTS]`: how many boots of one seed agree, half of them next to four busy loops.
 
-Six cells share the boots: HTTP/1.1, h2 and SFTP, on a link without loss and on one with 1 %. The first boot of each cell is what
-the others are held against: the digest of the result, and the SHA-256 of each capture.
+Six cells share the boots: HTTP/1.1, h2 and SFTP, on a link without loss and on one with 1 %. The first boot of each cell is the
+reference for the others: the digest of the result, and the SHA-256 of each capture.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which cargo builds ferry, when it does, and what is said when it cannot. The cargos are scripts, the workspace a toy."""
+"""Which cargo builds ferry and when, and the message if none can. The cargos are scripts, the workspace a toy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.assets import engine, tools
-from lab.errors import LabFault
+from lab.model.errors import LabFault
 
 CARGO = """\
 #!/bin/sh
@@ -63,7 +63,7 @@ def test_an_old_cargo_on_the_path_is_passed_over(tmp_path: Path) -> None:
     assert tools.find("cargo") == found
 
 
-def test_a_cargo_that_does_not_run_is_none(tmp_path: Path) -> None:
+def test_a_cargo_that_does_not_run_is_skipped(tmp_path: Path) -> None:
     cargo(tmp_path / "bin").write_text("#!/nonexistent\n")
     assert engine.find_cargo() is None
 
@@ -99,7 +99,7 @@ def test_a_changed_source_is_built_again(tmp_path: Path, workspace: Path, change
     assert not engine.up_to_date()
 
 
-def test_fuzz_targets_and_peers_are_no_part_of_ferry(tmp_path: Path, workspace: Path) -> None:
+def test_fuzz_targets_and_peers_do_not_belong_to_ferry(tmp_path: Path, workspace: Path) -> None:
     cargo(tmp_path / "bin")
     engine.build(lambda _: None)
     for name in ("fuzz", "peers"):
@@ -122,7 +122,7 @@ def test_binary_that_has_gone_is_built_again(tmp_path: Path) -> None:
     assert not engine.up_to_date()
 
 
-def test_failure_tells_all_that_cargo_said_and_is_tried_again(tmp_path: Path) -> None:
+def test_a_failure_shows_cargos_output_and_is_tried_again(tmp_path: Path) -> None:
     cargo(tmp_path / "bin", script="seq 1 300; echo 'error[E0308]: mismatched types' >&2; exit 101")
     with pytest.raises(LabFault) as caught:
         engine.build(lambda _: None)

@@ -1,4 +1,4 @@
-"""A directory of the cache is whole or it is not there."""
+"""Directories of the cache are complete or absent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.assets import store
-from lab.errors import LabFault
+from lab.model.errors import LabFault
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def make(directory: Path) -> Path:
     return directory
 
 
-def test_whole_directory_is_loaded(tmp_path: Path) -> None:
+def test_an_intact_directory_is_loaded(tmp_path: Path) -> None:
     manifest = store.load(make(tmp_path / "asset"))
     assert manifest is not None
     assert manifest["suite"] == "trixie"

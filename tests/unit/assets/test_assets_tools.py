@@ -1,4 +1,4 @@
-"""Finding programs, and what is said when they are not there."""
+"""Finding programs, and the messages for missing ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.assets import servers, store, tools
-from lab.errors import UsageProblem
+from lab.model.errors import UsageProblem
 
 
 @pytest.fixture
@@ -44,50 +44,34 @@ def test_no_server_is_ever_installed() -> None:
     assert not {"nginx", "openssh-server", "openssh-sftp-server"} & set(installed)
 
 
-def test_peers_are_installed_only_when_asked_for(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(tools.PEERS_VARIABLE, raising=False)
+@pytest.mark.parametrize(
+    ("variable", "packages", "remedy"),
+    [
+        (tools.PEERS_VARIABLE, {"lftp", "rclone"}, "lftp, or make peers"),
+        (tools.BUILDERS_VARIABLE, {"cmake", "make", "libssl-dev", "zlib1g-dev"}, "cmake, or make clients"),
+        (tools.VMS_VARIABLE, {"qemu-system-x86", "e2fsprogs", "fakeroot", "uidmap"}, "qemu-system-x86, or make vm-proof"),
+        (tools.STANDARDS_VARIABLE, {"nftables"}, "nftables, or make bench-standards"),
+        (
+            tools.TESTERS_VARIABLE,
+            {"chromium", "vagrant", "vagrant-libvirt", "rubocop", "shellcheck"},
+            "chromium, or make test",
+        ),
+    ],
+)
+def test_a_group_is_installed_only_on_request(
+    empty_machine: Path, monkeypatch: pytest.MonkeyPatch, variable: str, packages: set[str], remedy: str
+) -> None:
+    for each in tools.EXTRAS.values():
+        monkeypatch.delenv(each, raising=False)
     usual = set(tools.packages(tools.installable()))
-    assert {"curl", "openssh-client"} <= usual
-    assert not {"git", "lftp", "rclone", "nginx"} & usual
-    monkeypatch.setenv(tools.PEERS_VARIABLE, "yes")
-    assert set(tools.packages(tools.installable())) == usual | {"lftp", "rclone"}
-    assert tools.remedy("lftp") == "sudo apt-get install lftp, or make peers"
+    assert {"curl", "openssh-client", "mmdebstrap"} <= usual
+    assert not ({"git", "nginx"} | packages) & usual
+    monkeypatch.setenv(variable, "yes")
+    assert set(tools.packages(tools.installable())) == usual | packages
+    assert f"sudo apt-get install {remedy}" in map(tools.remedy, tools.TOOLS)
 
 
-def test_builders_are_installed_only_when_asked_for(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(tools.BUILDERS_VARIABLE, raising=False)
-    usual = tools.installable()
-    assert not any(tool.builder for tool in usual)
-    monkeypatch.setenv(tools.BUILDERS_VARIABLE, "yes")
-    assert {tool.name for tool in tools.installable()} - {tool.name for tool in usual} == {
-        "cmake",
-        "make",
-        "libssl-dev",
-        "zlib1g-dev",
-    }
-    assert tools.remedy("cmake") == "sudo apt-get install cmake, or make clients"
-
-
-def test_what_boots_machines_is_installed_only_when_asked_for(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(tools.VMS_VARIABLE, raising=False)
-    usual = set(tools.packages(tools.installable()))
-    assert "qemu-system-x86" not in usual
-    assert "mmdebstrap" in usual, "the router needs it, too"
-    monkeypatch.setenv(tools.VMS_VARIABLE, "yes")
-    # All that images/guest names for root's build and for an ordinary user's, and QEMU itself.
-    assert set(tools.packages(tools.installable())) == usual | {"qemu-system-x86", "e2fsprogs", "fakeroot", "uidmap"}
-    assert tools.remedy("qemu-system-x86_64") == "sudo apt-get install qemu-system-x86, or make vm-proof"
-
-
-def test_what_plants_losses_is_installed_only_when_asked_for(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(tools.STANDARDS_VARIABLE, raising=False)
-    usual = set(tools.packages(tools.installable()))
-    monkeypatch.setenv(tools.STANDARDS_VARIABLE, "yes")
-    assert set(tools.packages(tools.installable())) == usual | {"nftables"}
-    assert tools.remedy("nft") == "sudo apt-get install nftables, or make bench-standards"
-
-
-def test_missing_program_tells_its_package(empty_machine: Path) -> None:
+def test_a_missing_program_is_one_line_with_its_package(empty_machine: Path) -> None:
     with pytest.raises(UsageProblem) as caught:
         tools.require("iperf3")
     assert str(caught.value) == "iperf3 is not installed (sudo apt-get install iperf3, or make setup)"
@@ -113,7 +97,7 @@ def test_path_comes_first_then_the_usual_folders(empty_machine: Path, monkeypatc
     assert tools.find("tc") == own
 
 
-def test_server_comes_from_the_cache_last_unless_told(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_comes_from_the_cache_last_by_default(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cached = extracted(empty_machine / "cache", "nginx")
     assert tools.find("nginx") == cached
     machine = executable(empty_machine / "bin" / "nginx")
@@ -136,5 +120,5 @@ def test_wrapper_sets_the_library_path_and_keeps_the_absolute_name(tmp_path: Pat
     assert output.split("\n")[0] == f"{binary} {tmp_path}/lib-extra -t a b"
 
 
-def test_ldd_tells_no_missing_library_of_a_sound_program(tmp_path: Path) -> None:
+def test_ldd_reports_no_missing_library_of_a_sound_program(tmp_path: Path) -> None:
     assert servers.missing_libraries([Path("/bin/sh")], tmp_path) == []

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from lab.assets import cpio, initrd, uml
-from lab.backend.agent.router import BOOT_ARGUMENTS, supports_seed
-from lab.errors import LabFault, UsageProblem
+from lab.hosts.agent.router import BOOT_ARGUMENTS
+from lab.link.netem import supports_seed
+from lab.model.errors import LabFault, UsageProblem
 
 BOOT = Path(__file__).with_name("boot_uml.py")
 NEVER = "a build was started"
@@ -103,7 +104,7 @@ def test_initrd_holds_what_init_uses_and_is_reproducible(tmp_path: Path) -> None
         initrd.build(tmp_path)
 
 
-def test_whole_copy_is_found_without_a_build(copy: Path) -> None:
+def test_an_intact_copy_is_found_without_a_build(copy: Path) -> None:
     found = uml.build(lambda _: pytest.fail(NEVER))
     assert found.directory == copy
     assert found.kernel.is_file()

@@ -1,4 +1,4 @@
-"""Versions of curl from registries: what is verified, what is kept, what is said. cargo, cmake and pip are toys."""
+"""Versions of curl from registries: what is verified, what is kept, and the messages. cargo, cmake and pip are toys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ import pytest
 from lab.assets import curl_build, curl_versions, engine, store
 from lab.assets.curl_versions import VERSIONS, Package
 from lab.assets.tools import Tool
-from lab.errors import LabFault, UsageProblem
+from lab.model import files
+from lab.model.errors import LabFault, UsageProblem
 
 # Gives out what lies in `crates`, as cargo does: into its own home.
 CARGO = """\
@@ -79,7 +80,7 @@ class Registry:
         path = self.crates / f"{name}-{version}.crate"
         with tarfile.open(path, "w:gz") as archive:
             archive.add(source.parent, f"{name}-{version}")
-        return Package(name, version, store.digest(path), holds)
+        return Package(name, version, files.digest(path), holds)
 
     def tool(self, name: str, text: str, script: str = "", linked: str = "libssh2/1.11.2_DEV nghttp2/1.68.1") -> None:
         path = self.folder / "bin" / name
@@ -111,7 +112,7 @@ def quiet(_: str) -> None:
 
 
 def kept(cache: Path) -> list[str]:
-    """What a failed build may leave: nothing of its own."""
+    """The files that a failed build leaves behind."""
     return sorted(path.name for path in cache.iterdir() if path.is_dir())
 
 
@@ -162,13 +163,13 @@ def test_a_curl_is_built_against_the_libssh2_it_names(registry: Registry, cache:
     }
 
 
-def test_the_libssh2_of_all_is_no_other(registry: Registry) -> None:
+def test_naming_the_default_libssh2_changes_nothing(registry: Registry) -> None:
     assert curl_build.build("8.4.0-libssh2-1.11.2", quiet) == curl_build.build("8.4.0", quiet)
     assert registry.log() == LIBRARIES + CURL
 
 
 def test_a_program_with_another_libssh2_than_asked_for_is_not_kept(registry: Registry) -> None:
-    with pytest.raises(LabFault, match=r"curl 8\.4\.0-libssh2-1\.10\.1 was built, but says of itself: curl 8\.4\.0 .*1\.11\.2"):
+    with pytest.raises(LabFault, match=r"curl 8\.4\.0-libssh2-1\.10\.1 was built, but prints: curl 8\.4\.0 .*1\.11\.2"):
         curl_build.build(OTHER, quiet)
     assert curl_build.find(OTHER) is None
 
@@ -230,7 +231,7 @@ def test_a_crate_with_another_checksum_is_not_unpacked(registry: Registry, cache
 
 def test_a_program_of_another_version_is_not_kept(registry: Registry, cache: Path) -> None:
     registry.tool("cmake", CMAKE, script="echo 8.4.10 >version")
-    with pytest.raises(LabFault, match=r"curl 8\.4\.0 was built, but says of itself: curl 8\.4\.10"):
+    with pytest.raises(LabFault, match=r"curl 8\.4\.0 was built, but prints: curl 8\.4\.10"):
         curl_build.build("8.4.0", quiet)
     assert [name for name in kept(cache) if "libraries" not in name] == []
 
@@ -250,13 +251,13 @@ def test_a_failed_build_is_one_line_and_a_log(registry: Registry, cache: Path) -
     with pytest.raises(LabFault, match=r"a\.c:3:9: error: no such thing") as caught:
         curl_build.build("8.4.0", quiet)
     assert "\n" not in str(caught.value)
-    log = re.search(r"all of it is in (\S+\.log)", caught.value.remedy)
+    log = re.search(r"full output: (\S+\.log)", caught.value.remedy)
     assert log
     assert "[ 3%] CC" in Path(log[1]).read_text()
     assert kept(cache) == []
 
 
-def test_what_is_missing_is_said_before_anything_is_downloaded(registry: Registry) -> None:
+def test_missing_tools_are_reported_before_a_download(registry: Registry) -> None:
     lacking = (Tool("cmake", "cmake", ""), Tool("a.h", "liba-dev", "", file="/no/such/a.h"), Tool("no-such-cc", "gcc", ""))
     registry.patch.setattr(curl_build, "BUILD_TOOLS", lacking)
     with pytest.raises(UsageProblem, match=r"without a\.h, no-such-cc") as caught:
@@ -300,7 +301,7 @@ def wheel(registry: Registry) -> Callable[[str], tuple[Path, str]]:
             archive.write(Path("/usr/lib/x86_64-linux-gnu") / name, inside)
         registry.tool("pip", PIP)
         registry.patch.setattr(sys, "executable", str(registry.folder / "bin" / "pip"))
-        table = {version: Package("toy", "1.0", store.digest(path), version, "any")}
+        table = {version: Package("toy", "1.0", files.digest(path), version, "any")}
         registry.patch.setattr(curl_build, "VERSIONS", table)
         return path, version
 
@@ -330,7 +331,7 @@ def test_a_wheel_with_another_checksum(wheel: Callable[[str], tuple[Path, str]])
 
 
 def test_the_table() -> None:
-    """Every line is whole, and no two versions name one file."""
+    """Every entry is complete, and every version has another file."""
     assert list(VERSIONS) == sorted(VERSIONS, key=curl_versions.order)
     assert {"7.83.1", "7.84.0", "8.4.0", "8.17.0", "8.23.0"} <= set(VERSIONS)
     libssh2s = curl_versions.LIBSSH2S

@@ -1,4 +1,4 @@
-"""The container images: what they are made of, when they are built anew, and the archive, with a fake engine on PATH."""
+"""The container images: their content, when they are built again, and the archive, with a fake engine on PATH."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from lab.assets import engine, images, initrd, uml
-from lab.backend.agent.protocol import LAB_USER
-from lab.errors import LabFault, UsageProblem
-from lab.paths import project_root, topologies_dir
-from lab.spec import load
+from lab.assets import engine, initrd, uml
+from lab.hosts.agent.protocol import LAB_USER
+from lab.hosts.compose import images
+from lab.model import load
+from lab.model.errors import LabFault, UsageProblem
+from lab.model.paths import project_root, topologies_dir
 
 FAKE = Path(__file__).with_name("fake_docker.py")
 MMDEBSTRAP = """#!/bin/sh
@@ -107,8 +108,8 @@ def silent(text: str) -> None:
         ("images/server/Dockerfile", {"server"}),
         ("images/base/finish", set(images.ROLES)),
         ("images/base/excludes", set(images.ROLES)),
-        ("lab/backend/host.py", set(images.ROLES)),
-        ("lab/backend/agent/serve.py", set(images.ROLES)),
+        ("lab/hosts/host.py", set(images.ROLES)),
+        ("lab/hosts/agent/serve.py", set(images.ROLES)),
         ("engine/crates/ferry/src/main.rs", {"client"}),
         ("lab/judge/tolerance.py", set()),
     ],
@@ -172,7 +173,7 @@ def test_what_is_current_stays_and_a_changed_module_needs_no_new_packages(fake: 
     before = len(fake.calls("build"))
     images.build(silent)
     assert len(fake.calls("build")) == before
-    (checkout / "lab/errors.py").write_text("# changed\n")
+    (checkout / "lab/model/errors.py").write_text("# changed\n")
     images.build(silent)
     assert len(fake.calls("build")) == before + 3
     assert fake.bootstraps() == 3
@@ -252,7 +253,7 @@ def test_a_save_that_fails_leaves_what_was_there(fake: Engine, tmp_path: Path) -
     with pytest.raises(LabFault, match="the layer is gone"):
         images.save(path, silent)
     assert [(each.name, each.read_text()) for each in folder.iterdir()] == [("images.tar.gz", "the last one")]
-    with pytest.raises(UsageProblem, match="cannot write"):
+    with pytest.raises(UsageProblem, match="cannot be written"):
         images.save(tmp_path / "nowhere" / "images.tar.gz", silent)
 
 
@@ -285,11 +286,11 @@ def _absent(path: Path) -> None:
         (_garbage, "is damaged"),
         (_truncated, "is damaged"),
         (_flipped, "is damaged"),
-        (_some_tar, "no archive of container images"),
+        (_some_tar, "not an archive of container images"),
         (_absent, "there is no"),
     ],
 )
-def test_load_refuses_what_is_no_archive(fake: Engine, tmp_path: Path, damage: object, message: str) -> None:
+def test_load_refuses_a_damaged_archive(fake: Engine, tmp_path: Path, damage: object, message: str) -> None:
     assert callable(damage)
     images.build(silent)
     path = tmp_path / "images.tar.gz"
@@ -328,6 +329,9 @@ sys.path.insert(0, sys.argv[1])
 for name in sys.argv[2:]:
     __import__(name)
     assert sys.modules[name].__file__.startswith(sys.argv[1]), name
+loaded = {name: module.__file__ for name, module in sys.modules.items() if name.startswith("lab.")}
+elsewhere = [name for name, file in loaded.items() if not file.startswith(sys.argv[1])]
+assert not elsewhere, f"not shipped: {elsewhere}"
 """
 
 

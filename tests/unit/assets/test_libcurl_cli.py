@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from lab.assets import libcurl_cli
-from lab.backend.host import Completed
-from lab.client.curl import WRITE_OUT, Curl
-from lab.client.endpoints import Endpoints
-from lab.result.models import ClientNumbers
-from lab.spec.models import Transfer
-from lab.spec.units import ByteRate, Size
+from lab.clients.curl import WRITE_OUT, Curl
+from lab.hosts.host import Completed
+from lab.model.endpoints import Endpoints
+from lab.model.results import ClientNumbers
+from lab.model.transfer import Transfer
+from lab.model.units import ByteRate, Size
 
 ENDS = Endpoints("server", "/run/lab/server", "/run/lab/client", "/c/ca.pem", "/c/.ssh/known_hosts", "/c/.ssh/key")
 BODY = bytes(range(256)) * 2000
@@ -31,7 +31,7 @@ PUT = GET.model_copy(update={"direction": "put"})
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As it lies in the cache: beside the folder of a libcurl."""
+    """The driver as in the cache: next to the folder of a libcurl."""
     name = ctypes.util.find_library("curl")
     assert name, "curl comes with its library"
     folder = tmp_path_factory.mktemp("curl")
@@ -139,7 +139,7 @@ def test_upload_announces_its_size_and_bears_its_header(program: Path, server: S
 
 
 def test_the_limit_reaches_libcurl(program: Path, server: Server, tmp_path: Path) -> None:
-    """Of an upload: the libcurl of Debian 12 takes a whole small download before it looks at the clock, whoever drives it."""
+    """By an upload: Debian 12's libcurl reads a small download completely before it checks the clock."""
     (tmp_path / "a").write_bytes(BODY)
     end = ["-T", str(tmp_path / "a")]
     free = run(program, *end, server.url("a"), transfer=PUT)[2]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab.assets import engine, windows
-from lab.errors import LabFault
+from lab.model.errors import LabFault
 
 CARGO = """\
 #!/bin/sh
@@ -53,10 +53,10 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setattr(engine, "cargos", lambda real=engine.cargos: (c for c in real() if tmp_path in c.parents))
     for name, text in MINGW.items():
         script(tmp_path / "mingw" / f"x86_64-w64-mingw32-{name}", text)
-    for cached in (engine.least_rust, engine.is_recent, windows._said):
+    for cached in (engine.least_rust, engine.is_recent, windows._output):
         cached.cache_clear()
     yield root
-    for cached in (engine.least_rust, engine.is_recent, windows._said):
+    for cached in (engine.least_rust, engine.is_recent, windows._output):
         cached.cache_clear()
 
 
@@ -95,7 +95,7 @@ def test_the_target_that_is_installed_wins_wherever_it_is(tmp_path: Path) -> Non
     assert windows.find_toolchain() == windows.Toolchain(found, source=False)
 
 
-def test_without_it_the_library_is_built_along(tmp_path: Path, workspace: Path) -> None:
+def test_without_it_the_library_is_built_too(tmp_path: Path, workspace: Path) -> None:
     rust(tmp_path / "first")
     found = rust(tmp_path / "second", source=True)
     assert windows.find_toolchain() == windows.Toolchain(found, source=True)
@@ -130,7 +130,7 @@ def test_the_packages_that_are_missing(tmp_path: Path, monkeypatch: pytest.Monke
     assert windows.missing_packages() == ["gcc-mingw-w64-x86-64-posix"]
 
 
-def test_built_once_with_its_checksum_and_where_it_is_from_then_silence(tmp_path: Path, workspace: Path) -> None:
+def test_it_is_built_once_with_checksum_and_provenance(tmp_path: Path, workspace: Path) -> None:
     rust(tmp_path / "first", installed=True)
     assert windows.find() is None
     said = build()
@@ -145,7 +145,7 @@ def test_built_once_with_its_checksum_and_where_it_is_from_then_silence(tmp_path
     assert [path.name for path in windows.folder().glob(".building-*")] == []
 
 
-def test_a_target_folder_of_ones_own_is_built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cargo_target_dir_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rust(tmp_path / "first", installed=True)
     monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path / "elsewhere"))
     build()
@@ -153,7 +153,7 @@ def test_a_target_folder_of_ones_own_is_built_in(tmp_path: Path, monkeypatch: py
     assert windows.find() == windows.program()
 
 
-def test_a_damaged_program_is_none(tmp_path: Path) -> None:
+def test_a_damaged_program_is_not_found(tmp_path: Path) -> None:
     rust(tmp_path / "first", installed=True)
     build()
     windows.program().write_text("broken")
@@ -163,15 +163,15 @@ def test_a_damaged_program_is_none(tmp_path: Path) -> None:
     assert windows.find() is not None
 
 
-def test_a_dll_that_no_windows_has_is_refused(tmp_path: Path) -> None:
+def test_a_dll_that_windows_does_not_have_is_refused(tmp_path: Path) -> None:
     rust(tmp_path / "first", installed=True)
     (tmp_path / "mingw/foreign").write_text("libgcc_s_seh-1.dll libwinpthread-1.dll")
-    with pytest.raises(LabFault, match=r"libgcc_s_seh-1\.dll, libwinpthread-1\.dll, which no Windows has"):
+    with pytest.raises(LabFault, match=r"libgcc_s_seh-1\.dll, libwinpthread-1\.dll, which Windows does not have"):
         build()
     assert windows.find() is None
 
 
-def test_what_cargo_said_is_told(tmp_path: Path, workspace: Path) -> None:
+def test_a_failure_shows_cargos_output(tmp_path: Path, workspace: Path) -> None:
     rust(tmp_path / "first", installed=True)
     (workspace / "fails").touch()
     with pytest.raises(LabFault, match=r"(?s)exit code 101.*error: no"):

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from lab.assets import wine
-from lab.errors import UsageProblem
+from lab.model.errors import UsageProblem
 
 
 def facts(tmp_path: Path) -> wine.WineFacts:
-    """A Wine that tells how it was called, a server that keeps a list of what it was told."""
+    """A Wine that prints its arguments, and a server that records them."""
     tmp_path.mkdir(exist_ok=True)
     loader, server = tmp_path / "wine64", tmp_path / "wineserver"
     loader.write_text('#!/bin/sh\necho "$WINEPREFIX|$WINEDEBUG|$WINEDLLOVERRIDES|${DISPLAY:-none}|$*"\n')
@@ -95,7 +95,7 @@ def test_the_script_runs_the_program_in_a_prefix_of_its_own(tmp_path: Path) -> N
     assert (tmp_path / "ended").read_text().splitlines() == [f"-k {prefix}", f"-w {prefix}"]
 
 
-def test_who_is_in_another_namespace_has_another_prefix(tmp_path: Path) -> None:
+def test_another_namespace_has_another_prefix(tmp_path: Path) -> None:
     probe = ["unshare", "--user", "--map-root-user", "--mount"]
     if subprocess.run([*probe, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this user may not make namespaces")

@@ -5,4 +5,4 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[3]))  # `benchmarks` is no installed package
+sys.path.insert(0, str(Path(__file__).parents[3]))  # `benchmarks` is not an installed package

@@ -25,7 +25,7 @@ def test_equal_samples_have_no_width() -> None:
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [([], [1.0]), ([1.0], []), ([1.0], [1.0, 0.0])])
-def test_nothing_to_divide_is_no_ratio(ours: list[float], theirs: list[float]) -> None:
+def test_there_is_no_ratio_without_samples(ours: list[float], theirs: list[float]) -> None:
     assert median_ratio(ours, theirs) is None
 
 
@@ -50,13 +50,13 @@ def test_the_worst_is_the_farthest_from_zero() -> None:
         (None, "at least", 1.0, "no figure"),
     ],
 )
-def test_met_is_said_where_the_whole_interval_keeps_the_bound(
+def test_a_claim_is_met_if_its_interval_keeps_the_bound(
     measured: Estimate | None, side: Side, bound: float, verdict: str
 ) -> None:
     assert claim(measured, side, bound).verdict == verdict
 
 
-def test_a_failure_or_a_link_that_was_none_is_never_met() -> None:
+def test_a_claim_is_not_met_after_a_failure_or_without_a_certificate() -> None:
     good = Estimate(1.0, 1.0, 1.0, 5)
     assert claim(good, failed=1).verdict == "NOT MET: 1 of its transfers failed"
     assert claim(good, failed=1, problem="the link").verdict == "INVALID, see below"
@@ -65,5 +65,5 @@ def test_a_failure_or_a_link_that_was_none_is_never_met() -> None:
 def test_a_table_has_a_line_per_claim() -> None:
     lines = claims_table([claim(Estimate(1.0, 0.99, 1.01, 5)), claim(None), *[claim(None, problem="no link")] * 2]).splitlines()
     assert len(lines) == 6
-    assert lines[-1] == "INVALID are 2 of them: no link"
+    assert lines[-1] == "2 INVALID: no link"
     assert "1.000 (0.990 to 1.010), n = 5" in lines[1]

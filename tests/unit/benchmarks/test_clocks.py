@@ -7,8 +7,8 @@ import math
 import pytest
 
 from benchmarks.clocks import MACHINE, MACHINE_MS, compare, line, pairs
-from lab.result.models import CellResult, VirtualMachine
-from tests.unit.result.conftest import make_cell
+from lab.model.results import CellResult, VirtualMachine
+from tests.unit.store.conftest import make_cell
 
 
 def judged(deviations: tuple[float, ...], name: str = "curl--dsl-50--http1-get-5MiB-at-1MBps") -> CellResult:

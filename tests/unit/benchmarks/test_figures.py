@@ -9,7 +9,7 @@ from benchmarks.common import Run, ratio, spread, table
 from benchmarks.requests import all_done
 from benchmarks.shaped import ideal_byte_s, windows_byte_s
 from benchmarks.throttle import LIMITS, SIZES, Choice, for_peers, transfers
-from lab.spec.load import load_topology
+from lab.model.load import load_topology
 
 WHOLE = Choice(LIMITS, ["http1", "h2"], SIZES, ["get", "put"])
 
@@ -18,7 +18,7 @@ def run(name: str = "x", *, ok: bool = True, said: str = "", report: dict[str, o
     return Run(name, ok, 1.0, 0.5, None, said, report)
 
 
-def test_windows_begin_where_they_are_told() -> None:
+def test_windows_begin_at_the_given_time() -> None:
     slots = [8.0] * 20 + [16.0] * 20
     assert max(windows_byte_s(slots[:20], 10, 100)) == pytest.approx(1.0)
     assert windows_byte_s(slots, 10, 100, after_ms=200) == pytest.approx([2.0] * 11)
@@ -54,7 +54,7 @@ def test_quick_and_short_is_not_done() -> None:
     assert not all_done(run("curl", ok=False), 50)
 
 
-def test_a_reported_body_must_be_whole() -> None:
+def test_a_reported_body_must_be_complete() -> None:
     assert checked(run(), 10).ok
     assert checked(run(report={"transfers": [{"bytes": 10}]}), 10).ok
     assert not checked(run(report={"transfers": [{"bytes": 9}]}), 10).ok

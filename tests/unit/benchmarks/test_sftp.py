@@ -12,18 +12,16 @@ import pytest
 
 from benchmarks import tree_script
 from benchmarks.sftp import Choice, Line, better, handshake, parser
-from benchmarks.sftp_buffers import BUFFERS, SIZES, looks, studies
 from benchmarks.sftp_loopback import SLOW_SIZE, claims_of
-from benchmarks.sftp_sets import Ends, connections, end_speeds, faster_claim, fewer, files_per_s, speeds, steady_claim
 from benchmarks.shaped import Proof
 from benchmarks.throttle import LIMITS, ROOM_IF_ASKED, kept_to, transfers
 from benchmarks.throttle import SIZES as THROTTLED
 from benchmarks.throttle import Choice as ThrottleChoice
-from lab.client.ferry import Ferry
-from lab.result.models import Calibration, ClientNumbers, DirectionCalibration, Sample
-from lab.spec.load import load_topology
-from lab.spec.models import Transfer
-from lab.spec.units import ByteRate, Size
+from lab.clients.ferry import Ferry
+from lab.model.load import load_topology
+from lab.model.results import Calibration, ClientNumbers, DirectionCalibration, Sample
+from lab.model.transfer import Transfer
+from lab.model.units import ByteRate, Size
 
 GET = Transfer(protocol="sftp", direction="get", size=Size(1_000_000))
 
@@ -49,11 +47,6 @@ def sample(**more: object) -> Sample:
         "wire": None,
     }
     return Sample.model_validate(whole | more)
-
-
-def of_set(files: int, times: list[float], **more: object) -> Line:
-    transfer = Transfer(protocol="sftp", direction="get", size=Size(20_000), files=files)
-    return Line("ferry", transfer, [sample(file_times_s=times, **more)])
 
 
 def look(*, ok: bool) -> Calibration:
@@ -91,7 +84,7 @@ def test_the_better_of_two_lines_is_that_of_the_greater_median() -> None:
     assert better([none]) is None
 
 
-def test_a_handshake_is_told_in_round_trips() -> None:
+def test_a_handshake_is_counted_in_round_trips() -> None:
     raw = {"ssh": {"round_trips": 5}, "phases": {"kex_s": 0.2, "auth_s": 0.3, "body_start_s": 1.0, "channel_s": None}}
     line = Line("ferry", GET, [sample(client=ClientNumbers(bytes=1, total_s=1, raw=raw)), sample()])
     assert dict(handshake(line, 0.1)) == {
@@ -121,63 +114,6 @@ def test_options_come_to_a_choice() -> None:
     quick = Choice.of(options.parse_args(["--quick", "--direction", "put", "--client", "curl"]), 5, least=2)
     assert (quick.n, quick.directions, quick.clients, quick.size(20)) == (2, ["put"], ["curl"], Size(2_000_000))
     assert Choice.of(options.parse_args(["--samples", "7"]), 5).n == 7
-
-
-def test_every_buffer_is_one_that_ferry_has() -> None:
-    tried = studies(Choice(5, False, ["ferry"], ["get", "put"]), list(SIZES))
-    assert len(tried) == 6
-    assert not [buffer for study in tried for buffer in BUFFERS if Ferry().supports(study.cell(buffer).transfer)]
-    assert {str(study.floor) for study in tried} == {"95 %"}
-
-
-def test_a_study_is_looked_at_once_or_twice() -> None:
-    assert looks(5, 10).looks == (5, 10)
-    assert looks(5, 5).looks == looks(5, 0).looks == (5,)
-
-
-def test_the_ends_of_a_set_share_no_file() -> None:
-    assert [Ends.of(files).count for files in (1000, 200, 199, 100, 20)] == [100, 100, 59, 30, 6]
-    times = [0.01 * index for index in range(50)] + [0.5 + 0.02 * index for index in range(50)]
-    first, last = end_speeds(of_set(100, times))
-    assert first == [pytest.approx(0.01)]
-    assert last == [pytest.approx(0.02)]
-    assert steady_claim(of_set(100, times)).verdict.startswith("not met")
-    assert end_speeds(of_set(100, times), skip=1)[0] == [pytest.approx((0.5 + 0.02 * 9 - 0.3) / 29)]
-    assert end_speeds(of_set(2000, times, file_times_every=2)) == ([], [])
-
-
-def test_files_per_second_are_between_the_first_complete_file_and_the_last() -> None:
-    assert files_per_s(sample(file_times_s=[5.0, 5.1, 5.2])) == pytest.approx(10.0)
-    assert files_per_s(sample(file_times_s=[5.0])) is None
-    assert files_per_s(sample(file_times_s=[5.0, 5.0])) is None
-    assert speeds(of_set(3, [0.0, 0.5, 1.0])) == [2.0]
-
-
-def test_only_peers_get_fewer_files() -> None:
-    small = Transfer(protocol="sftp", direction="put", size=Size(20_000), files=1000)
-    large = Transfer(protocol="sftp", direction="put", size=Size(1_000_000), files=100)
-    given = {name: (fewer(small, name, "ferry").files, fewer(large, name, "ferry").files) for name in ("ferry", "lftp", "curl")}
-    assert given == {"ferry": (1000, 100), "lftp": (100, 100), "curl": (100, 20)}
-
-
-def test_a_claim_of_speed_is_against_peers_that_keep_one_connection() -> None:
-    ours = of_set(3, [0.0, 0.1, 0.2])
-    rivals = {
-        "ferry": ours,
-        "rclone": of_set(3, [0.0, 0.1, 0.2]),
-        "lftp": Line("lftp", ours.transfer, of_set(3, [0, 1, 2]).samples),
-    }
-    found = faster_claim(rivals, ours)
-    assert "lftp" in found.text
-    assert found.measured
-    # Three files in 0.2 s from the start, against one a second between the first and the last.
-    assert found.measured.value == pytest.approx(15.0)
-
-
-def test_connections_are_those_that_are_reported() -> None:
-    told = sample(client=ClientNumbers(bytes=1, total_s=1, raw={"ssh": {"connections": 2}}))
-    assert connections(Line("ferry", GET, [sample(), told])) == "2"
-    assert [connections(Line(name, GET, [sample()])) for name in ("openssh", "rclone")] == ["1", "4"]
 
 
 def test_loopback_claims_without_peers_have_no_figure() -> None:
@@ -216,7 +152,7 @@ def test_a_limit_is_kept_by_its_worst_transfer() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="subreapers are Linux's")
-def test_a_descendant_that_nobody_waits_for_is_counted(tmp_path: Path) -> None:
+def test_a_descendant_without_a_waiting_parent_is_counted(tmp_path: Path) -> None:
     report = tmp_path / "report"
     # It ends by its own clock of CPU time, so how busy this machine is does not matter.
     burn = f"{sys.executable} -c 'import time\nwhile time.process_time() < 0.2: pass'"

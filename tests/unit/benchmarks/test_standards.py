@@ -1,4 +1,4 @@
-"""What is computed of a flow that was watched: complete epochs, and what makes them worth nothing."""
+"""What is computed from an observed flow: complete epochs, and what makes them worthless."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.standards import BANDS, EPOCHS, RFC_WINDOWS, WARM, Cell, Found, all_cells, markdown, measure
 from benchmarks.standards_script import COLUMNS
-from lab.errors import LabFault, UsageProblem
+from lab.model.errors import LabFault, UsageProblem
 
 CELL = Cell.parse("reno:100ms:1000")
 LOSSES = 1 + WARM[1000] + EPOCHS[1000] + 1
@@ -64,7 +64,7 @@ def test_the_window_is_what_was_acknowledged_per_round_trip() -> None:
     assert found.ratio == found.window / 38
 
 
-def test_what_linux_repeats_for_nothing_is_no_planted_loss() -> None:
+def test_spurious_retransmissions_are_not_planted_losses() -> None:
     found = measured(rows(spurious=1), LOSSES - 1)
     assert (found.spurious, found.word) == (1, "in the band")
 
@@ -83,7 +83,7 @@ def test_a_band_has_two_edges(window: float, word: str) -> None:
         (changed("bytes_acked", lambda row: row["bytes_acked"] * (2 if row["again"] > 30 else 1)), LOSSES, "not settled"),
     ],
 )
-def test_what_else_limited_the_flow_makes_it_worth_nothing(given: list[list[int]], drops: int, problem: str) -> None:
+def test_another_limit_makes_the_flow_worthless(given: list[list[int]], drops: int, problem: str) -> None:
     found = measured(given, drops)
     assert found.word == "INVALID"
     assert any(problem in each for each in found.problems)
@@ -96,6 +96,6 @@ def test_too_few_losses_are_the_labs_fault() -> None:
 
 
 @pytest.mark.parametrize("text", ["bbr:10ms:1000", "reno:20ms:1000", "reno:10ms:1001", "reno", "reno:10ms:x"])
-def test_what_is_no_entry(text: str) -> None:
+def test_unknown_entries_are_refused(text: str) -> None:
     with pytest.raises(UsageProblem):
         Cell.parse(text)

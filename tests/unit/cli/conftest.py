@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is no installed package
+sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is not an installed package
 
-from tests.unit.result.conftest import cell, make_cell_fixture, record
+from tests.unit.store.conftest import cell, make_cell_fixture, record
 
 __all__ = ["cell", "make_cell_fixture", "record"]
 

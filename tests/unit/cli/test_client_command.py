@@ -1,4 +1,4 @@
-"""`lab client`: what is built, in which order, what is refused before anything is, what the list says. The builder is a toy."""
+"""`lab client`: what is built and in which order, what is refused before any build, and the list. The builder is a toy."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 from lab.assets import curl_build, store
 from lab.assets.curl_versions import VERSIONS
 from lab.cli import client as command
-from lab.client import versions
-from lab.errors import LabFault, UsageProblem
+from lab.clients import versions
+from lab.model.errors import LabFault, UsageProblem
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def test_versions_are_built_in_their_order_and_only_once(built: list[str]) -> No
     assert built == ["8.17.0", "8.4.0"]
 
 
-def test_the_systems_is_not_built(built: list[str], machine: Path) -> None:
+def test_the_systems_curl_is_not_built(built: list[str], machine: Path) -> None:
     assert lab_client("build", "curl@debian").stdout == f"client: curl@debian is {machine / 'curl'}\n"
     assert built == []
 
@@ -84,7 +84,7 @@ def test_the_systems_is_not_built(built: list[str], machine: Path) -> None:
         (["curl"], "'curl' names no version of a client (write curl@VERSION, e.g. curl@8.4.0)"),
     ],
 )
-def test_a_name_that_is_none_is_refused_before_anything_is_built(built: list[str], specs: list[str], said: str) -> None:
+def test_an_unknown_name_is_refused_before_anything_is_built(built: list[str], specs: list[str], said: str) -> None:
     assert refused(lab_client("build", *specs)) == said
     assert built == []
 
@@ -96,10 +96,12 @@ def test_a_build_that_fails_ends_there_and_keeps_what_was_made(built: list[str])
     assert curl_build.find("8.4.0")
 
 
-def test_what_a_build_lacks_is_said_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch, machine: Path) -> None:
-    monkeypatch.setattr(curl_build, "missing_tools", lambda: [tool for tool in curl_build.BUILD_TOOLS if tool.builder][:2])
+def test_missing_build_tools_are_one_line_with_a_remedy(monkeypatch: pytest.MonkeyPatch, machine: Path) -> None:
+    monkeypatch.setattr(
+        curl_build, "missing_tools", lambda: [tool for tool in curl_build.BUILD_TOOLS if tool.group == "clients"][:2]
+    )
     said = refused(lab_client("build", "curl@8.4.0"))
-    assert said == "curl cannot be built here without cmake, make (make clients, or sudo apt-get install cmake make)"
+    assert said == "curl cannot be built without cmake, make (make clients, or sudo apt-get install cmake make)"
     assert curl_build.find("8.4.0") is None
 
 

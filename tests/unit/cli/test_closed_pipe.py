@@ -1,4 +1,4 @@
-"""`lab ... | head -1`: whoever reads leaves, and every command ends quietly with 141, as a pipe's other writers do."""
+"""`lab ... | head -1`: the reader leaves, and every command ends quietly with 141, as a pipe's other writers do."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 import typer
 
 from lab.cli.main import GROUPS
-from lab.result.models import CellResult, RunRecord
-from lab.result.store import RunDir
+from lab.model.results import CellResult, RunRecord
+from lab.store.run_dir import RunDir
 
 EXIT_PIPE = 141
-# One Python for all of them: each command is a fork of it, with pipes that nobody reads, and comes to Python's own end.
+# One Python for all of them: each command is a fork of it, with pipes that have no reader, and ends as Python does.
 FORKS = """\
 import json, os, sys, tempfile
 from importlib import import_module
@@ -127,8 +127,8 @@ def test_what_is_printed(run: RunDir, tmp_path: Path, closed: str) -> None:
     assert dict(zip(PRINTED, found, strict=True)) == dict.fromkeys(PRINTED, (EXIT_PIPE, ""))
 
 
-def test_a_failure_that_nobody_reads() -> None:
-    """Its one line is for standard error; who closed that, too, is told by the code alone."""
+def test_a_failure_without_a_reader() -> None:
+    """The error goes to standard error; if that is closed too, only the exit code is left."""
     wrong = ("matrix", "nowhere")
     ((code, said),) = ended([wrong])
     assert (code, said.count("\n")) == (2, 1), said
@@ -136,7 +136,7 @@ def test_a_failure_that_nobody_reads() -> None:
 
 
 def test_a_reader_that_takes_one_line() -> None:
-    """Not the first write meets a closed pipe, but one in the middle: more than a pipe holds."""
+    """The output is larger than a pipe's buffer, so the pipe is closed in the middle and not at the first write."""
     program = (
         "import typer, lab.cli.main as m\n@m.app.command()\ndef much() -> None:\n    for n in range(50_000): typer.echo(n)\n"
     )

@@ -1,4 +1,4 @@
-"""`lab history`, `lab trend` and `lab export` as a person types them: what is shown, exit codes, one line for what cannot be."""
+"""`lab history`, `lab trend` and `lab export` as a person types them: what is shown, exit codes, one line for bad input."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import typer
 from typer.testing import CliRunner, Result
 
 from lab.cli import history as command
-from lab.errors import UsageProblem
-from lab.history.query import parse_since
+from lab.model.errors import UsageProblem
+from lab.store.history.query import parse_since
 from tests.unit.history.conftest import CELL, write_history
-from tests.unit.result.conftest import AT, make_cell
+from tests.unit.store.conftest import AT, make_cell
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
@@ -78,9 +78,9 @@ def test_since(text: str, meant: datetime) -> None:
 
 
 @pytest.mark.parametrize("text", ["nonsense", "", "7", "-7d", "999999w", "2026-13-01", "7 days"])
-def test_since_that_is_no_time_is_one_line(results: Path, text: str) -> None:
+def test_an_impossible_since_is_one_line(results: Path, text: str) -> None:
     write_history(results, runs=1, step_at=None)
-    assert "is no time" in refusal("history", "--since", text)
+    assert "is not a time" in refusal("history", "--since", text)
 
 
 def test_sql(results: Path) -> None:
@@ -110,7 +110,7 @@ def test_sql(results: Path) -> None:
         ("SELECT getenv('HOME')", "getenv"),
     ],
 )
-def test_sql_that_cannot_be_is_one_line(results: Path, statement: str, said: str) -> None:
+def test_invalid_sql_is_one_line(results: Path, statement: str, said: str) -> None:
     write_history(results, runs=1, step_at=None)
     text = refusal("history", "--sql", statement)
     assert said in text
@@ -127,12 +127,12 @@ def test_trend_names_the_step_and_exits_with_1(results: Path) -> None:
     assert lab("trend", CELL, "--least", "10%").exit_code == 0
 
 
-def test_what_cannot_be_asked_is_one_line(results: Path) -> None:
-    assert "no folder of results" in refusal("history")
+def test_an_impossible_request_is_one_line(results: Path) -> None:
+    assert "not a folder of results" in refusal("history")
     write_history(results, runs=1, step_at=None)
     assert "no such cell" in refusal("trend", "nosuch")
-    assert "no step" in refusal("trend", CELL, "--least", "0%")
-    assert "two questions" in refusal("history", "--sql", "FROM cells", "--client", "curl")
+    assert "not a step" in refusal("trend", CELL, "--least", "0%")
+    assert "excludes the filters" in refusal("history", "--sql", "FROM cells", "--client", "curl")
     assert "is not the folder of a run" in refusal("export", "otava", "nosuch")
     for words in (
         ("trend", "--figure", "x"),
@@ -155,7 +155,7 @@ def test_a_truncated_cell_is_one_line_on_stderr_and_the_rest_is_shown(results: P
     assert line.startswith(f"lab: {path}")
 
 
-def test_export_writes_a_file_whole(results: Path, tmp_path: Path) -> None:
+def test_export_writes_a_complete_file(results: Path, tmp_path: Path) -> None:
     runs = write_history(results, runs=2, step_at=None)
     target = tmp_path / "out.csv"
     assert lab("export", "otava", "latest", runs[0].name, "--output", target).exit_code == 0

@@ -1,4 +1,4 @@
-"""The command as a whole: which file a command is in."""
+"""Which file each command of `lab` is in."""
 
 from __future__ import annotations
 

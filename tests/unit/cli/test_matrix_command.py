@@ -1,4 +1,4 @@
-"""`lab matrix` on runs on disk: which runs, which output, and one line for what is no run."""
+"""`lab matrix` on runs on disk: which runs, which output, and one line for a missing run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import typer
 from typer.testing import CliRunner, Result
 
 from lab.cli import matrix as command
-from lab.errors import EXIT_PASS, UsageProblem
-from lab.result.matrix_models import Matrix
-from lab.result.models import CellResult, RunRecord
-from lab.result.store import RunDir
+from lab.model.errors import EXIT_PASS, UsageProblem
+from lab.model.matrix import Matrix
+from lab.model.results import CellResult, RunRecord
+from lab.store.run_dir import RunDir
 
 MakeCell = Callable[..., CellResult]
 
@@ -38,10 +38,10 @@ def test_a_model_a_page_or_a_text(run: RunDir) -> None:
     assert [head.run for head in found.runs] == [run.name]
     assert found.rows[0].skipped == {"wget": "wget is not asked"}
     assert (found.runs[0].git_revision, found.runs[0].whole) == ("abc", True)
-    page = lab_matrix(run.path, "--markdown", "--figure", "speed", "--figure", "memory")
+    page = lab_matrix(run.path, "--markdown", "--figure", "rate", "--figure", "memory")
     assert page.exit_code == EXIT_PASS
     headings = [line for line in page.stdout.splitlines() if line.startswith("### ")]
-    assert [line.split(":")[0] for line in headings] == ["### Verdicts", "### Body rate, MB/s", "### Peak resident set, MB"]
+    assert [line.split(":")[0] for line in headings] == ["### Verdicts", "### Body rate, MB/s", "### Peak memory, MB"]
     text = lab_matrix(run.name)
     assert "1 PASS, 0 FAIL, 0 INCONCLUSIVE, 0 INVALID; 1 skipped" in text.stdout.splitlines()
     assert "###" not in text.stdout
@@ -60,7 +60,7 @@ def test_a_run_without_its_record_says_so(run: RunDir) -> None:
     assert found.rows[0].skipped == {}
 
 
-def test_what_is_whole_of_an_interrupted_run_is_shown(run: RunDir, make_cell: MakeCell) -> None:
+def test_the_readable_part_of_an_interrupted_run_is_shown(run: RunDir, make_cell: MakeCell) -> None:
     """Killed while it wrote: a cell and the record are cut off. One line for each says so, and the page does too."""
     cut = run.write_cell(make_cell(cell_id="curl--dsl-50--http1-get-5MiB-at-2MBps"))
     record = run.path / "run.json"
@@ -75,7 +75,7 @@ def test_what_is_whole_of_an_interrupted_run_is_shown(run: RunDir, make_cell: Ma
     found = Matrix.model_validate_json(done.stdout)
     assert [(row.transfer, [*row.cells]) for row in found.rows] == [("http1-get-5MiB-at-1MBps", ["curl"])]
     assert not found.runs[0].whole
-    assert found.notes == [f"{run.name}: 2 files are left out: cut off, or there twice"]
+    assert found.notes == [f"{run.name}: 2 files are left out: cut off, or a duplicate"]
     for words in ((), ("--markdown",)):
         done = lab_matrix("latest", *words)
         assert (done.exit_code, len(done.stderr.splitlines())) == (EXIT_PASS, 2)
@@ -90,7 +90,7 @@ def test_what_is_whole_of_an_interrupted_run_is_shown(run: RunDir, make_cell: Ma
 def test_bad_input_is_one_line(run: RunDir, results: Path) -> None:
     RunDir.create("empty", results=results)
     for words, said in (
-        (["latest", "--json", "--markdown"], "two outputs"),
+        (["latest", "--json", "--markdown"], "exclude each other"),
         (["latest"], "no results"),
         (["nowhere"], "not the folder of a run"),
     ):

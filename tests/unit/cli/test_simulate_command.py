@@ -1,4 +1,4 @@
-"""`lab simulate`: a table or a model, one exit code for a broken promise, one line for what is no simulation."""
+"""`lab simulate`: a table or a model, one exit code for a broken promise, one line for impossible options."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import typer
 from typer.testing import CliRunner, Result
 
 from lab.cli import simulate as command
-from lab.errors import EXIT_FAIL, EXIT_PASS, UsageProblem
 from lab.judge.decide import VIRTUAL_PLAN
 from lab.judge.simulate import Row, Simulation, scenarios
+from lab.model.errors import EXIT_FAIL, EXIT_PASS, UsageProblem
 
 
 def lab_simulate(*words: str) -> Result:
@@ -59,7 +59,7 @@ def test_a_table_and_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("words", [("--cells", "0"), ("--seed", "-1")])
-def test_what_is_no_simulation_is_one_line(words: tuple[str, ...]) -> None:
+def test_impossible_options_are_one_line(words: tuple[str, ...]) -> None:
     done = lab_simulate(*words)
     assert isinstance(done.exception, UsageProblem)
     assert "\n" not in str(done.exception)

@@ -23,5 +23,5 @@ def test_what_would_be_lost_is_refused(line: str, said: str) -> None:
 @pytest.mark.parametrize(
     "line", ["", "cd /tmp && ls", "curl -o /dev/null http://server/", "sleep 1 & wait", "exporter --version"]
 )
-def test_what_works_is_not(line: str) -> None:
+def test_what_works_is_allowed(line: str) -> None:
     assert refusal(line) == ""

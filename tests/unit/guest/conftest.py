@@ -1,4 +1,4 @@
-"""`images` is no installed package: it is found from the project's root, as `guest.py` finds it."""
+"""Imports `images` from the project's root, like `guest.py`: it is not an installed package."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 from images.guest import image
 from lab.assets import store
-from lab.errors import LabFault, UsageProblem
+from lab.model.errors import LabFault, UsageProblem
 
 DEPENDENCIES = """\
 kernel/fs/ext4/ext4.ko.xz: kernel/fs/jbd2/jbd2.ko.xz kernel/lib/crc16.ko.xz kernel/fs/mbcache.ko.xz
@@ -65,7 +65,7 @@ def test_build_falls_back_to_plain_debian_and_names_the_first_fault(tmp_path: Pa
     assert not list(tmp_path.glob("guest-*"))
 
 
-def test_damaged_image_is_no_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_image_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
     place = image.place()
     place.mkdir()

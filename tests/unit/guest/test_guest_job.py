@@ -14,7 +14,7 @@ from typing import IO
 import pytest
 
 from images.guest import inside, job
-from lab.errors import LabFault, UsageProblem
+from lab.model.errors import LabFault, UsageProblem
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_unpack_brings_runs_back_and_overwrites_none(project: Path, tmp_path: Pa
     assert sorted(path.name.split("-guest-")[0] for path in results.iterdir()) == ["latest", "run-1", "run-1", "run-2"]
 
 
-def test_unpack_of_nothing_or_of_half_is_no_outcome(project: Path, tmp_path: Path) -> None:
+def test_a_missing_or_truncated_outcome_is_refused(project: Path, tmp_path: Path) -> None:
     empty = tempfile.TemporaryFile()  # noqa: SIM115
     empty.truncate(1 << 20)
     assert job.unpack(empty) is None

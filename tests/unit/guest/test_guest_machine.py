@@ -10,7 +10,7 @@ import pytest
 
 from images.guest import guest, job, machine
 from images.guest.image import Image
-from lab.errors import LabFault
+from lab.model.errors import LabFault
 
 STATUS_TAR = "import io, json, sys, tarfile; m = tarfile.TarInfo('status.json'); d = json.dumps(dict(returncode=0, timed_out=False, seconds=1.0)).encode(); m.size = len(d); tarfile.open(sys.argv[1], 'w').addfile(m, io.BytesIO(d))"  # noqa: E501
 

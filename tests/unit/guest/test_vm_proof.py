@@ -18,15 +18,15 @@ from images.guest import image
 from images.guest.machine import QEMU
 from images.vagrant import prove
 from lab.assets import tools
-from lab.backend.vagrant.machines import CLIENT_VARIABLE, CONFIG_VARIABLE, PATIENCE_VARIABLE, patience
 from lab.cli import calibrate as calibrate_command
 from lab.cli import run as run_command
-from lab.errors import EXIT_INVALID, EXIT_USAGE
-from lab.paths import project_root, suites_dir
-from lab.result.models import RunRecord, VerdictName
-from lab.result.store import RunDir
-from lab.spec.load import load_topology
-from lab.spec.units import BitRate, Duration
+from lab.hosts.vagrant.machines import CLIENT_VARIABLE, CONFIG_VARIABLE, PATIENCE_VARIABLE, patience
+from lab.model.errors import EXIT_INVALID, EXIT_USAGE
+from lab.model.load import load_topology
+from lab.model.paths import project_root, suites_dir
+from lab.model.results import RunRecord, VerdictName
+from lab.model.units import BitRate, Duration
+from lab.store.run_dir import RunDir
 
 CALIBRATE = ["calibrate", "--rate", "20mbit", "--rtt", "30ms", "-n", "5", "--backend", "vagrant"]
 RUN = ["run", "throttle", "--test", "DSL 20*", "--client", "ferry", "--backend", "vagrant", "--max-samples", "5", "--any-host"]
@@ -108,7 +108,7 @@ os.kill(os.getpid(), 9) if code == "killed" else sys.exit(code)
 
 @pytest.fixture
 def proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, list[Any]]]:
-    """Runs it with a `lab` that ends with these codes; gives its exit code and what `lab` was told."""
+    """Run it with a `lab` that ends with these codes; return its exit code and the arguments of `lab`."""
     NoMachines.booted = 0
     log = tmp_path / "log"
     log.touch()
@@ -124,7 +124,9 @@ def proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     return run
 
 
-def test_lab_is_told_where_the_machines_are_and_to_be_patient(proof: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lab_gets_the_machines_addresses_and_more_patience(
+    proof: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(CLIENT_VARIABLE, "windows-2022")
     code, told = proof()
     assert code == 0
@@ -139,8 +141,8 @@ def test_lab_is_told_where_the_machines_are_and_to_be_patient(proof: Callable[..
     ("calibrate", "run", "code", "said"),
     [
         (0, 0, 0, "the links were proven, and every cell passed."),
-        (0, 1, 0, "FAIL and INCONCLUSIVE above are of a client that is slowed by emulation"),
-        (0, 3, 0, "FAIL and INCONCLUSIVE above are of a client that is slowed by emulation"),
+        (0, 1, 0, "FAIL and INCONCLUSIVE above are of a client that emulation slows"),
+        (0, 3, 0, "FAIL and INCONCLUSIVE above are of a client that emulation slows"),
         (4, 0, 4, "no verdict (exit code 4)"),
         (0, 4, 4, "no verdict (exit code 4)"),
         (4, 1, 4, "no verdict (exit code 4)"),
@@ -157,7 +159,7 @@ def test_only_what_has_no_verdict_fails(
     assert said in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_on_a_real_processor_nothing_is_said_of_emulation(proof: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_real_processor_needs_no_remark_about_emulation(proof: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert proof("--accel", "kvm", run=1)[0] == 0
     assert capsys.readouterr().err.splitlines()[-1].endswith("FAIL and INCONCLUSIVE above are of a client.")
 
@@ -174,11 +176,11 @@ def test_a_command_that_does_not_end_is_ended(proof: Callable[..., Any], capsys:
         (("--looks", "1"), "--looks 1 (give 0, or 2 to 50)"),
         (("--rate", "20 parsec"), "unknown unit"),
         (("--rtt", "soon"), "soon"),
-        (("ferry",), "a cell is called CLIENT--TOPOLOGY--TRANSFER"),
+        (("ferry",), "'ferry' is not the name of a cell"),
         (("ferry--no-such-link--http1-get-5MiB",), "no-such-link"),
     ],
 )
-def test_what_lab_would_refuse_is_refused_before_a_machine_is_booted(
+def test_bad_input_is_refused_before_a_machine_boots(
     proof: Callable[..., Any], capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
 ) -> None:
     assert proof(*words) == (EXIT_USAGE, [])
@@ -206,7 +208,7 @@ def write_run(folder: Path, words: list[str], **verdicts: VerdictName) -> Path:
     return run.path / "run.json"
 
 
-def test_an_invalid_cell_is_not_hidden_by_one_that_failed(tmp_path: Path) -> None:
+def test_an_invalid_cell_is_not_hidden_by_a_failed_one(tmp_path: Path) -> None:
     """`lab run` ends with 1 then."""
     ours = write_run(tmp_path, RUN, one="FAIL", two="INVALID", three="PASS")
     others = write_run(tmp_path, ["run", "throttle"], four="INVALID")

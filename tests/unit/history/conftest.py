@@ -1,4 +1,4 @@
-"""Many runs on disk, made of one whole cell with seeded noise, as `RunDir` writes them."""
+"""Many runs on disk, made of one complete cell with seeded noise, as `RunDir` writes them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is no installed package
+sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is not an installed package
 
-from lab.result.models import CellResult, RunRecord, Sample
-from lab.result.store import RunDir
-from tests.unit.result.conftest import AT, cell, make_cell, make_cell_fixture, record
+from lab.model.results import CellResult, RunRecord, Sample
+from lab.store.run_dir import RunDir
+from tests.unit.store.conftest import AT, cell, make_cell, make_cell_fixture, record
 
 __all__ = ["cell", "make_cell_fixture", "record"]
 

@@ -1,4 +1,4 @@
-"""Both clocks in one history: a column, a filter, series of their own, and nothing of what virtual time does not know."""
+"""Both clocks in one history: a column, a filter, separate series, and no figure that has no meaning in virtual time."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from lab.history.export import export_runs
-from lab.history.index import open_index
-from lab.history.query import Filter, ask_sql, list_cells, list_runs
-from lab.history.source import open_source
-from lab.history.trend import make_report
-from lab.result.salvage import read_run_folder
-from lab.result.store import RunDir
-from lab.spec.clock import CLOCKS, Clock
+from lab.model.clock import CLOCKS, Clock
+from lab.store.history.index import open_index
+from lab.store.history.query import Filter, ask_sql, list_cells, list_runs
+from lab.store.history.source import open_source
+from lab.store.history.trend import make_report
+from lab.store.run_dir import RunDir
+from lab.store.stored_run import read_run_folder
+from reports.export import export_runs
 from tests.support.virtual import in_virtual_time, without_a_rate
 from tests.unit.history.conftest import CELL, run_cell
-from tests.unit.result.conftest import AT
+from tests.unit.store.conftest import AT
 
 
 @pytest.fixture
@@ -56,9 +56,9 @@ def test_the_clocks_are_two_series(mixed: list[RunDir]) -> None:
 
 
 def test_no_trend_of_cpu_time_in_virtual_time(mixed: list[RunDir]) -> None:
-    found = make_report(open_index(open_source(None)), Filter(), "cpu", least=0.01)
+    found = make_report(open_index(open_source(None)), Filter(), "cost", least=0.01)
     assert [trend.clock for trend in found.trends] == ["real"]
-    assert found.notes == ["1 cells have no cpu to tell"]
+    assert found.notes == ["1 cells have no cost"]
 
 
 def test_a_rate_that_nothing_limits_is_not_indexed_in_virtual_time(results: Path) -> None:
@@ -79,8 +79,8 @@ def test_exports_name_the_clock_and_leave_out_what_it_does_not_know(mixed: list[
     assert not any("cpu-sec/GB" in line for line in lines[at:])
     assert any("cpu-sec/GB" in line for line in lines[5:at])
     header = export_runs("otava", runs).splitlines()[0]
-    assert f"{CELL}.byte_s" in header
-    assert f"{CELL}.virtual.byte_s" in header
-    cpu = [line for line in export_runs("openmetrics", runs).splitlines() if line.startswith("throughline_cpu_seconds")]
+    assert f"{CELL}.rate" in header
+    assert f"{CELL}.virtual.rate" in header
+    cpu = [line for line in export_runs("openmetrics", runs).splitlines() if line.startswith("throughline_cost_cpu_seconds")]
     assert len(cpu) == 1
     assert 'clock="real"' in cpu[0]

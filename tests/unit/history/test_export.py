@@ -14,12 +14,12 @@ from statistics import fmean
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from lab.history.export import FORMATS, export_runs
 from lab.judge.tolerance import with_invalid
-from lab.result.salvage import Salvaged, read_run_folder
-from lab.result.store import RunDir
+from lab.store.run_dir import RunDir
+from lab.store.stored_run import StoredRun, read_run_folder
+from reports.export import FORMATS, export_runs
 from tests.unit.history.conftest import CELL, run_cell, write_history
-from tests.unit.result.conftest import AT, make_cell
+from tests.unit.store.conftest import AT, make_cell
 
 # golang.org/design/14313-benchmark-format: a key begins with a lower case letter and has no space and no upper case; a benchmark
 # line is a name, a count, and pairs of a value and a unit without spaces.
@@ -29,13 +29,13 @@ _BENCHMARK = re.compile(r"Benchmark[^a-z\s]?\S* [0-9]+(?: [-+0-9.e]+ [^\s0-9]\S*
 
 
 @pytest.fixture
-def runs(results: Path) -> list[Salvaged]:
+def runs(results: Path) -> list[StoredRun]:
     made = write_history(results, runs=3, step_at=2)
     made[1].write_cell(make_cell(problem="cut off"))
     return [read_run_folder(run.path) for run in made]
 
 
-def test_hyperfine(runs: list[Salvaged]) -> None:
+def test_hyperfine(runs: list[StoredRun]) -> None:
     found = json.loads(export_runs("hyperfine", runs))["results"]
     assert [result["command"] for result in found].count(CELL) == 3
     for result, run in zip([each for each in found if each["command"] == CELL], runs, strict=True):
@@ -49,7 +49,7 @@ def test_hyperfine(runs: list[Salvaged]) -> None:
     assert (len(other["times"]), other["exit_codes"]) == (5, [0] * 5), "the transfer that broke off is left out"
 
 
-def test_benchfmt(runs: list[Salvaged]) -> None:
+def test_benchfmt(runs: list[StoredRun]) -> None:
     text = export_runs("benchfmt", runs)
     assert text.endswith("\n")
     configuration: dict[str, str] = {}
@@ -73,24 +73,24 @@ def test_benchfmt(runs: list[Salvaged]) -> None:
     assert configuration["commit"] == "d" * 40
 
 
-def test_otava(runs: list[Salvaged]) -> None:
+def test_otava(runs: list[StoredRun]) -> None:
     rows = list(csv.DictReader(io.StringIO(export_runs("otava", [runs[2], runs[0], runs[1]]))))
     assert [row["run"] for row in rows] == [run.path.name for run in runs], "in the order of time"
     assert [row["time"] for row in rows] == [(AT + timedelta(days=day)).isoformat() for day in (0, 1, 2)] or rows[1]["time"]
     rates = [sample.body_byte_s or 0.0 for sample in runs[0].cells[0].samples]
-    assert float(rows[0][f"{CELL}.byte_s"]) == pytest.approx(math.exp(fmean(map(math.log, rates))))
-    other = next(name for name in rows[0] if name.startswith("curl--") and name.endswith(".byte_s"))
+    assert float(rows[0][f"{CELL}.rate"]) == pytest.approx(math.exp(fmean(map(math.log, rates))))
+    other = next(name for name in rows[0] if name.startswith("curl--") and name.endswith(".rate"))
     assert (rows[0][other], rows[1][other] != "") == ("", True)
     assert rows[2]["commit"] == "d" * 40
 
 
-def test_openmetrics(runs: list[Salvaged]) -> None:
+def test_openmetrics(runs: list[StoredRun]) -> None:
     text = export_runs("openmetrics", runs)
     assert text.endswith("\n# EOF\n")
     families = {family.name: family for family in text_string_to_metric_families(text)}
-    assert len(families) == 4
+    assert len(families) > 8
     assert {family.type for family in families.values()} == {"gauge"}
-    rates = families["throughline_goodput_bytes_per_second"].samples
+    rates = families["throughline_rate_bytes_per_second"].samples
     assert len(rates) == 4
     assert rates[0].labels["cell"] == CELL
     assert rates[0].timestamp is not None

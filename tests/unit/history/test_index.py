@@ -12,13 +12,13 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from lab.errors import UsageProblem
-from lab.history.index import Index, open_index
-from lab.history.rows import COLUMNS
-from lab.history.source import INDEX_FOLDER, LocalSource, RemoteSource, open_source
-from lab.result.store import RunDir
+from lab.model.errors import UsageProblem
+from lab.store.history.index import Index, open_index
+from lab.store.history.rows import COLUMNS
+from lab.store.history.source import INDEX_FOLDER, LocalSource, RemoteSource, open_source
+from lab.store.run_dir import RunDir
 from tests.unit.history.conftest import CELL, run_cell, write_history
-from tests.unit.result.conftest import AT
+from tests.unit.store.conftest import AT
 
 Finish = Callable[[RunDir], None]
 
@@ -40,7 +40,8 @@ def test_a_row_has_what_the_cell_has(stored: list[RunDir], results: Path) -> Non
     assert index.read_again == 4
     (row,) = index.connection.execute(
         "SELECT cells.started_at, client, version, topology, protocol, transfer, kind, backend, router, os, kernel, "
-        "git_revision, n, byte_s, cpu_s_per_gb, max_rss_bytes, retransmits, set_aside, host_problems, whole_of.whole "
+        "git_revision, n, rate, list_avg(cost), list_max(memory), list_sum(retransmits), set_aside, "
+        "host_problems, whole_of.whole "
         "FROM cells JOIN runs AS whole_of USING (run) ORDER BY run LIMIT 1"
     ).fetchall()
     cell = stored[0].read_cells()[0]
@@ -72,7 +73,7 @@ def test_only_what_changed_is_read_again(stored: list[RunDir], results: Path, fi
     found = open_index(open_source(None))
     assert found.read_again == 1
     assert [row[2] for row in cells(found)] == [4, 5, 5, 5, 3]
-    assert open_index(open_source(None), anew=True).read_again == 5
+    assert open_index(open_source(None), reread=True).read_again == 5
 
 
 def test_a_run_that_is_gone_is_gone(stored: list[RunDir]) -> None:
@@ -116,16 +117,16 @@ def test_a_place_that_may_not_be_written_has_its_index_in_the_cache(
 
 
 def test_no_folder_and_no_run(tmp_path: Path, results: Path) -> None:
-    with pytest.raises(UsageProblem, match="no folder of results"):
+    with pytest.raises(UsageProblem, match="not a folder of results"):
         open_index(open_source(str(tmp_path / "nosuch")))
     results.mkdir()
     (results / "benchmarks").mkdir()
     assert cells(open_index(open_source(None))) == []
 
 
-def test_several_at_once_leave_a_whole_index(stored: list[RunDir]) -> None:
+def test_several_at_once_leave_a_complete_index(stored: list[RunDir]) -> None:
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: len(cells(open_index(LocalSource(stored[0].path.parent), anew=True))), range(8)))
+        found = list(pool.map(lambda _: len(cells(open_index(LocalSource(stored[0].path.parent), reread=True))), range(8)))
     assert found == [4] * 8
     assert [path.suffix for path in (stored[0].path.parent / INDEX_FOLDER).iterdir()] == [".parquet"], "nothing temporary is left"
 
@@ -161,7 +162,7 @@ def test_an_object_store_is_read_alike(address: str, stored: list[RunDir], tmp_p
     [
         ("memory://no/such/place", "there is nothing"),
         ("nosuch://bucket/x", "nosuch"),
-        ("memory://", "no folder of results|cells"),
+        ("memory://", "not a folder of results|cells"),
     ],
 )
 def test_an_address_without_runs_is_one_line(address: str, said: str, results: Path) -> None:

@@ -1,4 +1,4 @@
-"""Steps of a series: error rates by simulation with fixed seeds, where they are put, what is none."""
+"""Steps of a series: error rates by simulation with fixed seeds, where they are placed, and what does not count as a step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.history.steps import MIN_RUNS, find_steps, levels, noise
+from lab.store.history.steps import MIN_RUNS, find_steps, levels, noise
 
 REPEATS = 400
 LEAST = 0.01
@@ -54,14 +54,14 @@ def test_there_and_back_are_two_steps() -> None:
 
 @pytest.mark.parametrize("place", [0, 5, 14, 28, 29])
 @pytest.mark.parametrize("size", [-0.4, 0.3])
-def test_one_odd_run_is_no_step(place: int, size: float) -> None:
+def test_one_odd_run_makes_no_step(place: int, size: float) -> None:
     dice = random.Random(4)
     values = series(dice, 0.01)
     values[place] += size
     assert find_steps(values, LEAST) == []
 
 
-def test_what_is_smaller_than_asked_is_none_however_certain() -> None:
+def test_a_change_below_the_least_makes_no_step_however_certain() -> None:
     values = [0.0, 1e-5] * 10 + [-0.006, -0.00601] * 10
     assert find_steps(values, 0.01) == []
     assert [step.index for step in find_steps(values, 0.005)] == [20]

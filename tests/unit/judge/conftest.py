@@ -1,4 +1,4 @@
-"""Samples with nothing but what a judge looks at, and thousands of verdicts in a moment."""
+"""Samples with only the fields that the judge reads, and thousands of verdicts at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lab.result.models import Sample
+from lab.model.results import Sample
 
 MakeSample = Callable[..., Sample]
 

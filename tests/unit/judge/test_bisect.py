@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.judge.bisect import CONFIRMATIONS, UNDECIDED_TRIES, Answer, Expected, Try, decide, likely, longer
+from lab.judge.bisect import CONFIRMATIONS, UNDECIDED_TRIES, Conclusion, Expected, Try, decide, likely, longer
 from lab.judge.tolerance import LookPlan
-from lab.result.models import VerdictName
+from lab.model.results import VerdictName
 
 Judge = Callable[[str, int], VerdictName]
 VERDICTS: tuple[VerdictName, ...] = ("PASS", "FAIL", "INCONCLUSIVE", "INVALID")
@@ -22,7 +22,7 @@ def names(count: int) -> list[str]:
     return [f"v{index}" for index in range(count)]
 
 
-def search(candidates: list[str], judge: Judge) -> tuple[Answer, list[Try]]:
+def search(candidates: list[str], judge: Judge) -> tuple[Conclusion, list[Try]]:
     """Follow the decisions to their end; `judge` gives a candidate's n-th verdict."""
     seen: defaultdict[str, list[VerdictName]] = defaultdict(list)
     made: list[Try] = []
@@ -60,7 +60,7 @@ def test_what_cannot_be_judged_widens_the_answer_and_never_falsifies_it(data: st
 
     answer, _ = search(names(count), judge)
     assert f"v{first_bad}" in answer.suspects
-    # As narrow as can be: everything but the bad end of the range is one that could not be judged.
+    # As narrow as possible: no candidate in the range, except its bad end, could be judged.
     assert {int(name[1:]) for name in answer.suspects[:-1]} <= dumb
     assert answer.kind == ("found" if len(answer.suspects) == 1 else "range")
 
@@ -72,7 +72,7 @@ def test_it_ends_whatever_the_verdicts_are(count: int, chance: object) -> None:
     assert bool(answer.suspects) == (answer.kind in ("found", "range"))
 
 
-@pytest.mark.parametrize(("first_bad", "said"), [(0, "v0 was said to be good"), (9, "v4 was said to be bad")])
+@pytest.mark.parametrize(("first_bad", "said"), [(0, "v0 was given as good"), (9, "v4 was given as bad")])
 def test_ends_that_contradict_are_refused(first_bad: int, said: str) -> None:
     answer, made = search(names(5), truth(first_bad))
     assert answer.kind == "refused"
@@ -106,7 +106,7 @@ def test_the_two_that_decide_are_run_twice() -> None:
     assert {name for name in tried if tried.count(name) == CONFIRMATIONS} == {"v3", "v4"}
 
 
-def test_one_that_changes_its_mind_is_stepped_around() -> None:
+def test_a_candidate_with_two_verdicts_is_skipped() -> None:
     # v4 is bad; v3 was PASS by chance once and then not again.
     answer, _ = search(names(9), lambda name, nth: "FAIL" if name == "v3" and nth else truth(4)(name, nth))
     assert answer.kind == "range"
@@ -114,17 +114,17 @@ def test_one_that_changes_its_mind_is_stepped_around() -> None:
     assert "v3 cannot be judged: PASS, then FAIL" in answer.reason
 
 
-def test_a_confirmation_that_never_comes_is_told() -> None:
+def test_a_confirmation_that_never_comes_is_reported() -> None:
     answer, _ = search(names(2), lambda name, nth: "INVALID" if nth else truth(1)(name, nth))
     assert answer.kind == "found"
     assert "v0 was judged only once" in answer.reason
     assert "v1 was judged only once" in answer.reason
 
 
-def test_two_changes_are_no_search() -> None:
+def test_two_changes_end_the_search() -> None:
     known: dict[str, list[VerdictName]] = {"v0": ["PASS"], "v1": ["FAIL"], "v2": ["PASS"], "v3": ["FAIL"]}
     answer = decide(names(4), known)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, Conclusion)
     assert (answer.kind, answer.suspects) == ("unknown", ())
     assert "more than one change" in answer.reason
 

@@ -31,7 +31,7 @@ def test_the_lead_words_stay_in_front_of_whom_it_is_about() -> None:
     )
 
 
-def test_two_groups_are_told_with_their_sizes_and_means() -> None:
+def test_two_groups_are_named_with_their_sizes_and_means() -> None:
     told = bimodal_caveat(TWO_MODES, 0.05)
     assert told
     assert told.startswith("bimodal: 5 samples around -3.96 % and 5 samples around +0.08 %")
@@ -41,9 +41,9 @@ def test_two_groups_are_told_with_their_sizes_and_means() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        TWO_MODES[:7],  # fewer than eight say nothing of groups
+        TWO_MODES[:7],  # fewer than eight show no groups
         [0.0] * 10,
-        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.04],  # one of ten is an outlier, no group
+        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.04],  # one of ten is an outlier, not a group
         [value / 100 for value in TWO_MODES],  # 0.04 % apart, of a band of 5 %
         [index / 100 for index in range(10)],
     ],

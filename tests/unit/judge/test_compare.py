@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -12,13 +12,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from lab.judge.ratio import ALPHA, Tolerance, judge_ratio, paired_ratio, welch_interval, welch_ratio
+from lab.judge.ratio import ALPHA, Tolerance, judge_ratio, paired_ratio, welch_ratio
 from lab.judge.tolerance import LookPlan, next_look
-from lab.result.models import Interval
+from lab.model.results import Interval
 
 RATES = st.lists(st.floats(1e3, 1e9), min_size=2, max_size=20).filter(lambda rates: np.std(np.log(rates)) > 1e-4)
 WITHIN = Tolerance(0.01)
 REPEATS = 2000
+
+
+def welch(a: Sequence[float], b: Sequence[float], alpha: float = ALPHA) -> Interval:
+    return welch_ratio(a, b).interval(alpha)
 
 
 def interval(low: float, high: float) -> Interval:
@@ -27,7 +31,7 @@ def interval(low: float, high: float) -> Interval:
 
 @given(RATES, RATES, st.floats(0.01, 0.4))
 def test_agrees_with_scipy(a: list[float], b: list[float], alpha: float) -> None:
-    found = welch_interval(a, b, alpha)
+    found = welch(a, b, alpha)
     textbook = stats.ttest_ind(np.log(b), np.log(a), equal_var=False).confidence_interval(1 - 2 * alpha)
     assert [math.log(found.low), math.log(found.high)] == pytest.approx([textbook.low, textbook.high], rel=1e-6, abs=1e-9)
     assert found.mean == pytest.approx(stats.gmean(b) / stats.gmean(a), rel=1e-9)
@@ -36,19 +40,19 @@ def test_agrees_with_scipy(a: list[float], b: list[float], alpha: float) -> None
 
 @given(RATES, RATES)
 def test_exchanged_sides_give_the_reciprocal(a: list[float], b: list[float]) -> None:
-    there, back = welch_interval(a, b), welch_interval(b, a)
+    there, back = welch(a, b), welch(b, a)
     assert [1 / back.high, 1 / back.mean, 1 / back.low] == pytest.approx([there.low, there.mean, there.high], rel=1e-9)
 
 
 @given(RATES, RATES, st.floats(1e-3, 1e3))
 def test_the_unit_does_not_matter(a: list[float], b: list[float], factor: float) -> None:
-    one, other = welch_interval(a, b), welch_interval([x * factor for x in a], [x * factor for x in b])
+    one, other = welch(a, b), welch([x * factor for x in a], [x * factor for x in b])
     assert [other.low, other.mean, other.high] == pytest.approx([one.low, one.mean, one.high], rel=1e-6)
 
 
 @given(RATES)
 def test_a_run_against_itself_is_one(rates: list[float]) -> None:
-    found = welch_interval(rates, rates)
+    found = welch(rates, rates)
     assert found.mean == 1
     assert found.low < 1 < found.high
 
@@ -62,7 +66,7 @@ def test_pass_is_two_one_sided_tests(a: list[float], b: list[float], tolerance: 
     p = max(above_low, below_high)
     if min(abs(p - ALPHA), abs(p - 1 + ALPHA)) < 1e-9:
         return
-    name = judge_ratio(welch_interval(a, b), Tolerance(tolerance))
+    name = judge_ratio(welch(a, b), Tolerance(tolerance))
     assert name == ("PASS" if p < ALPHA else "FAIL" if p > 1 - ALPHA else "INCONCLUSIVE")
 
 
@@ -84,14 +88,14 @@ def test_edges(low: float, high: float, name: str) -> None:
 
 @given(st.floats(1e3, 1e9), st.integers(2, 9), st.integers(2, 9))
 def test_equal_values_exactly_on_an_edge_are_inside(rate: float, n: int, m: int) -> None:
-    found = welch_interval([rate] * n, [rate * 1.01] * m)
+    found = welch([rate] * n, [rate * 1.01] * m)
     assert found.low == found.mean == found.high
     assert judge_ratio(found, WITHIN) == "PASS"
-    assert judge_ratio(welch_interval([rate] * n, [rate * 1.0101] * m), WITHIN) == "FAIL"
+    assert judge_ratio(welch([rate] * n, [rate * 1.0101] * m), WITHIN) == "FAIL"
 
 
 def test_one_side_may_be_without_spread() -> None:
-    found = welch_interval([1.0, 1.0, 1.0], [1.0, 1.01, 1.02, 0.99])
+    found = welch([1.0, 1.0, 1.0], [1.0, 1.01, 1.02, 0.99])
     plain = stats.t.interval(1 - 2 * ALPHA, 3, loc=np.mean(logs := np.log([1.0, 1.01, 1.02, 0.99])), scale=stats.sem(logs))
     assert [found.low, found.high] == pytest.approx(np.exp(plain))
 
@@ -100,7 +104,7 @@ def test_one_side_may_be_without_spread() -> None:
 def test_refuses(bad: list[float]) -> None:
     for sides in ((bad, [1.0, 2.0]), ([1.0, 2.0], bad)):
         with pytest.raises(ValueError, match=r"at least two|finite and above zero"):
-            welch_interval(*sides)
+            welch(*sides)
 
 
 def counts(make: Callable[[np.random.Generator], tuple[NDArray[np.float64], NDArray[np.float64]]]) -> dict[str, float]:
@@ -108,7 +112,7 @@ def counts(make: Callable[[np.random.Generator], tuple[NDArray[np.float64], NDAr
     seen = {"PASS": 0, "FAIL": 0, "INCONCLUSIVE": 0}
     for _ in range(REPEATS):
         a, b = make(dice)
-        seen[judge_ratio(welch_interval(a.tolist(), b.tolist()), WITHIN)] += 1
+        seen[judge_ratio(welch(a.tolist(), b.tolist()), WITHIN)] += 1
     return {name: count / REPEATS for name, count in seen.items()}
 
 
@@ -160,7 +164,7 @@ def test_what_befell_both_of_a_pair_cancels() -> None:
     common = np.exp(np.cumsum(dice.normal(0, 0.05, 10)))
     a, b = (common * np.exp(dice.normal(0, 0.001, 10)) for _ in range(2))
     assert judge_ratio(paired_ratio(a.tolist(), b.tolist()).interval(), WITHIN) == "PASS"
-    assert judge_ratio(welch_interval(a.tolist(), b.tolist()), WITHIN) == "INCONCLUSIVE"
+    assert judge_ratio(welch(a.tolist(), b.tolist()), WITHIN) == "INCONCLUSIVE"
 
 
 @pytest.mark.usefixtures("quick")
@@ -168,7 +172,7 @@ def test_three_percent_drift_with_interleaving_gives_few_false_changes() -> None
     dice = np.random.default_rng(9)
     false = 0
     for _ in range(REPEATS):
-        # Of ten pairs ABBA...: a's and b's places in the run, and a drift of 3 % over it.
+        # The places of a and b in a run of ten pairs (ABBA...), and a drift of 3 % over the run.
         drift = np.linspace(0, math.log(1.03), 20)
         places = np.array([[2 * i, 2 * i + 1] if i % 2 == 0 else [2 * i + 1, 2 * i] for i in range(10)])
         a, b = (np.exp(drift[places[:, side]] + dice.normal(0, 0.01, 10)) for side in (0, 1))

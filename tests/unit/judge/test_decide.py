@@ -14,7 +14,7 @@ from lab.judge.decide import Decision, LookPlan, decide, place, scaled
 from lab.judge.interval import mean_interval
 from lab.judge.tolerance import Band, judge_band, judge_tolerance
 from lab.judge.tolerance import LookPlan as SamePlan
-from lab.result.models import Interval
+from lab.model.results import Interval
 
 PLAN = LookPlan()
 BAND = Band.within(0.05)
@@ -93,7 +93,7 @@ def test_widening_undoes_a_decision_and_is_asked_only_where_it_matters() -> None
     found = decide(PLAN, 20, inside_at_ten, (-1.0, 1.0), widen)
     assert (found.name, found.widened, found.interval and found.interval.high, asked) == ("INCONCLUSIVE", True, 5.0, [10, 20])
     asked.clear()
-    assert not decide(PLAN, 20, inside_at_ten, (-1.0, 1.0), widen, told=False).widened
+    assert not decide(PLAN, 20, inside_at_ten, (-1.0, 1.0), widen, final=False).widened
     assert asked == [10]
 
 

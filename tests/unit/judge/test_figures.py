@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lab.judge.figures import asked
 from lab.judge.tolerance import LookPlan, judge_samples, samples_wanted
-from lab.result.models import Sample
-from lab.spec.models import BoundKind, Expectation
+from lab.model.results import Sample
+from lab.model.transfer import BoundKind, Expectation
 
 MakeSample = Callable[..., Sample]
 MiB = 1 << 20
@@ -91,7 +90,7 @@ def test_at_least_its_bound(samples: Callable[..., list[Sample]], shares: list[f
         ("memory", [0.5], ["1 of the 5 samples that a first look at at most 64 MiB needs"]),
     ],
 )
-def test_people_are_told_the_number_itself(
+def test_the_reason_has_the_figure_itself(
     samples: Callable[..., list[Sample]], kind: BoundKind, shares: list[float], words: list[str]
 ) -> None:
     reason = judge_samples(samples(kind, shares), expected(kind), PLAN).reason
@@ -111,7 +110,7 @@ def test_a_number_the_lab_did_not_measure_is_the_labs_fault(
     blind = [*samples(kind, [1.0] * 4), make_sample(4)]
     verdict = judge_samples(blind, expected(kind), PLAN)
     assert verdict.name == "INVALID"
-    assert "to judge for transfer 5" in verdict.reason
+    assert "of transfer 5" in verdict.reason
     assert samples_wanted(blind, expected(kind), PLAN) is None
 
 
@@ -126,7 +125,7 @@ def test_an_undecided_figure_goes_on_to_the_next_look(samples: Callable[..., lis
     assert samples_wanted(samples("memory", [0.5] * 5), expected("memory"), PLAN) is None
 
 
-def test_no_cpu_at_all_is_little_and_no_error(samples: Callable[..., list[Sample]]) -> None:
+def test_no_cpu_at_all_is_little_and_not_an_error(samples: Callable[..., list[Sample]]) -> None:
     assert judge_samples(samples("cpu", [0.0] * 5), expected("cpu"), PLAN).name == "PASS"
 
 
@@ -146,8 +145,8 @@ def test_caveats_are_in_its_unit_and_its_direction(
 
 
 def test_kinds_without_a_bound_have_no_figure() -> None:
-    assert asked(Expectation(kind="limit")) is None
-    assert asked(Expectation(kind="none")) is None
+    assert Expectation(kind="limit").bounded is None
+    assert Expectation(kind="none").bounded is None
 
 
 @given(values=st.lists(st.floats(0.5, 2.0), min_size=5, max_size=5).filter(lambda values: np.std(np.log(values)) > 1e-6))

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is no installed package
+sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is not an installed package
 
 from lab.judge.host import (
-    HOST_BUSY,
     HostLimits,
     host_quality,
     judge_on_host,
@@ -20,8 +19,8 @@ from lab.judge.host import (
     why_disturbed,
 )
 from lab.judge.tolerance import LookPlan
-from lab.result.models import HostLoad, HostQuality, SetAside, Verdict, VerdictName
-from tests.unit.result.conftest import make_cell, make_sample
+from lab.model.results import HostLoad, HostQuality, SetAside, Verdict, VerdictName
+from tests.unit.store.conftest import make_cell, make_sample
 
 LIMITS = HostLimits()
 PLAN = LookPlan()
@@ -76,7 +75,7 @@ def test_each_limit_has_its_words(change: dict[str, float], said: str) -> None:
     assert why_disturbed(load(**change), LIMITS) == said
 
 
-def test_all_that_was_wrong_is_told_at_once() -> None:
+def test_all_problems_are_in_one_reason() -> None:
     why = why_disturbed(load(foreign_cores=0.5, steal_share=0.06), LIMITS)
     assert why
     assert "hypervisor" in why
@@ -84,7 +83,7 @@ def test_all_that_was_wrong_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("lab_cores", [1.2, 1.79, 2.0])
-def test_what_the_client_burns_is_no_disturbance(lab_cores: float) -> None:
+def test_cpu_of_the_client_does_not_disturb(lab_cores: float) -> None:
     assert why_disturbed(load(lab_cores=lab_cores, load_1min=40.0), LIMITS) is None
 
 
@@ -138,14 +137,14 @@ def test_a_fail_on_a_host_with_problems_is_invalid_and_says_what_it_would_have_b
 def test_what_quiet_samples_decided_stands_with_a_warning(name: VerdictName) -> None:
     found = judge_on_host(verdict(name), quality("after the samples X"), enough=True)
     assert (found.name, found.reason) == (name, "mean -9 %")
-    assert found.warnings == ["bimodal", f"{HOST_BUSY}after the samples X"]
+    assert (found.warnings, found.host_notes) == (["bimodal"], ["after the samples X"])
 
 
 def test_a_fail_stands_where_what_was_spoilt_was_set_aside() -> None:
     found = judge_on_host(verdict("FAIL"), quality(), set_aside=aside(2), enough=True)
     assert found.name == "FAIL"
-    assert found.warnings[1:] == [
-        f"{HOST_BUSY}2 transfers were set aside, the last because other processes took 1.40 of 2 cores (at most 0.26)"
+    assert found.host_notes == [
+        "2 transfers were set aside, the last because other processes took 1.40 of 2 cores (at most 0.26)"
     ]
 
 
@@ -160,7 +159,7 @@ def test_after_the_first_look_too_many_set_aside_leave_it_open() -> None:
     problems = host_quality(load(), load(), aside(5), LIMITS, PLAN)
     found = judge_on_host(verdict("INCONCLUSIVE"), problems, set_aside=aside(5), enough=True)
     assert found.name == "INCONCLUSIVE"
-    assert len([line for line in found.warnings if line.startswith(HOST_BUSY)]) == 1, "told once"
+    assert len(found.host_notes) == 1, "told once"
 
 
 def test_the_labs_own_problems_come_first_and_the_hosts_explain_them() -> None:

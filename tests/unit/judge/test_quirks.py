@@ -1,4 +1,4 @@
-"""What is right and what is wrong of a client to which something happens."""
+"""How a client may behave when something happens to its connection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lab.judge.quirks import ENDS_WITHIN_S, interruption_problem, names_problem, refusal_problem, verdict_on
-from lab.result.finding import FindingRow
+from lab.model.answer import Observation
 
 REFUSED: dict[str, Any] = {"exit_code": 7, "timed_out": False, "wall_s": 0.05, "control_s": 0.03, "said": True}
 ENDED: dict[str, Any] = {"exit_code": 18, "timed_out": False, "waited_s": 31.0, "content": "5 of 8 bytes arrived", "said": True}
@@ -22,7 +22,7 @@ FETCHED: dict[str, Any] = {"exit_code": 0, "timed_out": False, "queries": [], "c
         ({"wall_s": 1.04}, "reported the refusal after 1.04 s"),
         ({"wall_s": 1.5, "control_s": 0.6}, ""),
         ({"exit_code": 0}, "exit code 0 although"),
-        ({"said": False}, "without a word"),
+        ({"said": False}, "without a message"),
         ({"timed_out": True, "exit_code": 137, "wall_s": 30.0}, "still running 30.0 s"),
     ],
 )
@@ -57,19 +57,23 @@ def test_localhost_needs_no_query(change: dict[str, Any], problem: str) -> None:
         ({}, ""),
         ({"exit_code": 0, "content": ""}, ""),
         ({"exit_code": 0}, "exit code 0, but 5 of 8 bytes arrived"),
-        ({"said": False}, "without a word"),
+        ({"said": False}, "without a message"),
         ({"timed_out": True, "exit_code": 137, "waited_s": ENDS_WITHIN_S}, "still running 60 s after"),
         ({"timed_out": True, "exit_code": 0, "content": ""}, "still running"),
     ],
 )
-def test_an_interruption_ends_whole_or_in_an_error(change: dict[str, Any], problem: str) -> None:
+def test_an_interruption_ends_with_an_intact_file_or_an_error(change: dict[str, Any], problem: str) -> None:
     found = interruption_problem(**{**ENDED, **change})
     assert problem in found
     assert bool(problem) == bool(found)
 
 
 def test_the_verdict_names_the_first_row_that_is_wrong_and_a_fault_of_the_lab_goes_first() -> None:
-    rows = [FindingRow(name="server"), FindingRow(name="localhost", problem="too late"), FindingRow(name="x", problem="silent")]
+    rows = [
+        Observation(name="server"),
+        Observation(name="localhost", problem="too late"),
+        Observation(name="x", problem="silent"),
+    ]
     assert verdict_on(rows[:1], "all is well").reason == "all is well"
     failed = verdict_on(rows, "all is well")
     assert (failed.name, failed.reason) == ("FAIL", "localhost: too late (2 of 3 runs)")

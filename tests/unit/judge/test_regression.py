@@ -13,7 +13,7 @@ from scipy import stats
 
 from lab.judge.regression import judge_ratios, judge_regression, pair_rates, pairs_wanted
 from lab.judge.tolerance import LookPlan
-from lab.result.models import Sample
+from lab.model.results import Sample
 
 MakeSample = Callable[..., Sample]
 Take = Callable[..., list[Sample]]
@@ -49,15 +49,16 @@ def test_only_slower_by_more_than_the_margin_is_a_fault(ratio: float, name: str)
     assert verdict.interval.mean == pytest.approx(ratio)
 
 
-def test_nothing_before_the_first_look_and_the_next_is_told() -> None:
-    assert judge_ratios([0.0] * 4, 0.05, PLAN).reason == "4 of the 5 pairs that a first look needs; the next look is after pair 5"
+def test_no_verdict_before_the_first_look_and_the_next_look_is_named() -> None:
+    too_few = judge_ratios([0.0] * 4, 0.05, PLAN)
+    assert too_few.reason == "4 of the 5 pairs needed for the first look; the next look is after pair 5"
     open_still = judge_ratios([-0.1, 0.1, -0.1, 0.1, 0.0], 0.05, PLAN)
     assert open_still.name == "INCONCLUSIVE"
     assert open_still.reason.endswith("across 0.95, n = 5 pairs; the next look is after pair 10")
 
 
 @pytest.mark.parametrize("margin", [0.0, 1.0, -0.1, math.nan])
-def test_refuses_a_margin_that_is_none(margin: float) -> None:
+def test_refuses_a_margin_outside_0_to_1(margin: float) -> None:
     with pytest.raises(ValueError, match="margin"):
         judge_ratios([0.0] * 5, margin, PLAN)
 
@@ -73,7 +74,7 @@ def test_a_transfer_that_only_the_candidate_failed_is_a_regression(take: Take) -
     verdict = judge_regression(take([5, 5, None]), take([5, 5]), 0.05, PLAN)
     assert verdict
     assert verdict.name == "FAIL"
-    assert "transfer 3 of the candidate failed" in verdict.reason
+    assert "transfer 3 failed with the candidate" in verdict.reason
     assert "cut off" in verdict.reason
     assert pairs_wanted(take([5, 5, None]), take([5, 5]), 0.05, PLAN) is None
 

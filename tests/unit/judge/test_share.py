@@ -31,7 +31,7 @@ def test_an_edge_belongs_to_the_band() -> None:
     assert not most_outside([], EDGES, 0.05)
 
 
-def test_a_band_with_an_open_side_says_nothing_of_single_transfers() -> None:
+def test_an_open_band_makes_no_claim_about_single_transfers() -> None:
     high = Band.at_most(0.05)
     assert not most_outside([1.0] * 80, high.edges, 0.05)
     swinging = [0.3, -0.3] * 5

@@ -60,7 +60,7 @@ def test_the_true_mean_and_spread_are_those_of_the_name(name: str) -> None:
         assert float(values.std()) == pytest.approx(float(spread[1]) / 100, rel=0.05)
 
 
-def test_who_stalls_has_a_tail_on_the_slow_side() -> None:
+def test_a_client_that_stalls_has_a_tail_on_the_slow_side() -> None:
     from scipy.stats import skew
 
     name = next(name for name in BY_NAME if name.startswith("stalls"))
@@ -75,7 +75,7 @@ def test_drift_cancels_between_interleaved_pairs_only() -> None:
         assert mean == pytest.approx(expected, abs=2e-4), name
 
 
-def test_rows_beside_each_other_see_the_same_samples() -> None:
+def test_neighbouring_rows_see_the_same_samples() -> None:
     union = BY_NAME["stalls now and then (lognormal), -5 % off, CV 2 %"]
     alone = BY_NAME["the same by Student's interval alone"]
     assert union.stream == alone.stream

@@ -68,7 +68,7 @@ def test_the_union_only_widens(values: list[float]) -> None:
 
 
 def test_the_verdict_says_how_its_interval_was_made() -> None:
-    # Outliers wide enough that five are no verdict, so that all ten are looked at.
+    # Outliers so wide that five samples give no verdict and all ten are judged.
     skewed = judge_tolerance([math.expm1(value) for value in sorted(STALLS)], 0.05, PLAN)
     assert (skewed.looks, skewed.method) == ([5, 10], "student and bootstrap")
     student = mean_interval(sorted(STALLS), PLAN.confidence)
@@ -82,7 +82,7 @@ def test_the_verdict_says_how_its_interval_was_made() -> None:
 
 @pytest.mark.parametrize("kind", ["lognormal", "gamma"])
 def test_a_skewed_client_at_the_edge_passes_less_often_than_by_student_alone(kind: str) -> None:
-    """The same cells by both: whatever Student's alone refuses, the union refuses too, and then some."""
+    """The same cells by both: the union refuses whatever Student's alone refuses, and more."""
     random = np.random.default_rng(8)
     shape = (2500, PLAN.cap)
     tail = random.lognormal(0, 0.5, shape) / 0.6 if kind == "lognormal" else random.gamma(1, 1, shape)

@@ -1,4 +1,4 @@
-"""Does throughput hold across settings: the interval against textbook bounds, whole samples, and error rates by simulation."""
+"""Does throughput hold across settings: the interval against textbook bounds, complete samples, and error rates by simulation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scipy import stats
 
 from lab.judge.sweep import Arm, common_clock, judge_rates, judge_sweep, ratio_interval, rounds_wanted, turn_order
 from lab.judge.tolerance import LookPlan
-from lab.result.models import Sample
+from lab.model.results import Sample
 
 MakeSample = Callable[..., Sample]
 
@@ -77,7 +77,7 @@ def test_refuses_what_cannot_be_compared(values: list[list[float]]) -> None:
 
 
 @pytest.mark.parametrize("floor", [0.0, 1.0, math.nan])
-def test_refuses_a_floor_that_is_none(floor: float) -> None:
+def test_refuses_a_floor_outside_0_to_1(floor: float) -> None:
     with pytest.raises(ValueError, match="floor"):
         judge_rates(["a", "b", "c"], STEADY, floor, PLAN)
 
@@ -122,13 +122,13 @@ def test_caveats_name_the_setting() -> None:
     assert any("the plan ends at 20" in warning for warning in warnings)
 
 
-def test_a_machine_that_tires_is_nobodys_drift() -> None:
+def test_a_machine_that_slows_down_is_not_drift_of_a_setting() -> None:
     tired = [[rate * 0.9**index for index, rate in enumerate(row)] for row in STEADY]
     verdict = judge_rates(["a", "b", "c"], tired, 0.9, PLAN)
     assert (verdict.name, verdict.warnings) == ("PASS", [])
 
 
-# --- whole samples ------------------------------------------------------------------------------------------------------------
+# --- complete samples ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(name="arms")
@@ -178,7 +178,7 @@ def test_one_clock_for_all(arms: Callable[..., list[Arm]], make_sample: MakeSamp
 
 
 @given(st.integers(2, 8))
-def test_every_round_has_everybody_and_every_two_rounds_favour_nobody(arms: int) -> None:
+def test_every_round_has_everybody_and_every_two_rounds_favour_no_setting(arms: int) -> None:
     rounds = [turn_order(arms, index) for index in range(2 * arms)]
     assert all(sorted(order) == list(range(arms)) for order in rounds)
     for there, back in zip(rounds[::2], rounds[1::2], strict=True):

@@ -23,8 +23,8 @@ from lab.judge.tolerance import (
     samples_wanted,
     with_invalid,
 )
-from lab.result.models import Sample
-from lab.spec.models import Expectation
+from lab.model.results import Sample
+from lab.model.transfer import Expectation
 
 MakeSample = Callable[..., Sample]
 
@@ -99,7 +99,7 @@ def test_band(values: list[float], name: str) -> None:
     assert (verdict.band_low, verdict.band_high, verdict.looks) == (-0.05, 0.05, [5])
 
 
-def test_interval_is_told_in_fractions_of_the_ratio() -> None:
+def test_interval_is_in_fractions_of_the_ratio() -> None:
     verdict = judge_tolerance([-0.5, 1.0, -0.5, 1.0, 0.0], 0.05, PLAN)
     assert verdict.interval is not None
     assert verdict.interval.mean == pytest.approx(0.0), "half and double cancel only as ratios"
@@ -157,13 +157,13 @@ def test_no_caveat_where_nothing_is_odd(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 1.0, -0.1, math.nan])
-def test_refuses_a_band_that_is_none(tolerance: float) -> None:
+def test_refuses_an_impossible_band(tolerance: float) -> None:
     with pytest.raises(ValueError, match="tolerance"):
         judge_tolerance(GOOD, tolerance, PLAN)
 
 
 @pytest.mark.parametrize("value", [-1.0, -2.0, math.nan])
-def test_refuses_a_speed_that_is_none(value: float) -> None:
+def test_refuses_an_impossible_speed(value: float) -> None:
     with pytest.raises(ValueError, match="deviation"):
         judge_tolerance([*GOOD, value], 0.05, PLAN)
 
@@ -171,12 +171,12 @@ def test_refuses_a_speed_that_is_none(value: float) -> None:
 @pytest.mark.parametrize(
     ("looks", "alpha"), [((), 0.05), ((1, 5), 0.05), ((5, 5), 0.05), ((10, 5), 0.05), ((5,), 0.0), ((5,), 0.5)]
 )
-def test_refuses_a_plan_that_is_none(looks: tuple[int, ...], alpha: float) -> None:
+def test_refuses_an_impossible_plan(looks: tuple[int, ...], alpha: float) -> None:
     with pytest.raises(ValueError, match=r"looks|alpha"):
         LookPlan(looks, alpha)
 
 
-# --- whole samples ------------------------------------------------------------------------------------------------------------
+# --- complete samples ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(name="samples")
@@ -294,15 +294,15 @@ def test_an_undecided_set_goes_on_to_the_next_look(sets: Callable[..., list[Samp
     assert samples_wanted(sets(1.0, 1.01, 0.99, 1.0, 1.02), STEADY, PLAN) is None
 
 
-def test_files_that_came_within_one_tick_are_no_verdict(make_sample: MakeSample) -> None:
+def test_files_that_came_within_one_tick_give_no_verdict(make_sample: MakeSample) -> None:
     at_once = [make_sample(0, first_hundred_s_per_file=0.0, last_hundred_s_per_file=0.002)]
     assert judge_samples(at_once, STEADY, PLAN).name == "INCONCLUSIVE"
 
 
-def test_files_that_nothing_timed_are_no_verdict(samples: list[Sample]) -> None:
+def test_files_that_nothing_timed_give_no_verdict(samples: list[Sample]) -> None:
     verdict = judge_samples(samples, STEADY, PLAN)
     assert verdict.name == "INCONCLUSIVE"
-    assert "all arrived whole" in verdict.reason
+    assert "all arrived intact" in verdict.reason
     assert samples_wanted(samples, STEADY, PLAN) is None
 
 

@@ -1,4 +1,4 @@
-"""A kernel is to be had on every machine: from the cache, or from memory."""
+"""Every machine has a kernel: from the cache, or from memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.assets import kernel
-from lab.errors import LabFault
+from lab.model.errors import LabFault
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def test_kernel_is_unpacked_once() -> None:
     assert first.stat().st_mtime_ns == written
 
 
-def test_damaged_kernel_is_unpacked_anew() -> None:
+def test_a_damaged_kernel_is_unpacked_again() -> None:
     found = kernel.find()
     found.write_bytes(b"half of it")
     assert digest(kernel.find()) == kernel.facts().sha256

@@ -1,4 +1,4 @@
-"""The shipped kernel was built from the recipe beside it."""
+"""The shipped kernel was built from the recipe next to it."""
 
 from __future__ import annotations
 

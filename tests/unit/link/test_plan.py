@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.errors import UsageProblem
 from lab.link.plan import LEAST_QUEUE_PACKETS, QdiscPlan, Verb, plan
 from lab.link.theory import bdp_packets
-from lab.spec.models import Link, LinkDirection
-from lab.spec.units import BitRate, Duration, Ratio
+from lab.model.errors import UsageProblem
+from lab.model.topology import Link, LinkDirection
+from lab.model.units import BitRate, Duration, Ratio
 
 
 def planned(name: str = "down", *, supports_seed: bool = True, own_delay: str = "0", **fields: Any) -> QdiscPlan | None:
@@ -81,7 +81,7 @@ def test_altering_in_place_names_everything_because_the_kernel_keeps_what_is_not
 @pytest.mark.parametrize(
     ("fields", "own_delay", "expected"),
     [
-        # 13.92 ms = 23 frames on their way in netem; what is queued is one BDP of the whole link's 30 ms, as without.
+        # 13.92 ms = 23 frames on their way in netem; what is queued is one BDP of the complete link's 30 ms, as without.
         ({"rate": "20 Mbit/s", "rtt": "30 ms"}, "1080 us", "limit 73 delay 13920us rate 20000000bit"),
         ({"rate": "20 Mbit/s", "rtt": "30 ms", "queue": "40 ms"}, "1080 us", "limit 90 delay 13920us rate 20000000bit"),
         ({"rate": "20 Mbit/s", "rtt": "30 ms", "queue": "9 packets"}, "1080 us", "limit 32 delay 13920us rate 20000000bit"),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lab.link.plan import QdiscPlan
 from lab.link.readback import backlog, compare, drops
-from lab.spec.units import BitRate, Duration, Ratio
+from lab.model.units import BitRate, Duration, Ratio
 
 SAMPLES: dict[str, list[dict[str, Any]]] = json.loads(Path(__file__).with_name("tc-6.15.json").read_text(encoding="utf-8"))
 NOTHING: dict[str, Any] = {
@@ -71,7 +71,7 @@ def test_what_tc_prints_of_a_plan_is_that_plan(command: str, plan: QdiscPlan) ->
 @pytest.mark.parametrize(
     ("asked", "printed_s", "is_it"),
     [
-        ("18500 us", 0.018499, True),  # 6.1: 289062 ticks of 64 ns, whole microseconds of which are printed
+        ("18500 us", 0.018499, True),  # 6.1: 289062 ticks of 64 ns, integer microseconds of which are printed
         ("18500 us", 0.0185, True),
         ("18500 us", 0.018498, False),
         ("18500 us", 0.018501, False),
@@ -108,7 +108,7 @@ def test_every_difference_is_named(change: dict[str, Any], expected: list[str]) 
     assert compare(other, SAMPLES["limit 137 delay 10ms rate 50mbit loss 1% seed 42"]) == expected
 
 
-def test_a_queue_nobody_chose_is_called_by_its_name() -> None:
+def test_a_default_queue_is_called_by_its_name() -> None:
     assert compare(planned(delay=Duration.parse("10 ms")), SAMPLES["delay 10ms"]) == [
         "limit is 1000 packets, netem's own default, not 137"
     ]
@@ -137,7 +137,7 @@ def test_what_the_lab_never_asks_for_is_found() -> None:
         ("gap", 5, "gap is 5"),
     ],
 )
-def test_a_variation_nobody_asked_for_is_found(group: str, value: object, expected: str) -> None:
+def test_an_unplanned_variation_is_found(group: str, value: object, expected: str) -> None:
     (qdisc,) = SAMPLES["limit 137 delay 10ms 2ms rate 50mbit reorder 1% corrupt 0.5% duplicate 0.25% loss 0.1%"]
     changed = qdisc | {"options": qdisc["options"] | {group: value}}
     assert compare(EVERYTHING, [changed]) == [f"{expected}, which was not asked"]
@@ -188,7 +188,7 @@ def test_any_plan_printed_as_tc_prints_it_compares_equal(plan: QdiscPlan) -> Non
 
 
 def _as_tc_prints(plan: QdiscPlan) -> dict[str, Any]:
-    """tc's rounding: "%g", probabilities in steps of 2^-32, whole bytes per second, groups left out when they are nothing."""
+    """tc's rounding: "%g", probabilities in steps of 2^-32, integer bytes per second, groups left out when they are nothing."""
 
     def g(value: float) -> float:
         return float(f"{value:g}")

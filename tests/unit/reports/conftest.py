@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is no installed package
+sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is not an installed package
 
-from lab.result.models import CellResult, RunRecord
-from lab.result.salvage import Salvaged, read_run_folder
+from lab.model.results import CellResult, RunRecord
+from lab.store.stored_run import StoredRun, read_run_folder
 from tests.support.stored_runs import unpack
-from tests.unit.result.conftest import cell, make_cell_fixture, record
+from tests.unit.store.conftest import cell, make_cell_fixture, record
 
 __all__ = ["cell", "make_cell_fixture", "record"]
 
@@ -27,23 +27,23 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
-def throttle(stored: dict[str, Path]) -> Salvaged:
+def throttle(stored: dict[str, Path]) -> StoredRun:
     return read_run_folder(stored["throttle"])
 
 
 @pytest.fixture(scope="session")
-def qualify(stored: dict[str, Path]) -> Salvaged:
+def qualify(stored: dict[str, Path]) -> StoredRun:
     return read_run_folder(stored["qualify"])
 
 
 @pytest.fixture(scope="session")
-def quirks(stored: dict[str, Path]) -> Salvaged:
+def quirks(stored: dict[str, Path]) -> StoredRun:
     return read_run_folder(stored["windows"])
 
 
 @pytest.fixture
-def hostile(cell: CellResult, record: RunRecord, tmp_path: Path) -> Salvaged:
-    """Everything that a result says in its own words says something that would run, or break out."""
+def hostile(cell: CellResult, record: RunRecord, tmp_path: Path) -> StoredRun:
+    """Every free text of a result would run as code, or break out of its element, if it were not escaped."""
     client = cell.client.model_copy(
         update={
             "name": HOSTILE,
@@ -73,4 +73,4 @@ def hostile(cell: CellResult, record: RunRecord, tmp_path: Path) -> Salvaged:
     told = record.model_copy(
         update={"command": [HOSTILE], "skipped": {HOSTILE: HOSTILE}, "verdicts": {HOSTILE: "FAIL"}, "exit_code": 1}
     )
-    return Salvaged(path=tmp_path / "run", cells=[bad], record=told, problems=[HOSTILE])
+    return StoredRun(path=tmp_path / "run", cells=[bad], record=told, problems=[HOSTILE])

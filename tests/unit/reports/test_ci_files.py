@@ -12,14 +12,14 @@ import typer
 from typer.testing import CliRunner
 
 from lab.cli import report
-from lab.errors import LabFault, UsageProblem
-from lab.result.models import RunRecord
-from lab.result.salvage import Salvaged
-from lab.result.store import RunDir
+from lab.model.errors import LabFault, UsageProblem
+from lab.model.results import RunRecord
+from lab.store.run_dir import RunDir
+from lab.store.stored_run import StoredRun
 from reports import files
 from reports.junit import junit_xml
 from reports.markdown import MOST_CHARACTERS, markdown_summary
-from tests.unit.result.conftest import MakeCell
+from tests.unit.store.conftest import MakeCell
 
 # JUnit's schema as Jenkins and Ant share it: which attributes must and which may be, and what may be inside.
 RULES: dict[str, tuple[set[str], set[str], tuple[str, ...]]] = {
@@ -54,7 +54,7 @@ def check(text: str) -> ET.Element:
     return root
 
 
-def test_one_case_per_cell_with_its_figures(throttle: Salvaged) -> None:
+def test_one_case_per_cell_with_its_figures(throttle: StoredRun) -> None:
     root = check(junit_xml(throttle))
     found = {case.attrib["name"]: case for case in root.iter("testcase")}
     assert set(found) == {cell.id for cell in throttle.cells}
@@ -68,24 +68,24 @@ def test_one_case_per_cell_with_its_figures(throttle: Salvaged) -> None:
         assert float(figures["mean"]) == cell.verdict.interval.mean
 
 
-def test_a_baseline_is_never_red(qualify: Salvaged) -> None:
+def test_a_baseline_is_never_red(qualify: StoredRun) -> None:
     root = check(junit_xml(qualify))
     assert root.findall(".//testcase/failure") == []
     assert any("baseline" in each.attrib["message"] for each in root.iter("skipped"))
 
 
-def test_findings_are_cases(quirks: Salvaged) -> None:
+def test_findings_are_cases(quirks: StoredRun) -> None:
     root = check(junit_xml(quirks))
-    assert {case.attrib["name"] for case in root.iter("testcase")} == {finding.id for finding in quirks.findings}
+    assert {case.attrib["name"] for case in root.iter("testcase")} == {finding.id for finding in quirks.answers}
 
 
-def test_skipped_and_unreadable_are_cases_and_hostile_words_stay_words(hostile: Salvaged) -> None:
+def test_skipped_and_unreadable_are_cases_and_hostile_words_stay_words(hostile: StoredRun) -> None:
     root = check(junit_xml(hostile))
     assert [case[-1].tag for case in root.iter("testcase")] == ["failure", "skipped", "error"]
     assert "<script>" in root.findall(".//failure")[0].attrib["message"]
 
 
-def test_the_summary_has_what_did_not_pass_first_and_folds_the_rest(throttle: Salvaged) -> None:
+def test_the_summary_has_what_did_not_pass_first_and_folds_the_rest(throttle: StoredRun) -> None:
     text = markdown_summary(throttle)
     assert text.startswith("## ✕ **FAIL**: ")
     assert text.index("✕ **FAIL** |") < text.index("<details>") < text.index("● **PASS** |") < text.index("</details>")
@@ -93,9 +93,9 @@ def test_the_summary_has_what_did_not_pass_first_and_folds_the_rest(throttle: Sa
         assert cell.id in text
 
 
-def test_the_summary_of_many_cells_stays_below_the_limit(throttle: Salvaged) -> None:
+def test_the_summary_of_many_cells_stays_below_the_limit(throttle: StoredRun) -> None:
     cells = [throttle.cells[at % 3].model_copy(update={"id": f"{throttle.cells[at % 3].id}--{at}"}) for at in range(900)]
-    run = Salvaged(path=throttle.path, cells=cells)
+    run = StoredRun(path=throttle.path, cells=cells)
     text = markdown_summary(run)
     assert len(text) < MOST_CHARACTERS
     more = re.search(r"… and ([0-9]+) more", text)
@@ -104,7 +104,7 @@ def test_the_summary_of_many_cells_stays_below_the_limit(throttle: Salvaged) -> 
     assert text.count("| <code>") + sum(map(int, re.findall(r"… and ([0-9]+) more", text))) == 900
 
 
-def test_hostile_words_of_a_summary_are_no_markup(hostile: Salvaged) -> None:
+def test_hostile_words_of_a_summary_stay_text(hostile: StoredRun) -> None:
     text = markdown_summary(hostile)
     assert "<script" not in text
     assert "<img" not in text
@@ -114,7 +114,7 @@ def test_hostile_words_of_a_summary_are_no_markup(hostile: Salvaged) -> None:
 
 
 def test_a_summary_without_results_has_no_verdict(tmp_path: Path) -> None:
-    assert "nothing was judged" in markdown_summary(Salvaged(path=tmp_path))
+    assert "nothing was judged" in markdown_summary(StoredRun(path=tmp_path))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_a_file_that_cannot_be_read_is_one_line_and_the_rest_is_shown(app: typer
 
 
 @pytest.mark.parametrize("option", ["--output", "--junit", "--markdown"])
-def test_a_folder_is_no_file_to_write(app: typer.Typer, run: RunDir, tmp_path: Path, option: str) -> None:
+def test_a_folder_cannot_be_overwritten(app: typer.Typer, run: RunDir, tmp_path: Path, option: str) -> None:
     found = CliRunner().invoke(app, ["report", option, str(tmp_path)])
     assert isinstance(found.exception, UsageProblem)
 
@@ -194,7 +194,7 @@ def test_a_place_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_after_a_run_all_three_are_there(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
-    report.make_reports(run)
+    files.make_reports(run)
     assert {"report.html", "junit.xml", "summary.md"} <= {path.name for path in run.path.iterdir()}
     assert "report.html" in capsys.readouterr().err
 
@@ -205,13 +205,13 @@ def test_a_report_that_fails_raises_nothing(
     def fail(_: Path) -> None:
         raise ValueError("a bug\nof two lines")
 
-    monkeypatch.setattr(report, "write_all", fail)
-    report.make_reports(run)
+    monkeypatch.setattr(files, "write_all", fail)
+    files.make_reports(run)
     told = capsys.readouterr().err
     assert "ValueError: a bug of two lines" in told
     assert len(told.splitlines()) == 1
 
 
-def test_the_run_of_a_page_is_read_from_its_folder_alone(throttle: Salvaged) -> None:
+def test_the_run_of_a_page_is_read_from_its_folder_alone(throttle: StoredRun) -> None:
     renamed = replace(throttle, path=throttle.path.with_name("another"))
     assert "another" in markdown_summary(renamed)

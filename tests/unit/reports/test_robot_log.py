@@ -1,4 +1,4 @@
-"""What Robot's log shows of a cell: its message as text, and its plot; nothing of a client's runs there."""
+"""What Robot's log shows of a cell: its message as text and its plot, without executing a client's text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from lab.result.salvage import Salvaged
-from lab.runner import current
-from lab.runner.robot_run import run_cells
+from lab.robot import current
+from lab.robot.suite import read_suites, run_suite
+from lab.store.stored_run import StoredRun
 from reports.cells import log_html
 from tests.unit.reports.conftest import HOSTILE
-from tests.unit.result.conftest import MakeCell
+from tests.unit.store.conftest import MakeCell
 
 
 def test_the_plot_brings_its_own_colours_and_is_one_line(make_cell: MakeCell) -> None:
@@ -25,7 +25,7 @@ def test_the_plot_brings_its_own_colours_and_is_one_line(make_cell: MakeCell) ->
     assert "\n" not in text
 
 
-def test_hostile_words_stay_words(hostile: Salvaged) -> None:
+def test_hostile_words_stay_words(hostile: StoredRun) -> None:
     text = log_html(hostile.cells[0], HOSTILE)
     assert "<script" not in text
     assert "<img" not in text
@@ -39,24 +39,18 @@ def test_the_log_of_a_run_has_the_plot(make_cell: MakeCell, tmp_path: Path, name
     session: Any = SimpleNamespace(
         run=SimpleNamespace(path=tmp_path),
         results=[cell],
-        findings=[],
-        problem=None,
+        answers=[],
+        found_something=True,
         options=SimpleNamespace(flamegraph=None, clock="real"),
         run_cell=lambda _: cell,
     )
 
-    class Fake:
-        def __enter__(self) -> Any:
-            return session
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def __getattr__(self, key: str) -> Any:
-            return getattr(session, key)
-
+    suite = tmp_path / "one.robot"
+    suite.write_text(
+        f"*** Settings ***\nLibrary    lab.robot.library.LabLibrary\n*** Test Cases ***\nOne\n    Judge Cell    {cell.id}\n"
+    )
     assert current.get() is None
-    run_cells([cell.id], Fake())  # type: ignore[arg-type]
+    run_suite(read_suites([suite]), session)
     output = (tmp_path / "robot" / "output.xml").read_text()
     assert "&lt;svg" in output
     assert "svg" not in (tmp_path / "robot" / "xunit.xml").read_text()

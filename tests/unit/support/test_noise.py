@@ -97,14 +97,14 @@ def test_a_test_that_fails_again_when_the_machine_is_quiet_fails(pytester: pytes
     )
 
 
-def test_a_test_that_nothing_is_left_of_the_time_for_fails(pytester: pytest.Pytester) -> None:
+def test_a_test_without_time_for_another_attempt_fails(pytester: pytest.Pytester) -> None:
     done = session(pytester, failing=[1], disturbed=EVERY, words=("--again-for", "-1"))
     done.assert_outcomes(failed=1)
     assert runs(pytester) == 1
     done.stdout.fnmatch_lines(["*AssertionError: too slow*"])
 
 
-def test_beside_other_tests_every_failure_is_run_again_alone(pytester: pytest.Pytester) -> None:
+def test_in_parallel_every_failure_is_run_again_alone(pytester: pytest.Pytester) -> None:
     done = session(pytester, failing=[1], disturbed=(), words=("-n", "2"))
     done.assert_outcomes(passed=1)
     assert runs(pytester) == 2
@@ -113,7 +113,7 @@ def test_beside_other_tests_every_failure_is_run_again_alone(pytester: pytest.Py
     )
 
 
-def test_a_defect_fails_beside_others_and_then_alone(pytester: pytest.Pytester) -> None:
+def test_a_defect_fails_in_parallel_and_then_alone(pytester: pytest.Pytester) -> None:
     done = session(pytester, failing=EVERY, disturbed=(), words=("-n", "2"))
     done.assert_outcomes(failed=1)
     assert (done.ret, runs(pytester)) == (pytest.ExitCode.TESTS_FAILED, 2)

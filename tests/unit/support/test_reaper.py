@@ -1,4 +1,4 @@
-"""The reaper as a process of its own, and the watch that it is for."""
+"""The reaper as a separate process, and the host watch that uses it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import reaper
+from lab.net.host_load import Look
+from tests.support import reaper, spans
 from tests.support.spans import Spans, container_engines
 
 ORPHAN = "import os, subprocess; subprocess.run(['sh', '-c', 'sleep 20 >&- 2>&- & echo $!'])"
@@ -57,7 +58,7 @@ def test_processes_that_run_containers_are_known_by_name(tmp_path: Path) -> None
     assert container_engines(tmp_path) == {2, 3, 5}
 
 
-def test_every_span_has_a_load_and_so_has_the_whole() -> None:
+def test_every_span_and_the_total_have_a_load() -> None:
     with Spans() as spans:
         time.sleep(0.01)
         spans.mark()
@@ -70,3 +71,19 @@ def test_a_long_test_has_more_than_one_span() -> None:
     with Spans(span_s=0.001) as spans:
         while len(spans.loads) < 3:
             time.sleep(0.001)
+
+
+def test_cpu_time_of_a_lab_that_has_ended_is_not_another_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel gives the time of a namespace's processes to no parent when the namespace ends, so the family's sum falls."""
+    looks = iter(
+        Look(at_s=at, cores=2, idle_s=0.5 * at, steal_s=0.0, lab_s=lab, kernel_s=0.0)
+        for at, lab in ((0, 1), (4, 7), (5, 0.5), (6, 2))
+    )
+    monkeypatch.setattr(spans, "look", lambda _: next(looks))
+    watch = Spans()
+    watch.mark()
+    watch._look()
+    watch._look()
+    watch.mark()
+    (load,) = watch.loads
+    assert load.foreign_cores == pytest.approx((6 * 2 - 0.5 * 6 - 6 - 1.5) / 6)

@@ -1,0 +1,35 @@
+"""Cells for tests of a session, in virtual and in real time, and a way to sabotage their link."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.hosts.host import Network
+from lab.model.cell import Cell
+from lab.model.topology import Link, Topology
+from lab.model.transfer import ClientSpec, Expectation, Transfer
+from lab.model.units import BitRate, ByteRate, Duration, Ratio, Size
+from lab.net import shape as shaping
+from lab.run.sample import take_sample
+
+FAST = Topology(name="fast", description="-", link=Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("4 ms")))
+FASTER = Link(rate=BitRate.parse("140 Mbit/s"), rtt=Duration.parse("4 ms"))
+"""Faster than FAST, so that a single calibration notices it."""
+
+
+def cell(program: str = "curl", *, topology: Topology = FAST, limit: str | None = None, size: str = "1 MB") -> Cell:
+    """A download over HTTP/1.1, with a limit of ±30 % if `limit` is given."""
+    transfer = Transfer(protocol="http1", direction="get", size=Size.parse(size), limit=ByteRate.parse(limit) if limit else None)
+    expectation = Expectation(kind="limit" if limit else "none", tolerance=Ratio.parse("30 %"))
+    return Cell(client=ClientSpec(name="curl", program=program), topology=topology, transfer=transfer, expectation=expectation)
+
+
+def change_link_after_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the link FASTER after every sample, which only the calibrations can notice."""
+
+    def sabotaging(network: Network, *args: object, **more: object) -> object:
+        sample = take_sample(network, *args, **more)  # type: ignore[arg-type]
+        shaping.change(network, FASTER)
+        return sample
+
+    monkeypatch.setattr("lab.run.interleaving.take_sample", sabotaging)

@@ -1,0 +1,189 @@
+"""docker-compose.yml says what the code says: every fact that both need is compared here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from lab.hosts.agent.protocol import LAB_UID, RUN_DIR
+from lab.hosts.compose.images import ROLES, image_name
+from lab.hosts.compose.inside.entry import SHARED
+from lab.hosts.compose.project import LAB_LABEL, OWNER_LABEL
+from lab.hosts.linux_settings import SYSCTLS
+from lab.hosts.wiring import Addresses
+from lab.model.endpoints import CA_FILE
+from lab.model.paths import project_root
+from lab.run.container import CLIENT_HOME, DEFAULT_LINK, ContainerSetup
+
+FILE = project_root() / "docker-compose.yml"
+DRIVEN = {
+    "CLIENT_NET": "10.77.41",
+    "SERVER_NET": "10.77.42",
+    "LINK": "dsl-20",
+    "THROUGHLINE_DRIVER": "lab",
+    "THROUGHLINE_SHARED": "/tmp/shared",
+    "THROUGHLINE_LAB": "one",
+    "THROUGHLINE_OWNER": "1000",
+    "THROUGHLINE_ROUTER": "uml",
+    "THROUGHLINE_HEALTH_INTERVAL": "1h",
+    "THROUGHLINE_CLIENT_IMAGE": "sha256:" + "0" * 64,
+}
+
+
+def resolved(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The file as Compose reads it: `:-` takes the default for an empty variable, too."""
+    text = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: environment.get(found[1]) or found[2], FILE.read_text())
+    data = YAML(typ="safe").load(text)
+    assert isinstance(data, dict)
+    return data
+
+
+@pytest.fixture(params=[{}, DRIVEN], ids=["by-hand", "driven"])
+def environment(request: pytest.FixtureRequest) -> dict[str, str]:
+    return dict(request.param)
+
+
+@pytest.fixture
+def file(environment: dict[str, str]) -> dict[str, Any]:
+    return resolved(environment)
+
+
+def texts(found: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in found.items()}
+
+
+def test_neither_a_version_nor_a_fixed_name_nor_a_build() -> None:
+    data = resolved({})
+    assert "version" not in data
+    for service in data["services"].values():
+        assert not {"container_name", "build", "privileged", "user", "ports", "network_mode", "pid"} & set(service)
+
+
+@pytest.mark.parametrize("role", ["client", "server"])
+def test_sysctls_are_the_pins(role: str) -> None:
+    found = texts(resolved({})["services"][role]["sysctls"])
+    assert {name: found.get(name) for name in SYSCTLS} == SYSCTLS
+    assert set(found) - set(SYSCTLS) == {
+        "net.ipv6.conf.all.disable_ipv6",
+        "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.ping_group_range",
+    }
+
+
+def test_the_router_forwards() -> None:
+    assert texts(resolved({})["services"]["router"]["sysctls"])["net.ipv4.ip_forward"] == "1"
+
+
+def test_capabilities_are_as_few_as_can_be() -> None:
+    services = resolved({})["services"]
+    assert {role: service["cap_drop"] for role, service in services.items()} == {role: ["ALL"] for role in ROLES}
+    assert {role: service["cap_add"] for role, service in services.items()} == {
+        "client": ["NET_ADMIN"],
+        "router": ["NET_ADMIN", "NET_RAW"],
+        "server": ["NET_ADMIN"],
+    }
+    for service in services.values():
+        assert service["read_only"] is True
+        # It would void the file capabilities of the first process.
+        assert "security_opt" not in service
+
+
+def test_addresses_are_the_labs(file: dict[str, Any], environment: dict[str, str]) -> None:
+    addresses = ContainerSetup.of(environment).addresses
+    services = file["services"]
+    assert services["client"]["networks"] == {"client_net": {"ipv4_address": addresses.client}}
+    assert services["server"]["networks"] == {"server_net": {"ipv4_address": addresses.server}}
+    assert services["client"]["extra_hosts"] == [f"server:{addresses.server}"]
+    taken = {addresses.client, addresses.server, addresses.client_gateway, addresses.server_gateway}
+    assert not taken & {entry["ipv4_address"] for entry in services["router"]["networks"].values()}
+    gateways = {"client_net": addresses.client_gateway, "server_net": addresses.server_gateway}
+    for name, gateway in gateways.items():
+        (config,) = file["networks"][name]["ipam"]["config"]
+        assert config == {"subnet": gateway.removesuffix(".1") + ".0/24", "gateway": gateway}
+        assert services["router"]["networks"][name]["ipv4_address"].startswith(gateway.removesuffix("1"))
+
+
+def test_no_bridge_takes_an_address_or_lets_anything_out() -> None:
+    for network in resolved({})["networks"].values():
+        assert network["driver_opts"] == {
+            "com.docker.network.bridge.inhibit_ipv4": "true",
+            "com.docker.network.bridge.enable_ip_masquerade": "false",
+        }
+        assert "internal" not in network
+
+
+def test_everything_is_labelled(file: dict[str, Any], environment: dict[str, str]) -> None:
+    wanted = {LAB_LABEL: environment.get("THROUGHLINE_LAB", "by-hand"), OWNER_LABEL: environment.get("THROUGHLINE_OWNER", "")}
+    for kind in ("services", "networks", "volumes"):
+        for name, entry in file[kind].items():
+            assert entry["labels"] == wanted, f"{kind} {name}"
+
+
+def test_images_and_roles(file: dict[str, Any], environment: dict[str, str]) -> None:
+    services = file["services"]
+    assert tuple(sorted(services)) == tuple(sorted(ROLES))
+    for role, service in services.items():
+        assert service["image"] == environment.get(f"THROUGHLINE_{role.upper()}_IMAGE", image_name(role))
+        assert service["environment"]["THROUGHLINE_ROLE"] == role
+        assert service["healthcheck"]["test"][-2:] == ["lab.run.container_health", role]
+        assert service["healthcheck"]["interval"] == environment.get("THROUGHLINE_HEALTH_INTERVAL", "2s")
+
+
+def test_the_environment_reaches_what_reads_it(file: dict[str, Any], environment: dict[str, str]) -> None:
+    for service in file["services"].values():
+        assert ContainerSetup.of(texts(service["environment"])) == ContainerSetup.of(environment)
+        assert service["environment"]["THROUGHLINE_DRIVER"] == environment.get("THROUGHLINE_DRIVER", "hand")
+    assert ContainerSetup.of({}).link == DEFAULT_LINK
+    assert ContainerSetup.of({}).addresses == Addresses()
+
+
+def test_the_clients_programs_find_their_credentials() -> None:
+    found = resolved({})["services"]["client"]["environment"]
+    assert found["HOME"] == CLIENT_HOME
+    assert found["CURL_CA_BUNDLE"] == found["SSL_CERT_FILE"] == f"{CLIENT_HOME}/{CA_FILE}"
+
+
+def test_the_shared_folder_is_memory_unless_a_lab_gives_one(file: dict[str, Any], environment: dict[str, str]) -> None:
+    for service in file["services"].values():
+        assert service["volumes"] == [f"{environment.get('THROUGHLINE_SHARED', 'shared')}:{SHARED}"]
+        assert f"{RUN_DIR}:exec,uid={LAB_UID},gid={LAB_UID},mode=755" in service["tmpfs"]
+    shared = file["volumes"]["shared"]
+    assert shared["driver_opts"] == {"type": "tmpfs", "device": "tmpfs", "o": f"uid={LAB_UID},gid={LAB_UID},mode=0700"}
+
+
+def test_the_client_waits_for_the_others() -> None:
+    services = resolved({})["services"]
+    assert services["client"]["depends_on"] == {role: {"condition": "service_healthy"} for role in ("router", "server")}
+
+
+def commands() -> list[list[str]]:
+    """Every Compose of this machine: 1.29 is `docker-compose`, 2 may be both."""
+    found = [["docker-compose"]] if shutil.which("docker-compose") else []
+    plugin = ["docker", "compose"]
+    if shutil.which("docker") and subprocess.run([*plugin, "version"], capture_output=True, check=False).returncode == 0:
+        found.append(plugin)
+    return found
+
+
+@pytest.mark.skipif(not commands(), reason="there is no Compose on this machine")
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_compose_takes_it(words: list[str], file: dict[str, Any], environment: dict[str, str]) -> None:
+    ours = ("THROUGHLINE_", "CLIENT_NET", "SERVER_NET", "LINK")
+    own = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    done = subprocess.run(
+        [*words, "-f", str(FILE), "config"], capture_output=True, text=True, check=False, env={**own, **environment}, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    said = YAML(typ="safe").load(done.stdout)["services"]
+    for role, service in file["services"].items():
+        assert said[role]["image"] == service["image"]
+        assert said[role]["cap_add"] == service["cap_add"]
+        assert texts(said[role]["environment"]) == texts(service["environment"])
+        assert texts(said[role]["sysctls"]) == texts(service["sysctls"])

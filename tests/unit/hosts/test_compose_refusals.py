@@ -1,0 +1,61 @@
+"""The compose backend where it cannot work: a message of one line, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab.hosts.compose import project, subnets
+from lab.hosts.compose.docker import refusal
+from lab.hosts.compose.project import Project
+from lab.model.errors import UsageProblem
+
+
+@pytest.mark.parametrize(
+    ("environment", "telling"),
+    [
+        ({"DOCKER_HOST": "unix:///nowhere/docker.sock"}, "container engine is not running"),
+        ({"PATH": "/nowhere"}, "no docker on this machine"),
+    ],
+)
+def test_no_engine_is_one_line(environment: dict[str, str], telling: str) -> None:
+    argv = [sys.executable, "-m", "lab.cli.main", "calibrate", "--backend", "compose", "--rate", "20mbit"]
+    done = subprocess.run(argv, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert telling in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_every_subnet_taken_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
+    monkeypatch.setattr(subnets, "taken", lambda: ["10.0.0.0/8"])
+    monkeypatch.setattr(project, "containers", lambda _name: [])
+    Project("x").claim()
+    with pytest.raises(UsageProblem, match=r"no network of 10\.77\.0\.0/16 is free"):
+        Project("x").up({}, "auto")
+
+
+def test_a_path_too_long_for_a_socket_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / ("x" * 100)))
+    monkeypatch.setattr(project, "containers", lambda _name: [])
+    with pytest.raises(UsageProblem, match="too long for a socket"):
+        Project("x").claim()
+
+
+@pytest.mark.parametrize(
+    ("said", "telling"),
+    [
+        ("Got permission denied while trying to connect to the Docker daemon socket", "no permission"),
+        ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?", "is not running"),
+        ("write /x: no space left on device", "disk is full"),
+        ("Error: No such image: throughline/client:latest", "an image is missing"),
+        ("one\nERROR: for client  it is tired\n\n", "`docker up` failed: ERROR: for client  it is tired"),
+        ("", "without a message"),
+    ],
+)
+def test_a_refusal_of_the_engine_becomes_one_line(said: str, telling: str) -> None:
+    assert telling in str(refusal("docker up", said))

@@ -1,0 +1,131 @@
+"""Topologies from files: every fault is one line with file, line, field and a suggestion."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from lab.cli import schema
+from lab.model.errors import UsageProblem
+from lab.model.load import list_topologies, load_topology, parse_topology
+from lab.model.paths import topologies_dir
+from lab.model.units import BitRate, Duration
+
+GOOD = "name: mine\ndescription: A test.\nlink:\n  rate: 20 Mbit/s\n  rtt: 30 ms\n"
+SHIPPED = [
+    "coast-200",
+    "dsl-20",
+    "dsl-50",
+    "far-200",
+    "far-50",
+    "far-500",
+    "gigabit-far",
+    "link-local",
+    "lossy-wifi",
+    "lte",
+    "metro-200",
+    "satellite",
+    "transatlantic",
+]
+
+
+def test_the_shipped_topologies_have_their_figures() -> None:
+    assert list_topologies() == SHIPPED
+    links = {name: load_topology(name).link for name in SHIPPED}
+    figures = {name: (link.rate, link.rtt) for name, link in links.items()}
+    assert figures["dsl-50"][0] == BitRate.parse("50 Mbit/s")
+    assert figures["dsl-20"][0] == BitRate.parse("20 Mbit/s")
+    assert figures["transatlantic"] == (BitRate.parse("500 Mbit/s"), Duration.parse("100 ms"))
+    assert figures["gigabit-far"] == (BitRate.parse("1 Gbit/s"), Duration.parse("100 ms"))
+    for name, rate, rtt in (("metro", 200, 20), ("far", 50, 100), ("far", 200, 100), ("far", 500, 100)):
+        assert figures[f"{name}-{rate}"] == (BitRate.parse(f"{rate} Mbit/s"), Duration.parse(f"{rtt} ms"))
+    assert not links["link-local"].shaped
+    assert links["lte"].direction("up").rate != links["lte"].direction("down").rate
+    assert links["lte"].jitter.ns > 0
+    assert 500 < links["satellite"].rtt.ms < 700
+    assert links["lossy-wifi"].loss.value > 0
+    assert links["lossy-wifi"].seed is not None
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_file_names_its_schema_for_editors(name: str) -> None:
+    first = (topologies_dir() / f"{name}.yaml").read_text(encoding="utf-8").splitlines()[0]
+    assert first == "# yaml-language-server: $schema=./topology.schema.json"
+
+
+def test_the_committed_schemas_are_what_the_generator_makes() -> None:
+    for path, made in schema.files().items():
+        assert json.loads(path.read_text(encoding="utf-8")) == made, f"{path.name} is stale: python -m lab.cli.schema"
+
+
+def test_a_file_loads_by_path_and_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+    assert load_topology(str(path)) == load_topology("mine", tmp_path)
+    assert load_topology("mine", tmp_path).link.rtt == Duration.parse("30 ms")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        (GOOD.replace("rtt", "rtd"), 5, "link.rtd: unknown field; did you mean 'rtt'?"),
+        (GOOD.replace("description", "descripton"), 2, "descripton: unknown field; did you mean 'description'?"),
+        (GOOD + "  up:\n    rat: 1 Mbit/s\n", 7, "link.up.rat: unknown field; did you mean 'rate'?"),
+        (GOOD.replace("20 Mbit/s", "20 Mbitt/s"), 4, "link.rate: '20 Mbitt/s' is not a bit rate: unknown unit 'Mbitt/s'"),
+        (GOOD.replace("30 ms", "30"), 5, "link.rtt: '30' is not a duration: it has no unit"),
+        (GOOD + "  jitter: 20 ms\n", 3, "link: jitter 20 ms is more than the one-way delay 15 ms"),
+        (GOOD + "  rtt: 40 ms\n", 6, 'duplicate key "rtt"'),
+        ("name: mine\nlink: {}\n", 1, "description is missing"),
+        ("", 1, "the file: "),
+        ("- a\n", 1, "the file: "),
+        (GOOD + " bad: indent\n", 6, "this is not YAML"),
+        (GOOD + "---\nname: two\n", 6, "this is not YAML"),
+        (GOOD.replace("link:", "link: &a\n  up: *a"), 4, "YAML aliases (*a) are not supported"),
+        ("? [a]\n: 1\n", 1, "Keys should be strings"),
+        ("name: 2001-99-99\n", None, "this is not YAML: month"),
+        ("name: !secret x\n", 1, "YAML tags (!secret) are not supported"),
+        ("\x07", None, "this is not YAML"),
+        ("[" * 5000, None, "nested too deeply"),
+    ],
+)
+def test_a_fault_is_one_line_with_its_place(tmp_path: Path, text: str, line: int | None, problem: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageProblem) as caught:
+        load_topology(str(path))
+    place = f"{path}:{line}: " if line else f"{path}: "
+    assert str(caught.value).startswith(place)
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_file_and_the_name_in_it_must_agree(tmp_path: Path) -> None:
+    path = tmp_path / "other.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+    with pytest.raises(UsageProblem, match=re.escape("name: 'mine' is not the name of the file")):
+        load_topology("other", tmp_path)
+
+
+def test_an_unknown_name_gets_a_suggestion_and_the_list() -> None:
+    with pytest.raises(UsageProblem, match="no topology called 'dls-20'; did you mean 'dsl-20'") as caught:
+        load_topology("dls-20")
+    assert all(name in caught.value.remedy for name in SHIPPED)
+
+
+def test_an_unreadable_file_is_a_usage_problem(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match="No such file"):
+        load_topology(str(tmp_path / "none.yaml"))
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageProblem, match="not UTF-8 text"):
+        load_topology(str(tmp_path / "binary.yaml"))
+    (tmp_path / "folder.yaml").mkdir()
+    with pytest.raises(UsageProblem, match="directory"):
+        load_topology(str(tmp_path / "folder.yaml"))
+
+
+def test_a_duplicate_key_is_refused() -> None:
+    with pytest.raises(UsageProblem, match=r'^x:2: .*duplicate key "a"'):
+        parse_topology("a: 1\na: 2\n", "x")

@@ -1,0 +1,31 @@
+"""Cells and samples as the results' tests make them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is not an installed package
+
+from tests.unit.servers.conftest import network, places, servers
+from tests.unit.store.conftest import cell, make_cell_fixture, make_sample
+
+__all__ = ["cell", "make_cell_fixture", "network", "places", "servers"]
+
+
+@pytest.fixture(name="make_sample", scope="session")
+def make_sample_fixture() -> Callable[..., object]:
+    return make_sample
+
+
+@pytest.fixture(name="fake_lab")
+def fake_lab_fixture(monkeypatch: pytest.MonkeyPatch) -> object:
+    """A lab without a network for every Session of the test; its clients know every transfer."""
+    from tests.unit.run.fake_lab import FakeLab, install
+
+    lab = FakeLab()
+    install(lab, {}, monkeypatch)
+    return lab
