@@ -29,7 +29,14 @@ PROGRAM = "curl"
 _LONGEST_FETCH_S = 600.0
 _LONGEST_BUILD_S = 1800.0
 
-_RELEASE = ("-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DBUILD_TESTING=OFF", "-DCMAKE_INSTALL_LIBDIR=lib")
+_RELEASE = (
+    "-DCMAKE_BUILD_TYPE=Release",
+    "-DBUILD_SHARED_LIBS=OFF",
+    "-DBUILD_TESTING=OFF",
+    "-DCMAKE_INSTALL_LIBDIR=lib",
+    # perf walks stacks by frame pointers, and a flame graph needs the names of static functions too.
+    "-DCMAKE_C_FLAGS=-g1 -fno-omit-frame-pointer",
+)
 _NGHTTP2_FLAGS = (*_RELEASE, "-DENABLE_LIB_ONLY=ON", "-DBUILD_STATIC_LIBS=ON", "-DENABLE_DOC=OFF")
 _LIBSSH2_FLAGS = (*_RELEASE, "-DBUILD_EXAMPLES=OFF", "-DCRYPTO_BACKEND=OpenSSL", "-DENABLE_ZLIB_COMPRESSION=OFF")
 _CURL_FLAGS = (
@@ -38,7 +45,6 @@ _CURL_FLAGS = (
     "-DUSE_NGHTTP2=ON",
     *(f"-D{name}=OFF" for name in ("CURL_USE_LIBPSL", "USE_LIBIDN2", "CURL_BROTLI", "CURL_ZSTD", "CURL_USE_PKGCONFIG")),
     *(f"-D{name}=OFF" for name in ("ENABLE_MANUAL", "ENABLE_CURL_MANUAL", "BUILD_LIBCURL_DOCS", "BUILD_MISC_DOCS")),
-    "-DCMAKE_EXE_LINKER_FLAGS=-s",
     "-DCURL_DISABLE_LDAP=ON",
     "-DCURL_DISABLE_LDAPS=ON",
     # Not every version of curl finds out what a static libssh2 needs; at the end of the line these serve all of them.
