@@ -8,7 +8,7 @@ BIN := .venv/bin
 	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far \
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle \
 	bench-history bench-report bench-standards bench-clocks ferry-windows vm-proof \
-	virtual-thousand bench-virtual-links kernel kernel-ship bench-virtual lock
+	virtual-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -74,6 +74,13 @@ libdoc: setup ## the page of the Robot keywords, docs/reference/keywords.html
 
 reference: setup ## the generated parts of docs/reference, after a change of a command, a model or a schema
 	@$(BIN)/python -m tests.support.reference
+
+studies: setup ## the pages of docs/studies from the data they ship, their pictures, and the list of studies
+	@$(BIN)/python -m reports.studies make
+
+# FILES is for other data than runs. A label tells a template's runs apart: RUNS="before=results/A after=results/B".
+study: setup ## pack runs as the data of a study: NAME=throttle RUNS="results/RUN ..." FILES="..."; then write its template
+	@$(BIN)/python -m reports.studies pack $(NAME) $(RUNS) $(FILES:%=--file %)
 
 # Benchmarks print figures and keep raw samples in results/benchmarks; they need an idle machine and are not part of CI.
 bench-bringup: setup ## bring-up and tear-down of a lab, median of 20; of containers with `python -m benchmarks.bringup 5 --backend compose`

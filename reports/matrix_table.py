@@ -68,15 +68,23 @@ def matrix_width(found: Matrix) -> int:
 
 def matrix_markdown(found: Matrix) -> str:
     """The same for a page: a list of where the figures are from, then a heading and a table each."""
-    blocks = ["\n".join(f"- {what}: {_escaped(said)}" for what, said in head_lines(found))]
+    blocks = ["\n".join(f"- {what}: {escaped(said)}" for what, said in head_lines(found))]
     for section in sections(found):
-        rule = "|" + "---|" * len(section.headings)
-        table = [_markdown_row(section.headings), rule, *(_markdown_row(row) for row in section.rows)]
-        blocks += [f"### {section.title}", "\n".join(table)]
+        blocks += [f"### {section.title}", table_markdown(section.headings, section.rows)]
         if section.notes:
-            blocks.append("\n".join(f"- {_escaped(note)}" for note in section.notes))
+            blocks.append("\n".join(f"- {escaped(note)}" for note in section.notes))
     blocks.append(_count_line(found))
     return "\n\n".join(blocks) + "\n"
+
+
+def table_markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Any table of texts; what would end a cell or begin a tag is escaped."""
+    return "\n".join([_markdown_row(headings), "|" + "---|" * len(headings), *map(_markdown_row, rows)])
+
+
+def escaped(text: str) -> str:
+    """The text as one line, with the characters escaped that end a cell or begin a tag."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
 
 
 def head_lines(found: Matrix) -> list[tuple[str, str]]:
@@ -248,9 +256,4 @@ def _coloured(text: str) -> Text:
 
 
 def _markdown_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(_escaped(cell) for cell in cells) + " |"
-
-
-def _escaped(text: str) -> str:
-    """The text as one line, with the characters escaped that end a cell or begin a tag."""
-    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    return "| " + " | ".join(escaped(cell) for cell in cells) + " |"

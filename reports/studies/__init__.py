@@ -1,0 +1,1 @@
+"""Pages of docs/studies, made from the data they ship: `python -m reports.studies`. ADR 0017 says why."""
