@@ -255,6 +255,11 @@ class Host(Protocol):
         ...
 
     @property
+    def tap_port(self) -> str:
+        """The interface whose packets the lab may time by the lab's own monotonic clock; empty where it cannot."""
+        ...
+
+    @property
     def reports_peak_memory(self) -> bool:
         """Whether `Completed.max_rss_bytes` is the command's own peak; elsewhere GNU time measures it."""
         ...

@@ -49,6 +49,7 @@ class PosixHost(CommandHost[Started_co]):
 
     platform: Literal["linux"] = "linux"
     capture_port: str = LEAF
+    tap_port: str = ""
     reports_peak_memory = False
     name: str
     address: str

@@ -119,13 +119,20 @@ class Sample(Model):
     body_s: float | None = Field(description="first to last body byte: the denominator of body_byte_s")
     body_clock: BodyClock | None = Field(
         default=None,
-        description="whose clock body_s is: the client's report, or (to some 10 ms) the router's port; exit: the port's first "
-        "byte to the client's end, for a limited download of a client that does not report",
+        description="whose clock body_s is. wire: the receiver's port or, where that is not tapped, the router's; exit: the "
+        "router's port for the first byte and the client's end for the last; client: its own report, where nothing was counted",
     )
+    body_error_s: float | None = Field(
+        default=None, ge=0, description="how far body_s may be off; null where the clock is the client's, and before schema 2.0"
+    )
+    said_body_s: float | None = Field(
+        default=None, description="first to last body byte by the client's own report; never judged; null where it reports none"
+    )
+    tail_s: float | None = Field(default=None, ge=0, description="from the last body byte to the end of the client's process")
     body_byte_s: float | None = Field(
         description="body bytes per second: expected_bytes / body_s; null where the transfer failed or its time is not known"
     )
-    total_byte_s: float | None = Field(description="bytes / the client's total time, connection set-up included")
+    total_byte_s: float | None = Field(description="bytes / time from the client's first packet to the last body byte")
     deviation: float | None = Field(
         description="a fraction: body_byte_s / limit - 1; for several files over HTTP, of the file furthest from its limit; "
         "null where the transfer has no limit"

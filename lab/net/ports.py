@@ -9,9 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from lab.hosts.host import Network, Process
+from lab.hosts.host import Host, Network, Process
 from lab.hosts.scripts import script_command
 from lab.model.errors import LabFault
+from lab.net.tap import Tap
 
 _SCRIPT = Path(__file__).with_name("sampler.py")
 INTERVAL_MS = 10
@@ -61,6 +62,7 @@ class PortSampler:
         self._process: Process | None = None
         self._offset = 0
         self._rows: list[PortReading] = []
+        self._taps: dict[str, Tap] = {}
         self.grid: Grid | None = None
 
     def __enter__(self) -> Self:
@@ -75,12 +77,22 @@ class PortSampler:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        while self._taps:
+            self._taps.popitem()[1].__exit__(kind, value, trace)
         if self._process is not None:
             self._process.stop()
             self._process = None
         if self._memory >= 0:
             os.close(self._memory)
             self._memory = -1
+
+    def tap(self, host: Host) -> Tap | None:
+        """The tap on a host's port, started at its first use and stopped with this sampler; None for a host without one."""
+        if not host.tap_port:
+            return None
+        if host.name not in self._taps:
+            self._taps[host.name] = Tap(self._network, host).__enter__()
+        return self._taps[host.name]
 
     def rows(self) -> list[PortReading]:
         """Every reading so far, oldest first."""

@@ -16,15 +16,16 @@ from lab.hosts.host import Completed, Host, Network, Process
 from lab.link.readback import drops
 from lab.link.theory import ideal_goodput_bit_s
 from lab.model.endpoints import Endpoints
-from lab.model.results import BodyClock, ClientNumbers, Sample, WireCounters, WireSeries
+from lab.model.results import ClientNumbers, Sample, WireCounters, WireSeries
 from lab.model.topology import LinkDirection
 from lab.model.transfer import Transfer
 from lab.net.pcap import capture
 from lab.net.ports import PortReading, PortSampler
 from lab.net.qdiscs import read_qdiscs
-from lab.net.series import SLOT_NS, Reading, body_span, build_series, late_slots, payload_between
+from lab.net.series import SLOT_NS, Reading, build_series, late_slots, payload_between
 from lab.run import sets
 from lab.run.arrived import SAMPLE_VARIABLE, Arrived, collect, sink_count
+from lab.run.timed import tap_for, time_sample
 from lab.servers.bundle import Servers
 from lab.servers.payload import Payload, PayloadSet
 
@@ -89,6 +90,7 @@ def take_sample(
     with ExitStack() as stack, workers(network.clock, 4) as pool:
         counting = pool.submit(_count, network, sender)
         sampler = stack.enter_context(nullcontext(ports) if ports else PortSampler(network))
+        tap = tap_for(sampler, transfer, receiver)
         if pcap:
             place = (receiver, receiver.capture_port) if receiver.capture_port else (network.wire, receiver_port)
             stack.enter_context(capture(*place, pcap, clock=network.clock))
@@ -107,19 +109,28 @@ def take_sample(
         here_job = pool.submit(collect, client, endpoints.output_path, memory_path)
         there_job = pool.submit(_arrival, servers, transfer, endpoints, payload, here_job)
         rows = sampler.between(done.started_ns, done.ended_ns + SLOT_NS)
+        events = tap.between(done.started_ns, done.ended_ns) if tap else None
         after, here, there = after_job.result(), here_job.result(), there_job.result()
         end_job.result()
     report = _numbers(adapter, transfer, done)
     numbers = None if isinstance(report, str) else report
     wire = _wire(network, rows, receiver_port, before, after)
     lost = _discarded_problem(transfer, wire)
-    problem = next((line for line in (*_problems(adapter, transfer, done, report), there.problem, lost) if line), "")
-    body_start_s, body_s, clock = _body(adapter, transfer, numbers, [_reading(row, receiver_port) for row in rows], done)
+    timed = time_sample(adapter, transfer, numbers, events, [_reading(row, receiver_port) for row in rows], done)
+    body_s = timed.body_s
+    lines = (
+        *_problems(adapter, transfer, done, report),
+        there.problem,
+        lost,
+        timed.contradiction(adapter.name, link, network.clock.kind),
+    )
+    problem = next((line for line in lines if line), "")
     times = sets.file_times(there.ended_ns, done.started_ns)
     moved = numbers.bytes if numbers and numbers.bytes is not None else None if problem else size
     body_byte_s = size / body_s if body_s and not problem else None
     streams = numbers.stream_byte_s if numbers and not problem else []
-    series = _series(sampler, rows, receiver_port, done, body_start_s)
+    series = _series(sampler, rows, receiver_port, done, timed.start_s)
+    total_s = timed.total_s or (numbers.total_s if numbers else None)
     ideal_bit_s = ideal_goodput_bit_s(link) if link else None
     return Sample(
         index=index,
@@ -131,9 +142,12 @@ def take_sample(
         client=numbers,
         wall_s=done.wall_s,
         body_s=body_s,
-        body_clock=clock if body_s is not None else None,
+        body_clock=timed.clock if body_s is not None else None,
+        body_error_s=timed.error_s if body_s is not None else None,
+        said_body_s=timed.said_s,
         body_byte_s=body_byte_s,
-        total_byte_s=moved / numbers.total_s if moved is not None and numbers and numbers.total_s > 0 else None,
+        total_byte_s=moved / total_s if moved is not None and total_s else None,
+        tail_s=timed.tail_s,
         deviation=deviation_from_limit(transfer, body_byte_s, streams),
         slowest_stream_byte_s=min(streams, default=None),
         fastest_stream_byte_s=max(streams, default=None),
@@ -227,27 +241,6 @@ def _arrival(
     else:
         arrived = collect(receiver, endpoints.stored_path)
     return _There(arrived.problem(payload.size, payload.sha256))
-
-
-def _body(
-    adapter: ClientAdapter, transfer: Transfer, numbers: ClientNumbers | None, readings: list[Reading], done: Completed
-) -> tuple[float, float | None, BodyClock]:
-    """Seconds from the client's start to its first body byte, seconds from there to the last, and the clock: client's or wire's.
-
-    For several HTTP files in parallel most clients report a time per file but none for all; then the wire's clock counts.
-    """
-    if adapter.body_clock == "client" or numbers is None:
-        known = (adapter.body_start_s(transfer, numbers), adapter.body_seconds(transfer, numbers)) if numbers else (0.0, None)
-        at_once = transfer.files > 1 and transfer.protocol != "sftp"
-        if numbers is None or known[1] is not None or not at_once:
-            return *known, "client"
-    # The last bytes of a limited download are in the client's receive buffer long before it takes them.
-    clock: BodyClock = "exit" if transfer.limit is not None and transfer.direction == "get" else "wire"
-    span = body_span(readings)
-    if span is None:
-        return 0.0, None, clock
-    end_ns = done.ended_ns if clock == "exit" else span.end_ns
-    return max(0.0, (span.start_ns - done.started_ns) / 1e9), (end_ns - span.start_ns) / 1e9, clock
 
 
 def _numbers(adapter: ClientAdapter, transfer: Transfer, done: Completed) -> ClientNumbers | str:

@@ -1,8 +1,9 @@
 """Run the commands that README.md and docs/how-to show: `python -m tests.docs.run_pages [PAGE...]`.
 
 A page's ```console blocks run in one scratch folder, in their order. A line that begins with `$ ` is a command (a `\\` at its end
-goes on in the next line); the lines below it are output that the command must print, in that order. Figures and spaces may
-differ, a line `...` stands for any lines, and `...` at the end of a line for its rest. Comments directly above a block say more:
+goes on in the next line); the lines below it are output that the command must print, in that order. Figures, spaces and the
+reason after a verdict may differ, a line `...` stands for any lines, and `...` at the end of a line for its rest. Comments
+directly above a block say more:
 
     <!-- file: axel.yaml -->       the next block is written to that file
     <!-- exit: 1 -->               the block's last command ends with this code; without it, 0
@@ -154,10 +155,13 @@ def _missing(shown: list[str], output: str) -> str | None:
 
 
 def _shape(line: str) -> str:
-    """A line without its figures: numbers, signs, names of runs and commits and the widths of columns do not count."""
+    """A line without its figures: numbers, signs, names of runs and commits, the reason after a verdict and the widths of columns
+    do not count.
+    """
     line = re.sub(r"[0-9]{8}T[0-9]{6}-[\w-]+", "RUN", line)
     line = re.sub(r"[\w./@+-]*/(?=RUN)", "", line)
     line = re.sub(r"\b[0-9a-f]{7,40}\b", "0", line)
+    line = re.sub(r"\b((?:PASS|FAIL|INCONCLUSIVE|INVALID):).*", r"\1", line)
     return " ".join(re.sub(r"[-+±]?[0-9][0-9.,]*", "#", line).split())
 
 

@@ -18,6 +18,7 @@ from lab.hosts.agent.protocol import HOME_DIR, LAB_USER, RUN_DIR, Channel
 from lab.hosts.command_host import Command
 from lab.hosts.host import Completed
 from lab.hosts.posix import PosixHost
+from lab.hosts.wiring import LEAF
 from lab.model.errors import LabFault
 
 _START_S = 10.0
@@ -115,6 +116,8 @@ class AgentHost(PosixHost[AgentProcess]):
         self._kept = tuple(kept)
         # Whether its files are this machine's, so that a person's folder and environment mean something there.
         self.shares_files = "PATH" in self._kept
+        # A container has no right to packet sockets, and another machine has another clock.
+        self.tap_port = LEAF if self.shares_files else ""
         self.name = name
         self.address = address
         self.workdir: PurePath = PurePosixPath(RUN_DIR, "lab", self._namespace)

@@ -16,6 +16,7 @@ from lab.hosts.command_host import Command
 from lab.hosts.host import Completed
 from lab.hosts.posix import PosixHost
 from lab.hosts.virtual.machine import EPOCH_S, Machine
+from lab.hosts.wiring import LEAF
 from lab.model import files
 from lab.model.clock import Clock as ClockName
 from lab.model.errors import LabFault
@@ -92,6 +93,7 @@ class VirtualHost(PosixHost[VirtualProcess]):
 
     shares_files = True
     reads_host_files = True
+    tap_port = LEAF
 
     def __init__(self, machine: Machine, name: str, address: str, *, namespace: str = "") -> None:
         self._machine = machine

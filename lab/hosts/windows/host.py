@@ -45,6 +45,7 @@ class WindowsHost(CommandHost[WindowsProcess]):
     workdir: PurePath = field(default_factory=lambda: PureWindowsPath(WORK_FOLDER, f"run-{secrets.token_hex(4)}"))
     platform: Literal["windows"] = "windows"
     capture_port: str = ""  # Windows has no tcpdump
+    tap_port: str = ""
     reports_peak_memory: bool = True
     _programs: dict[str, str] = field(default_factory=dict)
     _mtu: int | None = field(default=None, repr=False)

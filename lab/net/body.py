@@ -1,0 +1,155 @@
+"""When a body began and ended, from what passed the receiver's port and from what its programs took. Pure.
+
+The definitions are in docs/how-it-decides.md. TLS and SSH hide where the content begins and ends within their stream, but not the
+order of what passes: an opening exchange waits for its answers, and content does not. So the body begins with the run of segments
+towards the receiver in which the stream outgrows an opening exchange, and it ends with the run before a closing exchange.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lab.net.tap import Content, Event, Mark, Unread
+
+Way = Literal["get", "put"]
+
+# Bytes of a stream towards the receiver that may precede the content (headers, handshakes, the opening of a file) and follow it
+# (alerts, the closing of a file). More than any client measured needs, less than a client sends between two answers of its peer.
+_BEFORE: dict[tuple[str, Way], int] = {
+    ("http1", "get"): 1 << 10,
+    ("http1", "put"): 1 << 10,
+    ("https1", "get"): 6 << 10,
+    ("https1", "put"): 2 << 10,
+    ("h2", "get"): 6 << 10,
+    ("h2", "put"): 2 << 10,
+    ("sftp", "get"): 8 << 10,
+    ("sftp", "put"): 8 << 10,
+}
+_AFTER: dict[str, int] = {"http1": 0, "https1": 256, "h2": 256, "sftp": 1 << 10}
+_OTHER = 8 << 10
+# What one side of TLS or SSH sends in its opening without waiting for the other; the largest is a flight of certificates.
+_LARGEST_OPENING_RUN = 3 << 10
+LEAST_BODY_BYTES = 64 << 10
+"""A smaller body is over in a few segments: its opening exchange would be a large part of it."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """Instants of the receiver's clock. `error_s`: how much longer or shorter the body may have taken."""
+
+    opened_ns: int
+    start_ns: int
+    end_ns: int
+    error_s: float
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e9
+
+    @property
+    def total_s(self) -> float:
+        """From the first SYN to the end of the body."""
+        return (self.end_ns - self.opened_ns) / 1e9
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A piece of content and how many bytes have passed towards the receiver on all connections by its end."""
+
+    t0_ns: int
+    t_ns: int
+    towards: bool
+    passed: int
+
+
+def time_body(events: Sequence[Event], protocol: str, way: Way, size: int, exit_ns: int) -> Body | None:
+    """The body of a transfer of `size` bytes whose client ended at `exit_ns`; None where less than `size` bytes passed.
+
+    The events are the receiver's: the client's for a download, the server's for an upload.
+    """
+    if size < LEAST_BODY_BYTES:
+        return None
+    opened = {event.connection: event.t_ns for event in events if isinstance(event, Mark) and event.opened}
+    steps = _steps(events, opened, towards_opener=way == "get")
+    passed = steps[-1].passed if steps else 0
+    if passed < size:
+        return None
+    first = _first(steps, min(_BEFORE.get((protocol, way), _OTHER) * max(1, len(opened)), passed - size))
+    last = _last(steps, passed - min(_AFTER.get(protocol, _OTHER), passed - size))
+    start_ns, wire_ns = steps[first].t0_ns, steps[last].t_ns
+    if way == "put":
+        return Body(min(opened.values()), start_ns, wire_ns, 0.0)
+    end_ns, error_s = _taken(events, steps[last:], wire_ns, exit_ns)
+    return Body(min(opened.values()), start_ns, end_ns, error_s)
+
+
+def _steps(events: Sequence[Event], opened: dict[int, int], *, towards_opener: bool) -> list[_Step]:
+    positions: dict[int, int] = {}
+    steps: list[_Step] = []
+    passed = 0
+    for event in sorted((each for each in events if isinstance(each, Content)), key=lambda each: each.t0_ns):
+        if event.connection not in opened:
+            continue
+        towards = event.from_opener != towards_opener
+        if towards:
+            passed += event.position - positions.get(event.connection, 0)
+            positions[event.connection] = event.position
+        steps.append(_Step(event.t0_ns, event.t_ns, towards, passed))
+    return steps
+
+
+def _first(steps: Sequence[_Step], before: int) -> int:
+    """The first step of the content.
+
+    It begins the first run towards the receiver that is too large, or too late, for an opening.
+    """
+    start, passed = -1, 0
+    for index, step in enumerate(steps):
+        if not step.towards:
+            start = -1
+            continue
+        if start < 0:
+            start, passed = index, steps[index - 1].passed if index else 0
+        if step.passed > before or step.passed - passed > _LARGEST_OPENING_RUN:
+            return start
+    raise AssertionError("less has passed than came before the content")
+
+
+def _last(steps: Sequence[_Step], reached: int) -> int:
+    """The last step of the content."""
+    crossing = next(index for index, step in enumerate(steps) if step.passed >= reached)
+    while crossing + 1 < len(steps) and steps[crossing + 1].towards:
+        crossing += 1
+    return crossing
+
+
+def _taken(events: Sequence[Event], after: Sequence[_Step], wire_ns: int, exit_ns: int) -> tuple[int, float]:
+    """When the program had taken the last byte, and how far that instant may be off.
+
+    The receive queues are looked at now and then; between two looks it is the program's next act that tells: what it sent, or its
+    end.
+    """
+    queue = [event for event in events if isinstance(event, Unread)]
+    at = bisect_left(queue, wire_ns, key=lambda each: each.t_ns)
+    held = at > 0 and queue[at - 1].bytes > 0
+    since_ns, until_ns = wire_ns, exit_ns
+    for look in queue[at:]:
+        if look.bytes == 0:
+            until_ns = min(exit_ns, look.t_ns)
+            break
+        since_ns, held = look.t_ns, True
+    until_ns = max(since_ns, until_ns)
+    acts = [step.t0_ns for step in after if not step.towards]
+    acts += [event.t_ns for event in events if isinstance(event, Mark) and not event.opened]
+    within = [t_ns for t_ns in acts if since_ns <= t_ns <= until_ns]
+    if within:
+        end_ns = max(within)
+    elif held:
+        end_ns = exit_ns if exit_ns == until_ns else (since_ns + until_ns) // 2
+    else:
+        # A program that took everything as it came took the last byte as well.
+        end_ns = wire_ns
+    return end_ns, max(end_ns - since_ns, until_ns - end_ns) / 1e9

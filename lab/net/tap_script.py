@@ -1,0 +1,268 @@
+"""Runs on the receiving host: prints when TCP content passed its port, and how much of it no program has taken yet.
+
+usage: tap_script.py PORT
+
+Standard library only. Kernel and program share a ring of packet headers (PACKET_RX_RING, TPACKET_V3: packet(7), the kernel's
+Documentation/networking/packet_mmap.rst), so that a packet costs no system call: in virtual time system calls take time. A filter
+lets only segments with content, SYN, FIN and RST through.
+
+First line: `throughline-tap 1 PORT`. Then one line per event, times in ns of CLOCK_MONOTONIC:
+  s CONNECTION T            a connection was opened; they are numbered from 0
+  d CONNECTION WAY T0 T POS content from T0 to T; POS bytes in order since the connection was opened. WAY is `>` from the opener
+  e CONNECTION WAY T        FIN or RST
+  q T BYTES                 bytes that arrived and that no program has read yet, every 10 ms and more often as a queue runs dry
+  t T                       every packet before T - SETTLED_NS has been printed
+Ends with exit 0 on SIGTERM.
+"""
+
+from __future__ import annotations
+
+import array
+import mmap
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+
+_SOL_PACKET, _RX_RING, _VERSION, _TPACKET_V3 = 263, 5, 10, 2
+_ATTACH_FILTER = 26
+_ETH_P_ALL = 3
+_OUTGOING = 4
+_BLOCK_BYTES, _BLOCKS, _FRAME_BYTES, _RETIRE_MS = 1 << 18, 64, 1 << 11, 5
+_SNAP_BYTES = 128
+_FIN, _SYN, _RST = 1, 2, 4
+_TICK_NS = 10_000_000
+_LEAST_WAIT_NS = 500_000
+# Segments that follow each other within this are one line.
+_JOINED_NS = 100_000
+_TO_KERNEL, _TO_USER = 0, 1
+# Classic BPF over the IP header: (code, jump if true, jump if false, constant).
+_FILTER = (
+    (0x30, 0, 0, 0),  # A = version and header length
+    (0x54, 0, 0, 0xF0),
+    (0x15, 14, 0, 0x60),  # IPv6: all of it
+    (0x15, 0, 14, 0x40),
+    (0x30, 0, 0, 9),  # A = protocol
+    (0x15, 0, 12, 6),
+    (0xB1, 0, 0, 0),  # X = length of the IP header
+    (0x50, 0, 0, 13),  # A = flags
+    (0x45, 8, 0, _FIN | _SYN | _RST),
+    (0x50, 0, 0, 12),  # A = length of the TCP header
+    (0x74, 0, 0, 2),
+    (0x54, 0, 0, 0x3C),
+    (0x0C, 0, 0, 0),  # A += X
+    (0x07, 0, 0, 0),  # X = A
+    (0x28, 0, 0, 2),  # A = total length
+    (0x1D, 2, 0, 0),  # no content
+    (0x06, 0, 0, _SNAP_BYTES),
+    (0x06, 0, 0, _SNAP_BYTES),
+    (0x06, 0, 0, 0),
+)
+
+
+def stop(_number: int, _frame: object) -> None:
+    sys.exit(0)
+
+
+class Stream:
+    """One way of a connection: how much of it has arrived in order."""
+
+    def __init__(self, sequence: int) -> None:
+        self.next = sequence
+        self.position = 0
+        self.ahead: dict[int, int] = {}
+
+    def add(self, sequence: int, size: int) -> bool:
+        """Whether the position moved."""
+        behind = (self.next - sequence) & 0xFFFFFFFF
+        if behind < 1 << 31:
+            fresh = size - behind
+            if fresh <= 0:
+                return False
+            self.take(fresh)
+            while self.ahead:
+                reached = next((start for start in self.ahead if (self.next - start) & 0xFFFFFFFF < 1 << 31), None)
+                if reached is None:
+                    break
+                fresh = self.ahead.pop(reached) - ((self.next - reached) & 0xFFFFFFFF)
+                if fresh > 0:
+                    self.take(fresh)
+            return True
+        self.ahead[sequence] = max(size, self.ahead.get(sequence, 0))
+        return False
+
+    def take(self, size: int) -> None:
+        self.next = (self.next + size) & 0xFFFFFFFF
+        self.position += size
+
+
+class Tap:
+    """What has been seen, and the lines that are not printed yet."""
+
+    def __init__(self, *, loopback: bool) -> None:
+        self.loopback = loopback
+        self.connections: dict[bytes, tuple[int, bytes]] = {}
+        self.streams: dict[tuple[int, bytes], Stream] = {}
+        self.open: set[int] = set()
+        self.count = 0
+        self.joined: tuple[int, bytes, int, int, int] | None = None
+        self.lines: list[bytes] = []
+        self.arrived = False
+
+    def packet(self, t_ns: int, kind: int, header: bytes) -> None:
+        """One IP packet."""
+        if self.loopback and kind == _OUTGOING:
+            return  # the same packet comes in as well
+        if header[0] >> 4 == 4:
+            at = (header[0] & 15) * 4
+            size = int.from_bytes(header[2:4], "big") - at
+            ends = header[12:20]
+            key, back = ends + header[at : at + 4], header[16:20] + header[12:16] + header[at + 2 : at + 4] + header[at : at + 2]
+        else:
+            if header[6] != 6:
+                return
+            at = 40
+            size = int.from_bytes(header[4:6], "big")
+            key = header[8:40] + header[40:44]
+            back = header[24:40] + header[8:24] + header[42:44] + header[40:42]
+        if len(header) < at + 14:
+            return
+        flags = header[at + 13]
+        sequence = int.from_bytes(header[at + 4 : at + 8], "big")
+        size -= (header[at + 12] >> 4) * 4
+        if flags & _SYN:
+            self.opened(t_ns, key, back, sequence, answer=bool(flags & 16))
+            return
+        found = self.connections.get(key)
+        if found is None:
+            return
+        number, way = found
+        if size > 0:
+            stream = self.streams.get(found)
+            if stream is None:
+                stream = self.streams[found] = Stream(sequence)
+            if stream.add(sequence, size):
+                self.content(number, way, t_ns, stream.position)
+            self.arrived = self.arrived or kind != _OUTGOING
+        if flags & (_FIN | _RST):
+            self.flush()
+            self.lines.append(b"e %d %b %d\n" % (number, way, t_ns))
+            self.open.discard(number)
+
+    def opened(self, t_ns: int, key: bytes, back: bytes, sequence: int, *, answer: bool) -> None:
+        if answer:
+            if key in self.connections:
+                self.streams[self.connections[key]] = Stream((sequence + 1) & 0xFFFFFFFF)
+            return
+        known = self.connections.get(key)
+        if known is not None and known[0] in self.open and known not in self.streams:
+            return  # the SYN was sent again
+        if known is not None and known[0] in self.open and self.streams[known].next == (sequence + 1) & 0xFFFFFFFF:
+            return
+        number = self.count
+        self.count += 1
+        self.open.add(number)
+        self.connections[key], self.connections[back] = (number, b">"), (number, b"<")
+        self.streams[number, b">"] = Stream((sequence + 1) & 0xFFFFFFFF)
+        self.flush()
+        self.lines.append(b"s %d %d\n" % (number, t_ns))
+
+    def content(self, number: int, way: bytes, t_ns: int, position: int) -> None:
+        joined = self.joined
+        if joined is not None and joined[:2] == (number, way) and t_ns - joined[2] < _JOINED_NS:
+            self.joined = (number, way, joined[2], t_ns, position)
+            return
+        self.flush()
+        self.joined = (number, way, t_ns, t_ns, position)
+
+    def flush(self) -> None:
+        if self.joined is not None:
+            self.lines.append(b"d %d %b %d %d %d\n" % self.joined)
+            self.joined = None
+
+
+def unread(table: int) -> int:
+    """Bytes in the receive queues of connected sockets, by /proc/net/tcp (proc(5))."""
+    total = 0
+    for line in os.pread(table, 1 << 20, 0).splitlines()[1:]:
+        words = line.split()
+        if words[3] != b"0A":
+            total += int(words[4].partition(b":")[2], 16)
+    return total
+
+
+def read_ring(ring: mmap.mmap, block: int, tap: Tap, offset_ns: int) -> int:
+    """Read every block that the kernel has finished; the number of the next one."""
+    while True:
+        base = block * _BLOCK_BYTES
+        status, packets, at = struct.unpack_from("=III", ring, base + 8)
+        if not status & _TO_USER:
+            return block
+        at += base
+        for _ in range(packets):
+            following, seconds, nanoseconds, snapped = struct.unpack_from("=IIII", ring, at)
+            (net,) = struct.unpack_from("=H", ring, at + 26)
+            kind = ring[at + 48 + 10]
+            tap.packet(seconds * 1_000_000_000 + nanoseconds - offset_ns, kind, ring[at + net : at + net + snapped])
+            at += following
+        struct.pack_into("=I", ring, base + 8, _TO_KERNEL)
+        block = (block + 1) % _BLOCKS
+
+
+def listen(port: str) -> tuple[socket.socket, mmap.mmap]:
+    """A packet socket and its ring."""
+    tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
+    code = array.array("B", b"".join(struct.pack("=HBBI", *line) for line in _FILTER))
+    tap.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("HP", len(_FILTER), code.buffer_info()[0]))
+    tap.setsockopt(_SOL_PACKET, _VERSION, struct.pack("=i", _TPACKET_V3))
+    frames = _BLOCK_BYTES // _FRAME_BYTES * _BLOCKS
+    tap.setsockopt(_SOL_PACKET, _RX_RING, struct.pack("=7I", _BLOCK_BYTES, _BLOCKS, _FRAME_BYTES, frames, _RETIRE_MS, 0, 0))
+    ring = mmap.mmap(tap.fileno(), _BLOCK_BYTES * _BLOCKS)
+    tap.bind((port, _ETH_P_ALL))
+    return tap, ring
+
+
+def main(port: str) -> int:
+    signal.signal(signal.SIGTERM, stop)
+    sock, ring = listen(port)
+    tap = Tap(loopback=port == "lo")
+    table = os.open("/proc/self/net/tcp", os.O_RDONLY)
+    ready = select.poll()
+    ready.register(sock, select.POLLIN)
+    os.write(1, b"throughline-tap 1 %b\n" % port.encode())
+    block, queued = 0, 0
+    now = time.monotonic_ns()
+    tick, wait = now + _TICK_NS, _TICK_NS
+    look = tick
+    while True:
+        due = min(tick, look)
+        ready.poll(max(0, -(-(due - time.monotonic_ns()) // 1_000_000)) if due - now > 2_000_000 else 0)
+        now = time.monotonic_ns()
+        if now < due:
+            time.sleep((due - now) / 1e9)
+            now = time.monotonic_ns()
+        block = read_ring(ring, block, tap, time.time_ns() - time.monotonic_ns())
+        if tap.open:
+            before, queued = queued, unread(table)
+            tap.flush()
+            tap.lines.append(b"q %d %d\n" % (now, queued))
+            # A client that reads what is left in its queue: the last byte it takes ends the transfer.
+            wait = min(_TICK_NS, _LEAST_WAIT_NS if before != queued else wait * 2) if queued and not tap.arrived else _TICK_NS
+            tap.arrived = False
+        else:
+            wait = _TICK_NS
+        look = now + wait
+        if now >= tick:
+            tap.flush()
+            tap.lines.append(b"t %d\n" % now)
+            tick += _TICK_NS * max(1, -(-(now + 1 - tick) // _TICK_NS))
+        if tap.lines:
+            os.write(1, b"".join(tap.lines))
+            tap.lines.clear()
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:2]))
