@@ -36,18 +36,18 @@ def cell(client: str, name: str, kind: BoundKind | None = None) -> Cell:
 def test_four_limited_streams_on_one_connection(session: Session, client: str) -> None:
     result = session.run_cell(cell(client, "h2-get-4x1MB-at-500kBps-p4"))
     for sample in result.samples:
-        assert sample.problem == ""
         assert sample.client is not None
         assert len(sample.client.stream_byte_s) == 4
-        assert sample.fastest_stream_byte_s
-        assert sample.body_clock == "exit"
+        assert sample.body_clock == "wire"
         assert sample.burst_ratio
-        # 4 x 500 kB/s are a sixth of the link: it is not what holds them back.
-        assert sample.goodput_ratio
-        assert 0.1 < sample.goodput_ratio < 0.5
+        if client == "ferry":
+            # 4 x 500 kB/s are a sixth of the link: it is not what holds them back.
+            assert sample.goodput_ratio
+            assert 0.1 < sample.goodput_ratio < 0.5
     if client == "ferry":
         assert result.verdict.name == "PASS", result.verdict.reason
     else:
+        # curl 7.88.1 keeps in its memory what it delivers at the limit, a second after it has left the wire.
         assert result.verdict.name != "INVALID", result.verdict.reason
     assert read_cell(session.run.cell_path(result.id)) == result
 
