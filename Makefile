@@ -8,7 +8,7 @@ BIN := .venv/bin
 	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far \
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle \
 	bench-history bench-report bench-standards bench-clocks ferry-windows vm-proof \
-	virtual-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
+	virtual-thousand faults-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -159,6 +159,9 @@ vm-proof: setup ## three virtual machines by QEMU: their link's certificate, fer
 
 virtual-thousand: setup ## boots of one seed that agree, half of them next to four busy loops: BOOTS=1000 (an hour on an idle machine)
 	@$(BIN)/python -m tests.virtual.thousand $(or $(BOOTS),1000)
+
+faults-thousand: setup ## ferry and 1020 transfers with a fault each, in virtual time: SEEDS=15 of each row (twenty minutes)
+	@$(BIN)/lab run faults --client ferry -v SEEDS:$(or $(SEEDS),15)
 
 bench-virtual-links: setup ## how far links in virtual time are from theory, 7 to 1000 Mbit/s x 2 to 600 ms; writes docs/studies/calibration-virtual.md
 	@$(BIN)/python -m tests.virtual.links

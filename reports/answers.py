@@ -284,6 +284,7 @@ _EVENT = Shown("Events", "How a client takes what happens to its network.")
 QUESTIONS: dict[Question, Shown] = {
     **dict.fromkeys(CELL_QUESTIONS, _CELL),
     **dict.fromkeys(get_args(Event), _EVENT),
+    "no-wrong-file": Shown("Faults", "Whether exit code 0 means an identical file, whatever happens to the transfer."),
     "buffer-sizes": Shown(
         "Buffer sizes",
         "The same transfer with several sizes of the client's buffer, interleaved; the slowest against the fastest.",

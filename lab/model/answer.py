@@ -36,7 +36,36 @@ CELL_QUESTIONS: tuple[str, ...] = ("limit", "steady", "complete", *BOUNDED)
 """What a cell asks by its expectation; `complete` is that every transfer arrives and nothing more."""
 Event = Literal["refused", "localhost", "flap", "address"]
 """What happens to a client: no server listens, it fetches from its own host, the link goes down, its address changes."""
-_OTHERS = ("buffer-sizes", "no-slower", "send-buffers", "platform", "qualification", "bisection-step", "as-reported", "equal")
+Fault = Literal[
+    "fin",
+    "rst",
+    "corrupt",
+    "killed",
+    "down-1s",
+    "down-5s",
+    "down-30s",
+    "address",
+    "http-error",
+    "error-cut",
+    "length-long",
+    "length-short",
+    "chunked-cut",
+    "wrong-range",
+    "ignored-range",
+    "early-success",
+]
+"""What goes wrong in a transfer: docs/decisions/0016-no-wrong-file.md has a line for each."""
+_OTHERS = (
+    "no-wrong-file",
+    "buffer-sizes",
+    "no-slower",
+    "send-buffers",
+    "platform",
+    "qualification",
+    "bisection-step",
+    "as-reported",
+    "equal",
+)
 QUESTIONS: tuple[str, ...] = (*CELL_QUESTIONS, *get_args(Event), *_OTHERS)
 
 
@@ -105,7 +134,8 @@ class Answer(Closed):
     question: Question = Field(
         description="limit, steady, complete, or a figure: a cell against its expectation; buffer-sizes: the "
         "slowest size against the fastest; no-slower: candidate against baseline; refused, localhost, flap, address: how a "
-        "client takes that event; send-buffers: a fixed send buffer against the automatic one; platform: what "
+        "client takes that event; no-wrong-file: whether exit code 0 means identical bytes after a fault; "
+        "send-buffers: a fixed send buffer against the automatic one; platform: what "
         "work costs this host; qualification: a release; bisection-step: one candidate of a search; "
         "as-reported: a client against "
         "what was reported of it; equal: two cells or two answers"

@@ -34,6 +34,7 @@ from lab.model.transfer import BoundKind, Expectation, Transfer
 from lab.model.units import BitRate, ByteRate, Duration, Ratio, Size
 from lab.robot import current
 from lab.robot.declared import QUESTION, Declared, NotedError
+from lab.robot.faults import FaultKeywords
 from lab.robot.steps import StepKeywords
 from lab.robot.tables import questions_of
 from lab.run.events.send_buffers import Off
@@ -87,7 +88,7 @@ class Sizes(tuple[Size, ...]):
     },
     listener="SELF",
 )
-class LabLibrary(StepKeywords):
+class LabLibrary(StepKeywords, FaultKeywords):
     """Keywords that run cells and studies, and judge them.
 
     A cell is one client on one link with one transfer; a study is several cells that differ in one thing, run interleaved. The

@@ -12,16 +12,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from lab.model.answer import Answer, Event
+from lab.model.answer import Answer, Event, Fault
 from lab.model.cell import Cell
 from lab.model.errors import NotSupported, ThroughlineError, UsageProblem
 from lab.model.results import CellResult
 from lab.model.study import BufferStudy
 from lab.model.topology import Topology
-from lab.model.transfer import ClientSpec, Transfer
+from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import Size
 from lab.run import flamegraph
 from lab.run.clocks import clock_for
+from lab.run.events.faults import run_faults
 from lab.run.events.quirks import run_quirk
 from lab.run.events.send_buffers import Off, compare_send_buffers
 from lab.run.options import Options
@@ -106,6 +107,30 @@ class EventQuestion:
 
     def ask(self, session: Session) -> Answer:
         return run_quirk(session, self.client, self.topology, self.transfer, self.event)
+
+
+@dataclass(frozen=True)
+class FaultQuestion:
+    """Does exit code 0 mean an identical file, whatever happens to the transfer?"""
+
+    client: ClientSpec
+    topology: Topology
+    transfer: Transfer
+    fault: Fault
+    samples: int
+
+    @property
+    def id(self) -> str:
+        return f"{self.cells[0].id}--{self.fault}"
+
+    @property
+    def cells(self) -> Sequence[Cell]:
+        """Its transfer without the fault."""
+        expected = Expectation(kind="none")
+        return [Cell(client=self.client, topology=self.topology, transfer=self.transfer, expectation=expected)]
+
+    def ask(self, session: Session) -> Answer:
+        return run_faults(session, self.client, self.topology, self.transfer, self.fault, samples=self.samples)
 
 
 @dataclass(frozen=True)

@@ -78,13 +78,13 @@ class Session(Collected):
         A fault of the lab during the cell ends in INVALID. Raises UsageProblem for bad input and LabFault where there is no
         network.
         """
-        with self._noting_skip(cell.id):
+        with self.noting_skip(cell.id):
             _, results = self._interleave([cell], until_decided(cell, self._looks([cell])))
             return results[0]
 
     def run_study(self, study: BufferStudy) -> Answer:
         """Run the cells of a study interleaved to its verdict; write them and it. Raises as `run_cell`."""
-        with self._noting_skip(study.id):
+        with self.noting_skip(study.id):
             cells, left_out = arms_of(study, resolve(study.client))
             looks = self._looks([*cells.values()])
             together, results = self._interleave([*cells.values()], round_robin([*cells], study.floor.value, looks))
@@ -103,7 +103,7 @@ class Session(Collected):
 
         Raises as `run_cell`, NotSupported where either client cannot do it, and as `check_pair`.
         """
-        with self._noting_skip(pair_id(candidate, baseline)):
+        with self.noting_skip(pair_id(candidate, baseline)):
             check_pair(candidate, baseline)
             looks = self._looks([candidate, baseline])
             schedule = beside_baseline(candidate, None if why_not_judged(candidate) else margin.value, looks)
@@ -125,7 +125,7 @@ class Session(Collected):
 
         Raises as `run_cell`. Afterwards the next cell shapes and calibrates the link again.
         """
-        with self._noting_skip(what):
+        with self.noting_skip(what):
             self.lab.begin()
             if self.options.clock != "real" and not real:
                 self.lab.boot([what], 0)
@@ -148,7 +148,8 @@ class Session(Collected):
     # ---------------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _noting_skip(self, what: str) -> Iterator[None]:
+    def noting_skip(self, what: str) -> Iterator[None]:
+        """Note the reason of a NotSupported inside the block, and let it pass."""
         try:
             yield
         except NotSupported as reason:

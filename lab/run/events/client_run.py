@@ -24,6 +24,15 @@ class Bench:
 
 
 @dataclass(frozen=True)
+class Ports:
+    """Where the server's host listens for a client that does not use the lab's own ports."""
+
+    http: int
+    https: int
+    ssh: int
+
+
+@dataclass(frozen=True)
 class ClientRun:
     """A client ready to start, and the file that it should transfer."""
 
@@ -50,8 +59,8 @@ class ClientRun:
         return arrived.problem(self.payload.size, self.payload.sha256)
 
 
-def prepare(bench: Bench, transfer: Transfer, *, server: str = "", http_port: int = 0) -> ClientRun:
-    """A client ready to start. `server` and `http_port` replace the lab's own server.
+def prepare(bench: Bench, transfer: Transfer, *, server: str = "", http_port: int = 0, ports: Ports | None = None) -> ClientRun:
+    """A client ready to start. `server`, and `http_port` or all `ports`, replace the lab's own server.
 
     Raises NotSupported for a transfer the client cannot do, or whose file cannot be checked here.
     """
@@ -65,6 +74,8 @@ def prepare(bench: Bench, transfer: Transfer, *, server: str = "", http_port: in
     payload = servers.payload(sender, transfer.size.bytes)
     endpoints = servers.endpoints.for_sample(payload.name, servers.next_upload_name(payload.name))
     endpoints = replace(endpoints, server=server or endpoints.server, http_port=http_port or endpoints.http_port)
+    if ports is not None:
+        endpoints = replace(endpoints, http_port=ports.http, https_port=ports.https, ssh_port=ports.ssh)
     for path, text in bench.adapter.inputs(transfer, endpoints).items():
         network.client.write(path, text)
     return ClientRun(bench, transfer, endpoints, payload, bench.adapter.command(transfer, endpoints))

@@ -1,0 +1,257 @@
+"""Faults as they are drawn, and the programs that make them: a relay, a server, a look at what is left."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import threading
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from lab.model.answer import Fault
+from lab.model.transfer import Transfer
+from lab.model.units import Size
+from lab.run.events import left_script, middle_script, odd_server_script
+from lab.run.events.faults import HARMED, draw, front_config, refusal
+
+SIZE = 300_000
+FAULTS: tuple[Fault, ...] = get_args(Fault)
+CONTENT = random.Random(7).randbytes(SIZE)
+
+
+def transfer(protocol: str, direction: str) -> Transfer:
+    return Transfer.model_validate({"protocol": protocol, "direction": direction, "size": Size(SIZE)})
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_due_within_the_content(fault: Fault) -> None:
+    plans = [draw(fault, transfer("http1", "get"), index, random.Random(index)) for index in range(300)]
+    assert all(1 <= plan["at"] <= SIZE for plan in plans)
+    assert len({plan["at"] for plan in plans}) > 200, "another byte each time"
+    assert plans[5] == draw(fault, transfer("http1", "get"), 5, random.Random(5)), "the seed decides"
+    json.dumps(plans)
+
+
+def test_which_faults_there_are() -> None:
+    there = {
+        (fault, protocol, direction)
+        for fault in FAULTS
+        for protocol in ("http1", "h2", "sftp")
+        for direction in ("get", "put")
+        if not refusal(fault, transfer(protocol, direction))
+    }
+    assert len([each for each in there if each[1] == "sftp"]) == 8 * 2, "what harms a connection harms every protocol"
+    assert ("length-long", "h2", "get") in there
+    assert ("length-short", "http1", "put") not in there
+    assert {each for each in there if each[0] == "early-success"} == {("early-success", "http1", "put")}
+    assert len(there) == 66
+
+
+def test_the_server_in_front_is_complete() -> None:
+    text = front_config(Path("/w"), Path("/w/faults"))
+    assert text.count("{") == text.count("}")
+    assert "proxy_buffering off;" in text
+
+
+# --- the relay --------------------------------------------------------------------------------------------------------
+
+
+def served(content: bytes) -> int:
+    """A server that sends `content` to the first that connects, then closes; its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection, listener:
+            try:
+                connection.sendall(content)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65536):
+                    pass
+            except OSError:
+                pass
+
+    threading.Thread(target=serve, daemon=True).start()
+    return int(listener.getsockname()[1])
+
+
+def through(folder: Path, plan: dict[str, Any]) -> tuple[bytes, str, list[dict[str, Any]]]:
+    """What a client gets of CONTENT through the relay, how its connection ends, and the relay's log."""
+    (folder / "plan.json").write_text(json.dumps({"sample": 0, "direction": "get", **plan}))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        its, _ = listener.accept()
+    middle = middle_script.Middle(str(folder))
+    relay = middle_script.Connection(middle, its, served(CONTENT))
+    relay.start()
+    got, end = b"", "fin"
+    ours.settimeout(10)
+    with ours:
+        try:
+            while data := ours.recv(65536):
+                got += data
+        except ConnectionResetError:
+            end = "rst"
+    relay.join(10)
+    assert not relay.is_alive()
+    log = folder / "log"
+    return got, end, [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def test_a_connection_passes_unharmed(tmp_path: Path) -> None:
+    assert through(tmp_path, {"fault": "none", "at": 5}) == (CONTENT, "fin", [])
+
+
+def test_a_connection_is_closed_at_the_byte(tmp_path: Path) -> None:
+    got, end, log = through(tmp_path, {"fault": "fin", "at": 123_457})
+    assert (got, end) == (CONTENT[:123_457], "fin")
+    assert [each["what"] for each in log] == ["fault"]
+
+
+def test_a_connection_is_reset_at_the_byte(tmp_path: Path) -> None:
+    got, end, _ = through(tmp_path, {"fault": "rst", "at": 200_000})
+    assert end == "rst"
+    assert got == CONTENT[: len(got)]
+    assert len(got) <= 200_000
+
+
+def test_one_bit_of_each_byte_is_changed(tmp_path: Path) -> None:
+    got, _, log = through(tmp_path, {"fault": "corrupt", "at": 1000, "bit": 3, "bytes": 3})
+    changed = [index for index in range(SIZE) if got[index] != CONTENT[index]]
+    assert changed == [999, 1000, 1001]
+    assert all(got[index] ^ CONTENT[index] == 8 for index in changed)
+    assert log[0]["at"] == 1000
+
+
+def test_a_mark_harms_nothing(tmp_path: Path) -> None:
+    got, _, log = through(tmp_path, {"fault": "mark", "at": SIZE})
+    assert got == CONTENT
+    assert log
+
+
+# --- the server -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> odd_server_script.Faulty:
+    for name in ("files", "upload"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "files" / "f").write_bytes(CONTENT)
+    return odd_server_script.Faulty(str(tmp_path), str(tmp_path / "files"), str(tmp_path / "upload"))
+
+
+def ask(faulty: odd_server_script.Faulty, request: bytes) -> tuple[bytes, bytes]:
+    """Head and body of the answer."""
+    ours, its = socket.socketpair()
+    worker = odd_server_script.Request(faulty, its)
+    worker.start()
+    with ours:
+        ours.settimeout(10)
+        ours.sendall(request)
+        ours.shutdown(socket.SHUT_WR)
+        answer = b""
+        while data := ours.recv(65536):
+            answer += data
+    worker.join(10)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return head, body
+
+
+def told(faulty: odd_server_script.Faulty, **plan: Any) -> None:
+    Path(faulty.folder, "plan.json").write_text(json.dumps({"sample": 1, "at": 1000, **plan}))
+
+
+GET = b"GET /files/f HTTP/1.1\r\nHost: x\r\n\r\n"
+RANGE = b"GET /files/f HTTP/1.1\r\nHost: x\r\nRange: bytes=500-\r\n\r\n"
+
+
+def put(content: bytes) -> bytes:
+    return b"PUT /upload/u HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(content) + content
+
+
+def test_without_a_fault_it_is_a_good_server(faulty: odd_server_script.Faulty) -> None:
+    head, body = ask(faulty, GET)
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert body == CONTENT
+    head, body = ask(faulty, RANGE)
+    assert b"Content-Range: bytes 500-299999/300000" in head
+    assert body == CONTENT[500:]
+    assert ask(faulty, put(CONTENT))[0].startswith(b"HTTP/1.1 201 ")
+    assert Path(faulty.uploads, "u").read_bytes() == CONTENT
+
+
+def test_errors_and_then_a_good_answer(faulty: odd_server_script.Faulty) -> None:
+    told(faulty, fault="http-error", status=503, retry_after_s=2, times=2)
+    for request in (GET, put(CONTENT)):
+        head, _ = ask(faulty, request)
+        assert head.startswith(b"HTTP/1.1 503 ")
+        assert b"Retry-After: 2" in head
+    assert not Path(faulty.uploads, "u").exists(), "what was refused is not stored"
+    assert ask(faulty, GET)[1] == CONTENT
+    events = [json.loads(line)["what"] for line in Path(faulty.folder, "log").read_text().splitlines()]
+    assert events.count("fault") == 2
+
+
+def test_lengths_that_are_wrong(faulty: odd_server_script.Faulty) -> None:
+    told(faulty, fault="length-long", extra=7)
+    head, body = ask(faulty, GET)
+    assert b"Content-Length: 300007" in head
+    assert body == CONTENT
+    told(faulty, sample=2, fault="length-short", at=1234)
+    head, body = ask(faulty, GET)
+    assert b"Content-Length: 1234" in head
+    assert body == CONTENT
+    told(faulty, sample=3, fault="chunked-cut", at=20_000)
+    head, body = ask(faulty, GET)
+    assert b"Transfer-Encoding: chunked" in head
+    assert b"Content-Length" not in head
+    assert body == b"".join(odd_server_script.chunk(CONTENT[at : min(at + 8192, 20_000)]) for at in range(0, 20_000, 8192))
+
+
+def test_ranges_that_are_wrong(faulty: odd_server_script.Faulty) -> None:
+    told(faulty, fault="wrong-range", at=500, shift=100, unnamed=False)
+    assert ask(faulty, GET)[1] == CONTENT[:500]
+    head, body = ask(faulty, RANGE)
+    assert b"Content-Range: bytes 600-299999/300000" in head
+    assert body == CONTENT[600:]
+    told(faulty, sample=2, fault="ignored-range", at=500)
+    assert ask(faulty, GET)[1] == CONTENT[:500]
+    assert ask(faulty, RANGE)[1] == CONTENT
+
+
+def test_success_before_the_end(faulty: odd_server_script.Faulty) -> None:
+    told(faulty, fault="early-success", at=1000, abrupt=False)
+    assert ask(faulty, put(CONTENT))[0].startswith(b"HTTP/1.1 201 ")
+    assert Path(faulty.uploads, "u").read_bytes() == CONTENT[:1000]
+
+
+# --- what is left -----------------------------------------------------------------------------------------------------
+
+
+def test_a_look_at_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reference, folder = tmp_path / "reference", tmp_path / "out"
+    reference.write_bytes(CONTENT)
+    folder.mkdir()
+
+    def look() -> dict[str, Any]:
+        assert left_script.main(str(folder), "f", str(reference)) == 0
+        return dict(json.loads(capsys.readouterr().out))
+
+    assert look() == {"size": -1, "differ": 0, "others": {}}
+    wrong = bytearray(CONTENT)
+    for index in (0, 70_000, SIZE - 1):
+        wrong[index] ^= 1
+    (folder / "f").write_bytes(wrong)
+    (folder / ".f.part").write_bytes(b"123")
+    (folder / ".keep").write_bytes(b"")
+    assert look() == {"size": SIZE, "differ": 3, "others": {".f.part": 3}}
+    assert [each.name for each in folder.iterdir()] == [".keep"], "the next sample finds an empty folder"
+    (folder / "f").write_bytes(CONTENT[:10] + b"more" * SIZE)
+    assert look()["size"] == 10 + 4 * SIZE
+
+
+def test_the_relay_has_ports_of_its_own() -> None:
+    assert len({HARMED.http, HARMED.https, HARMED.ssh, 80, 443, 22}) == 6
