@@ -81,6 +81,11 @@ pub enum FrameError {
         /// What Content-Length announced; `None` when chunked.
         expected: Option<u64>,
     },
+    /// More bytes than Content-Length announced: the length may be wrong (RFC 9112, section 6.3), and the body cut short by it.
+    Excess {
+        /// What Content-Length announced.
+        expected: u64,
+    },
 }
 
 impl fmt::Display for FrameError {
@@ -103,6 +108,10 @@ impl fmt::Display for FrameError {
             Self::ClosedInHead { bytes } => {
                 write!(f, "connection closed within the response head, after {bytes} bytes")
             }
+            Self::Excess { expected } => write!(
+                f,
+                "the server sent more than the {expected} bytes that it announced: its Content-Length may be wrong"
+            ),
             Self::Truncated {
                 received,
                 expected: Some(expected),

@@ -32,6 +32,8 @@ pub struct ResponseReader {
     body: Option<ResponseBody>,
     received: u64,
     persists: bool,
+    /// The status is 2xx: the body is what was asked for, no error page.
+    success: bool,
     /// Bytes of interim heads that are done with, and their number.
     interim_bytes: u64,
     interim_heads: u32,
@@ -59,6 +61,7 @@ impl ResponseReader {
             body: None,
             received: 0,
             persists: false,
+            success: false,
             interim_bytes: 0,
             interim_heads: 0,
             scanned: 0,
@@ -140,6 +143,7 @@ impl ResponseReader {
         }
         let body = head::body_of(&self.method, &head)?;
         self.persists = body != ResponseBody::UntilClose && head::persists(&self.method, &head);
+        self.success = (200..300).contains(&head.status);
         self.body = Some(body);
         self.state = match body {
             // Not yet done: the end is an event of its own.
@@ -201,6 +205,23 @@ impl ResponseReader {
         };
         self.state = State::Failed(error);
         Err(error)
+    }
+
+    /// What follows a complete response in the same read is judged: it can be the rest of a body whose length was too short.
+    ///
+    /// An empty line, which some servers append, and another response (a time-out notice) are not.
+    ///
+    /// # Errors
+    /// When there is something else behind a body with a Content-Length, and the status is 2xx.
+    pub fn behind(&self, rest: &[u8]) -> Result<(), FrameError> {
+        let harmless = rest.iter().all(|byte| matches!(byte, b'\r' | b'\n')) && rest.len() <= 2;
+        let answer = rest.iter().zip(b"HTTP/1.").all(|(got, wanted)| got == wanted);
+        match self.body {
+            Some(ResponseBody::Known(expected)) if self.success && !harmless && !answer => {
+                Err(FrameError::Excess { expected })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How the body is delimited (RFC 9112, section 6.3): known once the final head is.

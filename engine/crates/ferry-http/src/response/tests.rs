@@ -109,3 +109,36 @@ fn a_close_too_early() {
         }
     );
 }
+
+#[test]
+fn more_than_was_announced_is_judged() {
+    let read = |length: &str, rest: &[u8]| {
+        let wire = [b"HTTP/1.1 200 OK\r\n", length.as_bytes(), b"\r\n\r\nabc"].concat();
+        let mut reader = ResponseReader::new(&Method::GET);
+        let (used, _) = reader.next(&wire).unwrap();
+        let (more, _) = reader.next(&wire[used..]).unwrap();
+        let behind = [&wire[used + more..], rest].concat();
+        reader.behind(&behind)
+    };
+    assert_eq!(read("Content-Length: 3", b""), Ok(()));
+    assert_eq!(
+        read("Content-Length: 2", b""),
+        Err(FrameError::Excess { expected: 2 }),
+        "the body goes on"
+    );
+    assert_eq!(
+        read("Content-Length: 3", b"\r\nx"),
+        Err(FrameError::Excess { expected: 3 })
+    );
+    assert_eq!(
+        read("Content-Length: 3", b"\r\n"),
+        Ok(()),
+        "some servers append an empty line"
+    );
+    assert_eq!(
+        read("Content-Length: 3", b"HTTP/1.1 408 Time-out\r\n"),
+        Ok(()),
+        "another response"
+    );
+    assert_eq!(read("Connection: close", b""), Ok(()), "no length, nothing to exceed");
+}

@@ -66,6 +66,9 @@ impl Http1 {
             }
             Event::Data(data) => lane.exchange.data(data, now),
             Event::End => {
+                if lane.exchange.sender.is_none() {
+                    reader.behind(input)?;
+                }
                 self.reusable = reader.keep_alive() && self.body_ended && input.is_empty();
                 self.reader = None;
                 lane.exchange.answered(now);
