@@ -86,7 +86,7 @@ study: setup ## pack runs as the data of a study: NAME=throttle RUNS="results/RU
 bench-bringup: setup ## bring-up and tear-down of a lab, median of 20; of containers with `python -m benchmarks.bringup 5 --backend compose`
 	@$(BIN)/python -m benchmarks.bringup 20
 
-bench-calibration: setup ## how far links are from the ideal; writes docs/studies/calibration-ROUTER.md
+bench-calibration: setup ## how far links are from the ideal; for the studies calibration-uml and calibration-compose-uml
 	@$(BIN)/python -m benchmarks.calibration
 
 bench-overhead: setup ## what the demo rows of the throttle suite cost beyond their transfers
@@ -163,7 +163,7 @@ virtual-thousand: setup ## boots of one seed that agree, half of them next to fo
 faults-thousand: setup ## ferry and 1020 transfers with a fault each, in virtual time: SEEDS=15 of each row (twenty minutes)
 	@$(BIN)/lab run faults --client ferry -v SEEDS:$(or $(SEEDS),15)
 
-bench-virtual-links: setup ## how far links in virtual time are from theory, 7 to 1000 Mbit/s x 2 to 600 ms; writes docs/studies/calibration-virtual.md
+bench-virtual-links: setup ## how far links in virtual time are from theory, 7 to 1000 Mbit/s x 2 to 600 ms; for the study calibration-virtual
 	@$(BIN)/python -m tests.virtual.links
 
 clean: ## what tests and builds left in the checkout; results, the environment and the cache stay

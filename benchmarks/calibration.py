@@ -1,20 +1,17 @@
-"""The accuracy of the lab's links: every rate x RTT, n looks each; writes docs/studies/calibration-ROUTER.md.
+"""The accuracy of the lab's links: every rate x RTT, n looks each; keeps them for a study (docs/studies/README.md).
 
-python -m benchmarks.calibration [--backend namespaces|compose] [--router kernel|uml] [-n 5] [--rate R]... [--no-docs]
+python -m benchmarks.calibration [--backend namespaces|compose] [--router kernel|uml] [-n 5] [--rate R]...
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from benchmarks.common import keep
 from lab.cli.calibrate import looks_at, summarise
 from lab.hosts.agent.router import ROUTER_CHOICES
 from lab.hosts.choose import BACKENDS, open_network
-from lab.model.paths import project_root
 from lab.model.results import Calibration
 from lab.model.topology import Link
 from lab.model.units import BitRate, Duration
@@ -57,7 +54,6 @@ def main() -> None:
     parser.add_argument("--backend", choices=BACKENDS, default="namespaces")
     parser.add_argument("--rate", action="append", choices=RATES, help="only this one; repeatable")
     parser.add_argument("-n", type=int, default=5)
-    parser.add_argument("--no-docs", action="store_true")
     options = parser.parse_args()
     progress = Lines()
     network = open_network(options.backend, router=options.router)
@@ -77,18 +73,8 @@ def main() -> None:
             print(lines[-1], flush=True)
     finally:
         network.close()
-    print(f"raw samples: {keep('calibration', raw)}")
-    if not options.no_docs:
-        name = facts.kind if options.backend == "namespaces" else f"{options.backend}-{facts.kind}"
-        path = project_root() / "docs/studies" / f"calibration-{name}.md"
-        head = (
-            f"# Calibration of the {facts.kind} router, hosts of {options.backend}\n\n"
-            f"Made by `make bench-calibration` on {datetime.now(UTC):%Y-%m-%d}: host kernel {platform.release()}, router kernel "
-            f"{facts.kernel}, iproute2 {facts.iproute2}. Goodput is TCP payload counted on the router's ports (cubic, 4 flows); "
-            "the ideal is rate × 1448/1514.\n\n"
-        )
-        path.write_text(head + "\n".join(lines) + "\n")
-        print(f"table: {path.relative_to(project_root())}")
+    kind = facts.kind if options.backend == "namespaces" else f"{options.backend}-{facts.kind}"
+    print(f"raw samples: {keep(f'calibration-{kind}', raw)}")
 
 
 if __name__ == "__main__":

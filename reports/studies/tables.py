@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePath
 
 from lab.model.answer import Answer, answer_of
-from lab.model.results import CellResult
+from lab.model.results import CellResult, count_line
 from lab.store.stored_run import StoredRun
 from reports.answers import Entry, Known, figure_words
 from reports.answers import sections as answer_sections
-from reports.matrix import make_matrix
+from reports.matrix import client_words, link_words, make_matrix
 from reports.matrix_table import escaped, head_lines, sections, table_markdown
 from reports.studies.data import Cell, Data, by_row, figure_of
 
@@ -37,13 +39,13 @@ def origin(data: Data) -> str:
         began, ended = record.started_at, record.ended_at
         end = f"{ended:%H:%M}" if began.date() == ended.date() else f"{ended:%Y-%m-%d %H:%M}"
         revision = f"revision {record.git_revision[:12]}" if record.git_revision else "no revision recorded"
-        rows.append(f"run: {run.path.name}, {began:%Y-%m-%d %H:%M} to {end} UTC, {revision}{_changed(run)}")
+        rows.append(f"run: {run.path.name}, {began:%Y-%m-%d %H:%M} to {end} UTC, {revision}{_changed(run)}, by {_command(run)}")
     rows += [f"machine: {words}" for words in dict.fromkeys(_machine_words(run) for run in data.runs) if words]
     found = make_matrix(data.runs)
     kept = [(name, words) for name, words in head_lines(found) if name not in ("run", "time")] if found.runs else []
     clocks = " and ".join(dict.fromkeys(clock for run in data.runs for clock in run.clocks))
     rows.insert(len([run for run in data.runs if run.record]), f"clock: {clocks}")
-    rows += [f"{name}: {words}" for name, words in kept]
+    rows += [f"{name}: {words}" for name, words in kept] or _of_answers(data)
     return made("\n".join(f"- {escaped(row)}" for row in rows))
 
 
@@ -100,8 +102,6 @@ def answers(data: Data, found: Sequence[Answer]) -> str:
 
 def count(cells: Iterable[Cell], found: Iterable[Answer] = ()) -> str:
     """`3 PASS, 0 FAIL, 1 INCONCLUSIVE, 0 INVALID`."""
-    from lab.model.results import count_line
-
     return count_line([cell.result.verdict.name for cell in cells] + [each.verdict.name for each in found if each.verdict])
 
 
@@ -134,8 +134,6 @@ def _matrix(cells: Sequence[Cell], names: Sequence[str], number: int, transpose:
 
 def _as_runs(cells: Sequence[Cell]) -> list[StoredRun]:
     """The cells as runs that hold nothing else, because a matrix is made of runs."""
-    from pathlib import Path
-
     runs: dict[str, list[CellResult]] = {}
     for cell in cells:
         runs.setdefault(cell.result.run, []).append(cell.result)
@@ -148,6 +146,22 @@ def _of_cells(data: Data) -> list[Answer]:
 
 def _text(entry: Entry) -> str:
     return entry.verdict or entry.text
+
+
+def _command(run: StoredRun) -> str:
+    """The command line as it was given, the program without its path."""
+    program, *words = run.record.command if run.record and run.record.command else ["an unknown command"]
+    return f"`{shlex.join([PurePath(program).name, *words])}`"
+
+
+def _of_answers(data: Data) -> list[str]:
+    """Clients and links where a run has answers alone."""
+    found = [each for run in data.runs for each in run.answers]
+    clients = {each.client.name: client_words(each.client) for each in found if each.client}
+    links = {each.topology.name: link_words(each.topology) for each in found if each.topology}
+    rows = [f"backend: {name}" for name in dict.fromkeys(each.backend for each in found if each.backend)]
+    rows += [f"link: {name}: {words}" for name, words in links.items()]
+    return rows + [f"client {name}: {words}" for name, words in clients.items()]
 
 
 def _machine(run: StoredRun) -> Mapping[str, object]:

@@ -1,14 +1,18 @@
-"""How far links in virtual time are from theory; `python -m tests.virtual.links` writes docs/studies/calibration-virtual.md."""
+"""How far links in virtual time are from theory: `python -m tests.virtual.links [RATE...]`.
+
+The looks are kept in results/benchmarks/virtual-links.json, for the study calibration-virtual.
+"""
 
 from __future__ import annotations
 
-import os
+import json
 import sys
 import time
-from pathlib import Path
+from collections.abc import Sequence
 
 from lab.hosts.virtual.network import open_network
 from lab.model.errors import LabFault
+from lab.model.paths import results_dir
 from lab.model.results import Calibration
 from lab.model.topology import Link
 from lab.model.units import BitRate, Duration
@@ -22,21 +26,6 @@ from lab.servers.process import wait_ready
 GOODPUT, RTT_MS = 0.0001, 0.01
 RATES = ("7 Mbit/s", "20 Mbit/s", "50 Mbit/s", "200 Mbit/s", "1000 Mbit/s")
 RTTS = ("2 ms", "20 ms", "100 ms", "600 ms")
-_PAGE = Path(__file__).parents[2] / "docs/studies/calibration-virtual.md"
-_HEAD = """\
-# Links in virtual time against theory
-Made by `make bench-virtual-links`.
-Asked of each: goodput within 0.01 % of the ideal, idle RTT within 0.01 ms of what was asked plus serialisation.
-A window holds at least 20,000 packets and is exact to one of them at each end. A figure in **bold** is outside.
-
-| link | up | down | RTT, excess | windows | real time |
-|---|---|---|---|---|---|
-"""
-
-_TAIL = """
-Where a link as long and as fast as 1000 Mbit/s x 600 ms is outside: 75 MB are on their way there, and iperf3's four flows leave
-the link idle for moments of the window. What is sent arrives on time; its RTT is exact.
-"""
 
 
 def measure(rate: str, rtt: str) -> Calibration:
@@ -52,31 +41,34 @@ def measure(rate: str, rtt: str) -> Calibration:
         network.close()
 
 
-def row(rate: str, rtt: str) -> str:
+def row(rate: str, rtt: str) -> dict[str, object]:
+    """A link: its look, or why there is none, and the real time that it took."""
     begun = time.monotonic()
+    found: dict[str, object] = {"rate": rate, "rtt": rtt}
     try:
-        found = measure(rate, rtt)
+        look = measure(rate, rtt)
+        errors = [side.goodput_error or 0.0 for side in (look.up, look.down)]
+        inside = max(map(abs, errors)) <= GOODPUT and abs(look.rtt_excess_ms) <= RTT_MS
+        found |= {"inside": inside, "look": look.model_dump(mode="json")}
+        print(f"{rate} x {rtt}: {errors[0]:+.4%} up, {errors[1]:+.4%} down, RTT {look.rtt_excess_ms:+.4f} ms", flush=True)
     except LabFault as fault:
-        return f"| {rate} x {rtt} | {fault.message} | | | | |\n"
-    errors = [side.goodput_error or 0.0 for side in (found.up, found.down)]
-    goodputs = " | ".join(f"{error:+.4%}" if abs(error) <= GOODPUT else f"**{error:+.4%}**" for error in errors)
-    excess = f"{found.rtt_excess_ms:+.4f} ms"
-    excess = excess if abs(found.rtt_excess_ms) <= RTT_MS else f"**{excess}**"
-    windows = f"{found.up.window_s:.1f} s, {found.down.window_s:.1f} s"
-    return f"| {rate} x {rtt} | {goodputs} | {excess} | {windows} | {time.monotonic() - begun:.0f} s |\n"
+        found |= {"inside": False, "problem": fault.message}
+        print(f"{rate} x {rtt}: {fault.message}", flush=True)
+    return {**found, "real_s": round(time.monotonic() - begun, 1)}
 
 
-def main() -> int:
-    rows = []
-    for rate in RATES:
-        for rtt in RTTS:
-            rows.append(row(rate, rtt))
-            print(rows[-1], end="", flush=True)
-    part = _PAGE.with_name(f".{_PAGE.name}.{os.getpid()}")
-    part.write_text(_HEAD + "".join(rows) + _TAIL)
-    part.replace(_PAGE)
-    return 1 if any("**" in each for each in rows) else 0
+def main(rates: Sequence[str]) -> int:
+    """Measure every link of these rates, or of all; 1 if one is outside of what is asked."""
+    rows = [row(rate, rtt) for rate in rates or RATES for rtt in RTTS]
+    path = results_dir() / "benchmarks" / "virtual-links.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = json.loads(path.read_text()) if rates and path.is_file() else []
+    measured = [(each["rate"], each["rtt"]) for each in rows]
+    kept = [each for each in kept if (each["rate"], each["rtt"]) not in measured]
+    path.write_text(json.dumps([*kept, *rows], indent=1) + "\n")
+    print(path)
+    return 0 if all(each["inside"] for each in rows) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -23,22 +23,14 @@ ROOT = studies_folder()
 STUDIES = studies(ROOT)
 WITH_DATA = [study for study in STUDIES if study.data.is_file()]
 BY_HAND = {
-    "backends",
-    "calibration-compose-uml",
-    "calibration-uml",
-    "calibration-virtual",
-    "clocks",
-    "ferry",
     "file-sets",
     "judge",
     "platform",
     "repros",
     "requests",
-    "standards",
     "upload-buffers",
     "windows-quirks",
     "windows-uploads",
-    "wine",
 }
 """Pages that are not made from data yet."""
 each_study = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
