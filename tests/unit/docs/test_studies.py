@@ -25,9 +25,7 @@ WITH_DATA = [study for study in STUDIES if study.data.is_file()]
 BY_HAND = {
     "file-sets",
     "judge",
-    "platform",
     "repros",
-    "requests",
     "upload-buffers",
     "windows-quirks",
     "windows-uploads",
