@@ -23,12 +23,7 @@ ROOT = studies_folder()
 STUDIES = studies(ROOT)
 WITH_DATA = [study for study in STUDIES if study.data.is_file()]
 BY_HAND = {
-    "file-sets",
-    "judge",
-    "repros",
-    "upload-buffers",
     "windows-quirks",
-    "windows-uploads",
 }
 """Pages that are not made from data yet."""
 each_study = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
