@@ -127,7 +127,7 @@ def lines(
     ys = [point[1] for line in series for point in line.points]
     ys += [end for line in series for span in line.spans for end in span]
     low, high = _domain([*ys, *(band or ())], least, most)
-    left, right, top, foot = 74.0, WIDTH - 18.0, float(_TOP), float(height - 76)
+    left, right, top, foot = 74.0, WIDTH - 18.0, float(_TOP + 12), float(height - 76)
     across = _scale((place(xs[0]), place(xs[-1])), left + 8, right - 8)
     y = _scale((low, high), foot, top)
     parts = []
