@@ -67,12 +67,17 @@ def _verdict_1_0(document: Document) -> dict[str, object]:
 
 def _cell_1_1(cell: Document) -> dict[str, object]:
     """1.2 added the virtual clock and seeds of samples; older cells ran in real time."""
-    grown: dict[str, object] = {"clock": "real", "virtual": None, **cell}
+    return _with_samples({"clock": "real", "virtual": None, **cell}, seed=None)
+
+
+def _with_samples(cell: Document, **unknown: object) -> dict[str, object]:
+    """The cell, its samples with the fields that they do not have yet."""
+    grown = dict(cell)
     if isinstance(samples := cell.get("samples"), list):
-        grown["samples"] = [_with(sample, seed=None) for sample in samples]
+        grown["samples"] = [_with(sample, **unknown) for sample in samples]
     if isinstance(aside := cell.get("set_aside"), list):
         grown["set_aside"] = [
-            {**each, "sample": _with(each["sample"], seed=None)} if isinstance(each, dict) and "sample" in each else each
+            {**each, "sample": _with(each["sample"], **unknown)} if isinstance(each, dict) and "sample" in each else each
             for each in aside
         ]
     return grown
@@ -99,8 +104,9 @@ _HOST_NOTE = "host was busy: "
 
 
 def _cell_1_2(cell: Document) -> dict[str, object]:
-    """2.0 keeps notes on the host apart from other warnings."""
-    return {**cell, "verdict": _verdict_1_2(cell.get("verdict"))}
+    """2.0 keeps notes on the host apart from other warnings, and times bodies on the wire; older cells have no such times."""
+    grown = _with_samples(cell, body_error_s=None, said_body_s=None, tail_s=None)
+    return {**grown, "verdict": _verdict_1_2(cell.get("verdict"))}
 
 
 def _verdict_1_2(verdict: object) -> object:

@@ -95,7 +95,8 @@ def test_what_1_0_did_not_know_is_written_as_not_known() -> None:
     assert (upgraded["verdict"]["host_notes"], upgraded["verdict"]["cause"]) == ([], None)
     untouched = document.keys() - {"schema_version", "samples", "verdict"}
     assert {key: upgraded[key] for key in untouched} == {key: document[key] for key in untouched}
-    assert [{**sample, "host": None, "seed": None} for sample in document["samples"]] == upgraded["samples"]
+    unknown = dict.fromkeys(("host", "seed", "body_error_s", "said_body_s", "tail_s"))
+    assert [{**sample, **unknown} for sample in document["samples"]] == upgraded["samples"]
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if "results-1.2" not in path.parts], ids=lambda path: path.name[:60])
