@@ -61,6 +61,8 @@ def make_matrix(runs: Sequence[StoredRun], figures: Sequence[str] = ()) -> Matri
 
 def link_words(topology: Topology) -> str:
     """`50 Mbit/s, RTT 20 ms`; two rates where the directions differ."""
+    if topology.same_host:
+        return "one host, its loopback"
     link = topology.link
     down, up = rate_words(link, "down"), rate_words(link, "up")
     plain = Link()
@@ -208,7 +210,7 @@ def _head(run: StoredRun) -> RunHead:
 
 def router_words(router: Mapping[str, object]) -> str:
     """What shaped the link, by the facts that every result has of it: `User-Mode Linux 6.12.101`."""
-    known = {"uml": "User-Mode Linux", "kernel": "its own kernel"}
+    known = {"uml": "User-Mode Linux", "kernel": "its own kernel", "none": "no router"}
     kind = known.get(str(router.get("kind")), str(router.get("kind")))
     return " ".join([kind, *([str(router["kernel"])] if router.get("kernel") else [])])
 

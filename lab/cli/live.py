@@ -73,7 +73,7 @@ def shell(
 
     In virtual time a command has no terminal and no input, cannot write outside /run and /dev/shm, and prints when it has ended.
     """
-    link = load_topology(topology).link if topology else make_link(rate, rtt, loss, jitter, seed)
+    link = _apart(topology).link if topology else make_link(rate, rtt, loss, jitter, seed)
     where = choose(clock, backend, router)
     if where.clock == "virtual":
         with VirtualShell(link, DEFAULT_SEED if seed is None else seed) as virtual:
@@ -85,6 +85,14 @@ def shell(
     finally:
         network.close()
     raise typer.Exit(code)
+
+
+def _apart(topology: str) -> Topology:
+    """A topology with a link. Raises UsageProblem for one host, which needs no lab for a person to work on."""
+    found = load_topology(topology)
+    if found.same_host:
+        raise UsageProblem(f"{topology} is one host without a link to look at", remedy="use lab run CLIENT--same-host--TRANSFER")
+    return found
 
 
 def _prepare(network: Network, link: Link, congestion_control: str) -> Servers:
@@ -118,7 +126,7 @@ def up(
     backend: RealBackend = "namespaces",
 ) -> None:
     """Bring a network up and leave it running; `lab exec`, `lab link` and `lab down` find it by name."""
-    wanted = load_topology(topology)
+    wanted = _apart(topology)
     network = open_live(backend, router=router, name=name)
     try:
         servers = _prepare(network, wanted.link, wanted.congestion_control)
@@ -160,7 +168,7 @@ def link_command(
 ) -> None:
     """Change the link of a running lab while traffic flows."""
     network, note = attach(_pick(lab))
-    wanted = load_topology(topology) if topology else None
+    wanted = _apart(topology) if topology else None
     shaped = change(network, wanted.link if wanted else make_link(rate, rtt, loss, jitter, seed))
     base = Topology.model_validate(note["topology"])
     now = wanted or base.model_copy(update={"link": shaped.link})

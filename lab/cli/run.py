@@ -167,7 +167,7 @@ def topologies(json_output: Json = False) -> None:
         return
     for topology in found:
         link = topology.link
-        rate = str(link.rate) if link.rate else "unshaped"
+        rate = str(link.rate) if link.rate else "loopback" if topology.same_host else "unshaped"
         more = ", ".join(
             f"{name} {getattr(link, name)}" for name in ("loss", "jitter") if getattr(link, name) != type(getattr(link, name))(0)
         )

@@ -30,6 +30,15 @@ def open_network(backend: Backend, *, router: RouterChoice = "auto", name: str =
     return _OPEN[backend](router=router, name=name)
 
 
+def open_same_host(backend: Backend, *, name: str = "") -> Network:
+    """One host as client and server, in real time. Raises UsageProblem for a backend whose hosts are always apart."""
+    if backend != "namespaces":
+        raise UsageProblem(
+            f"backend {backend} has client and server on hosts of their own", remedy="use --backend namespaces, or virtual time"
+        )
+    return namespaces.open_same_host(name=name)
+
+
 def open_live(backend: Backend, *, router: RouterChoice = "auto", name: str = "") -> LiveNetwork:
     """As `open_network`, for a network in which a person works. Raises UsageProblem for a backend without such networks."""
     if backend not in _LIVE:

@@ -275,9 +275,9 @@ class Ports:
 
 @dataclass(frozen=True)
 class RouterFacts:
-    """The router's kind and versions; part of every result's provenance."""
+    """The router's kind and versions; part of every result's provenance. `none`: client and server are one host."""
 
-    kind: Literal["kernel", "uml"]
+    kind: Literal["kernel", "uml", "none"]
     kernel: str
     iproute2: str
     supports_seed: bool
@@ -296,6 +296,9 @@ class Network(Protocol):
     tc runs on `router` (interfaces `router_ports`); `wire` sees every frame that leaves or enters the router (interfaces
     `wire_ports`): it is the router itself for a kernel router, the namespace outside it for UML. On both
     pairs `.client` carries the download (router to client) as *transmitted* by the router.
+
+    Where client and server are one host (`router_facts.kind` is `none`), all of these are its loopback: nothing may be shaped
+    on it, and its counters have both directions in one.
     """
 
     @property

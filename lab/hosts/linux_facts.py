@@ -41,9 +41,10 @@ _MARK = "@@ throughline"
 def linux_facts(host: Host) -> dict[str, object]:
     """As `Host.facts`."""
     # The administrator's tools are in sbin, which an ordinary user's PATH may lack.
-    script = 'PATH="$PATH:/usr/sbin:/sbin"\n' + end_script()
+    port = host.capture_port
+    script = 'PATH="$PATH:/usr/sbin:/sbin"\n' + end_script(port)
     done = host.run(["sh", "-c", script], check=False)
-    return parse_sections(done.text, done.stderr.decode(errors="replace"))
+    return parse_sections(done.text, done.stderr.decode(errors="replace"), port)
 
 
 def end_script(interface: str = LEAF) -> str:

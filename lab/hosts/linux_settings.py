@@ -28,18 +28,13 @@ OFFLOADS: dict[str, str] = {
     "tx-checksumming": "tx",
 }
 _FILES = {name: "/proc/sys/" + name.replace(".", "/") for name in SYSCTLS}
+READ_SYSCTLS = f"cat {' '.join(_FILES.values())}"
+"""A shell command that prints what `sysctl_problems` reads."""
 
 
 def pin(host: Host, congestion_control: str, mtu: int) -> None:
     settings = " ".join(f"{short} off" for short in OFFLOADS.values())
-    # Written only where it differs: a container cannot write /proc/sys, and its engine has set these.
-    # One `cat` for all: a shell's `read` takes a byte at a time, which a sysctl does not allow.
-    found = f"$(cat {' '.join(_FILES.values())})"
-    checks = [
-        f"read -r a b c; [ \"$a${{b:+ $b}}${{c:+ $c}}\" = '{SYSCTLS[name]}' ] || echo '{SYSCTLS[name]}' >{path}"
-        for name, path in _FILES.items()
-    ]
-    lines = ["{", *checks, "} <<END", found, "END"]
+    lines = sysctl_lines()
     lines.append(f"ip link set {LEAF} mtu {mtu}")
     lines.append(f"ethtool -K {LEAF} {settings} >/dev/null 2>&1")
     # Not by sysctl: outside the first network namespace the kernel refuses an algorithm the administrator has restricted.
@@ -50,14 +45,33 @@ def pin(host: Host, congestion_control: str, mtu: int) -> None:
     host.run(["/bin/sh", "-ec", "\n".join(lines)], root=True)
 
 
+def sysctl_lines() -> list[str]:
+    """Shell lines that set `SYSCTLS`.
+
+    Written only where it differs: a container cannot write /proc/sys, and its engine has set these.
+    One `cat` for all: a shell's `read` takes a byte at a time, which a sysctl does not allow.
+    """
+    checks = [
+        f"read -r a b c; [ \"$a${{b:+ $b}}${{c:+ $c}}\" = '{SYSCTLS[name]}' ] || echo '{SYSCTLS[name]}' >{path}"
+        for name, path in _FILES.items()
+    ]
+    return ["{", *checks, "} <<END", f"$(cat {' '.join(_FILES.values())})", "END"]
+
+
+def sysctl_problems(text: str) -> list[str]:
+    """Every sysctl that is not as `SYSCTLS` says, in words."""
+    return [
+        f"{name} is {' '.join(found.split())!r}, not {wanted!r}"
+        for (name, wanted), found in zip(SYSCTLS.items(), text.splitlines(), strict=False)
+        if found.split() != wanted.split()
+    ]
+
+
 def unpinned(host: Host, congestion_control: str) -> list[str]:
     """Every setting that differs from what `pin` sets, in words."""
-    script = f"cat {' '.join(_FILES.values())}; echo --; ip -j route show default; echo --; ethtool -k {LEAF}"
+    script = f"{READ_SYSCTLS}; echo --; ip -j route show default; echo --; ethtool -k {LEAF}"
     parts = host.run(["/bin/sh", "-c", script], root=True).text.split("--\n")
-    problems = []
-    for (name, wanted), found in zip(SYSCTLS.items(), parts[0].splitlines(), strict=False):
-        if found.split() != wanted.split():
-            problems.append(f"{name} is {' '.join(found.split())!r}, not {wanted!r}")
+    problems = sysctl_problems(parts[0])
     routes = json.loads(parts[1] or "[]")
     # iproute2 says `congctl` in text and `congestion` in JSON.
     used = [str(metric["congestion"]) for route in routes for metric in route.get("metrics", []) if "congestion" in metric]

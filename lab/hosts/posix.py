@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Literal
 
-from lab.hosts import linux_facts, linux_settings
+from lab.hosts import linux_facts, linux_settings, loopback
 from lab.hosts.command_host import CommandHost, Started_co
 from lab.hosts.host import CollectedFile, Completed, Host
 from lab.hosts.scripts import script_command
@@ -48,20 +48,32 @@ class PosixHost(CommandHost[Started_co]):
     """A `Host` except for starting commands and for reading and writing files."""
 
     platform: Literal["linux"] = "linux"
-    capture_port: str = LEAF
     tap_port: str = ""
+    on_loopback = False
+    """Whether client and server are this host, and its loopback is its only port."""
     reports_peak_memory = False
     name: str
     address: str
     workdir: PurePath
 
+    @property
+    def capture_port(self) -> str:
+        return loopback.LOOPBACK if self.on_loopback else LEAF
+
     def pin(self: Host, congestion_control: str, mtu: int) -> None:
-        linux_settings.pin(self, congestion_control, mtu)
+        if self.capture_port == loopback.LOOPBACK:
+            loopback.pin(self, congestion_control)
+        else:
+            linux_settings.pin(self, congestion_control, mtu)
 
     def unpinned(self: Host, congestion_control: str) -> list[str]:
+        if self.capture_port == loopback.LOOPBACK:
+            return loopback.unpinned(self, congestion_control)
         return linux_settings.unpinned(self, congestion_control)
 
     def bypass(self: Host, other: Host) -> str:
+        if self.capture_port == loopback.LOOPBACK:
+            return loopback.bypass(self)
         return linux_settings.bypass(self, other)
 
     def retransmits(self: Host) -> int:

@@ -146,7 +146,7 @@ class Link(Model):
 
 
 class Topology(Model):
-    """A network. Its hosts are always client, router and server; only the link differs."""
+    """A network of client, router and server, of which only the link differs; or a client and a server on one host."""
 
     name: Slug = Field(description="name of the topology, as in the names of cells")
     description: str = Field(min_length=1, description="the network it represents, and the source of its figures")
@@ -154,13 +154,24 @@ class Topology(Model):
     congestion_control: str = Field(
         "cubic", pattern=r"^[a-z][a-z0-9_]{0,14}$", description="congestion control of both hosts, by the kernel's name"
     )
+    same_host: bool = Field(
+        False,
+        description="client and server are one host, reached over its loopback as `localhost`; without a router, so never shaped",
+    )
+
+    @model_validator(mode="after")
+    def _unshaped_on_one_host(self) -> Self:
+        if self.same_host and self.link != Link():
+            raise ValueError("same_host has no router to shape a link (leave `link` out)")
+        return self
 
     def in_virtual_time(self) -> Self:
         """The topology as virtual time runs it. A link that is not shaped becomes one of 1 Gbit/s.
 
-        A link that takes no time would pass bursts of any size, and clients would divide by zero.
+        A link that takes no time would pass bursts of any size, and clients would divide by zero. A loopback takes what its
+        system calls are charged, and stays as it is.
         """
-        if self.link.shaped:
+        if self.link.shaped or self.same_host:
             return self
         link = self.link.model_copy(update={"rate": UNSHAPED_RATE, "queue": _UNSHAPED_QUEUE})
         description = f"{self.name} in virtual time: a wire of {UNSHAPED_RATE}."

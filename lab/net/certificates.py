@@ -54,6 +54,7 @@ def certificate_key(topology: Topology, tolerance: Tolerance, charge: tuple[int,
         "plan": [repr(each) for each in planned],
         "congestion_control": topology.congestion_control,
         "tolerance": [tolerance.goodput, tolerance.rtt_ms],
+        **({"same_host": True} if topology.same_host else {}),
         "programs": {name: files.digest(Path(host_program(name))) for name in ("iperf3", "tc", "ping")},
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

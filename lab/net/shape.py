@@ -8,7 +8,7 @@ from typing import Any
 from lab.hosts.host import Network
 from lab.link.plan import QdiscPlan, plan
 from lab.link.readback import compare
-from lab.model.errors import LabFault
+from lab.model.errors import LabFault, NotSupported
 from lab.model.topology import DirectionName, Link
 from lab.net.qdiscs import read_qdiscs
 
@@ -22,6 +22,12 @@ class Shaped:
     link: Link
     plans: dict[str, QdiscPlan | None]
     commands: tuple[str, ...]
+
+
+def assert_shapable(network: Network) -> None:
+    """Raises NotSupported where client and server are one host: a loopback has no link to shape or to interrupt."""
+    if network.router_facts.kind == "none":
+        raise NotSupported("client and server are one host: there is no link between them to shape or to interrupt")
 
 
 def router_port(network: Network, direction: str) -> str:
@@ -40,6 +46,8 @@ def change(network: Network, link: Link) -> Shaped:
 
 
 def _put(network: Network, link: Link, *, fresh: bool) -> Shaped:
+    if link.shaped:
+        assert_shapable(network)
     plans: dict[str, QdiscPlan | None] = {}
     commands: list[str] = []
     before, seeded = read_qdiscs(network), network.router_facts.supports_seed

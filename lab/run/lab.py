@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
-from lab.hosts.choose import open_network
+from lab.hosts.choose import open_network, open_same_host
 from lab.hosts.host import Network
 from lab.model.cell import Cell
 from lab.model.clock import Clock
@@ -26,7 +26,7 @@ from lab.run.host_watch import Watcher
 from lab.run.options import Options
 from lab.run.progress import Progress
 from lab.run.virtual_machines import VirtualMachines
-from lab.servers.bundle import DEFAULT_PAYLOADS, SERVERS, ServerName, Servers, start_servers
+from lab.servers.bundle import DEFAULT_PAYLOADS, SAME_HOST, SERVERS, Places, ServerName, Servers, start_servers
 from lab.store.provenance import host_snapshot, machine_facts
 
 CALIBRATION_ATTEMPTS = 2
@@ -66,6 +66,10 @@ class Lab:
         return self.network, self.servers
 
     @property
+    def _same_host(self) -> bool:
+        return self.up[0].router_facts.kind == "none"
+
+    @property
     def clock(self) -> Clock:
         """The clock of the network that is up."""
         return self.up[0].clock.kind
@@ -83,31 +87,42 @@ class Lab:
         """A network for these cells together, by their clock. Raises LabFault where none can be had."""
         self.begin()
         with self.timed("bring_up"):
+            same_host = cells[0].topology.same_host
             if clock_for(cells, self.options.clock) == "virtual":
                 most = max(cell.transfer.total_bytes for cell in cells)
-                self.boot([cell.id for cell in cells], most, servers=servers_for(cells))
+                self.boot([cell.id for cell in cells], most, servers=servers_for(cells), same_host=same_host)
             else:
-                self.bring_up()
+                self.bring_up(same_host=same_host)
 
-    def bring_up(self) -> None:
-        """The network in real time, unless one is up. One in virtual time gives way to it."""
-        if self.network is not None and self.clock == "real":
+    def bring_up(self, *, same_host: bool = False) -> None:
+        """The network in real time, unless one is up. One in virtual time, or with other hosts, gives way to it."""
+        if self.network is not None and self.clock == "real" and self._same_host == same_host:
             return
         self.close_network()
         self.progress.step("bringing the network up")
         if self.options.turn is not None and not self._has_turn:
             self._turn.enter_context(self.options.turn())
             self._has_turn = True
-        make = self.options.open_network or (
-            lambda: open_network(self.options.backend, router=self.options.router, name=self.name)
-        )
-        self._take_up(make())
+        if same_host:
+            network = open_same_host(self.options.backend, name=self.name)
+        elif self.options.open_network:
+            network = self.options.open_network()
+        else:
+            network = open_network(self.options.backend, router=self.options.router, name=self.name)
+        self._take_up(network)
 
-    def boot(self, ids: Sequence[str], payload_bytes: int, servers: Collection[ServerName] = SERVERS) -> None:
+    def boot(
+        self,
+        ids: Sequence[str],
+        payload_bytes: int,
+        servers: Collection[ServerName] = SERVERS,
+        *,
+        same_host: bool = False,
+    ) -> None:
         """A machine in virtual time for this work alone, its seed the work's: what ran before plays no part."""
         self.close_network()
         self.progress.step(f"{ids[0]}: booting its machine")
-        self._take_up(self.machines.open_for(ids, payload_bytes), servers)
+        self._take_up(self.machines.open_for(ids, payload_bytes, same_host=same_host), servers)
 
     def _take_up(self, network: Network, servers: Collection[ServerName] = SERVERS) -> None:
         try:
@@ -121,6 +136,7 @@ class Lab:
                 clock=network.clock,
                 random_bytes=network.random_bytes,
                 wanted=servers,
+                places=SAME_HOST if network.router_facts.kind == "none" else Places(),
             )
         except BaseException:
             network.close()

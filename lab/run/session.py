@@ -128,9 +128,9 @@ class Session(Collected):
         with self.noting_skip(what):
             self.lab.begin()
             if self.options.clock != "real" and not real:
-                self.lab.boot([what], 0)
+                self.lab.boot([what], 0, same_host=topology.same_host)
             else:
-                self.lab.bring_up()
+                self.lab.bring_up(same_host=topology.same_host)
             try:
                 self.lab.shape(topology.in_virtual_time() if self.lab.clock == "virtual" else topology)
                 yield self.lab.up

@@ -51,9 +51,9 @@ class Steps:
         self._lab.begin()
         self._started_at = self._lab.started_at
         if self._session.options.clock != "real":
-            self._lab.boot([self.id], largest_bytes)
+            self._lab.boot([self.id], largest_bytes, same_host=topology.same_host)
         else:
-            self._lab.bring_up()
+            self._lab.bring_up(same_host=topology.same_host)
         self._topology = topology.in_virtual_time() if self._lab.clock == "virtual" else topology
         self._link = self._topology.link
         self._lab.shape(self._topology)

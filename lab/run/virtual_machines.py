@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lab.hosts.host import Network
 from lab.hosts.virtual.machine import CHARGE_MOST_NS, derived_seed
@@ -25,10 +26,10 @@ class VirtualMachines:
     charge_ns: int = CHARGE_NS
     tolerance: Tolerance = Tolerance()
 
-    def open_for(self, ids: Sequence[str], payload_bytes: int) -> Network:
+    def open_for(self, ids: Sequence[str], payload_bytes: int, *, same_host: bool = False) -> Network:
         """A machine whose seed follows from what it is for: what ran before plays no part. Raises LabFault."""
         seed = derived_seed(self.seed, *ids) if self.machine_seed is None else self.machine_seed
-        return self._boot(seed, payload_bytes)
+        return self._boot(seed, payload_bytes, same_host=same_host)
 
     def sample_seed(self, cell_id: str, index: int) -> int:
         return derived_seed(self.seed, cell_id, index)
@@ -40,11 +41,13 @@ class VirtualMachines:
 
     def certified(self, topology: Topology) -> Calibration:
         """The calibration of that link, taken once. Raises LabFault where it cannot be taken."""
-        return certified(topology, self.tolerance, (self.charge_ns, CHARGE_MOST_NS), self._boot)
+        boot = partial(self._boot, same_host=topology.same_host)
+        return certified(topology, self.tolerance, (self.charge_ns, CHARGE_MOST_NS), boot)
 
-    def _boot(self, seed: int, payload_bytes: int = 0) -> Network:
+    def _boot(self, seed: int, payload_bytes: int = 0, *, same_host: bool = False) -> Network:
         """Twice, where it must be: a file that is replaced while the machine reads it (an update of the lab) ends its boot."""
+        opened = partial(open_network, seed=seed, payload_bytes=payload_bytes, charge_ns=self.charge_ns, same_host=same_host)
         try:
-            return open_network(seed=seed, payload_bytes=payload_bytes, charge_ns=self.charge_ns)
+            return opened()
         except LabFault:
-            return open_network(seed=seed, payload_bytes=payload_bytes, charge_ns=self.charge_ns)
+            return opened()

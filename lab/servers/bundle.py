@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import PurePath
 from typing import Literal, Protocol, get_args
 
+from lab.hosts import loopback
 from lab.hosts.clocks import REAL, Clock, workers
 from lab.hosts.host import Host
 from lab.model.endpoints import CA_FILE, KNOWN_HOSTS_FILE, SSH_KEY_FILE, Endpoints
@@ -51,6 +52,12 @@ class Places:
     ssh_user: str = "lab"
     sshd: str | PurePath | None = None
     nginx_user: str = ""
+    bind_6: str = ""
+    """An IPv6 address for nginx and sshd to listen on too."""
+
+
+SAME_HOST = Places(server_name=loopback.NAME, bind=loopback.ADDRESS, bind_6=loopback.ADDRESS_6)
+"""The servers of a host that is its own client: on both loopback addresses, as `localhost`."""
 
 
 @dataclass
@@ -128,8 +135,9 @@ def start_servers(
     Raises LabFault with the server's own message; nothing is left running then.
     """
     host, client = network.server, network.client
+    bind_6 = places.bind_6 if places.bind_6 and loopback.has_ipv6(host) else ""
     certificates = make_certificates(
-        [host.address, "127.0.0.1"],
+        [host.address, "127.0.0.1", bind_6],
         names=dict.fromkeys((places.server_name, "server", "localhost")),
         now=clock.now(),
         random_bytes=random_bytes,
@@ -142,6 +150,7 @@ def start_servers(
             http_port=places.http_port,
             https_port=places.https_port,
             bind=places.bind,
+            bind_6=bind_6,
             worker_user=places.nginx_user,
             begin="nginx" in wanted,
         )
@@ -151,6 +160,7 @@ def start_servers(
             sshd=places.sshd,
             port=places.ssh_port,
             bind=places.bind,
+            bind_6=bind_6,
             names=(places.server_name,),
             options=sshd_options or SshdOptions(),
             random_bytes=random_bytes,

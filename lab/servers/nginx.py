@@ -35,15 +35,21 @@ def render_config(
     http_port: int = HTTP_PORT,
     https_port: int = HTTPS_PORT,
     bind: str = "0.0.0.0",  # noqa: S104 - the lab's own network namespace
+    bind_6: str = "",
     workers: int = 1,
     worker_user: str = "",
 ) -> str:
     """nginx.conf for Debian 12's nginx 1.22 (`listen ... ssl http2`); nothing in it needs root or a path outside `workdir`.
 
-    `worker_user` is for a master that is root (a container): its workers would otherwise be `nobody` and could not write there.
+    With `bind_6` it listens there as well. `worker_user` is for a master that is root (a container): its workers would otherwise
+    be `nobody` and could not write there.
     """
     own = workdir / "nginx"
     user = f"user {worker_user};\n" if worker_user else ""
+    listen = "\n".join(
+        f"        listen {address}:{http_port} backlog=512;\n        listen {address}:{https_port} ssl http2 backlog=512;"
+        for address in (bind, *([f"[{bind_6}]"] if bind_6 else []))
+    )
     temporary = "\n".join(f"    {kind}_temp_path {own}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     return f"""\
 {user}daemon off;
@@ -74,8 +80,7 @@ http {{
     keepalive_requests 1000000;
 
     server {{
-        listen {bind}:{http_port} backlog=512;
-        listen {bind}:{https_port} ssl http2 backlog=512;
+{listen}
         server_name _;
         ssl_certificate {own}/server.pem;
         ssl_certificate_key {own}/server.key;
@@ -118,6 +123,7 @@ def launch(
     http_port: int = HTTP_PORT,
     https_port: int = HTTPS_PORT,
     bind: str = "0.0.0.0",  # noqa: S104 - the lab's own network namespace
+    bind_6: str = "",
     workers: int = 1,
     worker_user: str = "",
     config: str = "",
@@ -126,7 +132,13 @@ def launch(
     """Start without waiting; or, without `begin`, only prepare. `config` replaces the rendered one."""
     own = host.workdir / "nginx"
     text = config or render_config(
-        host.workdir, http_port=http_port, https_port=https_port, bind=bind, workers=workers, worker_user=worker_user
+        host.workdir,
+        http_port=http_port,
+        https_port=https_port,
+        bind=bind,
+        bind_6=bind_6,
+        workers=workers,
+        worker_user=worker_user,
     )
     host.write(own / "nginx.conf", text.encode())
     host.write(own / "server.pem", certificates.server_pem)

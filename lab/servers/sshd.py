@@ -55,13 +55,14 @@ def known_hosts(names: list[str], port: int, host_key: KeyPair) -> str:
     return "".join(f"{place} {host_key.public}\n" for place in places)
 
 
-def render_config(workdir: PurePath, *, port: int, bind: str, options: SshdOptions = SshdOptions()) -> str:
+def render_config(workdir: PurePath, *, port: int, bind: str, bind_6: str = "", options: SshdOptions = SshdOptions()) -> str:
     """sshd_config. `internal-sftp` needs no sftp-server binary and starts no shell."""
     ciphers = f"Ciphers {options.ciphers}\n" if options.ciphers else ""
+    more = f"ListenAddress {bind_6}\n" if bind_6 else ""
     return f"""\
 Port {port}
 ListenAddress {bind}
-HostKey {workdir}/host_key
+{more}HostKey {workdir}/host_key
 AuthorizedKeysFile {workdir}/authorized_keys
 PidFile none
 # The workdir is on a tmpfs whose parents belong to the lab, not to the user who logs in.
@@ -98,6 +99,7 @@ def launch(
     sshd: str | PurePath | None = None,
     port: int = PORT,
     bind: str = "0.0.0.0",  # noqa: S104 - the lab's own network namespace
+    bind_6: str = "",
     names: tuple[str, ...] = ("server",),
     options: SshdOptions = SshdOptions(),
     random_bytes: Callable[[int], bytes] = os.urandom,
@@ -111,7 +113,7 @@ def launch(
     host_key, user_key = make_key(random_bytes), make_key(random_bytes)
     host.write(folder / "host_key", host_key.private, mode=0o600)
     host.write(folder / "authorized_keys", f"{user_key.public}\n".encode(), mode=0o600)
-    host.write(folder / "sshd_config", render_config(folder, port=port, bind=bind, options=options).encode())
+    host.write(folder / "sshd_config", render_config(folder, port=port, bind=bind, bind_6=bind_6, options=options).encode())
     log = folder / "sshd.log"
     # sshd insists on an absolute path because it executes itself again for every connection.
     argv = [program(host, "sshd", sshd), "-D", "-E", str(log), "-f", str(folder / "sshd_config")]

@@ -190,6 +190,8 @@ def _place_words(cell: CellResult) -> list[str]:
         seed = ["--seed", str(guest.session_seed)] if guest and guest.session_seed is not None else []
         price = ["--price", f"{guest.charge_ns}ns"] if guest and guest.charge_ns != CHARGE_NS else []
         return ["--clock", "virtual", *seed, *price]
+    if cell.topology.same_host:
+        return ["--clock", "real"]
     place = ["--router", str(cell.router.get("kind", "auto"))]
     return [*place, "--backend", cell.backend] if cell.backend != "namespaces" else place
 

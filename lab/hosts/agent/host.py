@@ -18,7 +18,6 @@ from lab.hosts.agent.protocol import HOME_DIR, LAB_USER, RUN_DIR, Channel
 from lab.hosts.command_host import Command
 from lab.hosts.host import Completed
 from lab.hosts.posix import PosixHost
-from lab.hosts.wiring import LEAF
 from lab.model.errors import LabFault
 
 _START_S = 10.0
@@ -108,8 +107,10 @@ class AgentHost(PosixHost[AgentProcess]):
         programs: Callable[[str], str],
         kept: Sequence[str] = KEPT_ENVIRONMENT,
         patience: float = 1.0,
+        on_loopback: bool = False,
     ) -> None:
         self._agent = agent
+        self.on_loopback = on_loopback
         self.patience = patience
         self._namespace = namespace or name
         self.program = programs
@@ -117,7 +118,7 @@ class AgentHost(PosixHost[AgentProcess]):
         # Whether its files are this machine's, so that a person's folder and environment mean something there.
         self.shares_files = "PATH" in self._kept
         # A container has no right to packet sockets, and another machine has another clock.
-        self.tap_port = LEAF if self.shares_files else ""
+        self.tap_port = self.capture_port if self.shares_files else ""
         self.name = name
         self.address = address
         self.workdir: PurePath = PurePosixPath(RUN_DIR, "lab", self._namespace)

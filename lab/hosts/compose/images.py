@@ -59,6 +59,7 @@ SHIPPED = (
     "hosts/linux_facts.py",
     "hosts/linux_settings.py",
     "hosts/local.py",
+    "hosts/loopback.py",
     "hosts/payload_script.py",
     "hosts/posix.py",
     "hosts/scripts.py",
@@ -231,7 +232,8 @@ def _link_tables() -> dict[str, bytes]:
     from lab.hosts.compose.inside import links
     from lab.model.load import list_topologies, load_topology
 
-    tables = {name: links.table(load_topology(name)) for name in list_topologies()}
+    known = (load_topology(name) for name in list_topologies())
+    tables = {topology.name: links.table(topology) for topology in known if not topology.same_host}
     return {name: json.dumps(table, indent=1, sort_keys=True).encode() + b"\n" for name, table in tables.items()}
 
 

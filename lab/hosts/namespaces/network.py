@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from lab.hosts import loopback
 from lab.hosts.agent import router as middle
 from lab.hosts.agent.host import AgentHost
 from lab.hosts.agent.router import RouterChoice
@@ -69,10 +70,10 @@ class NamespaceNetwork(InRealTime):
         self.agent.shutdown()
 
 
-def agent_host(agent: NamespaceLab, name: str, address: str, *, namespace: str = "") -> AgentHost:
+def agent_host(agent: NamespaceLab, name: str, address: str, *, namespace: str = "", on_loopback: bool = False) -> AgentHost:
     from lab.assets.tools import host_program
 
-    return AgentHost(agent, name, address, namespace=namespace, programs=host_program)
+    return AgentHost(agent, name, address, namespace=namespace, programs=host_program, on_loopback=on_loopback)
 
 
 def open_network(*, router: RouterChoice = "auto", name: str = "") -> NamespaceNetwork:
@@ -82,6 +83,22 @@ def open_network(*, router: RouterChoice = "auto", name: str = "") -> NamespaceN
     agent = NamespaceLab.launch(lab, names)
     try:
         return _wire(agent, router)
+    except BaseException:
+        agent.shutdown()
+        raise
+
+
+def open_same_host(*, name: str = "") -> NamespaceNetwork:
+    """One namespace as client and server, without a router. Raises LabFault when the machine refuses."""
+    agent = NamespaceLab.launch(name or f"lab-{secrets.token_hex(3)}", dict(loopback.NAMES))
+    try:
+        wire = agent_host(agent, "wire", "", namespace="router", on_loopback=True)
+        client, server = (agent_host(agent, each, loopback.ADDRESS, on_loopback=True) for each in ("client", "server"))
+        for host in (client, server):
+            agent.ask({"op": "namespace", "name": host.name, "same_host": True})
+        wire.run(["/bin/sh", "-ec", loopback.setup_script()], root=True)
+        ports = loopback.PORTS
+        return NamespaceNetwork(agent, client, wire, server, wire, ports, ports, loopback.facts_of(wire))
     except BaseException:
         agent.shutdown()
         raise
@@ -159,7 +176,7 @@ def attach(name: str) -> tuple[NamespaceNetwork, dict[str, Any]]:
         raise UsageProblem(f"lab {name!r} belongs to a run in progress", remedy="only labs made by `lab up` can be joined")
     facts = RouterFacts(**{**note["router_facts"], "notes": tuple(note["router_facts"]["notes"])})
     wire = agent_host(agent, "wire", "", namespace="router")
-    router: Host = middle.find(_site(agent, wire, facts.kind), facts.kind)
+    router: Host = middle.find(_site(agent, wire, "uml" if facts.kind == "uml" else "kernel"), facts.kind)
     network = NamespaceNetwork(
         agent,
         agent_host(agent, "client", CLIENT_ADDRESS),

@@ -115,9 +115,9 @@ class Guest:
         return {"cmdline": words, "release": os.uname().release, "hwrng": os.path.exists("/dev/hwrng")}, []  # noqa: PTH110
 
     def op_namespace(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
-        """A new network namespace, by descriptor and as /run/netns/NAME for `ip -n`."""
+        """A new network namespace, by descriptor and as /run/netns/NAME for `ip -n`. `same_host`: no new one, the router's."""
         del blobs
-        syscalls.unshare(syscalls.CLONE_NEWNET | syscalls.CLONE_NEWUTS)
+        syscalls.unshare(syscalls.CLONE_NEWUTS if message.get("same_host") else syscalls.CLONE_NEWNET | syscalls.CLONE_NEWUTS)
         self.keep(str(message["name"]))
         syscalls.show_namespace(str(message["name"]))
         self.go("router")

@@ -16,7 +16,6 @@ from lab.hosts.command_host import Command
 from lab.hosts.host import Completed
 from lab.hosts.posix import PosixHost
 from lab.hosts.virtual.machine import EPOCH_S, Machine
-from lab.hosts.wiring import LEAF
 from lab.model import files
 from lab.model.clock import Clock as ClockName
 from lab.model.errors import LabFault
@@ -93,10 +92,11 @@ class VirtualHost(PosixHost[VirtualProcess]):
 
     shares_files = True
     reads_host_files = True
-    tap_port = LEAF
 
-    def __init__(self, machine: Machine, name: str, address: str, *, namespace: str = "") -> None:
+    def __init__(self, machine: Machine, name: str, address: str, *, namespace: str = "", on_loopback: bool = False) -> None:
         self._machine = machine
+        self.on_loopback = on_loopback
+        self.tap_port = self.capture_port
         self._namespace = namespace or name
         self.name, self.address = name, address
         self.workdir: PurePath = PurePosixPath(RUN_DIR, "lab", self._namespace)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lab.assets import kernel
+from lab.hosts import loopback
 from lab.hosts.agent import router as middle
 from lab.hosts.agent.protocol import HOME_DIR, LAB_USER
 from lab.hosts.host import Host, Ports, RouterFacts
@@ -97,23 +98,23 @@ def open_network(
     charge_most_ns: int = CHARGE_MOST_NS,
     patience: Patience | None = None,
     name: str = "",
+    same_host: bool = False,
 ) -> VirtualNetwork:
-    """Boot and wire. Raises LabFault where the machine does not boot or is not deterministic."""
+    """Boot and wire; with `same_host` client and server are one host. Raises LabFault where the machine does not boot or is
+    not deterministic.
+    """
     memory = memory_for(payload_bytes)
     boot = Boot(seed=seed, memory_bytes=memory, charge_ns=charge_ns, charge_most_ns=charge_most_ns)
     machine = Machine.start(boot, patience=patience)
     try:
-        return _wire(machine, name or f"virtual-{secrets.token_hex(3)}")
+        return (_one_host if same_host else _wire)(machine, name or f"virtual-{secrets.token_hex(3)}")
     except BaseException:
         machine.close()
         raise
 
 
 def _wire(machine: Machine, name: str) -> VirtualNetwork:
-    names = {"client": CLIENT_ADDRESS, "server": SERVER_ADDRESS, "router": ADDRESSES.client_gateway}
-    run_bytes = machine.boot.memory_bytes * 3 // 4
-    facts, _ = machine.ask({"op": "furnish", "files": _files(names), "run_bytes": run_bytes})
-    conditions = assert_deterministic(machine.boot, facts["cmdline"], has_hwrng=bool(facts["hwrng"]))
+    conditions = _furnish(machine, {"client": CLIENT_ADDRESS, "server": SERVER_ADDRESS, "router": ADDRESSES.client_gateway})
     wire = VirtualHost(machine, "wire", "", namespace="router")
     client, server = VirtualHost(machine, "client", CLIENT_ADDRESS), VirtualHost(machine, "server", SERVER_ADDRESS)
     for host in (client, server):
@@ -138,6 +139,36 @@ def _wire(machine: Machine, name: str) -> VirtualNetwork:
     )
 
 
+def _one_host(machine: Machine, name: str) -> VirtualNetwork:
+    conditions = _furnish(machine, loopback.NAMES)
+    wire = VirtualHost(machine, "wire", "", namespace="router", on_loopback=True)
+    client, server = (VirtualHost(machine, each, loopback.ADDRESS, on_loopback=True) for each in ("client", "server"))
+    for host in (client, server):
+        machine.ask({"op": "namespace", "name": host.name, "same_host": True})
+    wire.run(["/bin/sh", "-ec", loopback.setup_script(group=user_id())], root=True)
+    return VirtualNetwork(
+        machine,
+        client,
+        wire,
+        server,
+        wire,
+        loopback.PORTS,
+        loopback.PORTS,
+        loopback.facts_of(wire),
+        VirtualClock(machine),
+        random.Random(machine.boot.seed),  # noqa: S311 - as above
+        conditions,
+        name=name,
+    )
+
+
+def _furnish(machine: Machine, names: Mapping[str, str]) -> dict[str, bool]:
+    """The hosts' files; returns the conditions under which the machine is deterministic, which hold."""
+    run_bytes = machine.boot.memory_bytes * 3 // 4
+    facts, _ = machine.ask({"op": "furnish", "files": _files(names), "run_bytes": run_bytes})
+    return assert_deterministic(machine.boot, facts["cmdline"], has_hwrng=bool(facts["hwrng"]))
+
+
 def assert_deterministic(boot: Boot, words: list[str], *, has_hwrng: bool) -> dict[str, bool]:
     """The conditions under which two boots of one seed are equal, as the guest sees them. Raises LabFault if one fails."""
     found = {
@@ -151,7 +182,7 @@ def assert_deterministic(boot: Boot, words: list[str], *, has_hwrng: bool) -> di
     return found
 
 
-def _files(hosts: dict[str, str]) -> dict[str, str]:
+def _files(hosts: Mapping[str, str]) -> dict[str, str]:
     """The hosts' /etc without this machine's users, which could change what a program does."""
     names = "".join(f"{address}\t{name}\n" for name, address in hosts.items())
     return {

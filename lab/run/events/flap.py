@@ -76,6 +76,7 @@ def down_commands(
 @contextmanager
 def link_down(network: Network, link: Link) -> Iterator[None]:
     """Both directions lose everything inside the block; afterwards the router holds `link` again, read back."""
+    shape.assert_shapable(network)
     ports = {direction: shape.router_port(network, direction) for direction in shape.DIRECTIONS}
     try:
         seeded, own_delay = network.router_facts.supports_seed, network.own_delay
@@ -184,6 +185,7 @@ def measure_address_change(bench: Bench, transfer: Transfer, topology: Topology,
     Raises LabFault when the transfer was over before, or the server is out of reach afterwards.
     """
     network = bench.network
+    shape.assert_shapable(network)
 
     def change(process: Process) -> tuple[int, int]:
         with other_address(network.client, topology):

@@ -27,6 +27,7 @@ SHIPPED = [
     "lossy-wifi",
     "lte",
     "metro-200",
+    "same-host",
     "satellite",
     "transatlantic",
 ]
@@ -43,6 +44,7 @@ def test_the_shipped_topologies_have_their_figures() -> None:
     for name, rate, rtt in (("metro", 200, 20), ("far", 50, 100), ("far", 200, 100), ("far", 500, 100)):
         assert figures[f"{name}-{rate}"] == (BitRate.parse(f"{rate} Mbit/s"), Duration.parse(f"{rtt} ms"))
     assert not links["link-local"].shaped
+    assert [name for name in SHIPPED if load_topology(name).same_host] == ["same-host"]
     assert links["lte"].direction("up").rate != links["lte"].direction("down").rate
     assert links["lte"].jitter.ns > 0
     assert 500 < links["satellite"].rtt.ms < 700
@@ -76,6 +78,7 @@ def test_a_file_loads_by_path_and_by_name(tmp_path: Path) -> None:
         (GOOD + "  up:\n    rat: 1 Mbit/s\n", 7, "link.up.rat: unknown field; did you mean 'rate'?"),
         (GOOD.replace("20 Mbit/s", "20 Mbitt/s"), 4, "link.rate: '20 Mbitt/s' is not a bit rate: unknown unit 'Mbitt/s'"),
         (GOOD.replace("30 ms", "30"), 5, "link.rtt: '30' is not a duration: it has no unit"),
+        (GOOD + "same_host: true\n", 1, "same_host has no router to shape a link (leave `link` out)"),
         (GOOD + "  jitter: 20 ms\n", 3, "link: jitter 20 ms is more than the one-way delay 15 ms"),
         (GOOD + "  rtt: 40 ms\n", 6, 'duplicate key "rtt"'),
         ("name: mine\nlink: {}\n", 1, "description is missing"),

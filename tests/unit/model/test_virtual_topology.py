@@ -30,6 +30,6 @@ def test_an_unshaped_link_gets_a_rate() -> None:
     assert cell.topology.link.rate is None
 
 
-@pytest.mark.parametrize("name", ["dsl-20", "dsl-50"])
-def test_a_shaped_link_stays_as_it_is(name: str) -> None:
+@pytest.mark.parametrize("name", ["dsl-20", "dsl-50", "same-host"])
+def test_a_shaped_link_and_a_loopback_stay_as_they_are(name: str) -> None:
     assert load_topology(name).in_virtual_time() == load_topology(name)

@@ -70,6 +70,11 @@ class FakeLab:
         self.opened.append(network)
         return network
 
+    def open_same_host(self, name: str) -> Any:
+        network = self.open(name)
+        network.router_facts = RouterFacts("none", "", "", supports_seed=False)
+        return network
+
     def take(self, _: object, __: object, adapter: FakeClient, transfer: Transfer, index: int, **___: object) -> Sample:
         rate = self.rate(adapter.name, index)
         limit = transfer.limit.byte_s if transfer.limit else None
@@ -90,6 +95,7 @@ def install(lab: FakeLab, clients: dict[str, FakeClient], patch: pytest.MonkeyPa
         patch.setattr(module, "resolve", resolve)
     replaced: dict[str, Any] = {
         "open_network": lambda _, *, name, **__: lab.open(name),
+        "open_same_host": lambda _, *, name: lab.open_same_host(name),
         "pin": lambda *_: None,
         "assert_no_bypass": lambda _: None,
         "start_servers": lambda *_, **__: SimpleNamespace(endpoints=None),

@@ -98,3 +98,12 @@ def test_the_certificate_of_a_failed_link_is_kept(made: Session, steps: list[str
     assert result.certificate
     assert [look.ok for look in result.certificate.before] == [False, False]
     assert result.samples == []
+
+
+def test_one_host_takes_the_place_of_a_network_and_gives_it_back(fake_lab: FakeLab, made: Session) -> None:
+    alone = ReleaseRow.named("same-host--http1-get-5MiB-at-1MBps", "-").cell(ClientSpec(name="one"))
+    with made:
+        found = [made.run_cell(each).router["kind"] for each in (cell("one"), alone, alone, cell("one"))]
+    assert found == ["kernel", "none", "none", "kernel"]
+    assert len(fake_lab.opened) == 3, "two cells on one host share it"
+    assert not any(network.open for network in fake_lab.opened)

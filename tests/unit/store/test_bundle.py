@@ -289,6 +289,13 @@ def test_where_the_client_was(make_cell: MakeCell, name: str, program: str, word
     assert again(cell) == f"lab run {words}{cell_id} --router uml --max-samples 5"
 
 
+def test_one_host_has_no_router_to_name(make_cell: MakeCell) -> None:
+    cell = described(make_cell, {"protocol": "http1", "direction": "get", "size": "5 MiB"})
+    name = cell.id.replace("dsl-20", "same-host")
+    alone = changed(cell, id=name, topology=load_topology("same-host"), router={"kind": "none"})
+    assert again(alone) == f"lab run --client curl=/usr/bin/curl {name} --clock real --max-samples 5"
+
+
 def test_an_unshaped_link_and_another_price_in_virtual_time_are_named(make_cell: MakeCell) -> None:
     cell = described(make_cell, {"protocol": "http1", "direction": "get", "size": "5 MiB", "limit": "8 Mbit/s"})
     name = cell.id.replace("dsl-20", "link-local")
