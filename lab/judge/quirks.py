@@ -9,6 +9,10 @@ from lab.model.results import Verdict
 
 REFUSED_WITHIN_S = 1.0
 """Beyond the round trip. Starting a process takes about 10 ms; Windows repeats a refused SYN, which takes about 2 s."""
+GIVES_UP_WITHIN_S = 140.0
+"""Without an answer to its SYN and without a time-out of its own: Linux gives up after 127 to 131 s (tcp_syn_retries)."""
+FALLS_BACK_WITHIN_S = 2.0
+"""To a name's other address: the longest delay between two attempts that RFC 8305 (section 8) recommends."""
 ENDS_WITHIN_S = 60.0
 """After its connection has gone dead: twice ferry's own default stall timeout (30 s)."""
 
@@ -26,6 +30,31 @@ def refusal_problem(*, exit_code: int, timed_out: bool, wall_s: float, control_s
     if wall_s > allowed_s:
         return f"reported the refusal after {wall_s:.2f} s, at most {allowed_s:.2f} s counts as immediate"
     return "" if said else f"exit code {exit_code} without a message"
+
+
+def silence_problem(*, exit_code: int, timed_out: bool, wall_s: float, asked_s: float | None, said: bool) -> str:
+    """The fault of a client whose connection nobody answered, with its own time-out of `asked_s` or without; empty if none."""
+    allowed_s = GIVES_UP_WITHIN_S if asked_s is None else asked_s + REFUSED_WITHIN_S
+    if timed_out:
+        return f"still trying after {wall_s:.0f} s"
+    if exit_code == 0:
+        return "exit code 0 although nobody answered"
+    if wall_s > allowed_s:
+        return f"gave up after {wall_s:.1f} s, at most {allowed_s:.0f} s were expected"
+    return "" if said else f"exit code {exit_code} without a message"
+
+
+def fallback_problem(*, exit_code: int, timed_out: bool, wall_s: float, both_s: float, content: str) -> str:
+    """The fault of a client that could reach one of a name's two addresses; `both_s` is its time when both serve."""
+    if timed_out:
+        return f"still trying after {wall_s:.0f} s"
+    if exit_code:
+        return f"failed with exit code {exit_code} although the other address serves"
+    if wall_s > both_s + FALLS_BACK_WITHIN_S:
+        return (
+            f"took {wall_s - both_s:.1f} s longer than with both addresses, at most {FALLS_BACK_WITHIN_S:g} s count as a fallback"
+        )
+    return content
 
 
 def names_problem(*, exit_code: int, timed_out: bool, queries: Sequence[str], content: str) -> str:

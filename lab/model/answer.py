@@ -34,8 +34,9 @@ from lab.model.units import Ratio
 
 CELL_QUESTIONS: tuple[str, ...] = ("limit", "steady", "complete", *BOUNDED)
 """What a cell asks by its expectation; `complete` is that every transfer arrives and nothing more."""
-Event = Literal["refused", "localhost", "flap", "address"]
-"""What happens to a client: no server listens, it fetches from its own host, the link goes down, its address changes."""
+Event = Literal["refused", "silent", "localhost", "fallback", "flap", "address"]
+"""What happens to a client: no server listens, none answers, it fetches from its own host, one of that
+name's two addresses does not serve, the link goes down, its address changes."""
 Fault = Literal[
     "fin",
     "rst",
@@ -133,12 +134,11 @@ class Answer(Closed):
     id: str = Field(description="client--topology--transfer--question, or as the question names its answers")
     question: Question = Field(
         description="limit, steady, complete, or a figure: a cell against its expectation; buffer-sizes: the "
-        "slowest size against the fastest; no-slower: candidate against baseline; refused, localhost, flap, address: how a "
-        "client takes that event; no-wrong-file: whether exit code 0 means identical bytes after a fault; "
-        "send-buffers: a fixed send buffer against the automatic one; platform: what "
-        "work costs this host; qualification: a release; bisection-step: one candidate of a search; "
-        "as-reported: a client against "
-        "what was reported of it; equal: two cells or two answers"
+        "slowest size against the fastest; no-slower: candidate against baseline; refused, silent, "
+        "localhost, fallback, flap, address: how a client takes that event; no-wrong-file: whether "
+        "exit code 0 means identical bytes after a fault; send-buffers: a fixed send buffer against the "
+        "automatic one; platform: what work costs this host; qualification: a release; bisection-step: one candidate of a "
+        "search; as-reported: a client against what was reported of it; equal: two cells or two answers"
     )
     run: RunName
     lab_version: LabVersion

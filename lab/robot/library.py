@@ -357,6 +357,8 @@ class LabLibrary(StepKeywords, FaultKeywords):
         """Does something to the client's network, and judges how the client takes it. The network is put back afterwards.
 
         ``refused``: no server listens, at the server and at localhost; it must say so within a second more than the round trip.
+        ``silent``: the server drops every SYN; it must give up in time, with its own connect time-out of 5 s and without.
+        ``fallback``: only one of localhost's two addresses serves; it must use that within 2 s (topology same-host).
         ``localhost``: it fetches from localhost, and must not ask the resolver for its address.
         ``flap``: the link is down for a second in the middle of a download; it must finish intact, or fail with an error.
         ``address``: its host gets another address meanwhile; the same, within 60 s. All over HTTP/1.1.

@@ -11,6 +11,8 @@ import pytest
 from lab.judge.tolerance import LookPlan
 from lab.model.answer import Answer, Event
 from lab.model.cell import Cell
+from lab.model.errors import NotSupported
+from lab.model.load import load_topology
 from lab.model.topology import Link, Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import BitRate, Duration, Size
@@ -80,6 +82,35 @@ def test_localhost(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(lookups, "CONTROL", "localhost")
     unproven = ask(session, "localhost")
     assert unproven.judged.name == "INVALID", "a control that is not counted proves nothing"
+
+
+def test_a_server_that_does_not_answer(session: Session, tmp_path: Path) -> None:
+    found = ask(session, "silent")
+    assert found.judged.name == "PASS", found.judged.reason
+    own, none = found.observations
+    assert 5 <= own.figures["wall_s"] < 5.5, "curl's --connect-timeout"
+    assert 120 < none.figures["wall_s"] < 140, "the kernel's"
+    assert (own.figures["exit_code"], none.figures["exit_code"]) == (28, 28)
+    persistent = ask(session, "silent", curl(tmp_path, 'exec /usr/bin/curl --retry 3 "$@"'))
+    assert persistent.judged.name == "FAIL"
+
+
+def test_localhost_with_one_address_that_serves(session: Session, tmp_path: Path) -> None:
+    alone = load_topology("same-host")
+
+    def fallback(client: ClientSpec) -> Answer:
+        return run_quirk(session, client, alone, DOWNLOAD, "fallback")
+
+    found = fallback(ClientSpec(name="curl"))
+    assert found.judged.name == "PASS", found.judged.reason
+    times = {row.name: row.figures["wall_s"] for row in found.observations}
+    assert len(times) == 5
+    assert all(seconds < 1 for seconds in times.values()), times
+    only = fallback(curl(tmp_path, 'exec /usr/bin/curl -4 "$@"'))
+    assert only.judged.name == "FAIL"
+    assert "127.0.0.1 refuses, ::1 serves: failed with exit code 7" in only.judged.reason
+    with pytest.raises(NotSupported, match="one address here"):
+        ask(session, "fallback")
 
 
 def test_a_link_that_flaps(session: Session, tmp_path: Path) -> None:

@@ -12,7 +12,15 @@ from datetime import UTC, datetime
 from lab import __version__
 from lab.clients.registry import resolve_for
 from lab.hosts.host import Completed
-from lab.judge.quirks import ENDS_WITHIN_S, interruption_problem, names_problem, refusal_problem, verdict_on
+from lab.judge.quirks import (
+    ENDS_WITHIN_S,
+    fallback_problem,
+    interruption_problem,
+    names_problem,
+    refusal_problem,
+    silence_problem,
+    verdict_on,
+)
 from lab.model.answer import Answer, Event, Observation, Question
 from lab.model.cell_name import format_cell_name
 from lab.model.errors import ClientFault, LabFault
@@ -23,6 +31,14 @@ from lab.run.clocks import is_windows_name
 from lab.run.events.client_run import Bench, last_words, prepare, said
 from lab.run.events.flap import Interrupted, measure_address_change, measure_flap
 from lab.run.events.lookups import measure_names
+from lab.run.events.no_answer import (
+    ASKED_S,
+    BOTH,
+    ONE_OF_TWO,
+    Attempt,
+    measure_fallback,
+    measure_silence,
+)
 from lab.run.events.refusal import measure_refusal
 from lab.run.session import Session
 from lab.store.provenance import machine_facts
@@ -106,7 +122,7 @@ def investigate(
 
 def _refused(bench: Bench, transfer: Transfer, topology: Topology) -> Iterator[Observation]:
     del topology
-    for server in (bench.servers.endpoints.server, "localhost"):
+    for server in dict.fromkeys((bench.servers.endpoints.server, "localhost")):
         for _ in range(_TRIES):
             found = measure_refusal(bench, transfer, server)
             done = found.done
@@ -119,6 +135,42 @@ def _refused(bench: Bench, transfer: Transfer, topology: Topology) -> Iterator[O
             )
             figures = {"wall_s": done.wall_s, "control_s": found.control_s, "exit_code": float(done.returncode)}
             yield Observation(name=server, problem=problem, figures=figures, facts={"said": last_words(done)})
+
+
+def _silent(bench: Bench, transfer: Transfer, topology: Topology) -> Iterator[Observation]:
+    """Once with the client's own time-out, if it has one, and once without, which takes two minutes."""
+    del topology
+    for own in (True, False):
+        if found := measure_silence(bench, transfer, own=own):
+            done = found.done
+            problem = silence_problem(
+                exit_code=done.returncode,
+                timed_out=done.timed_out,
+                wall_s=done.wall_s,
+                asked_s=ASKED_S if own else None,
+                said=said(done),
+            )
+            yield _ended(f"time-out of {ASKED_S} s" if own else "no time-out", found, problem)
+
+
+def _fallback(bench: Bench, transfer: Transfer, topology: Topology) -> Iterator[Observation]:
+    """With both addresses first, for comparison."""
+    del topology
+    both_s = 0.0
+    for both in (BOTH, *ONE_OF_TWO):
+        found = measure_fallback(bench, transfer, both)
+        done = found.done
+        both_s = both_s or done.wall_s
+        problem = fallback_problem(
+            exit_code=done.returncode, timed_out=done.timed_out, wall_s=done.wall_s, both_s=both_s, content=found.content
+        )
+        yield _ended(both.name, found, problem)
+
+
+def _ended(name: str, found: Attempt, problem: str) -> Observation:
+    done = found.done
+    figures = {"wall_s": done.wall_s, "control_s": found.control.seconds, "exit_code": float(done.returncode)}
+    return Observation(name=name, problem=problem, figures=figures, facts={"said": why} if (why := _why(done)) else {})
 
 
 def _localhost(bench: Bench, transfer: Transfer, topology: Topology) -> Iterator[Observation]:
@@ -184,6 +236,10 @@ def _slowest(rows: list[Observation], figure: str) -> float:
     return max(row.figures.get(figure, 0.0) for row in rows)
 
 
+def _wall(row: Observation) -> float:
+    return row.figures["wall_s"]
+
+
 def _outcome(rows: list[Observation]) -> str:
     whole = sum(row.figures.get("exit_code") == 0 for row in rows)
     after = f"at most {_slowest(rows, 'ended_after_s'):.1f} s after it began"
@@ -194,6 +250,8 @@ def _outcome(rows: list[Observation]) -> str:
 _Take = Callable[[Bench, Transfer, Topology], Iterator[Observation]]
 _QUIRKS: dict[Event, tuple[_Take, Callable[[list[Observation]], str]]] = {
     "refused": (_refused, lambda rows: f"refused connections were reported within {_slowest(rows, 'wall_s'):.2f} s"),
+    "silent": (_silent, lambda rows: f"it gave up after {', '.join(f'{_wall(row):.1f} s ({row.name})' for row in rows)}"),
+    "fallback": (_fallback, lambda rows: f"the other address was used within {_slowest(rows, 'wall_s') - _wall(rows[0]):.2f} s"),
     "localhost": (_localhost, lambda rows: f"no query for localhost in {len(rows)} runs, and the control was counted"),
     "flap": (_flap, _outcome),
     "address": (_address, _outcome),

@@ -6,11 +6,21 @@ from typing import Any
 
 import pytest
 
-from lab.judge.quirks import ENDS_WITHIN_S, interruption_problem, names_problem, refusal_problem, verdict_on
+from lab.judge.quirks import (
+    ENDS_WITHIN_S,
+    fallback_problem,
+    interruption_problem,
+    names_problem,
+    refusal_problem,
+    silence_problem,
+    verdict_on,
+)
 from lab.model.answer import Observation
 
 REFUSED: dict[str, Any] = {"exit_code": 7, "timed_out": False, "wall_s": 0.05, "control_s": 0.03, "said": True}
 ENDED: dict[str, Any] = {"exit_code": 18, "timed_out": False, "waited_s": 31.0, "content": "5 of 8 bytes arrived", "said": True}
+SILENT: dict[str, Any] = {"exit_code": 28, "timed_out": False, "wall_s": 5.1, "asked_s": 5, "said": True}
+OTHER: dict[str, Any] = {"exit_code": 0, "timed_out": False, "wall_s": 0.25, "both_s": 0.05, "content": ""}
 FETCHED: dict[str, Any] = {"exit_code": 0, "timed_out": False, "queries": [], "content": ""}
 
 
@@ -28,6 +38,41 @@ FETCHED: dict[str, Any] = {"exit_code": 0, "timed_out": False, "queries": [], "c
 )
 def test_a_refusal_is_reported_at_once(change: dict[str, Any], problem: str) -> None:
     found = refusal_problem(**{**REFUSED, **change})
+    assert problem in found
+    assert bool(problem) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({}, ""),
+        ({"wall_s": 6.1}, "gave up after 6.1 s, at most 6 s"),
+        ({"wall_s": 131.0, "asked_s": None}, ""),
+        ({"wall_s": 141.0, "asked_s": None}, "gave up after 141.0 s, at most 140 s"),
+        ({"timed_out": True, "wall_s": 200.0, "asked_s": None}, "still trying after 200 s"),
+        ({"exit_code": 0}, "exit code 0 although nobody answered"),
+        ({"said": False}, "without a message"),
+    ],
+)
+def test_a_silent_server_is_given_up_in_the_time_that_was_asked(change: dict[str, Any], problem: str) -> None:
+    found = silence_problem(**{**SILENT, **change})
+    assert problem in found
+    assert bool(problem) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({}, ""),
+        ({"wall_s": 2.04}, ""),
+        ({"wall_s": 2.25}, "took 2.2 s longer than with both addresses"),
+        ({"exit_code": 7}, "failed with exit code 7 although the other address serves"),
+        ({"timed_out": True, "wall_s": 200.0}, "still trying after 200 s"),
+        ({"content": "0 of 8 bytes arrived"}, "0 of 8"),
+    ],
+)
+def test_the_other_address_is_used_in_time(change: dict[str, Any], problem: str) -> None:
+    found = fallback_problem(**{**OTHER, **change})
     assert problem in found
     assert bool(problem) == bool(found)
 
