@@ -18,7 +18,11 @@ from lab.hosts.agent.router import kernel_has_netem
 from lab.hosts.compose import docker, images
 from lab.hosts.namespaces.launch import NamespaceLab
 from lab.hosts.namespaces.network import agent_host
+from lab.hosts.ssh.connection import Connection
+from lab.hosts.vagrant.machines import CLIENT_VARIABLE, CONFIG_VARIABLE, given_machine
 from lab.hosts.virtual.machine import Boot, Machine, Patience
+from lab.hosts.windows.answers import curl_words
+from lab.hosts.windows.host import WindowsHost
 from lab.model.errors import ThroughlineError
 from lab.model.paths import cache_dir, results_dir
 
@@ -44,7 +48,16 @@ class Check:
 
 def examine() -> list[Check]:
     """Every backend is tried for real, all at once, because each mostly waits."""
-    parts: tuple[Callable[[], Iterable[Check]], ...] = (_tools, _engine, virtual, _namespaces, _compose, _vagrant, _machine)
+    parts: tuple[Callable[[], Iterable[Check]], ...] = (
+        _tools,
+        _engine,
+        virtual,
+        _namespaces,
+        _compose,
+        _vagrant,
+        windows,
+        _machine,
+    )
     with ThreadPoolExecutor(len(parts)) as pool:
         checks = [check for part in pool.map(lambda look: list(look()), parts) for check in part]
     return _judged(checks)
@@ -134,6 +147,29 @@ def _vagrant() -> Iterator[Check]:
         yield Check("note", "vagrant", "not installed", "sudo apt-get install vagrant vagrant-libvirt; docs/how-to/windows.md")
     else:
         yield Check("ok", "vagrant", f"{program}; its provider is not checked")
+
+
+def windows() -> Iterator[Check]:
+    """The Windows client, where one is asked for: what `curl` is for a person at its prompt."""
+    name = os.environ.get(CLIENT_VARIABLE, "")
+    if not name.startswith("windows"):
+        return
+    what = f"curl on {name}"
+    try:
+        target = given_machine(name)
+        if target is None:
+            remedy = f"vagrant ssh-config >FILE; {CONFIG_VARIABLE}=FILE lab doctor"
+            yield Check("note", what, "not asked, because lab doctor brings no machine up", remedy)
+            return
+        host = WindowsHost(Connection(target), "client", "")
+        try:
+            is_curl, found = curl_words(host.machine_facts())
+        finally:
+            host.connection.close()
+    except ThroughlineError as problem:
+        yield Check("note", what, problem.message, problem.remedy)
+        return
+    yield Check("ok" if is_curl else "note", what, found, "" if is_curl else "type curl.exe at its prompt")
 
 
 def _machine() -> Iterator[Check]:

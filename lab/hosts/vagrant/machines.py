@@ -49,6 +49,12 @@ _REFUSALS: tuple[tuple[str, str, str], ...] = (
 )
 
 
+def given_machine(name: str) -> Target | None:
+    """A machine that `THROUGHLINE_SSH_CONFIG` names; None where that is not set. Brings nothing up. Raises UsageProblem."""
+    given = os.environ.get(CONFIG_VARIABLE, "")
+    return _from_file(Path(given)).get(name) if given else None
+
+
 def refusal(command: str, said: str) -> ThroughlineError:
     """Why `vagrant` failed, in one line. UsageProblem if the caller can fix it."""
     lines = _plain_lines(said)

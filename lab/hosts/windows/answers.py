@@ -57,6 +57,17 @@ def bypass_problem(answer: Mapping[str, Any], name: str, other: str, gateway: st
     return next((problem for wrong, problem in problems if wrong), "")
 
 
+def curl_words(facts: Mapping[str, Any]) -> tuple[bool, str]:
+    """Whether `curl` is curl at a PowerShell prompt of that machine, and what it is, by facts.ps1."""
+    alias, program = facts.get("curl_alias"), facts.get("curl_program")
+    if alias is None or program is None:
+        return False, "PowerShell does not say what `curl` is"
+    behind = f"the program is {program}, which the lab runs" if program else "there is no such program"
+    if alias:
+        return False, f"`curl` is PowerShell's alias of {alias}; {behind}"
+    return bool(program), str(program) or "there is no such program"
+
+
 def byte_count(answer: Mapping[str, Any], name: str) -> int:
     value = answer.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:

@@ -8,6 +8,11 @@ function Read-Fact([scriptblock]$Ask) {
     try { & $Ask } catch { $null }
 }
 
+function Find-First([scriptblock]$Ask, [string]$Property) {
+    $found = @(& $Ask)
+    if ($found.Count -eq 0) { '' } else { [string]$found[0].$Property }
+}
+
 $current = 'HKLM:\SOFTWARE\Microsoft\Windows NT\CurrentVersion'
 $system = Read-Fact { Get-CimInstance -ClassName Win32_OperatingSystem }
 $wanted = ($Mac -replace '[^0-9A-Fa-f]', '').ToUpperInvariant()
@@ -37,6 +42,9 @@ $facts = [ordered]@{
     defender_on = Read-Fact { [bool](Get-MpComputerStatus).RealTimeProtectionEnabled }
     defender_excluded = Read-Fact { @((Get-MpPreference).ExclusionPath) -contains $WorkFolder }
     congestion_control = Read-Fact { [string](Get-NetTCPSetting -SettingName Internet).CongestionProvider }
+    # What a person gets who types `curl` in this PowerShell, and the program behind the alias; empty where there is none.
+    curl_alias = Read-Fact { Find-First { Get-Alias -Name curl -ErrorAction SilentlyContinue } 'Definition' }
+    curl_program = Read-Fact { Find-First { Get-Command -Name curl -CommandType Application -ErrorAction SilentlyContinue } 'Path' }
     autotuning = Read-Fact { [string](Get-NetTCPSetting -SettingName Internet).AutoTuningLevelLocal }
 }
 $facts | ConvertTo-Json -Compress

@@ -39,7 +39,7 @@ from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import Size
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import assert_host_pinned, pin_host
-from lab.run import interleaving
+from lab.run import doctor, interleaving
 from lab.run import lab as lab_module
 from lab.run.arrived import collect
 from lab.run.cpu_score import measure_cpu_score
@@ -342,3 +342,58 @@ def test_a_cell_from_the_network_to_its_result(
     client = result.before.hosts["client"]
     assert client["system"] == "Microsoft Windows Server 2022 Standard Evaluation 20348.2700"
     assert (client["note"], client["unread"], client["tcp"], client["way"]) == (NOT_RUN, ["power_plan"], PINS, WAY)
+
+
+ALIAS = {"curl_alias": "Invoke-WebRequest", "curl_program": r"C:\Windows\System32\curl.exe"}
+
+
+class TestDoctor:
+    """What `lab doctor` says of `curl` on the Windows machine that the lab is told to use."""
+
+    def ask(self, windows: WindowsHost, patch: pytest.MonkeyPatch, tmp_path: Path, **facts: object) -> doctor.Check:
+        tell(patch, FACTS={**FACTS, **facts})
+        known = windows.connection.target.known_hosts
+        config = tmp_path / "config"
+        config.write_text(f"Host windows-11\n  HostName 127.0.0.1\n  User vagrant\n  Port 2200\n  UserKnownHostsFile {known}\n")
+        patch.setenv("THROUGHLINE_CLIENT_MACHINE", "windows-11")
+        patch.setenv("THROUGHLINE_SSH_CONFIG", str(config))
+        [found] = doctor.windows()
+        return found
+
+    @pytest.mark.parametrize(
+        ("facts", "level", "found"),
+        [
+            (ALIAS, "note", r"`curl` is PowerShell's alias of Invoke-WebRequest; the program is C:\Windows\System32\curl.exe"),
+            (ALIAS | {"curl_program": ""}, "note", "alias of Invoke-WebRequest; there is no such program"),
+            (ALIAS | {"curl_alias": ""}, "ok", r"C:\Windows\System32\curl.exe"),
+            ({"curl_alias": "", "curl_program": ""}, "note", "there is no such program"),
+            ({}, "note", "PowerShell does not say"),
+        ],
+    )
+    def test_what_curl_is_at_its_prompt(
+        self,
+        windows: WindowsHost,
+        monkeypatch: pytest.MonkeyPatch,
+        tmp_path: Path,
+        facts: dict[str, object],
+        level: str,
+        found: str,
+    ) -> None:
+        check = self.ask(windows, monkeypatch, tmp_path, **facts)
+        assert (check.level, check.what) == (level, "curl on windows-11")
+        assert found in check.found
+        assert bool(check.remedy) == (level == "note")
+
+    def test_a_machine_that_is_not_there_is_a_note(
+        self, windows: WindowsHost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("FAKE_REFUSES", "vagrant@127.0.0.1: Permission denied (publickey).")
+        assert "refuses the login" in self.ask(windows, monkeypatch, tmp_path, **ALIAS).found
+
+    def test_no_machine_is_brought_up_or_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("THROUGHLINE_SSH_CONFIG", raising=False)
+        monkeypatch.delenv("THROUGHLINE_CLIENT_MACHINE", raising=False)
+        assert list(doctor.windows()) == []
+        monkeypatch.setenv("THROUGHLINE_CLIENT_MACHINE", "windows-11")
+        [found] = doctor.windows()
+        assert "brings no machine up" in found.found
