@@ -46,6 +46,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "compare": ("compare",),
     "history": ("history", "trend", "export"),
     "matrix": ("matrix",),
+    "uploads": ("uploads",),
     "qualify": ("qualify",),
     "bundle": ("bundle", "rerun"),
     "calibrate": ("calibrate",),

@@ -1,4 +1,4 @@
-"""The options by which clients are told how long a connection may take to come about."""
+"""The options with which clients limit how long a connection may take to come about."""
 
 from __future__ import annotations
 

@@ -33,12 +33,12 @@ def refusal_problem(*, exit_code: int, timed_out: bool, wall_s: float, control_s
 
 
 def silence_problem(*, exit_code: int, timed_out: bool, wall_s: float, asked_s: float | None, said: bool) -> str:
-    """The fault of a client whose connection nobody answered, with its own time-out of `asked_s` or without; empty if none."""
+    """The fault of a client whose connection request got no answer; empty if none. `asked_s`: its own time-out, if any."""
     allowed_s = GIVES_UP_WITHIN_S if asked_s is None else asked_s + REFUSED_WITHIN_S
     if timed_out:
         return f"still trying after {wall_s:.0f} s"
     if exit_code == 0:
-        return "exit code 0 although nobody answered"
+        return "exit code 0 although no server answered"
     if wall_s > allowed_s:
         return f"gave up after {wall_s:.1f} s, at most {allowed_s:.0f} s were expected"
     return "" if said else f"exit code {exit_code} without a message"

@@ -1,4 +1,4 @@
-"""What a client does where no connection comes about: nobody answers, or only one of localhost's two addresses does.
+"""What a client does where no connection comes about: no server answers, or only one of localhost's two addresses does.
 
 A control first: a plain connect() on the client's host must end as the event says, else nothing that the client does is judged.
 """

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from lab import __version__
 from lab.clients.registry import resolve_for
-from lab.hosts.host import Completed
+from lab.hosts.host import Completed, Host
 from lab.judge.quirks import (
     ENDS_WITHIN_S,
     fallback_problem,
@@ -107,7 +107,7 @@ def investigate(
             backend=network.backend,
             clocks=[network.clock.kind],
             router=network.router_facts.recorded,
-            machine=machine_facts(),
+            machine={**machine_facts(), **_client_system(network.client)},
             client=identity.model_copy(update={"command": command, "program": request.client.program}),
             topology=request.topology,
             transfer=request.transfer,
@@ -118,6 +118,14 @@ def investigate(
             ended_at=datetime.now(UTC),
         )
     return session.keep(answer)
+
+
+def _client_system(client: Host) -> dict[str, object]:
+    """The version of a client's system that is not the lab's machine's own."""
+    if client.platform == "linux":
+        return {}
+    facts = client.facts()
+    return {"client_version": f"10.0.{facts['build']}" if facts.get("build") else str(facts.get("version") or "Windows")}
 
 
 def _refused(bench: Bench, transfer: Transfer, topology: Topology) -> Iterator[Observation]:

@@ -348,7 +348,7 @@ ALIAS = {"curl_alias": "Invoke-WebRequest", "curl_program": r"C:\Windows\System3
 
 
 class TestDoctor:
-    """What `lab doctor` says of `curl` on the Windows machine that the lab is told to use."""
+    """`lab doctor` about `curl` on the Windows machine that the environment names."""
 
     def ask(self, windows: WindowsHost, patch: pytest.MonkeyPatch, tmp_path: Path, **facts: object) -> doctor.Check:
         tell(patch, FACTS={**FACTS, **facts})

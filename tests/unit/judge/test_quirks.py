@@ -50,7 +50,7 @@ def test_a_refusal_is_reported_at_once(change: dict[str, Any], problem: str) -> 
         ({"wall_s": 131.0, "asked_s": None}, ""),
         ({"wall_s": 141.0, "asked_s": None}, "gave up after 141.0 s, at most 140 s"),
         ({"timed_out": True, "wall_s": 200.0, "asked_s": None}, "still trying after 200 s"),
-        ({"exit_code": 0}, "exit code 0 although nobody answered"),
+        ({"exit_code": 0}, "exit code 0 although no server answered"),
         ({"said": False}, "without a message"),
     ],
 )

@@ -44,7 +44,7 @@ class Router:
 
 
 def network(own_delay: Duration = Duration(0)) -> Any:
-    facts = SimpleNamespace(supports_seed=True)
+    facts = SimpleNamespace(supports_seed=True, kind="kernel")
     ports = Ports("to-client", "to-server")
     return SimpleNamespace(router=Router(), router_ports=ports, router_facts=facts, own_delay=own_delay)
 
