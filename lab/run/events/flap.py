@@ -162,6 +162,7 @@ def other_address(host: Host, topology: Topology) -> Iterator[str]:
 def measure_flap(bench: Bench, transfer: Transfer, topology: Topology, *, down_s: float, patience_s: float) -> Interrupted:
     """The link is down for `down_s` in the middle of the transfer. LabFault when it was over before, or went on."""
 
+    shape.assert_shapable(bench.network)
     clock = bench.network.clock
 
     def flap(process: Process) -> tuple[int, int]:
