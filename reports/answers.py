@@ -151,6 +151,8 @@ def _block(answer: Answer, shown: Shown, known: Known) -> Block:
         grids.append(_parts(answer, known))
     facts = [(f"{seen.name}: {name}", fact) for seen in answer.observations for name, fact in seen.facts.items()]
     facts = list(dict.fromkeys(facts))
+    if answer.question == "bisection":
+        facts += answer.facts.items()
     if answer.rate_clock:
         facts.append(("rates", RATE_CLOCKS[answer.rate_clock]))
     return Block([answer], grids, facts)
@@ -278,6 +280,10 @@ def _figure(name: str) -> Callable[[Answer, Arm], Entry]:
     return of
 
 
+def _fact(name: str) -> ArmColumn:
+    return name, lambda _, arm: Entry(arm.facts.get(name) or NOTHING, number=False)
+
+
 _VERDICT: ArmColumn = ("verdict", lambda _, arm: _verdict(arm.verdict))
 _CELL = Shown("Cells")
 _EVENT = Shown("Events", "How a client takes what happens to its network.")
@@ -308,6 +314,12 @@ QUESTIONS: dict[Question, Shown] = {
     "send-buffers": Shown("Send buffers", "The same upload with a fixed and with the automatic send buffer, interleaved."),
     "platform": Shown("Platform", "What a piece of work costs this host, with the host's CPU score before and after."),
     "qualification": Shown("Qualification", "A release through its set of cells."),
+    "bisection": Shown(
+        "Bisection",
+        "The search for the first candidate that has a bug. PASS: one is named. Every step is a run of its own.",
+        arms="step",
+        columns=(_VERDICT, _fact("figure"), _fact("why"), _fact("run")),
+    ),
     "bisection-step": Shown("Steps", "The candidates of a search, in the order in which they were tried."),
     "as-reported": Shown("Reproductions", "Clients against what was reported of them."),
     "equal": Shown(

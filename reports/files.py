@@ -1,4 +1,7 @@
-"""The files made of a run: report.html, junit.xml, summary.md. Each is written completely or left as it was."""
+"""The files made of a run: report.html, junit.xml, summary.md, and bisection.md for a search.
+
+Each is written completely or left as it was.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from lab.model.answer import asking
 from lab.model.errors import ThroughlineError
 from lab.model.files import write_text
 from lab.store.run_dir import RunDir
@@ -14,6 +18,7 @@ from lab.store.stored_run import StoredRun, read_run_folder
 PAGE = "report.html"
 JUNIT = "junit.xml"
 SUMMARY = "summary.md"
+BISECTION = "bisection.md"
 
 
 def write_page(run: StoredRun, path: Path) -> Path:
@@ -39,9 +44,14 @@ def write_summary(run: StoredRun, path: Path) -> Path:
 
 
 def write_all(folder: Path) -> Sequence[Path]:
-    """Make all three from the run's folder. Raises LabFault for the first that cannot be made."""
+    """Make all of them from the run's folder. Raises LabFault for the first that cannot be made."""
     run = read_run_folder(folder)
-    return [write_page(run, folder / PAGE), write_junit(run, folder / JUNIT), write_summary(run, folder / SUMMARY)]
+    made = [write_page(run, folder / PAGE), write_junit(run, folder / JUNIT), write_summary(run, folder / SUMMARY)]
+    if searches := asking(run.answers, "bisection"):
+        from reports.bisection import bisection_markdown
+
+        made.append(write_text(folder / BISECTION, bisection_markdown(searches)))
+    return made
 
 
 def make_reports(run: RunDir) -> None:

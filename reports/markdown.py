@@ -31,20 +31,20 @@ def markdown_summary(run: StoredRun, *, most: int = MOST_CHARACTERS) -> str:
     word = f"{_sign(found.name)}: " if found.name else ""
     counts = count_line(name for name, count in found.counts.items() for _ in range(count))
     lines = [
-        f"## {word}{_plain(found.headline)}",
+        f"## {word}{plain_text(found.headline)}",
         "",
-        f"{counts} · run {_code(run.path.name)}{_clocks(run)}",
+        f"{counts} · run {code_cell(run.path.name)}{_clocks(run)}",
         "",
     ]
     if run.qualification:
-        lines += [_plain(run.qualification.judged.reason), ""]
+        lines += [plain_text(run.qualification.judged.reason), ""]
     if not found.whole:
         lines += ["`run.json` is missing or cannot be read: the run is not finished, or it was cut off.", ""]
     rows = _rows(run)
     loud = [_row(row) for row in rows if row[0] != "PASS"]
     quiet = [_row(row) for row in rows if row[0] == "PASS"]
-    extra = [f"| {_code(name)} | {_plain(reason)} |" for name, reason in run.skipped.items()]
-    unread = [f"- {_plain(problem)}" for problem in run.problems]
+    extra = [f"| {code_cell(name)} | {plain_text(reason)} |" for name, reason in run.skipped.items()]
+    unread = [f"- {plain_text(problem)}" for problem in run.problems]
     head = ["| verdict | what | figure |", "|---|---|---|"]
     room = most - _ROOM_FOR_END - len("\n".join(lines))
     lines, room = _add(lines, room, head, loud, "")
@@ -98,19 +98,19 @@ def _reason(verdict: Verdict) -> str:
 
 def _row(row: Row) -> str:
     name, what, figure = row
-    return f"| {_sign(name)} | {_code(what)} | {_plain(figure)} |"
+    return f"| {_sign(name)} | {code_cell(what)} | {plain_text(figure)} |"
 
 
 def _sign(name: VerdictName) -> str:
     return f"{_SIGNS[name]} **{name}**"
 
 
-def _code(text: str) -> str:
+def code_cell(text: str) -> str:
     """HTML's code element, because backticks cannot hold a pipe in a table."""
-    return f"<code>{_plain(text)}</code>"
+    return f"<code>{plain_text(text)}</code>"
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """One line without markup; entities break mentions."""
     line = html.escape(" ".join(text.split()))
     return _MARKUP.sub(lambda found: f"&#{ord(found[1])};", line.replace("&#x27;", "'"))

@@ -106,6 +106,7 @@ TOOLS: tuple[Tool, ...] = (
     Tool("cmake", "cmake", "builds versions of curl", group="clients"),
     Tool("make", "make", "runs cmake's plan", group="clients"),
     Tool("libssl-dev", "libssl-dev", "TLS for versions of curl", group="clients", file="/usr/include/openssl/ssl.h"),
+    Tool("ccache", "ccache", "compiles again only what differs between revisions of a repository", group="clients"),
     Tool("zlib1g-dev", "zlib1g-dev", "compression for versions of curl", group="clients", file="/usr/include/zlib.h"),
     Tool("qemu-system-x86_64", "qemu-system-x86", "boots virtual machines where there is no Vagrant", group="vm-proof"),
     Tool("mke2fs", "e2fsprogs", "makes the disks of virtual machines", group="vm-proof"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -20,13 +20,15 @@ from lab.model.results import Sample, Verdict
 from lab.model.scenario import Scenario
 from lab.model.transfer import ClientSpec
 from lab.robot.bugs import find_scenario, list_scenarios
+from lab.run.bisection import CHANGED, commit_words, keep_search
 from lab.run.clocks import clock_for
 from lab.run.probes import search
 from lab.run.progress import Lines
-from lab.run.revisions import Builder, client_name, revisions_between
-from lab.run.search import Among, Found, step_line, version_built, version_ready, versions_between
+from lab.run.revisions import Builder, build_folder, client_name, commit_facts, revisions_between, skipped_revisions
+from lab.run.search import SKIPPED, Among, Found, step_line, version_built, version_ready, versions_between
 from lab.run.session import Options
 from lab.run.settings import WAIT, choose
+from reports.files import BISECTION, make_reports
 
 
 def register(app: typer.Typer) -> None:
@@ -67,6 +69,15 @@ def bisect(
     ] = "",
     repo: Annotated[Path, typer.Option(metavar="PATH", help="The git repository of those revisions.")] = Path(),
     program: Annotated[str, typer.Option(metavar="PATH", help="What the command builds, below the tree.")] = "",
+    incremental: Annotated[
+        bool, typer.Option("--incremental", help="One tree for all revisions; builds reuse what the one before has made.")
+    ] = False,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keep trees and programs here, for a further search.")
+    ] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option(metavar="CLIENT@VERSION|REV|REV..REV", help="Do not try these; repeatable.")
+    ] = None,
     clock: Clock = "auto",
     seed: RunSeed = None,
     router: Router = "auto",
@@ -79,6 +90,7 @@ def bisect(
     """Find the first version that FAILs a scenario, between a version that PASSes and a version that FAILs.
 
     A cell's name is a scenario: lab bisect curl--dsl-50--http1-put-1999999B-at-1MBps --good curl@8.17.0 --bad curl@8.22.0.
+    Candidates in --skip, and those that cannot be built or judged, are skipped. The search is a run of its own, with a page.
     Exit code 0: found. 3: not found, or not narrowed down to one version. 2: the good version does not PASS, or the bad one
     does not FAIL.
     """
@@ -88,46 +100,95 @@ def bisect(
         raise UsageProblem(
             "--build-command and --program belong together", remedy="give both: how to build, and which program the build makes"
         )
-    subjects: Mapping[str, str] = {}
+    if not build_command and (incremental or keep is not None):
+        raise UsageProblem("--incremental and --keep are for revisions", remedy="give --build-command and --program too")
+    started_at = datetime.now(UTC)
     # A try that is refused the machine would count as a candidate that cannot be judged.
     clock_of_tries = clock_for([meant.cell(meant.client)], where.clock)
     with where.options(real_now=clock_of_tries == "real") as options:
         if build_command:
-            found, subjects = _revisions(meant, repo.absolute(), good, bad, build_command, program, options, json_output)
+            source = _Source(repo.absolute(), build_command, program, incremental, keep)
+            searched = _revisions(meant, source, (good, bad), skip or [], options, json_output)
         else:
-            found = _versions(meant, good, bad, among, build, options, json_output)
+            searched = _versions(meant, (good, bad), among, build, skip or [], options, json_output)
+    found = searched.found
+    page = None
+    if found.steps:
+        run = keep_search(found, meant, started_at=started_at, facts=searched.facts)
+        make_reports(run)
+        page = run.path / BISECTION
     if json_output:
-        whole = {**asdict(found.conclusion), "fix": found.fix, "candidates": found.candidates, "exit_code": found.exit_code}
+        complete = {**asdict(found.conclusion), "fix": found.fix, "candidates": found.candidates, "exit_code": found.exit_code}
         steps = [step.model_dump(mode="json") for step in found.steps]
-        typer.echo(json.dumps({**whole, "subjects": dict(subjects), "steps": steps}, indent=2))
+        more = {"skipped": dict(found.skipped), "facts": dict(searched.facts), "page": str(page) if page else None}
+        typer.echo(json.dumps({**complete, "subjects": dict(searched.subjects), **more, "steps": steps}, indent=2))
     else:
-        _tell(found, subjects)
+        _tell(searched)
     raise typer.Exit(found.exit_code)
 
 
-def _versions(scenario: Scenario, good: str, bad: str, among: Among, build: bool, options: Options, quiet: bool) -> Found:
-    candidates, fix = versions_between(good, bad, among)
+@dataclass(frozen=True)
+class _Source:
+    """Where revisions come from and how they are built."""
+
+    repo: Path
+    command: str
+    program: str
+    incremental: bool
+    keep: Path | None
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """A search, its candidates' subjects, and further facts for the page."""
+
+    found: Found
+    subjects: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+def _versions(
+    scenario: Scenario, ends: tuple[str, str], among: Among, build: bool, skip: Sequence[str], options: Options, quiet: bool
+) -> _Searched:
+    candidates, fix = versions_between(*ends, among)
+    for name in skip:
+        if name not in candidates[1:-1]:
+            raise UsageProblem(f"--skip {name}: not one of the versions between the ends", remedy=", ".join(candidates[1:-1]))
     if not build:
         for end in (candidates[0], candidates[-1]):
             _check(scenario, end)
     _say(quiet, f"{len(candidates)} versions, {candidates[0]} (good) to {candidates[-1]} (bad)")
     progress = _Steps()
-    ready = version_ready(build, lambda text: typer.echo(f"client: {text}", err=True))
+    prepare = version_ready(build, lambda text: typer.echo(f"client: {text}", err=True))
     told = _telling(quiet, progress)
-    return search(candidates, scenario, ready, options, told, ready=version_built, progress=progress, fix=fix)
+    found = search(candidates, scenario, prepare, options, told, ready=version_built, progress=progress, fix=fix, skip=skip)
+    return _Searched(found)
 
 
 def _revisions(
-    scenario: Scenario, repo: Path, good: str, bad: str, command: str, program: str, options: Options, quiet: bool
-) -> tuple[Found, Mapping[str, str]]:
-    span = revisions_between(repo, good, bad)
+    scenario: Scenario, source: _Source, ends: tuple[str, str], skip: Sequence[str], options: Options, quiet: bool
+) -> _Searched:
+    span = revisions_between(source.repo, *ends)
+    skipped = skipped_revisions(source.repo, span, skip)
     _say(quiet, f"{len(span.names)} revisions, {span.told(span.names[0])} (good) to {span.told(span.names[-1])} (bad)")
     progress = _Steps()
-    with tempfile.TemporaryDirectory(prefix="throughline-bisect-", ignore_cleanup_errors=True) as builds:
-        builder = Builder(repo, command, program, client_name(program, scenario.client), Path(builds))
+    client = client_name(source.program, scenario.client)
+    with build_folder(source.keep, f"{source.program} {source.command}") as builds:
+        builder = Builder(source.repo, source.command, source.program, client, builds, incremental=source.incremental)
         told = _telling(quiet, progress)
-        found = search(span.names, scenario, builder, options, told, ready=builder.built, progress=progress, fix=span.fix)
-    return found, span.subjects
+        try:
+            found = search(
+                span.names, scenario, builder, options, told, ready=builder.built, progress=progress, fix=span.fix, skip=skipped
+            )
+        finally:
+            if source.keep is None:
+                builder.remove_tree()
+    facts = {"build": source.command}
+    if found.conclusion.kind == "found":
+        # In the search for a fix the commit to name is the good one.
+        culprit = found.conclusion.last_good if span.fix else found.conclusion.suspects[0]
+        facts |= commit_words(commit_facts(source.repo, culprit or ""))
+    return _Searched(found, span.subjects, facts)
 
 
 def _check(scenario: Scenario, client: str) -> None:
@@ -149,12 +210,20 @@ def _say(quiet: bool, text: str) -> None:
     typer.echo(text, err=quiet)
 
 
-def _tell(found: Found, subjects: Mapping[str, str]) -> None:
-    for line in found.unjudged:
-        typer.echo(f"not judged: {line}")
+def _tell(searched: _Searched) -> None:
+    found, subjects = searched.found, searched.subjects
+    requested = [name for name, reason in found.skipped.items() if reason == SKIPPED]
+    if requested:
+        typer.echo(f"{SKIPPED}: {', '.join(requested)}")
+    for candidate, reason in found.skipped.items():
+        if reason != SKIPPED:
+            typer.echo(f"not judged: {candidate}: {reason}")
     typer.echo(f"{found.headline} ({len(found.steps)} tries; runs in {results_dir()})")
     if found.conclusion.kind in ("found", "range"):
         typer.echo(found.conclusion.reason)
     for name in (found.conclusion.last_good, *found.conclusion.suspects):
         if name is not None and name in subjects:
             typer.echo(f"{name}: {subjects[name]}")
+    if "commit" in searched.facts:
+        typer.echo(f"{searched.facts['author']}, {searched.facts['date']}")
+        typer.echo(searched.facts[CHANGED])

@@ -43,6 +43,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "report": ("report",),
     "repro": ("repro",),
     "bisect": ("bisect",),
+    "bisect_step": ("bisect-step",),
     "compare": ("compare",),
     "history": ("history", "trend", "export"),
     "matrix": ("matrix",),
@@ -99,7 +100,7 @@ def _run() -> Never:
         show = getattr(error, "format_message", None)
         if show is None:
             raise
-        _end(" ".join(str(show()).split()), EXIT_USAGE)
+        _end(" ".join(str(show()).split()), getattr(error, "exit_code", EXIT_USAGE))
 
 
 def _end(line: str, code: int) -> Never:

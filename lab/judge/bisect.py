@@ -9,7 +9,7 @@ The search is git's. It differs in three points, because a verdict is statistica
 |---|---|
 | believes both ends | judges them first, and refuses to search between ends that contradict the user |
 | one verdict each | the last good and the first bad must get the same verdict twice; a candidate that gets two is skipped |
-| the user skips | a candidate without a verdict after three tries is skipped |
+| the user skips | so does the lab, and a candidate that cannot be built or has no verdict after three tries |
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from types import MappingProxyType
 from typing import Literal
 
 from lab.judge.decide import LookPlan
@@ -28,9 +29,13 @@ CONFIRMATIONS = 2
 _MOST_TRIES = UNDECIDED_TRIES + CONFIRMATIONS
 _MOST_TIMES = 4
 _EXPECTED = 0.95
+_MOST_NAMED = 5
 
 State = Literal["PASS", "FAIL", "open", "unclear"]
 Tries = Mapping[str, Sequence[VerdictName]]
+Skipped = Mapping[str, str]
+"""Candidates that are not tried, or not again, and why."""
+_NONE_SKIPPED: Skipped = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class Conclusion:
     suspects: tuple[str, ...] = ()
 
 
-def decide(candidates: Sequence[str], seen: Tries) -> Try | Conclusion:
+def decide(candidates: Sequence[str], seen: Tries, skipped: Skipped = _NONE_SKIPPED) -> Try | Conclusion:
     """The next step after the verdicts `seen`, per candidate in the order of its tries.
 
     `candidates` run from the good end to the bad one. Raises ValueError for fewer than two, for a duplicate, and for a verdict on
@@ -68,8 +73,27 @@ def decide(candidates: Sequence[str], seen: Tries) -> Try | Conclusion:
         raise ValueError(f"a candidate is named twice: {', '.join(candidates)}")
     if strangers := sorted(set(seen) - set(candidates)):
         raise ValueError(f"a verdict on an unknown candidate: {', '.join(strangers)}")
-    states = [_state(seen.get(name, ())) for name in candidates]
-    return _judge_ends(candidates, states, seen) or _search(candidates, states, seen)
+    states = ["unclear" if name in skipped else _state(seen.get(name, ())) for name in candidates]
+    past = _Past(seen, skipped)
+    return _judge_ends(candidates, states, past) or _search(candidates, states, past)
+
+
+@dataclass(frozen=True)
+class _Past:
+    """What is known of the candidates so far."""
+
+    seen: Tries
+    skipped: Skipped
+
+    def tries(self, name: str) -> Sequence[VerdictName]:
+        return self.seen.get(name, ())
+
+    def words(self, name: str) -> str:
+        """`INCONCLUSIVE, then PASS`, or why it is skipped."""
+        return self.skipped.get(name) or ", then ".join(self.tries(name)) or "never run"
+
+    def agreeing(self, name: str) -> int:
+        return sum(verdict in ("PASS", "FAIL") for verdict in self.tries(name))
 
 
 @dataclass(frozen=True)
@@ -81,7 +105,7 @@ class Expected:
     before: int
 
 
-def likely(candidates: Sequence[str], seen: Tries, most: int) -> list[Expected]:
+def likely(candidates: Sequence[str], seen: Tries, most: int, skipped: Skipped = _NONE_SKIPPED) -> list[Expected]:
     """At most `most` tries that may be due from now on: first the due one, then the likeliest.
 
     Expects the ends to be what the user called them and a judged candidate to get the same verdict again. Any other candidate is
@@ -93,7 +117,7 @@ def likely(candidates: Sequence[str], seen: Tries, most: int) -> list[Expected]:
         if not futures or len(found) >= most:
             break
         share, _, tries = heappop(futures)
-        due = decide(candidates, tries)
+        due = decide(candidates, tries, skipped)
         if isinstance(due, Conclusion):
             continue
         own = tries.get(due.candidate, ())
@@ -119,20 +143,20 @@ def _outlook(candidates: Sequence[str], name: str, tries: Sequence[VerdictName])
     return [("FAIL", 0.5), ("PASS", 0.5)]
 
 
-def _judge_ends(candidates: Sequence[str], states: Sequence[State], seen: Tries) -> Try | Conclusion | None:
+def _judge_ends(candidates: Sequence[str], states: Sequence[State], past: _Past) -> Try | Conclusion | None:
     ends: tuple[tuple[int, str, State], ...] = ((0, "good", "PASS"), (-1, "bad", "FAIL"))
     for end, word, meant in ends:
         name, state = candidates[end], states[end]
         if state == "open":
-            return _try(name, seen, f"the {word} end")
+            return _try(name, past, f"the {word} end")
         if state == "unclear":
-            return Conclusion("unknown", f"{name}, the {word} end, cannot be judged: {_history(name, seen)}")
+            return Conclusion("unknown", f"{name}, the {word} end, cannot be judged: {past.words(name)}")
         if state != meant:
             return Conclusion("refused", f"{name} was given as {word}, but it is {state}")
     return None
 
 
-def _search(candidates: Sequence[str], states: Sequence[State], seen: Tries) -> Try | Conclusion:
+def _search(candidates: Sequence[str], states: Sequence[State], past: _Past) -> Try | Conclusion:
     low = max(index for index, state in enumerate(states) if state == "PASS")
     high = min(index for index, state in enumerate(states) if state == "FAIL")
     good, bad = candidates[low], candidates[high]
@@ -141,23 +165,34 @@ def _search(candidates: Sequence[str], states: Sequence[State], seen: Tries) -> 
         return Conclusion("unknown", reason)
     untried = [index for index in range(low + 1, high) if states[index] == "open"]
     if untried:
-        middle = min(untried, key=lambda index: abs(2 * index - low - high))
-        return _try(candidates[middle], seen, f"between {good} and {bad}")
+        # As git does, away from what was skipped: revisions that cannot be built often follow each other.
+        aim = low + (high - low) * _share(high - low - 1 - len(untried))
+        middle = min(untried, key=lambda index: abs(index - aim))
+        return _try(candidates[middle], past, f"between {good} and {bad}")
     for name in (good, bad):
-        if _agreeing(seen[name]) < CONFIRMATIONS and len(seen[name]) < _MOST_TRIES:
-            return _try(name, seen, f"once more, because {'the last good' if name == good else 'the first bad'} decides")
+        if past.agreeing(name) < CONFIRMATIONS and len(past.tries(name)) < _MOST_TRIES:
+            return _try(name, past, f"once more, because {'the last good' if name == good else 'the first bad'} decides")
     suspects = tuple(candidates[low + 1 : high + 1])
-    once = [
-        f"; {name} was judged only once: {_history(name, seen)}" for name in (good, bad) if _agreeing(seen[name]) < CONFIRMATIONS
-    ]
+    once = [f"; {name} was judged only once: {past.words(name)}" for name in (good, bad) if past.agreeing(name) < CONFIRMATIONS]
     if len(suspects) == 1:
         return Conclusion(
             "found", f"{bad} is the first that is FAIL, {good} the last that is PASS{''.join(once)}", good, suspects
         )
-    unclear = "; ".join(f"{name} cannot be judged: {_history(name, seen)}" for name in suspects[:-1])
+    unclear = "; ".join(f"{name} cannot be judged: {past.words(name)}" for name in suspects[:_MOST_NAMED][: len(suspects) - 1])
+    if len(suspects) - 1 > _MOST_NAMED:
+        unclear += f"; nor can {len(suspects) - 1 - _MOST_NAMED} others"
     return Conclusion(
         "range", f"the first bad one comes after {good} and not after {bad}; {unclear}{''.join(once)}", good, suspects
     )
+
+
+def _share(skipped: int) -> float:
+    """Where to look next in a span with this number of candidates that cannot be judged: 1/2, 1/4, 3/4, 1/8, 5/8, ..."""
+    share, step, number = 0.0, 0.5, skipped + 1
+    while number:
+        share += step * (number & 1)
+        step, number = step / 2, number >> 1
+    return share
 
 
 def _state(tries: Sequence[VerdictName]) -> State:
@@ -169,17 +204,12 @@ def _state(tries: Sequence[VerdictName]) -> State:
     return "unclear" if decided or len(tries) >= UNDECIDED_TRIES else "open"
 
 
-def _agreeing(tries: Sequence[VerdictName]) -> int:
-    return sum(verdict in ("PASS", "FAIL") for verdict in tries)
+def next_plan(tries: Sequence[VerdictName]) -> LookPlan:
+    """The plan of a candidate's next try: more samples after INCONCLUSIVE, as many after a fault of the lab."""
+    return longer(LookPlan(), min(2 ** tries.count("INCONCLUSIVE"), _MOST_TIMES))
 
 
-def _try(name: str, seen: Tries, why: str) -> Try:
-    tries = seen.get(name, ())
-    # A fault of the lab does not show how many samples the verdict needs.
-    times = min(2 ** tries.count("INCONCLUSIVE"), _MOST_TIMES)
-    again = f", after {_history(name, seen)}" if tries else ""
-    return Try(name, longer(LookPlan(), times), why + again)
-
-
-def _history(name: str, seen: Tries) -> str:
-    return ", then ".join(seen.get(name, ())) or "never run"
+def _try(name: str, past: _Past, why: str) -> Try:
+    tries = past.tries(name)
+    again = f", after {past.words(name)}" if tries else ""
+    return Try(name, next_plan(tries), why + again)

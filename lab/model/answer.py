@@ -63,6 +63,7 @@ _OTHERS = (
     "send-buffers",
     "platform",
     "qualification",
+    "bisection",
     "bisection-step",
     "as-reported",
     "equal",
@@ -97,6 +98,7 @@ class Arm(Closed):
     mean_byte_s: float | None = Field(default=None, description="geometric mean of byte_s; null without transfers")
     interval: Interval | None = Field(default=None, description="interval of its own answer, where answers are compared")
     figures: dict[str, float] = Field(default_factory=dict, description="other figures by name with unit, e.g. cpu_s_per_GB")
+    facts: dict[str, str] = Field(default_factory=dict, description="bisection: the step's figure, why it was due, and its run")
 
 
 class Observation(Closed):
@@ -137,8 +139,8 @@ class Answer(Closed):
         "slowest size against the fastest; no-slower: candidate against baseline; refused, silent, "
         "localhost, fallback, flap, address: how a client takes that event; no-wrong-file: whether "
         "exit code 0 means identical bytes after a fault; send-buffers: a fixed send buffer against the "
-        "automatic one; platform: what work costs this host; qualification: a release; bisection-step: one candidate of a "
-        "search; as-reported: a client against what was reported of it; equal: two cells or two answers"
+        "automatic one; platform: what work costs this host; qualification: a release; bisection: the first candidate "
+        "that has a bug; bisection-step: one candidate of a search; as-reported: a client against what was reported of it; equal: two cells or two answers"
     )
     run: RunName
     lab_version: LabVersion

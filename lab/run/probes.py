@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -38,15 +38,16 @@ def search(
     ready: Callable[[str], bool],
     progress: Progress | None = None,
     fix: bool = False,
+    skip: Collection[str] = (),
 ) -> Found:
     """Walk from the good end to the bad one; in virtual time with tries side by side, of those that are `ready` as they are.
 
     Raises NotSupported where virtual time was asked for and has no answer to the scenario, and as `walk`.
     """
     if clock_for([scenario.cell(scenario.client)], options.clock) == "real":
-        return walk(candidates, judge_by_running(scenario, prepare, options, progress), told, fix=fix)
+        return walk(candidates, judge_by_running(scenario, prepare, options, progress), told, fix=fix, skip=skip)
     with Probes(scenario, prepare, options, ready=ready, progress=progress) as probes:
-        return walk(candidates, probes.judge, told, fix=fix, expect=probes.expect)
+        return walk(candidates, probes.judge, told, fix=fix, expect=probes.expect, skip=skip)
 
 
 @dataclass

@@ -5,6 +5,8 @@ The user's own work tree is never touched: `git worktree add --detach` into a te
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import re
 import shlex
@@ -12,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -25,6 +27,10 @@ from lab.model.paths import cache_dir
 LONGEST_BUILD_S = 1800.0
 _LONGEST_GIT_S = 120.0
 _TREE = "{tree}"
+_HEAD_BYTES = 4096
+_MOST_FILES = 30
+_CCACHE = Path("/usr/lib/ccache")
+"""Where Debian's ccache has its own cc and gcc."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +47,24 @@ class Range:
 
 
 @dataclass(frozen=True)
+class Commit:
+    """A revision as git shows it, for people."""
+
+    name: str
+    subject: str
+    author: str
+    date: str
+    changed: tuple[str, ...]
+    """What it changed: a line per file, then the sum."""
+
+
+@dataclass(frozen=True)
 class Builder:
     """How a revision becomes a client. `command` is for sh, in the tree, which `{tree}` in it names; `program` is below it.
 
     `builds` keeps the programs, because a candidate may be tried again. A program must stand on its own: it is all that is kept.
+    With `incremental` all revisions share one tree below `builds`, so that a build finds what the one before it has made; where
+    such a build fails it is repeated from a clean tree. Without it every revision has a fresh tree.
     """
 
     repo: Path
@@ -53,40 +73,125 @@ class Builder:
     client: str
     builds: Path
     longest_s: float = field(default=LONGEST_BUILD_S)
+    incremental: bool = False
 
     def __call__(self, revision: str) -> str:
         """The client of that revision, `curl-1a2b3c4=PATH`. Raises LabFault, one line, when it cannot be built."""
         name, kept = self._kept(revision)
         if not kept.exists():
-            with _tree(self.repo, revision, self.builds) as tree:
-                self._build(tree, name)
-                kept.parent.mkdir(exist_ok=True)
-                shutil.copy2(tree / self.program, kept)
+            if self.incremental:
+                tree = self._shared_tree(revision)
+                try:
+                    self._build(tree, name)
+                except LabFault:
+                    _git_must(tree, "clean", "-ffdxq")
+                    self._build(tree, name)
+                self._keep(tree, kept)
+            else:
+                with _tree(self.repo, revision, self.builds) as tree:
+                    self._build(tree, name)
+                    self._keep(tree, kept)
         return f"{name}={kept}"
 
     def built(self, revision: str) -> bool:
         """Whether it has been asked for before, and could be built."""
         return self._kept(revision)[1].exists()
 
+    def remove_tree(self) -> None:
+        """Remove the tree that the revisions share, if there is one."""
+        store.run(["git", "-C", self.repo, "worktree", "remove", "--force", "--force", self._tree_path], timeout_s=_LONGEST_GIT_S)
+
+    @property
+    def _tree_path(self) -> Path:
+        return self.builds / "tree"
+
     def _kept(self, revision: str) -> tuple[str, Path]:
         name = f"{self.client}-{revision}"
         return name, self.builds / name / PurePath(self.program).name
 
+    def _keep(self, tree: Path, kept: Path) -> None:
+        kept.parent.mkdir(exist_ok=True)
+        # A program that is there is complete, also when the copy is interrupted.
+        half = kept.with_name(f".{kept.name}")
+        shutil.copy2(tree / self.program, half)
+        half.replace(kept)
+
+    def _shared_tree(self, revision: str) -> Path:
+        tree = self._tree_path
+        if tree.exists():
+            _git_must(tree, "checkout", "--quiet", "--force", "--detach", revision)
+        else:
+            _git_must(self.repo, "worktree", "prune")
+            _git_must(self.repo, "worktree", "add", "--quiet", "--detach", str(tree), revision)
+        return tree
+
     def _build(self, tree: Path, name: str) -> None:
         log = cache_dir() / f"build-{name}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        code = _run(self.command.replace(_TREE, shlex.quote(str(tree))), tree, log, self.longest_s)
-        remedy = f"all of it is in {log}"
-        if code is None:
-            raise LabFault(f"{name} was not built within {self.longest_s:.0f} s", remedy=remedy)
-        if code:
-            why = store.reason(log.read_text(encoding="utf-8", errors="replace"))
-            raise LabFault(f"{name} cannot be built, exit code {code}: {why}", remedy=remedy)
-        if not (tree / self.program).is_file():
-            raise LabFault(f"{name} was built, and there is no {self.program}", remedy=remedy)
-        if not os.access(tree / self.program, os.X_OK):
-            raise LabFault(f"{name} was built, and {self.program} is not executable", remedy=remedy)
+        build(self.command, self.program, tree, log, name=name, longest_s=self.longest_s)
         log.unlink()
+
+
+def build(command: str, program: str, tree: Path, log: Path, *, name: str = "it", longest_s: float = LONGEST_BUILD_S) -> Path:
+    """Run a build command in a tree; the program that it makes, which runs on its own.
+
+    An earlier program is removed first, so that a command that makes none cannot pass it off as its own. Raises LabFault, one
+    line, with the log as remedy.
+    """
+    made = tree / program
+    made.unlink(missing_ok=True)
+    code = _run(command.replace(_TREE, shlex.quote(str(tree))), tree, log, longest_s)
+    remedy = f"all of it is in {log}"
+    if code is None:
+        raise LabFault(f"{name} was not built within {longest_s:.0f} s", remedy=remedy)
+    if code:
+        why = store.reason(log.read_text(encoding="utf-8", errors="replace"))
+        raise LabFault(f"{name} cannot be built, exit code {code}: {why}", remedy=remedy)
+    if not made.is_file():
+        raise LabFault(f"{name} was built, and there is no {program}", remedy=remedy)
+    if not os.access(made, os.X_OK):
+        raise LabFault(f"{name} was built, and {program} is not executable", remedy=remedy)
+    if needed := _needs_tree(made, tree):
+        raise LabFault(f"{name} was built, but {program} {needed}", remedy="link it statically, because only the program is kept")
+    return made
+
+
+def _needs_tree(program: Path, tree: Path) -> str:
+    """Why a program cannot run without its tree; empty if it can, or if nothing is known against it."""
+    with program.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    if head.startswith(b"#!"):
+        return "is libtool's wrapper, not the program" if b"temporary wrapper script for .libs" in head else ""
+    _, said = store.run(["ldd", program], timeout_s=_LONGEST_GIT_S)
+    for line in said.splitlines():
+        library, _, place = line.strip().partition(" => ")
+        if place.startswith(f"{tree}{os.sep}") or place == "not found":
+            return f"needs {library}, which is in its tree" if place != "not found" else f"needs {library}, which is not found"
+    return ""
+
+
+@contextmanager
+def build_folder(keep: Path | None, command: str) -> Iterator[Path]:
+    """A folder for the builds of a search: below `keep` by a digest of the command, so that a search finds those of the last one.
+
+    Without `keep` a temporary one. Raises UsageProblem where another search is using it or it cannot be made.
+    """
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="throughline-bisect-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+        return
+    kept = keep.absolute() / hashlib.sha256(command.encode()).hexdigest()[:12]
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+        lock = (kept / ".lock").open("a")
+    except OSError as error:
+        raise UsageProblem(f"{kept}: {error.strerror or error}", remedy="give another folder with --keep") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageProblem(f"another search is using {keep}", remedy="wait for it, or give another --keep") from None
+        yield kept
 
 
 def revisions_between(repo: Path, good: str, bad: str) -> Range:
@@ -103,6 +208,35 @@ def revisions_between(repo: Path, good: str, bad: str) -> Range:
             told = dict(_told(repo, revision) for revision in (reversed(whole) if fix else whole))
             return Range(list(told), told, fix)
     raise UsageProblem(f"of {good} and {bad} neither comes before the other", remedy="name two revisions of one branch")
+
+
+def skipped_revisions(repo: Path, span: Range, words: Sequence[str]) -> list[str]:
+    """The revisions of the span that `words` name, each a revision or OLD..NEW.
+
+    Raises UsageProblem for a word that names none, and for an end of the span.
+    """
+    ends = {span.names[0], span.names[-1]}
+    found: list[str] = []
+    for word in words:
+        listed = _git(repo, "rev-list", *([] if ".." in word else ["--max-count=1"]), "--abbrev-commit", "--end-of-options", word)
+        if not listed:
+            raise UsageProblem(f"--skip {word}: {word!r} names no revision of {repo}")
+        named = [name for name in listed.split() if name in span.subjects]
+        if ends & set(named):
+            raise UsageProblem(f"--skip {word} would skip an end of the search", remedy="give another end")
+        found += named
+    return found
+
+
+def commit_facts(repo: Path, revision: str) -> Commit:
+    """Subject, author, date and the files that it changed against its first parent."""
+    said = _git(repo, "log", "-1", "--no-show-signature", "--format=%H%x00%s%x00%an%x00%as", revision)
+    name, subject, author, date = (said.split("\0") + [""] * 4)[:4]
+    changed = _git(repo, "show", "--no-show-signature", "-m", "--first-parent", "--stat=100", "--format=", revision)
+    lines = [line.strip() for line in changed.splitlines()]
+    if len(lines) > _MOST_FILES + 1:
+        lines = [*lines[:_MOST_FILES], f"... {len(lines) - 1 - _MOST_FILES} more files", lines[-1]]
+    return Commit(name, subject, author, date, tuple(lines))
 
 
 def client_name(program: str, otherwise: str) -> str:
@@ -124,6 +258,13 @@ def _git(repo: Path, *words: str) -> str:
     if re.match(r"fatal: (not a git|detected dubious|cannot change)", said):
         raise UsageProblem(f"{repo}: {said.splitlines()[0].removeprefix('fatal: ')}", remedy="--repo names the repository")
     return said.strip() if code == 0 else ""
+
+
+def _git_must(repo: Path, *words: str) -> None:
+    """Raises LabFault with git's reason."""
+    code, said = store.run(["git", "-C", repo, *words], timeout_s=_LONGEST_GIT_S)
+    if code:
+        raise LabFault(f"git {words[0]} failed in {repo}: {store.reason(said)}")
 
 
 @contextmanager
@@ -150,6 +291,7 @@ def _run(command: str, tree: Path, log: Path, longest_s: float) -> int | None:
             stdout=said,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            env=_environment(tree),
         )
         try:
             return process.wait(longest_s)
@@ -159,3 +301,12 @@ def _run(command: str, tree: Path, log: Path, longest_s: float) -> int | None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _environment(tree: Path) -> dict[str, str]:
+    """Compilers by ccache where it is installed. It ignores where the tree is, because every fresh tree has another name."""
+    if not _CCACHE.is_dir():
+        return {**os.environ}
+    path = os.pathsep.join([str(_CCACHE), os.environ.get("PATH", os.defpath)])
+    own = {"CCACHE_BASEDIR": str(tree), "CCACHE_NOHASHDIR": "1", "CCACHE_DIR": str(cache_dir() / "ccache")}
+    return {**own, **os.environ, "PATH": path}

@@ -6,8 +6,8 @@ Candidates are versions of a client, or revisions of a repository (`lab.run.revi
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from threading import Lock
 from typing import ClassVar, Literal
@@ -16,7 +16,7 @@ from lab import __version__
 from lab.assets import curl_build
 from lab.assets.curl_versions import VERSIONS, order
 from lab.clients import versions
-from lab.judge.bisect import UNDECIDED_TRIES, Conclusion, Expected, Try, decide, likely, longer
+from lab.judge.bisect import Conclusion, Expected, Try, decide, likely, longer
 from lab.judge.tolerance import LookPlan
 from lab.model.answer import Answer, Arm
 from lab.model.errors import EXIT_INCONCLUSIVE, EXIT_PASS, EXIT_USAGE, LabFault, ThroughlineError, UsageProblem
@@ -28,6 +28,7 @@ from lab.run.session import Options, Session
 from lab.store.run_dir import RunDir
 
 Among = Literal["available", "built"]
+SKIPPED = "skipped on request"
 MOST_EXPECTED = 16
 """Number of likely next tries to consider; an idle core takes the likeliest."""
 
@@ -68,6 +69,8 @@ class Found:
     conclusion: Conclusion
     steps: tuple[Answer, ...]
     fix: bool = False
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Candidates that were not judged because they were skipped or cannot be built or run, and why."""
 
     @property
     def exit_code(self) -> int:
@@ -88,11 +91,6 @@ class Found:
             return f"fixed: first good {found.last_good}, last bad {bad[0]}"
         return f"first bad {bad[0]}, last good {found.last_good}"
 
-    @property
-    def unjudged(self) -> list[str]:
-        """Why some candidates could not be tried, a line each."""
-        return [f"{each.id}: {each.judged.reason}" for each in self.steps if each.judged.cause == "setup"]
-
 
 Judge = Callable[[str, LookPlan], Answer]
 """Runs a candidate by a plan, on samples of its own."""
@@ -101,19 +99,28 @@ Expect = Callable[[Sequence[Expected]], None]
 
 
 def walk(
-    candidates: Sequence[str], judge: Judge, told: Callable[[Answer], None], *, fix: bool = False, expect: Expect | None = None
+    candidates: Sequence[str],
+    judge: Judge,
+    told: Callable[[Answer], None],
+    *,
+    fix: bool = False,
+    expect: Expect | None = None,
+    skip: Collection[str] = (),
 ) -> Found:
     """From the good end to the bad one, until there is an answer. What `judge` raises (Ctrl-C) ends the walk.
+
+    Candidates in `skip` are not tried; the answer may then be a range.
 
     A bug is what the bad end shows: where that is a figure, a candidate whose transfers fail has another one and cannot be
     judged, and the other way round.
     """
     seen: defaultdict[str, list[VerdictName]] = defaultdict(list)
     steps: list[Answer] = []
+    skipped = dict.fromkeys((name for name in candidates if name in skip), SKIPPED)
     by_transfer: bool | None = None
-    while isinstance(due := decide(candidates, seen), Try):
+    while isinstance(due := decide(candidates, seen, skipped), Try):
         if expect is not None:
-            expect(likely(candidates, seen, MOST_EXPECTED))
+            expect(likely(candidates, seen, MOST_EXPECTED, skipped))
         answer = judge(due.candidate, due.plan)
         verdict = answer.judged
         failed = verdict.cause == "transfer"
@@ -122,11 +129,13 @@ def walk(
         if verdict.name == "FAIL" and by_transfer is not None and failed != by_transfer:
             reason = f"it FAILs in another way than {candidates[-1]}: {verdict.reason}"
             verdict = verdict.model_copy(update={"name": "INVALID", "reason": reason})
-        seen[due.candidate] += [verdict.name] * (UNDECIDED_TRIES if verdict.cause == "setup" else 1)
+        seen[due.candidate].append(verdict.name)
+        if verdict.cause == "setup":
+            skipped[due.candidate] = verdict.reason
         facts = {"number": str(len(steps) + 1), "why": due.why}
         steps.append(answer.model_copy(update={"id": due.candidate, "verdict": verdict, "facts": facts}))
         told(steps[-1])
-    return Found(tuple(candidates), due, tuple(steps), fix)
+    return Found(tuple(candidates), due, tuple(steps), fix, skipped)
 
 
 def judge_by_running(

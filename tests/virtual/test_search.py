@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from lab.run.release import ReleaseRow
 from lab.run.search import Found
 from lab.run.session import Options, Session
 from lab.store.run_dir import RunDir
+from lab.store.validate import validate
 
 SCENARIO = "curl--dsl-20--http1-put-2MB-at-1MBps"
 V = [f"v{index}" for index in range(5)]
@@ -104,26 +106,94 @@ def test_ends_that_contradict_what_was_said_are_exit_code_2(clients: dict[str, P
     assert (found.conclusion.kind, found.exit_code, len(steps)) == ("refused", 2, 2)
 
 
-def test_revisions_are_built_when_they_are_due(tmp_path: Path) -> None:
-    repo = tmp_path / "repo"
-    repo.mkdir()
-    git(repo, "init", "-q")
-    for subject, more in (
-        ("begin", ""),
-        ("tidy up", ""),
-        ("go faster", "--limit-rate 2000000"),
-        ("tidy", "--limit-rate 2000000"),
-    ):
-        (repo / "client.in").write_text(f"{_SCRIPT.format(more=more)}# {subject}\n")
-        git(repo, "add", "-A")
-        git(repo, "commit", "-q", "-m", subject)
-    build = ["--build-command", "cp {tree}/client.in client && chmod +x client", "--program", "client", "--repo", str(repo)]
-    done = invoke(bisect, SCENARIO, "--good", "HEAD~3", "--bad", "HEAD", *build, "--json")
+FAST = "--limit-rate 2000000"
+BUILD = "! grep -q broken {tree}/client.in && cp {tree}/client.in client && chmod +x client"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """Seven revisions of a client. The third cannot be built; the fifth makes it run at twice its limit."""
+    made = tmp_path / "repo"
+    made.mkdir()
+    git(made, "init", "-q")
+    (made / ".gitignore").write_text("client\n")
+    subjects = {"begin": "", "tidy up": "", "broken": "", "mend": "", "go faster": FAST, "tidy": FAST, "end": FAST}
+    for subject, more in subjects.items():
+        (made / "client.in").write_text(f"{_SCRIPT.format(more=more)}# {subject}\n")
+        git(made, "add", "-A")
+        git(made, "commit", "-q", "-m", subject)
+    return made
+
+
+def test_revisions_are_built_when_they_are_due(repo: Path, results: Path) -> None:
+    build = ["--build-command", BUILD, "--program", "client", "--repo", str(repo), "--incremental", "--skip", "HEAD~1"]
+    done = invoke(bisect, SCENARIO, "--good", "HEAD~6", "--bad", "HEAD", *build, "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     (suspect,) = found["suspects"]
     assert found["subjects"][suspect] == "go faster"
     assert git(repo, "worktree", "list").count("\n") == 1
+    tried = {step["id"] for step in found["steps"]}
+    named = {subject: name for name, subject in found["subjects"].items()}
+    assert found["skipped"].pop(named["tidy"]) == "skipped on request"
+    assert named["tidy"] not in tried
+    assert list(found["skipped"]) == [named["broken"]]
+    assert "cannot be built, exit code 1" in found["skipped"][named["broken"]]
+
+    page = Path(found["page"])
+    text = page.read_text()
+    assert text.startswith(f"## first bad {suspect}, last good {found['last_good']}\n")
+    commit = git(repo, "rev-parse", suspect).strip()
+    assert f"<code>{commit}</code>: go faster (T, " in text
+    assert "client.in | 4 ++--" in text
+    assert text.count("| <code>") == len(found["steps"])
+    assert RunDir.find("latest").path == page.parent, "the search's own run is the latest"
+    assert "go faster" in (page.parent / "report.html").read_text()
+    assert not validate([page.parent]).problems
+
+
+def test_a_revision_that_cannot_be_built_makes_the_answer_a_range(repo: Path) -> None:
+    build = ["--build-command", BUILD, "--program", "client", "--repo", str(repo), "--skip", "HEAD~4..HEAD~2"]
+    done = invoke(bisect, SCENARIO, "--good", "HEAD~6", "--bad", "HEAD", *build)
+    assert done.exit_code == 3, done.output
+    assert "skipped on request: " in done.output
+    assert "cannot be built, exit code 1" in done.output
+    assert "the first bad one is among " in done.output
+
+
+def test_git_bisect_run_finds_the_revision_by_the_exit_codes_of_a_step(repo: Path, tmp_path: Path) -> None:
+    """git's own search, around a revision that cannot be built."""
+    git(repo, "bisect", "start", "HEAD", "HEAD~6")
+    step = [sys.executable, "-m", "lab.cli.main", "bisect-step", SCENARIO, "--program", "client"]
+    said = git(repo, "bisect", "run", *step, "--build-command", BUILD.format(tree="."))
+    assert "is the first bad commit" in said
+    assert git(repo, "log", "-1", "--format=%s", "refs/bisect/bad") == "go faster\n"
+    log = git(repo, "bisect", "log")
+    assert log.count("# good: ") + log.count("# bad: ") >= 4
+    git(repo, "bisect", "reset")
+    git(repo, "checkout", "-q", "HEAD~4")
+    assert "skip: " in step_of(repo, 125, "--build-command", BUILD.format(tree="."))
+
+
+def test_a_mistake_ends_the_search_of_git(repo: Path) -> None:
+    """Any code from 1 to 127 but 125 would call the revision bad."""
+    assert "no such" in step_of(repo, 128, "--nosuch").lower()
+    assert step_of(repo, 128, cell="curl--nosuch--http1-get-1MB").startswith("stop: ")
+    assert "there is no " in step_of(repo, 125)
+
+
+def test_a_step_in_which_transfers_fail_is_skipped_unless_that_is_the_bug(repo: Path) -> None:
+    (repo / "client").write_text('#!/bin/sh\n[ "$1" = --version ] && exec /usr/bin/curl --version\nexit 7\n')
+    (repo / "client").chmod(0o755)
+    assert "FAIL" in step_of(repo, 125)
+    assert step_of(repo, 1, cell="curl--dsl-20--http1-put-100kB").startswith("bad: ")
+
+
+def step_of(repo: Path, code: int, *words: str, cell: str = SCENARIO) -> str:
+    argv = [sys.executable, "-m", "lab.cli.main", "bisect-step", cell, "--program", "client", *words]
+    done = subprocess.run(argv, cwd=repo, check=False, capture_output=True, text=True)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
 def git(repo: Path, *words: str) -> str:

@@ -121,6 +121,26 @@ def test_a_confirmation_that_never_comes_is_reported() -> None:
     assert "v1 was judged only once" in answer.reason
 
 
+def test_after_a_skip_the_next_try_is_far_from_it() -> None:
+    """Revisions that cannot be built stand together: trying their neighbours would build a long row of them in vain."""
+    ends: dict[str, list[VerdictName]] = {"v0": ["PASS"], "v64": ["FAIL"]}
+    skipped: dict[str, str] = {}
+    tried = []
+    for _ in range(4):
+        due = decide(names(65), ends, skipped)
+        assert isinstance(due, Try)
+        tried.append(due.candidate)
+        skipped[due.candidate] = "cannot be built"
+    assert tried == ["v32", "v16", "v48", "v8"]
+
+
+def test_an_answer_names_a_few_of_many_that_were_skipped() -> None:
+    answer = decide(names(20), {"v0": ["PASS", "PASS"], "v19": ["FAIL", "FAIL"]}, {f"v{i}": "no build" for i in range(1, 19)})
+    assert isinstance(answer, Conclusion)
+    assert (answer.kind, len(answer.suspects)) == ("range", 19)
+    assert "v5 cannot be judged: no build; nor can 13 others" in answer.reason
+
+
 def test_two_changes_end_the_search() -> None:
     known: dict[str, list[VerdictName]] = {"v0": ["PASS"], "v1": ["FAIL"], "v2": ["PASS"], "v3": ["FAIL"]}
     answer = decide(names(4), known)

@@ -14,7 +14,7 @@ import pytest
 
 from lab.model.errors import LabFault, UsageProblem
 from lab.run import revisions
-from lab.run.revisions import Builder, client_name, revisions_between
+from lab.run.revisions import Builder, build_folder, client_name, commit_facts, revisions_between, skipped_revisions
 
 MakeBuilder = Callable[..., Builder]
 
@@ -69,10 +69,16 @@ def repo(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def builder(repo: Path, tmp_path: Path) -> MakeBuilder:
-    def make(command: str = "cp tool.in tool && chmod +x tool", program: str = "tool", longest_s: float = 60.0) -> Builder:
+    def make(
+        command: str = "cp tool.in tool && chmod +x tool",
+        program: str = "tool",
+        longest_s: float = 60.0,
+        *,
+        incremental: bool = False,
+    ) -> Builder:
         builds = tmp_path / "builds"
         builds.mkdir(exist_ok=True)
-        return Builder(repo, command, program, "curl", builds, longest_s)
+        return Builder(repo, command, program, "curl", builds, longest_s, incremental)
 
     return make
 
@@ -164,6 +170,82 @@ def test_what_cannot_be_built_is_one_line_and_leaves_its_log(
     assert str(log) in caught.value.remedy
     assert log.is_file()
     assert untouched(repo, build.builds)
+
+
+WRAPPER = "#! /bin/sh\n# tool - temporary wrapper script for .libs/tool\nexec .libs/tool\n"
+
+
+def test_a_program_that_needs_its_tree_is_refused(repo: Path, builder: MakeBuilder) -> None:
+    """Only the program is kept; what it loads from its tree would be gone, or another revision's."""
+    wrapper = builder(f"printf '{WRAPPER}' > tool && chmod +x tool".replace("\n", "\\n"))
+    with pytest.raises(LabFault, match="tool is libtool's wrapper, not the program") as caught:
+        wrapper(short(repo, "one"))
+    assert "link it statically" in caught.value.remedy
+    source = "echo 'int one(void) { return 1; }' > one.c && echo 'int one(void); int main(void) { return one(); }' > main.c"
+    linked = builder(f'{source} && cc -shared -fPIC one.c -o libone.so && cc main.c ./libone.so -Wl,-rpath,"$PWD" -o tool')
+    with pytest.raises(LabFault, match="libone"):
+        linked(short(repo, "one"))
+
+
+def test_revisions_can_share_a_tree_in_which_builds_are_incremental(repo: Path, builder: MakeBuilder, tmp_path: Path) -> None:
+    """Files that an earlier build made are still there; git's own are of the revision."""
+    command = "if [ -e made ]; then echo reused; else echo new; fi >>%s/log; touch made; cp tool.in tool; chmod +x tool"
+    build = builder(command % tmp_path, incremental=True)
+    for tag in ("one", "three", "two"):
+        path = build(short(repo, tag)).partition("=")[2]
+        assert (
+            subprocess.run([path], check=True, capture_output=True, text=True).stdout == f"{'aside' if tag == 'three' else tag}\n"
+        )
+    assert (tmp_path / "log").read_text().split() == ["new", "reused", "reused"]
+    assert git(repo, "status", "--porcelain") == ""
+    build.remove_tree()
+    assert untouched(repo, build.builds)
+
+
+def test_an_incremental_build_that_fails_is_repeated_from_a_clean_tree(repo: Path, builder: MakeBuilder) -> None:
+    build = builder("test ! -e made || { echo stale; exit 1; }; touch made; cp tool.in tool; chmod +x tool", incremental=True)
+    assert build(short(repo, "one"))
+    assert build(short(repo, "two")), "the first attempt finds what revision one has made"
+    build.remove_tree()
+
+
+def test_an_earlier_program_is_removed_before_the_next_build(repo: Path, builder: MakeBuilder) -> None:
+    build = builder("grep -q two tool.in || { cp tool.in tool && chmod +x tool; }", incremental=True)
+    build(short(repo, "one"))
+    with pytest.raises(LabFault, match="there is no tool"):
+        build(short(repo, "two"))
+    build.remove_tree()
+
+
+def test_kept_builds_serve_a_further_search_with_the_same_command(tmp_path: Path) -> None:
+    with build_folder(tmp_path / "keep", "make") as first, build_folder(tmp_path / "keep", "make -j2") as other:
+        assert first != other
+        with pytest.raises(UsageProblem, match="another search is using"), build_folder(tmp_path / "keep", "make"):
+            pass
+    with build_folder(tmp_path / "keep", "make") as again:
+        assert again == first
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageProblem, match="--keep"), build_folder(tmp_path / "file", "make"):
+        pass
+
+
+def test_revisions_to_skip_are_named_singly_or_as_a_range(repo: Path) -> None:
+    span = revisions_between(repo, "one", "four")
+    two, three = short(repo, "two"), short(repo, "three")
+    assert skipped_revisions(repo, span, ["two", "two..three"]) == [two, three]
+    assert skipped_revisions(repo, span, ["other"]) == [], "it lies outside the span"
+    for word, problem in (("four", "would skip an end"), ("nosuch", "names no revision"), ("--all", "names no revision")):
+        with pytest.raises(UsageProblem, match=problem):
+            skipped_revisions(repo, span, [word])
+
+
+def test_a_commit_is_named_with_what_it_changed(repo: Path) -> None:
+    found = commit_facts(repo, "three")
+    assert found.name == git(repo, "rev-parse", "three")
+    assert (found.subject, found.author) == ("say three", "T")
+    assert found.date == git(repo, "log", "-1", "--format=%as", "three")
+    assert found.changed[0].split() == ["tool.in", "|", "2", "+-"]
+    assert found.changed[-1].startswith("1 file changed")
 
 
 def test_an_interrupted_build_leaves_no_tree(repo: Path, builder: MakeBuilder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,15 +79,27 @@ def test_what_cannot_be_tried_is_tried_once_and_reported() -> None:
     hopeless = step_answer("v3", "INVALID", "curl 8.9.0 cannot be built: no such header", cause="setup")
     found = walk(V, said(4, v3=hopeless), silent)
     assert [step.id for step in found.steps].count("v3") == 1
-    assert found.unjudged == ["v3: curl 8.9.0 cannot be built: no such header"]
+    assert found.skipped == {"v3": "curl 8.9.0 cannot be built: no such header"}
     assert (found.conclusion.kind, found.conclusion.suspects, found.exit_code) == ("range", ("v3", "v4"), 3)
     assert found.headline == "the first bad one is among v3, v4; v2 is good"
+
+
+def test_what_is_skipped_is_never_tried_and_widens_the_answer() -> None:
+    found = walk(V, said(4), silent, skip=["v3", "v1", "elsewhere"])
+    assert not {"v1", "v3"} & {step.id for step in found.steps}
+    assert found.skipped == dict.fromkeys(("v1", "v3"), search.SKIPPED)
+    assert (found.conclusion.kind, found.conclusion.last_good, found.conclusion.suspects) == ("range", "v2", ("v3", "v4"))
+    assert "v3 cannot be judged: skipped on request" in found.conclusion.reason
+
+
+def test_what_is_skipped_far_from_the_bug_does_not_matter() -> None:
+    assert walk(V, said(4), silent, skip=["v1", "v6"]).conclusion.suspects == ("v4",)
 
 
 def test_a_lab_fault_is_tried_again() -> None:
     found = walk(V, said(4, v3=judged("INVALID")), silent)
     assert [step.id for step in found.steps].count("v3") == 3
-    assert found.unjudged == []
+    assert not found.skipped
 
 
 def test_ends_that_are_not_what_was_said_refuse_the_search() -> None:
