@@ -152,15 +152,6 @@ def test_revisions_are_built_when_they_are_due(repo: Path, results: Path) -> Non
     assert not validate([page.parent]).problems
 
 
-def test_a_revision_that_cannot_be_built_makes_the_answer_a_range(repo: Path) -> None:
-    build = ["--build-command", BUILD, "--program", "client", "--repo", str(repo), "--skip", "HEAD~4..HEAD~2"]
-    done = invoke(bisect, SCENARIO, "--good", "HEAD~6", "--bad", "HEAD", *build)
-    assert done.exit_code == 3, done.output
-    assert "skipped on request: " in done.output
-    assert "cannot be built, exit code 1" in done.output
-    assert "the first bad one is among " in done.output
-
-
 def test_git_bisect_run_finds_the_revision_by_the_exit_codes_of_a_step(repo: Path, tmp_path: Path) -> None:
     """git's own search, around a revision that cannot be built."""
     git(repo, "bisect", "start", "HEAD", "HEAD~6")
