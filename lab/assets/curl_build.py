@@ -24,7 +24,12 @@ from lab.model.errors import LabFault, UsageProblem
 from lab.model.paths import cache_dir
 
 # Tools that a build needs besides cargo, which downloads the sources.
-BUILD_TOOLS = tuple(tool for tool in tools.TOOLS if tool.group == "clients" or tool.name in ("cc", "libc6-dev"))
+BUILD_TOOLS = tuple(
+    tool
+    for tool in tools.TOOLS
+    if (tool.group == "clients" and tool.name != "ccache")
+    or tool.name in ("cc", "libc6-dev")  # `lab bisect` uses ccache if it can
+)
 PROGRAM = "curl"
 _LONGEST_FETCH_S = 600.0
 _LONGEST_BUILD_S = 1800.0
