@@ -140,7 +140,8 @@ class Answer(Closed):
         "localhost, fallback, flap, address: how a client takes that event; no-wrong-file: whether "
         "exit code 0 means identical bytes after a fault; send-buffers: a fixed send buffer against the "
         "automatic one; platform: what work costs this host; qualification: a release; bisection: the first candidate "
-        "that has a bug; bisection-step: one candidate of a search; as-reported: a client against what was reported of it; equal: two cells or two answers"
+        "that has a bug; bisection-step: one candidate of a search; "
+        "as-reported: a client against what was reported of it; equal: two cells or two answers"
     )
     run: RunName
     lab_version: LabVersion
