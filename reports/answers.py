@@ -284,6 +284,11 @@ def _fact(name: str) -> ArmColumn:
     return name, lambda _, arm: Entry(arm.facts.get(name) or NOTHING, number=False)
 
 
+def _cpu_ratio(_: Answer, arm: Arm) -> Entry:
+    mean, low, high = (arm.figures.get(f"cpu_ratio{end}") for end in ("", "_low", "_high"))
+    return Entry(NOTHING if mean is None else f"{mean:.3f} ({low:.3f} to {high:.3f})")
+
+
 _VERDICT: ArmColumn = ("verdict", lambda _, arm: _verdict(arm.verdict))
 _CELL = Shown("Cells")
 _EVENT = Shown("Events", "How a client takes what happens to its network.")
@@ -313,6 +318,21 @@ QUESTIONS: dict[Question, Shown] = {
     ),
     "send-buffers": Shown("Send buffers", "The same upload with a fixed and with the automatic send buffer, interleaved."),
     "platform": Shown("Platform", "What a piece of work costs this host, with the host's CPU score before and after."),
+    "same-work": Shown(
+        "The same requests",
+        "Clients, or treatments of the answers, on the same requests, interleaved; ratios to the first with 90 % intervals.",
+        arms="arm",
+        columns=(
+            _VERDICT,
+            ("runs", lambda _, arm: Entry(str(len(arm.byte_s)))),
+            ("requests/s", _figure("requests_per_s")),
+            ("of the first", lambda _, arm: Entry(ratio_words(arm.interval, 3))),
+            ("CPU s per 1000", _figure("cpu_s_per_1000")),
+            ("of the first's", _cpu_ratio),
+            ("peak MB", _figure("peak_MB")),
+            ("system calls each", _figure("syscalls_per_request")),
+        ),
+    ),
     "qualification": Shown("Qualification", "A release through its set of cells."),
     "bisection": Shown(
         "Bisection",

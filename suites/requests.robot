@@ -1,11 +1,11 @@
 *** Settings ***
 Documentation       How many small requests per second does a client make, and what do they cost it?
 ...
-...                 50,000 requests for 10 KB, 100 at once on one h2 connection, over a link that is not shaped; what is
+...                 50,000 requests for 10 KB, over h2 on one connection, over HTTP/1.1 on as many as are under way; what is
 ...                 downloaded is thrown away. Nothing is promised but that all of it arrives, so that a test passes when it
-...                 does; requests per second, CPU and memory are figures of the result. `lab run requests --flamegraph` adds a
-...                 flame graph of the client, made of one run more that is not counted. Meant for ``--client ferry --client
-...                 curl --client h2load``.
+...                 does; requests per second, CPU and memory are figures of the result. The link is not shaped. Meant for
+...                 ``--client ferry --client curl --client h2load``. --flamegraph and --syscalls add one run more of the client
+...                 under perf, which is not counted. What versions of curl cost each other: request-versions.
 ...
 ...                 Clock: real. The processor is what limits requests per second, and in virtual time it takes none.
 Metadata            Study    requests
@@ -23,6 +23,9 @@ ${SIZE}         10 kB
 
 *** Test Cases ***                       PROTOCOL    REQUESTS    PARALLEL
 50000 Requests, 100 At Once, H2          h2          50000       100
+50000 Requests, 6 At Once, H2            h2          50000       6
+50000 Requests, 100 At Once, H1          http1       50000       100
+50000 Requests, 6 At Once, H1            http1       50000       6
 
 
 *** Keywords ***

@@ -25,23 +25,35 @@ ${BUFFERS}      16 KiB, 64 KiB, 256 KiB, 1 MiB, 4 MiB, 16 MiB
 ${FLOOR}        90 %
 
 
-*** Test Cases ***    TOPOLOGY      DIRECTION    SIZE
-Put, No Delay         link-local    put          256 MiB
-Get, No Delay         link-local    get          256 MiB
-Put, 20 ms            metro-200     put          64 MiB
-Get, 20 ms            metro-200     get          64 MiB
-Put, 100 ms           far-200       put          64 MiB
-Get, 100 ms           far-200       get          64 MiB
+*** Test Cases ***         TOPOLOGY      PROTOCOL       DIRECTION    SIZE
+Put, No Delay              link-local    ${PROTOCOL}    put          256 MiB
+Get, No Delay              link-local    ${PROTOCOL}    get          256 MiB
+Put, 20 ms                 metro-200     ${PROTOCOL}    put          64 MiB
+Get, 20 ms                 metro-200     ${PROTOCOL}    get          64 MiB
+Put, 100 ms                far-200       ${PROTOCOL}    put          64 MiB
+Get, 100 ms                far-200       ${PROTOCOL}    get          64 MiB
+HTTP/1.1 Put, No Delay     link-local    http1          put          256 MiB
+HTTP/1.1 Get, No Delay     link-local    http1          get          256 MiB
+HTTP/1.1 Put, 20 ms        metro-200     http1          put          16 MiB
+HTTP/1.1 Get, 20 ms        metro-200     http1          get          16 MiB
+HTTP/1.1 Put, 100 ms       far-200       http1          put          16 MiB
+HTTP/1.1 Get, 100 ms       far-200       http1          get          16 MiB
+H2 Put, No Delay           link-local    h2             put          256 MiB
+H2 Get, No Delay           link-local    h2             get          256 MiB
+H2 Put, 20 ms              metro-200     h2             put          16 MiB
+H2 Get, 20 ms              metro-200     h2             get          16 MiB
+H2 Put, 100 ms             far-200       h2             put          16 MiB
+H2 Get, 100 ms             far-200       h2             get          16 MiB
 
 
 *** Keywords ***
 Throughput Should Hold Across Buffer Sizes
     [Documentation]    One study: ``size`` by ``${CLIENT}`` over the link of ``topology``, with every one of ``${BUFFERS}``.
-    [Arguments]    ${topology}    ${direction}    ${size}
+    [Arguments]    ${topology}    ${protocol}    ${direction}    ${size}
     Judge Buffer Sizes
     ...    client=${CLIENT}
     ...    topology=${topology}
-    ...    protocol=${PROTOCOL}
+    ...    protocol=${protocol}
     ...    direction=${direction}
     ...    size=${size}
     ...    buffers=${BUFFERS}

@@ -17,6 +17,7 @@ from lab.model.errors import UsageProblem
 from lab.model.load import list_topologies, load_topology
 from lab.robot.suite import Choice, find_suite, list_suites, read_suites, run_suites
 from lab.robot.tables import questions_of, read_rows
+from lab.run import system_calls
 from lab.run.flamegraph import get_ready
 from lab.run.named_cells import named_cells, run_cells
 from lab.run.progress import Lines
@@ -54,6 +55,9 @@ def run(
     flamegraph: Annotated[
         bool, typer.Option("--flamegraph", help="After each cell one run more, under perf; its flame graph is evidence.")
     ] = False,
+    syscalls: Annotated[
+        bool, typer.Option("--syscalls", help="After each cell one run more, under perf; its system calls are counted.")
+    ] = False,
     max_samples: Annotated[
         int | None,
         typer.Option(
@@ -89,7 +93,7 @@ def run(
         router,
         seed=seed,
         price=price,
-        real_only=_PERF if flamegraph else None,
+        real_only=_PERF if flamegraph else _CALLS if syscalls else None,
         wait=wait,
         beside=beside,
         any_host=any_host,
@@ -102,6 +106,8 @@ def run(
         raise UsageProblem("containers may not capture packets", remedy="use --pcap with --backend namespaces")
     progress = Lines()
     tools = get_ready(progress.step, where.backend) if flamegraph else None
+    if syscalls:
+        system_calls.check(where.backend)
     with where.options() as common:
         options = replace(
             common,
@@ -109,6 +115,7 @@ def run(
             looks=_up_to(max_samples, LookPlan()),
             virtual_looks=_up_to(max_samples, VIRTUAL_PLAN),
             flamegraph=tools,
+            syscalls=syscalls,
         )
         name = "-".join(path.stem for path in suites) or "cells"
         if suite is not None:
@@ -127,6 +134,7 @@ def run(
 
 
 _PERF = Only("--flamegraph", "perf cannot see into the guest")
+_CALLS = Only("--syscalls", "perf cannot see into the guest")
 
 
 def _no_suite(name: str) -> UsageProblem:

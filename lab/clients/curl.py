@@ -47,6 +47,9 @@ _REQUEST_MARK = "throughline-request "
 _REQUEST = ("http_code", "http_version", "num_connects", "size_download", "time_starttransfer", "time_total")
 _REQUEST_NUMBERS = tuple(key for key in _REQUEST if key != "http_version")
 REQUEST_OUT = _REQUEST_MARK + " ".join(f"%{{{key}}}" for key in _REQUEST) + "\\n"
+# A version that the lab built says in its name whether it has --out-null; a program of another name answers for itself.
+_VERSION = re.compile(r"curl@(\d+)\.(\d+)\.")
+_OUT_NULL = (8, 16)
 # Above its limit --parallel-max silently becomes 50.
 _MOST_PARALLEL = 300
 
@@ -85,7 +88,9 @@ class Curl:
             return f"{self.name} moves one file after the other"
         if transfer.parallel > _MOST_PARALLEL:
             return f"curl moves at most {_MOST_PARALLEL} files at once"
-        return ""
+        version = _VERSION.match(self.name)
+        lacks_out_null = version is not None and (int(version[1]), int(version[2])) < _OUT_NULL
+        return f"{self.name} has no --out-null, which curl 8.16.0 brought" if transfer.no_file and lacks_out_null else ""
 
     def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:
         # -q must come first to keep ~/.curlrc out; a failed request must be a failed command (--fail).
@@ -108,7 +113,7 @@ class Curl:
         if transfer.parallel > 1:
             words += ["--parallel", "--parallel-max", str(transfer.parallel)]
         if transfer.requests:
-            return [*words, "-o", endpoints.nowhere, f"{endpoints.url(transfer)}?[1-{transfer.files}]"]
+            return [*words, *_output(transfer, endpoints), f"{endpoints.url(transfer)}?[1-{transfer.files}]"]
         if transfer.files > 1:
             return [*words, *_set(transfer, endpoints)]
         if transfer.direction == "put":
@@ -116,7 +121,7 @@ class Curl:
             if transfer.protocol != "sftp":
                 # Without this, HTTP/1.1 uploads wait a round trip for `100 Continue`: after the clock of the body has started.
                 words += ["-H", "Expect:"]
-        return [*words, "-o", endpoints.nowhere if transfer.discard else endpoints.output_path, endpoints.url(transfer)]
+        return [*words, *_output(transfer, endpoints), endpoints.url(transfer)]
 
     def inputs(self, transfer: Transfer, endpoints: Endpoints) -> dict[str, bytes]:
         del transfer, endpoints
@@ -157,6 +162,15 @@ class Curl:
 
     def body_seconds(self, transfer: Transfer, numbers: ClientNumbers) -> float | None:
         return body_seconds(transfer, numbers)
+
+
+def _output(transfer: Transfer, endpoints: Endpoints) -> list[str]:
+    """Where the answers go: a file, a file each (`#1` is the number in the URL's range), the null device, or nowhere at all."""
+    if transfer.no_file:
+        return ["--out-null"]
+    if transfer.repeat:
+        return ["-o", f"{endpoints.output_path}/#1"]
+    return ["-o", endpoints.nowhere if transfer.discard else endpoints.output_path]
 
 
 def _set(transfer: Transfer, endpoints: Endpoints) -> list[str]:

@@ -83,7 +83,14 @@ class DescribedClient:
         return identify_program(host, self.name, self.program, self.spec.version, teller=teller, notes=self.spec.notes)
 
     def supports(self, transfer: Transfer) -> str:
-        checks = (self._refusal, self._undescribed, self._numbers_problem, self._limit_problem, self._buffer_problem)
+        checks = (
+            self._refusal,
+            self._indescribable,
+            self._undescribed,
+            self._numbers_problem,
+            self._limit_problem,
+            self._buffer_problem,
+        )
         return next((reason for check in checks if (reason := check(transfer))), "")
 
     def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:
@@ -131,6 +138,12 @@ class DescribedClient:
             "buffer": transfer.buffer_size,
         }
         return next((self.spec.cannot[each] for each, wanted in asked.items() if wanted and each in self.spec.cannot), "")
+
+    def _indescribable(self, transfer: Transfer) -> str:
+        """Why no description has such a transfer."""
+        if transfer.repeat:
+            return "a description has no action for requests whose answers are kept"
+        return f"its description does not say whether {self.spec.name} discards without a file" if transfer.no_file else ""
 
     def _undescribed(self, transfer: Transfer) -> str:
         spec, several = self.spec, transfer.kept_set

@@ -40,6 +40,17 @@ def find_ferry() -> Path:
     raise UsageProblem("ferry has not been built", remedy="make setup")
 
 
+def _bench_lacks(transfer: Transfer) -> str:
+    """What `ferry bench` cannot do of requests for one file; empty if it can do them."""
+    if not transfer.requests:
+        return ""
+    if transfer.repeat:
+        return "keeps no answer"
+    if transfer.limit is not None:
+        return "has no limit"
+    return "has no buffer size" if transfer.buffer_size is not None else ""
+
+
 @dataclass(frozen=True)
 class Ferry:
     """`name` is its name in results. `program` is a path on the machine of the lab; `ferry` stands for the checkout's build, and
@@ -80,10 +91,8 @@ class Ferry:
             return "ferry's buffer is 4 KiB to 16 MiB"
         if transfer.protocol == "sftp" and transfer.parallel > 1:
             return "over SFTP ferry itself decides how many files it moves at once"
-        if transfer.requests and transfer.limit is not None:
-            return "ferry makes many requests by its bench, which has no limit"
-        if transfer.requests and transfer.buffer_size is not None:
-            return "ferry makes many requests by its bench, which has no buffer size"
+        if lacking := _bench_lacks(transfer):
+            return f"ferry makes many requests by its bench, which {lacking}"
         if transfer.kept_set and transfer.protocol != "sftp" and transfer.files > _MOST_URLS:
             return f"over HTTP ferry is given every URL on its command line, at most {_MOST_URLS}"
         return ""

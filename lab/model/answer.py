@@ -62,6 +62,7 @@ _OTHERS = (
     "no-slower",
     "send-buffers",
     "platform",
+    "same-work",
     "qualification",
     "bisection",
     "bisection-step",
@@ -96,7 +97,10 @@ class Arm(Closed):
         default_factory=list, description="bytes per second of each complete transfer by rate_clock, in order"
     )
     mean_byte_s: float | None = Field(default=None, description="geometric mean of byte_s; null without transfers")
-    interval: Interval | None = Field(default=None, description="interval of its own answer, where answers are compared")
+    interval: Interval | None = Field(
+        default=None,
+        description="interval of its own answer, where answers are compared; same-work: requests per second over the first arm's",
+    )
     figures: dict[str, float] = Field(default_factory=dict, description="other figures by name with unit, e.g. cpu_s_per_GB")
     facts: dict[str, str] = Field(default_factory=dict, description="bisection: the step's figure, why it was due, and its run")
 
@@ -139,7 +143,8 @@ class Answer(Closed):
         "slowest size against the fastest; no-slower: candidate against baseline; refused, silent, "
         "localhost, fallback, flap, address: how a client takes that event; no-wrong-file: whether "
         "exit code 0 means identical bytes after a fault; send-buffers: a fixed send buffer against the "
-        "automatic one; platform: what work costs this host; qualification: a release; bisection: the first candidate "
+        "automatic one; platform: what work costs this host; same-work: what the same requests cost by "
+        "each arm; qualification: a release; bisection: the first candidate "
         "that has a bug; bisection-step: one candidate of a search; "
         "as-reported: a client against what was reported of it; equal: two cells or two answers"
     )
@@ -179,7 +184,8 @@ class Answer(Closed):
     ratio: Interval | None = Field(
         default=None,
         description="geometric. buffer-sizes: slowest / fastest; no-slower: candidate / baseline; equal: B / A; send-buffers: "
-        "time with the fixed buffer / with the automatic one; null for fewer than two values",
+        "time with the fixed buffer / with the automatic one; same-work: requests per second, second arm / first; null for fewer "
+        "than two values",
     )
     cost: Interval | None = Field(default=None, description="CPU seconds per GB, B / A; null where either is not known")
     p_outside: float | None = Field(

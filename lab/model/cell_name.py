@@ -18,14 +18,17 @@ from lab.model.transfer import BoundKind, Expectation, Transfer
 from lab.model.units import ByteRate, Size
 
 FORM = (
-    "CLIENT--TOPOLOGY--PROTOCOL-DIRECTION-[FILESx]SIZE[-at-RATE][-pPARALLEL][-chunked][-sink][-discard][-bufSIZE][--KIND], "
+    "CLIENT--TOPOLOGY--PROTOCOL-DIRECTION-[FILESx]SIZE[-at-RATE][-pPARALLEL][-chunked][-sink][-discard[-nofile]][-repeat]"
+    "[-bufSIZE][--KIND], "
     "e.g. curl--dsl-20--http1-get-5MiB-at-1MBps"
 )
 _TRANSFER = re.compile(
     r"(?P<protocol>[a-z0-9]+)-(?P<direction>[a-z]+)-(?:(?P<files>[0-9]{1,6})x)?(?P<size>[0-9.]+[A-Za-z]*)"
     r"(?:-at-(?P<limit>[0-9.]+[A-Za-z]+))?(?:-p(?P<parallel>[0-9]{1,4}))?(?P<chunked>-chunked)?(?P<sink>-sink)?"
-    r"(?P<discard>-discard)?(?:-buf(?P<buffer>[0-9.]+[A-Za-z]*))?"
+    r"(?P<discard>-discard)?(?P<no_file>-nofile)?(?P<repeat>-repeat)?(?:-buf(?P<buffer>[0-9.]+[A-Za-z]*))?"
 )
+# In the order of the name, where they are written without their underscores.
+_FLAGS = ("chunked", "sink", "discard", "no_file", "repeat")
 
 
 class CellName(NamedTuple):
@@ -45,7 +48,7 @@ def format_transfer(transfer: Transfer) -> str:
         parts += ["at", _tight(transfer.limit)]
     if transfer.parallel > 1:
         parts.append(f"p{transfer.parallel}")
-    parts += [flag for flag in ("chunked", "sink", "discard") if getattr(transfer, flag)]
+    parts += [flag.replace("_", "") for flag in _FLAGS if getattr(transfer, flag)]
     if transfer.buffer_size is not None:
         parts.append(f"buf{_tight(transfer.buffer_size)}")
     return "-".join(parts)
@@ -70,9 +73,7 @@ def parse_transfer(text: str) -> Transfer:
                 "size": Size.parse(match["size"]),
                 "limit": ByteRate.parse(match["limit"]) if match["limit"] else None,
                 "parallel": int(match["parallel"] or 1),
-                "chunked": bool(match["chunked"]),
-                "sink": bool(match["sink"]),
-                "discard": bool(match["discard"]),
+                **{flag: bool(match[flag]) for flag in _FLAGS},
                 "buffer_size": Size.parse(match["buffer"]) if match["buffer"] else None,
             }
         )

@@ -39,12 +39,16 @@ class Transfer(Model):
     sink: bool = Field(False, description="upload that the server reads and discards")
     buffer_size: Size | None = Field(None, description="the client's I/O buffer, if the client has such a setting")
     files: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
-        1, description="number of files in a set, each of this size; with discard, number of requests for one file"
+        1, description="number of files in a set, each of this size; with discard or repeat, number of requests for one file"
     )
     parallel: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
         1, description="number of files at the same time; over h2 on one connection"
     )
     discard: bool = Field(False, description="download that the client discards")
+    no_file: bool = Field(
+        False, description="with discard: the client opens no file, not even the null device, e.g. by curl's --out-null"
+    )
+    repeat: bool = Field(False, description="requests for one file, each answer kept in a file of its own")
 
     @property
     def total_bytes(self) -> int:
@@ -54,12 +58,12 @@ class Transfer(Model):
     @property
     def kept_set(self) -> bool:
         """Whether it transfers several files with different content."""
-        return self.files > 1 and not self.discard
+        return self.files > 1 and not (self.discard or self.repeat)
 
     @property
     def requests(self) -> bool:
         """Whether it requests one file several times."""
-        return self.files > 1 and self.discard
+        return self.files > 1 and (self.discard or self.repeat)
 
     @property
     def each_limited(self) -> bool:
@@ -81,8 +85,12 @@ class Transfer(Model):
             raise ValueError("parallel needs more than one file")
         if self.discard and self.direction != "get":
             raise ValueError("discard needs a get (use sink for a put)")
+        if self.no_file and not self.discard:
+            raise ValueError("no_file needs discard")
+        if self.repeat and (self.discard or self.direction != "get" or self.files == 1):
+            raise ValueError("repeat needs a get of several files without discard")
         if self.requests and self.protocol == "sftp":
-            raise ValueError("several files with discard need HTTP")
+            raise ValueError("requests for one file need HTTP")
         if self.kept_set and self.files > MOST_FILES_KEPT:
             raise ValueError(f"a set has at most {MOST_FILES_KEPT} files")
         if self.chunked and (self.protocol == "sftp" or self.direction != "get"):

@@ -49,6 +49,7 @@ from lab.run.questions import (
     Question,
     Result,
     SendBufferQuestion,
+    same_work,
 )
 from lab.run.release import ReleaseRow
 from lab.run.reproduce import check_clients, plan, reproduce
@@ -314,6 +315,36 @@ class LabLibrary(StepKeywords, FaultKeywords):
         return self._judge(client, topology, transfer, Expectation(kind="none"))
 
     @keyword(tags=(QUESTION,))
+    def compare_requests(  # noqa: PLR0917 - the columns of a table
+        self,
+        topology: str,
+        protocol: Protocol,
+        requests: int,
+        parallel: int,
+        rounds: int,
+        answers: str,
+        *clients: str,
+        size: Size,
+    ) -> Result:
+        """Makes ``requests`` for a file of ``size`` by each of ``clients``, one run of each per round, interleaved.
+
+        ``answers`` says what becomes of them: ``null`` writes them to the null device, ``none`` opens no file at all (curl's
+        --out-null, since 8.16), ``files`` keeps each in a file of its own, which is checked. Several, with commas between them,
+        are compared as well. The result has requests per second, CPU seconds per 1000 requests and peak memory of each, and
+        the ratios to the first with 90 % intervals. Nothing is promised but that every answer arrives.
+
+        | Compare Requests    same-host    h2    50000    100    7    null    curl@8.14.1    curl@8.15.0    size=10 kB |
+        """
+        with _usage("no such comparison"):
+            work = Transfer(protocol=protocol, direction="get", size=size, files=requests, parallel=parallel, discard=True)
+            cells = [_cell(client, topology, work, Expectation(kind="none")) for client in clients]
+            question = same_work(cells, _listed(answers), rounds)
+        self._note(Declared((question,)))
+        with _skipping():
+            check_clients(question.arms)
+        return self._answer(question)
+
+    @keyword(tags=(QUESTION,))
     def measure_platform_work(
         self, *, client: str, topology: str, size: Size, protocol: Protocol = "h2", discard: bool = False
     ) -> Result:
@@ -467,9 +498,14 @@ def report(result: Result) -> None:
     robot = BuiltIn()
     answer = answer_of(result) if isinstance(result, CellResult) else result
     verdict = answer.judged
-    client, _, transfer = answer.subject
-    robot.set_tags(f"verdict:{verdict.name}", f"direction:{transfer.direction}", f"protocol:{transfer.protocol}")
-    robot.set_suite_metadata("Client", f"{client.name} {client.version}", top=True)
+    robot.set_tags(f"verdict:{verdict.name}")
+    try:
+        client, _, transfer = answer.subject
+    except ValueError:  # it is about several clients
+        robot.set_tags(*(f"client:{arm.client.name}" for arm in answer.arms if arm.client))
+    else:
+        robot.set_tags(f"direction:{transfer.direction}", f"protocol:{transfer.protocol}")
+        robot.set_suite_metadata("Client", f"{client.name} {client.version}", top=True)
     message = f"{verdict.name}: {verdict.reason} [{result.id}]"
     shown = log_html(result, message) if isinstance(result, CellResult) else ""
     if verdict.name in OUTCOMES:

@@ -1,6 +1,7 @@
 """An extra run of a client under perf, as a flame graph in the cell's evidence. It is not a sample and is not judged.
 
-perf counts the processor's clock in the client itself (user space), with the stacks that frame pointers give.
+perf counts the processor's clock in the client, with the stacks that frame pointers give; in the kernel too where it may
+(`sysctl kernel.perf_event_paranoid=1`), for the function that called it, else in user space alone. The stacks are kept as text.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from lab.run.sample import take_sample
 from lab.run.session import Session
 
 FILE = "flamegraph.svg"
+STACKS = "stacks.txt"
+"""A line per stack: its functions from the outermost in, separated by semicolons, and how often it was seen."""
 # An odd rate, so that it does not beat with a timer of the client's.
-_RECORD = ("perf", "record", "-q", "-g", "-e", "cpu-clock:u", "-F", "997")
+_RECORD = ("perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", "997")
 _LONGEST_S = 300.0
 
 
@@ -76,14 +79,26 @@ def record(session: Session, cell: Cell, tools: Inferno) -> Path:
         raise LabFault(f"perf recorded no stacks of {cell.client.name}: {sample.problem or 'it was done too soon'}")
     folded = _pipe([tools.collapse], stacks)
     path = session.run.evidence(cell.id) / FILE
+    path.with_name(STACKS).write_bytes(folded)
     path.write_bytes(_pipe([tools.draw, "--title", cell.id], folded))
     return path
 
 
+def share(stacks: str, function: str) -> float | None:
+    """The share of all samples in which `function` is on the stack; None without samples."""
+    counted = [line.rpartition(" ")[::2] for line in stacks.splitlines() if line]
+    total = sum(int(count) for _, count in counted)
+    found = sum(int(count) for stack, count in counted if function in stack.split(";"))
+    return found / total if total else None
+
+
 def _stacks(client: Host, data: str) -> bytes:
-    """Read where it was recorded: there the programs are that its addresses belong to."""
+    """Read where it was recorded: there the programs are that its addresses belong to.
+
+    Without inlined functions, for which perf asks another program about every address.
+    """
     try:
-        return client.run(["perf", "script", "-f", "-i", data], timeout_s=_LONGEST_S).stdout
+        return client.run(["perf", "script", "-f", "--no-inline", "-i", data], timeout_s=_LONGEST_S).stdout
     finally:
         client.run(["rm", "-f", "--", data], check=False)
 

@@ -43,6 +43,8 @@ class Options:
     sshd: SshdOptions = field(default_factory=SshdOptions)
     flamegraph: Inferno | None = None
     """With these tools, one run more per cell of a suite."""
+    syscalls: bool = False
+    """One run more per cell of a suite, with its system calls counted."""
     name: str = ""
     """The network's name; left out, it is the run's."""
     host_limits: HostLimits | None = None

@@ -20,7 +20,7 @@ from lab.model.study import BufferStudy
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import Size
-from lab.run import flamegraph
+from lab.run import flamegraph, system_calls
 from lab.run.clocks import clock_for
 from lab.run.events.faults import run_faults
 from lab.run.events.quirks import run_quirk
@@ -28,6 +28,7 @@ from lab.run.events.send_buffers import Off, compare_send_buffers
 from lab.run.options import Options
 from lab.run.parallel import run_all
 from lab.run.platform import run_platform
+from lab.run.same_work import run_same_work, same_work_id
 from lab.run.session import Session
 
 Result = CellResult | Answer
@@ -68,6 +69,8 @@ class CellQuestion:
 
     def ask(self, session: Session) -> CellResult:
         result = session.run_cell(self.cell)
+        if session.options.syscalls:
+            system_calls.record(session, self.cell)
         if session.options.flamegraph is not None:
             flamegraph.record(session, self.cell, session.options.flamegraph)
         return result
@@ -165,6 +168,48 @@ class PlatformQuestion:
 
     def ask(self, session: Session) -> Answer:
         return run_platform(session, self.cell)
+
+
+@dataclass(frozen=True)
+class SameWorkQuestion:
+    """What does each of these cells cost, on the same requests?"""
+
+    arms: tuple[Cell, ...]
+    rounds: int
+
+    @property
+    def id(self) -> str:
+        return same_work_id(self.arms)
+
+    @property
+    def cells(self) -> Sequence[Cell]:
+        return self.arms
+
+    def ask(self, session: Session) -> Answer:
+        return run_same_work(session, self.arms, self.rounds)
+
+
+_ANSWERS: dict[str, dict[str, bool]] = {
+    "null": {"discard": True},
+    "none": {"discard": True, "no_file": True},
+    "files": {"discard": False, "repeat": True},
+}
+
+
+def same_work(cells: Sequence[Cell], answers: Sequence[str], rounds: int) -> SameWorkQuestion:
+    """Each of these cells with each treatment of its answers. Raises ValueError for a comparison that makes no sense."""
+    if unknown := next((each for each in answers if each not in _ANSWERS), None):
+        raise ValueError(f"answers cannot be {unknown!r} (use {', '.join(_ANSWERS)})")
+    if rounds < 2:
+        raise ValueError(f"rounds={rounds}: an interval needs two or more")
+    arms = [
+        cell.model_copy(update={"transfer": Transfer.model_validate({**dict(cell.transfer), **_ANSWERS[each]})})
+        for cell in cells
+        for each in answers
+    ]
+    if len({arm.id for arm in arms}) < max(2, len(arms)):
+        raise ValueError("a comparison needs two or more different clients or treatments of the answers")
+    return SameWorkQuestion(tuple(arms), rounds)
 
 
 def virtual(question: Question, options: Options) -> bool:

@@ -78,7 +78,7 @@ def take_sample(
     sender, receiver = (server, client) if transfer.direction == "get" else (client, server)
     payload = _payload(servers, sender, transfer)
     endpoints = servers.endpoints.for_sample(payload.name, servers.next_upload_name(payload.name))
-    if isinstance(payload, PayloadSet):
+    if isinstance(payload, PayloadSet) or transfer.repeat:
         receiver.prepare_folder(endpoints.arrival_path(transfer))
     for path, text in adapter.inputs(transfer, endpoints).items():
         client.write(path, text)
@@ -234,6 +234,9 @@ def _arrival(
     if isinstance(payload, PayloadSet):
         found = sets.collect_set(receiver, endpoints.arrival_path(transfer))
         return _There(sets.problem(found, payload), tuple(file.ended_ns for file in found))
+    if transfer.repeat:
+        found = sets.collect_set(receiver, endpoints.output_path)
+        return _There(sets.repeat_problem(found, transfer.files, payload))
     if transfer.direction == "get":
         arrived = here_job.result()
     elif uri := endpoints.sink_uri(transfer):

@@ -46,6 +46,19 @@ def round_robin(names: Sequence[str], floor: float, looks: LookPlan) -> Schedule
     return turns
 
 
+def fixed_rounds(rounds: int) -> Schedule:
+    """Several cells, a transfer of each per round, and no look: nothing is to be decided. A failed transfer ends it."""
+
+    def turns(samples: Sequence[Sequence[Sample]]) -> Iterator[Turn]:
+        for done in range(rounds):
+            for index in turn_order(len(samples), done):
+                yield index, rounds
+                if not samples[index] or not samples[index][-1].ok:
+                    return
+
+    return turns
+
+
 def beside_baseline(cell: Cell, margin: float | None, looks: LookPlan) -> Schedule:
     """A candidate's cell (the first) and a baseline's, a transfer of each per round, while either question is open.
 

@@ -29,7 +29,7 @@ from lab.run.lab import Lab
 from lab.run.options import Options
 from lab.run.pair import MARGIN, check_pair, no_slower, pair_id, why_not_judged
 from lab.run.progress import Progress, Silent
-from lab.run.schedule import Schedule, beside_baseline, round_robin, until_decided
+from lab.run.schedule import Schedule, beside_baseline, fixed_rounds, round_robin, until_decided
 from lab.run.study import arms_of, buffer_sizes
 from lab.servers.bundle import Servers
 from lab.store.run_dir import RunDir
@@ -118,6 +118,15 @@ class Session(Collected):
                 looks=looks,
             )
             return self.keep(answer)
+
+    def run_together(self, what: str, cells: Sequence[Cell], rounds: int) -> tuple[list[int], list[CellResult]]:
+        """Run the cells that many times each, interleaved, and write them; `what` is the id of the answer that they are for.
+
+        Returns the index of a cell per transfer, and the results. Raises as `run_cell`.
+        """
+        with self.noting_skip(what):
+            together, results = self._interleave(cells, fixed_rounds(rounds))
+            return together.order, results
 
     @contextmanager
     def bench(self, what: str, topology: Topology, *, real: bool = False) -> Iterator[tuple[Network, Servers]]:

@@ -15,7 +15,7 @@ from lab.hosts.host import Host
 from lab.hosts.scripts import script_command
 from lab.model.errors import LabFault
 from lab.model.results import MOST_FILE_TIMES
-from lab.servers.payload import PayloadSet
+from lab.servers.payload import Payload, PayloadSet
 
 _SCRIPT = Path(__file__).with_name("set_script.py")
 _NAMED = 3
@@ -64,6 +64,15 @@ def problem(found: Sequence[ArrivedFile], meant: PayloadSet) -> str:
         return f"{len(short)} of {len(found)} files do not have {meant.size} bytes: {_first(short)}"
     if wrong := sorted(file.name for file in found if file.sha256 != meant.sha256[file.name]):
         return f"the content of {len(wrong)} of {len(found)} files is wrong: {_first(wrong)}"
+    return ""
+
+
+def repeat_problem(found: Sequence[ArrivedFile], wanted: int, meant: Payload) -> str:
+    """Empty, or one line that says what is wrong with the answers to requests for one file."""
+    if len(found) != wanted:
+        return f"{len(found)} of {wanted} answers were kept"
+    if wrong := sorted(file.name for file in found if (file.size, file.sha256) != (meant.size, meant.sha256)):
+        return f"the content of {len(wrong)} of {wanted} answers is wrong: {_first(wrong)}"
     return ""
 
 

@@ -106,7 +106,13 @@ _HOST_NOTE = "host was busy: "
 def _cell_1_2(cell: Document) -> dict[str, object]:
     """2.0 keeps notes on the host apart from other warnings, and times bodies on the wire; older cells have no such times."""
     grown = _with_samples(cell, body_error_s=None, said_body_s=None, tail_s=None)
-    return {**grown, "verdict": _verdict_1_2(cell.get("verdict"))}
+    return _asked_1_2({**grown, "verdict": _verdict_1_2(cell.get("verdict"))})
+
+
+def _asked_1_2(document: dict[str, object]) -> dict[str, object]:
+    """2.0 has networks of one host, and requests whose answers are kept, or discarded without a file."""
+    added: dict[str, Document] = {"topology": {"same_host": False}, "transfer": {"no_file": False, "repeat": False}}
+    return {**document, **{key: _with(document[key], **new) for key, new in added.items() if document.get(key) is not None}}
 
 
 def _verdict_1_2(verdict: object) -> object:
@@ -154,6 +160,7 @@ _ARM: Document = {
     "cell": "",
     "interval": None,
     "figures": {},
+    "facts": {},
 }
 """The fields of an answer and of an arm that the older kinds of result did not have."""
 
@@ -249,9 +256,9 @@ STEPS: dict[str, tuple[str, dict[Kind, Step]]] = {
         {
             "cell": _cell_1_2,
             "run": _run_1_2,
-            "study": _study_1_2,
-            "pair": _pair_1_2,
-            "finding": _finding_1_2,
+            "study": lambda study: _asked_1_2(_study_1_2(study)),
+            "pair": lambda pair: _asked_1_2(_pair_1_2(pair)),
+            "finding": lambda finding: _asked_1_2(_finding_1_2(finding)),
             "qualification": _qualification_1_2,
         },
     ),

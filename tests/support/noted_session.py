@@ -21,7 +21,7 @@ class NotedSession:
         self.run = SimpleNamespace(path=folder)
         self.results: list[Any] = []
         self.answers: list[Any] = []
-        self.options: Any = SimpleNamespace(flamegraph=None, clock="real")
+        self.options: Any = SimpleNamespace(flamegraph=None, syscalls=False, clock="real")
         self.cells: list[Cell] = []
         self.studies: list[BufferStudy] = []
         self.verdict = "PASS"

@@ -125,6 +125,8 @@ REQUESTS = transfer("h2", files=3, parallel=2, discard=True)
         (transfer(files=12), ["-o", "/run/lab/client/out/5MiB/f#1", "http://server/files/5MiB/f[00000-00011]"]),
         (REQUESTS, [*("--parallel", "--parallel-max", "2"), *("-o", "/dev/null", "https://server/files/5MiB?[1-3]")]),
         (transfer(discard=True), ["-o", "/dev/null", "http://server/files/5MiB"]),
+        (transfer(discard=True, no_file=True), ["--out-null", "http://server/files/5MiB"]),
+        (transfer("h2", files=3, repeat=True), ["-o", "/run/lab/client/out/5MiB/#1", "https://server/files/5MiB?[1-3]"]),
     ],
 )
 def test_command_of_several_files_and_of_none_kept(wanted: Transfer, end: list[str]) -> None:
@@ -276,3 +278,9 @@ def test_client_that_does_not_run_is_the_users_problem(tmp_path: Path) -> None:
     program.chmod(0o755)
     with pytest.raises(UsageProblem, match="libfoo"):
         Curl("curl", str(program)).identify(LocalHost("client", tmp_path))
+
+
+@pytest.mark.parametrize(("name", "has"), [("curl", True), ("curl@8.15.0", False), ("curl@8.16.0", True), ("curl@7.88.1", False)])
+def test_a_version_that_has_no_out_null(name: str, *, has: bool) -> None:
+    assert ("--out-null" in Curl(name).supports(transfer(discard=True, no_file=True))) is not has
+    assert Curl(name).supports(transfer(discard=True)) == ""

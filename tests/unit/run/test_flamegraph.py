@@ -29,6 +29,13 @@ def test_a_perf_that_may_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "\n" not in str(found.value)
 
 
+def test_the_share_of_a_function_counts_the_samples_below_it_too() -> None:
+    stacks = "curl;main;ssl_cf_data_pending;poll 3\ncurl;main;ssl_cf_data_pending_too 5\ncurl;ssl_cf_data_pending 2\n"
+    assert flamegraph.share(stacks, "ssl_cf_data_pending") == pytest.approx(0.5)
+    assert flamegraph.share(stacks, "absent") == 0
+    assert flamegraph.share("", "main") is None
+
+
 def test_containers_have_no_perf() -> None:
     with pytest.raises(UsageProblem, match="client's host"):
         flamegraph.get_ready(lambda _: None, "compose")

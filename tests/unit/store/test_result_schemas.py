@@ -29,6 +29,7 @@ FREE = {
     "Answer.skipped": "by setting, or by line of a set",
     "Answer.facts": "by name; each question has its own",
     "Arm.figures": "figures by name with unit",
+    "Arm.facts": "by name; each question has its own",
     "CellResult.backend_facts": "versions and digests by name; which there are depends on the engine",
     "CellResult.timing_s": "seconds by phase",
     "Observation.figures": "figures by name with unit; each question has its own",
