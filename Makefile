@@ -20,10 +20,11 @@ peers: ## setup, and two more clients to compare over SFTP: lftp, rclone
 	@THROUGHLINE_PEERS=yes sh lab/assets/setup.sh
 
 # Those that studies and repros name. Sources and libraries are of package registries; some 30 s each, once.
-CURLS := 7.83.1 7.84.0 7.86.0 7.88.1 8.4.0 8.5.0 8.8.0 8.14.1 8.15.0 8.17.0 8.22.0 8.23.0
+CURLS := 7.83.1 7.86.0 7.88.1 8.4.0 8.5.0 8.8.0 8.14.1 8.15.0 8.17.0 8.22.0
+LIBCURLS := 7.84.0 8.4.0 8.5.0 8.8.0 8.22.0 8.23.0
 clients: ## setup, what curl is built with, and the versions of curl that studies and repros compare
 	@THROUGHLINE_BUILDERS=yes sh lab/assets/setup.sh
-	@$(BIN)/lab client build $(CURLS:%=curl@%)
+	@$(BIN)/lab client build $(CURLS:%=curl@%) $(LIBCURLS:%=libcurl@%)
 
 # uv resolves for all supported Pythons at once; it stays out of the environment. UPGRADE=--upgrade takes the newest versions.
 lock: setup ## refresh requirements.lock and requirements-test.lock after a change of the dependencies in pyproject.toml

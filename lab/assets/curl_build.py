@@ -1,7 +1,7 @@
-"""Versions of curl from package registries: built from a crate's sources, or a driver over the libcurl of a wheel.
+"""Versions of curl built from sources of package registries: the tool, and the library for `libcurl_build`.
 
-`curl_versions` has the package and checksum of every version. cargo and pip download them. nghttp2 and libssh2 come from crates
-too and are linked statically; TLS and zlib are the machine's. A version can name its libssh2: `8.4.0-libssh2-1.10.1`.
+`curl_versions` has the package and checksum of every version. cargo downloads them. nghttp2 and libssh2 come from crates too
+and are linked statically; TLS and zlib are the machine's. A version can name its libssh2: `8.4.0-libssh2-1.10.1`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import hashlib
 import os
 import re
 import shutil
-import sys
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,6 +29,8 @@ BUILD_TOOLS = tuple(
     or tool.name in ("cc", "libc6-dev")  # `lab bisect` uses ccache if it can
 )
 PROGRAM = "curl"
+LIBRARY = "lib/libcurl.a"
+HEADERS = "include"
 _LONGEST_FETCH_S = 600.0
 _LONGEST_BUILD_S = 1800.0
 
@@ -66,7 +66,7 @@ _LAYOUT = 1  # raise when a build changes in a way that the flags do not show
 def place(version: str) -> Path:
     """The directory of a version. Its name has a digest of the recipe."""
     package, libssh2 = _parts(version)
-    how = _driver() if package.is_wheel else " ".join(_CURL_FLAGS) + _libraries_recipe(libssh2)
+    how = " ".join(_CURL_FLAGS) + _libraries_recipe(libssh2)
     name = package.holds if libssh2 == LIBSSH2 else version
     return cache_dir() / f"curl-{name}-{_short(how, package.sha256)}"
 
@@ -77,20 +77,20 @@ def find(version: str) -> Path | None:
     return directory / PROGRAM if store.load(directory) else None
 
 
-def build(version: str, progress: Progress) -> Path:
-    """The program, built unless it is in the cache. Raises UsageProblem if a build tool is missing."""
+def build(version: str, progress: Progress, *, with_library: bool = False) -> Path:
+    """The program, built unless it is in the cache. Raises UsageProblem if a build tool is missing.
+
+    With `with_library` a build that was made before the lab kept the library is made again.
+    """
     with store.locked(progress):
-        if ready := find(version):
+        ready = find(version)
+        if ready and (not with_library or (place(version) / LIBRARY).exists()):
             return ready
         package, libssh2 = _parts(version)
         with store.installing(place(version)) as (tree, facts):
-            work = tree.parent
-            if package.is_wheel:
-                _from_wheel(package, work, tree, progress)
-            else:
-                _from_crate(package, libssh2, work, tree, progress)
+            _from_crate(package, libssh2, tree.parent, tree, progress)
             says = _says(tree / PROGRAM)
-            linked = [] if package.is_wheel else [f" nghttp2/{NGHTTP2.holds}", f" libssh2/{libssh2.holds}"]
+            linked = [f" nghttp2/{NGHTTP2.holds}", f" libssh2/{libssh2.holds}"]
             # A source tree that is not a release prints 8.4.0-DEV. cmake goes on without a library that it did not find.
             if not re.match(rf"curl {re.escape(package.holds)}(-DEV)? ", says) or any(library not in says for library in linked):
                 raise LabFault(f"curl {version} was built, but prints: {says}")
@@ -99,9 +99,15 @@ def build(version: str, progress: Progress) -> Path:
 
 
 def _parts(version: str) -> tuple[Package, Package]:
-    """The packages of curl and of libssh2, which a wheel does not use."""
+    """The packages of curl and of libssh2."""
     curl, _, libssh2 = version.partition(WITH_LIBSSH2)
     return VERSIONS[curl], LIBSSH2S[libssh2] if libssh2 else LIBSSH2
+
+
+def static_libraries(version: str) -> list[Path]:
+    """What a program needs to link a version's library statically, itself first. The version has been built."""
+    libraries = _libraries_place(_parts(version)[1]) / "lib"
+    return [place(version) / LIBRARY, libraries / "libnghttp2.a", libraries / "libssh2.a"]
 
 
 def missing_tools() -> list[Tool]:
@@ -132,11 +138,14 @@ def _from_crate(package: Package, libssh2: Package, work: Path, tree: Path, prog
     flags = (*_CURL_FLAGS, *(f"-D{prefix}{part}=ON" for part in _PARTS), f"-DCMAKE_PREFIX_PATH={libraries}")
     built = _cmake(source, work / "curl", flags, what, target="curl")
     shutil.copy2(built / "src" / "curl", tree / PROGRAM)
+    (tree / LIBRARY).parent.mkdir()
+    shutil.copy2(built / LIBRARY, tree / LIBRARY)
+    shutil.copytree(source / "include" / "curl", tree / HEADERS / "curl", ignore=shutil.ignore_patterns("Makefile*", "*.in"))
 
 
 def _libraries(libssh2: Package, work: Path, progress: Progress) -> Path:
     """The folder with static libraries of nghttp2 and a libssh2, built once for all versions of curl."""
-    final = cache_dir() / f"curl-libraries-{_short(_libraries_recipe(libssh2))}"
+    final = _libraries_place(libssh2)
     if store.load(final):
         return final
     parts = ((NGHTTP2, "nghttp2", _NGHTTP2_FLAGS), (libssh2, "libssh2", _LIBSSH2_FLAGS))
@@ -150,25 +159,8 @@ def _libraries(libssh2: Package, work: Path, progress: Progress) -> Path:
     return final
 
 
-def _from_wheel(package: Package, work: Path, tree: Path, progress: Progress) -> None:
-    """Put the wheel's libraries into the tree, in one folder so that they find each other, and the driver."""
-    progress(f"downloading {package}")
-    with zipfile.ZipFile(_fetch_wheel(package, work)) as wheel:
-        wheel.extractall(work / "wheel")
-    libraries = [path for path in (work / "wheel").rglob("*.so*") if path.parent.name.endswith(".libs")]
-    if not any(path.name.startswith("libcurl") for path in libraries):
-        raise LabFault(f"{package} holds no libcurl")
-    (tree / "lib").mkdir()
-    for path in libraries:
-        shutil.copy2(path, tree / "lib")
-    (tree / PROGRAM).write_text(_driver(), encoding="utf-8")
-    (tree / PROGRAM).chmod(0o755)
-
-
-def _driver() -> str:
-    """The driver as a script. -I and -S keep the user's Python settings out and shorten the start."""
-    interpreter = tools.host_program("python3")
-    return f"#!{interpreter} -IS\n{Path(__file__).with_name('libcurl_cli.py').read_text(encoding='utf-8')}"
+def _libraries_place(libssh2: Package) -> Path:
+    return cache_dir() / f"curl-libraries-{_short(_libraries_recipe(libssh2))}"
 
 
 def _unpacked(package: Package, work: Path) -> Path:
@@ -208,21 +200,10 @@ def _fetch_crate(package: Package, work: Path) -> Path:
     home = Path(os.environ.get("CARGO_HOME") or "~/.cargo").expanduser()
     found = sorted((home / "registry" / "cache").glob(f"*/{package.name}-{package.version}.crate"))
     # cargo does not check a file again that it downloaded before.
-    return _verified(package, found, remedy=f"if the file is damaged, delete {found[0]}" if found else "")
+    return verified(package, found, remedy=f"if the file is damaged, delete {found[0]}" if found else "")
 
 
-def _fetch_wheel(package: Package, work: Path) -> Path:
-    into = work / "download"
-    argv = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(into)]
-    # Always the wheel of the table, whatever Python runs: only its libcurl matters.
-    argv += ["--platform", package.platform, "--python-version", "3.11", "--implementation", "cp"]
-    code, said = store.run([*argv, f"{package.name}=={package.version}"], timeout_s=_LONGEST_FETCH_S)
-    if code:
-        raise LabFault(f"cannot download {package}: {store.reason(said)}", remedy="is PyPI reachable?")
-    return _verified(package, sorted(into.glob("*.whl")))
-
-
-def _verified(package: Package, found: Sequence[Path], remedy: str = "") -> Path:
+def verified(package: Package, found: Sequence[Path], remedy: str = "") -> Path:
     """The file with the checksum of the table. Raises LabFault before anything else is unpacked."""
     for path in found:
         if files.digest(path) == package.sha256:

@@ -1,7 +1,7 @@
-"""The packages that hold versions of curl, with their checksums. Data only.
+"""The packages that hold versions of curl and libcurl, with their checksums. Data only.
 
-No package registry has curl's releases, but Rust's `curl-sys` contains the source tree of a version, and some Python wheels
-contain a built libcurl. The checksums are those of cargo's index and of PyPI.
+No package registry has curl's releases, but Rust's `curl-sys` contains the source tree of a version (tool and library), and some
+Python wheels contain a built libcurl. The checksums are those of cargo's index and of PyPI.
 """
 
 from __future__ import annotations
@@ -24,16 +24,6 @@ class Package:
     def is_wheel(self) -> bool:
         return bool(self.platform)
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes on this package for results made with it."""
-        if not self.is_wheel:
-            return ()
-        return (
-            f"libcurl of {self}, run by the lab's own driver: not the curl tool",
-            "the driver's start in Python costs some 40 ms of CPU time per process",
-        )
-
     def __str__(self) -> str:
         return f"{self.name} {self.version} of {'PyPI' if self.is_wheel else 'crates.io'}"
 
@@ -53,7 +43,14 @@ _LIBSSH2_CRATES = {
 }
 
 # curl -> curl-sys and its checksum, the newest crate of each. 7.85.0 was yanked; a lock file downloads it all the same.
+# 0.4.11 to 0.4.17 hold a state between the releases 7.61.1 and 7.62.0.
 _CRATES = {
+    "7.60.0": ("0.4.8", "981bd902fcd8b8b999cf71b81447e27d66c3493a7f62f1372866fd32986c0c82"),
+    "7.61.1": ("0.4.10", "2edeedbbd9c7cdccb14bfb5dfbcc108901f99d3411eb5bab3758789377c5bec4"),
+    "7.64.1": ("0.4.18", "9d91a0052d5b982887d8e829bee0faffc7218ea3c6ebd3d6c2c8f678a93c9a42"),
+    "7.65.1": ("0.4.21", "520594da9914c1dc77ce3be450fc1c74fde67c82966d80f8e93c6d460eb0e9ae"),
+    "7.66.0": ("0.4.23", "f71cd2dbddb49c744c1c9e0b96106f50a634e8759ec51bcd5399a578700a3ab3"),
+    "7.67.0": ("0.4.24", "f659f3ffac9582d6177bb86d1d2aa649f4eb9d0d4de9d03ccc08b402832ea340"),
     "7.68.0": ("0.4.29", "f71ef1d42883527eb80a2262f960728fdf3e9aec961439adeb2ae4dd2f5f9eb6"),
     "7.69.1": ("0.4.30", "923b38e423a8f47a4058e96f2a1fa2865a6231097ee860debd678d244277d50c"),
     "7.70.0": ("0.4.32", "834425a2f22fdd621434196965bf99fbfd9eaed96348488e27b7ac40736c560b"),
@@ -101,7 +98,8 @@ _CRATES = {
     "8.22.0": ("0.4.91", "cd39579123e45bf762716bb893d43886ed1cabe6289455be29a4f1d4e37afb06"),
 }
 
-# Built libcurls, for versions that no crate has. curl_cffi's can imitate browsers; the driver does not use that.
+# Built libcurls, for versions that no crate has. curl_cffi's can imitate browsers; the lab does not use that. pycurl's wheels of
+# 8.11.1 and 8.12.1 have libcurl inside their module, where nothing else can link to it.
 _WHEELS = {
     "7.84.0": Package(
         name="curl_cffi",
@@ -109,7 +107,7 @@ _WHEELS = {
         sha256="1b2bc8822d23415f6533c8b750475e9bbc76764025fe1dcb5866dc033607fd7b",
         holds="7.84.0",
         platform="manylinux2014_x86_64",
-        lacks=("sftp", "parallel"),
+        lacks=("sftp",),
     ),
     "8.16.0": Package(
         name="pycurl",
@@ -117,7 +115,6 @@ _WHEELS = {
         sha256="3d19b4a94c2e20976cbc7773e5398bae19e3bc65a0894fcd01d8477bfc5fdb2f",
         holds="8.16.0",
         platform="manylinux_2_28_x86_64",
-        lacks=("parallel",),
     ),
     "8.23.0": Package(
         name="pycurl",
@@ -125,7 +122,6 @@ _WHEELS = {
         sha256="6f88539845d3bb2cf2ce0ccbc1bb8b9ed9e401a0d874798aeabc5f16f0f95c4d",
         holds="8.23.0",
         platform="manylinux_2_28_x86_64",
-        lacks=("parallel",),
     ),
 }
 
@@ -139,12 +135,23 @@ def order(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-_ALL = {
-    **{curl: Package("curl-sys", f"{crate}+curl-{curl}", sha256, curl) for curl, (crate, sha256) in _CRATES.items()},
-    **_WHEELS,
+_SOURCES = {
+    curl: Package("curl-sys", f"{crate}+curl-{curl}" if order(curl) >= (7, 68) else crate, sha256, curl)
+    for curl, (crate, sha256) in _CRATES.items()
 }
-# Oldest first.
-VERSIONS: dict[str, Package] = {version: _ALL[version] for version in sorted(_ALL, key=order)}
+VERSIONS: dict[str, Package] = {version: _SOURCES[version] for version in sorted(_SOURCES, key=order)}
+"""curl, tool and library, oldest first."""
+_ALL = {**_SOURCES, **_WHEELS}
+LIBCURLS: dict[str, Package] = {version: _ALL[version] for version in sorted(_ALL, key=order)}
+"""The library, oldest first: more versions than of the tool."""
+_RELEASES = """
+    7.60.0 7.61.0 7.61.1 7.62.0 7.63.0 7.64.0 7.64.1 7.65.0 7.65.1 7.65.2 7.65.3 7.66.0 7.67.0 7.68.0 7.69.0 7.69.1 7.70.0 7.71.0
+    7.71.1 7.72.0 7.73.0 7.74.0 7.75.0 7.76.0 7.76.1 7.77.0 7.78.0 7.79.0 7.79.1 7.80.0 7.81.0 7.82.0 7.83.0 7.83.1 7.84.0 7.85.0
+    7.86.0 7.87.0 7.88.0 7.88.1 8.0.0 8.0.1 8.1.0 8.1.1 8.1.2 8.2.0 8.2.1 8.3.0 8.4.0 8.5.0 8.6.0 8.7.0 8.7.1 8.8.0 8.9.0 8.9.1
+    8.10.0 8.10.1 8.11.0 8.11.1 8.12.0 8.12.1 8.13.0 8.14.0 8.14.1 8.15.0 8.16.0 8.17.0 8.18.0 8.19.0 8.20.0 8.21.0 8.22.0 8.23.0
+"""
+MISSING = tuple(version for version in _RELEASES.split() if version not in LIBCURLS)
+"""Releases of curl between the oldest and the newest of `LIBCURLS` that no registry has."""
 # Oldest first; the last is the default.
 LIBSSH2S: dict[str, Package] = {
     **{holds: Package("libssh2-sys", crate, sha256, f"{holds}_DEV") for holds, (crate, sha256) in _LIBSSH2_CRATES.items()},

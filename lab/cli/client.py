@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from lab.assets import curl_build
+from lab.assets.curl_versions import MISSING
 from lab.cli.options import Json
 from lab.cli.output import stdout_console
 from lab.clients import versions
@@ -28,14 +28,14 @@ def _say(text: str) -> None:
 
 @group.command("build")
 def build(
-    specs: Annotated[list[str], typer.Argument(metavar="CLIENT@VERSION...", help="e.g. curl@8.4.0 curl@8.4.0-libssh2-1.10.1.")],
+    specs: Annotated[list[str], typer.Argument(metavar="CLIENT@VERSION...", help="e.g. curl@8.4.0 libcurl@7.84.0.")],
 ) -> None:
     """Build versions of a client into the cache. A version that is there already is not built again."""
-    wanted = {spec: versions.parse(spec) for spec in specs}  # all of them are read before the first is built
-    for spec, version in wanted.items():
-        if version != versions.SYSTEM and not curl_build.find(version):
+    missing = {spec: versions.find(spec) is None for spec in specs}  # all of them are read before the first is built
+    for spec, absent in missing.items():
+        if absent and versions.find(spec) is None:
             began = time.monotonic()
-            curl_build.build(version, _say)
+            versions.build(spec, _say)
             _say(f"{spec} took {time.monotonic() - began:.0f} s")
         _say(f"{spec} is {versions.program(spec)}")
 
@@ -52,3 +52,4 @@ def list_versions(json_output: Json = False) -> None:
     for row in rows:
         table.add_row(row.spec, row.source, ", ".join(row.lacks), str(row.program or ""))
     stdout_console(200).print(table)
+    stdout_console(200).print(f"in no registry: {', '.join(MISSING)}")

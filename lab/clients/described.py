@@ -11,6 +11,7 @@ from lab.clients.adapter import clean_environment, identify_program
 from lab.clients.curl import write_out
 from lab.clients.described_report import Reader, reader
 from lab.hosts.host import Completed, Host
+from lab.model.base import YAML_SUFFIXES
 from lab.model.client import (
     ACTION,
     BUFFER,
@@ -25,6 +26,7 @@ from lab.model.client import (
 )
 from lab.model.endpoints import Endpoints
 from lab.model.load import check_name, parse_model, read_text
+from lab.model.paths import clients_dirs
 from lab.model.results import ClientIdentity, ClientNumbers
 from lab.model.transfer import Transfer
 from lab.model.units import ByteRate, Size
@@ -39,6 +41,16 @@ def load_client(path: Path) -> ClientFile:
     """The client that the file describes. Raises UsageProblem if it cannot be read or is invalid."""
     found = parse_model(ClientFile, read_text("client", path), str(path))
     check_name(found.name, path)
+    return found
+
+
+def described_files() -> dict[str, Path]:
+    """Files by client; a user's own come before the lab's."""
+    found: dict[str, Path] = {}
+    for folder in clients_dirs():
+        for file in sorted(folder.iterdir()):
+            if file.suffix in YAML_SUFFIXES:
+                found.setdefault(file.stem, file)
     return found
 
 

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
 
 from lab.clients import windows
 from lab.clients.adapter import ClientAdapter
 from lab.clients.curl import Curl
-from lab.clients.described import DescribedClient, load_client, program_of
+from lab.clients.described import DescribedClient, described_files, load_client, program_of
 from lab.clients.ferry import Ferry
+from lab.clients.libcurl import Libcurl
 from lab.model.base import YAML_SUFFIXES
 from lab.model.errors import NotSupported, UsageProblem, did_you_mean
-from lab.model.paths import clients_dirs
+from lab.model.libcurl import LibcurlSettings
 from lab.model.transfer import ClientSpec, Transfer
 
 # Clients whose reports, or whose way onto the host, need code.
-_CODE: dict[str, Callable[[str, str], ClientAdapter]] = {"ferry": Ferry, "curl": Curl}
+_CODE: dict[str, Callable[[str, str], ClientAdapter]] = {"ferry": Ferry, "curl": Curl, "libcurl": Libcurl}
 
 
 def list_clients() -> list[str]:
     """Every client that has a name: the lab's own first, then those of files, sorted."""
-    return [*_CODE, *sorted({*_described()} - {*_CODE})]
+    return [*_CODE, *sorted({*described_files()} - {*_CODE})]
 
 
 def adapter_for(name: str, path: str = "") -> ClientAdapter:
@@ -31,12 +32,9 @@ def adapter_for(name: str, path: str = "") -> ClientAdapter:
     `path` is of a program, or of a file that describes a client; `name` alone may have a version that the lab built.
     """
     if PurePath(path).suffix in YAML_SUFFIXES:
-        spec = load_client(Path(path))
-        return DescribedClient(name, program_of(spec, Path(path).parent), spec)
+        return _from_file(name, Path(path))
     if "@" in name and path in ("", name):
-        from lab.clients import versions
-
-        return Curl(name, versions.program(name), versions.lacks(name), versions.notes(name))
+        return _of_version(name)
     # A command runs in its host's own folder: a relative path means the one where the user typed it.
     program = os.path.abspath(path) if "/" in path else path  # noqa: PTH100 - keeps symlinks, as typed
     known = _find(name, program)
@@ -51,11 +49,12 @@ def adapter_for(name: str, path: str = "") -> ClientAdapter:
             f"client {name}: {program} is a Windows program, and of those only ferry runs here, under Wine",
             remedy=f"{windows.BUILD}, then --client {windows.FERRY}",
         )
-    file = _described().get(known)
-    if file is None:
-        return _CODE[known](name, program or known)
-    spec = load_client(file)
-    return DescribedClient(name, program if program not in ("", known) else program_of(spec, file.parent), spec)
+    own = "" if program == known else program
+    if file := described_files().get(known):
+        return _from_file(name, file, own)
+    if known == "libcurl" and not own:
+        return _application(name, LibcurlSettings().version, LibcurlSettings())
+    return _CODE[known](name, program or known)
 
 
 def parse_client(text: str) -> ClientSpec:
@@ -98,17 +97,34 @@ def _begins(known: str, candidate: str) -> bool:
     return candidate == known or candidate.startswith(tuple(f"{known}{mark}" for mark in "-_.@"))
 
 
-def _described() -> dict[str, Path]:
-    """Files by client; a user's own come before the lab's."""
-    found: dict[str, Path] = {}
-    for folder in clients_dirs():
-        for file in sorted(folder.iterdir()):
-            if file.suffix in YAML_SUFFIXES:
-                found.setdefault(file.stem, file)
-    return found
+def _from_file(name: str, file: Path, program: str = "") -> ClientAdapter:
+    """The client that a file describes, run from `program` if that is given."""
+    spec = load_client(file)
+    if spec.libcurl:
+        return _application(name, name.partition("@")[2] or spec.libcurl.version, spec.libcurl, spec.notes)
+    return DescribedClient(name, program or program_of(spec, file.parent), spec)
+
+
+def _of_version(name: str) -> ClientAdapter:
+    from lab.clients import versions
+
+    client, version = versions.split(name)
+    if client == versions.CURL:
+        return Curl(name, versions.program(name), versions.lacks(name))
+    if file := described_files().get(client):
+        return _from_file(name, file)
+    return _application(name, version, LibcurlSettings())
+
+
+def _application(name: str, version: str, settings: LibcurlSettings, notes: Sequence[str] = ()) -> Libcurl:
+    """An application on a version of libcurl. Raises UsageProblem if it has not been built."""
+    from lab.clients import versions
+
+    spec = f"{versions.LIBCURL}@{version}"
+    return Libcurl(name, versions.program(spec), settings, versions.lacks(spec), version, tuple(notes))
 
 
 def _programs() -> Iterator[tuple[str, str]]:
     """Clients whose program is not called as they are."""
-    for known, file in _described().items():
+    for known, file in described_files().items():
         yield known, PurePath(load_client(file).program).name

@@ -1,21 +1,25 @@
 """Versions of a client by name: `curl@8.4.0`, `curl@debian`, or with a libssh2 of its own, `curl@8.4.0-libssh2-1.10.1`.
 
-`lab client build` makes them, this finds them.
+`libcurl@8.4.0` is the lab's application on that library, `NAME@8.4.0` an application from a YAML file. `lab client build`
+makes them, this finds them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.assets import curl_build, store
-from lab.assets.curl_versions import LIBSSH2, LIBSSH2S, VERSIONS, WITH_LIBSSH2, Package, order
+from lab.assets import curl_build, libcurl_build, store
+from lab.assets.curl_versions import LIBCURLS, LIBSSH2, LIBSSH2S, VERSIONS, WITH_LIBSSH2, Package, order
+from lab.clients.described import described_files, load_client
 from lab.model.errors import UsageProblem
+from lab.model.libcurl import LibcurlSettings
 
-CLIENT = "curl"
-SYSTEM = "debian"
+CURL = "curl"
+LIBCURL = "libcurl"
+SYSTEM = libcurl_build.SYSTEM
 _SYSTEM_PROGRAM = Path("/usr/bin/curl")
 
 
@@ -31,67 +35,103 @@ class Available:
 
 def program(spec: str) -> str:
     """The path of the program for `curl@VERSION`. Raises UsageProblem when it is not built, not known or not a version."""
-    version = parse(spec)
-    if version == SYSTEM:
-        if not _SYSTEM_PROGRAM.exists():
-            raise UsageProblem("curl of this system is not installed", remedy="sudo apt-get install curl")
-        return str(_SYSTEM_PROGRAM)
-    if found := curl_build.find(version):
+    if found := find(spec):
         return str(found)
-    raise UsageProblem(f"{CLIENT} {version} has not been built", remedy=f"lab client build {spec}")
+    client, version = split(spec)
+    if client == CURL and version == SYSTEM:
+        raise UsageProblem("curl of this system is not installed", remedy="sudo apt-get install curl")
+    raise UsageProblem(f"{client} {version} has not been built", remedy=f"lab client build {spec}")
+
+
+def find(spec: str) -> Path | None:
+    """The program, if it is there. Raises UsageProblem for an unknown version."""
+    client, version = split(spec)
+    if client != CURL:
+        return libcurl_build.find(version)
+    if version == SYSTEM:
+        return _SYSTEM_PROGRAM if _SYSTEM_PROGRAM.exists() else None
+    return curl_build.find(version)
+
+
+def build(spec: str, progress: Callable[[str], None]) -> None:
+    """Build the version unless it is there. This system's curl is not built. Raises UsageProblem or LabFault."""
+    client, version = split(spec)
+    if client != CURL:
+        libcurl_build.build(version, progress)
+    elif version != SYSTEM:
+        curl_build.build(version, progress)
 
 
 def lacks(spec: str) -> tuple[str, ...]:
     """Features that this version lacks, for `Curl.lacks`."""
-    version, _, _ = parse(spec).partition(WITH_LIBSSH2)
-    return VERSIONS[version].lacks if version in VERSIONS else ()
+    client, version = split(spec)
+    found = table(client).get(version.partition(WITH_LIBSSH2)[0])
+    return found.lacks if found else ()
 
 
-def notes(spec: str) -> tuple[str, ...]:
-    """Notes on this version for results, for `Curl.notes`."""
-    version, _, _ = parse(spec).partition(WITH_LIBSSH2)
-    return VERSIONS[version].notes if version in VERSIONS else ()
+def split(spec: str) -> tuple[str, str]:
+    """Client and version in `curl@8.4.0`, `libcurl@8.4.0-libssh2-1.10.1` or `curl@debian`. Raises UsageProblem."""
+    client, at, version = spec.partition("@")
+    if not at or (client not in (CURL, LIBCURL) and settings(client) is None):
+        raise UsageProblem(f"{spec!r} names no version of a client", remedy=f"write {CURL}@VERSION, e.g. {CURL}@8.4.0")
+    version, chosen, libssh2 = version.partition(WITH_LIBSSH2)
+    known = table(client)
+    if version != SYSTEM and version not in known:
+        if version in LIBCURLS:
+            problem = f"no registry has curl {version} as a program, only as a library ({LIBCURLS[version]})"
+            raise UsageProblem(problem, remedy=f"{LIBCURL}@{version}{chosen}{libssh2}")
+        raise UsageProblem(
+            f"{client} {version!r} is in no registry the lab knows", remedy=f"known: {_nearest(version, [*known], SYSTEM)}"
+        )
+    if chosen:
+        _check_choice(client, version, libssh2)
+    return client, f"{version}{chosen}{libssh2}"
 
 
 def parse(spec: str) -> str:
-    """The version in `curl@8.4.0` or `curl@8.4.0-libssh2-1.10.1`, which is in the tables, or `debian`."""
-    client, at, version = spec.partition("@")
-    if client != CLIENT or not at:
-        raise UsageProblem(f"{spec!r} names no version of a client", remedy=f"write {CLIENT}@VERSION, e.g. {CLIENT}@8.4.0")
-    version, chosen, libssh2 = version.partition(WITH_LIBSSH2)
-    if version != SYSTEM and version not in VERSIONS:
-        known = _nearest(version, [*VERSIONS], SYSTEM)
-        raise UsageProblem(f"{CLIENT} {version!r} is in no registry the lab knows", remedy=f"known: {known}")
-    if chosen:
-        _check_choice(version, libssh2)
-    return f"{version}{chosen}{libssh2}"
+    """As `split`, the version alone."""
+    return split(spec)[1]
+
+
+def table(client: str) -> Mapping[str, Package]:
+    """The versions of a client, oldest first."""
+    return VERSIONS if client == CURL else LIBCURLS
+
+
+def settings(client: str) -> LibcurlSettings | None:
+    """How an application on libcurl uses it; None for any other client."""
+    if client == LIBCURL:
+        return LibcurlSettings()
+    file = described_files().get(client)
+    return load_client(file).libcurl if file else None
 
 
 def available() -> list[Available]:
-    """Every known version, the system's first, then oldest to newest; one with another libssh2 where the cache has it."""
+    """Every known version, of curl and then of libcurl: the system's, then oldest to newest; of other libssh2s what is built."""
     rows = [_system()]
     for version, package in VERSIONS.items():
-        rows.append(Available(f"{CLIENT}@{version}", str(package), curl_build.find(version), package.lacks))
-        if not package.is_wheel:
-            rows.extend(_with_others(version, package))
+        rows.append(Available(f"{CURL}@{version}", str(package), curl_build.find(version), package.lacks))
+        rows.extend(_with_others(version, package))
+    rows.append(Available(f"{LIBCURL}@{SYSTEM}", "this system's libcurl.so.4", libcurl_build.find(SYSTEM)))
+    for version, package in LIBCURLS.items():
+        rows.append(Available(f"{LIBCURL}@{version}", str(package), libcurl_build.find(version), package.lacks))
     return rows
 
 
 def _system() -> Available:
-    spec = f"{CLIENT}@{SYSTEM}"
+    spec = f"{CURL}@{SYSTEM}"
     if not _SYSTEM_PROGRAM.exists():
         return Available(spec, "this system's package", None)
     code, said = store.run([_SYSTEM_PROGRAM, "-q", "--version"], timeout_s=30)
-    version = said.split()[1] if code == 0 and said.startswith(f"{CLIENT} ") else "unknown"
+    version = said.split()[1] if code == 0 and said.startswith(f"{CURL} ") else "unknown"
     return Available(spec, f"this system's package, {version}", _SYSTEM_PROGRAM)
 
 
-def _check_choice(version: str, libssh2: str) -> None:
+def _check_choice(client: str, version: str, libssh2: str) -> None:
     """Raises UsageProblem if libssh2 cannot be chosen for this version of curl, or the chosen one does not exist."""
-    built = [each for each, package in VERSIONS.items() if not package.is_wheel]
-    if version not in built:
-        problem = f"{CLIENT}@{version} is not built by the lab, so its libssh2 cannot be chosen"
-        raise UsageProblem(problem, remedy=f"libssh2 can be chosen for {_nearest(version, built)}")
+    if version not in VERSIONS:
+        problem = f"{client}@{version} is not built by the lab, so its libssh2 cannot be chosen"
+        raise UsageProblem(problem, remedy=f"libssh2 can be chosen for {_nearest(version, [*VERSIONS])}")
     if libssh2 not in LIBSSH2S:
         known = _nearest(libssh2, [*LIBSSH2S])
         raise UsageProblem(f"libssh2 {libssh2!r} is in no registry the lab knows", remedy=f"known: {known}")
@@ -101,7 +141,7 @@ def _with_others(version: str, package: Package) -> Iterator[Available]:
     for libssh2, crate in LIBSSH2S.items():
         name = f"{version}{WITH_LIBSSH2}{libssh2}"
         if crate != LIBSSH2 and (found := curl_build.find(name)):
-            yield Available(f"{CLIENT}@{name}", f"{package}, {crate.name} {crate.version}", found, package.lacks)
+            yield Available(f"{CURL}@{name}", f"{package}, {crate.name} {crate.version}", found, package.lacks)
 
 
 def _nearest(version: str, known: Sequence[str], *others: str) -> str:

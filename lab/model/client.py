@@ -14,6 +14,7 @@ from pydantic_core import CoreSchema
 
 from lab.model.base import Model, Slug
 from lab.model.errors import did_you_mean
+from lab.model.libcurl import LibcurlSettings
 from lab.model.units import ByteRate, Size
 
 Protocol = Literal["http1", "https1", "h2", "sftp"]
@@ -195,6 +196,9 @@ class ClientFile(Model):
         "none", description=f"{', '.join(get_args(ReportName))}, or a regular expression with groups {', '.join(REPORT_GROUPS)}"
     )
     cannot: dict[Refusable, str] = Field({}, description="unsupported features, each with the reason in one line")
+    libcurl: LibcurlSettings | None = Field(
+        None, description="the lab's application on libcurl with these settings; with name and notes alone"
+    )
     notes: list[str] = Field([], description="the client's defaults that matter; recorded in results")
 
     def template(self, direction: Direction, protocol: Protocol, *, several: bool, discard: bool = False) -> str | None:
@@ -225,6 +229,10 @@ class ClientFile(Model):
     def _sane(self) -> Self:
         if not self.program:
             object.__setattr__(self, "program", self.name)
+        if self.libcurl:
+            if more := sorted(self.model_fields_set - {"name", "libcurl", "notes"}):
+                raise ValueError(f"an application on libcurl has name, libcurl and notes, and no {more[0]}")
+            return self
         if not any(self._all()):
             raise ValueError("no action: give get, put, get_set, put_set or get_discard")
         if any(ANY in actions for actions in self._all()) and not self.protocols:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from lab.assets import curl_build
 from lab.clients import versions
 from lab.clients.registry import resolve_for
 from lab.model.answer import Answer, answer_of
@@ -82,14 +81,13 @@ def check_clients(cells: Iterable[Cell]) -> None:
 def unbuilt(clients: Iterable[ClientSpec]) -> list[str]:
     """Versions that have not been built. Raises UsageProblem for an unknown version."""
     named = dict.fromkeys(client.name for client in clients if "@" in client.name and client.program == client.name)
-    asked_for = {name: versions.parse(name) for name in named}
-    return [name for name, version in asked_for.items() if version != versions.SYSTEM and curl_build.find(version) is None]
+    return [name for name in named if versions.find(name) is None and name != f"{versions.CURL}@{versions.SYSTEM}"]
 
 
 def build(names: Iterable[str], say: Callable[[str], None]) -> None:
-    """Build versions, `curl@8.4.0`, into the cache. Raises UsageProblem or LabFault as `curl_build.build`."""
+    """Build versions, `curl@8.4.0`, into the cache. Raises UsageProblem or LabFault as `versions.build`."""
     for name in names:
-        curl_build.build(versions.parse(name), say)
+        versions.build(name, say)
 
 
 def reproduce(asking: Asking, due: Sequence[tuple[Scenario, Said, Cell]]) -> list[Answer]:

@@ -13,8 +13,7 @@ from threading import Lock
 from typing import ClassVar, Literal
 
 from lab import __version__
-from lab.assets import curl_build
-from lab.assets.curl_versions import VERSIONS, order
+from lab.assets.curl_versions import order
 from lab.clients import versions
 from lab.judge.bisect import Conclusion, Expected, Try, decide, likely, longer
 from lab.judge.tolerance import LookPlan
@@ -207,21 +206,22 @@ def versions_between(good: str, bad: str, among: Among = "available") -> tuple[l
 
     With `built` the cache's own, and the ends. Raises UsageProblem for an end that has no place among versions.
     """
-    first, last = (_placed(end) for end in (good, bad))
+    (client, first), (other, last) = (_placed(end) for end in (good, bad))
+    if client != other:
+        raise UsageProblem(f"{good} and {bad} are versions of two clients", remedy=f"write {client}@VERSION for both")
     if first == last:
         raise UsageProblem(f"{good} cannot be both good and bad", remedy="give two versions")
     fix = order(first) > order(last)
     low, high = sorted((order(first), order(last)))
-    between = [version for version in VERSIONS if low <= order(version) <= high]
+    between = [version for version in versions.table(client) if low <= order(version) <= high]
     if among == "built":
-        between = [version for version in between if version in (first, last) or curl_build.find(version)]
-    return [f"{versions.CLIENT}@{version}" for version in (reversed(between) if fix else between)], fix
+        between = [version for version in between if version in (first, last) or versions.find(f"{client}@{version}")]
+    return [f"{client}@{version}" for version in (reversed(between) if fix else between)], fix
 
 
 def version_built(candidate: str) -> bool:
     """Whether a version can be run as it is."""
-    version = versions.parse(candidate)
-    return version == versions.SYSTEM or curl_build.find(version) is not None
+    return versions.find(candidate) is not None
 
 
 def version_ready(build: bool, say: Callable[[str], None]) -> Callable[[str], str]:
@@ -229,15 +229,15 @@ def version_ready(build: bool, say: Callable[[str], None]) -> Callable[[str], st
 
     def ready(candidate: str) -> str:
         if build and not version_built(candidate):  # a build waits for any other, also for one of something else
-            curl_build.build(versions.parse(candidate), say)
+            versions.build(candidate, say)
         versions.program(candidate)
         return candidate
 
     return ready
 
 
-def _placed(end: str) -> str:
-    version = versions.parse(end)
-    if version not in VERSIONS:
-        raise UsageProblem(f"{end} is not one of the known versions", remedy="name it by its number, e.g. curl@7.88.1")
-    return version
+def _placed(end: str) -> tuple[str, str]:
+    client, version = versions.split(end)
+    if version not in versions.table(client):
+        raise UsageProblem(f"{end} is not one of the known versions", remedy=f"name it by its number, e.g. {client}@7.88.1")
+    return client, version

@@ -1,14 +1,10 @@
-"""Versions of curl from registries: what is verified, what is kept, and the messages. cargo, cmake and pip are toys."""
+"""Versions of curl from registries: what is verified, what is kept, and the messages. cargo and cmake are toys."""
 
 from __future__ import annotations
 
-import ctypes.util
 import re
 import subprocess
-import sys
 import tarfile
-import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,6 +30,7 @@ if [ "$1" = --build ]; then
     echo "cmake $4" >>{log}
     {script}
     if [ "$4" = install ]; then mkdir -p "$(cat prefix)/lib" && echo x >"$(cat prefix)/lib/$(basename "$2").a"; exit; fi
+    mkdir lib && echo library >lib/libcurl.a
     mkdir src && printf '#!/bin/sh\\necho "curl %s (x86_64) {linked}"\\n' "$(cat version)" >src/curl && chmod 755 src/curl
     exit
 fi
@@ -77,6 +74,8 @@ class Registry:
         source.mkdir(parents=True)
         (source / "version").write_text(holds)
         (source / "CMakeLists.txt").write_text(f"option({'CURL' if holds != '8.5.0' else 'CMAKE'}_USE_OPENSSL)")
+        (source / "include" / "curl").mkdir(parents=True)
+        (source / "include" / "curl" / "curl.h").write_text(f"#define VERSION {holds}")
         path = self.crates / f"{name}-{version}.crate"
         with tarfile.open(path, "w:gz") as archive:
             archive.add(source.parent, f"{name}-{version}")
@@ -216,6 +215,25 @@ def test_a_damaged_program_is_built_again(registry: Registry) -> None:
     assert curl_build.find("8.4.0") == program
 
 
+def test_a_build_without_its_library_is_made_again_for_who_needs_it(registry: Registry) -> None:
+    program = curl_build.build("8.4.0", quiet)
+    folder = program.parent
+    assert (folder / "include" / "curl" / "curl.h").read_text() == "#define VERSION 8.4.0"
+    first, *others = curl_build.static_libraries("8.4.0")
+    assert first.read_text() == "library\n"
+    assert [path.name for path in others] == ["libnghttp2.a", "libssh2.a"]
+    registry.log()
+    curl_build.build("8.4.0", quiet, with_library=True)
+    assert registry.log() == []
+    first.unlink()
+    store.write_manifest(folder, {}, store.digests(folder))
+    curl_build.build("8.4.0", quiet)
+    assert registry.log() == []
+    curl_build.build("8.4.0", quiet, with_library=True)
+    assert registry.log() == CURL
+    assert first.exists()
+
+
 def test_another_recipe_does_not_find_this_build(registry: Registry) -> None:
     curl_build.build("8.4.0", quiet)
     registry.patch.setattr(curl_build, "_CURL_FLAGS", (*curl_build._CURL_FLAGS, "-DNEW=ON"))
@@ -279,68 +297,22 @@ def test_no_cargo(registry: Registry) -> None:
         curl_build.build("8.4.0", quiet)
 
 
-PIP = """\
-#!/bin/sh
-while [ "$1" != --dest ]; do shift; done
-mkdir -p "$2" && cp {crates}/*.whl "$2/"
-{script}
-"""
-
-
-@pytest.fixture
-def wheel(registry: Registry) -> Callable[[str], tuple[Path, str]]:
-    """Makes a wheel whose libcurl is this machine's; its path and curl's version."""
-    name = ctypes.util.find_library("curl")
-    assert name, "curl comes with its library"
-    said = subprocess.check_output(["curl", "-q", "--version"], text=True)
-    version = said.split()[1]
-
-    def make(inside: str) -> tuple[Path, str]:
-        path = registry.crates / "toy-1.0-py3-none-any.whl"
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.write(Path("/usr/lib/x86_64-linux-gnu") / name, inside)
-        registry.tool("pip", PIP)
-        registry.patch.setattr(sys, "executable", str(registry.folder / "bin" / "pip"))
-        table = {version: Package("toy", "1.0", files.digest(path), version, "any")}
-        registry.patch.setattr(curl_build, "VERSIONS", table)
-        return path, version
-
-    return make
-
-
-def test_a_wheels_libcurl_becomes_a_program(registry: Registry, wheel: Callable[[str], tuple[Path, str]]) -> None:
-    _, version = wheel("toy.libs/libcurl-abc.so.4")
-    program = curl_build.build(version, quiet)
-    said = subprocess.check_output([program, "-q", "--version"], text=True)
-    assert said.startswith(f"curl {version} ")
-    assert curl_build.find(version) == program
-    assert registry.log() == []  # neither cargo nor cmake
-
-
-def test_a_wheel_without_a_libcurl(wheel: Callable[[str], tuple[Path, str]]) -> None:
-    _, version = wheel("toy.libs/libother.so.4")
-    with pytest.raises(LabFault, match=r"toy 1\.0 of PyPI holds no libcurl"):
-        curl_build.build(version, quiet)
-
-
-def test_a_wheel_with_another_checksum(wheel: Callable[[str], tuple[Path, str]]) -> None:
-    path, version = wheel("toy.libs/libcurl-abc.so.4")
-    path.write_bytes(path.read_bytes() + b"x")
-    with pytest.raises(LabFault, match=r"checksum of toy-1\.0-py3-none-any\.whl"):
-        curl_build.build(version, quiet)
-
-
 def test_the_table() -> None:
     """Every entry is complete, and every version has another file."""
     assert list(VERSIONS) == sorted(VERSIONS, key=curl_versions.order)
-    assert {"7.83.1", "7.84.0", "8.4.0", "8.17.0", "8.23.0"} <= set(VERSIONS)
+    assert {"7.83.1", "8.4.0", "8.17.0", "8.22.0"} <= set(VERSIONS)
+    everything = curl_versions.LIBCURLS
+    assert list(everything) == sorted(everything, key=curl_versions.order)
+    assert [version for version in everything if version not in VERSIONS] == ["7.84.0", "8.16.0", "8.23.0"]
+    assert all(package.is_wheel == (version not in VERSIONS) for version, package in everything.items())
+    assert {"7.61.0", "7.62.0", "7.87.0", "8.7.1", "8.13.0"} <= set(curl_versions.MISSING)
     libssh2s = curl_versions.LIBSSH2S
     assert list(libssh2s) == sorted(libssh2s, key=curl_versions.order)
     assert [*libssh2s.values()][-1] == curl_versions.LIBSSH2
     assert all(package.holds == f"{version}_DEV" for version, package in libssh2s.items())
-    packages = [*VERSIONS.values(), curl_versions.NGHTTP2, *libssh2s.values()]
+    packages = [*everything.values(), curl_versions.NGHTTP2, *libssh2s.values()]
     assert len({package.sha256 for package in packages}) == len(packages)
     assert all(re.fullmatch(r"[0-9a-f]{64}", package.sha256) for package in packages)
-    for version, package in VERSIONS.items():
+    for version, package in everything.items():
         assert package.holds == version
-        assert package.is_wheel or package.version.endswith(f"+curl-{version}")
+        assert package.is_wheel or package.version.endswith(f"+curl-{version}") or curl_versions.order(version) < (7, 68)

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from lab.assets import curl_build, store
-from lab.assets.curl_versions import VERSIONS
+from lab.assets.curl_versions import LIBCURLS, VERSIONS
 from lab.cli import client as command
 from lab.clients import versions
 from lab.model.errors import LabFault, UsageProblem
@@ -108,11 +108,12 @@ def test_missing_build_tools_are_one_line_with_a_remedy(monkeypatch: pytest.Monk
 def test_the_list_as_json_has_every_version_and_its_place(built: list[str], machine: Path) -> None:
     lab_client("build", "curl@8.4.0")
     rows = {row["spec"]: row for row in json.loads(lab_client("list", "--json").stdout)}
-    assert [*rows] == ["curl@debian", *(f"curl@{version}" for version in VERSIONS)]
+    tools, libraries = (f"curl@{version}" for version in VERSIONS), (f"libcurl@{version}" for version in LIBCURLS)
+    assert [*rows] == ["curl@debian", *tools, "libcurl@debian", *libraries]
     assert rows["curl@debian"]["program"] == str(machine / "curl")
     assert rows["curl@8.4.0"]["program"] == str(curl_build.find("8.4.0"))
     assert rows["curl@8.8.0"]["program"] is None
-    assert "sftp" in rows["curl@7.84.0"]["lacks"]
+    assert "sftp" in rows["libcurl@7.84.0"]["lacks"]
     assert built == ["8.4.0"]
 
 
@@ -122,4 +123,5 @@ def test_the_list_as_text_has_a_line_each(built: list[str]) -> None:
         "curl@debian",
         *(f"curl@{version}" for version in VERSIONS),
     }
+    assert "in no registry: 7.61.0, 7.62.0," in " ".join(" ".join(line) for line in lines)
     assert built == []

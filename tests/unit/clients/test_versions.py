@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from lab.assets import curl_build, store
-from lab.assets.curl_versions import VERSIONS
+from lab.assets.curl_versions import LIBCURLS, VERSIONS
 from lab.clients import versions
 from lab.model.errors import UsageProblem
 
@@ -49,7 +50,7 @@ def test_a_damaged_program_counts_as_not_built() -> None:
     ("version", "nearest"),
     [
         ("7.87.0", "7.86.0, 7.88.1"),
-        ("7.10", "7.68.0"),
+        ("7.10", "7.60.0"),
         ("99.0.0", list(VERSIONS)[-1]),
         ("8.4", "8.3.0, 8.4.0"),
         ("newest", f"{next(iter(VERSIONS))} to {list(VERSIONS)[-1]}, debian"),
@@ -71,14 +72,14 @@ def test_an_unknown_version_names_its_neighbours(version: str, nearest: str) -> 
         ("curl@8.4.0-libssh2-", "libssh2 '' is in no registry the lab knows", "known: 1.7.0 to 1.11.2"),
         ("curl@8.4-libssh2-1.10.1", "curl '8.4' is in no registry the lab knows", "known: 8.3.0, 8.4.0"),
         (
-            "curl@8.16.0-libssh2-1.10.1",
-            "curl@8.16.0 is not built by the lab, so its libssh2 cannot be chosen",
+            "libcurl@8.16.0-libssh2-1.10.1",
+            "libcurl@8.16.0 is not built by the lab, so its libssh2 cannot be chosen",
             "libssh2 can be chosen for 8.15.0, 8.17.0",
         ),
         (
             "curl@debian-libssh2-1.10.1",
             "curl@debian is not built by the lab, so its libssh2 cannot be chosen",
-            "libssh2 can be chosen for 7.68.0 to 8.22.0",
+            "libssh2 can be chosen for 7.60.0 to 8.22.0",
         ),
     ],
 )
@@ -104,7 +105,7 @@ def test_a_version_with_another_libssh2() -> None:
     at = [row.spec for row in rows].index("curl@8.4.0")
     source = "curl-sys 0.4.68+curl-8.4.0 of crates.io, libssh2-sys 0.3.0"
     assert rows[at + 1] == versions.Available(spec, source, path)
-    assert len(rows) == len(VERSIONS) + 2
+    assert len(rows) == len(VERSIONS) + 2 + 1 + len(LIBCURLS)
 
 
 @pytest.mark.parametrize("spec", ["curl", "wget@1.21", "8.4.0", "@8.4.0", "curl-8.4.0"])
@@ -128,18 +129,22 @@ def test_every_version_is_listed_once_with_its_source(tmp_path: Path, monkeypatc
     monkeypatch.setattr(versions, "_SYSTEM_PROGRAM", system)
     path = put_into_cache("8.4.0")
     rows = {row.spec: row for row in versions.available()}
-    assert list(rows) == ["curl@debian", *(f"curl@{version}" for version in VERSIONS)]
+    tools, libraries = (f"curl@{version}" for version in VERSIONS), (f"libcurl@{version}" for version in LIBCURLS)
+    assert list(rows) == ["curl@debian", *tools, "libcurl@debian", *libraries]
     assert rows["curl@8.4.0"].program == path
     assert rows["curl@8.5.0"].program is None
     assert rows["curl@debian"] == versions.Available("curl@debian", "this system's package, 7.88.1", system)
     assert rows["curl@8.4.0"].source == "curl-sys 0.4.68+curl-8.4.0 of crates.io"
-    assert rows["curl@8.23.0"].source == "pycurl 7.49.0 of PyPI"
-    assert [row.spec for row in rows.values() if "sftp" in row.lacks] == ["curl@7.84.0"]
-    assert [row.spec for row in rows.values() if "parallel" in row.lacks] == ["curl@7.84.0", "curl@8.16.0", "curl@8.23.0"]
+    assert rows["libcurl@8.23.0"].source == "pycurl 7.49.0 of PyPI"
+    assert [row.spec for row in rows.values() if "sftp" in row.lacks] == ["libcurl@7.84.0"]
 
 
-@pytest.mark.parametrize(
-    ("spec", "is_driver"), [("curl@debian", False), ("curl@8.4.0", False), ("curl@7.84.0", True), ("curl@8.23.0", True)]
-)
-def test_a_result_says_where_libcurl_runs_without_the_tool(spec: str, is_driver: bool) -> None:
-    assert any("not the curl tool" in note for note in versions.notes(spec)) == is_driver
+@pytest.mark.parametrize("version", ["7.84.0", "8.16.0", "8.23.0"])
+def test_a_version_that_exists_as_a_library_only_names_it(version: str) -> None:
+    with pytest.raises(
+        UsageProblem, match=rf"no registry has curl {re.escape(version)} as a program, only as a library"
+    ) as caught:
+        versions.program(f"curl@{version}")
+    assert caught.value.remedy == f"libcurl@{version}"
+    with pytest.raises(UsageProblem, match="has not been built"):
+        versions.program(f"libcurl@{version}")

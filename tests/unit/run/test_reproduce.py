@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from lab.assets import curl_build, store
+from lab.assets import curl_build, libcurl_build, store
 from lab.cli import repro as command
 from lab.model.cell import Cell
 from lab.model.errors import NotSupported, UsageProblem
@@ -41,10 +41,10 @@ def scenario(name: str = "mine", good: str = "curl@8.8.0", bad: str = "curl@8.4.
     return Scenario.model_validate({"name": name, "topology": "dsl-50", "transfer": transfer, "good": (good,), "bad": (bad,)})
 
 
-def pretend_built(version: str) -> None:
-    directory = curl_build.place(version)
+def pretend_built(version: str, place: Callable[[str], Path] = curl_build.place, program: str = curl_build.PROGRAM) -> None:
+    directory = place(version)
     directory.mkdir(parents=True)
-    (directory / curl_build.PROGRAM).write_text("curl")
+    (directory / program).write_text("curl")
     store.write_manifest(directory, {}, store.digests(directory))
 
 
@@ -112,8 +112,8 @@ def test_what_has_not_been_built_is_one_line_for_all_of_them() -> None:
 
 
 def test_a_client_that_cannot_do_its_cell_is_refused_before_anything_is_started() -> None:
-    pretend_built("7.84.0")
-    due = plan([scenario(good="ferry", bad="curl@7.84.0", transfer="sftp-get-5MiB-at-2MBps")])
+    pretend_built("7.84.0", libcurl_build.place, libcurl_build.PROGRAM)
+    due = plan([scenario(good="ferry", bad="libcurl@7.84.0", transfer="sftp-get-5MiB-at-2MBps")])
     with pytest.raises(NotSupported, match="was built without sftp"):
         check_clients(cell for *_, cell in due)
 

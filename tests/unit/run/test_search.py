@@ -155,8 +155,10 @@ def test_versions_run_from_the_good_end_to_the_bad_one() -> None:
     turned, fix = versions_between("curl@8.22.0", "curl@8.17.0")
     assert turned == names[::-1]
     assert fix
-    everything, _ = versions_between("curl@7.68.0", "curl@8.23.0")
+    everything, _ = versions_between("curl@7.60.0", "curl@8.22.0")
     assert everything == [f"curl@{version}" for version in VERSIONS]
+    libraries, _ = versions_between("libcurl@8.15.0", "libcurl@8.17.0")
+    assert libraries == ["libcurl@8.15.0", "libcurl@8.16.0", "libcurl@8.17.0"]
 
 
 def test_only_those_that_are_built() -> None:
@@ -170,6 +172,8 @@ def test_only_those_that_are_built() -> None:
     [
         ("curl@8.17.0", "curl@8.17.0", "cannot be both good and bad"),
         ("curl@8.7.1", "curl@8.17.0", "in no registry"),
+        ("curl@8.16.0", "curl@8.17.0", "only as a library"),
+        ("curl@8.15.0", "libcurl@8.17.0", "versions of two clients"),
         ("curl@debian", "curl@8.17.0", "is not one of the known versions"),
         ("8.4.0", "curl@8.17.0", "names no version"),
     ],

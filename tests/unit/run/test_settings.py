@@ -91,7 +91,7 @@ def test_contradictions(
         ["run", "throttle"],
         ["qualify", "ferry"],
         ["repro"],
-        ["bisect", "upload-limit", "--good", "curl@8.17.0", "--bad", "curl@8.23.0"],
+        ["bisect", "upload-limit", "--good", "curl@8.17.0", "--bad", "curl@8.22.0"],
         ["calibrate"],
         ["shell"],
     ],
