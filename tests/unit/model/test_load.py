@@ -23,6 +23,9 @@ SHIPPED = [
     "far-50",
     "far-500",
     "gigabit-far",
+    "lan-20",
+    "lan-50",
+    "lan-700",
     "link-local",
     "lossy-wifi",
     "lte",
@@ -43,6 +46,7 @@ def test_the_shipped_topologies_have_their_figures() -> None:
     assert figures["gigabit-far"] == (BitRate.parse("1 Gbit/s"), Duration.parse("100 ms"))
     for name, rate, rtt in (("metro", 200, 20), ("far", 50, 100), ("far", 200, 100), ("far", 500, 100)):
         assert figures[f"{name}-{rate}"] == (BitRate.parse(f"{rate} Mbit/s"), Duration.parse(f"{rtt} ms"))
+    assert figures["lan-700"] == (BitRate.parse("700 Mbit/s"), Duration.parse("300 us"))
     assert not links["link-local"].shaped
     assert [name for name in SHIPPED if load_topology(name).same_host] == ["same-host"]
     assert links["lte"].direction("up").rate != links["lte"].direction("down").rate
