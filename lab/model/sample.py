@@ -132,7 +132,7 @@ class Sample(Model):
     body_byte_s: float | None = Field(
         description="body bytes per second: expected_bytes / body_s; null where the transfer failed or its time is not known"
     )
-    total_byte_s: float | None = Field(description="bytes / time from the client's first packet to the last body byte")
+    total_byte_s: float | None = Field(description="bytes / time from the client's first packet to the end of its process")
     deviation: float | None = Field(
         description="a fraction: body_byte_s / limit - 1; for several files over HTTP, of the file furthest from its limit; "
         "null where the transfer has no limit"

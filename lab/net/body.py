@@ -38,7 +38,7 @@ LEAST_BODY_BYTES = 64 << 10
 
 @dataclass(frozen=True)
 class Body:
-    """Instants of the receiver's clock. `error_s`: how much longer or shorter the body may have taken."""
+    """Instants of the receiver's clock; `opened_ns` is the first SYN's. `error_s`: how far the body's length may be off."""
 
     opened_ns: int
     start_ns: int
@@ -48,11 +48,6 @@ class Body:
     @property
     def seconds(self) -> float:
         return (self.end_ns - self.start_ns) / 1e9
-
-    @property
-    def total_s(self) -> float:
-        """From the first SYN to the end of the body."""
-        return (self.end_ns - self.opened_ns) / 1e9
 
 
 @dataclass(frozen=True)
