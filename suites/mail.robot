@@ -24,7 +24,7 @@ Test Timeout        15 minutes
 
 *** Variables ***
 ${CLIENT}           mail-app@8.5.0
-${SIZE-KNOWN}       yes
+${SIZE_KNOWN}       yes
 ${SIZE}             5 MiB
 ${TOLERANCE}        5 %
 
@@ -76,5 +76,5 @@ A Limited Download Should Keep To Its Limit
     ...    protocol=${protocol}
     ...    limit=${limit}
     ...    size=${SIZE}
-    ...    size_known=${SIZE-KNOWN}
+    ...    size_known=${SIZE_KNOWN}
     ...    tolerance=${TOLERANCE}

@@ -8,7 +8,8 @@ Documentation       What do two versions of curl, or two ways to discard, cost o
 ...                 --flamegraph and --syscalls add one run more of each under perf, which is not counted.
 ...                 Versions that have not been built are skipped: `make clients` builds them.
 ...
-...                 Origin: two posts about curl's requests per second, before and after 8.15.0, and with --out-null.
+...                 Origin: two posts about curl's requests per second, before and after 8.15.0, which no longer
+...                 checks every socket for pending data, and with --out-null (8.16.0 and later).
 ...
 ...                 Clock: real. The processor is what limits requests per second, and in virtual time it takes none.
 Metadata            Study    requests
@@ -24,13 +25,13 @@ ${REQUESTS}     50000
 ${ROUNDS}       7
 
 
-*** Test Cases ***                              TOPOLOGY      PROTOCOL    PARALLEL    ANSWERS              CLIENTS
-8.14.1 And 8.15.0, H2                           same-host     h2          100         null                 curl@8.14.1    curl@8.15.0
-8.14.1 And 8.15.0, H2, Through A Router         link-local    h2          100         null                 curl@8.14.1    curl@8.15.0
-8.14.1 And 8.15.0, H1 Over TLS                  same-host     https1      100         null                 curl@8.14.1    curl@8.15.0
-8.14.1 And 8.15.0, H2, 6 At Once                same-host     h2          6           null                 curl@8.14.1    curl@8.15.0
-8.17.0, Null Device, No File, A File Each       same-host     h2          100         null, none, files    curl@8.17.0
-8.22.0, Null Device, No File, A File Each       same-host     h2          100         null, none, files    curl@8.22.0
+*** Test Cases ***                         TOPOLOGY      PROTOCOL    PARALLEL    ANSWERS              CLIENTS
+The Pending Check, H2                      same-host     h2          100         null                 curl@8.14.1    curl@8.15.0
+The Pending Check, H2, Through A Router    link-local    h2          100         null                 curl@8.14.1    curl@8.15.0
+The Pending Check, H1 Over TLS             same-host     https1      100         null                 curl@8.14.1    curl@8.15.0
+The Pending Check, H2, 6 At Once           same-host     h2          6           null                 curl@8.14.1    curl@8.15.0
+Three Ways To Discard, First Version       same-host     h2          100         null, none, files    curl@8.17.0
+Three Ways To Discard, Last Version        same-host     h2          100         null, none, files    curl@8.22.0
 
 
 *** Keywords ***

@@ -32,12 +32,12 @@ Put, 20 ms                 metro-200     ${PROTOCOL}    put          64 MiB
 Get, 20 ms                 metro-200     ${PROTOCOL}    get          64 MiB
 Put, 100 ms                far-200       ${PROTOCOL}    put          64 MiB
 Get, 100 ms                far-200       ${PROTOCOL}    get          64 MiB
-HTTP/1.1 Put, No Delay     link-local    http1          put          256 MiB
-HTTP/1.1 Get, No Delay     link-local    http1          get          256 MiB
-HTTP/1.1 Put, 20 ms        metro-200     http1          put          16 MiB
-HTTP/1.1 Get, 20 ms        metro-200     http1          get          16 MiB
-HTTP/1.1 Put, 100 ms       far-200       http1          put          16 MiB
-HTTP/1.1 Get, 100 ms       far-200       http1          get          16 MiB
+H1 Put, No Delay           link-local    http1          put          256 MiB
+H1 Get, No Delay           link-local    http1          get          256 MiB
+H1 Put, 20 ms              metro-200     http1          put          16 MiB
+H1 Get, 20 ms              metro-200     http1          get          16 MiB
+H1 Put, 100 ms             far-200       http1          put          16 MiB
+H1 Get, 100 ms             far-200       http1          get          16 MiB
 H2 Put, No Delay           link-local    h2             put          256 MiB
 H2 Get, No Delay           link-local    h2             get          256 MiB
 H2 Put, 20 ms              metro-200     h2             put          16 MiB

@@ -5,9 +5,10 @@ Documentation       How does a client take what an operating system, or a laptop
 ...                 refused SYN for two seconds). ``silent``: the server drops every SYN; how long until the client gives up, with
 ...                 its own connect time-out of 5 s and without.
 ...                 ``fallback``: localhost is ::1 and 127.0.0.1, and only one of them serves; it must be used within 2 s, as
-...                 RFC 8305 recommends. This row is asked on one host that is client and server. ``localhost``: the name needs no query. ``flap``: the link is down for a
-...                 second in the middle of a download. ``address``: the host gets another address meanwhile, and the connection
-...                 is dead. After the last two the content is intact, or there is an error within 60 s: never a short file with
+...                 RFC 8305 recommends. This row is asked on one host that is client and server. ``localhost``: the name
+...                 needs no query. ``flap``: the link is down for a second in the middle of a download. ``address``: the host
+...                 gets another address meanwhile, and the connection is dead. After the last two the content is intact, or
+...                 there is an error within 60 s: never a short file with
 ...                 exit code 0, never a hang. All of them need a Linux client: on Windows they are refused.
 ...
 ...                 Clock: virtual, except for a Windows program. When an error comes is up to the protocol and the client.
