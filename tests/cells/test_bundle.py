@@ -21,7 +21,7 @@ from tests.support.command import lab, one_line
 
 # In no file of the project's: everything that is needed comes out of the bundle.
 MINE = Topology(name="mine", description="-", link=Link(rate=BitRate.parse("50 Mbit/s"), rtt=Duration.parse("4 ms")))
-TRANSFER = Transfer(protocol="http1", direction="get", size=Size.parse("500 kB"), limit=ByteRate.parse("1 MB/s"))
+TRANSFER = Transfer(protocol="http1", direction="put", size=Size.parse("500 kB"), limit=ByteRate.parse("1 MB/s"))
 WIDE = Expectation(kind="limit", tolerance=Ratio.parse("30 %"))
 
 

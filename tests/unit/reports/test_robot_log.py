@@ -41,7 +41,7 @@ def test_the_log_of_a_run_has_the_plot(make_cell: MakeCell, tmp_path: Path, name
         results=[cell],
         answers=[],
         found_something=True,
-        options=SimpleNamespace(flamegraph=None, clock="real"),
+        options=SimpleNamespace(flamegraph=None, syscalls=False, clock="real"),
         run_cell=lambda _: cell,
     )
 
