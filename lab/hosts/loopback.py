@@ -41,7 +41,7 @@ def has_ipv6(host: Host) -> bool:
 
 
 def facts_of(host: Host) -> RouterFacts:
-    """What a result says in place of a router's facts: there is none."""
+    """Recorded instead of a router's facts: this network has no router."""
     kernel, _, _ = host.run(["uname", "-r"]).text.partition("\n")
     return RouterFacts("none", kernel, "", supports_seed=False, notes=("client and server are one host",))
 
@@ -77,7 +77,7 @@ def unpinned(host: Host, congestion_control: str) -> list[str]:
 
 
 def bypass(host: Host) -> str:
-    """How a packet to `localhost` can leave the loopback, in words: over another interface. Empty where there is none."""
+    """How a packet to `localhost` can leave the loopback, over another interface; empty if it cannot."""
     # A kernel may have made more of them; as long as they are down, they carry nothing.
     links = json.loads(host.run(["ip", "-j", "link"], root=True).text or "[]")
     extra = sorted(str(link["ifname"]) for link in links if link["ifname"] != LOOPBACK and "UP" in link["flags"])

@@ -145,7 +145,7 @@ class Sample(Model):
     burst_ratio: float | None = Field(
         default=None,
         description="fastest 100 ms on the wire (after the first half second, if the transfer takes a second or more) / what "
-        "the limit of all files together allows; null where there is none",
+        "the limit of all files together allows; null for a transfer without a limit",
     )
     goodput_ratio: float | None = Field(
         default=None, description="body_byte_s / ideal goodput of the link that way; null where the link is unshaped"

@@ -45,7 +45,7 @@ class Scenario(Model):
 
     name: Slug
     symptom: str = Field("", description="what was reported, and how far off it was")
-    report: str = Field("", description="link to the report; empty where there is none")
+    report: str = Field("", description="link to the report; empty if there is no link")
     topology: str = Field(min_length=1, description="the name of a topology, or the path of its file")
     transfer: TransferName = Field(description="the part of a cell's name that says what is moved")
     expect: Expectation | None = Field(

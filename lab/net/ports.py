@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from lab.hosts.host import Host, Network, Process
-from lab.hosts.scripts import script_command
+from lab.hosts.host import Host, Network
 from lab.model.errors import LabFault
+from lab.net.printed import PrintedLines
 from lab.net.tap import Tap
 
 _SCRIPT = Path(__file__).with_name("sampler.py")
 INTERVAL_MS = 10
-_PATIENCE_S = 3.0
-_PAUSE_S = 0.002
 _COLUMNS = 9
 
 
@@ -56,20 +53,15 @@ class PortSampler:
     def __init__(self, network: Network, *, interval_ms: float = INTERVAL_MS) -> None:
         self._network = network
         self._interval_ms = interval_ms
-        # Anonymous memory, by the name it has for this process: a lab that is killed leaves no file behind.
-        self._memory = os.memfd_create("ports")
-        self._path = Path(f"/proc/self/fd/{self._memory}")
-        self._process: Process | None = None
-        self._offset = 0
+        self._printed = PrintedLines("the port counters", network.clock)
         self._rows: list[PortReading] = []
         self._taps: dict[str, Tap] = {}
         self.grid: Grid | None = None
 
     def __enter__(self) -> Self:
         ports = self._network.wire_ports
-        argv = script_command(self._network.wire, _SCRIPT, ports.client, ports.server, f"{self._interval_ms}")
         try:
-            self._process = self._network.wire.start(argv, root=True, stdout=self._path)
+            self._printed.start(self._network.wire, _SCRIPT, ports.client, ports.server, f"{self._interval_ms}")
             self.wait_until(0)
         except BaseException:
             self.__exit__(None, None, None)
@@ -79,12 +71,7 @@ class PortSampler:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         while self._taps:
             self._taps.popitem()[1].__exit__(kind, value, trace)
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
-        if self._memory >= 0:
-            os.close(self._memory)
-            self._memory = -1
+        self._printed.close()
 
     def tap(self, host: Host) -> Tap | None:
         """The tap on a host's port, started at its first use and stopped with this sampler; None for a host without one."""
@@ -96,14 +83,7 @@ class PortSampler:
 
     def rows(self) -> list[PortReading]:
         """Every reading so far, oldest first."""
-        if self._process is not None:
-            self._process.sync()
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            text = file.read()
-        whole = text[: text.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        lines = whole.splitlines()
+        lines = self._printed.new()
         if lines and self.grid is None:
             self.grid = parse_header(lines.pop(0))
         self._rows += [parse_row(line, self._network.wire_ports.client, self._network.wire_ports.server) for line in lines]
@@ -116,15 +96,7 @@ class PortSampler:
 
     def wait_until(self, t_ns: int) -> None:
         """Until a reading at or after `t_ns` is there. Raises LabFault when the sampler has ended or is too slow."""
-        clock = self._network.clock
-        deadline_ns = clock.monotonic_ns() + round(_PATIENCE_S * 1e9)
-        while not (self.rows() and self._rows[-1].t_ns >= t_ns):
-            assert self._process is not None
-            if not self._process.running():
-                raise LabFault(f"the port counters stopped: {self._process.wait(1.0).error_text}")
-            if clock.monotonic_ns() > deadline_ns:
-                raise LabFault(f"the port counters have not come for {_PATIENCE_S:g} s: is the machine overloaded?")
-            clock.sleep(_PAUSE_S)
+        self._printed.wait_until(lambda: bool(self.rows()) and self._rows[-1].t_ns >= t_ns)
 
 
 def cut(rows: list[PortReading], start_ns: int, end_ns: int) -> list[PortReading]:

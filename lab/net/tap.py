@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from lab.hosts.host import Host, Network, Process
-from lab.hosts.scripts import script_command
+from lab.hosts.host import Host, Network
 from lab.model.errors import LabFault
+from lab.net.printed import PrintedLines
 
 _SCRIPT = Path(__file__).with_name("tap_script.py")
 SETTLED_NS = 30_000_000
 """Packets are printed at most this long after they passed. The kernel closes a block of the ring after 5 ms, by its ticks."""
-_PATIENCE_S = 3.0
-_PAUSE_S = 0.002
 
 
 class Content(NamedTuple):
@@ -70,20 +67,15 @@ class Tap:
     """Use as a context manager. It may outlive many samples: `between` cuts one's events and forgets earlier ones."""
 
     def __init__(self, network: Network, host: Host) -> None:
-        self._network, self._host = network, host
-        # Anonymous memory, by the name it has for this process: a lab that is killed leaves no file behind.
-        self._memory = os.memfd_create("tap")
-        self._path = Path(f"/proc/self/fd/{self._memory}")
-        self._process: Process | None = None
-        self._offset = 0
+        self._host = host
+        self._printed = PrintedLines(f"the events of the tap on host {host.name}", network.clock)
         self._started = False
         self._seen_ns = -1
         self._events: list[Event] = []
 
     def __enter__(self) -> Self:
-        argv = script_command(self._host, _SCRIPT, self._host.tap_port)
         try:
-            self._process = self._host.start(argv, root=True, stdout=self._path)
+            self._printed.start(self._host, _SCRIPT, self._host.tap_port)
             self._wait_until(0)
         except BaseException:
             self.__exit__(None, None, None)
@@ -91,12 +83,7 @@ class Tap:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
-        if self._memory >= 0:
-            os.close(self._memory)
-            self._memory = -1
+        self._printed.close()
 
     def between(self, start_ns: int, end_ns: int) -> list[Event]:
         """Events from `start_ns` to `end_ns`, which is waited for. Raises LabFault when the tap has ended or is too slow."""
@@ -104,15 +91,9 @@ class Tap:
         self._events = [event for event in self._events if event.t_ns >= start_ns]
         return [event for event in self._events if event.t_ns <= end_ns]
 
-    def _read(self) -> None:
-        if self._process is not None:
-            self._process.sync()
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            text = file.read()
-        complete = text[: text.rfind(b"\n") + 1]
-        self._offset += len(complete)
-        lines = complete.splitlines()
+    def _seen(self) -> int:
+        """The time up to which every event has been read."""
+        lines = self._printed.new()
         if lines and not self._started:
             first = lines.pop(0)
             if not first.startswith(b"throughline-tap 1 "):
@@ -124,19 +105,7 @@ class Tap:
                 self._seen_ns = found
             else:
                 self._events.append(found)
+        return self._seen_ns
 
     def _wait_until(self, t_ns: int) -> None:
-        clock = self._network.clock
-        deadline_ns = clock.monotonic_ns() + round(_PATIENCE_S * 1e9)
-        while True:
-            self._read()
-            if self._seen_ns >= t_ns:
-                return
-            assert self._process is not None
-            if not self._process.running():
-                raise LabFault(f"the tap on host {self._host.name} stopped: {self._process.wait(1.0).error_text}")
-            if clock.monotonic_ns() > deadline_ns:
-                raise LabFault(
-                    f"the tap on host {self._host.name} printed nothing for {_PATIENCE_S:g} s: is the machine overloaded?"
-                )
-            clock.sleep(_PAUSE_S)
+        self._printed.wait_until(lambda: self._seen() >= t_ns)

@@ -185,7 +185,7 @@ class Data:
         return found[0]
 
     def text(self, name: str) -> str:
-        """A file that was packed. Raises UsageProblem where there is none of the name."""
+        """A file that was packed. Raises UsageProblem if the archive has no file of that name."""
         if name not in self._files:
             raise UsageProblem(f"the data have no file {name}", remedy=f"files: {', '.join(self._files) or 'none'}")
         return self._files[name].decode("utf-8")

@@ -42,7 +42,7 @@ def measure(rate: str, rtt: str) -> Calibration:
 
 
 def row(rate: str, rtt: str) -> dict[str, object]:
-    """A link: its look, or why there is none, and the real time that it took."""
+    """A link: its look, or the reason why it could not be measured, and the real time that it took."""
     begun = time.monotonic()
     found: dict[str, object] = {"rate": rate, "rtt": rtt}
     try:
