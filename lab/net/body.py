@@ -29,9 +29,14 @@ _BEFORE: dict[tuple[str, Way], int] = {
     ("sftp", "put"): 8 << 10,
 }
 _AFTER: dict[str, int] = {"http1": 0, "https1": 256, "h2": 256, "sftp": 1 << 10}
+# What SSH's client sends at a time after an upload: the closing of a file, its times, a new name.
+_LARGEST_CLOSING_RUN = 320
 _OTHER = 8 << 10
 # What one side of TLS or SSH sends in its opening without waiting for the other; the largest is a flight of certificates.
 _LARGEST_OPENING_RUN = 3 << 10
+# SSH's client sends no more than this at a time once its two large runs have passed: its banner with the algorithms, and its key.
+_SSH_LARGE_RUNS = 2
+_SSH_LATER_RUN = 3 << 9
 LEAST_BODY_BYTES = 64 << 10
 """A smaller body is over in a few segments: its opening exchange would be a large part of it."""
 
@@ -72,8 +77,12 @@ def time_body(events: Sequence[Event], protocol: str, way: Way, size: int, exit_
     passed = steps[-1].passed if steps else 0
     if passed < size:
         return None
-    first = _first(steps, min(_BEFORE.get((protocol, way), _OTHER) * max(1, len(opened)), passed - size))
-    last = _last(steps, passed - min(_AFTER.get(protocol, _OTHER), passed - size))
+    before = min(_BEFORE.get((protocol, way), _OTHER) * max(1, len(opened)), passed - size)
+    # Several connections may open at the same time, so their runs are not counted.
+    large_runs = _SSH_LARGE_RUNS if (protocol, way) == ("sftp", "put") and len(opened) == 1 else len(steps)
+    first = _first(steps, before, large_runs)
+    largest = _LARGEST_CLOSING_RUN if (protocol, way) == ("sftp", "put") else passed
+    last = _last(steps, passed - min(_AFTER.get(protocol, _OTHER), passed - size), largest)
     start_ns, wire_ns = steps[first].t0_ns, steps[last].t_ns
     if way == "put":
         return Body(min(opened.values()), start_ns, wire_ns, 0.0)
@@ -96,29 +105,38 @@ def _steps(events: Sequence[Event], opened: dict[int, int], *, towards_opener: b
     return steps
 
 
-def _first(steps: Sequence[_Step], before: int) -> int:
+def _first(steps: Sequence[_Step], before: int, large_runs: int) -> int:
     """The first step of the content.
 
-    It begins the first run towards the receiver that is too large, or too late, for an opening.
+    It begins the first run towards the receiver that is too large, or too late, for an opening. The first `large_runs` may be larger.
     """
-    start, passed = -1, 0
+    start, passed, runs = -1, 0, 0
     for index, step in enumerate(steps):
         if not step.towards:
             start = -1
             continue
         if start < 0:
             start, passed = index, steps[index - 1].passed if index else 0
-        if step.passed > before or step.passed - passed > _LARGEST_OPENING_RUN:
+            runs += 1
+        largest = _LARGEST_OPENING_RUN if runs <= large_runs else _SSH_LATER_RUN
+        if step.passed > before or step.passed - passed > largest:
             return start
     raise AssertionError("less has passed than came before the content")
 
 
-def _last(steps: Sequence[_Step], reached: int) -> int:
-    """The last step of the content."""
+def _last(steps: Sequence[_Step], reached: int, largest: int) -> int:
+    """The last step of the content: in the run that reaches `reached`, or in a later one of more than `largest` bytes."""
     crossing = next(index for index, step in enumerate(steps) if step.passed >= reached)
-    while crossing + 1 < len(steps) and steps[crossing + 1].towards:
-        crossing += 1
-    return crossing
+    last, before = crossing, steps[crossing].passed
+    while last + 1 < len(steps) and steps[last + 1].towards:
+        last += 1
+    for index in range(last + 1, len(steps)):
+        step = steps[index]
+        if not step.towards:
+            before = step.passed
+        elif step.passed - before > largest:
+            last = index
+    return last
 
 
 def _taken(events: Sequence[Event], after: Sequence[_Step], wire_ns: int, exit_ns: int) -> tuple[int, float]:

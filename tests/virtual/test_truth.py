@@ -30,7 +30,8 @@ def test_a_liar_never_passes_and_its_honest_twin_does(session: Session, tmp_path
     assert twin.verdict.name == "PASS", twin.verdict.reason
     for sample in twin.samples:
         assert sample.body_clock == "wire"
-        assert sample.said_body_s == pytest.approx(sample.body_s, rel=0.03)
+        # ferry leaves in the kernel what is not due, so both clocks see the same first and last byte.
+        assert sample.said_body_s == pytest.approx(sample.body_s, rel=0.0005)
     for liar in (LIMITLESS, SIX_FAST):
         judged = session.run_cell(limited(liar.write(tmp_path), protocol, direction))
         assert judged.verdict.name == "FAIL", (liar.name, judged.verdict.reason)

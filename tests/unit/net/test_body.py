@@ -85,6 +85,29 @@ def test_an_opening_exchange_is_not_content(protocol: str, opening: list[int]) -
     assert end == pytest.approx(500 + LAST_MS, abs=5)
 
 
+def test_an_upload_over_ssh_may_begin_with_a_small_write() -> None:
+    opening: list[Event] = [opened()]
+    for turn, position in enumerate([40, 1600, 2850, 3300, 4100, 4200]):
+        opening += [content(False, 20 * turn + 10, position), content(True, 20 * turn + 11, 300 * (turn + 1))]
+    writes = [content(False, 500 + 3 * turn, 4200 + min(3000 * (turn + 1), SIZE)) for turn in range(-(-SIZE // 3000))]
+    answers = [content(True, 501 + 3 * turn, 2000 + 60 * turn) for turn in range(len(writes))]
+    assert seconds([*opening, *writes, *answers], "sftp", "put") == (500, 500 + 3 * (len(writes) - 1))
+
+
+def test_the_last_write_of_an_upload_over_ssh_may_be_small() -> None:
+    opening: list[Event] = [opened(), content(False, 10, 4200), content(True, 11, 2000)]
+    writes = [content(False, 500 + 4 * turn, 4200 + 4000 * (turn + 1)) for turn in range(SIZE // 4000)]
+    answers = [content(True, 501 + 4 * turn, 2000 + 60 * turn) for turn in range(len(writes))]
+    at, end_ms = 4200 + 4000 * len(writes), 500 + 4 * len(writes)
+    last = [content(False, end_ms, at + 430), content(True, end_ms + 1, 90_000)]
+    closing = [
+        event
+        for turn, position in enumerate([530, 680, 760])
+        for event in (content(False, end_ms + 2 + turn, at + position), content(True, end_ms + 2.5 + turn, 90_100 + 60 * turn))
+    ]
+    assert seconds([*opening, *writes, *answers, *last, *closing], "sftp", "put")[1] == end_ms
+
+
 def test_a_slow_start_without_a_large_run_is_found_by_its_position() -> None:
     steps = [
         event for turn in range(1200) for event in (content(False, turn, turn + 1), content(True, turn + 0.5, 1000 * (turn + 1)))

@@ -49,6 +49,9 @@ pub struct Options {
     pub catch_up_horizon_ns: u64,
     /// How much faster than the rate a lag is made up, in percent of the rate. Default: 8.
     pub catch_up_percent: u32,
+    /// While the total is unknown, let a quantum go when its last byte is due, and not already when its first is: any byte may
+    /// be the last, and the last byte shall not move early. Default: false.
+    pub late_while_unknown: bool,
 }
 
 impl Default for Options {
@@ -57,6 +60,7 @@ impl Default for Options {
             quantum: None,
             catch_up_horizon_ns: 100_000_000,
             catch_up_percent: 8,
+            late_while_unknown: false,
         }
     }
 }
@@ -66,6 +70,7 @@ impl Default for Options {
 pub struct Pacer {
     quantum: u64,
     horizon_ns: u64,
+    late_while_unknown: bool,
     deadline: Line,
     catch_up: Line,
     anchor: Option<Nanos>,
@@ -87,6 +92,7 @@ impl Pacer {
         Self {
             quantum,
             horizon_ns: options.catch_up_horizon_ns,
+            late_while_unknown: options.late_while_unknown,
             deadline: Line {
                 rate,
                 since: Nanos(0),
@@ -157,7 +163,7 @@ impl Pacer {
             None => self.quantum,
             Some(_) if self.latest < gate => 0,
             Some(_) => {
-                let due = self.deadline.at(self.latest).saturating_add(self.quantum);
+                let due = self.deadline.at(self.latest).saturating_add(self.ahead());
                 due.min(self.catch_up.at(self.latest)).saturating_sub(self.taken)
             }
         };
@@ -209,13 +215,22 @@ impl Pacer {
         let (end, gate) = self.part();
         let taken = self.taken.saturating_add(bytes).min(end);
         let wanted = taken.saturating_add(self.quantum.min(end - taken));
-        let due = self.deadline.reaches(wanted.saturating_sub(self.quantum));
+        let due = self.deadline.reaches(wanted.saturating_sub(self.ahead()));
         due.max(gate).max(self.catch_up.reaches(wanted))
     }
 
     /// The latest time this pacer was told.
     pub(crate) fn latest(&self) -> Nanos {
         self.latest
+    }
+
+    /// Bytes that may be taken before they are due.
+    fn ahead(&self) -> u64 {
+        if self.late_while_unknown && self.total.is_none() {
+            0
+        } else {
+            self.quantum
+        }
     }
 
     fn complete(&self) -> bool {
@@ -245,7 +260,11 @@ impl Pacer {
             return;
         }
         // The last piece is waiting for its gate, not lagging, however long that takes at a low rate.
-        let opened = self.due().max(self.part().1);
+        let behind = self.quantum - self.ahead();
+        let opened = self
+            .deadline
+            .reaches(self.taken.saturating_add(behind))
+            .max(self.part().1);
         let given_up = self.latest.since(opened).saturating_sub(self.horizon_ns);
         self.deadline.since = self.deadline.since.saturating_add(given_up);
         self.shortfall_ns = self.shortfall_ns.saturating_add(given_up);
@@ -279,6 +298,44 @@ mod tests {
             ..Options::default()
         };
         assert_eq!(Pacer::new(pacer().rate(), none).quantum(), 1);
+    }
+
+    #[test]
+    fn nothing_is_early_while_the_total_is_unknown_if_so_asked() {
+        let late = Options {
+            late_while_unknown: true,
+            ..Options::default()
+        };
+        let mut pacer = Pacer::new(Rate::new(1_000_000).expect("not zero"), late);
+        pacer.take(Nanos(0), 2500);
+        assert_eq!(
+            pacer.next_at(),
+            Nanos(5 * MS),
+            "the first quantum is due, then the second"
+        );
+        assert_eq!(pacer.allowance(Nanos(2_500_000)), 0);
+        assert_eq!(pacer.allowance(pacer.next_at()), 2500);
+        pacer.take(Nanos(5 * MS), 2500);
+        assert_eq!(pacer.due(), Nanos(5 * MS), "no wait is left at any end");
+        pacer.expect_total(20_000);
+        assert_eq!(pacer.next_at(), Nanos(5 * MS), "a quantum goes ahead from here on");
+    }
+
+    /// A quantum that lasts longer than the horizon is waiting for its time, not lagging.
+    #[test]
+    fn a_low_rate_gives_nothing_up_while_the_total_is_unknown() {
+        let late = Options {
+            late_while_unknown: true,
+            ..Options::default()
+        };
+        let mut pacer = Pacer::new(Rate::new(1000).expect("not zero"), late);
+        for _ in 0..10 {
+            let now = pacer.next_at();
+            let bytes = pacer.allowance(now);
+            assert!(bytes > 0);
+            pacer.take(now, bytes);
+        }
+        assert_eq!((pacer.taken(), pacer.shortfall_ns()), (10_240, 0));
     }
 
     #[test]

@@ -157,8 +157,9 @@ impl Pipe {
         self.unsent() < WRITE_BYTES
     }
 
-    pub fn is_encrypted(&self) -> bool {
-        self.tls.is_some()
+    /// Bytes that were read and are no complete record yet.
+    pub fn undecoded(&self) -> usize {
+        self.end - self.start
     }
 
     /// The protocol both ends agreed on.

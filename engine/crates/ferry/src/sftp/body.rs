@@ -84,6 +84,11 @@ impl Down {
         self.reads.in_flight() + self.early_bytes + self.receiver.waiting() as u64
     }
 
+    /// In hand before their turn.
+    pub fn early_bytes(&self) -> usize {
+        usize::try_from(self.early_bytes).unwrap_or(usize::MAX)
+    }
+
     /// Bytes of the request that began at `request`, the first of them at `at`.
     pub fn accept(&mut self, request: u64, at: u64, bytes: &[u8], now: Instant) -> Result<(), Problem> {
         if at != self.next {

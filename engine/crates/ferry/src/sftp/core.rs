@@ -14,6 +14,7 @@ use super::body::{Body, Way};
 use super::flow::Flow;
 use super::state::{Context, Lane, Output, Sizes, State, answer};
 use crate::report::Problem;
+use crate::ssh::ReadRoom;
 use crate::transfer::throttle::Limit;
 
 /// Every server takes that (draft-ietf-secsh-filexfer-02, section 3: packets of 34,000 bytes).
@@ -52,6 +53,8 @@ impl Core {
                 flow: Flow::new(Instant::now()),
                 heard: Instant::now(),
                 failure: None,
+                undecoded: 0,
+                spilled: 0,
             }),
             wakes: Mutex::new(Vec::new()),
             pump: Notify::new(),
@@ -357,6 +360,7 @@ impl Core {
             .filter_map(|(id, result)| Some((bodies.remove(&id)?, result)))
             .collect();
         let limited = state.limit.is_some();
+        state.decoded(now);
         drop(state);
         for (body, result) in ended {
             body.end(result);
@@ -373,6 +377,16 @@ impl Core {
         }
     }
 
+    /// How much of a connection's socket may be read now.
+    pub fn read_room(&self, connection: usize, now: Instant) -> ReadRoom {
+        self.lock().read_room(connection, now)
+    }
+
+    /// `bytes` have come off the socket, and `spilled` of all that came are not given to SSH yet.
+    pub fn was_read(&self, bytes: usize, spilled: usize, now: Instant) {
+        self.lock().was_read(bytes, spilled, now);
+    }
+
     /// Moves what is due of limited downloads; tells when to come again.
     pub fn pump(&self, now: Instant) -> Option<Instant> {
         let mut state = self.lock();
@@ -384,7 +398,7 @@ impl Core {
                 over.push((*id, Err(problem)));
             } else if down.settle(now) {
                 over.push((*id, Ok(())));
-            } else if let Some(at) = down.receiver.next_at() {
+            } else if let Some(at) = down.receiver.due_at() {
                 next = Some(next.map_or(at, |first| first.min(at)));
             }
         }

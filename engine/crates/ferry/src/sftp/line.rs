@@ -17,7 +17,7 @@ use crate::net::dial;
 use crate::net::sndbuf::Tuner;
 use crate::platform;
 use crate::report::{Problem, SshReport};
-use crate::ssh::{self, Channel, Listener, OpenRefused, Session};
+use crate::ssh::{self, Channel, Listener, OpenRefused, ReadRoom, Session};
 
 /// What arrives on one connection.
 pub struct Ear {
@@ -46,6 +46,20 @@ impl Listener for Ear {
 
     fn disconnected(&self, problem: Problem) {
         self.core.fail(&problem);
+    }
+
+    fn read_room(&self) -> ReadRoom {
+        if self.limited {
+            self.core.read_room(self.connection, Instant::now())
+        } else {
+            ReadRoom::All
+        }
+    }
+
+    fn was_read(&self, bytes: usize, spilled: usize) {
+        if self.limited {
+            self.core.was_read(bytes, spilled, Instant::now());
+        }
     }
 }
 

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ferry_sftp::{Channel, Handle, Reply, Request, StatusCode};
 
-use super::body::{Body, Up, Way, broken, read_refused};
+use super::body::{Body, Down, Up, Way, broken, read_refused};
 use super::core::Asker;
 use super::flow::{Flow, MOST};
 use super::{AHEAD, nonsense, refused};
 use crate::report::Problem;
+use crate::ssh::ReadRoom;
 
 /// How far the first unacknowledged byte of an upload may lie behind the last one sent. A resumed upload goes back that far.
 pub const WRITE_SPAN: u64 = 32 << 20;
@@ -32,6 +33,9 @@ pub struct State {
     /// When the server last said anything.
     pub heard: Instant,
     pub failure: Option<Problem>,
+    /// Of what has come off the socket: not decoded yet, and not given to SSH yet.
+    pub undecoded: usize,
+    pub spilled: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -76,7 +80,7 @@ impl State {
         }
         let mut reads = Vec::new();
         let mut wait: Option<Instant> = None;
-        let room = self.read_room();
+        let room = self.request_room();
         let Self {
             lanes,
             bodies,
@@ -155,8 +159,55 @@ impl State {
         }
     }
 
+    /// The download that everything on the connection belongs to, if its limit is its own.
+    fn paced(&mut self) -> Option<&mut Down> {
+        let mut bodies = self.bodies.values_mut();
+        match (bodies.next().map(|body| &mut body.way), bodies.next()) {
+            (Some(Way::Down(down)), None) if down.receiver.paces_reads() => Some(down),
+            _ => None,
+        }
+    }
+
+    /// How much of a connection's socket may be read now.
+    pub fn read_room(&mut self, connection: usize, now: Instant) -> ReadRoom {
+        let alone = self.lanes.iter().all(|lane| lane.address.0 == connection);
+        if let Some(down) = self.paced().filter(|_| alone) {
+            return match down.receiver.appetite(true, now) {
+                0 => ReadRoom::NotBefore(down.receiver.next_at().unwrap_or(now)),
+                count => ReadRoom::Bytes(count),
+            };
+        }
+        for body in self.bodies.values_mut() {
+            if let Way::Down(down) = &mut body.way {
+                let _ = down.receiver.appetite(false, now);
+            }
+        }
+        ReadRoom::All
+    }
+
+    pub fn was_read(&mut self, bytes: usize, spilled: usize, now: Instant) {
+        self.undecoded += bytes;
+        self.spilled = spilled;
+        if bytes > 0 {
+            self.count_read(now);
+        }
+    }
+
+    /// SSH has decoded all that it was given.
+    pub fn decoded(&mut self, now: Instant) {
+        self.undecoded = self.spilled;
+        self.count_read(now);
+    }
+
+    fn count_read(&mut self, now: Instant) {
+        let undecoded = self.undecoded;
+        if let Some(down) = self.paced() {
+            down.receiver.read_off(undecoded + down.early_bytes(), now);
+        }
+    }
+
     /// How much more may be asked for.
-    fn read_room(&self) -> u64 {
+    fn request_room(&self) -> u64 {
         let pending: u64 = self
             .bodies
             .values()

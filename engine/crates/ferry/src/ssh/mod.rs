@@ -11,6 +11,7 @@ mod trust;
 mod wire;
 
 use std::fmt;
+use std::time::Instant;
 
 pub use options::{Pin, Place, Secret, SshOptions};
 pub use session::{Channel, Session, open};
@@ -25,6 +26,22 @@ pub trait Listener: Send + Sync + 'static {
     fn channel_closed(&self, channel: u32);
     /// Once, unless the end was ours.
     fn disconnected(&self, problem: Problem);
+    /// How much of the socket may be read now.
+    fn read_room(&self) -> ReadRoom {
+        ReadRoom::All
+    }
+    /// `bytes` have come off the socket; `spilled` bytes of all that came are not given to SSH yet. What is, is decoded, but for an
+    /// incomplete packet.
+    fn was_read(&self, _bytes: usize, _spilled: usize) {}
+}
+
+/// How much of a socket may be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadRoom {
+    All,
+    /// At least 1.
+    Bytes(usize),
+    NotBefore(Instant),
 }
 
 /// How a connection came to be, for the report.

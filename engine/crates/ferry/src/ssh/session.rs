@@ -55,7 +55,10 @@ pub async fn open<L: Listener>(
     let identities = keys::load(options)?;
     // Requests are small, and russh writes them in one piece.
     let _ = socket.set_nodelay(true);
-    let stream = Wire::new(tokio::net::TcpStream::from_std(socket).map_err(unusable)?);
+    let stream = Wire::new(
+        tokio::net::TcpStream::from_std(socket).map_err(unusable)?,
+        Arc::clone(&listener),
+    );
     let config = Arc::new(config(&trust));
     let shared = Arc::new(Shared::new(place.clone()));
     let handler = Handler {

@@ -33,6 +33,8 @@ pub struct Exchange {
     tcp: Vec<TcpSample>,
     tcp_stride: u32,
     ticks: u32,
+    /// What to read before the head of the answer is there.
+    first_read: usize,
 }
 
 impl Exchange {
@@ -59,6 +61,7 @@ impl Exchange {
             tcp: Vec::new(),
             tcp_stride: 1,
             ticks: 0,
+            first_read: settings.limit.first_read(),
         }
     }
 
@@ -180,15 +183,26 @@ impl Exchange {
         self.settle(now);
     }
 
-    /// How much of the wire it wants now.
-    pub fn appetite(&self) -> usize {
+    /// How much of the socket to read now. `alone`: whatever the connection brings next is this exchange's.
+    pub fn appetite(&mut self, alone: bool, now: Instant) -> usize {
         if self.is_over() {
             return 0;
         }
-        match &self.receiver {
-            Some(receiver) if !self.answered => receiver.appetite(),
+        match &mut self.receiver {
+            Some(receiver) if !self.answered => receiver.appetite(alone, now),
             Some(_) => 0,
+            None if alone && self.head.is_none() && self.sender.is_none() => self.first_read,
             None => usize::MAX,
+        }
+    }
+
+    /// The connection, which is this exchange's alone, has had a read; `undecoded` bytes of all reads are not decoded yet.
+    pub fn read_off(&mut self, undecoded: usize, now: Instant) {
+        if let Some(receiver) = &mut self.receiver
+            && !self.answered
+            && self.ending.is_none()
+        {
+            receiver.read_off(undecoded, now);
         }
     }
 

@@ -16,8 +16,6 @@ use crate::report::{Class, Phases, Problem};
 const TICK: Duration = Duration::from_millis(100);
 /// Reads in a row before the rest of the loop gets its turn.
 const READS_IN_A_ROW: usize = 4;
-/// One TLS record and its header, for a limited body (without TLS just what is wanted): more stays in the kernel, where it holds the sender back.
-const SMALL_READ: usize = 16 * 1024 + 29;
 const LARGE_READ: usize = 256 * 1024;
 /// What may still be read of a connection that cannot be written to any more: the kernel holds no more than its largest buffer.
 const MOST_LAST_READS: usize = 1024;
@@ -263,10 +261,11 @@ impl Session {
         }
     }
 
-    fn appetite(&self) -> usize {
+    fn appetite(&mut self, now: Instant) -> usize {
+        let alone = self.lanes.len() == 1;
         self.lanes
-            .iter()
-            .map(|lane| lane.exchange.appetite())
+            .iter_mut()
+            .map(|lane| lane.exchange.appetite(alone, now))
             .max()
             .unwrap_or(LARGE_READ)
     }
@@ -274,19 +273,12 @@ impl Session {
     fn read(&mut self) -> Result<bool, PipeError> {
         let mut moved = false;
         for _ in 0..READS_IN_A_ROW {
-            let appetite = self.appetite();
+            let now = Instant::now();
+            let appetite = self.appetite(now);
             if appetite == 0 || !self.pipe.readable() {
                 break;
             }
-            // What is wanted beyond a record is wanted without a limit.
-            let most = if appetite > 4 * SMALL_READ {
-                LARGE_READ
-            } else if self.pipe.is_encrypted() {
-                SMALL_READ
-            } else {
-                appetite
-            };
-            let now = Instant::now();
+            let most = appetite.min(LARGE_READ);
             let (wire, lanes) = (&mut self.wire, &mut self.lanes);
             let mut problem = None;
             let received = self.pipe.receive(most, |data| {
@@ -303,7 +295,13 @@ impl Session {
                 return Ok(true);
             }
             match received? {
-                Received::Some(_) => moved = true,
+                Received::Some(_) => {
+                    moved = true;
+                    let undecoded = self.pipe.undecoded();
+                    if let [lane] = &mut self.lanes[..] {
+                        lane.exchange.read_off(undecoded, now);
+                    }
+                }
                 Received::Blocked => break,
                 Received::Closed => {
                     self.peer_closed();
@@ -349,7 +347,7 @@ impl Session {
             .min()
             .unwrap_or(self.next_tick);
         let blocked = self.pipe.unsent() > 0;
-        let unheard = self.appetite() == 0 || (self.lanes.iter().all(is_paced_upload) && now < self.next_listen);
+        let unheard = self.appetite(now) == 0 || (self.lanes.iter().all(is_paced_upload) && now < self.next_listen);
         if unheard && !blocked && paced.is_some() {
             // Every packet would wake a poll, and none of them is wanted before the deadline.
             let spin = self

@@ -11,10 +11,13 @@ use crate::platform;
 /// One step of a limit: 3 ms of it, so that two steps and the catching up of any 100 ms stay below 1.15 x the limit; 8 ms on Windows
 /// (1.24 x), where a wake-up may be late by more than 3 ms every time, and a step is the most that is made up for. No 64 KiB cap as in the
 /// pacer: above 26 MB/s they are over in less time than a wake-up may be late by.
+fn quantum(rate: Rate) -> u64 {
+    rate.bytes_in(platform::PACING_STEP_NS).clamp(1024, 1 << 20)
+}
+
 fn options(rate: Rate) -> Options {
-    let quantum = rate.bytes_in(platform::PACING_STEP_NS).clamp(1024, 1 << 20);
     Options {
-        quantum: Some(quantum),
+        quantum: Some(quantum(rate)),
         ..Options::default()
     }
 }
@@ -46,11 +49,26 @@ impl Limit {
         matches!(self, Self::Shared(..))
     }
 
+    /// What to read before the size of an answer's head is known: more would be bytes of the body that are not due.
+    #[must_use]
+    pub fn first_read(&self) -> usize {
+        match self {
+            Self::Each(rate) => usize::try_from(quantum(*rate)).unwrap_or(usize::MAX),
+            Self::None | Self::Shared(..) => usize::MAX,
+        }
+    }
+
     #[must_use]
     pub fn throttle(&self) -> Throttle {
         match self {
             Self::None => Throttle::None,
-            Self::Each(rate) => Throttle::Own(Box::new(Pacer::new(*rate, options(*rate)))),
+            Self::Each(rate) => {
+                let options = Options {
+                    late_while_unknown: true,
+                    ..options(*rate)
+                };
+                Throttle::Own(Box::new(Pacer::new(*rate, options)))
+            }
             Self::Shared(shared, rate) => {
                 let mut member = lock(shared);
                 let id = member.join();
@@ -89,6 +107,12 @@ impl Throttle {
     #[must_use]
     pub fn is_limited(&self) -> bool {
         !matches!(self, Self::None)
+    }
+
+    /// Whether the limit is this stream's alone.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        matches!(self, Self::Own(_))
     }
 
     /// Bytes that may move now.
