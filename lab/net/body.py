@@ -108,7 +108,8 @@ def _steps(events: Sequence[Event], opened: dict[int, int], *, towards_opener: b
 def _first(steps: Sequence[_Step], before: int, large_runs: int) -> int:
     """The first step of the content.
 
-    It begins the first run towards the receiver that is too large, or too late, for an opening. The first `large_runs` may be larger.
+    It begins the first run towards the receiver that is too large, or too late, for an opening. The first
+    `large_runs` may be larger.
     """
     start, passed, runs = -1, 0, 0
     for index, step in enumerate(steps):
