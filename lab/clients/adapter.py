@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 from lab.hosts.host import Completed, Host
 from lab.model.endpoints import Endpoints
@@ -22,11 +22,6 @@ class ClientAdapter(Protocol):
 
     @property
     def name(self) -> str: ...
-
-    @property
-    def body_clock(self) -> Literal["client", "wire"]:
-        """The clock of the first and last body byte: the client's report, or the router's port for a client without a report."""
-        ...
 
     def identify(self, host: Host) -> ClientIdentity:
         """Version, path and checksum of the program on that host. Call it before the first `command` is run there.

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from lab.clients.adapter import UnreadableReportError, clean_environment, identify_program, stream_rates
 from lab.hosts.host import Completed, Host
@@ -69,10 +69,6 @@ class Curl:
     lacks: tuple[str, ...] = ()
     # Recorded with the identity in every result.
     notes: tuple[str, ...] = ()
-
-    @property
-    def body_clock(self) -> Literal["client"]:
-        return "client"
 
     def identify(self, host: Host) -> ClientIdentity:
         return identify_program(host, self.name, self.program, ["-q", "--version"], notes=self.notes)

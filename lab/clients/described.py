@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from lab.clients.adapter import clean_environment, identify_program
 from lab.clients.curl import write_out
@@ -83,10 +83,6 @@ class DescribedClient:
     name: str
     program: str
     spec: ClientFile
-
-    @property
-    def body_clock(self) -> Literal["client", "wire"]:
-        return self._reader.body_clock
 
     def identify(self, host: Host) -> ClientIdentity:
         """The program that prints the version (`teller`) is looked up next to the client, because the two were built together."""

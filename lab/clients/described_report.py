@@ -6,7 +6,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from lab.clients.adapter import UnreadableReportError, no_report
 from lab.clients.curl import Curl
@@ -23,9 +23,6 @@ _SIZES = ("bytes", "received")
 
 class Reader(Protocol):
     """The part of `lab.clients.adapter.ClientAdapter` that reads reports."""
-
-    @property
-    def body_clock(self) -> Literal["client", "wire"]: ...
 
     def parse(self, transfer: Transfer, completed: Completed) -> ClientNumbers: ...
 
@@ -51,10 +48,6 @@ def reader(name: str, report: str) -> Reader:
 @dataclass(frozen=True)
 class NoReport:
     """Takes the process's time, and for the body the wire's."""
-
-    @property
-    def body_clock(self) -> Literal["client", "wire"]:
-        return "wire"
 
     def parse(self, transfer: Transfer, completed: Completed) -> ClientNumbers:
         del transfer
@@ -105,11 +98,6 @@ class Pattern:
 
     name: str
     pattern: re.Pattern[str]
-
-    @property
-    def body_clock(self) -> Literal["client", "wire"]:
-        groups = {*self.pattern.groupindex}
-        return "client" if "body_s" in groups or {"total_s", "first_byte_s"} <= groups else "wire"
 
     def parse(self, transfer: Transfer, completed: Completed) -> ClientNumbers:
         text = (completed.stdout[-_SEARCHED:] + b"\n" + completed.stderr[-_SEARCHED:]).decode(errors="replace")

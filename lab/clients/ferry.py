@@ -6,7 +6,6 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from lab.clients import ferry_report, windows
 from lab.clients.adapter import clean_environment, identify_program
@@ -66,10 +65,6 @@ class Ferry:
     program: str = "ferry"
     # `--sndbuf`, where a study wants another than its default.
     sndbuf: str = ""
-
-    @property
-    def body_clock(self) -> Literal["client"]:
-        return "client"
 
     def identify(self, host: Host) -> ClientIdentity:
         """Copy the program to the host and identify it. Must come before the first `command` is run."""

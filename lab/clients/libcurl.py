@@ -10,7 +10,7 @@ import json
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from lab.assets.curl_versions import order
 from lab.clients.adapter import UnreadableReportError, clean_environment, identify_program, stream_rates
@@ -52,10 +52,6 @@ class Libcurl:
     # Its number, for bounds that changed; empty where it is not known.
     version: str = ""
     notes: tuple[str, ...] = ()
-
-    @property
-    def body_clock(self) -> Literal["client"]:
-        return "client"
 
     def identify(self, host: Host) -> ClientIdentity:
         changed = self.settings.model_dump(mode="json", exclude_defaults=True, exclude={"version"})

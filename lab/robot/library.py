@@ -7,11 +7,11 @@ plain `robot` it makes a run of its own, with the same lock, host watch and repo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Literal, Self
 
-from robot.api import SkipExecution, logger
+from robot.api import SkipExecution
 from robot.api.deco import keyword, library
 from robot.libraries.BuiltIn import BuiltIn
 from robot.running.context import EXECUTION_CONTEXTS
@@ -20,14 +20,13 @@ from lab import __version__
 from lab.clients.registry import parse_client
 from lab.hosts.agent.router import RouterChoice
 from lab.hosts.choose import BackendChoice
-from lab.model.answer import Answer, Event, answer_of
+from lab.model.answer import Answer, Event
 from lab.model.base import first_problem
 from lab.model.cell import Cell
 from lab.model.cell_name import parse_cell_name, parse_transfer
 from lab.model.clock import ClockChoice
-from lab.model.errors import ClientFault, LabFault, NotSupported, ThroughlineError, UsageProblem
+from lab.model.errors import NotSupported, ThroughlineError, UsageProblem
 from lab.model.load import load_topology
-from lab.model.results import CellResult, worst
 from lab.model.scenario import Scenario
 from lab.model.study import BufferStudy
 from lab.model.transfer import BoundKind, Expectation, Transfer
@@ -35,6 +34,7 @@ from lab.model.units import BitRate, ByteRate, Duration, Ratio, Size
 from lab.robot import current
 from lab.robot.declared import QUESTION, Declared, NotedError
 from lab.robot.faults import FaultKeywords
+from lab.robot.outcome import report, report_scenario
 from lab.robot.steps import StepKeywords
 from lab.robot.tables import questions_of
 from lab.run.events.send_buffers import Off
@@ -54,15 +54,12 @@ from lab.run.questions import (
 from lab.run.release import ReleaseRow
 from lab.run.reproduce import check_clients, plan, reproduce
 from lab.run.settings import WAIT, choose
-from reports.cells import log_html
 from reports.files import make_reports
 
 Protocol = Literal["http1", "https1", "h2", "sftp"]
 Direction = Literal["get", "put"]
 Promise = Literal["limit", "burst", "cpu", "memory"]
 # Small enough that every link of the study is longer than it.
-OUTCOMES: dict[str, Any] = {"FAIL": ClientFault, "INVALID": LabFault, "INCONCLUSIVE": SkipExecution}
-"""The exceptions by which Robot fails or skips a test."""
 _FIXED_BUFFER = Size(64 << 10)
 
 
@@ -491,38 +488,3 @@ def _skipping() -> Iterator[None]:
         yield
     except NotSupported as reason:
         raise SkipExecution(str(reason)) from None
-
-
-def report(result: Result) -> None:
-    """Turn a verdict into Robot's own: message, tag and outcome."""
-    robot = BuiltIn()
-    answer = answer_of(result) if isinstance(result, CellResult) else result
-    verdict = answer.judged
-    robot.set_tags(f"verdict:{verdict.name}")
-    try:
-        client, _, transfer = answer.subject
-    except ValueError:  # it is about several clients
-        robot.set_tags(*(f"client:{arm.client.name}" for arm in answer.arms if arm.client))
-    else:
-        robot.set_tags(f"direction:{transfer.direction}", f"protocol:{transfer.protocol}")
-        robot.set_suite_metadata("Client", f"{client.name} {client.version}", top=True)
-    message = f"{verdict.name}: {verdict.reason} [{result.id}]"
-    shown = log_html(result, message) if isinstance(result, CellResult) else ""
-    if verdict.name in OUTCOMES:
-        # Plain: xunit.xml has this message too. Robot unfolds the log of what failed, and the plot is there.
-        logger.info(shown or message, html=bool(shown))
-        raise OUTCOMES[verdict.name](message)
-    if shown and current.get() is None:
-        logger.info(shown, html=True)  # plain `robot` prints a test's message on the console
-    robot.set_test_message(f"*HTML*{shown}" if shown and current.get() else message)
-
-
-def report_scenario(answers: Sequence[Answer]) -> None:
-    """Several verdicts are one of Robot's: the worst of those that are not as reported."""
-    robot = BuiltIn()
-    robot.set_tags(*dict.fromkeys(f"client:{arm.name}" for answer in answers for arm in answer.arms))
-    name = worst(answer.judged.name for answer in answers)
-    if name != "PASS":
-        raise OUTCOMES[name]("; ".join(answer.judged.reason for answer in answers if answer.judged.name == name))
-    found = ((arm, answer) for answer in answers for arm in answer.arms)
-    robot.set_test_message("; ".join(f"{arm.name} {arm.verdict}: {answer.facts['figure']}" for arm, answer in found))
