@@ -14,6 +14,7 @@ use socket2::SockRef;
 
 use super::sndbuf::{SendBuffer, Tuner};
 use super::wait::{Ready, Waiter};
+use crate::platform;
 use crate::report::{SendBufferFacts, TlsFacts};
 
 /// What one read takes from the kernel: large enough to make the call's cost vanish, small enough to stay in the cache.
@@ -74,6 +75,8 @@ pub struct Pipe {
     outbuf: Vec<u8>,
     sent: usize,
     queued: usize,
+    /// What the socket has taken in all.
+    taken: u64,
     /// What the server sent right behind its handshake.
     early: Vec<u8>,
     readable: bool,
@@ -103,6 +106,7 @@ impl Pipe {
             outbuf: Vec::new(),
             sent: 0,
             queued: 0,
+            taken: 0,
             early: Vec::new(),
             readable: true,
             writable: true,
@@ -150,6 +154,18 @@ impl Pipe {
     /// Bytes gathered and not yet taken by the socket.
     pub fn unsent(&self) -> usize {
         self.queued - self.sent
+    }
+
+    /// Everything that was ever gathered, TLS included: where in the stream the next byte will be.
+    pub fn position(&self) -> u64 {
+        self.taken + self.unsent() as u64
+    }
+
+    /// How much of the stream the peer can have at most: what it has acknowledged, or, where the system does not tell that, what the socket
+    /// has taken.
+    pub fn arrived_at_most(&self) -> u64 {
+        let unacknowledged = platform::unacknowledged_bytes(&self.socket()).unwrap_or_default();
+        self.taken.saturating_sub(unacknowledged)
     }
 
     /// Whether another piece may be gathered.
@@ -280,7 +296,10 @@ impl Pipe {
         while self.sent < self.queued {
             match self.socket.write(&self.outbuf[self.sent..self.queued]) {
                 Ok(0) => return Err(PipeError::Io(io::ErrorKind::WriteZero.into())),
-                Ok(taken) => self.sent += taken,
+                Ok(taken) => {
+                    self.sent += taken;
+                    self.taken += taken as u64;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.writable = false;
                     break;

@@ -163,6 +163,13 @@ pub fn unsent_bytes(socket: &SockRef<'_>) -> Option<u64> {
     queue(socket, SIOCOUTQNSD)
 }
 
+/// Written by us and not yet acknowledged by the peer. A segment's acknowledgement counts before its data can be read: the kernel handles both
+/// under the socket's lock. `SIOCOUTQ` has the number of `TIOCOUTQ` on every architecture (linux/sockios.h).
+#[must_use]
+pub fn unacknowledged_bytes(socket: &SockRef<'_>) -> Option<u64> {
+    queue(socket, libc::TIOCOUTQ)
+}
+
 /// Lets the peer have at most `bytes` on its way. `TCP_WINDOW_CLAMP`, not a small `SO_RCVBUF`: packets cost up to 3.5 times their payload in
 /// memory, and a buffer too small for a window that was offered already drops them, which costs the sender 200 ms. The buffer is fixed as well,
 /// where an ordinary user may have one large enough, because the kernel's tuning would lift the clamp (`tcp_rcv_space_adjust`).
@@ -218,7 +225,7 @@ mod tests {
         near.write_all(&vec![1; 100_000]).unwrap();
         far.read_exact(&mut vec![0; 100_000]).unwrap();
         let deadline = Instant::now() + Duration::from_secs(5);
-        while queue(&SockRef::from(&near), libc::TIOCOUTQ) != Some(0) && Instant::now() < deadline {
+        while unacknowledged_bytes(&SockRef::from(&near)) != Some(0) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
         let sample = tcp_sample(&SockRef::from(&near), 1.5).unwrap();
@@ -265,8 +272,7 @@ mod tests {
         }
         std::thread::sleep(Duration::from_millis(50));
         let socket = SockRef::from(&near);
-        // SIOCOUTQ has the number of TIOCOUTQ on every architecture (linux/sockios.h).
-        let (unsent, unacked) = (unsent_bytes(&socket).unwrap(), queue(&socket, libc::TIOCOUTQ).unwrap());
+        let (unsent, unacked) = (unsent_bytes(&socket).unwrap(), unacknowledged_bytes(&socket).unwrap());
         assert!(
             0 < unsent && unsent <= unacked && unacked < written,
             "{unsent} {unacked} {written}"

@@ -36,12 +36,12 @@ pub use os::{
 #[cfg(windows)]
 pub use tcp::{ASKS_FOR_SEND_BACKLOG, ideal_send_backlog, no_syn_repeats, until};
 #[cfg(target_os = "linux")]
-pub use tcp::{acknowledge, held_by_send_buffer, hold_window, unsent_bytes};
+pub use tcp::{acknowledge, held_by_send_buffer, hold_window, unacknowledged_bytes, unsent_bytes};
 pub use tcp::{peer_has_ended, precise_timers, rtt, tcp_sample};
 #[cfg(not(windows))]
 pub use unasked::{ASKS_FOR_SEND_BACKLOG, ideal_send_backlog, no_syn_repeats, until};
 #[cfg(not(target_os = "linux"))]
-pub use untold::{acknowledge, held_by_send_buffer, hold_window, unsent_bytes};
+pub use untold::{acknowledge, held_by_send_buffer, hold_window, unacknowledged_bytes, unsent_bytes};
 
 /// What a limited transfer moves at once, as the time that it is due in: longer than a wake-up is usually late by.
 pub const PACING_STEP_NS: u64 = if cfg!(windows) { 8_000_000 } else { 3_000_000 };

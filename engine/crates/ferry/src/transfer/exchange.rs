@@ -132,15 +132,33 @@ impl Exchange {
         if let Some(sender) = &mut self.sender {
             // The whole of it may have been given after the head of the answer had come.
             sender.arrived(now);
-            if !sender.exhausted && self.ending.is_none() {
-                let problem = Problem::integrity(format!(
-                    "{}: the server answered {} before it had the whole upload",
-                    self.task.url, head.status
-                ));
-                return self.end(Ending::Failed(problem), now);
-            }
         }
         self.settle(now);
+    }
+
+    /// Whether its answer is complete, and only `delivered` can tell whether it may be believed.
+    pub fn awaits_delivery(&self) -> bool {
+        self.answered && self.sender.is_some() && !self.is_over()
+    }
+
+    /// An upload's answer was read when at most `arrived` bytes of the connection's stream had reached the server. An answer that comes before
+    /// the end of the body is not about all of it. The segment that ends an honest answer acknowledges all that the server has read.
+    pub fn delivered(&mut self, arrived: u64, now: Instant) {
+        if !self.awaits_delivery() {
+            return;
+        }
+        let ends_at = self.sender.as_ref().and_then(|sender| sender.ends_at);
+        if ends_at.is_some_and(|ends_at| ends_at <= arrived) {
+            return self.end(Ending::Done, now);
+        }
+        // What is left of the body makes the connection useless for another request.
+        self.answered = false;
+        let status = self.head.as_ref().map_or(0, |head| head.status);
+        let problem = Problem::integrity(format!(
+            "{}: the server answered {status} before it had the whole upload",
+            self.task.url
+        ));
+        self.end(Ending::Failed(problem), now);
     }
 
     /// The connection or the stream is gone.
@@ -219,10 +237,10 @@ impl Exchange {
         Some((elapsed / 1000).min(Duration::from_millis(1)))
     }
 
-    /// Every 100 ms: TCP's own view, the progress line, and whether anything takes too long.
-    pub fn tick(&mut self, socket: &SockRef<'_>, wrote_at: Instant, timeouts: &Timeouts, now: Instant) {
+    /// Every 100 ms: TCP's own view, the progress line, and whether anything takes too long. True when that has just ended it.
+    pub fn tick(&mut self, socket: &SockRef<'_>, wrote_at: Instant, timeouts: &Timeouts, now: Instant) -> bool {
         if self.is_over() {
-            return;
+            return false;
         }
         self.ticks += 1;
         if self.ticks.is_multiple_of(self.tcp_stride) {
@@ -232,6 +250,7 @@ impl Exchange {
         if let Some(problem) = self.overdue(wrote_at, timeouts, now) {
             self.broken(problem, now);
         }
+        self.is_over()
     }
 
     pub fn sample_tcp(&mut self, socket: &SockRef<'_>, now: Instant) {
@@ -299,7 +318,7 @@ impl Exchange {
     }
 
     fn settle(&mut self, now: Instant) {
-        if !self.answered || self.is_over() {
+        if !self.answered || self.is_over() || self.sender.is_some() {
             return;
         }
         if self.receiver.as_ref().is_some_and(|receiver| receiver.ended.is_none()) {

@@ -192,6 +192,10 @@ impl Wire for Http1 {
         self.reader = None;
     }
 
+    fn abandon(&mut self) {
+        self.reusable = false;
+    }
+
     fn is_reusable(&self) -> bool {
         self.reusable
     }

@@ -214,6 +214,10 @@ impl Wire for Http2 {
         }
     }
 
+    fn abandon(&mut self) {
+        self.over = true;
+    }
+
     fn is_reusable(&self) -> bool {
         !self.over
     }

@@ -24,6 +24,8 @@ pub struct Sender {
     pub began: Option<Instant>,
     /// The last body byte was handed to the connection.
     pub exhausted: bool,
+    /// Where in the connection's stream the body ends, once all of it has been written there.
+    pub ends_at: Option<u64>,
     /// The system has taken the last body byte, and does not tell when it leaves.
     pub handed: Option<Instant>,
     /// The last body byte has left this machine's send buffer.
@@ -51,6 +53,7 @@ impl Sender {
             series: None,
             began: None,
             exhausted: size == Some(0),
+            ends_at: None,
             handed: None,
             ended: None,
             last_moved: None,

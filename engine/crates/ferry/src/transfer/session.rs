@@ -47,6 +47,8 @@ pub(super) trait Wire {
     fn closed(&mut self, lanes: &mut [Lane], now: Instant);
     /// The lane is over; what is left of it on the wire is no longer wanted.
     fn retire(&mut self, lane: &Lane);
+    /// No other request may follow on this connection.
+    fn abandon(&mut self);
     /// Whether another request may follow on this connection.
     fn is_reusable(&self) -> bool;
     fn goodbye(&mut self);
@@ -80,6 +82,7 @@ pub fn run(connection: Connection, tasks: &mut dyn Tasks, settings: &Settings) {
         rtt,
         first: Some((begin, phases)),
         wrote_at: Instant::now(),
+        heard_at: Instant::now(),
         next_tick: Instant::now() + TICK,
         next_listen: Instant::now(),
         served: false,
@@ -101,6 +104,8 @@ struct Session {
     /// What the connection has cost, until its first exchange has taken it over.
     first: Option<(Instant, Phases)>,
     wrote_at: Instant,
+    /// Anything came from the server.
+    heard_at: Instant,
     next_tick: Instant,
     /// While a limited upload goes on, the socket is asked for an early answer from here on.
     next_listen: Instant,
@@ -164,9 +169,14 @@ impl Session {
         let now = Instant::now();
         if now >= self.next_tick {
             self.next_tick = now + TICK;
-            let socket = self.pipe.socket();
+            let (socket, timeouts) = (self.pipe.socket(), &self.settings.timeouts);
+            let mut late = false;
             for lane in &mut self.lanes {
-                lane.exchange.tick(&socket, self.wrote_at, &self.settings.timeouts, now);
+                late |= lane.exchange.tick(&socket, self.wrote_at, timeouts, now);
+            }
+            // A server that says nothing on any stream cannot be asked again here: the path may be gone, and only TCP does not know it yet.
+            if late && now.saturating_duration_since(self.heard_at) >= timeouts.stall.min(timeouts.first_byte) {
+                self.wire.abandon();
             }
         }
         for lane in &mut self.lanes {
@@ -200,13 +210,8 @@ impl Session {
             if self.lanes.iter().all(|lane| lane.exchange.is_over()) || !self.pipe.readable() {
                 return;
             }
-            let (wire, lanes) = (&mut self.wire, &mut self.lanes);
-            let now = Instant::now();
-            let received = self.pipe.receive(LARGE_READ, |data| {
-                // What cannot be understood is lost with the connection.
-                let _ = wire.feed(data, lanes, now);
-            });
-            if !matches!(received, Ok(Received::Some(_))) {
+            // What cannot be understood is lost with the connection.
+            if !matches!(self.receive(LARGE_READ, Instant::now()), (Ok(Received::Some(_)), _)) {
                 return;
             }
         }
@@ -220,6 +225,9 @@ impl Session {
             for lane in &mut self.lanes {
                 if self.pipe.has_room() && !lane.exchange.is_over() {
                     more |= self.wire.send_body(lane, &mut self.pipe, now)?;
+                    if let Some(sender) = lane.exchange.sender.as_mut().filter(|sender| sender.exhausted) {
+                        sender.ends_at.get_or_insert(self.pipe.position());
+                    }
                 }
             }
             if !more || !self.pipe.has_room() {
@@ -279,13 +287,7 @@ impl Session {
                 break;
             }
             let most = appetite.min(LARGE_READ);
-            let (wire, lanes) = (&mut self.wire, &mut self.lanes);
-            let mut problem = None;
-            let received = self.pipe.receive(most, |data| {
-                if problem.is_none() {
-                    problem = wire.feed(data, lanes, now).err();
-                }
-            });
+            let (received, problem) = self.receive(most, now);
             if let Some(problem) = problem {
                 let now = Instant::now();
                 self.lost = true;
@@ -316,9 +318,37 @@ impl Session {
         Ok(moved)
     }
 
+    /// One read, what it means for the lanes, and what of it cannot be understood.
+    fn receive(&mut self, most: usize, now: Instant) -> (Result<Received, PipeError>, Option<Problem>) {
+        let (wire, lanes) = (&mut self.wire, &mut self.lanes);
+        let mut problem = None;
+        let received = self.pipe.receive(most, |data| {
+            if problem.is_none() {
+                problem = wire.feed(data, lanes, now).err();
+            }
+        });
+        if matches!(received, Ok(Received::Some(_))) {
+            self.heard_at = now;
+        }
+        self.compare_answers();
+        (received, problem)
+    }
+
+    /// Whether the server can have had the uploads that it has just answered. At once: what arrives later must not speak for an early answer.
+    fn compare_answers(&mut self) {
+        if !self.lanes.iter().any(|lane| lane.exchange.awaits_delivery()) {
+            return;
+        }
+        let (arrived, now) = (self.pipe.arrived_at_most(), Instant::now());
+        for lane in &mut self.lanes {
+            lane.exchange.delivered(arrived, now);
+        }
+    }
+
     fn peer_closed(&mut self) {
         self.lost = true;
         self.wire.closed(&mut self.lanes, Instant::now());
+        self.compare_answers();
     }
 
     fn fail(&mut self, error: &PipeError) {
