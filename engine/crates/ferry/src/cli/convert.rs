@@ -254,7 +254,7 @@ fn transfer(flags: flags::Transfer) -> TransferOptions {
         limit: flags.limit_rate,
         buffer_size: flags.buffer_size,
         retries: flags.retry.unwrap_or(RETRIES),
-        retry_refused: flags.retry.is_some(),
+        retry_unreached: flags.retry.is_some(),
         retry_max_wait: flags.retry_max_wait,
         max_redirects: flags.max_redirects.unwrap_or(MAX_REDIRECTS),
         checksum: flags.checksum,

@@ -168,7 +168,7 @@ pub struct Transfer {
     /// sha256, sha384, sha512 or sha1 of the whole body; with :HEX, it must be that
     #[arg(long, value_name = "ALGORITHM[:HEX]", value_parser = parse_checksum)]
     pub checksum: Option<Checksum>,
-    /// Attempts after the first [default: 3, and none where nobody listens]
+    /// Attempts after the first [default: 3, and none where nobody answers a connection]
     // No default of clap's: who types it wants to wait for a server that is not there yet.
     #[arg(long, value_name = "N")]
     pub retry: Option<u32>,

@@ -87,8 +87,8 @@ pub struct TransferOptions {
     pub buffer_size: ByteSize,
     /// Attempts after the first.
     pub retries: u32,
-    /// Even where nobody listens: the number was typed.
-    pub retry_refused: bool,
+    /// Even where nobody answers: the number was typed.
+    pub retry_unreached: bool,
     /// The longest wait before another attempt, Retry-After included.
     pub retry_max_wait: Duration,
     /// 0 follows none.

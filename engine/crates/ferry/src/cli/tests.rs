@@ -72,7 +72,7 @@ fn defaults() {
         (3, 10, None)
     );
     assert_eq!(transfer.retry_max_wait, Duration::from_secs(60));
-    assert!(!transfer.retry_refused);
+    assert!(!transfer.retry_unreached);
     let common = options.common;
     assert_eq!(
         (common.version, common.insecure, common.progress, common.quiet),
@@ -107,7 +107,7 @@ fn everything_get_takes() {
     assert!(options.limit_each && options.resume && options.overwrite && options.parallel == 2);
     assert_eq!(options.transfer.limit.unwrap().bytes_per_second(), 2_000_000);
     assert_eq!((options.transfer.retries, options.transfer.max_redirects), (0, 0));
-    assert!(options.transfer.retry_refused);
+    assert!(options.transfer.retry_unreached);
     let common = options.common;
     assert_eq!(common.send_buffer, SendBuffer::Bytes(262_144));
     assert_eq!(get("http://h/ --discard").common.send_buffer, SendBuffer::Auto);

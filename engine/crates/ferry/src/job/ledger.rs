@@ -117,7 +117,7 @@ impl Ledger {
                 most: options.retries,
                 longest_wait: options.retry_max_wait,
                 unsafe_too,
-                refused_too: options.retry_refused,
+                unreached_too: options.retry_unreached,
             },
             common: common.clone(),
             options: options.clone(),
@@ -149,7 +149,7 @@ impl Ledger {
                     total_s,
                 }) => {
                     // Who has answered before is starting again.
-                    problem.refused &= !protocols.contains_key(&origin(&task.url));
+                    problem.unreached &= !protocols.contains_key(&origin(&task.url));
                     let facts = no_connection(total_s);
                     self.close(Outcome {
                         task: *task,

@@ -15,8 +15,8 @@ pub struct Retries {
     pub longest_wait: Duration,
     /// Also what is not idempotent (RFC 9110, section 9.2.2).
     pub unsafe_too: bool,
-    /// Also a server that nobody has spoken to yet and where nobody listens: `--retry` was typed.
-    pub refused_too: bool,
+    /// Also a server that nobody has spoken to yet and where nobody answers: `--retry` was typed.
+    pub unreached_too: bool,
 }
 
 impl Retries {
@@ -29,7 +29,7 @@ impl Retries {
             return None;
         }
         // A server that had been there before has earned more patience: it may be starting again.
-        if problem.refused && next == 1 && !self.refused_too {
+        if problem.unreached && next == 1 && !self.unreached_too {
             return None;
         }
         if sent && !method.is_idempotent() && !self.unsafe_too {
@@ -62,7 +62,7 @@ mod tests {
         most: 3,
         longest_wait: Duration::from_secs(10),
         unsafe_too: false,
-        refused_too: false,
+        unreached_too: false,
     };
 
     fn transient() -> Problem {
@@ -124,19 +124,19 @@ mod tests {
     }
 
     #[test]
-    fn a_first_refusal_is_final_unless_the_user_asked_for_retries() {
-        let refused = Problem {
-            refused: true,
+    fn a_first_attempt_that_nobody_answers_is_final_unless_the_user_asked_for_retries() {
+        let unreached = Problem {
+            unreached: true,
             ..transient()
         };
-        assert_eq!(RETRIES.wait(&refused, &Method::GET, false, 1, 0.5), None);
+        assert_eq!(RETRIES.wait(&unreached, &Method::GET, false, 1, 0.5), None);
         // The connection was lost before: the server is known to have been there.
-        assert!(RETRIES.wait(&refused, &Method::GET, false, 2, 0.5).is_some());
+        assert!(RETRIES.wait(&unreached, &Method::GET, false, 2, 0.5).is_some());
         let patient = Retries {
-            refused_too: true,
+            unreached_too: true,
             ..RETRIES
         };
-        assert!(patient.wait(&refused, &Method::GET, false, 1, 0.5).is_some());
+        assert!(patient.wait(&unreached, &Method::GET, false, 1, 0.5).is_some());
     }
 
     #[test]

@@ -44,8 +44,8 @@ pub struct Dialed {
     pub rtt: Duration,
 }
 
-/// Blocks for at most the time-out. Every failure is transient but a name that does not exist; one by which all addresses have refused is
-/// marked as such.
+/// Blocks for at most the time-out. Every failure is transient but a name that does not exist; one by which all addresses have refused, or
+/// none has answered in time, is marked as such.
 pub fn dial(url: &Url, options: &DialOptions) -> Result<Dialed, Problem> {
     let begin = Instant::now();
     let deadline = begin + options.timeout;
@@ -53,7 +53,7 @@ pub fn dial(url: &Url, options: &DialOptions) -> Result<Dialed, Problem> {
     let dns = resolved.then(|| begin.elapsed());
     let connecting = Instant::now();
     let (socket, remote) = connect_any(&addresses, options, deadline).map_err(|failure| Problem {
-        refused: failure.refused,
+        unreached: failure.unreached,
         ..Problem::transient(format!("cannot connect to {}: {}", place(url), failure.error))
     })?;
     let connect = connecting.elapsed();
@@ -154,13 +154,16 @@ fn alternate(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 /// Why there is no connection.
 struct Failure {
     error: io::Error,
-    /// Every address said so at once.
-    refused: bool,
+    /// Every address refused at once, or none has answered in time.
+    unreached: bool,
 }
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self { error, refused: false }
+        Self {
+            error,
+            unreached: false,
+        }
     }
 }
 
@@ -208,13 +211,12 @@ fn connect_any(
             return Err(summary(failures));
         }
         if now >= deadline {
-            return Err(Failure::from(io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!(
-                    "no answer within {:.1} s (--timeout-connect)",
-                    options.timeout.as_secs_f64()
-                ),
-            )));
+            let limit_s = options.timeout.as_secs_f64();
+            let text = format!("no answer within {limit_s:.1} s (--timeout-connect)");
+            return Err(Failure {
+                error: io::Error::new(io::ErrorKind::TimedOut, text),
+                unreached: true,
+            });
         }
         let until = if attempts.len() < addresses.len() {
             deadline.min(next_start)
@@ -263,7 +265,7 @@ fn summary(failures: Vec<io::Error>) -> Failure {
     let error = failures.into_iter().rfind(|error| Some(rank(error)) == most);
     Failure {
         error: error.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into()),
-        refused: most == Some(1),
+        unreached: most == Some(1),
     }
 }
 
@@ -344,7 +346,7 @@ mod tests {
         use io::ErrorKind::{AddrNotAvailable, ConnectionRefused, NetworkUnreachable, TimedOut};
         let of = |kinds: &[io::ErrorKind]| {
             let failure = summary(kinds.iter().map(|kind| io::Error::from(*kind)).collect());
-            (failure.error.kind(), failure.refused)
+            (failure.error.kind(), failure.unreached)
         };
         assert_eq!(of(&[ConnectionRefused, ConnectionRefused]), (ConnectionRefused, true));
         assert_eq!(of(&[ConnectionRefused, AddrNotAvailable]), (ConnectionRefused, true));
@@ -376,7 +378,7 @@ mod tests {
         let url = Url::parse(&format!("http://127.0.0.1:{port}/")).unwrap();
         let problem = dial(&url, &options()).err().unwrap();
         assert_eq!(problem.class, crate::report::Class::Transient);
-        assert!(problem.refused);
+        assert!(problem.unreached);
         assert!(problem.message.contains(&format!("127.0.0.1:{port}")), "{problem}");
     }
 

@@ -49,8 +49,9 @@ pub struct Problem {
     pub status: Option<u16>,
     /// The server never looked at the request (RFC 9113, section 6.8): it may be repeated at once, whatever it was.
     pub untouched: bool,
-    /// Nobody listens: every address has said so, at once. Waiting some seconds changes that only for a server that is just starting.
-    pub refused: bool,
+    /// No address has taken a connection: all refused it at once, or none answered in the time that the user gives it (TCP has repeated its SYN
+    /// meanwhile). Waiting some seconds changes that only for a server that is just starting.
+    pub unreached: bool,
 }
 
 impl Problem {
@@ -62,7 +63,7 @@ impl Problem {
             retry_after: None,
             status: None,
             untouched: false,
-            refused: false,
+            unreached: false,
         }
     }
 

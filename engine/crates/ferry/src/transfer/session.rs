@@ -175,7 +175,8 @@ impl Session {
                 late |= lane.exchange.tick(&socket, self.wrote_at, timeouts, now);
             }
             // A server that says nothing on any stream cannot be asked again here: the path may be gone, and only TCP does not know it yet.
-            if late && now.saturating_duration_since(self.heard_at) >= timeouts.stall.min(timeouts.first_byte) {
+            // Half of the time-out, because the last bytes that came may have been no content.
+            if late && now.saturating_duration_since(self.heard_at) >= timeouts.stall.min(timeouts.first_byte) / 2 {
                 self.wire.abandon();
             }
         }

@@ -166,7 +166,7 @@ impl Set {
                 most: maker.options.retries,
                 longest_wait: maker.options.retry_max_wait,
                 unsafe_too: false,
-                refused_too: maker.options.retry_refused,
+                unreached_too: maker.options.retry_unreached,
             },
             maker,
             plan,
@@ -197,7 +197,7 @@ impl Set {
             // Whatever moved earns a fresh set of retries; a listing that is cut short has nothing else to go by.
             failures = if self.progress > before { 1 } else { failures + 1 };
             let mut problem = problem.unwrap_or_else(|| Problem::transient("the connection was lost"));
-            problem.refused &= self.ssh.is_none();
+            problem.unreached &= self.ssh.is_none();
             let again = self
                 .retries
                 .wait(&problem, &Method::PUT, true, failures, fastrand::f64())
