@@ -16,7 +16,7 @@ help: ## this list
 setup: ## what the lab needs: packages, Python environment, router, servers, ferry; quick when it is all there
 	@sh lab/assets/setup.sh
 
-peers: ## setup, and two more clients to compare over SFTP: lftp, rclone
+peers: ## setup, and more clients to compare: lftp, rclone, rsync, wget, wget2, aria2, requests, httpx
 	@THROUGHLINE_PEERS=yes sh lab/assets/setup.sh
 
 # Those that studies and repros name. Sources and libraries are of package registries; some 30 s each, once.

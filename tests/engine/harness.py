@@ -41,6 +41,8 @@ PORTS = {
     "unknown-ca": 8446,
     "good+http/1.1": 8447,
     "good+spdy/3": 8448,
+    "plain@4096": 8082,
+    "good@4096": 8449,
 }
 
 
@@ -88,7 +90,7 @@ def start_faulty_server(network: NamespaceNetwork) -> Faulty:
     network.client.write(network.client.workdir / "ca.pem", trusted)
     # Trusted, but issuer of none of these certificates, and with another name.
     network.client.write(network.client.workdir / "stranger.pem", made["good"].server_pem)
-    places = [f"{port}={'plain' if name.startswith('plain') else name}" for name, port in PORTS.items()]
+    places = [f"{port}={name.replace('plain-2', 'plain')}" for name, port in PORTS.items()]
     # The lab's root, because its ordinary user may not be able to read the environment.
     host.run(["chown", "-R", "0", folder], root=True)
     process = host.start([sys.executable, "-I", str(_SCRIPT), folder, *places], root=True)

@@ -94,6 +94,21 @@ def test_no_connection(bench: Bench, row: Unreachable) -> None:
     is_one_clear_line(person.wait(20.0).stderr.decode(), row.says)
 
 
+def test_a_server_that_never_answered_is_given_up_after_one_time_out(bench: Bench) -> None:
+    told = bench.run("get", "-o", "file", "--timeout-connect", "300ms", "http://10.77.2.99/")
+    failed(told, "transient", "--timeout-connect")
+    assert len(told.attempts) == 1
+
+
+def test_a_silent_h2_connection_is_not_tried_again(bench: Bench) -> None:
+    """Only a new connection can find out whether the path has gone."""
+    before = bench.faulty.connections()
+    told = bench.get(bench.url("deaf", at="good", times=1), *H2, "--timeout-first-byte", "400ms", *BRIEFLY)
+    assert told.code == 0, told.error
+    assert len(told.attempts) == 2
+    assert bench.faulty.connections() - before == 2
+
+
 @pytest.mark.parametrize("at", ["good+http/1.1", "good+spdy/3"])
 def test_http1_is_spoken_where_h2_is_not_known(bench: Bench, at: str) -> None:
     told = bench.get(bench.url("honest", at=at))
@@ -177,5 +192,5 @@ def test_nginx_is_killed_and_comes_back(bench: Bench, nginx: RestartableNginx, u
 
 def test_the_ports_of_the_faulty_server_are_all_tested() -> None:
     """A kind of server that no test uses is a test that was forgotten."""
-    used = {"plain", "plain-2", "good", "good+http/1.1", "good+spdy/3"} | {row.at for row in DISTRUSTS}
+    used = {"plain", "plain-2", "plain@4096", "good", "good@4096", "good+http/1.1", "good+spdy/3"} | {row.at for row in DISTRUSTS}
     assert used == set(PORTS)

@@ -87,6 +87,34 @@ def test_an_upload_is_refused_before_its_end(
     is_one_clear_line(person.wait(20.0).stderr.decode(), "413")
 
 
+NARROW = pytest.mark.parametrize(
+    ("at", "protocol"), [("plain@4096", PLAIN), ("good@4096", H1), ("good@4096", H2)], ids=["h1", "https", "h2"]
+)
+# Less than h2's first window, so that ferry hands all of it over at once; more than the server's buffer lets arrive.
+AT_ONCE = 60_000
+
+
+@NARROW
+def test_a_success_before_the_upload_has_arrived(bench: Bench, at: str, protocol: tuple[str, ...]) -> None:
+    """The server answers 201 after its first read; all that it has not got lies in the buffers of ferry's machine."""
+    told = bench.put(AT_ONCE, bench.url("early", at=at), *protocol)
+    failed(told, "integrity", "before it had the whole upload")
+    assert (told.transfer["status"], told.transfer["bytes"]) == (201, AT_ONCE)
+    assert len(bench.asked()) == 1
+
+
+@NARROW
+@pytest.mark.parametrize("size", [0, 1, AT_ONCE])
+def test_many_honest_successes_on_a_busy_machine(bench: Bench, at: str, protocol: tuple[str, ...], size: int) -> None:
+    bench.write("source", content(size))
+    url = bench.url("honest", at=at)
+    uploads = [bench.start_plainly("put", *protocol, *ONCE, "source", url) for _ in range(24)]
+    for upload in uploads:
+        done = upload.wait(60.0)
+        assert done.returncode == 0, done.stderr.decode()
+    assert [found["sha256"] for found in bench.asked("upload")] == [sha256(size)] * len(uploads)
+
+
 @pytest.mark.parametrize(("at", "protocol"), [("plain", PLAIN), ("good", H1), ("good", H2)], ids=["h1", "https", "h2"])
 def test_an_upload_without_a_reader_stalls(bench: Bench, at: str, protocol: tuple[str, ...]) -> None:
     told = bench.put(20_000_000, bench.url("deaf", at=at), *protocol, "--stall", "400ms", *ONCE)

@@ -160,6 +160,7 @@ FAULTS: dict[str, Callable[[Ask], Answer]] = {
     # Uploads
     "lost": lambda _: Answer(end="reset", raw=b"", reading="some"),
     "deaf": lambda _: Answer(end="deaf", raw=b"", reading="none"),
+    "early": lambda _: Answer(201, end="deaf", reading="some"),
     "too-large": lambda _: Answer(413, {}, b"too large\n", reading="none"),
     "too-large-closed": lambda _: Answer(413, {"Connection": "close"}, b"too large\n", end="close", reading="none"),
     # h2 alone

@@ -1,7 +1,8 @@
 """Runs on the lab's server host, by the environment's own Python (it needs h2): a server that does one thing wrong at a time.
 
-usage: faulty_server.py FOLDER PORT=KIND[+ALPN]...
+usage: faulty_server.py FOLDER PORT=KIND[+ALPN][@BYTES]...
   KIND    `plain`, or the name of FOLDER/KIND.pem for TLS; ALPN is the one protocol it knows, by default h2 and http/1.1
+  BYTES   the receive buffer: with a small one, what the server has not read has not arrived
 
 A request's path says how it is answered: /FAULT/SIZE?run=WORD&times=N&then=FAULT...
   FAULT   a name of `FAULTS` (faults.py)
@@ -239,6 +240,7 @@ class Http2:
             self._flush()
             _reset(self._sock)
         if answer.end == "deaf":
+            self._flush()
             time.sleep(_DEAF_S)
         if answer.end == "reset-stream":
             self._h2.reset_stream(stream, ErrorCodes.INTERNAL_ERROR)
@@ -259,7 +261,7 @@ class Http2:
             self._flush()
             self._go_away(stream)
             self._data(stream, answer.body[cut:])
-        if answer.end in ("done", "go-away"):
+        if answer.end in ("done", "deaf", "go-away"):
             self._h2.end_stream(stream)
 
     def _data(self, stream: int, body: bytes) -> None:
@@ -315,8 +317,10 @@ def tls_context(pem: Path, alpn: str) -> ssl.SSLContext:
     return context
 
 
-def listen(port: int, context: ssl.SSLContext | None, log: Log) -> None:
+def listen(port: int, context: ssl.SSLContext | None, log: Log, buffer: int | None) -> None:
     with socket.create_server(("0.0.0.0", port), backlog=64) as server:
+        if buffer is not None:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         while True:
             accepted, _ = server.accept()
             log.write(what="connection", port=port)
@@ -329,9 +333,12 @@ def main(folder: Path, places: list[str]) -> None:
         threads = []
         for place in places:
             port, _, kind = place.partition("=")
+            kind, _, buffer = kind.partition("@")
             name, _, alpn = kind.partition("+")
             context = None if kind == "plain" else tls_context(folder / f"{name}.pem", alpn)
-            threads.append(threading.Thread(target=listen, args=(int(port), context, log), daemon=True))
+            threads.append(
+                threading.Thread(target=listen, args=(int(port), context, log, int(buffer) if buffer else None), daemon=True)
+            )
             threads[-1].start()
         for thread in threads:
             thread.join()

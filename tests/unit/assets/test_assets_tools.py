@@ -47,7 +47,11 @@ def test_no_server_is_ever_installed() -> None:
 @pytest.mark.parametrize(
     ("variable", "packages", "remedy"),
     [
-        (tools.PEERS_VARIABLE, {"lftp", "rclone"}, "lftp, or make peers"),
+        (
+            tools.PEERS_VARIABLE,
+            {"lftp", "rclone", "rsync", "wget", "wget2", "aria2", "python3-requests", "python3-httpx"},
+            "lftp, or make peers",
+        ),
         (tools.BUILDERS_VARIABLE, {"cmake", "make", "ccache", "libssl-dev", "zlib1g-dev"}, "cmake, or make clients"),
         (tools.VMS_VARIABLE, {"qemu-system-x86", "e2fsprogs", "fakeroot", "uidmap"}, "qemu-system-x86, or make vm-proof"),
         (tools.STANDARDS_VARIABLE, {"nftables"}, "nftables, or make bench-standards"),
