@@ -22,6 +22,7 @@ from lab.run.flamegraph import get_ready
 from lab.run.named_cells import named_cells, run_cells
 from lab.run.progress import Lines
 from lab.run.settings import WAIT, Only, choose
+from lab.servers.sshd import SshdOptions
 from reports.files import make_reports
 from reports.text import render_run
 
@@ -57,6 +58,9 @@ def run(
     ] = False,
     syscalls: Annotated[
         bool, typer.Option("--syscalls", help="After each cell one run more, under perf; its system calls are counted.")
+    ] = False,
+    old_ssh: Annotated[
+        bool, typer.Option("--old-ssh", help="The SSH server has RSA keys and SHA-1, for clients on libssh2 before 1.9.")
     ] = False,
     max_samples: Annotated[
         int | None,
@@ -116,6 +120,7 @@ def run(
             virtual_looks=_up_to(max_samples, VIRTUAL_PLAN),
             flamegraph=tools,
             syscalls=syscalls,
+            sshd=SshdOptions(old_clients=old_ssh),
         )
         name = "-".join(path.stem for path in suites) or "cells"
         if suite is not None:

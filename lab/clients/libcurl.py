@@ -113,7 +113,7 @@ class Libcurl:
 
     def body_seconds(self, transfer: Transfer, numbers: ClientNumbers) -> float | None:
         """A download's first to last callback. An upload's as for curl: libcurl has taken a byte long before it leaves."""
-        if transfer.direction == "put" and transfer.files == 1:
+        if transfer.direction == "put":
             return body_seconds(transfer, numbers)
         body_s = float(str(numbers.raw["last_byte_s"])) - (numbers.first_byte_s or 0.0)
         return body_s if body_s > 0 and transfer.parallel == 1 else None
@@ -140,6 +140,8 @@ class Libcurl:
             words += ["--files", str(transfer.files)]
         if transfer.parallel > 1:
             words += ["--parallel", str(transfer.parallel)]
+        if not chosen.no_delay:
+            words.append("--nagle")
         if chosen.unknown_size and transfer.direction == "put":
             words.append("--unknown-size")
         if _each(transfer):

@@ -100,6 +100,8 @@ def _begins(known: str, candidate: str) -> bool:
 def _from_file(name: str, file: Path, program: str = "") -> ClientAdapter:
     """The client that a file describes, run from `program` if that is given."""
     spec = load_client(file)
+    if spec.libcurl and program:
+        return Libcurl(name, program, spec.libcurl, notes=tuple(spec.notes))
     if spec.libcurl:
         return _application(name, name.partition("@")[2] or spec.libcurl.version, spec.libcurl, spec.notes)
     return DescribedClient(name, program or program_of(spec, file.parent), spec)

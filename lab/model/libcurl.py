@@ -37,6 +37,7 @@ class LibcurlSettings(Model):
     upload_buffer: Size | None = Field(None, description="CURLOPT_UPLOAD_BUFFERSIZE; a transfer's buffer size replaces it")
     receive_window: Size | None = Field(None, description="SO_RCVBUF of its sockets; the window then does not grow")
     send_window: Size | None = Field(None, description="SO_SNDBUF of its sockets")
+    no_delay: bool = Field(True, description="CURLOPT_TCP_NODELAY; off was libcurl's default before 7.50.2")
     unknown_size: bool = Field(False, description="uploads without an announced size; over HTTP/1.1 chunked")
 
     @model_validator(mode="after")

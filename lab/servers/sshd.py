@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from lab.hosts.host import Host
 from lab.servers.process import ServerProcess, program, wait_ready
 
 PORT = 22
+_OLD_CLIENTS = """\
+# libssh2 before 1.9 knows no other keys, signatures and key exchange.
+HostKeyAlgorithms +ssh-rsa
+PubkeyAcceptedAlgorithms +ssh-rsa
+KexAlgorithms +diffie-hellman-group14-sha1
+"""
+_RSA_BITS = 2048
+_RSA_EXPONENT = 65537
+_WITNESSES = 20
+# Divisors that most candidates have are found before the slow test.
+_SMALL = math.prod(range(3, 2000, 2))
 
 
 @dataclass(frozen=True)
@@ -21,11 +34,13 @@ class SshdOptions:
     """Settings of the server that a test or a study changes.
 
     A connection may have 100 sessions instead of OpenSSH's 10, because the lab tests clients that open many; 0 refuses
-    all. `ciphers` is sshd_config's list, empty for its default.
+    all. `ciphers` is sshd_config's list, empty for its default. `old_clients` adds what libssh2 before 1.9 needs: keys of
+    RSA, their signatures and key exchange with SHA-1.
     """
 
     max_sessions: int = 100
     ciphers: str = ""
+    old_clients: bool = False
 
     def __post_init__(self) -> None:
         if self.max_sessions < 0:
@@ -49,6 +64,46 @@ def make_key(random_bytes: Callable[[int], bytes] = os.urandom) -> KeyPair:
     return KeyPair(public.decode(), private)
 
 
+def make_old_key(random_bytes: Callable[[int], bytes] = os.urandom) -> KeyPair:
+    """RSA in the format that libssh2 read in 2011. The primes come from `random_bytes`, because virtual time repeats its runs."""
+    p, q = _prime(random_bytes), _prime(random_bytes)
+    d = rsa.rsa_recover_private_exponent(_RSA_EXPONENT, p, q)
+    public = rsa.RSAPublicNumbers(_RSA_EXPONENT, p * q)
+    rest = (rsa.rsa_crt_dmp1(d, p), rsa.rsa_crt_dmq1(d, q), rsa.rsa_crt_iqmp(p, q))
+    key = rsa.RSAPrivateNumbers(p, q, d, *rest, public).private_key()
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+    shown = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return KeyPair(shown.decode(), private)
+
+
+def _prime(random_bytes: Callable[[int], bytes]) -> int:
+    """A prime of half the key's bits, by the test of Miller and Rabin; its two highest bits are set."""
+    half = _RSA_BITS // 2
+    while True:
+        drawn = int.from_bytes(random_bytes(half // 8)) | 0b11 << (half - 2) | 1
+        if (
+            math.gcd(drawn, _SMALL) == 1
+            and (drawn - 1) % _RSA_EXPONENT
+            and pow(2, drawn - 1, drawn) == 1
+            and _is_prime(drawn, random_bytes)
+        ):
+            return drawn
+
+
+def _is_prime(number: int, random_bytes: Callable[[int], bytes]) -> bool:
+    twos = ((number - 1) & -(number - 1)).bit_length() - 1
+    for _ in range(_WITNESSES):
+        power = pow(2 + int.from_bytes(random_bytes(16)), (number - 1) >> twos, number)
+        squares = [power]
+        for _ in range(twos - 1):
+            squares.append(squares[-1] * squares[-1] % number)
+        if power != 1 and number - 1 not in squares:
+            return False
+    return True
+
+
 def known_hosts(names: list[str], port: int, host_key: KeyPair) -> str:
     """One line per name; OpenSSH and libssh2 want `[name]:port` for every port but 22."""
     places = [name if port == PORT else f"[{name}]:{port}" for name in dict.fromkeys(names) if name]
@@ -58,6 +113,7 @@ def known_hosts(names: list[str], port: int, host_key: KeyPair) -> str:
 def render_config(workdir: PurePath, *, port: int, bind: str, bind_6: str = "", options: SshdOptions = SshdOptions()) -> str:
     """sshd_config. `internal-sftp` needs no sftp-server binary and starts no shell."""
     ciphers = f"Ciphers {options.ciphers}\n" if options.ciphers else ""
+    old = _OLD_CLIENTS if options.old_clients else ""
     more = f"ListenAddress {bind_6}\n" if bind_6 else ""
     return f"""\
 Port {port}
@@ -82,7 +138,7 @@ X11Forwarding no
 # Several clients at once, and clients that open many connections, are what the lab is for.
 MaxStartups 200
 MaxSessions {options.max_sessions}
-{ciphers}Subsystem sftp internal-sftp
+{ciphers}{old}Subsystem sftp internal-sftp
 """
 
 
@@ -110,7 +166,8 @@ def launch(
     Its files are in `workdir/sshd`, with its log, the only place where sshd says why it refuses a key.
     """
     folder = host.workdir / "sshd"
-    host_key, user_key = make_key(random_bytes), make_key(random_bytes)
+    new_key = make_old_key if options.old_clients else make_key
+    host_key, user_key = new_key(random_bytes), new_key(random_bytes)
     host.write(folder / "host_key", host_key.private, mode=0o600)
     host.write(folder / "authorized_keys", f"{user_key.public}\n".encode(), mode=0o600)
     host.write(folder / "sshd_config", render_config(folder, port=port, bind=bind, bind_6=bind_6, options=options).encode())

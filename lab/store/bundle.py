@@ -63,6 +63,7 @@ class SshdSettings(Closed):
 
     max_sessions: int = Field(ge=0)
     ciphers: str = Field(pattern=r"^[!-~]*$")
+    old_clients: bool = False
 
 
 class Member(Closed):

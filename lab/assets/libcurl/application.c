@@ -26,7 +26,7 @@
 enum wait { POLL, WAIT, SELECT, SLEEP };
 
 struct settings {
-  int multi, unknown_size, each, put;
+  int multi, unknown_size, each, put, nagle;
   enum wait wait;
   long every_ms, idle_ms, tick_us;
   long files, parallel, buffer, upload_buffer, receive_window, send_window;
@@ -178,7 +178,7 @@ static CURL *prepare(void) {
   if(!easy)
     fail("curl_easy_init failed");
   SET(easy, NOSIGNAL, 1L);
-  SET(easy, TCP_NODELAY, 1L);
+  SET(easy, TCP_NODELAY, set.nagle ? 0L : 1L);
   SET(easy, FAILONERROR, 1L);
   if(set.http)
     SET(easy, HTTP_VERSION, strcmp(set.http, "2") ? (long)CURL_HTTP_VERSION_1_1 : (long)CURL_HTTP_VERSION_2_0);
@@ -447,7 +447,7 @@ static enum wait way(const char *text) {
 }
 
 enum { MULTI = 1, WAY, EVERY, IDLE, TICK, FILES, PARALLEL, BUFFER, UPLOAD_BUFFER, RECEIVE, SEND, LIMIT, HTTP, CACERT, KEY, PUBKEY,
-       KNOWN_HOSTS, USER, UNKNOWN_SIZE, EACH, VERSION };
+       KNOWN_HOSTS, USER, UNKNOWN_SIZE, EACH, NAGLE, VERSION };
 
 static void read_options(int count, char **words) {
   static const struct option options[] = {
@@ -471,6 +471,7 @@ static void read_options(int count, char **words) {
     {"user", required_argument, NULL, USER},
     {"unknown-size", no_argument, NULL, UNKNOWN_SIZE},
     {"each", no_argument, NULL, EACH},
+    {"nagle", no_argument, NULL, NAGLE},
     {"version", no_argument, NULL, VERSION},
     {NULL, 0, NULL, 0},
   };
@@ -498,6 +499,7 @@ static void read_options(int count, char **words) {
     case USER: set.user = optarg; break;
     case UNKNOWN_SIZE: set.unknown_size = 1; break;
     case EACH: set.each = 1; break;
+    case NAGLE: set.nagle = 1; break;
     case VERSION: printf("application on %s\n", curl_version()); exit(0);
     default: exit(2);
     }

@@ -89,6 +89,12 @@ def said(*lines: str, **changes: object) -> Completed:
             "https://server/upload/7-5MiB /run/lab/client/files/5MiB",
         ),
         (
+            {"no_delay": False},
+            transfer("sftp", buffer_size=Size(65536)),
+            "--buffer 65536 --nagle --user lab --key /c/.ssh/key --pubkey /c/.ssh/key.pub --known-hosts /c/.ssh/known_hosts get "
+            "sftp://server/run/lab/server/files/5MiB /run/lab/client/out/5MiB",
+        ),
+        (
             {"buffer": "1 KiB", "upload_buffer": "1 MiB"},
             transfer("sftp", "put", files=10, buffer_size=Size(65536)),
             "--buffer 65536 --upload-buffer 65536 --files 10 --user lab --key /c/.ssh/key --pubkey /c/.ssh/key.pub --known-hosts "
@@ -135,6 +141,12 @@ def test_an_uploads_body_ends_a_round_trip_before_its_answer() -> None:
     wanted = transfer(direction="put")
     numbers = client().parse(wanted, said())
     assert client().body_seconds(wanted, numbers) == pytest.approx(2.6503 - 0.0202 - 0.02)
+
+
+def test_a_sets_upload_does_not_end_with_the_last_byte_that_libcurl_took() -> None:
+    wanted = transfer("sftp", "put", files=10)
+    numbers = client().parse(wanted, said(last_byte_s=1.0))
+    assert client().body_seconds(wanted, numbers) == pytest.approx(2.6503 - 0.0202 - 2 * 0.02)
 
 
 def test_limited_files_have_a_rate_each() -> None:
@@ -196,6 +208,9 @@ def test_a_file_describes_an_application(built: str, tmp_path: Path, monkeypatch
     assert isinstance(default, Libcurl)
     assert (default.name, default.version, default.settings) == ("windows-app", "debian", SLOW)
     assert resolve(ClientSpec.parse("windows-app")) == default
+    own = resolve(ClientSpec.parse("windows-app-of-mine=/opt/app"))
+    assert isinstance(own, Libcurl)
+    assert (own.name, own.program, own.settings) == ("windows-app-of-mine", "/opt/app", expected.settings)
     with pytest.raises(UsageProblem, match=r"windows-app 8\.5\.0 has not been built") as caught:
         versions.program("windows-app@8.5.0")
     assert caught.value.remedy == "lab client build windows-app@8.5.0"
