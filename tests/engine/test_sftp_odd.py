@@ -38,7 +38,7 @@ def test_what_is_unusual_and_right(desk: SftpBench, odd: Odd, oddity: str, way: 
 
 @pytest.mark.parametrize("oddity", ["honest", "bare", "bare-strict"])
 def test_an_upload_replaces_what_is_there(desk: SftpBench, odd: Odd, oddity: str) -> None:
-    """Without posix-rename a RENAME onto a file is refused: the old one has to go first."""
+    """Without posix-rename a RENAME onto a file is refused: the old one steps aside first."""
     there = desk.give(odd.server, 1000, version=2)
     done(desk.put(desk.source(2000), odd.server, there, login=oddity))
     assert digests(there.parent) == {"file": sha256(2000)}

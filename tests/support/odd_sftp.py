@@ -56,6 +56,12 @@ class Oddity:
     becomes: int = 100
     # STAT tells this much more than there is.
     boasts: int = 0
+    # RENAME fails `always` or for `parts` of uploads; `gone`: the connection ends at a part's second one.
+    renames: str = ""
+    # FSETSTAT is refused.
+    sizes_fixed: bool = False
+    # A listing never ends: `names` that are always new, or answers without names (`nothing`).
+    endless: str = ""
     password: bool = False
 
 
@@ -95,6 +101,19 @@ ODDITIES: dict[str, Oddity] = {
     "silent": Oddity("silent"),
     "no-space": Oddity("no-space"),
     "denied": Oddity("denied"),
+    # It holds back the first WRITE, and neither applies nor answers it, while the others go on.
+    "holds-first": Oddity("holds-first"),
+    # An ordinary server without posix-rename, on which a RENAME fails
+    "rename-fails": Oddity(extensions=(), renames="always"),
+    "rename-part-fails": Oddity(extensions=(), renames="parts"),
+    "rename-gone": Oddity(extensions=(), renames="gone"),
+    "sizes-fixed": Oddity(sizes_fixed=True),
+    # Limits that would make millions of requests
+    "limits-read": Oddity(limits=(34_000, 1, 32_768)),
+    "limits-write": Oddity(limits=(34_000, 32_768, 1)),
+    "limits-read-unheard": Oddity("unheard", limits=(34_000, 1, 32_768)),
+    "endless-names": Oddity(endless="names"),
+    "endless-nothing": Oddity(endless="nothing"),
     # Names that lead elsewhere
     "name-dots": Oddity(names=(b"..",)),
     "name-up": Oddity(names=(b"../escaped",)),
@@ -165,6 +184,7 @@ class Responder:
         self._handles = itertools.count(1)
         self._late: list[bytes] = []
         self._gone = False
+        self._part_renames = 0
 
     def take(self, data: bytes) -> None:
         self._rest += data
@@ -256,6 +276,8 @@ class Responder:
             return packet(
                 NAME, ident, struct.pack(">I", 1) + text(os.fsencode(os.path.normpath(path))) * 2 + struct.pack(">I", 0)
             )
+        if kind == FSETSTAT and self._oddity.sizes_fixed:
+            return status(ident, UNSUPPORTED, "unsupported")
         if kind in (SETSTAT, FSETSTAT):
             self._set(Path(path) if kind == SETSTAT else Path(self._opened[first].path), fields)
         elif kind == REMOVE:
@@ -263,16 +285,24 @@ class Responder:
         elif kind == MKDIR:
             Path(path).mkdir()
         elif kind == RENAME:
-            # Version 3: "It is an error if there already exists a file with the name specified by newpath."
-            target = Path(fields.text().decode())
-            if target.exists():
-                return status(ident, FAILURE, "Failure")
-            Path(path).rename(target)
+            return self._rename(ident, Path(path), Path(fields.text().decode()))
         elif kind == READLINK:
             link = str(Path(path).readlink()).encode()
             return packet(NAME, ident, struct.pack(">I", 1) + text(link) * 2 + struct.pack(">I", 0))
         else:
             return status(ident, UNSUPPORTED, "unsupported")
+        return status(ident, OK)
+
+    def _rename(self, ident: int, source: Path, target: Path) -> bytes:
+        how, is_part = self._oddity.renames, source.name.endswith(".ferry-part")
+        self._part_renames += is_part
+        if how == "gone" and is_part and self._part_renames == 2:
+            self._end("closes-connection")
+            raise GoneError
+        # Version 3: "It is an error if there already exists a file with the name specified by newpath."
+        if target.exists() or how == "always" or (how == "parts" and is_part):
+            return status(ident, FAILURE, "Failure")
+        source.rename(target)
         return status(ident, OK)
 
     def _extended(self, ident: int, fields: Fields) -> bytes:
@@ -307,6 +337,10 @@ class Responder:
         return packet(HANDLE, ident, text(handle))
 
     def _read_folder(self, ident: int, opened: Opened) -> bytes:
+        if self._oddity.endless == "nothing":
+            return packet(NAME, ident, struct.pack(">I", 0))
+        if self._oddity.endless == "names":
+            return self._new_names(ident)
         names = next(opened.names, None)
         if names is None:
             return status(ident, EOF)
@@ -315,6 +349,14 @@ class Responder:
             facts = self._real(os.fsdecode(b"/".join((os.fsencode(opened.path), name)))).lstat()
             reply += text(name) + text(b"-rw-r--r-- " + name) + attributes(facts)
         return packet(NAME, ident, reply)
+
+    def _new_names(self, ident: int) -> bytes:
+        """Ten thousand in a packet of 245 kB."""
+        first = next(self._handles) * 10_000
+        blank = text(b"") + struct.pack(">I", 0)
+        return packet(
+            NAME, ident, struct.pack(">I", 10_000) + b"".join(text(b"%012d" % (first + at)) + blank for at in range(10_000))
+        )
 
     def _real(self, path: str) -> Path:
         """A server that gives names which lead elsewhere has something behind them."""
@@ -339,6 +381,8 @@ class Responder:
             os.utime(path, (fields.number(), fields.number()))
 
     def _move(self, kind: int, ident: int, handle: bytes, fields: Fields) -> bytes:
+        if self._oddity.fault == "unheard":
+            return b""
         offset = fields.number(">Q")
         data = fields.text() if kind == WRITE else b""
         length = len(data) if kind == WRITE else fields.number()
@@ -352,7 +396,11 @@ class Responder:
             if self._oddity.random_reads:
                 most = random.randint(1, most)
             data = os.pread(opened.file, most, offset)
-        if self._armed and self._oddity.fault and offset <= MIDDLE < offset + length:
+        if self._oddity.fault == "holds-first":
+            if kind == WRITE and offset == 0:
+                log("fault", fault="holds-first")
+                return b""
+        elif self._armed and self._oddity.fault and offset <= MIDDLE < offset + length:
             return self._fault(kind, ident, data, length)
         if kind == WRITE:
             os.pwrite(opened.file, data, offset)

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use super::target::{ASIDE, JOURNAL, PARTIAL};
 use crate::platform;
 use crate::report::Problem;
 
@@ -40,6 +41,16 @@ pub fn has_control(bytes: &[u8]) -> bool {
     }
 }
 
+/// A later `--resume` would take it for its own; on some file systems whatever the case.
+fn is_own(name: &[u8]) -> bool {
+    name.starts_with(b".")
+        && [PARTIAL, JOURNAL, ASIDE].iter().any(|suffix| {
+            let from = name.len().saturating_sub(suffix.len());
+            name.get(from..)
+                .is_some_and(|end| end.eq_ignore_ascii_case(suffix.as_bytes()))
+        })
+}
+
 /// Why it is refused. `windows` is an argument so that its rules are tested on every system.
 fn forbidden(name: &[u8], windows: bool) -> Option<&'static str> {
     if matches!(name, b"" | b"." | b"..") {
@@ -50,6 +61,9 @@ fn forbidden(name: &[u8], windows: bool) -> Option<&'static str> {
     }
     if name.contains(&b'/') || windows && name.contains(&b'\\') {
         return Some("a path, not a name");
+    }
+    if is_own(name) {
+        return Some("what ferry calls its own partial files");
     }
     if has_control(name) {
         return Some("a control character in it");
@@ -103,6 +117,8 @@ mod tests {
             b"a\x1b[2Jb",
             b"\x7f",
             "a\u{85}b".as_bytes(),
+            b".x.ferry-partial",
+            b".X.Ferry-Partial.json",
             &long,
         ] {
             let problem = safe_component(name).unwrap_err();

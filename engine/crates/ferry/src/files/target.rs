@@ -16,9 +16,9 @@ use crate::report::Problem;
 
 /// What file systems take for a name.
 const MOST_NAME_BYTES: usize = 255;
-const PARTIAL: &str = ".ferry-partial";
-const JOURNAL: &str = ".ferry-partial.json";
-const ASIDE: &str = ".ferry-partial.json.new";
+pub(super) const PARTIAL: &str = ".ferry-partial";
+pub(super) const JOURNAL: &str = ".ferry-partial.json";
+pub(super) const ASIDE: &str = ".ferry-partial.json.new";
 
 /// Where the bytes go.
 pub(super) enum Place {

@@ -8,6 +8,8 @@ use crate::report::{Class, Problem};
 
 /// The first wait; it doubles with every attempt.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// Of one transfer, those that made progress included.
+pub const MOST_ATTEMPTS: usize = 1000;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Retries {

@@ -38,6 +38,22 @@ impl Class {
     }
 }
 
+/// Names and words of a server are in messages: they could forge lines of a log or steer a terminal.
+fn one_line(message: String) -> String {
+    if !message.contains(char::is_control) {
+        return message;
+    }
+    let mut shown = String::with_capacity(message.len() + 16);
+    for found in message.chars() {
+        if found.is_control() {
+            shown.extend(found.escape_default());
+        } else {
+            shown.push(found);
+        }
+    }
+    shown
+}
+
 /// A failure with its class. The message is one line: what, where, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -59,7 +75,7 @@ impl Problem {
     pub fn new(class: Class, message: impl Into<String>) -> Self {
         Self {
             class,
-            message: message.into(),
+            message: one_line(message.into()),
             retry_after: None,
             status: None,
             untouched: false,
@@ -109,3 +125,14 @@ impl fmt::Display for Problem {
 }
 
 impl std::error::Error for Problem {}
+
+#[cfg(test)]
+mod tests {
+    use super::Problem;
+
+    #[test]
+    fn a_message_is_one_line_whatever_a_server_says() {
+        let problem = Problem::permanent("cannot list a\u{1b}]0;x\u{7}\nb \u{85}ü");
+        assert_eq!(problem.message, r"cannot list a\u{1b}]0;x\u{7}\nb \u{85}ü");
+    }
+}

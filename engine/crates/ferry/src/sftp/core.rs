@@ -20,7 +20,9 @@ use crate::transfer::throttle::Limit;
 /// Every server takes that (draft-ietf-secsh-filexfer-02, section 3: packets of 34,000 bytes).
 const SAFE_REQUEST: u32 = 32 * 1024;
 /// OpenSSH's own maximum; more gains nothing.
-const LARGEST_REQUEST: u32 = 255 * 1024;
+pub const LARGEST_REQUEST: u32 = 255 * 1024;
+/// A server that says less means something else, or wants a request for every byte.
+const LEAST_REQUEST: u32 = 1024;
 
 pub type Shared = Arc<Core>;
 /// Who waits for an answer, or for the reason why there is none.
@@ -160,11 +162,11 @@ impl Core {
             .is_some_and(|extensions| extensions.has(extension))
     }
 
-    /// What limits@openssh.com said; 0 is "not told", and what is told may be less than what every server takes.
+    /// What limits@openssh.com said; 0 is "not told"; less than what every server takes is believed, down to 1 KiB.
     pub fn set_limits(&self, limits: &Limits) {
         let clamp = |told: u64| match u32::try_from(told) {
             Ok(0) => SAFE_REQUEST,
-            Ok(told) => told.min(LARGEST_REQUEST),
+            Ok(told) => told.clamp(LEAST_REQUEST, LARGEST_REQUEST),
             Err(_) => LARGEST_REQUEST,
         };
         let mut state = self.lock();

@@ -9,8 +9,10 @@ mod files;
 mod flow;
 mod get;
 mod line;
+mod publish;
 mod put;
 mod session;
+mod span;
 mod state;
 mod tree;
 

@@ -8,9 +8,9 @@ use tokio::sync::oneshot;
 use super::body::{Body, Up, Way};
 use super::core::Shared;
 use super::files::{Ledger, STRIPED, close, handle_of, stripe, watch};
-use super::state::WRITE_SPAN;
-use super::tree::join;
-use super::{Outbound, Plan, Resume, nonsense, refused};
+use super::publish::{partial_name, publish};
+use super::span;
+use super::{Outbound, Plan, Resume};
 use crate::report::Problem;
 
 pub async fn run(
@@ -75,11 +75,15 @@ pub async fn run(
         discard(core, lane, Some(handle), &partial).await;
         return Err(problem);
     }
-    let published = publish(core, plan, lane, handle, &partial, path).await;
-    if published.is_err() {
-        discard(core, lane, None, &partial).await;
+    match publish(core, plan, lane, handle, &partial, path).await {
+        Ok(()) => Ok(()),
+        Err(failure) => {
+            if !failure.keep {
+                discard(core, lane, None, &partial).await;
+            }
+            Err(failure.problem)
+        }
     }
-    published
 }
 
 /// Opens the partial file, and tells where to go on in it.
@@ -115,7 +119,7 @@ async fn open(
     };
     let handle = handle_of(open.await?, "write to", path)?;
     let offset = match resume {
-        Resume::IfThere => found.saturating_sub(WRITE_SPAN),
+        Resume::IfThere => span::resume_point(found),
         Resume::At(acknowledged) if acknowledged <= found => acknowledged,
         Resume::Never | Resume::At(_) => 0,
     };
@@ -129,91 +133,23 @@ async fn open(
             handle: &handle,
             attrs: &size,
         };
-        core.call(lane, &truncate).await?;
+        let cut = core.call(lane, &truncate).await?;
+        if !matches!(cut, Reply::Status(status) if status.code == StatusCode::Ok) {
+            // What lies behind would be taken for this run's own by the next one: from the beginning, in an empty file.
+            close(core, lane, Some(handle));
+            let open = Request::Open {
+                path: partial,
+                flags: OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE,
+                attrs: &attrs,
+            };
+            return Ok((handle_of(core.call(lane, &open).await?, "write to", path)?, 0));
+        }
     }
     Ok((handle, offset))
-}
-
-/// To the server's disk, and then to its name.
-async fn publish(
-    core: &Shared,
-    plan: &Plan,
-    lane: usize,
-    handle: Handle,
-    partial: &[u8],
-    path: &[u8],
-) -> Result<(), Problem> {
-    let ok = |reply: Reply, what: &str| match reply {
-        Reply::Status(status) if status.code == StatusCode::Ok => Ok(()),
-        Reply::Status(status) => Err(refused(what, path, &status)),
-        _ => Err(nonsense(what, path)),
-    };
-    let synced = plan.sync && core.has(lane, "fsync@openssh.com");
-    if synced {
-        let reply = core.call(lane, &Request::Fsync { handle: &handle }).await?;
-        if let Err(problem) = ok(reply, "bring to disk") {
-            core.post(lane, &Request::Close { handle: &handle });
-            return Err(problem);
-        }
-    }
-    let closed = core.call(lane, &Request::Close { handle: &handle });
-    let atomic = core.has(lane, "posix-rename@openssh.com");
-    let rename = || {
-        let (from, to) = (partial, path);
-        core.call(
-            lane,
-            &if atomic {
-                Request::PosixRename { from, to }
-            } else {
-                Request::Rename { from, to }
-            },
-        )
-    };
-    // After an fsync a CLOSE has nothing left to say, and need not be waited for.
-    let mut renamed = synced.then(&rename);
-    ok(closed.await?, "close")?;
-    let reply = match renamed.take() {
-        Some(renamed) => renamed.await?,
-        None => rename().await?,
-    };
-    match ok(reply, "give its name to") {
-        Ok(()) => Ok(()),
-        Err(_) if !atomic => {
-            // Version 3 renames over nothing: the old file has to go first.
-            core.post(lane, &Request::Remove { path });
-            ok(rename().await?, "give its name to")
-        }
-        Err(problem) => Err(problem),
-    }
 }
 
 /// An upload that will not be gone on with. Waited for: a run that ends now would take the request with it.
 async fn discard(core: &Shared, lane: usize, handle: Option<Handle>, partial: &[u8]) {
     close(core, lane, handle);
     let _ = core.call(lane, &Request::Remove { path: partial }).await;
-}
-
-/// `.NAME.STAMP.ferry-part` beside the target. Long names are cut, because 255 bytes are all that most file systems take.
-fn partial_name(path: &[u8], stamp: &str) -> Vec<u8> {
-    let split = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
-    let (directory, name) = path.split_at(split);
-    let rest = format!(".{stamp}.ferry-part");
-    let mut hidden = b".".to_vec();
-    hidden.extend_from_slice(&name[..name.len().min(255 - 1 - rest.len())]);
-    hidden.extend_from_slice(rest.as_bytes());
-    join(directory, &hidden)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::partial_name;
-
-    #[test]
-    fn partial_files_lie_beside_their_target_under_a_name_that_fits() {
-        assert_eq!(partial_name(b"/up/a.iso", "0123"), b"/up/.a.iso.0123.ferry-part");
-        assert_eq!(partial_name(b"a.iso", "0123"), b".a.iso.0123.ferry-part");
-        let long = partial_name(&[b'x'; 255], "0123456789abcdef");
-        assert_eq!(long.len(), 255);
-        assert!(long.ends_with(b".0123456789abcdef.ferry-part"));
-    }
 }

@@ -204,6 +204,9 @@ async fn pump(core: Shared) {
     }
 }
 
+/// Of TCP's view.
+const MOST_SAMPLES: usize = 4096;
+
 /// TCP's own view, and whether the server has gone silent.
 async fn tick(
     core: Shared,
@@ -214,20 +217,25 @@ async fn tick(
 ) {
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let (mut ticked, mut stride) = (0_u64, 1);
     while core.failure().is_none() {
         ticks.tick().await;
         let now = Instant::now();
         let socket = SockRef::from(&*socket);
         if let Some(sample) = platform::tcp_sample(&socket, now.saturating_duration_since(begin).as_secs_f64()) {
             let mut samples = samples.borrow_mut();
-            samples.push(sample);
-            if samples.len() > 4096 {
-                // Half as dense, and as long.
+            if ticked % stride == 0 {
+                samples.push(sample);
+            }
+            ticked += 1;
+            if samples.len() > MOST_SAMPLES {
+                // Half as dense, and as long: those to come, too.
                 let mut index = 0;
                 samples.retain(|_| {
                     index += 1;
                     index % 2 == 1
                 });
+                stride *= 2;
             }
         }
         if let Some(rtt) = platform::rtt(&socket) {

@@ -9,14 +9,15 @@ use ferry_sftp::{Channel, Handle, Reply, Request, StatusCode};
 use super::body::{Body, Down, Up, Way, broken, read_refused};
 use super::core::Asker;
 use super::flow::{Flow, MOST};
+use super::span;
 use super::{AHEAD, nonsense, refused};
 use crate::report::Problem;
 use crate::ssh::ReadRoom;
 
-/// How far the first unacknowledged byte of an upload may lie behind the last one sent. A resumed upload goes back that far.
-pub const WRITE_SPAN: u64 = 32 << 20;
 /// READs put into one piece of output.
 const READS_AT_ONCE: usize = 64;
+/// READs and WRITEs that wait for an answer on one channel: far above what any window needs, far below what an id can tell apart.
+const MOST_IN_FLIGHT: usize = 1 << 16;
 
 pub struct State {
     pub lanes: Vec<Lane>,
@@ -109,7 +110,11 @@ impl State {
             };
             match way {
                 Way::Down(down) => {
-                    while room > 0 && count < READS_AT_ONCE && down.reads.in_flight() < down.ahead {
+                    while room > 0
+                        && count < READS_AT_ONCE
+                        && lane.channel.in_flight() < MOST_IN_FLIGHT
+                        && down.reads.in_flight() < down.ahead
+                    {
                         let Some((offset, length)) = down.reads.next(piece) else {
                             down.all_asked = true;
                             break;
@@ -245,7 +250,7 @@ fn write(
     largest: u32,
     now: Instant,
 ) -> Result<Option<Output>, Problem> {
-    if up.sender.exhausted || up.writes.span() >= WRITE_SPAN {
+    if up.sender.exhausted || lane.channel.in_flight() >= MOST_IN_FLIGHT || !span::may_send(&up.writes, largest) {
         return Ok(None);
     }
     // The header's length is known, its content only when the piece is.

@@ -2,19 +2,22 @@
 
 use std::collections::VecDeque;
 
-use ferry_sftp::{Attrs, FileKind, Name, Reply, Request, StatusCode};
+use ferry_sftp::{Attrs, FileKind, Handle, Name, Reply, Request, StatusCode};
 use tokio::task::JoinSet;
 
 use super::core::{Core, Shared};
 use super::{nonsense, refused};
-use crate::report::Problem;
+use crate::files::safe_component;
+use crate::report::{Class, Problem};
 
 /// READDIRs asked for at once; the answers behind the last one cost nothing but an EOF each.
 const READDIRS: usize = 8;
 /// Directories that are being listed at once.
 const LISTINGS: usize = 16;
-/// More than this is a loop or an attack.
+/// More than this is a loop or an attack, as are more names than these.
 const DEEPEST: usize = 128;
+const MOST_NAMES: usize = 1 << 20;
+const MOST_NAMES_IN_A_TREE: usize = 1 << 24;
 
 /// Something in a listed tree.
 pub struct Found {
@@ -23,10 +26,12 @@ pub struct Found {
     /// On the server.
     pub path: Vec<u8>,
     pub attrs: Attrs,
+    /// A directory, told a second time: why nothing below it will be.
+    pub unlisted: Option<Problem>,
 }
 
-/// Lists a tree breadth first; `each` is told of everything in it, directories before what they hold. A file instead of a directory is
-/// told as the only thing found, without names.
+/// Lists a tree breadth first; `each` is told of the root and everything in it, directories before what they hold. A file instead of a directory is
+/// told as the only thing found, without names. A directory below the root that cannot be listed does not stop the others.
 pub async fn list(core: &Shared, lane: usize, root: Vec<u8>, mut each: impl FnMut(Found)) -> Result<(), Problem> {
     let reply = core.call(lane, &Request::Stat { path: &root }).await?;
     let attrs = match reply {
@@ -39,11 +44,19 @@ pub async fn list(core: &Shared, lane: usize, root: Vec<u8>, mut each: impl FnMu
             names: Vec::new(),
             path: root,
             attrs,
+            unlisted: None,
         });
         return Ok(());
     }
+    each(Found {
+        names: Vec::new(),
+        path: root.clone(),
+        attrs,
+        unlisted: None,
+    });
     let mut waiting: VecDeque<(Vec<Vec<u8>>, Vec<u8>)> = VecDeque::from([(Vec::new(), root)]);
     let mut running = JoinSet::new();
+    let mut count = 0;
     loop {
         while running.len() < LISTINGS
             && let Some((names, path)) = waiting.pop_front()
@@ -59,25 +72,43 @@ pub async fn list(core: &Shared, lane: usize, root: Vec<u8>, mut each: impl FnMu
         };
         let (names, path, entries) =
             joined.map_err(|error| Problem::transient(format!("listing was cut short: {error}")))?;
-        let entries: Entries = entries?;
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(problem) if names.is_empty() || problem.class == Class::Transient => return Err(problem),
+            Err(problem) => {
+                each(Found {
+                    names,
+                    path,
+                    attrs: Attrs::default(),
+                    unlisted: Some(problem),
+                });
+                continue;
+            }
+        };
+        count += entries.len();
+        if count > MOST_NAMES_IN_A_TREE {
+            return Err(too_many("the tree", &path, MOST_NAMES_IN_A_TREE));
+        }
         for entry in entries {
             let mut below = names.clone();
             let child = join(&path, &entry.file_name);
-            // What is no name leads nowhere but round in circles; it is told, and refused there.
-            let is_directory = entry.attrs.kind() == FileKind::Directory && entry.is_plain();
+            // What is no name here leads nowhere but round in circles; it is told, and refused there.
+            let is_directory = entry.attrs.kind() == FileKind::Directory && safe_component(&entry.file_name).is_ok();
             below.push(entry.file_name);
-            if is_directory && below.len() > DEEPEST {
-                return Err(Problem::permanent(format!(
-                    "{} is more than {DEEPEST} directories deep",
-                    String::from_utf8_lossy(&child)
-                )));
-            }
-            each(Found {
+            let depth = below.len();
+            let found = |unlisted| Found {
                 names: below.clone(),
                 path: child.clone(),
-                attrs: entry.attrs,
-            });
-            if is_directory {
+                attrs: entry.attrs.clone(),
+                unlisted,
+            };
+            each(found(None));
+            if is_directory && depth > DEEPEST {
+                each(found(Some(Problem::permanent(format!(
+                    "{} is more than {DEEPEST} directories deep",
+                    String::from_utf8_lossy(&child)
+                )))));
+            } else if is_directory {
                 waiting.push_back((below, child));
             }
         }
@@ -92,29 +123,48 @@ async fn read_directory(core: &Core, lane: usize, path: &[u8]) -> Result<Entries
         Reply::Status(status) => return Err(refused("list", path, &status)),
         _ => return Err(nonsense("OPENDIR", path)),
     };
+    let entries = read_entries(core, lane, path, &handle).await;
+    core.post(lane, &Request::Close { handle: &handle });
+    let mut entries = entries?;
+    entries.sort_by(|one, other| one.file_name.cmp(&other.file_name));
+    Ok(entries)
+}
+
+async fn read_entries(core: &Core, lane: usize, path: &[u8], handle: &Handle) -> Result<Entries, Problem> {
     let mut entries = Vec::new();
     let mut asked = VecDeque::new();
     let mut ended = false;
     loop {
         while !ended && asked.len() < READDIRS {
-            asked.push_back(core.call(lane, &Request::Readdir { handle: &handle }));
+            asked.push_back(core.call(lane, &Request::Readdir { handle }));
         }
-        let Some(answer) = asked.pop_front() else { break };
+        let Some(answer) = asked.pop_front() else {
+            return Ok(entries);
+        };
         match answer.await? {
+            // As OpenSSH's client takes it.
+            Reply::Names(names) if names.is_empty() => ended = true,
             Reply::Names(names) => {
                 let real = names
                     .into_iter()
                     .filter(|name| name.file_name != b"." && name.file_name != b"..");
                 entries.extend(real);
+                if entries.len() > MOST_NAMES {
+                    return Err(too_many("the directory", path, MOST_NAMES));
+                }
             }
             Reply::Status(status) if status.code == StatusCode::Eof => ended = true,
             Reply::Status(status) => return Err(refused("list", path, &status)),
             _ => return Err(nonsense("READDIR", path)),
         }
     }
-    core.post(lane, &Request::Close { handle: &handle });
-    entries.sort_by(|one, other| one.file_name.cmp(&other.file_name));
-    Ok(entries)
+}
+
+fn too_many(what: &str, path: &[u8], most: usize) -> Problem {
+    let path = String::from_utf8_lossy(path);
+    Problem::permanent(format!(
+        "cannot list {path}: {what} has more than {most} names, or no end"
+    ))
 }
 
 /// Makes directories, all in one flight: a server works through one channel's requests in order, so parents are there before children.

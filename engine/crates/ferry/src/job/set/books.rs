@@ -6,7 +6,7 @@ use std::time::Instant;
 use http::Method;
 
 use super::super::entry::{Entry, Kind};
-use super::super::policy::Retries;
+use super::super::policy::{MOST_ATTEMPTS, Retries};
 use super::super::worker::lock;
 use super::errand::Tree;
 use crate::report::{Attempt, Class, FileSet, Problem, SshReport};
@@ -18,7 +18,8 @@ pub enum Event {
     New(Box<Entry>),
     Done(Box<Outcome>),
     Skipped,
-    Listed(usize, Result<(), Problem>),
+    /// There is nothing more to be found in it.
+    Listed(usize),
     Over(Box<SessionFacts>, Result<(), Problem>),
 }
 
@@ -43,7 +44,7 @@ impl Books<'_> {
             match event {
                 Event::New(entry) => self.entries.push(*entry),
                 Event::Skipped => self.facts.skipped += 1,
-                Event::Listed(tree, result) => self.listed(tree, result),
+                Event::Listed(tree) => self.trees.retain(|(number, _)| *number != tree),
                 Event::Done(outcome) => self.close(*outcome),
                 Event::Over(facts, result) => {
                     if facts.ssh.is_some() {
@@ -54,19 +55,6 @@ impl Books<'_> {
             }
         }
         None
-    }
-
-    fn listed(&mut self, tree: usize, result: Result<(), Problem>) {
-        match result {
-            Err(problem) if problem.class == Class::Transient => return,
-            Err(problem) => {
-                if let Some((_, tree)) = self.trees.iter().find(|(number, _)| *number == tree) {
-                    self.entries.push(Entry::refused(&tree.remote, problem));
-                }
-            }
-            Ok(()) => {}
-        }
-        self.trees.retain(|(number, _)| *number != tree);
     }
 
     /// Books an attempt at a file, and decides whether there is another.
@@ -151,7 +139,7 @@ impl Books<'_> {
             .retries
             .wait(&problem, &Method::PUT, true, entry.failures, 0.5)
             .is_some();
-        if !again || !entry.rewind() {
+        if !again || entry.attempts.len() >= MOST_ATTEMPTS || !entry.rewind() {
             entry.give_up(problem);
         }
     }

@@ -12,7 +12,7 @@ use super::books::Event;
 use super::maker::Maker;
 use crate::cli::Remote;
 use crate::files::safe_component;
-use crate::report::Problem;
+use crate::report::{Class, Problem};
 use crate::sftp::{Errand, FileTask, Found, Outcome};
 
 /// A tree to be fetched.
@@ -49,13 +49,21 @@ impl Errand for Runner<'_> {
     }
 
     fn found(&mut self, tree: usize, found: Found) {
-        if !self.known.insert(found.path.clone()) {
+        let mut key = found.path.clone();
+        if found.unlisted.is_some() {
+            key.push(0);
+        }
+        if !self.known.insert(key) {
             return;
         }
         let Some((_, tree)) = self.trees.iter().find(|(number, _)| *number == tree) else {
             return;
         };
         let remote = remote_of(&tree.remote, &found);
+        if let Some(problem) = found.unlisted {
+            self.failed(&remote, problem);
+            return;
+        }
         match (local_of(tree, &found), found.attrs.kind()) {
             (Ok(local), FileKind::Directory) => {
                 let made = local.map_or(Ok(()), |path| make_directory(&path));
@@ -82,7 +90,16 @@ impl Errand for Runner<'_> {
     }
 
     fn listed(&mut self, tree: usize, result: Result<(), Problem>) {
-        let _ = self.events.send(Event::Listed(tree, result));
+        if let Err(problem) = result {
+            if problem.class == Class::Transient {
+                return;
+            }
+            if let Some((_, tree)) = self.trees.iter().find(|(number, _)| *number == tree) {
+                let remote = tree.remote.clone();
+                self.failed(&remote, problem);
+            }
+        }
+        let _ = self.events.send(Event::Listed(tree));
     }
 
     fn next(&mut self) -> Option<FileTask> {

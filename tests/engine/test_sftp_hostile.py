@@ -1,0 +1,235 @@
+"""Findings of the review of ferry's SFTP, each against the program: a user's files, the memory, the terminal."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from tests.engine.harness import EXIT_CODES, failed, is_one_clear_line
+from tests.engine.sftp_harness import MIB, ONCE, SftpBench, content, digests, done, left_over, sha256, until_gone
+from tests.engine.sftp_servers import Odd, SftpServer, person, write
+from tests.engine.test_sftp_sets import by_url, get_tree, tree_there
+
+KIB = 1 << 10
+# What a resumed upload sends again at most: the span that unacknowledged bytes may have, and the largest piece.
+OVERLAP = 32 * MIB + 255 * KIB
+STALL = ("--stall", "1s")
+
+
+def contents(folder: Path) -> set[str]:
+    return set(digests(folder).values())
+
+
+# 1: the file that is replaced
+
+
+@pytest.mark.parametrize("oddity", ["rename-fails", "rename-part-fails"])
+def test_the_old_file_stays_when_the_new_one_cannot_get_its_name(desk: SftpBench, odd: Odd, oddity: str) -> None:
+    there = desk.give(odd.server, 1000, version=2)
+    failed(desk.put(desk.source(2000), odd.server, there, login=oddity), "permanent", "Failure")
+    assert until_gone(there.parent) == []
+    assert digests(there.parent) == {"file": sha256(1000, 2)}
+    assert [ask for ask in odd.asked() if ask["kind"] == "REMOVE" and ask["path"] == str(there)] == []
+
+
+def test_no_file_is_lost_when_the_connection_ends_between_the_renames(desk: SftpBench, odd: Odd) -> None:
+    there = desk.give(odd.server, 1000, version=2)
+    failed(desk.put(desk.source(2000), odd.server, there, *ONCE, login="rename-gone"), "transient")
+    assert contents(there.parent) == {sha256(1000, 2), sha256(2000)}
+    # The same again on a server that works: the new file is in place, and nothing else is left.
+    done(desk.put(desk.folder / "source", odd.server, there, "--resume", login="bare"))
+    assert until_gone(there.parent) == []
+    assert digests(there.parent) == {"file": sha256(2000)}
+
+
+def test_a_replaced_file_is_removed_last(desk: SftpBench, odd: Odd) -> None:
+    there = desk.give(odd.server, 1000, version=2)
+    done(desk.put(desk.source(2000), odd.server, there, login="bare"))
+    assert digests(there.parent) == {"file": sha256(2000)}
+    kinds = [ask["kind"] for ask in odd.asked() if ask["kind"] in ("RENAME", "REMOVE")]
+    assert kinds.index("REMOVE") > max(at for at, kind in enumerate(kinds) if kind == "RENAME")
+
+
+# 2: the resumed upload
+
+
+def test_a_piece_that_never_arrived_is_not_below_the_resume_point(desk: SftpBench, odd: Odd) -> None:
+    size = 40 * MIB
+    there = desk.remote(odd.server) / "file"
+    failed(desk.put(desk.source(size), odd.server, there, *ONCE, *STALL, login="holds-first"), "transient")
+    (part,) = left_over(there.parent)
+    found = (there.parent / part).stat().st_size
+    assert found > 30 * MIB
+    assert not (there.parent / part).read_bytes().startswith(content(1000))
+    done(desk.put(desk.folder / "source", odd.server, there, "--resume", login="honest"))
+    assert digests(there.parent) == {"file": sha256(size)}
+
+
+def test_a_resumed_upload_sends_what_is_missing_and_the_overlap(desk: SftpBench, odd: Odd) -> None:
+    size, kept = 100 * MIB, 80 * MIB
+    there = desk.remote(odd.server) / "file"
+    # A run that is cut short gives the part its name.
+    failed(desk.put(desk.source(size), odd.server, there, *ONCE, *STALL, login="holds-first"), "transient")
+    (part,) = left_over(there.parent)
+    write(there.parent / part, content(size)[:kept])
+    (there.parent / part).chmod(0o666)
+    odd.mark()
+    told = desk.put(desk.folder / "source", odd.server, there, "--resume", login="honest")
+    done(told)
+    sent = sum(ask["length"] for ask in odd.asked() if ask["kind"] == "WRITE")
+    assert told.transfer["offset"] >= kept - OVERLAP
+    assert sent <= 1.05 * (size - kept) + OVERLAP
+    assert digests(there.parent) == {"file": sha256(size)}
+
+
+# 7: the listing
+
+
+def test_a_folder_that_may_not_be_entered_does_not_stop_its_siblings(desk: SftpBench, openssh: SftpServer) -> None:
+    root = tree_there(desk, openssh)
+    for name in ("aaa", "sub/aaa"):
+        (root / name).mkdir()
+        (root / name).chmod(0)
+        person().owns(root / name)
+    told = get_tree(desk, openssh, root)
+    for name in ("aaa", "sub/aaa"):
+        (root / name).chmod(0o777)
+    assert told.code == EXIT_CODES["permanent"]
+    assert digests(desk.folder / "back") == digests(root)
+    errors = [transfer for transfer in told.report["transfers"] if transfer.get("error")]
+    assert sorted(transfer["url"].partition("/tree/")[2] for transfer in errors) == ["aaa", "sub/aaa"]
+    assert {transfer["error"]["class"] for transfer in errors} == {"permanent"}
+
+
+def test_a_tree_that_cannot_be_listed_leaves_the_others_their_own_places(desk: SftpBench, openssh: SftpServer) -> None:
+    """Found on the way: each file of the second tree was booked as the one before it."""
+    root = tree_there(desk, openssh)
+    missing = openssh.url(f"{desk.remote(openssh)}/nowhere/")
+    told = desk.run("get", "-r", missing, openssh.url(f"{root}/"), "-O", *desk.trust(openssh))
+    assert told.code == EXIT_CODES["permanent"]
+    assert len(told.report["transfers"]) == 13
+    assert [transfer["url"] for transfer in told.report["transfers"] if transfer.get("error")] == [missing]
+    for transfer in told.report["transfers"]:
+        assert transfer.get("error") or transfer["bytes"] == 1000 + int(transfer["url"][-2:])
+
+
+# 8: limits
+
+
+@pytest.mark.parametrize(("oddity", "way"), [("limits-read", "get"), ("limits-write", "put")])
+def test_limits_of_one_byte_do_not_end_the_program(desk: SftpBench, odd: Odd, oddity: str, way: str) -> None:
+    size = 5 * MIB
+    if way == "get":
+        told = desk.get(odd.server, desk.give(odd.server, size), login=oddity)
+        assert desk.files() == {"file": sha256(size)}
+    else:
+        there = desk.remote(odd.server) / "file"
+        told = desk.put(desk.source(size), odd.server, there, login=oddity)
+        assert digests(there.parent) == {"file": sha256(size)}
+    done(told)
+
+
+def test_a_request_for_every_byte_does_not_end_the_program(desk: SftpBench, odd: Odd) -> None:
+    """More requests in flight than there are ids for them: once an abort."""
+    told = desk.get(odd.server, desk.give(odd.server, 5 * MIB), *ONCE, "--timeout-total", "15s", login="limits-read-unheard")
+    failed(told, "transient", "--timeout-total")
+
+
+# 13: listings without an end
+
+
+def test_an_answer_without_names_ends_a_listing(desk: SftpBench, odd: Odd) -> None:
+    (desk.remote(odd.server) / "tree").mkdir()
+    told = get_tree(desk, odd.server, desk.remote(odd.server) / "tree", login="endless-nothing")
+    assert told.code == 0, told.report
+
+
+def test_a_listing_without_an_end_is_refused(desk: SftpBench, odd: Odd) -> None:
+    (desk.remote(odd.server) / "tree").mkdir()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    told = get_tree(desk, odd.server, desk.remote(odd.server) / "tree", login="endless-names")
+    failed(told, "permanent", "names")
+    # This counts every program before ferry, too. A million names fit.
+    assert max(before, 512 * KIB) >= resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+
+
+def test_a_folder_that_was_refused_is_closed(desk: SftpBench, odd: Odd) -> None:
+    (desk.remote(odd.server) / "tree").mkdir()
+    get_tree(desk, odd.server, desk.remote(odd.server) / "tree", login="endless-names")
+    kinds = [ask["kind"] for ask in odd.asked()]
+    assert kinds.count("CLOSE") == kinds.count("OPENDIR")
+
+
+# 17, 18: names
+
+
+def test_a_folder_name_does_not_steer_the_terminal(desk: SftpBench, openssh: SftpServer) -> None:
+    root = tree_there(desk, openssh, 3)
+    expected = digests(root)
+    evil = root / "esc\x1b]0;owned\x07"
+    evil.mkdir()
+    evil.chmod(0)
+    person().owns(evil)
+    ferry = desk.start("get", "-r", openssh.url(f"{root}/"), "--output", "back", *desk.trust(openssh), "--quiet", json=True)
+    code, stdout, _ = ferry.ended()
+    assert (code, b"\\u001b" in stdout) == (EXIT_CODES["permanent"], False)
+    ferry = desk.start("get", "-r", openssh.url(f"{root}/"), "--output", "again", *desk.trust(openssh), json=False)
+    code, _, stderr = ferry.ended()
+    evil.chmod(0o777)
+    assert code == EXIT_CODES["permanent"]
+    lines = [line for line in stderr.decode().splitlines() if "owned" in line]
+    assert lines
+    assert all(line.isprintable() for line in stderr.decode().splitlines()), lines
+    assert digests(desk.folder / "back") == expected
+
+
+def test_a_path_in_a_message_does_not_steer_the_terminal(desk: SftpBench, openssh: SftpServer) -> None:
+    """The message about a tree that is too deep has the path in it."""
+    path = desk.remote(openssh) / "tree"
+    path.mkdir()
+    for number in range(130):
+        path = path / f"{number:03}\x1b"
+        path.mkdir()
+    ferry = desk.start(
+        "get", "-r", openssh.url(f"{desk.remote(openssh)}/tree/"), "--output", "back", *desk.trust(openssh), json=False
+    )
+    _, _, stderr = ferry.ended()
+    for line in stderr.decode().splitlines():
+        is_one_clear_line(line)
+
+
+@pytest.mark.parametrize("name", [".x.ferry-partial", ".x.ferry-partial.json", ".x.ferry-partial.json.new", ".X.FERRY-PARTIAL"])
+def test_a_server_plants_no_partial_file(desk: SftpBench, openssh: SftpServer, name: str) -> None:
+    root = tree_there(desk, openssh, 3)
+    expected = digests(root)
+    write(root / name, b"planted")
+    told = get_tree(desk, openssh, root)
+    assert told.code == EXIT_CODES["permanent"]
+    assert digests(desk.folder / "back") == expected
+    assert by_url(told)[name]["error"]["class"] == "permanent"  # type: ignore[index]
+
+
+def test_a_planted_partial_file_is_not_fetched_by_its_url(desk: SftpBench, openssh: SftpServer) -> None:
+    there = desk.give(openssh, 100, name=".x.ferry-partial")
+    told = desk.run("get", "-O", openssh.url(there), *desk.trust(openssh))
+    assert told.code == EXIT_CODES["usage"]
+    assert desk.files() == {}
+
+
+# 19: a truncation that is refused
+
+
+def test_a_part_that_cannot_be_cut_is_not_resumed(desk: SftpBench, odd: Odd) -> None:
+    """What lies behind the resume point would be taken for the upload's own by the next run."""
+    size = 40 * MIB
+    there = desk.remote(odd.server) / "file"
+    failed(desk.put(desk.source(size), odd.server, there, *ONCE, *STALL, login="holds-first"), "transient")
+    (part,) = left_over(there.parent)
+    write(there.parent / part, content(size, 2)[: 36 * MIB])
+    (there.parent / part).chmod(0o666)
+    told = desk.put(desk.folder / "source", odd.server, there, "--resume", login="sizes-fixed")
+    done(told)
+    assert told.transfer["offset"] == 0
+    assert digests(there.parent) == {"file": sha256(size)}
