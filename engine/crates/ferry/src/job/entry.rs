@@ -199,6 +199,12 @@ impl Entry {
         Ok(())
     }
 
+    /// The next attempt asks the URL that the user gave: what a redirect named may have been meant for that moment only.
+    pub fn ask_again(&mut self) {
+        self.url = self.remote.url.clone();
+        self.redirects = 0;
+    }
+
     /// Brings the local side to where another attempt may begin. False when that cannot be.
     pub fn rewind(&mut self) -> bool {
         match &mut self.kind {

@@ -11,7 +11,7 @@ use http::header::{ACCEPT, AUTHORIZATION, HeaderValue, RANGE, USER_AGENT};
 
 use super::download::{GetWork, Notes, Place, PutWork};
 use super::entry::{Entry, Kind, range_header, resume_headers};
-use super::policy::Retries;
+use super::policy::{MOST_ATTEMPTS, Retries};
 use super::worker::{Event, Origin, Queue, Worker, lock, no_connection, origin};
 use super::{limit, reach, settings};
 use crate::cli::progress::Progress;
@@ -23,8 +23,6 @@ use crate::transfer::send::Sender;
 use crate::transfer::throttle::Limit;
 use crate::transfer::{Ending, Outcome, Settings, Task, Work};
 
-/// Of one transfer, those that made progress included.
-const MOST_ATTEMPTS: usize = 1000;
 /// A server may close its connections as often as it likes, but not for ever without taking a request.
 const MOST_REFUSALS: u32 = 16;
 
@@ -393,6 +391,7 @@ impl Ledger {
                     && self.entries[index].rewind() =>
             {
                 self.entries[index].waited_s = wait.as_secs_f64();
+                self.entries[index].ask_again();
                 self.enqueue(index, Instant::now() + wait);
             }
             _ => self.entries[index].give_up(problem),

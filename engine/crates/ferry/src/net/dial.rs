@@ -115,9 +115,14 @@ fn resolve(url: &Url, options: &DialOptions, deadline: Instant) -> Result<(Vec<S
     match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         Ok(Ok(addresses)) if !addresses.is_empty() => Ok((alternate(addresses), true)),
         Ok(Ok(_)) => Err(Problem::permanent(format!("the name {name} has no address"))),
-        Ok(Err(error)) => Err(Problem::transient(format!(
-            "the name {name} cannot be resolved: {error}"
-        ))),
+        Ok(Err(error)) => {
+            let message = format!("the name {name} cannot be resolved: {error}");
+            Err(if platform::is_no_such_name(&error) {
+                Problem::permanent(message)
+            } else {
+                Problem::transient(message)
+            })
+        }
         Err(_) => Err(Problem::transient(format!(
             "the name {name} was not resolved within {:.1} s (--timeout-connect)",
             options.timeout.as_secs_f64()
@@ -237,12 +242,17 @@ fn connect_any(
                 Ok(false) => attempts[index].socket = Some(socket),
                 Err(error) if attempts[index].once && error.kind() == io::ErrorKind::TimedOut => {
                     drop(socket);
-                    let (mut socket, once) = start(addresses[index], options, false)?;
-                    waiter.add(&mut socket, index)?;
-                    attempts[index] = Attempt {
-                        socket: Some(socket),
-                        once,
-                    };
+                    match start(addresses[index], options, false) {
+                        Ok((mut socket, once)) => {
+                            waiter.add(&mut socket, index)?;
+                            attempts[index] = Attempt {
+                                socket: Some(socket),
+                                once,
+                            };
+                        }
+                        // The other addresses are still being tried.
+                        Err(error) => failures.push(error),
+                    }
                 }
                 Err(error) => {
                     failures.push(error);

@@ -344,7 +344,7 @@ impl Pipe {
             // Grown to its full size at once where much is wanted: a limited transfer keeps a small one.
             self.inbuf.resize(
                 if most > RECORD_BYTES {
-                    READ_BYTES + RECORD_BYTES
+                    upto.max(READ_BYTES + RECORD_BYTES)
                 } else {
                     upto.max(2 * RECORD_BYTES)
                 },

@@ -46,6 +46,29 @@ pub use untold::{acknowledge, held_by_send_buffer, hold_window, unacknowledged_b
 /// What a limited transfer moves at once, as the time that it is due in: longer than a wake-up is usually late by.
 pub const PACING_STEP_NS: u64 = if cfg!(windows) { 8_000_000 } else { 3_000_000 };
 
+/// Whether a resolver has said that there is no such name, or no address of it: asking again changes nothing.
+#[must_use]
+pub fn is_no_such_name(error: &std::io::Error) -> bool {
+    #[cfg(unix)]
+    return {
+        // std keeps getaddrinfo's code only as its text.
+        let said = error.to_string();
+        NO_SUCH_NAME.iter().any(|code| {
+            // SAFETY: gai_strerror returns a string that lives as long as the program, for any code.
+            let text = unsafe { std::ffi::CStr::from_ptr(libc::gai_strerror(*code)) };
+            text.to_str().is_ok_and(|text| !text.is_empty() && said.ends_with(text))
+        })
+    };
+    // WSAHOST_NOT_FOUND, WSANO_DATA.
+    #[cfg(windows)]
+    return matches!(error.raw_os_error(), Some(11001 | 11004));
+}
+
+#[cfg(target_os = "linux")]
+const NO_SUCH_NAME: [libc::c_int; 2] = [libc::EAI_NONAME, libc::EAI_NODATA];
+#[cfg(all(unix, not(target_os = "linux")))]
+const NO_SUCH_NAME: [libc::c_int; 1] = [libc::EAI_NONAME];
+
 /// Whether a connection attempt that does not block is under way: EINPROGRESS; on Windows it says `WouldBlock`.
 #[must_use]
 pub fn is_connecting(error: &std::io::Error) -> bool {

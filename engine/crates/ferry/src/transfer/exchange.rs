@@ -161,8 +161,14 @@ impl Exchange {
         self.end(Ending::Failed(problem), now);
     }
 
-    /// The connection or the stream is gone.
+    /// The connection or the stream is gone. A download whose answer is complete has no more use for it: only the limit holds its last bytes.
     pub fn broken(&mut self, problem: Problem, now: Instant) {
+        if !self.answered || self.sender.is_some() {
+            self.failed(problem, now);
+        }
+    }
+
+    fn failed(&mut self, problem: Problem, now: Instant) {
         let moved = self.receiver.as_ref().map_or(0, |receiver| receiver.arrived);
         let mut problem = problem;
         if moved > 0 {
@@ -248,7 +254,7 @@ impl Exchange {
         }
         self.task.work.progress(self.moved());
         if let Some(problem) = self.overdue(wrote_at, timeouts, now) {
-            self.broken(problem, now);
+            self.failed(problem, now);
         }
         self.is_over()
     }

@@ -152,6 +152,11 @@ impl Wire for Http1 {
             self.reusable = false;
             return Ok(());
         };
+        if self.reader.is_none() {
+            // Behind the answer, in a record of its own: whose the next answer would be is unknown (RFC 9112, section 9.2).
+            self.reusable = false;
+            return Ok(());
+        }
         lane.exchange.first_byte(now);
         let joined;
         let mut input = data;

@@ -117,7 +117,8 @@ impl Wire for Http2 {
             };
             Problem::transient(format!("{}: {why}", task.url))
         })?;
-        if !matches!(self.settings.limit, Limit::None) {
+        // An answer to an upload is not paced.
+        if !matches!(self.settings.limit, Limit::None) && exchange.sender.is_none() {
             self.connection.set_manual(stream, true);
         }
         Ok(stream.0)
@@ -229,6 +230,22 @@ impl Wire for Http2 {
     }
 }
 
+/// Digits, and the same in every field (RFC 9110, section 8.6; RFC 9113, section 8.1.1).
+fn content_length(headers: &HeaderMap) -> Result<Option<u64>, ()> {
+    let mut found = None;
+    for value in headers.get_all(http::header::CONTENT_LENGTH) {
+        let text = value.to_str().map_err(|_| ())?;
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(());
+        }
+        let length: u64 = text.parse().map_err(|_| ())?;
+        if found.replace(length).is_some_and(|before| before != length) {
+            return Err(());
+        }
+    }
+    Ok(found)
+}
+
 struct Hands<'a> {
     lanes: &'a mut [Lane],
     reading: &'a mut Reading,
@@ -264,10 +281,14 @@ impl Handler for Hands<'_> {
         lane.exchange.first_byte(now);
         // 1xx says nothing final; trailers have no status, and nothing in them is acted on.
         if status >= 200 {
-            let content_length = headers
-                .get(http::header::CONTENT_LENGTH)
-                .and_then(|value| value.to_str().ok())
-                .and_then(|text| text.parse().ok());
+            let Ok(content_length) = content_length(&headers) else {
+                let problem = format!(
+                    "{}: the answer has a Content-Length that is no length",
+                    lane.exchange.task.url
+                );
+                lane.exchange.broken(Problem::integrity(problem), now);
+                return;
+            };
             lane.exchange.head(
                 Head {
                     status,
@@ -295,6 +316,8 @@ impl Handler for Hands<'_> {
     }
 
     fn reset(&mut self, stream: StreamId, code: u32) {
+        // A block that was found malformed was told as far as it was right: nothing of it belongs to the next one.
+        *self.reading = Reading::default();
         let (now, took_some) = (self.now, self.took_some);
         let Some(lane) = self.lane(stream) else { return };
         let name = error_code::name(code);

@@ -114,6 +114,9 @@ struct Session {
     lost: bool,
 }
 
+/// Bytes that the peer has not taken: above, nothing is read, so that answers to its PINGs and SETTINGS cannot pile up.
+const MOST_UNSENT: usize = 2 << 20;
+
 impl Session {
     fn run(mut self, tasks: &mut dyn Tasks) {
         loop {
@@ -186,7 +189,12 @@ impl Session {
         if self.lanes.iter().any(|lane| lane.exchange.is_over()) {
             return;
         }
-        let moved = self.write(now).and_then(|wrote| Ok(self.read()? || wrote));
+        // What is left of a lost connection is in memory, and waits for its time.
+        let moved = if self.lost {
+            Ok(false)
+        } else {
+            self.write(now).and_then(|wrote| Ok(self.read()? || wrote))
+        };
         match moved {
             Ok(true) => {}
             Ok(false) => {
@@ -284,7 +292,8 @@ impl Session {
         for _ in 0..READS_IN_A_ROW {
             let now = Instant::now();
             let appetite = self.appetite(now);
-            if appetite == 0 || !self.pipe.readable() {
+            // A peer that asks for answers and does not read them gets no more to ask.
+            if appetite == 0 || !self.pipe.readable() || self.pipe.unsent() > MOST_UNSENT {
                 break;
             }
             let most = appetite.min(LARGE_READ);
