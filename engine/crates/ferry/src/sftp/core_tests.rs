@@ -201,7 +201,7 @@ fn an_upload_does_not_run_away_from_its_acknowledgements() {
     let (_over, _file) = bench.up(usize::try_from(WRITE_SPAN + 8 * MIB).unwrap(), &[0], &Limit::None);
     let writes = bench.drain(0);
     let total: u64 = writes.iter().map(|(.., length)| u64::from(*length)).sum();
-    assert_eq!(total, WRITE_SPAN);
+    assert!((WRITE_SPAN - 255 * 1024..=WRITE_SPAN).contains(&total), "{total}");
     bench.core.data(0, 0, &status(writes[1].1, 0));
     assert!(bench.drain(0).is_empty(), "a hole at the front holds everything back");
     bench.core.data(0, 0, &status(writes[0].1, 0));
