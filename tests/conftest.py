@@ -20,7 +20,7 @@ _HERE = Path(__file__).parent
 _ALONE = {_HERE / "unit/run/test_sample.py", _HERE / "unit/hosts/test_windows_client.py"}
 # They judge nothing by real time and leave the loopback alone: cells in virtual time, pages in a browser, the Vagrantfile.
 # The first ones begin first: a file runs on one worker, and all others wait for a long file that begins late.
-_BESIDE = ("engine", "docs", "cells", "virtual", "report", "vagrant/test_vagrantfile.py", "unit")
+_BESIDE = ("engine", "docs", "cells", "virtual", "report", "conformance", "vagrant/test_vagrantfile.py", "unit")
 _SLOW = 600
 """Seconds for what a busy machine slows down and does not change."""
 # They bring networks up, time real processes, or run ferry against servers that wait: a disturbed machine can make them fail.

@@ -1,0 +1,63 @@
+//! Reads test cases that others wrote, one JSON object per line of standard input, and prints a line for each: what ferry's protocol
+//! crates made of it. `tests/conformance` writes the cases and judges the answers.
+
+mod h2;
+mod hpack;
+mod response;
+
+use std::io::{BufRead, Write};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A case. Bytes are in hexadecimal digits.
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Case {
+    /// Header blocks that share a decoder.
+    Hpack { blocks: Vec<hpack::Block> },
+    /// What a server sends behind its SETTINGS.
+    H2 { wire: String },
+    /// What an HTTP/1.1 server answers, until it closes.
+    Response { method: String, wire: String },
+}
+
+fn answer(case: Case) -> Result<Value, String> {
+    match case {
+        Case::Hpack { blocks } => hpack::decode(&blocks),
+        Case::H2 { wire } => h2::receive(&bytes(&wire)?),
+        Case::Response { method, wire } => response::read(&method, &bytes(&wire)?),
+    }
+}
+
+fn bytes(hex: &str) -> Result<Vec<u8>, String> {
+    let digit = |at: u8| char::from(at).to_digit(16).ok_or_else(|| format!("not hexadecimal: {hex:.40}"));
+    let pairs = hex.as_bytes().chunks(2);
+    pairs
+        .map(|pair| match pair {
+            [high, low] => u8::try_from(digit(*high)? * 16 + digit(*low)?).map_err(|error| error.to_string()),
+            _ => Err(format!("half a byte: {hex:.40}")),
+        })
+        .collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn main() -> std::process::ExitCode {
+    let (input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    for line in input.lines() {
+        let case = line.map_err(|error| error.to_string());
+        let case = case.and_then(|line| serde_json::from_str(&line).map_err(|error| error.to_string()));
+        match case.and_then(answer) {
+            Ok(value) if writeln!(output, "{value}").is_ok() => {}
+            Ok(_) => return std::process::ExitCode::FAILURE,
+            Err(problem) => {
+                eprintln!("ferry-conformance: {problem}");
+                return std::process::ExitCode::from(2);
+            }
+        }
+    }
+    std::process::ExitCode::SUCCESS
+}

@@ -1,0 +1,134 @@
+"""The collections, and what each of their cases asks of ferry."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tests.conformance.program import answers, members
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A case by its path in the archive; `found` is what ferry did instead of what the case asks for, empty where it passed."""
+
+    case: str
+    found: str = ""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Cases of one archive that hold one part of ferry to something."""
+
+    name: str
+    archive: str
+    holds: str
+    run: Callable[[], Iterable[Outcome]]
+
+
+def hpack() -> Iterator[Outcome]:
+    """One case per header block: its fields, decoded after all blocks before it in the same story."""
+    stories = [(path, json.loads(text)["cases"]) for path, text in members("hpack-test-case", ".json")]
+    wanted = ("wire", "header_table_size")
+    given = [
+        {"kind": "hpack", "blocks": [{key: case[key] for key in wanted if key in case} for case in cases]} for _, cases in stories
+    ]
+    for (path, cases), answer in zip(stories, answers(given), strict=True):
+        for index, case in enumerate(cases):
+            made = answer["blocks"][index] if index < len(answer["blocks"]) else {"error": "a block before it failed"}
+            expected = [list(pair) for field in case["headers"] for pair in field.items()]
+            yield Outcome(f"{path} {index}", "" if made.get("fields") == expected else f"{made}"[:200])
+
+
+def frames() -> Iterator[Outcome]:
+    """Frames of a server: a wrong one ends the connection or a stream with a code that is given, a right one does not."""
+    cases = [(path, json.loads(text)) for path, text in members("http2-frame-test-case", ".json")]
+    given = [{"kind": "h2", "wire": case["wire"]} for _, case in cases]
+    for (path, case), answer in zip(cases, answers(given), strict=True):
+        got = [answer["error"]["code"]] if answer["error"] else [each[2] for each in answer["events"] if each[0] == "reset"]
+        # A peer that resets a stream has not erred.
+        right = any(code in case["error"] for code in got) if case["error"] else answer["error"] is None
+        yield Outcome(path, "" if right else f"{answer['error']}, {answer['events']}"[:200])
+
+
+_CASE = re.compile(
+    r"^#+ (?P<title>[^\n]+)\n(?:(?!^#).)*?<!-- meta=(?P<meta>\{[^\n]*\}) -->\n```http\n(?P<http>.*?)```", re.M | re.S
+)
+_LOG = re.compile(r"```log\n(.*?)```", re.S)
+
+
+def _wire(text: str) -> str:
+    """The bytes that a block of llhttp's Markdown stands for (its test/md-test.ts), one character each."""
+    text = re.sub(r"\\\n", "", text.removesuffix("\n")).replace("\n", "\r\n")
+    for mark, meant in ((r"\r", "\r"), (r"\n", "\n"), (r"\t", "\t"), (r"\f", "\f")):
+        text = text.replace(mark, meant)
+    return re.sub(r"\\x([0-9a-fA-F]+)", lambda found: chr(int(found[1], 16)), text)
+
+
+@dataclass
+class _Logged:
+    """What llhttp's log says of the first message."""
+
+    status: int | None = None
+    body: str = ""
+    complete: bool = False
+    error: str = ""
+
+
+def _logged(log: str) -> _Logged:
+    found = _Logged()
+    for line in log.splitlines():
+        if match := re.search(r"headers complete status=(\d+)", line):
+            found.status = int(match[1])
+        elif match := re.search(r'span\[body\]=(?:"(.*)"|(\w+))$', line):
+            found.body += match[1] if match[1] is not None else {"cr": "\r", "lf": "\n", "tab": "\t"}[match[2]]
+        elif "message complete" in line and 100 <= (found.status or 0) < 200 and found.status != 101:
+            # An interim answer is no message of its own to ferry, and has no body.
+            found = _Logged()
+        elif "message complete" in line:
+            found.complete = True
+            break
+        elif match := re.search(r'error code=\d+ reason="(.*)"', line):
+            # What follows a complete message is the connection's business.
+            found.error = match[1]
+            break
+    return found
+
+
+def llhttp() -> Iterator[Outcome]:
+    """Responses in llhttp's strict mode: what it refuses is refused, and status and body of the first message are the same."""
+    cases = []
+    for path, text in members("llhttp", ".md"):
+        for match in _CASE.finditer(text):
+            log = _LOG.search(text, match.end())
+            # The other types switch checks off that ferry has no switch for.
+            if log and json.loads(match["meta"])["type"] in {"response", "response-finish"}:
+                line = text.count("\n", 0, match.start()) + 1
+                # llhttp's switch for answers that have no body although they say so: those to HEAD.
+                method = "HEAD" if "skipBody" in match["meta"] else "GET"
+                wire = _wire(match["http"]).encode("latin-1").hex()
+                cases.append((f"{path.removeprefix('test/')}:{line} {match['title']}", method, wire, _logged(log[1])))
+    given = [{"kind": "response", "method": method, "wire": wire} for _, method, wire, _ in cases]
+    for (name, *_, wanted), answer in zip(cases, answers(given), strict=True):
+        yield Outcome(name, _differs(wanted, answer))
+
+
+def _differs(wanted: _Logged, answer: dict[str, Any]) -> str:
+    error, status = answer["error"], answer["heads"][-1]["status"] if answer["heads"] else None
+    if wanted.error:
+        return "" if error else f"accepts it: {wanted.error}"
+    if wanted.complete and error:
+        return f"refuses it: {error}"
+    if wanted.status is not None and (status, answer["body"]) != (wanted.status, wanted.body):
+        return f"status {status}, body {answer['body']!r}, error {error}"[:200]
+    return ""
+
+
+COLLECTIONS = (
+    Collection("HPACK blocks of 14 encoders", "hpack-test-case", "the decoder of header fields", hpack),
+    Collection("HTTP/2 frames", "http2-frame-test-case", "the decoder of frames and its error codes", frames),
+    Collection("HTTP/1.1 responses of llhttp", "llhttp", "the reader of responses", llhttp),
+)
