@@ -1,1 +1,1 @@
-"""Test cases that others wrote, held against ferry. README.md here says how to add a collection."""
+"""Test cases that others wrote, held against ferry. README.md says how to add a collection."""

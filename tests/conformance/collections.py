@@ -70,7 +70,7 @@ def _wire(text: str) -> str:
 
 @dataclass
 class _Logged:
-    """What llhttp's log says of the first message."""
+    """The first message as llhttp's log has it."""
 
     status: int | None = None
     body: str = ""
@@ -86,13 +86,13 @@ def _logged(log: str) -> _Logged:
         elif match := re.search(r'span\[body\]=(?:"(.*)"|(\w+))$', line):
             found.body += match[1] if match[1] is not None else {"cr": "\r", "lf": "\n", "tab": "\t"}[match[2]]
         elif "message complete" in line and 100 <= (found.status or 0) < 200 and found.status != 101:
-            # An interim answer is no message of its own to ferry, and has no body.
+            # To ferry, an interim answer belongs to the final one, and has no body.
             found = _Logged()
         elif "message complete" in line:
             found.complete = True
             break
         elif match := re.search(r'error code=\d+ reason="(.*)"', line):
-            # What follows a complete message is the connection's business.
+            # Bytes behind a complete message concern the connection.
             found.error = match[1]
             break
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _ALONE = "The frame is right by itself, and not where the case puts it: "
-_UPGRADE = "ferry asks for no upgrade, so 101 is no answer to its request (RFC 9110, 15.2.2)."
+_UPGRADE = "ferry asks for no upgrade, so it refuses a 101 (RFC 9110, 15.2.2)."
 _EMPTY_LINE = (
     "An empty line before a response: a server may overlook one before a request (RFC 9112, 2.2); nothing says so of a client."
 )
@@ -19,8 +19,8 @@ EXPLAINED: dict[str, dict[str, str]] = {
         "continuation/header.json": _ALONE + "CONTINUATION without HEADERS.",
         "continuation/normal.json": _ALONE + "CONTINUATION without HEADERS.",
         "data/normal.json": _ALONE + "DATA on an even stream, which a server would have to announce.",
-        "headers/normal.json": "Its header block is a dummy text and no HPACK.",
-        "headers/priority.json": "Its header block is a dummy text and no HPACK.",
+        "headers/normal.json": "Its header block is a dummy text, not HPACK.",
+        "headers/priority.json": "Its header block is a dummy text, not HPACK.",
         "push_promise/normal.json": "ferry's SETTINGS forbid pushes.",
         "window_update/normal.json": _ALONE + "WINDOW_UPDATE on an even stream, which a server would have to announce.",
     },
