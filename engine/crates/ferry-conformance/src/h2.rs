@@ -59,6 +59,8 @@ pub fn receive(wire: &[u8]) -> Result<Value, String> {
     let result = connection
         .receive(&settings, &mut events)
         .and_then(|()| connection.receive(wire, &mut events));
-    let error = result.err().map(|error| json!({ "code": error.code, "message": error.message }));
+    let error = result
+        .err()
+        .map(|error| json!({ "code": error.code, "message": error.message }));
     Ok(json!({ "error": error, "events": events.0 }))
 }

@@ -31,7 +31,11 @@ fn answer(case: Case) -> Result<Value, String> {
 }
 
 fn bytes(hex: &str) -> Result<Vec<u8>, String> {
-    let digit = |at: u8| char::from(at).to_digit(16).ok_or_else(|| format!("not hexadecimal: {hex:.40}"));
+    let digit = |at: u8| {
+        char::from(at)
+            .to_digit(16)
+            .ok_or_else(|| format!("not hexadecimal: {hex:.40}"))
+    };
     let pairs = hex.as_bytes().chunks(2);
     pairs
         .map(|pair| match pair {
