@@ -24,7 +24,7 @@ pub fn decode(blocks: &[Block]) -> Result<Value, String> {
         let mut fields = Vec::new();
         let wire = bytes(&block.wire)?;
         let result = decoder.decode(&wire, false, |field| {
-            fields.push(json!([text(field.name), text(field.value)]))
+            fields.push(json!([text(field.name), text(field.value)]));
         });
         match result {
             Ok(_) => answers.push(json!({ "fields": fields })),
