@@ -48,6 +48,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "history": ("history", "trend", "export"),
     "matrix": ("matrix",),
     "uploads": ("uploads",),
+    "totals": ("totals",),
     "qualify": ("qualify",),
     "bundle": ("bundle", "rerun"),
     "calibrate": ("calibrate",),

@@ -21,6 +21,7 @@ from lab.model.results import CellResult, Interval, Sample
 from lab.store.stored_run import StoredRun
 from reports.answers import judged_words
 from reports.studies.archive import Contents
+from reports.totals import total_deviation
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,12 @@ class Cell:
     def span(self) -> str:
         """Its interval: `+7.8 to +15.9 %`."""
         return judged_words(self.result.expectation, self.interval)[1]
+
+    @property
+    def complete(self) -> list[float]:
+        """How far each transfer's rate over the complete time is from the limit, as fractions."""
+        found = (total_deviation(self.result, sample) for sample in self.samples)
+        return [value for value in found if value is not None]
 
     def spread(self, name: str) -> Spread:
         """A figure over the successful samples: n, mean, least, greatest. Raises UsageProblem where no sample has it."""

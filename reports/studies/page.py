@@ -100,6 +100,7 @@ class _Page:
             "figures": tables.figures,
             "sweeps": lambda: tables.sweeps(data),
             "samples": tables.samples,
+            "totals": tables.totals,
             "answer_tables": partial(tables.answers, data),
             "steps": tables.steps,
             "count": tables.count,

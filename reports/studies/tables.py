@@ -14,6 +14,7 @@ from reports.answers import sections as answer_sections
 from reports.matrix import client_words, link_words, make_matrix
 from reports.matrix_table import escaped, head_lines, sections, table_markdown
 from reports.studies.data import Cell, Data, by_row, figure_of
+from reports.totals import totals_of
 
 BEGIN, END = "<!-- generated from the data -->", "<!-- end -->"
 
@@ -79,6 +80,12 @@ def samples(cell: Cell, *names: str) -> str:
         texts = ["-" if value is None else figure.number(value) for figure, value in zip(chosen, values, strict=True)]
         rows.append([str(sample.index + 1), *texts, "" if sample.ok else sample.problem or f"exit code {sample.exit_code}"])
     return made(table_markdown(["#", *(figure.heading for figure in chosen), ""], rows))
+
+
+def totals(cells: Sequence[Cell]) -> str:
+    """Every transfer by its complete time, a line each, as the mail of December 2023 printed them."""
+    found = "\n\n".join(map(str, totals_of(cell.result for cell in cells)))
+    return "\n".join(f"    {line}" if line else "" for line in found.splitlines())
 
 
 def answers(data: Data, found: Sequence[Answer]) -> str:
