@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -283,24 +284,46 @@ def _tree(repo: Path, revision: str, parent: Path) -> Iterator[Path]:
 
 def _run(command: str, tree: Path, log: Path, longest_s: float) -> int | None:
     """The exit code, None after `longest_s`. Whatever it started ends with it, also when it is interrupted."""
+    process = None
     with log.open("wb") as said:
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", command],
-            cwd=tree,
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=_environment(tree),
-        )
         try:
+            with _signals_held():
+                process = subprocess.Popen(
+                    ["/bin/sh", "-c", command],
+                    cwd=tree,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    env=_environment(tree),
+                )
             return process.wait(longest_s)
         except subprocess.TimeoutExpired:
             return None
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            if process is not None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """SIGINT and SIGTERM are handled on leaving: a process that started before its number is known would outlive them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # handlers run in the main thread only
+        return
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda came_in, _: came.append(came_in)) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for each in came:
+            signal.raise_signal(each)
 
 
 def _environment(tree: Path) -> dict[str, str]:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -273,6 +274,22 @@ def test_what_an_interrupted_command_started_ends_with_it(tmp_path: Path, monkey
     started: list[subprocess.Popen[bytes]] = []
     make = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda *words, **more: started.append(make(*words, **more)) or started[-1])
+    with pytest.raises(KeyboardInterrupt):
+        revisions._run("sleep 600", tmp_path, tmp_path / "log", 5.0)
+    assert started[0].returncode == -9
+
+
+def test_a_signal_while_the_command_starts_ends_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program runs before Popen returns, and its number is not known yet."""
+    started: list[subprocess.Popen[bytes]] = []
+    make = subprocess.Popen
+
+    def interrupted(*words: Any, **more: Any) -> subprocess.Popen[bytes]:
+        started.append(make(*words, **more))
+        signal.raise_signal(signal.SIGINT)
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
     with pytest.raises(KeyboardInterrupt):
         revisions._run("sleep 600", tmp_path, tmp_path / "log", 5.0)
     assert started[0].returncode == -9
