@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lab.net.tap import Content, Event, Mark, Unread
+from lab.net.tap import Content, Event, Mark, Unread, Woken
 
 Way = Literal["get", "put"]
 
@@ -84,10 +84,13 @@ def time_body(events: Sequence[Event], protocol: str, way: Way, size: int, exit_
     largest = _LARGEST_CLOSING_RUN if (protocol, way) == ("sftp", "put") else passed
     last = _last(steps, passed - min(_AFTER.get(protocol, _OTHER), passed - size), largest)
     start_ns, wire_ns = steps[first].t0_ns, steps[last].t_ns
-    if way == "put":
-        return Body(min(opened.values()), start_ns, wire_ns, 0.0)
-    end_ns, error_s = _taken(events, steps[last:], wire_ns, exit_ns)
-    return Body(min(opened.values()), start_ns, end_ns, error_s)
+    end_ns, error_s = (wire_ns, 0.0) if way == "put" else _taken(events, steps[last:], wire_ns, exit_ns)
+    return Body(min(opened.values()), start_ns, end_ns, error_s + _latest(events, start_ns, end_ns))
+
+
+def _latest(events: Sequence[Event], start_ns: int, end_ns: int) -> float:
+    """Seconds that the machine let a program wait for a processor meanwhile: a client may look at its clock as late."""
+    return max((each.late_ns for each in events if isinstance(each, Woken) and start_ns <= each.t_ns <= end_ns), default=0) / 1e9
 
 
 def _steps(events: Sequence[Event], opened: dict[int, int], *, towards_opener: bool) -> list[_Step]:

@@ -40,7 +40,14 @@ class Unread(NamedTuple):
     bytes: int
 
 
-Event = Content | Mark | Unread
+class Woken(NamedTuple):
+    """The tap itself ran this much later than it asked for: so may any program on this machine."""
+
+    t_ns: int
+    late_ns: int
+
+
+Event = Content | Mark | Unread | Woken
 
 
 def parse_line(line: bytes) -> Event | int:
@@ -56,6 +63,8 @@ def parse_line(line: bytes) -> Event | int:
                 return Mark(int(number), int(t_ns), opened=False)
             case [b"q", t_ns, size]:
                 return Unread(int(t_ns), int(size))
+            case [b"w", t_ns, late_ns]:
+                return Woken(int(t_ns), int(late_ns))
             case [b"t", t_ns]:
                 return int(t_ns)
     except ValueError:

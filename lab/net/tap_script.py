@@ -11,6 +11,7 @@ First line: `throughline-tap 1 PORT`. Then one line per event, times in ns of CL
   d CONNECTION WAY T0 T POS content from T0 to T; POS bytes in order since the connection was opened. WAY is `>` from the opener
   e CONNECTION WAY T        FIN or RST
   q T BYTES                 bytes that arrived and that no program has read yet, every 10 ms and more often as a queue runs dry
+  w T LATE                  this program woke up at T, LATE ns after it was due; not printed for less than 0.05 ms
   t T                       every packet before T - SETTLED_NS has been printed
 Ends with exit 0 on SIGTERM.
 """
@@ -36,6 +37,7 @@ _SNAP_BYTES = 128
 _FIN, _SYN, _RST = 1, 2, 4
 _TICK_NS = 10_000_000
 _LEAST_WAIT_NS = 500_000
+_LEAST_LATE_NS = 50_000
 # Segments that follow each other within this are one line.
 _JOINED_NS = 100_000
 _TO_KERNEL, _TO_USER = 0, 1
@@ -239,11 +241,18 @@ def main(port: str) -> int:
     look = tick
     while True:
         due = min(tick, look)
-        ready.poll(max(0, -(-(due - time.monotonic_ns()) // 1_000_000)) if due - now > 2_000_000 else 0)
+        asleep = time.monotonic_ns()
+        wait_ms = max(0, -(-(due - asleep) // 1_000_000)) if due - now > 2_000_000 else 0
+        woken = ready.poll(wait_ms)
         now = time.monotonic_ns()
+        late = now - asleep - wait_ms * 1_000_000 if wait_ms and not woken else 0
         if now < due:
             time.sleep((due - now) / 1e9)
             now = time.monotonic_ns()
+            late = max(late, now - due)
+        if late >= _LEAST_LATE_NS and tap.open:
+            tap.flush()
+            tap.lines.append(b"w %d %d\n" % (now, late))
         block = read_ring(ring, block, tap, time.time_ns() - time.monotonic_ns())
         if tap.open:
             before, queued = queued, unread(table)

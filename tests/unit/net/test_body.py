@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from lab.net.body import time_body
-from lab.net.tap import Content, Event, Mark, Unread
+from lab.net.tap import Content, Event, Mark, Unread, Woken
 
 MS = 1_000_000
 SIZE = 1 << 20
@@ -70,6 +70,15 @@ def test_an_upload_is_the_content_that_reached_the_server() -> None:
     assert seconds([*head, *flow(180, 13, towards_client=False), content(True, 900, 200)], way="put") == (12, 13 + LAST_MS)
     expects = [opened(), content(False, 12, 180), content(True, 13, 25)]
     assert seconds([*expects, *flow(180, 40, towards_client=False)], way="put") == (40, 40 + LAST_MS)
+
+
+def test_a_machine_that_lets_programs_wait_makes_the_time_less_certain() -> None:
+    """By the longest wait during the body: an instant that a program notes is at most that late."""
+    calm = [opened(), content(False, 12, 180), *flow(180, 13, towards_client=False)]
+    waits = [(1, 90), (20, 2), (30, 3), (14 + LAST_MS, 90)]
+    late = [Woken(at_ms * MS, late_ms * MS) for at_ms, late_ms in waits]
+    bodies = [time_body(events, "http1", "put", SIZE, 10_000 * MS) for events in (calm, [*calm, *late])]
+    assert [body and body.error_s for body in bodies] == [0, pytest.approx(0.003)]
 
 
 @pytest.mark.parametrize(("protocol", "opening"), [("h2", [460, 550]), ("sftp", [40, 1100, 1650, 1800, 2300, 2800])])

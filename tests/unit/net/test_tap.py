@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.model.errors import LabFault
-from lab.net.tap import Content, Mark, Unread, parse_line
+from lab.net.tap import Content, Mark, Unread, Woken, parse_line
 from lab.net.tap_script import Stream, Tap
 
 CLIENT, SERVER = (bytes([10, 77, 1, 2]), 40_000), (bytes([10, 77, 2, 2]), 80)
@@ -97,6 +97,7 @@ def test_a_packet_of_the_loopback_counts_once() -> None:
 
 def test_what_the_tap_never_prints_is_a_fault_of_the_lab() -> None:
     assert parse_line(b"q 5 77") == Unread(5, 77)
+    assert parse_line(b"w 7 60000") == Woken(7, 60000)
     assert parse_line(b"t 99") == 99
     for line in (b"", b"x 1", b"d 1 > 2", b"q five 77"):
         with pytest.raises(LabFault, match="the tap printed"):
