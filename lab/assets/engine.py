@@ -18,7 +18,7 @@ from pathlib import Path
 from lab.assets import store
 from lab.assets.store import Progress
 from lab.model.errors import LabFault
-from lab.model.paths import project_root
+from lab.model.paths import package_root
 
 # Debian's package of a current Rust (it brings rustc-web); Debian 12's cargo is too old for the dependencies.
 PACKAGE = "cargo-web"
@@ -30,7 +30,8 @@ _LONGEST_BUILD_S = 3600.0
 
 
 def engine_dir() -> Path:
-    return project_root() / "engine"
+    """The engine's sources. They are not there where the lab is installed."""
+    return package_root() / "engine"
 
 
 def program() -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from lab.clients.adapter import clean_environment, identify_program
 from lab.hosts.host import Completed, Host
 from lab.model.endpoints import SET_NAME, Endpoints, is_windows_path
 from lab.model.errors import UsageProblem
-from lab.model.paths import project_root
+from lab.model.paths import checkout, package_root
 from lab.model.results import ClientIdentity, ClientNumbers
 from lab.model.transfer import Transfer
 
@@ -25,18 +26,24 @@ _MOST_URLS = 200
 
 def built_ferry() -> Path:
     """Where the engine's own release build ends up in this checkout (`lab.assets.engine` makes it)."""
-    return project_root() / "engine" / "target" / "release" / "ferry"
+    return package_root() / "engine" / "target" / "release" / "ferry"
 
 
 def find_ferry() -> Path:
-    """`$THROUGHLINE_FERRY`, else this checkout's own build. Raises UsageProblem if there is no such program."""
+    """`$THROUGHLINE_FERRY`, else this checkout's own build, else the program of the package throughline-ferry.
+
+    Raises UsageProblem if there is no such program.
+    """
     named = os.environ.get(PROGRAM_VARIABLE, "")
-    path = Path(named).expanduser().absolute() if named else built_ferry()
+    packaged = Path(sysconfig.get_path("scripts")) / "ferry"
+    path = Path(named).expanduser().absolute() if named else built_ferry() if checkout() else packaged
     if path.is_file() and os.access(path, os.X_OK):
         return path
     if named:
         raise UsageProblem(f"{PROGRAM_VARIABLE} names {path}, which is not a program", remedy=f"unset {PROGRAM_VARIABLE}")
-    raise UsageProblem("ferry has not been built", remedy="make setup")
+    if checkout():
+        raise UsageProblem("ferry has not been built", remedy="make setup")
+    raise UsageProblem("ferry is not installed", remedy="install throughline[ferry]")
 
 
 def _bench_lacks(transfer: Transfer) -> str:

@@ -40,7 +40,7 @@ def pytest_report_header() -> list[str]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
-            if not item.path.name.startswith(("test_sftp", "test_windows", "test_under_wine", "test_hostile")):
+            if not item.path.name.startswith(("test_sftp", "test_windows", "test_under_wine", "test_hostile", "test_torture")):
                 item.add_marker(pytest.mark.network)
             under_wine.skip_senseless(item)
 

@@ -22,7 +22,7 @@ from tests.support.faults import content
 
 _SCRIPT = Path(__file__).parents[1] / "support" / "faulty_server.py"
 
-EXIT_CODES = {"usage": 2, "transient": 10, "permanent": 11, "integrity": 12, "local": 13}
+EXIT_CODES = {"usage": 2, "transient": 10, "permanent": 11, "integrity": 12, "local": 13, "interrupted": 130}
 SIZE = 30_000
 H1, H2, PLAIN = ("--http1.1",), ("--http2",), ()
 # For tests in which nothing depends on how long ferry waits.

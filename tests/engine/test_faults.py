@@ -212,7 +212,7 @@ def test_resume(bench: Bench, row: Resume, way: str) -> None:
 
 @pytest.mark.parametrize(
     ("validator", "if_range"),
-    [("date", "Sat, 21 Nov 2026 12:00:01 GMT"), ("weak", None), ("none", None)],
+    [("date", "Sat, 21 Nov 2026 12:00:01 GMT"), ("young", None), ("weak", None), ("none", None)],
 )
 def test_only_what_can_be_recognised_is_resumed(bench: Bench, validator: str, if_range: str | None) -> None:
     told = bench.get(bench.url("cut", times=1, validator=validator), *BRIEFLY)

@@ -129,10 +129,18 @@ def test_standard_input_is_sent_once(bench: Bench) -> None:
     assert len(bench.asked()) == 1
 
 
-def test_a_redirected_post_is_not_sent_as_a_get(bench: Bench) -> None:
-    told = bench.put(SIZE, bench.url("says", status=303, to=bench.url("honest")), "--method", "POST")
-    failed(told, "permanent", "303")
+@pytest.mark.parametrize(("method", "status"), [("POST", 301), ("POST", 302), ("POST", 303), ("PUT", 303)])
+def test_a_redirected_upload_is_not_sent_as_a_get(bench: Bench, method: str, status: int) -> None:
+    told = bench.put(SIZE, bench.url("says", status=status, to=bench.url("honest")), "--method", method)
+    failed(told, "permanent", str(status))
     assert len(bench.asked()) == 1
+
+
+@pytest.mark.parametrize(("method", "status"), [("PUT", 301), ("PUT", 302), ("PUT", 307), ("POST", 308)])
+def test_a_redirected_upload_is_sent_again(bench: Bench, method: str, status: int) -> None:
+    told = bench.put(SIZE, bench.url("says", status=status, to=bench.url("honest")), "--method", method)
+    assert told.code == 0
+    assert [found["sha256"] for found in bench.asked("upload")][-1] == sha256(SIZE)
 
 
 def test_the_line_for_people_says_the_address_once(bench: Bench) -> None:

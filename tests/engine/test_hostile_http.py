@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import socket
 import struct
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from lab.clients.ferry import find_ferry
 from lab.hosts.host import Completed
+from lab.servers.certificates import make_certificates
 from tests.engine.harness import Told, failed
+from tests.support import tls13
 from tests.support.hostile_http import (
     DATA,
     END_HEADERS,
@@ -21,9 +26,11 @@ from tests.support.hostile_http import (
     HostileServer,
     Talk,
     block,
+    everything_is_read,
     frame,
     head,
     serve,
+    serve_sockets,
 )
 
 BODY = bytes(range(256)) * 600
@@ -168,6 +175,29 @@ def test_fields_of_a_malformed_answer_are_not_those_of_the_next(tmp_path: Path) 
     assert (tmp_path / "two").read_bytes() == BODY
 
 
+# 9: a message of TLS that comes in pieces
+
+
+@pytest.mark.parametrize("size", [17_000, 60_000])
+def test_a_session_ticket_longer_than_a_record_is_put_together(tmp_path: Path, size: int) -> None:
+    """Its last byte comes alone, after the client has read the rest. A library's server sends tickets of 200 bytes."""
+    certificates = make_certificates(["127.0.0.1"])
+    (tmp_path / "ca.pem").write_bytes(certificates.ca_pem)
+
+    def script(sock: socket.socket) -> None:
+        talk = tls13.accept(sock, certificates)
+        talk.request()
+        records = talk.records(tls13.HANDSHAKE, tls13.ticket(size))
+        sock.sendall(records[:-1])
+        everything_is_read(sock)
+        sock.sendall(records[-1:] + talk.records(tls13.APPLICATION_DATA, head("200 OK", len(BODY)) + BODY))
+        talk.goodbye()
+
+    with serve_sockets(script) as server:
+        told = ferry(tmp_path, "get", f"https://127.0.0.1:{server.port}/file", "-o", "file", "--cacert", "ca.pem", "--retry", "0")
+    arrived(tmp_path, told)
+
+
 # 10: a redirect that expires
 
 
@@ -197,7 +227,34 @@ def test_a_retry_asks_the_url_that_was_given_and_not_where_it_once_led(tmp_path:
     assert told.transfer["final_url"] == server.url("/signed-2")
 
 
+def test_a_redirect_to_two_places_is_refused(tmp_path: Path) -> None:
+    def script(talk: Talk, server: HostileServer) -> None:
+        server.requests.append(talk.request())
+        talk.send(head("302 Found", 0, "Location: /first", "Connection: close", "Location: /second"))
+
+    with serve(script) as server:
+        told = get(tmp_path, server, "--retry", "0")
+        failed(told, "permanent", "several Location")
+        assert len(server.requests) == 1
+
+
 # 12: bytes behind an answer
+
+
+@pytest.mark.parametrize(("location", "asked"), [("/caf\u00e9", "/caf%C3%A9"), ("/caf\u00e9?b=\u00e4#c", "/caf%C3%A9?b=%C3%A4")])
+def test_a_location_in_utf_8_is_followed(tmp_path: Path, location: str, asked: str) -> None:
+    def script(talk: Talk, server: HostileServer) -> None:
+        server.requests.append(talk.request().split()[1])
+        if len(server.requests) == 1:
+            talk.send(
+                b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nConnection: close\r\nLocation: " + location.encode() + b"\r\n\r\n"
+            )
+        else:
+            talk.send(head(length=len(BODY)), BODY)
+
+    with serve(script) as server:
+        arrived(tmp_path, get(tmp_path, server))
+        assert server.requests == ["/file", asked]
 
 
 def test_a_connection_with_bytes_behind_an_answer_is_not_used_again(tmp_path: Path) -> None:
@@ -229,6 +286,81 @@ def test_a_name_that_does_not_exist_is_not_asked_for_again(tmp_path: Path) -> No
     assert len(told.attempts) == 1
 
 
+# 15: two versions with one modification time
+
+
+@pytest.mark.parametrize(("date", "resumed"), [("12:00:00", False), ("12:05:00", True), (None, False)])
+def test_a_recent_modification_time_does_not_validate(tmp_path: Path, date: str | None, resumed: bool) -> None:
+    """The file changes within the second, and its length stays: a second half would be of the other version."""
+    second = bytes(reversed(BODY))
+    fields = ["Last-Modified: Sat, 21 Nov 2026 12:00:00 GMT"] + ([f"Date: Sat, 21 Nov 2026 {date} GMT"] if date else [])
+    half = len(BODY) // 2
+
+    def script(talk: Talk, server: HostileServer) -> None:
+        server.requests.append(talk.request())
+        if len(server.requests) == 1:
+            talk.send(head("200 OK", len(BODY), *fields) + BODY[:half])
+        elif "range: bytes=" in server.requests[-1].lower():
+            span = f"Content-Range: bytes {half}-{len(BODY) - 1}/{len(BODY)}"
+            talk.send(head("206 Partial Content", len(BODY) - half, *fields, span) + (BODY if resumed else second)[half:])
+        else:
+            talk.send(head("200 OK", len(BODY), *fields) + second)
+
+    with serve(script) as server:
+        told = get(tmp_path, server, "--retry-max-wait", "50ms")
+    arrived(tmp_path, told, BODY if resumed else second)
+    assert ("if-range" in server.requests[-1].lower()) is resumed
+
+
+# 20: logins that are on no command line
+
+
+@dataclass(frozen=True)
+class Login:
+    name: str
+    words: tuple[str, ...]
+    sent: str
+    user: str = ""
+
+
+BASIC = "Basic " + base64.b64encode(b"me:open sesame").decode()
+LOGINS = (
+    Login("password-file", ("--password-file", "password"), BASIC, "me@"),
+    Login("password-env", ("--password-env", "PASSWORD"), BASIC, "me@"),
+    Login("token-file", ("--token-file", "token"), "Bearer t0ken"),
+    Login("token-env", ("--token-env", "TOKEN"), "Bearer t0ken"),
+    Login("netrc", ("--netrc",), BASIC),
+    Login("netrc-file", ("--netrc-file", ".netrc"), BASIC, "me@"),
+)
+
+
+@pytest.mark.parametrize("login", LOGINS, ids=lambda login: login.name)
+def test_a_secret_reaches_its_server_and_no_other(tmp_path: Path, login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"password": "open sesame\n", "token": "t0ken\n", ".netrc": 'machine 127.0.0.1 login me password "open sesame"\n'}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / name).chmod(0o600)
+    for name, value in {"HOME": str(tmp_path), "PASSWORD": "open sesame", "TOKEN": "t0ken"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("NETRC", raising=False)
+
+    def elsewhere(talk: Talk, server: HostileServer) -> None:
+        server.requests.append(talk.request())
+        talk.send(head("200 OK", 4) + b"body")
+
+    def script(talk: Talk, server: HostileServer) -> None:
+        server.requests.append(talk.request())
+        talk.send(head("302 Found", 0, f"Location: {other.url()}"))
+
+    with serve(elsewhere) as other, serve(script) as server:
+        url = server.url().replace("://", f"://{login.user}")
+        told = ferry(tmp_path, "get", url, "-o", "file", *login.words)
+    arrived(tmp_path, told, b"body")
+    assert f"authorization: {login.sent}".lower() in server.requests[0].lower()
+    assert "authorization" not in other.requests[0].lower()
+    assert "sesame" not in str(told.report) + told.stderr
+
+
 # 16: an invalid length
 
 
@@ -246,3 +378,31 @@ def test_an_invalid_content_length_is_refused_over_h2(tmp_path: Path, lengths: t
         told = get(tmp_path, server, "--retry", "0")
     failed(told, "integrity")
     assert not (tmp_path / "file").exists()
+
+
+# 19: bytes behind an answer, in a benchmark
+
+
+def test_a_benchmark_takes_no_bytes_behind_an_answer_for_the_next(tmp_path: Path) -> None:
+    def script(talk: Talk, server: HostileServer) -> None:
+        server.requests.append(talk.request())
+        talk.hold_together()
+        talk.send(head("200 OK", 4) + b"real", head("200 OK", 7) + b"planted")
+        talk.let_go()
+        server.requests.append(talk.request())
+
+    with serve(script) as server:
+        told = ferry(tmp_path, "bench", server.url(), "-n", "3", "-p", "1")
+    assert told.code == 0, told.report
+    assert told.report["bench"]["bytes"] == 3 * len(b"real")
+    assert (len(server.connections), len(server.requests)) == (3, 3)
+
+
+def test_a_benchmark_on_one_connection_goes_on_when_the_server_closes_it(tmp_path: Path) -> None:
+    def script(talk: Talk, _: HostileServer) -> None:
+        talk.request()
+        talk.send(head("200 OK", 4, "Connection: close") + b"real")
+
+    with serve(script) as server:
+        told = ferry(tmp_path, "bench", server.url(), "-n", "3", "-p", "1")
+    assert (told.code, told.report["bench"]["succeeded"], len(server.connections)) == (0, 3, 3), told.report

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import signal
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.engine.harness import EXIT_CODES, failed, is_one_clear_line
+from tests.engine.harness import EXIT_CODES, failed, is_one_clear_line, until
 from tests.engine.sftp_harness import MIB, ONCE, SftpBench, content, digests, done, left_over, sha256, until_gone
 from tests.engine.sftp_servers import Odd, SftpServer, person, write
 from tests.engine.test_sftp_sets import by_url, get_tree, tree_there
@@ -82,6 +85,74 @@ def test_a_resumed_upload_sends_what_is_missing_and_the_overlap(desk: SftpBench,
     assert told.transfer["offset"] >= kept - OVERLAP
     assert sent <= 1.05 * (size - kept) + OVERLAP
     assert digests(there.parent) == {"file": sha256(size)}
+
+
+# --max-filesize, and what ends a run from outside
+
+
+@dataclass(frozen=True)
+class Size:
+    name: str
+    login: str
+    most: int
+    right: bool
+
+
+SIZES = (
+    Size("announced", "honest", 99_999, False),
+    Size("announced-and-right", "honest", 100_000, True),
+    # The file becomes twice as long while it is read.
+    Size("grows", "grows", 199_999, False),
+)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
+def test_a_file_that_is_too_large_is_refused(desk: SftpBench, odd: Odd, size: Size) -> None:
+    there = desk.give(odd.server, 100_000)
+    told = desk.get(odd.server, there, "--max-filesize", str(size.most), login=size.login)
+    if size.right:
+        done(told)
+    else:
+        assert told.code != 0
+        assert "file" not in desk.files()
+    if size.login == "honest" and not size.right:
+        failed(told, "permanent", "--max-filesize")
+        assert [ask for ask in odd.asked() if ask["kind"] == "READ"] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_with_a_report(desk: SftpBench, odd: Odd, number: signal.Signals) -> None:
+    there = desk.give(odd.server, 10 * MIB)
+    running = desk.start(*desk.get_words(odd.server, there, login="stall"))
+    until(lambda: bool(odd.asked()), "the server was asked for something")
+    os.kill(running.process.pid, number)
+    told = running.told()
+    assert (told.code, told.error["class"]) == (128 + number, "interrupted")
+    assert "file" not in desk.files()
+
+
+# --remote-time
+
+WHEN = 1_605_960_000
+
+
+@pytest.mark.parametrize("words", [("--remote-time",), ()], ids=["kept", "not-kept"])
+def test_times_are_kept_both_ways_where_that_is_asked_for(desk: SftpBench, openssh: SftpServer, words: tuple[str, ...]) -> None:
+    there = desk.give(openssh, 100_000)
+    source = desk.source(100_000)
+    for path in (there, source):
+        os.utime(path, (WHEN, WHEN))
+    done(desk.get(openssh, there, *words))
+    done(desk.put(source, openssh, there.with_name("sent"), *words))
+    for path in (desk.folder / "file", there.with_name("sent")):
+        assert (path.stat().st_mtime == WHEN) is bool(words), path
+
+
+def test_an_upload_fails_when_the_server_refuses_to_set_the_time(desk: SftpBench, odd: Odd) -> None:
+    there = desk.remote(odd.server) / "file"
+    failed(desk.put(desk.source(1000), odd.server, there, "--remote-time", login="sizes-fixed"), "permanent", "--remote-time")
+    assert until_gone(there.parent) == []
+    assert not there.exists()
 
 
 # 7: the listing

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import subprocess
 from dataclasses import dataclass
 
 import pytest
 
 from lab.servers.sshd import KeyPair, known_hosts, make_key
+from tests.engine import under_wine
 from tests.engine.harness import failed, is_one_clear_line
 from tests.engine.sftp_harness import SftpBench, done, sha256
-from tests.engine.sftp_servers import Odd, SftpServer
+from tests.engine.sftp_servers import Odd, SftpServer, person
 
 SIZE = 30_000
 PASSWORD = "open sesame"
@@ -141,6 +143,43 @@ def test_a_host_that_others_may_read_the_key_of(desk: SftpBench, openssh: SftpSe
     hosts = ("--known-hosts", str(desk.hosts(openssh.known_hosts)))
     told = desk.run(*get(desk, openssh, *hosts, "--no-agent", "--identity", "id"))
     assert told.code == 0 or "id" in told.error["message"]
+
+
+@pytest.fixture
+def locked(desk: SftpBench) -> str:
+    """The user's key, encrypted with PASSWORD."""
+    desk.write("locked", desk.keys.user.private, 0o600)
+    command = ["ssh-keygen", "-q", "-p", "-P", "", "-N", PASSWORD, "-f", desk.folder / "locked"]
+    assert person().start(command, stdout=subprocess.DEVNULL).wait(10.0) == 0
+    return "locked"
+
+
+@pytest.mark.parametrize("how", ["file", "environment", "program"])
+def test_a_passphrase(desk: SftpBench, openssh: SftpServer, locked: str, how: str) -> None:
+    if how == "program" and under_wine.wanted():
+        pytest.skip("a script of /bin/sh is no program for Windows")
+    desk.write("secret", f"{PASSWORD}\n".encode(), 0o600)
+    asks = desk.write("asks", f"#!/bin/sh\necho '{PASSWORD}'\n".encode(), 0o755)
+    words = {"file": ("--passphrase-file", "secret"), "environment": ("--passphrase-env", "SECRET"), "program": ()}[how]
+    env = {"SSH_ASKPASS": str(asks), "SSH_ASKPASS_REQUIRE": "force"} if how == "program" else {"SECRET": PASSWORD}
+    hosts = ("--known-hosts", str(desk.hosts(openssh.known_hosts)))
+    told = desk.run(*get(desk, openssh, *hosts, "--no-agent", "--identity", locked, *words), env=env)
+    done(told)
+    assert desk.files()["file"] == sha256(SIZE)
+    assert PASSWORD not in str(told.report) + told.stderr
+
+
+def test_an_encrypted_key_without_its_passphrase(desk: SftpBench, openssh: SftpServer, locked: str) -> None:
+    hosts = ("--known-hosts", str(desk.hosts(openssh.known_hosts)))
+    told = desk.run(*get(desk, openssh, *hosts, "--no-agent", "--identity", locked))
+    failed(told, "local", f"the key {locked} is encrypted", "--passphrase-file")
+    assert len(told.attempts) == 1
+    desk.write("secret", b"something else", 0o600)
+    wrong = desk.run(*get(desk, openssh, *hosts, "--no-agent", "--identity", locked, "--passphrase-file", "secret"))
+    failed(wrong, "local", f"the passphrase does not open the key {locked}")
+    (desk.folder / "secret").chmod(0o644)
+    shared = desk.run(*get(desk, openssh, *hosts, "--no-agent", "--identity", locked, "--passphrase-file", "secret"))
+    failed(shared, "usage", "--passphrase-file secret", "chmod 600")
 
 
 @dataclass(frozen=True)

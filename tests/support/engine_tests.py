@@ -24,14 +24,17 @@ ENGINE = Path(__file__).parents[2] / "engine"
 QUIET_S = 30.0
 BESIDE = "it ran beside other tests"
 # They wait for real sockets, processes and timers. All others read no clock, or a clock that the test sets.
-REALTIME = re.compile(r"ferry::ssh_openssh .*|ferry (ssh::session|net|platform)::.*|ferry files::writer::tests::small_pieces_.*")
+REALTIME = re.compile(
+    r"ferry-engine::(ssh_openssh|library) .*|ferry-engine (ssh::session|net|platform)::.*"
+    r"|ferry-engine files::writer::tests::small_pieces_.*"
+)
 _NEXTEST = ["cargo", "nextest", "run", "--locked", "--no-fail-fast", "--cargo-quiet", "--show-progress", "none"]
 _FAILURES_ONLY = ["--status-level", "fail", "--final-status-level", "fail"]
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class RustTest(NamedTuple):
-    """A test by its names in nextest: the program (`ferry::ssh_openssh`) and the test's path in it."""
+    """A test by its names in nextest: the program (`ferry-engine::ssh_openssh`) and the test's path in it."""
 
     program: str
     name: str

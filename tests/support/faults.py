@@ -69,7 +69,8 @@ class Answer:
 VALIDATORS: dict[str, Callable[[int], dict[str, str]]] = {
     "etag": lambda version: {"ETag": f'"v{version}"'},
     "weak": lambda version: {"ETag": f'W/"v{version}"'},
-    "date": lambda version: {"Last-Modified": f"Sat, 21 Nov 2026 12:00:0{version} GMT"},
+    "date": lambda version: {"Last-Modified": f"Sat, 21 Nov 2026 12:00:0{version} GMT", "Date": "Sat, 21 Nov 2026 12:01:09 GMT"},
+    "young": lambda version: {"Last-Modified": f"Sat, 21 Nov 2026 12:00:0{version} GMT", "Date": "Sat, 21 Nov 2026 12:00:09 GMT"},
     "none": lambda _: {},
 }
 

@@ -11,6 +11,7 @@ import ssl
 import struct
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,7 +108,6 @@ class HostileServer:
     port: int
     cacert: Path | None
     connections: list[Talk] = field(default_factory=list)
-    errors: list[BaseException] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
     def url(self, path: str = "/file") -> str:
@@ -123,7 +123,7 @@ Script = Callable[[Talk, HostileServer], None]
 @contextlib.contextmanager
 def serve(script: Script, *, tls: bool = False, alpn: str = "http/1.1") -> Iterator[HostileServer]:
     """When the script returns, the connection says goodbye and is closed."""
-    with tempfile.TemporaryDirectory(prefix="throughline-hostile-") as made, socket.create_server(("127.0.0.1", 0)) as listener:
+    with tempfile.TemporaryDirectory(prefix="throughline-hostile-") as made:
         folder = Path(made)
         context, cacert = None, None
         if tls:
@@ -134,31 +134,48 @@ def serve(script: Script, *, tls: bool = False, alpn: str = "http/1.1") -> Itera
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             context.load_cert_chain(folder / "server.pem")
             context.set_alpn_protocols([alpn])
-        server = HostileServer(int(listener.getsockname()[1]), cacert)
+
+        def talk(sock: socket.socket) -> None:
+            wrapped = context.wrap_socket(sock, server_side=True) if context else sock
+            made = Talk(wrapped, len(server.connections))
+            server.connections.append(made)
+            try:
+                script(made, server)
+                if isinstance(wrapped, ssl.SSLSocket):
+                    # close_notify, without waiting for the client's.
+                    wrapped.settimeout(0.0)
+                    with contextlib.suppress(OSError):
+                        wrapped.unwrap()
+                _drain(wrapped)
+            finally:
+                wrapped.close()
+
+        with serve_sockets(talk) as sockets:
+            server = HostileServer(sockets.port, cacert)
+            yield server
+
+
+@dataclass
+class SocketServer:
+    port: int
+    errors: list[BaseException] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def serve_sockets(script: Callable[[socket.socket], None]) -> Iterator[SocketServer]:
+    """Each connection runs the script in a thread, and is closed after it. A failed assertion of a script fails the test."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = SocketServer(int(listener.getsockname()[1]))
 
         def talk(sock: socket.socket) -> None:
             with contextlib.suppress(OSError), sock:
                 sock.settimeout(PATIENCE_S)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                wrapped = context.wrap_socket(sock, server_side=True) if context else sock
-                made = Talk(wrapped, len(server.connections))
-                server.connections.append(made)
                 try:
-                    script(made, server)
-                    if isinstance(wrapped, ssl.SSLSocket):
-                        # close_notify, without waiting for the client's.
-                        wrapped.settimeout(0.0)
-                        with contextlib.suppress(OSError):
-                            wrapped.unwrap()
-                    # A socket that is closed with bytes unread is reset, and the client loses what it has not read.
-                    wrapped.settimeout(PATIENCE_S)
-                    wrapped.shutdown(socket.SHUT_WR)
-                    while wrapped.recv(1 << 16):
-                        pass
+                    script(sock)
+                    _drain(sock)
                 except AssertionError as error:
                     server.errors.append(error)
-                finally:
-                    wrapped.close()
 
         def accept() -> None:
             while True:
@@ -176,3 +193,30 @@ def serve(script: Script, *, tls: bool = False, alpn: str = "http/1.1") -> Itera
                 listener.shutdown(socket.SHUT_RDWR)
         if server.errors:
             raise server.errors[0]
+
+
+def _drain(sock: socket.socket) -> None:
+    """Ends our side and waits for the client: closing with bytes unread is a reset, which takes what the client has not read."""
+    sock.settimeout(PATIENCE_S)
+    sock.shutdown(socket.SHUT_WR)
+    while sock.recv(1 << 16):
+        pass
+
+
+def everything_is_read(sock: socket.socket) -> None:
+    """Waits until nothing is left in this connection's queues, ours and the client's."""
+    ports = {sock.getsockname()[1], sock.getpeername()[1]}
+    deadline = time.monotonic() + PATIENCE_S
+    while _queued(ports) != 0:
+        assert time.monotonic() < deadline, "the client does not read"
+        time.sleep(0.002)
+
+
+def _queued(ports: set[int]) -> int:
+    """Bytes in both ends' queues, as the kernel lists them (man 5 proc_pid_net)."""
+    found = 0
+    for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+        _, local, remote, _, queues, *_ = line.split()
+        if {int(end.rpartition(":")[2], 16) for end in (local, remote)} == ports:
+            found += sum(int(queue, 16) for queue in queues.split(":"))
+    return found

@@ -1,4 +1,4 @@
-"""The SFTP servers that only tests need: fetched like the lab's own, extracted into the cache and never installed."""
+"""The SFTP servers and proxies that only tests need: fetched like the lab's own, extracted into the cache and never installed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from lab.assets import servers, tools
+from lab.assets import extracted, tools
 from lab.model.errors import LabFault
 from lab.model.paths import cache_dir
 
 # Program -> Debian package. One bundle each, so that one can be missing without the other.
 BUNDLES: Mapping[str, Mapping[str, str]] = {
     "proftpd": {"proftpd": "proftpd-core", "mod_sftp.so": "proftpd-mod-crypto"},
+    "microsocks": {"microsocks": "microsocks"},
+    "tinyproxy": {"tinyproxy": "tinyproxy-bin"},
     "dropbear": {"dropbear": "dropbear-bin", "dropbearconvert": "dropbear-bin"},
 }
 
@@ -24,12 +26,12 @@ class LackingError(Exception):
 def fetch(name: str) -> Path:
     """The folder of a bundle in the cache, downloaded when it is not there; LackingError tells why it cannot be."""
     programs = BUNDLES[name]
-    if not all(servers.find(program) for program in programs):
+    if not all(extracted.find(program) for program in programs):
         try:
-            return servers.build(programs, print)
+            return extracted.build(programs, print)
         except LabFault as fault:
             raise LackingError(f"{name} cannot be fetched: {fault}") from None
-    found = servers.find(name)
+    found = extracted.find(name)
     assert found is not None
     return _bundle_of(found)
 
@@ -53,7 +55,7 @@ def find(name: str) -> Path:
     """A program of a bundle, or one the lab has anyway."""
     if name in BUNDLES:
         fetch(name)
-    found = servers.find(name) or tools.find(name)
+    found = extracted.find(name) or tools.find(name)
     if found is None:
         raise LackingError(f"there is no {name} ({tools.remedy(name)})")
     return found

@@ -1,7 +1,7 @@
 //! `known_hosts`: any bytes give lines, and every question about them an answer.
 #![no_main]
 
-use ferry::ssh::known_hosts::{self, Verdict};
+use ferry_engine::ssh::known_hosts::{self, Verdict};
 use libfuzzer_sys::fuzz_target;
 
 /// As a key is encoded: its type and 32 bytes.
@@ -16,7 +16,9 @@ fuzz_target!(|text: &[u8]| {
         if let Verdict::Changed(others) = &verdict {
             assert!(!others.is_empty() && others.len() == types.len());
         }
-        let _ = known_hosts::has_authority(&lines, host, port);
+        let revoked = known_hosts::revoked(&lines, host, port, KEY);
+        assert!(revoked.is_some() == matches!(verdict, Verdict::Revoked(_)));
+        let _ = known_hosts::authorities(&lines, host, port).count();
     }
     // Whatever the file is, a line of its own after it is read.
     let mut longer = text.to_vec();

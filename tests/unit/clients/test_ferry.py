@@ -1,4 +1,4 @@
-"""ferry's command line, its report (the types of engine/crates/ferry/src/report), and the way it gets onto a host."""
+"""ferry's command line, its report (the types of engine/crates/ferry-engine/src/report), and the way it gets onto a host."""
 
 from __future__ import annotations
 

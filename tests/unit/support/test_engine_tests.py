@@ -6,15 +6,15 @@ from tests.support.attempts import Attempt
 from tests.support.engine_tests import Count, RustTest, by_cargo_test, ignored, outcomes, settle, totals
 
 PASS, FAIL, NOISE = Attempt(passed=True), Attempt(passed=False), Attempt(passed=False, disturbed="hogs")
-TIMED = RustTest("ferry::ssh_openssh", "a_server_that_dies_is_heard_of_once")
+TIMED = RustTest("ferry-engine::ssh_openssh", "a_server_that_dies_is_heard_of_once")
 PURE = RustTest("ferry-h2::hpack", "integers")
 JUNIT = """<?xml version="1.0" encoding="UTF-8"?>
 <testsuites name="nextest-run" tests="4" failures="3">
-  <testsuite name="ferry::ssh_openssh" tests="2">
-    <testcase name="a_server_that_dies_is_heard_of_once" classname="ferry::ssh_openssh" time="2.5">
+  <testsuite name="ferry-engine::ssh_openssh" tests="2">
+    <testcase name="a_server_that_dies_is_heard_of_once" classname="ferry-engine::ssh_openssh" time="2.5">
       <failure type="test failure with exit code 101">thread panicked</failure>
     </testcase>
-    <testcase name="other" classname="ferry::ssh_openssh" time="0.1"/>
+    <testcase name="other" classname="ferry-engine::ssh_openssh" time="0.1"/>
   </testsuite>
   <testsuite name="ferry-h2::hpack" tests="2">
     <testcase name="integers" classname="ferry-h2::hpack" time="0.1"><failure type="test failure">no</failure></testcase>
@@ -27,7 +27,7 @@ JUNIT = """<?xml version="1.0" encoding="UTF-8"?>
 def test_what_ran_is_read_from_junit() -> None:
     assert outcomes(JUNIT) == {
         TIMED: False,
-        RustTest("ferry::ssh_openssh", "other"): True,
+        RustTest("ferry-engine::ssh_openssh", "other"): True,
         PURE: False,
         RustTest("ferry-h2::hpack", "does_not_start"): False,
     }
@@ -36,10 +36,10 @@ def test_what_ran_is_read_from_junit() -> None:
 @pytest.mark.parametrize(
     ("program", "name", "realtime"),
     [
-        ("ferry::ssh_openssh", "a_server_without_sftp_says_so", True),
-        ("ferry", "ssh::session::tests::a_wrong_password_is_permanent_and_not_in_the_message", True),
-        ("ferry", "platform::alarm::tests::nobody_is_woken_early_and_the_earliest_first", True),
-        ("ferry", "sftp::session::tests::several_channels_are_for_servers_that_were_tried", False),
+        ("ferry-engine::ssh_openssh", "a_server_without_sftp_says_so", True),
+        ("ferry-engine", "ssh::session::tests::a_wrong_password_is_permanent_and_not_in_the_message", True),
+        ("ferry-engine", "platform::alarm::tests::nobody_is_woken_early_and_the_earliest_first", True),
+        ("ferry-engine", "sftp::session::tests::several_channels_are_for_servers_that_were_tried", False),
         ("ferry-pacing::pacer", "it_keeps_the_limit", False),
     ],
 )

@@ -1,9 +1,11 @@
 //! Reads test cases that others wrote, one JSON object per line of standard input, and prints a line for each: what ferry's protocol
 //! crates made of it. `tests/conformance` writes the cases and judges the answers.
 
+mod certificate;
 mod h2;
 mod hpack;
 mod response;
+mod url;
 
 use std::io::{BufRead, Write};
 
@@ -20,6 +22,10 @@ enum Case {
     H2 { wire: String },
     /// What an HTTP/1.1 server answers, until it closes.
     Response { method: String, wire: String },
+    /// A server's certificates.
+    Certificate(certificate::Path),
+    /// A URL of the command line; with a base, the Location field of an answer to that URL.
+    Url { input: String, base: Option<String> },
 }
 
 fn answer(case: Case) -> Result<Value, String> {
@@ -27,6 +33,12 @@ fn answer(case: Case) -> Result<Value, String> {
         Case::Hpack { blocks } => hpack::decode(&blocks),
         Case::H2 { wire } => h2::receive(&bytes(&wire)?),
         Case::Response { method, wire } => response::read(&method, &bytes(&wire)?),
+        Case::Certificate(path) => certificate::verify(&path),
+        Case::Url { input, base: None } => Ok(url::typed(&input)),
+        Case::Url {
+            input,
+            base: Some(base),
+        } => url::location(&base, &input),
     }
 }
 

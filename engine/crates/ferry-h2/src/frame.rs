@@ -107,12 +107,11 @@ pub fn put_ping(out: &mut Vec<u8>, flags: u8, payload: [u8; 8]) {
     out.extend_from_slice(&payload);
 }
 
-/// The 32-bit number at `at`; callers have checked the length.
+/// The 32-bit number at `at`; callers have checked the length. 0 behind the end.
 #[inline]
 pub fn number_at(payload: &[u8], at: usize) -> u32 {
-    let mut bytes = [0; 4];
-    bytes.copy_from_slice(&payload[at..at + 4]);
-    u32::from_be_bytes(bytes)
+    let bytes = payload.get(at..).and_then(|rest| rest.first_chunk());
+    bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
 #[cfg(test)]

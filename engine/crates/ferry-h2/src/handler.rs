@@ -47,6 +47,11 @@ pub trait Handler {
         let _ = (last, code, debug);
     }
 
+    /// A parameter of the peer's SETTINGS (RFC 9113, 6.5.2), already applied; identifiers may be unknown ones.
+    fn setting(&mut self, identifier: u16, value: u32) {
+        let _ = (identifier, value);
+    }
+
     /// The peer's answer to [`crate::Connection::ping`] (RFC 9113, 6.7).
     fn pong(&mut self, payload: [u8; 8]) {
         let _ = payload;

@@ -7,6 +7,13 @@
 //! Windows are the caller's if it wants them: a stream is topped up automatically unless [`Connection::set_manual`]
 //! says that only [`Connection::grant`] may.
 
+#![forbid(unsafe_code)]
+// Every byte that arrives is the server's choice: nothing may index, slice or unwrap by it. An exception names its reason.
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
 mod config;
 mod connection;
 mod error;

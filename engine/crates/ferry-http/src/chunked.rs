@@ -86,7 +86,9 @@ impl Chunked {
         match (self.state, byte) {
             (State::Size, _) if byte.is_ascii_hexdigit() => self.digit(byte),
             (State::Size, _) if self.digits == 0 => Err(Fault::Chunk("size does not begin with a hex digit")),
-            (State::Size | State::Extension, b'\r') => Ok(State::SizeLf),
+            // Blanks before CRLF are not in the grammar. Servers that pad sizes to a fixed width send them, and hyper and curl take them: no other
+            // reading of the bytes is possible.
+            (State::Size | State::Blank | State::Extension, b'\r') => Ok(State::SizeLf),
             (State::Size | State::Blank, b';') => self.skip(State::Extension),
             (State::Size | State::Blank, b' ' | b'\t') => self.skip(State::Blank),
             (State::Size | State::Blank, _) => Err(Fault::Chunk("size is followed by neither an extension nor CRLF")),
@@ -109,7 +111,7 @@ impl Chunked {
             (State::TrailerLf, b'\n') => self.skip_trailer(State::TrailerStart),
             (State::LastLf, b'\n') => Ok(State::Done),
             (State::TrailerLf | State::LastLf, _) => Err(Fault::Trailer("CR without LF")),
-            (State::Data | State::Done, _) => unreachable!("handled by next"),
+            (State::Data | State::Done, _) => Err(Fault::Chunk("a byte behind the end")),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The head of a response, and what it says about the body and about the connection afterwards.
 
+use std::borrow::Cow;
 use std::mem::MaybeUninit;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
@@ -49,8 +50,10 @@ pub enum ResponseBody {
 pub(crate) fn parse(input: &[u8]) -> Result<Option<(usize, ResponseHead)>, FrameError> {
     let mut slots = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut parsed = httparse::Response::new(&mut []);
-    // The default configuration refuses obs-fold and blanks before the colon (RFC 9112, sections 5.1 and 5.2).
-    let status = httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, input, &mut slots);
+    // Blanks before the colon are refused (RFC 9112, section 5.1).
+    let mut config = httparse::ParserConfig::default();
+    config.allow_obsolete_multiline_headers_in_responses(true);
+    let status = config.parse_response_with_uninit_headers(&mut parsed, input, &mut slots);
     let length = match status {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Ok(None),
@@ -68,7 +71,8 @@ pub(crate) fn parse(input: &[u8]) -> Result<Option<(usize, ResponseHead)>, Frame
     let mut headers = HeaderMap::with_capacity(parsed.headers.len());
     for header in parsed.headers.iter() {
         let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| FrameError::BadHead("header name"))?;
-        let value = HeaderValue::from_bytes(header.value).map_err(|_| FrameError::BadHead("header value"))?;
+        let value =
+            HeaderValue::from_bytes(&unfolded(header.value)).map_err(|_| FrameError::BadHead("header value"))?;
         headers.append(name, value);
     }
     Ok(Some((
@@ -79,6 +83,15 @@ pub(crate) fn parse(input: &[u8]) -> Result<Option<(usize, ResponseHead)>, Frame
             headers,
         },
     )))
+}
+
+/// A value with every fold (a line end and the blanks around it) replaced by one blank, as a user agent must (RFC 9112, section 5.2).
+fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
+    if !value.contains(&b'\n') {
+        return Cow::Borrowed(value);
+    }
+    let lines: Vec<&[u8]> = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).collect();
+    Cow::Owned(lines.join(&b' ').trim_ascii().to_vec())
 }
 
 fn bad_head(error: httparse::Error) -> FrameError {
@@ -178,6 +191,21 @@ mod tests {
         assert_eq!(
             parse(b"HTTP/1.1 600 ?\r\n\r\n").map(|h| h.map(|h| h.1.status)),
             Ok(Some(600))
+        );
+    }
+
+    #[test]
+    fn folded_lines_are_one_value() {
+        let head = head(
+            "HTTP/1.1 200 OK\r\nA: b\r\n c \r\n\t d\r\nConnection:   \r\n  close\r\nB:\r\n \r\nContent-Length: 1\r\n 2",
+        );
+        assert_eq!(head.headers["a"], "b c d");
+        assert_eq!(head.headers["b"], "");
+        assert!(!persists(&Method::GET, &head));
+        assert_eq!(
+            body_of(&Method::GET, &head),
+            Err(FrameError::BadLength),
+            "not 12, nor 1"
         );
     }
 

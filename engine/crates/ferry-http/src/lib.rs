@@ -4,6 +4,13 @@
 //! acts on are parsed in [`values`]. The rules are those of RFC 9112, in their strict reading where the lenient one would
 //! let two recipients disagree about where a message ends.
 
+#![forbid(unsafe_code)]
+// Every byte that arrives is the server's choice: nothing may index, slice or unwrap by it. An exception names its reason.
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
 mod chunked;
 mod error;
 mod head;

@@ -9,6 +9,9 @@ use crate::head::{self, MAX_HEAD, ResponseBody, ResponseHead};
 /// The most interim responses before a final one. Servers that say "still working" do so every few seconds at most.
 pub const MAX_INFORMATIONAL: u32 = 256;
 
+/// The most empty lines before a head that are skipped.
+const MAX_EMPTY_LINES: usize = 2;
+
 /// What the next bytes of a connection mean.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
@@ -122,7 +125,8 @@ impl ResponseReader {
             return Ok((used, Event::NeedMore));
         }
         self.received += length as u64;
-        Ok((used, Event::Data(&input[used - length..used])))
+        let data = input.get(used - length..used).unwrap_or_default();
+        Ok((used, Event::Data(data)))
     }
 
     fn head<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Event<'a>), FrameError> {
@@ -160,16 +164,20 @@ impl ResponseReader {
     /// It is parsed again only when another line has ended, so a head that drips in costs lines x bytes, not bytes x bytes.
     /// And only whole lines are judged, so that the verdict does not depend on how the bytes were cut.
     fn complete_head(&mut self, input: &[u8]) -> Result<Option<(usize, ResponseHead)>, FrameError> {
+        // Some servers append an empty line to a response, so it stands before the next one, or before the final one behind a 1xx.
+        // RFC 9112, 2.2 has a server overlook one before a request; here the same holds for a client.
+        let (skipped, rest) = without_empty_lines(input);
         // Says at once that this is TLS, HTTP/2 or what a previous response left behind, where waiting for a line could take
-        // for ever. Empty lines before the head are left over too.
-        if input.iter().zip(b"HTTP/1.").any(|(got, wanted)| got != wanted) {
+        // for ever.
+        if rest.iter().zip(b"HTTP/1.").any(|(got, wanted)| got != wanted) {
             return Err(FrameError::BadHead("not an HTTP/1 response"));
         }
-        let window = &input[..input.len().min(MAX_HEAD)];
+        let window = input.get(..MAX_HEAD).unwrap_or(input);
         if window.get(self.scanned..).is_some_and(|fresh| fresh.contains(&b'\n')) {
-            let judged = head::parse(window).or_else(|_| head::parse(whole_lines(window)))?;
-            if judged.is_some() {
-                return Ok(judged);
+            let head = window.get(skipped..).unwrap_or_default();
+            let judged = head::parse(head).or_else(|_| head::parse(whole_lines(head)))?;
+            if let Some((length, head)) = judged {
+                return Ok(Some((skipped + length, head)));
             }
         }
         self.scanned = window.len();
@@ -243,9 +251,22 @@ impl ResponseReader {
     }
 }
 
+/// How long the empty lines before a head are, and what is behind them: nothing, where it may still be half of such a line.
+fn without_empty_lines(input: &[u8]) -> (usize, &[u8]) {
+    let mut rest = input;
+    for _ in 0..MAX_EMPTY_LINES {
+        rest = match rest {
+            [b'\n', behind @ ..] | [b'\r', b'\n', behind @ ..] => behind,
+            [b'\r'] => &[],
+            _ => break,
+        };
+    }
+    (input.len() - rest.len(), rest)
+}
+
 fn whole_lines(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |last| last + 1);
-    &bytes[..end]
+    bytes.get(..end).unwrap_or_default()
 }
 
 #[cfg(test)]

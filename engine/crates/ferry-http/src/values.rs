@@ -70,6 +70,21 @@ pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     Some(wait.min(MAX_RETRY_AFTER))
 }
 
+/// A date as HTTP writes it (RFC 9110, section 5.6.7), in any of its three forms.
+#[must_use]
+pub fn date(value: &str) -> Option<SystemTime> {
+    httpdate::parse_http_date(value).ok()
+}
+
+/// Whether a Last-Modified tells versions of a file apart, so that If-Range may carry it (RFC 9110, sections 8.8.2.2 and 13.1.5): the file had
+/// not changed for `margin` when the answer was made, by the answer's own Date. `margin` covers what the clocks behind both may be apart.
+#[must_use]
+pub fn strong_last_modified<'a>(value: &'a str, date: Option<&str>, margin: Duration) -> Option<&'a str> {
+    let modified = httpdate::parse_http_date(value).ok()?;
+    let age = httpdate::parse_http_date(date?).ok()?.duration_since(modified).ok()?;
+    (age >= margin).then_some(value)
+}
+
 /// The entity tag, quotes included, if it is a strong one (RFC 9110, section 8.8.3). A weak one is no use in If-Range, which
 /// asks for the same bytes (section 13.1.5).
 #[must_use]

@@ -80,8 +80,6 @@ fn lines_that_are_two_to_some() {
         "A: b\rContent-Length: 5\r\n", // bare CR
         "A: b\0c\r\n",                 // NUL
         "A\0: b\r\n",
-        "A: b\r\n c\r\n", // obs-fold
-        "A: b\r\n\tc\r\n",
         "Content-Length : 5\r\n", // blank before the colon
         " Content-Length: 5\r\n",
         ": b\r\n",
@@ -94,11 +92,12 @@ fn lines_that_are_two_to_some() {
 
 #[test]
 fn not_an_http_1_response() {
-    let others: [&[u8]; 6] = [
+    let others: [&[u8]; 7] = [
         b"\x15\x03\x01\x00\x02\x02\x46",
         b"\0\0\x06\x04\0\0\0\0\0",
         b"SSH-2.0-OpenSSH_9.6\r\n",
-        b"\r\nHTTP/1.1 200 OK\r\n\r\n",
+        b"\r\n\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", // two empty lines are skipped, no third
+        b"\r\nok",
         b"HTTP/2 200\r\n\r\n",
         b"ICY 200 OK\r\n\r\n",
     ];
@@ -132,9 +131,8 @@ fn chunk_sizes_that_are_none() {
         "",
         ";a",
         "g",
-        "5 ",
         "5 5",
-        "5\t\t",
+        "5\t\t5",
         "00000000000000005",
         "10000000000000000",
         "\u{ff15}",
@@ -143,6 +141,19 @@ fn chunk_sizes_that_are_none() {
         assert!(
             matches!(error, FrameError::BadChunk { received: 0, .. }),
             "{size:?}: {error}"
+        );
+    }
+}
+
+#[test]
+fn blanks_behind_a_chunk_size_are_skipped() {
+    for size in ["5 ", "5\t\t", "5 ;a", "5; a "] {
+        let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\nhello\r\n0 \r\n\r\n");
+        let outcome = drive(&Method::GET, answer.as_bytes(), &[7, 1, 3]);
+        assert_eq!(
+            (outcome.body.as_slice(), outcome.end),
+            (&b"hello"[..], Ok((answer.len(), true))),
+            "{size:?}"
         );
     }
 }

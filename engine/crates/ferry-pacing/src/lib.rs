@@ -19,6 +19,7 @@
 //! assert_eq!(now.max(pacer.due()), Nanos(300_000_000)); // 300 kB at 1 MB/s: 0.3 s, to the nanosecond
 //! ```
 
+#![forbid(unsafe_code)]
 mod pacer;
 mod rate;
 mod shared;

@@ -5,29 +5,29 @@
 //! ```text
 //!   line       slope         starts at                                        taken is at most
 //!   deadline   rate          (anchor + shortfall, 0 bytes)                    the line + 1 quantum
-//!   catch-up   1.08 x rate   (last time it was full, taken then + 2 quanta)   the line
+//!   catch-up   1.08 x rate   (last time it was full, taken then + its depth)  the line
 //!
 //!   bytes                            ___--- deadline + quantum: met again, and the bound from here on
 //!     |                       ___-+--'
 //!     |                 ___---+--'  <- catch-up: 1.08 x rate
 //!     |           ___--- +---'
 //!     |      __---       |  <- two quanta at once, and no more
-//!     | _--+-------------+
+//!     | _--+-------------+ <- its depth
 //!     +----'   a late wake-up                                              time ->
 //! ```
 //!
 //! - The **deadline** says that byte n is due at anchor + n / rate. A quantum may go when all the bytes before it are
 //!   due, so what is taken is at most one quantum ahead. A late wake-up thus corrects itself: the line has gone on.
-//! - The **catch-up** line says how fast. It is a bucket two quanta deep, filled at 1.08 x the rate: whenever it is
-//!   full, it starts anew from there. So any window of w seconds sees at most 1.08 x rate x w + 2 quanta, whatever
-//!   happened before. Two quanta and not one, because a waker that is late by less than a quantum's time every time
-//!   would otherwise find a full bucket every time, lose what overflows, and never meet the deadline again.
+//! - The **catch-up** line says how fast. It is a bucket two quanta deep or deeper, filled at 1.08 x the rate: whenever it
+//!   is full, it starts anew from there. So any window of w seconds sees at most 1.08 x rate x w + the depth, whatever
+//!   happened before. At least two quanta, because a waker that is late by less than a quantum's time every time would
+//!   otherwise find a full bucket every time, lose what overflows, and never meet the deadline again.
 //! - What lags by more than the **horizon** is given up: the deadline line moves to the right, by an amount that is
 //!   added to the shortfall. A transfer that its network held back for a minute is not rushed for twelve.
 //!
-//! A waker that is late by more than a quantum's time *every* time cannot keep the rate: two quanta per wake-up are all
-//! it gets. A default quantum lasts 2.5 ms or more up to 26 MB/s, but less above (64 KiB at 1 GB/s: 66 us). There, wait
-//! more precisely, or choose a larger quantum.
+//! A waker that is late by more than the depth's time *every* time cannot keep the rate: the depth is all that it gets per
+//! wake-up. A default quantum lasts 2.5 ms or more up to 26 MB/s, but less above (64 KiB at 1 GB/s: 66 us). There, wait
+//! more precisely, choose a larger quantum, or a deeper bucket ([`Options::within_peak`]).
 
 use crate::rate::Line;
 use crate::{Nanos, Rate};
@@ -40,6 +40,13 @@ const QUANTUM_MAX: u64 = 64 * 1024;
 /// One Ethernet frame or less: on the wire, the last piece ends when it begins.
 const LAST_PIECE_MAX: u64 = 1024;
 
+const NS_PER_MS: u64 = 1_000_000;
+
+/// The share of what 100 ms may see above the rate that may go at once; the rest makes the line steeper. Depth makes up for short stops
+/// of the process, a steeper line for long ones: with 30 %, one that stands still for a quarter of its time keeps 95 % of its rate,
+/// whether a stop lasts 10 ms or 440 ms (tests/starved.rs).
+const AT_ONCE_PERCENT: u64 = 30;
+
 /// How a [`Pacer`] divides and catches up. The defaults suit a transfer of any rate.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -49,6 +56,8 @@ pub struct Options {
     pub catch_up_horizon_ns: u64,
     /// How much faster than the rate a lag is made up, in percent of the rate. Default: 8.
     pub catch_up_percent: u32,
+    /// The part of a lag, in nanoseconds, that may be made up at once; never less than two quanta. Default: 0, so two quanta.
+    pub catch_up_depth_ns: u64,
     /// While the total is unknown, let a quantum go when its last byte is due, and not already when its first is: any byte may
     /// be the last, and the last byte shall not move early. Default: false.
     pub late_while_unknown: bool,
@@ -60,7 +69,28 @@ impl Default for Options {
             quantum: None,
             catch_up_horizon_ns: 100_000_000,
             catch_up_percent: 8,
+            catch_up_depth_ns: 0,
             late_while_unknown: false,
+        }
+    }
+}
+
+impl Options {
+    /// Catches up as fast as it can while no 100 ms see more than `percent` more than the rate, less two quanta, which are left for
+    /// what the network pushes together. A lag of 20 ms for every percent is made up in some 3.5 s, more is given up.
+    ///
+    /// Two quanta of `quantum_ns` each may always go at once, so they are the least peak that can be kept.
+    #[must_use]
+    pub fn within_peak(self, percent: u32, quantum_ns: u64) -> Self {
+        // 1 % of 100 ms is 1 ms.
+        let spare_ns = (u64::from(percent) * NS_PER_MS).saturating_sub(2 * quantum_ns);
+        let depth_ns = (spare_ns * AT_ONCE_PERCENT / 100).max(2 * quantum_ns);
+        let steeper = spare_ns.saturating_sub(depth_ns) / NS_PER_MS;
+        Self {
+            catch_up_horizon_ns: u64::from(percent) * 20 * NS_PER_MS,
+            catch_up_percent: u32::try_from(steeper).unwrap_or(u32::MAX).max(1),
+            catch_up_depth_ns: depth_ns,
+            ..self
         }
     }
 }
@@ -69,6 +99,7 @@ impl Default for Options {
 #[derive(Clone, Debug)]
 pub struct Pacer {
     quantum: u64,
+    depth: u64,
     horizon_ns: u64,
     late_while_unknown: bool,
     deadline: Line,
@@ -89,8 +120,10 @@ impl Pacer {
             None => rate.bytes_in(QUANTUM_NS).clamp(QUANTUM_MIN, QUANTUM_MAX),
         };
         let fast = rate.plus_percent(options.catch_up_percent);
+        let depth = rate.bytes_in(options.catch_up_depth_ns).max(quantum.saturating_mul(2));
         Self {
             quantum,
+            depth,
             horizon_ns: options.catch_up_horizon_ns,
             late_while_unknown: options.late_while_unknown,
             deadline: Line {
@@ -101,7 +134,7 @@ impl Pacer {
             catch_up: Line {
                 rate: fast,
                 since: Nanos(0),
-                base: quantum.saturating_mul(2),
+                base: depth,
             },
             anchor: None,
             shortfall_ns: 0,
@@ -270,7 +303,7 @@ impl Pacer {
         self.shortfall_ns = self.shortfall_ns.saturating_add(given_up);
 
         // When just full, too, and not only above: that keeps the bound of a window free of roundings.
-        let full = self.taken.saturating_add(self.quantum.saturating_mul(2));
+        let full = self.taken.saturating_add(self.depth);
         if self.catch_up.at(self.latest) >= full {
             self.catch_up.since = self.latest;
             self.catch_up.base = full;

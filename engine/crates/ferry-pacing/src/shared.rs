@@ -1,16 +1,17 @@
 //! One limit shared by several streams.
 //!
 //! The sum is the business of one [`Pacer`]. Who of the members may use it is decided by a count per member, its
-//! *service*: the bytes it took, lifted to the least service of the hungry members whenever it becomes hungry. No one
-//! gets more than a quantum ahead of the least-served other hungry member; so whoever asks first, they alternate. (In
-//! bytes since two became hungry together it can be two quanta: one that the other was ahead then, and one of its own.)
+//! *virtual time* (start-time fair queueing): the bytes it took, lifted to the least virtual time of the backlogged members whenever it
+//! becomes backlogged. No one
+//! gets more than a quantum ahead of the least-served other backlogged member; so whoever asks first, they alternate. (In
+//! bytes since two became backlogged together it can be two quanta: one that the other was ahead then, and one of its own.)
 //!
 //! ```text
-//!   member  service                      may take at most
+//!   member  virtual time                 may take at most
 //!   a       |=====================|      0              (least of the others + quantum - own)
 //!   b       |============|               quantum        least served: held back by the sum only
 //!   c       |================|           quantum / 2
-//!   d (not hungry)  |...|                does not count; starts where b is when it becomes hungry
+//!   d (not backlogged)  |...|            does not count; starts where b is when it becomes backlogged
 //! ```
 
 use crate::{Nanos, Options, Pacer, Rate};
@@ -20,11 +21,11 @@ use crate::{Nanos, Options, Pacer, Rate};
 pub struct Member(u64);
 
 #[derive(Clone, Debug)]
-struct Seat {
+struct MemberState {
     member: Member,
-    hungry: bool,
+    backlogged: bool,
     taken: u64,
-    service: u64,
+    virtual_time: u64,
 }
 
 /// One limit shared fairly by several streams.
@@ -33,9 +34,9 @@ struct Seat {
 #[derive(Clone, Debug)]
 pub struct Shared {
     pacer: Pacer,
-    seats: Vec<Seat>,
+    members: Vec<MemberState>,
     joined: u64,
-    /// The least service of the hungry, remembered while nobody is: where the next one starts.
+    /// The least virtual time of the backlogged members, remembered while there are none: where the next one starts.
     floor: u64,
 }
 
@@ -45,44 +46,44 @@ impl Shared {
     pub fn new(rate: Rate, options: Options) -> Self {
         Self {
             pacer: Pacer::new(rate, options),
-            seats: Vec::new(),
+            members: Vec::new(),
             joined: 0,
             floor: 0,
         }
     }
 
-    /// A new member: hungry, and with no claim on what the others took before.
+    /// A new member: backlogged, and with no claim on what the others took before.
     pub fn join(&mut self) -> Member {
         let member = Member(self.joined);
         self.joined += 1;
-        self.seats.push(Seat {
+        self.members.push(MemberState {
             member,
-            hungry: true,
+            backlogged: true,
             taken: 0,
-            service: self.floor,
+            virtual_time: self.floor,
         });
         member
     }
 
     /// `member` moves nothing any more. What it took stays in the sum; the handle is void from here on.
     pub fn leave(&mut self, member: Member) {
-        self.seats.retain(|seat| seat.member != member);
+        self.members.retain(|state| state.member != member);
         self.raise_floor();
     }
 
     /// How many bytes `member` may move at `now`; 0: wait until [`Shared::next_at`]. 0 also for one that has left.
     pub fn allowance(&mut self, member: Member, now: Nanos) -> u64 {
         let open = self.pacer.allowance(now);
-        self.seat(member).map_or(0, |seat| open.min(self.lead_left(seat)))
+        self.state(member).map_or(0, |state| open.min(self.lead_left(state)))
     }
 
     /// `member` moved `bytes` at `now`. More than the last allowance is tolerated and paid for: by all in time, by
     /// `member` in turns.
     pub fn take(&mut self, member: Member, now: Nanos, bytes: u64) {
         self.pacer.take(now, bytes);
-        if let Some(seat) = self.seats.iter_mut().find(|seat| seat.member == member) {
-            seat.taken = seat.taken.saturating_add(bytes);
-            seat.service = seat.service.max(self.floor).saturating_add(bytes);
+        if let Some(state) = self.members.iter_mut().find(|state| state.member == member) {
+            state.taken = state.taken.saturating_add(bytes);
+            state.virtual_time = state.virtual_time.max(self.floor).saturating_add(bytes);
         }
         self.raise_floor();
     }
@@ -90,19 +91,19 @@ impl Shared {
     /// When `member` should look again: as [`Pacer::next_at`] if it may go on, else when it will be allowed a quantum
     /// if the others take the turns that come before.
     ///
-    /// When the others take, leave or cease to be hungry, the answer can change: ask again after waiting. For a member
+    /// When the others take, leave or cease to be backlogged, the answer can change: ask again after waiting. For a member
     /// that is held back by one that does not take its turn, it is a quantum's time after the latest look, never now.
     #[must_use]
     pub fn next_at(&self, member: Member) -> Nanos {
-        let Some(seat) = self.seat(member) else {
+        let Some(state) = self.state(member) else {
             return Nanos::MAX;
         };
-        if self.lead_left(seat) > 0 {
+        if self.lead_left(state) > 0 {
             return self.pacer.next_at();
         }
         let turns_before = self
             .others(member)
-            .map(|other| seat.service.saturating_sub(other.service))
+            .map(|other| state.virtual_time.saturating_sub(other.virtual_time))
             .fold(0, u64::saturating_add);
         let look_again = self
             .pacer
@@ -120,7 +121,7 @@ impl Shared {
     /// Bytes `member` took since it joined; 0 if it has left.
     #[must_use]
     pub fn taken(&self, member: Member) -> u64 {
-        self.seat(member).map_or(0, |seat| seat.taken)
+        self.state(member).map_or(0, |state| state.taken)
     }
 
     /// The lag of the sum given up so far, in nanoseconds.
@@ -130,43 +131,43 @@ impl Shared {
     }
 
     /// Says whether `member` has something to move. One that has not (starved by its network) must not hold the others
-    /// back; when it has again, it starts at the least service of the hungry, or at its own if that is more.
-    pub fn set_hungry(&mut self, member: Member, hungry: bool) {
+    /// back; when it has again, it starts at the least virtual time of the backlogged, or at its own if that is more.
+    pub fn set_backlogged(&mut self, member: Member, backlogged: bool) {
         let floor = self.floor;
-        if let Some(seat) = self.seats.iter_mut().find(|seat| seat.member == member) {
-            seat.service = seat.service.max(floor);
-            seat.hungry = hungry;
+        if let Some(state) = self.members.iter_mut().find(|state| state.member == member) {
+            state.virtual_time = state.virtual_time.max(floor);
+            state.backlogged = backlogged;
         }
         self.raise_floor();
     }
 
-    fn seat(&self, member: Member) -> Option<&Seat> {
-        self.seats.iter().find(|seat| seat.member == member)
+    fn state(&self, member: Member) -> Option<&MemberState> {
+        self.members.iter().find(|state| state.member == member)
     }
 
-    fn others(&self, member: Member) -> impl Iterator<Item = &Seat> {
-        self.seats
+    fn others(&self, member: Member) -> impl Iterator<Item = &MemberState> {
+        self.members
             .iter()
-            .filter(move |seat| seat.hungry && seat.member != member)
+            .filter(move |state| state.backlogged && state.member != member)
     }
 
-    /// The bytes until `seat` is a quantum ahead of the least served of the other hungry ones; 0 if they are too few to
+    /// The bytes until `state` is a quantum ahead of the least served of the other backlogged ones; 0 if they are too few to
     /// be worth a system call. The least served has a whole quantum, so there is always one who may go on.
-    fn lead_left(&self, seat: &Seat) -> u64 {
+    fn lead_left(&self, state: &MemberState) -> u64 {
         let quantum = self.pacer.quantum();
-        let Some(least) = self.others(seat.member).map(|other| other.service).min() else {
+        let Some(least) = self.others(state.member).map(|other| other.virtual_time).min() else {
             return u64::MAX;
         };
-        let left = least.saturating_add(quantum).saturating_sub(seat.service);
+        let left = least.saturating_add(quantum).saturating_sub(state.virtual_time);
         if left < quantum.div_ceil(4) { 0 } else { left }
     }
 
     fn raise_floor(&mut self) {
         let least = self
-            .seats
+            .members
             .iter()
-            .filter(|seat| seat.hungry)
-            .map(|seat| seat.service)
+            .filter(|state| state.backlogged)
+            .map(|state| state.virtual_time)
             .min();
         self.floor = self.floor.max(least.unwrap_or(0));
     }
@@ -211,9 +212,9 @@ mod tests {
         let (a, b) = (shared.join(), shared.join());
         shared.take(a, Nanos(0), 2500);
         let later = Nanos(50_000_000);
-        assert_eq!(shared.allowance(a, later), 0, "b is hungry and has the turn");
+        assert_eq!(shared.allowance(a, later), 0, "b is backlogged and has the turn");
         assert!(shared.next_at(a) > later);
-        shared.set_hungry(b, false);
+        shared.set_backlogged(b, false);
         assert!(shared.next_at(a) <= later);
         assert_eq!(shared.allowance(a, later), 5000, "a quantum and the bounded catch-up");
     }
@@ -222,17 +223,17 @@ mod tests {
     fn a_late_comer_starts_at_the_least_and_hunger_forgives_nothing() {
         let mut shared = shared();
         let (a, b) = (shared.join(), shared.join());
-        shared.set_hungry(b, false);
+        shared.set_backlogged(b, false);
         shared.take(a, Nanos(0), 1_000_000);
-        shared.set_hungry(b, true);
+        shared.set_backlogged(b, true);
         let c = shared.join();
         let now = Nanos(1_000_000_000);
         for member in [a, b, c] {
             assert_eq!(shared.allowance(member, now), 2500, "all start level");
         }
         shared.take(b, now, 2500);
-        shared.set_hungry(b, false);
-        shared.set_hungry(b, true);
+        shared.set_backlogged(b, false);
+        shared.set_backlogged(b, true);
         let later = Nanos(1_002_500_000);
         assert_eq!(shared.allowance(b, later), 0, "still a quantum ahead");
         assert_eq!(shared.allowance(c, later), 2500);

@@ -112,11 +112,11 @@ proptest! {
     fn extremes_neither_panic_nor_hang(
         rate in prop_oneof![Just(1_u64), 1..1000_u64, 1..100_000_000_000_u64, Just(100_000_000_000), Just(u64::MAX)],
         ops in prop::collection::vec((any::<u64>(), 0..u64::MAX / 2, any::<bool>()), 1..30),
-        quantum in prop::option::of(any::<u64>()), catch_up_horizon_ns in any::<u64>(), catch_up_percent in any::<u32>(),
+        quantum in prop::option::of(any::<u64>()), catch_up_horizon_ns in any::<u64>(), catch_up_percent in any::<u32>(), catch_up_depth_ns in any::<u64>(),
         late_while_unknown in any::<bool>(),
     ) {
         let rate = Rate::new(rate).expect("at least 1");
-        let mut pacer = Pacer::new(rate, Options { quantum, catch_up_horizon_ns, catch_up_percent, late_while_unknown });
+        let mut pacer = Pacer::new(rate, Options { quantum, catch_up_horizon_ns, catch_up_percent, catch_up_depth_ns, late_while_unknown });
         for (time, bytes, total) in ops {
             if total {
                 pacer.expect_total(bytes);

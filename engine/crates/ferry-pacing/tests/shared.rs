@@ -9,13 +9,18 @@ use support::{MS, S, assert_windows, ideal, rates};
 /// The test's own book-keeping of a member, in bytes since the last time anyone's hunger changed.
 struct Stream {
     member: Member,
-    hungry: bool,
+    backlogged: bool,
     moved: u64,
 }
 
-/// No hungry member is more than `quanta` ahead of another since both were hungry.
+/// No backlogged member is more than `quanta` ahead of another since both were backlogged.
 fn assert_fair(streams: &[Stream], quanta: u64, quantum: u64) {
-    let moved = || streams.iter().filter(|stream| stream.hungry).map(|stream| stream.moved);
+    let moved = || {
+        streams
+            .iter()
+            .filter(|stream| stream.backlogged)
+            .map(|stream| stream.moved)
+    };
     if let (Some(least), Some(most)) = (moved().min(), moved().max()) {
         assert!(most - least <= quanta * quantum, "{least} to {most}, quantum {quantum}");
     }
@@ -31,7 +36,7 @@ proptest! {
         let mut shared = Shared::new(rate, Options::default());
         let quantum = Pacer::new(rate, Options::default()).quantum();
         let mut streams: Vec<Stream> =
-            (0..members).map(|_| Stream { member: shared.join(), hungry: true, moved: 0 }).collect();
+            (0..members).map(|_| Stream { member: shared.join(), backlogged: true, moved: 0 }).collect();
         let total = rounds * members as u64 * quantum;
         let (mut now, mut takes, mut looks) = (Nanos(0), Vec::new(), 0_u64);
         let mut sum = 0;
@@ -68,23 +73,23 @@ proptest! {
         let mut shared = Shared::new(rate, Options::default());
         let quantum = Pacer::new(rate, Options::default()).quantum();
         let mut streams: Vec<Stream> =
-            (0..3).map(|_| Stream { member: shared.join(), hungry: true, moved: 0 }).collect();
+            (0..3).map(|_| Stream { member: shared.join(), backlogged: true, moved: 0 }).collect();
         let (mut now, mut takes, mut sum, mut start) = (Nanos(S), Vec::new(), 0, None);
         for (who, what, ns, percent) in ops {
             now = now.saturating_add(ns);
             let who = who % streams.len();
             match what {
                 0 if streams.len() < 6 => {
-                    streams.push(Stream { member: shared.join(), hungry: true, moved: 0 });
+                    streams.push(Stream { member: shared.join(), backlogged: true, moved: 0 });
                 }
                 1 if streams.len() > 1 => shared.leave(streams.swap_remove(who).member),
                 2 => {
-                    streams[who].hungry = !streams[who].hungry;
-                    shared.set_hungry(streams[who].member, streams[who].hungry);
+                    streams[who].backlogged = !streams[who].backlogged;
+                    shared.set_backlogged(streams[who].member, streams[who].backlogged);
                 }
                 _ => {
                     let stream = &mut streams[who];
-                    if !stream.hungry {
+                    if !stream.backlogged {
                         continue;
                     }
                     let allowed = shared.allowance(stream.member, now);
@@ -98,9 +103,9 @@ proptest! {
                     assert_fair(&streams, 2, quantum);
                     // Someone can always go on: at the latest at the earliest of all next looks.
                     let mut probe = shared.clone();
-                    let hungry = || streams.iter().filter(|stream| stream.hungry).map(|stream| stream.member);
-                    let next = hungry().map(|member| probe.next_at(member)).min().expect("one just took").max(now);
-                    prop_assert!(hungry().any(|member| probe.allowance(member, next) > 0));
+                    let backlogged = || streams.iter().filter(|stream| stream.backlogged).map(|stream| stream.member);
+                    let next = backlogged().map(|member| probe.next_at(member)).min().expect("one just took").max(now);
+                    prop_assert!(backlogged().any(|member| probe.allowance(member, next) > 0));
                     continue;
                 }
             }
@@ -119,7 +124,7 @@ proptest! {
         let mut shared = Shared::new(rate, Options::default());
         let quantum = Pacer::new(rate, Options::default()).quantum();
         let (starved, fed) = (shared.join(), shared.join());
-        shared.set_hungry(starved, false);
+        shared.set_backlogged(starved, false);
         let mut now = Nanos(0);
         while shared.taken(fed) < pieces * quantum {
             let bytes = shared.allowance(fed, now).min(pieces * quantum - shared.taken(fed));
@@ -129,7 +134,7 @@ proptest! {
         prop_assert_eq!(shared.due(), Nanos(rate.time_for(pieces * quantum)));
         prop_assert_eq!((now, shared.shortfall_ns()), (shared.due(), 0));
 
-        shared.set_hungry(starved, true);
+        shared.set_backlogged(starved, true);
         let bytes = shared.allowance(starved, now);
         // Above 1 GB/s a wake-up can only be rounded up to the nanosecond, and finds what that moved, too.
         let rounding = rate.bytes_in(1) + 1;

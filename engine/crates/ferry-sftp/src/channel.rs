@@ -190,7 +190,8 @@ impl<T> Channel<T> {
                 Phase::Head => {
                     let wanted = self.head_length() - self.have;
                     let (part, rest) = bytes.split_at(wanted.min(bytes.len()));
-                    self.head[self.have..self.have + part.len()].copy_from_slice(part);
+                    let free = self.head.iter_mut().skip(self.have);
+                    free.zip(part).for_each(|(to, from)| *to = *from);
                     self.have += part.len();
                     bytes = rest;
                     if part.len() == wanted {
@@ -233,7 +234,7 @@ impl<T> Channel<T> {
                 }
                 Phase::Trailing { left } => {
                     let skipped = left.min(bytes.len());
-                    bytes = &bytes[skipped..];
+                    bytes = bytes.get(skipped..).unwrap_or_default();
                     self.phase = skip(left - skipped);
                 }
             }

@@ -5,6 +5,13 @@
 //! which of its bytes are to be asked for, in flight, there. Channels and books know nothing of each other, so that one
 //! file may travel over many channels and one channel may carry many files.
 
+#![forbid(unsafe_code)]
+// Every byte that arrives is the server's choice: nothing may index, slice or unwrap by it. An exception names its reason.
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
 mod attrs;
 mod channel;
 mod error;

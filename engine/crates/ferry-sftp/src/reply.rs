@@ -217,7 +217,7 @@ fn names(fields: &mut Fields<'_>) -> Result<Vec<Name>, ProtocolError> {
 /// Makes what a server says fit for a terminal and a log line.
 fn printable(bytes: &[u8]) -> String {
     // Four bytes are the longest character: no more need be looked at.
-    let bytes = &bytes[..bytes.len().min(MAX_MESSAGE * 4)];
+    let bytes = bytes.get(..MAX_MESSAGE * 4).unwrap_or(bytes);
     let harmless = |character: char| {
         // Controls move the cursor; the format characters of the bidirectional algorithm reorder the line.
         let reorders = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -77,9 +77,10 @@ impl<T> Slab<T> {
     #[inline]
     pub fn insert(&mut self, expect: Expect, context: T) -> u32 {
         let state = State::Busy(expect, context);
-        if let Some(index) = self.free {
+        if let Some(index) = self.free
+            && let Some(slot) = self.slots.get_mut(index as usize)
+        {
             self.busy += 1;
-            let slot = &mut self.slots[index as usize];
             if let State::Free(next) = slot.state {
                 self.free = next;
             }
@@ -119,7 +120,7 @@ impl<T> Slab<T> {
 
     #[inline]
     fn release(&mut self, index: u32) -> Option<(Expect, T)> {
-        let slot = &mut self.slots[index as usize];
+        let slot = self.slots.get_mut(index as usize)?;
         if matches!(slot.state, State::Free(_)) {
             return None;
         }

@@ -66,7 +66,9 @@ pub fn begin_packet(out: &mut Vec<u8>, kind: u8) -> usize {
 #[inline]
 pub fn end_packet(out: &mut [u8], begin: usize, more: u32) {
     let length = out.len() - begin - 4 + more as usize;
-    out[begin..begin + 4].copy_from_slice(&low(length));
+    if let Some(place) = out.get_mut(begin..begin + 4) {
+        place.copy_from_slice(&low(length));
+    }
 }
 
 /// Takes fields off the front of a packet's body.

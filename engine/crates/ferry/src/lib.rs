@@ -1,16 +1,10 @@
-//! ferry: a file-transfer client that keeps its limits. The rooms and their arrows are in `docs/decisions/0003-ferry-over-http.md`.
+//! ferry, the program: flags, progress bars, manual page, and how a report is printed. Transfers are `ferry-engine`'s.
 
-// A program's own library: nobody else calls it, and every error is a `report::Problem`.
+// The program's own modules: only `main.rs` calls them.
 #![allow(missing_docs, clippy::missing_errors_doc, clippy::must_use_candidate)]
 
 pub mod cli;
-mod clock;
-pub mod files;
-pub mod job;
-pub mod net;
-pub mod platform;
-pub mod report;
-pub mod sftp;
-pub mod ssh;
-pub mod transfer;
-pub mod units;
+pub mod output;
+pub mod verbose;
+
+use ferry_engine::{error, net, report, units};

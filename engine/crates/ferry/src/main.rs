@@ -2,10 +2,19 @@
 
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use ferry::cli::{self, Common, Invocation};
-use ferry::job;
-use ferry::report::{Class, Problem, Report};
+use ferry::cli::progress::Bars;
+use ferry::cli::{self, Invocation, Reporting};
+use ferry::{output, verbose};
+use ferry_engine::error::{Class, Error};
+use ferry_engine::job;
+use ferry_engine::platform::is_ignored;
+use ferry_engine::report::Report;
+use ferry_engine::stop::Stop;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
 fn main() -> ExitCode {
     ExitCode::from(match cli::parse(std::env::args_os()) {
@@ -16,43 +25,60 @@ fn main() -> ExitCode {
 
 /// The exit code.
 fn run(invocation: &Invocation) -> u8 {
-    let common = match invocation {
+    let (mut report, reporting, stop) = match invocation {
         Invocation::Man => return print(&cli::man_page()),
         Invocation::Completions(shell) => return print(&cli::completions(*shell)),
         Invocation::Schema => return print(cli::report_schema().as_bytes()),
-        Invocation::Get(options) => &options.common,
-        Invocation::Put(options) => &options.common,
-        Invocation::Bench(options) => &options.common,
+        Invocation::Get(options, reporting) => {
+            let stop = &options.common.stop;
+            (job::download(options, &begin(reporting, stop)), reporting, stop)
+        }
+        Invocation::Put(options, reporting) => {
+            let stop = &options.common.stop;
+            (job::upload(options, &begin(reporting, stop)), reporting, stop)
+        }
+        Invocation::Bench(options, reporting) => {
+            let stop = &options.common.stop;
+            begin(reporting, stop);
+            (ferry_bench::run(options), reporting, stop)
+        }
     };
-    match dispatch(invocation) {
-        Ok(report) => tell(&report, common),
-        Err(problem) => fail(&problem),
+    if report.exit_code == Class::Interrupted.exit_code() {
+        report.exit_code = u8::try_from(128 + stop.reason()).unwrap_or(report.exit_code);
     }
+    tell(&report, reporting)
 }
 
-fn dispatch(invocation: &Invocation) -> Result<Report, Problem> {
-    match invocation {
-        Invocation::Get(options) => Ok(job::run_get(options)),
-        Invocation::Put(options) => Ok(job::run_put(options)),
-        Invocation::Bench(options) => Ok(job::run_bench(options)),
-        Invocation::Man | Invocation::Completions(_) | Invocation::Schema => {
-            Err(Problem::usage("this command prints and transfers nothing"))
-        }
+/// From here on signals end the run. What the user sees of it while it lasts.
+fn begin(reporting: &Reporting, stop: &Stop) -> Bars {
+    hear_signals(stop);
+    verbose::show(reporting.verbose);
+    Bars::new(reporting.progress)
+}
+
+/// The first signal ends the run with a report, the second one ends the program.
+fn hear_signals(stop: &Stop) {
+    let heard = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal)) {
+        // Without a handler the signal ends the program, as it would have.
+        let _ = flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&heard))
+            .and_then(|_| flag::register(signal, Arc::clone(&heard)))
+            .and_then(|_| flag::register_usize(signal, stop.flag(), signal.unsigned_abs() as usize));
     }
 }
 
 /// Report and summary; the exit code is the report's, unless the report itself cannot be written.
-fn tell(report: &Report, common: &Common) -> u8 {
-    if let Some(destination) = &common.json
-        && let Err(error) = report.print_json(destination)
+fn tell(report: &Report, reporting: &Reporting) -> u8 {
+    if let Some(destination) = &reporting.json
+        && let Err(error) = output::print_json(report, destination)
     {
-        return fail(&Problem::local(format!("the report cannot be written: {error}")));
+        return fail(&Error::local(format!("the report cannot be written: {error}")));
     }
-    if !common.quiet {
-        let lines = if common.json.is_none() {
-            report.summary()
+    if !reporting.quiet {
+        let lines = if reporting.json.is_none() {
+            output::summary(report)
         } else {
-            report.failures()
+            output::failures(report)
         };
         for line in lines {
             // Nowhere to tell that standard error is gone.
@@ -67,13 +93,13 @@ fn print(bytes: &[u8]) -> u8 {
     match out.write_all(bytes).and_then(|()| out.flush()) {
         // `ferry man | head` has what it wants.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            fail(&Problem::new(Class::Local, format!("standard output: {error}")))
+            fail(&Error::new(Class::Local, format!("standard output: {error}")))
         }
         _ => 0,
     }
 }
 
-fn fail(problem: &Problem) -> u8 {
+fn fail(problem: &Error) -> u8 {
     let _ = writeln!(stderr(), "ferry: {problem}");
     problem.class.exit_code()
 }

@@ -22,7 +22,12 @@ impl Connection {
         Ok(())
     }
 
-    pub(super) fn settings(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), ConnectionError> {
+    pub(super) fn settings(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+        handler: &mut impl Handler,
+    ) -> Result<(), ConnectionError> {
         if header.stream != 0 {
             return Err(ConnectionError::protocol("SETTINGS on a stream"));
         }
@@ -46,7 +51,9 @@ impl Connection {
             self.peer.max_concurrent = u32::MAX;
         }
         for &[i0, i1, v0, v1, v2, v3] in settings {
-            self.setting(u16::from_be_bytes([i0, i1]), u32::from_be_bytes([v0, v1, v2, v3]))?;
+            let (identifier, value) = (u16::from_be_bytes([i0, i1]), u32::from_be_bytes([v0, v1, v2, v3]));
+            self.setting(identifier, value)?;
+            handler.setting(identifier, value);
         }
         frame::put_header(&mut self.output, 0, kind::SETTINGS, flag::ACK, 0);
         self.answered(frame::HEADER_LENGTH)
@@ -169,12 +176,12 @@ impl Connection {
         if header.stream != 0 {
             return Err(ConnectionError::protocol("a GOAWAY on a stream"));
         }
-        if payload.len() < 8 {
+        let Some((_, debug)) = payload.split_at_checked(8) else {
             return Err(ConnectionError::frame_size("a GOAWAY is shorter than 8 bytes"));
-        }
+        };
         let last = number_at(payload, 0) & MAX_WINDOW;
         self.peer_going_away = true;
-        handler.goaway(StreamId(last), number_at(payload, 4), &payload[8..]);
+        handler.goaway(StreamId(last), number_at(payload, 4), debug);
         let mut refused: Vec<u32> = self
             .streams
             .iter_mut()

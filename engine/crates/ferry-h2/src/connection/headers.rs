@@ -181,7 +181,7 @@ fn without_padding(header: FrameHeader, payload: &[u8]) -> Result<&[u8], Connect
         .ok_or(ConnectionError::frame_size("a padded HEADERS frame is empty"))?;
     rest.len()
         .checked_sub(usize::from(padding))
-        .map(|length| &rest[..length])
+        .and_then(|length| rest.get(..length))
         .ok_or(ConnectionError::protocol(
             "a HEADERS frame's padding is longer than the frame",
         ))

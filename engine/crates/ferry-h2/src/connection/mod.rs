@@ -4,6 +4,13 @@ mod control;
 mod headers;
 mod receive;
 mod send;
+#[cfg_attr(
+    not(test),
+    expect(
+        clippy::indexing_slicing,
+        reason = "every place is masked by the length of the table, a power of two; looked up for each frame"
+    )
+)]
 mod streams;
 
 use crate::StreamId;

@@ -93,7 +93,7 @@ impl Connection {
                 Reading::Data(data) => input = self.data(data, input, handler)?,
                 Reading::Skip(left) => {
                     let skipped = input.len().min(left as usize);
-                    input = &input[skipped..];
+                    input = input.get(skipped..).unwrap_or_default();
                     self.skip(left - u32::try_from(skipped).unwrap_or(left));
                 }
             }
@@ -292,7 +292,7 @@ impl Connection {
         match header.kind {
             kind::HEADERS => self.headers(header, payload, handler),
             kind::CONTINUATION => self.continuation(header, payload, handler),
-            kind::SETTINGS => self.settings(header, payload),
+            kind::SETTINGS => self.settings(header, payload, handler),
             kind::WINDOW_UPDATE => self.window_update(header, payload, handler),
             kind::RST_STREAM => self.reset_by_peer(header, payload, handler),
             kind::PING => self.pinged(header, payload, handler),

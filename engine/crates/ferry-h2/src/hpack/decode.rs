@@ -146,7 +146,7 @@ impl Decoder {
         let name = match raw_name {
             Some(raw) => raw.decode(&mut self.name)?,
             None => match index.checked_sub(STATIC.len() + 1) {
-                None => STATIC[index - 1].0,
+                None => STATIC.get(index.wrapping_sub(1)).ok_or(HpackError::Index)?.0,
                 Some(nth) => {
                     // A copy, because inserting may evict the entry that the name is taken from (RFC 7541, 4.4).
                     let (name, _, _) = self.table.get(nth).ok_or(HpackError::Index)?;

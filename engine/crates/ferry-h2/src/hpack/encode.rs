@@ -54,14 +54,11 @@ impl HeaderBlock {
         let (mut regular, mut connect) = (false, false);
         for (name, value) in fields {
             if name.first() == Some(&b':') {
-                let place = PSEUDO
-                    .iter()
-                    .position(|known| *known == name)
-                    .ok_or(BadHeader::Pseudo)?;
-                if regular || seen[place] || value.is_empty() {
+                let mut places = PSEUDO.iter().zip(&mut seen);
+                let (_, seen) = places.find(|(known, _)| **known == name).ok_or(BadHeader::Pseudo)?;
+                if regular || std::mem::replace(seen, true) || value.is_empty() {
                     return Err(BadHeader::Pseudo);
                 }
-                seen[place] = true;
                 connect |= name == b":method" && value == b"CONNECT";
             } else {
                 regular = true;

@@ -4,7 +4,15 @@ use std::fmt;
 
 mod decode;
 mod encode;
+#[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "by a byte, in a table of 256"))]
 pub(crate) mod field;
+#[cfg_attr(
+    not(test),
+    expect(
+        clippy::indexing_slicing,
+        reason = "tables made when this is compiled, by masked or complete codes; the output is as long as the longest decoding; compared bit by bit"
+    )
+)]
 mod huffman;
 mod integer;
 mod table;

@@ -107,8 +107,8 @@ impl DynamicTable {
     #[inline]
     pub fn get(&self, nth: usize) -> Option<(&[u8], &[u8], bool)> {
         let entry = self.entries.get(self.entries.len().checked_sub(nth + 1)?)?;
-        let (name, value) = self.bytes[entry.at..entry.at + entry.name + entry.value].split_at(entry.name);
-        Some((name, value, entry.valid))
+        let (name, rest) = self.bytes.get(entry.at..)?.split_at_checked(entry.name)?;
+        Some((name, rest.get(..entry.value)?, entry.valid))
     }
 
     pub fn set_max(&mut self, max: usize) {

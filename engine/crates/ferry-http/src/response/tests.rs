@@ -34,6 +34,19 @@ fn an_incomplete_head_is_kept_by_the_caller() {
 }
 
 #[test]
+fn an_empty_line_before_a_head_is_skipped() {
+    for empty in ["\r\n", "\n", "\r\n\r\n"] {
+        let wire = format!("{empty}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n");
+        let mut reader = ResponseReader::new(&Method::GET);
+        for length in 0..wire.len() {
+            let piece = &wire.as_bytes()[..length];
+            assert_eq!(reader.next(piece), Ok((0, Event::NeedMore)), "{piece:?}");
+        }
+        assert!(matches!(reader.next(wire.as_bytes()), Ok((used, Event::Head(_))) if used == wire.len()));
+    }
+}
+
+#[test]
 fn a_short_final_head_behind_an_interim_one_that_came_in_pieces() {
     let interim = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
     let mut reader = ResponseReader::new(&Method::GET);

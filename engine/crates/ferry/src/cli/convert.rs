@@ -3,24 +3,31 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use http::{HeaderMap, Method, header};
-
-use super::flags::{self, UploadMethod};
-use super::options::{
-    BenchOptions, Common, GetOptions, PutOptions, Remote, Source, SshArgs, Target, Timeouts, TransferOptions, Version,
+use ferry_bench::BenchOptions;
+use ferry_engine::options::{
+    ClientCertificate, Common, GetOptions, PutOptions, Remote, Source, SshArgs, Target, Timeouts, TransferOptions,
+    Version,
 };
-use super::remote::parse_remote;
-use super::sftp_url::{names_directory, within};
+use ferry_engine::remote::parse_remote;
+use ferry_engine::sftp_url::{names_directory, within};
+use ferry_engine::stop::Stop;
+use http::{HeaderMap, Method};
+
+use super::Reporting;
+use super::flags::{self, UploadMethod};
+use super::login::{authorize, proxies, secret_from};
 use super::ssh::{Kind, ssh_args};
+use super::surroundings::Surroundings;
 use super::values::parse_header;
-use crate::report::{Destination, Problem};
+use crate::error::Error;
+use crate::output::Destination;
 
 /// As `--help` says.
 const MAX_REDIRECTS: u32 = 10;
 const RETRIES: u32 = 3;
 
-pub fn get(flags: flags::Get) -> Result<GetOptions, Problem> {
-    let sources = flags
+pub fn get(flags: flags::Get) -> Result<GetOptions, Error> {
+    let mut sources = flags
         .urls
         .iter()
         .map(|typed| remote(typed))
@@ -30,35 +37,37 @@ pub fn get(flags: flags::Get) -> Result<GetOptions, Problem> {
         Kind::Http => kind.refuse(&[("--recursive", flags.recursive)])?,
         Kind::Sftp => kind.refuse(&[("--max-redirects", flags.transfer.max_redirects.is_some())])?,
     }
-    let ssh = ssh_args(flags.ssh, kind)?;
-    let common = common(flags.connection, flags.reporting, kind, ssh, &sources)?;
+    let mut connection = flags.connection;
+    let ssh = ssh_args(flags.ssh, &flags.login, kind, &sources, &mut connection)?;
+    let common = common(connection, flags.login, kind, ssh, &mut sources)?;
     if !flags.recursive
         && let Some(directory) = sources
             .iter()
             .find(|source| source.is_sftp() && names_directory(source))
     {
-        return Err(Problem::usage(format!(
+        return Err(Error::usage(format!(
             "{}: names a directory, which --recursive (-r) fetches",
             directory.url
         )));
     }
+    let to_stdout = reporting(&flags.reporting).json == Some(Destination::Stdout);
     let target = target(flags.output, kind, flags.recursive, sources.len());
     match target {
         Target::File(_) | Target::Stdout if sources.len() > 1 => {
-            return Err(Problem::usage(match kind {
+            return Err(Error::usage(match kind {
                 Kind::Http => "--output takes one URL; use --remote-name (-O) or --discard for several",
                 Kind::Sftp => "--output takes one URL; for several, it is a directory that exists or ends in /",
             }));
         }
         Target::Stdout if flags.recursive => {
-            return Err(Problem::usage("--recursive needs a directory, not standard output"));
+            return Err(Error::usage("--recursive needs a directory, not standard output"));
         }
-        Target::Stdout if flags.resume => return Err(Problem::usage("--resume needs a file, not standard output")),
+        Target::Stdout if flags.resume => return Err(Error::usage("--resume needs a file, not standard output")),
         Target::Stdout if flags.overwrite => {
-            return Err(Problem::usage("--overwrite needs a file, not standard output"));
+            return Err(Error::usage("--overwrite needs a file, not standard output"));
         }
-        Target::Stdout if common.json == Some(Destination::Stdout) => {
-            return Err(Problem::usage(
+        Target::Stdout if to_stdout => {
+            return Err(Error::usage(
                 "body and report cannot both go to standard output; use --json=FILE",
             ));
         }
@@ -66,7 +75,10 @@ pub fn get(flags: flags::Get) -> Result<GetOptions, Problem> {
         Target::Directory(_) => different_names(&sources, "fetch it by itself")?,
         _ => {}
     }
-    let transfer = transfer(flags.transfer);
+    let transfer = TransferOptions {
+        max_filesize: flags.max_filesize,
+        ..transfer(flags.transfer)
+    };
     if sources.len() > 1 || flags.recursive {
         one_checksum(&transfer, "one URL that is no directory")?;
     }
@@ -96,11 +108,15 @@ fn target(flags: flags::Output, kind: Kind, recursive: bool, sources: usize) -> 
     }
 }
 
-pub fn put(flags: flags::Put) -> Result<PutOptions, Problem> {
+pub fn put(flags: flags::Put) -> Result<PutOptions, Error> {
     let mut destination = remote(&flags.url)?;
     let kind = Kind::of(std::slice::from_ref(&destination))?;
     match kind {
-        Kind::Http => kind.refuse(&[("--resume", flags.resume), ("--no-sync", flags.no_sync)])?,
+        Kind::Http => kind.refuse(&[
+            ("--resume", flags.resume),
+            ("--no-sync", flags.no_sync),
+            ("--remote-time", flags.transfer.remote_time),
+        ])?,
         Kind::Sftp => kind.refuse(&[
             ("--method POST", flags.method == UploadMethod::Post),
             ("--retry-unsafe", flags.retry_unsafe),
@@ -110,12 +126,12 @@ pub fn put(flags: flags::Put) -> Result<PutOptions, Problem> {
     let transfer = transfer(flags.transfer);
     let source = if is_stdio(&flags.file) {
         if flags.resume {
-            return Err(Problem::usage("--resume needs a file, not standard input"));
+            return Err(Error::usage("--resume needs a file, not standard input"));
         }
         Source::Stdin
     } else if flags.file.is_dir() {
         if kind == Kind::Http {
-            return Err(Problem::usage(format!(
+            return Err(Error::usage(format!(
                 "{} is a directory, and HTTP has no directories; send its files, or use sftp",
                 flags.file.display()
             )));
@@ -136,18 +152,14 @@ pub fn put(flags: flags::Put) -> Result<PutOptions, Problem> {
             destination = name
                 .ok_or_else(|| nameless.to_owned())
                 .and_then(|name| within(&destination, name.as_encoded_bytes()))
-                .map_err(|why| Problem::usage(format!("{}: {why}", destination.url)))?;
+                .map_err(|why| Error::usage(format!("{}: {why}", destination.url)))?;
         }
     }
-    let ssh = ssh_args(flags.ssh, kind)?;
+    let remotes = std::slice::from_mut(&mut destination);
+    let mut connection = flags.connection;
+    let ssh = ssh_args(flags.ssh, &flags.login, kind, remotes, &mut connection)?;
     Ok(PutOptions {
-        common: common(
-            flags.connection,
-            flags.reporting,
-            kind,
-            ssh,
-            std::slice::from_ref(&destination),
-        )?,
+        common: common(connection, flags.login, kind, ssh, remotes)?,
         transfer,
         source,
         destination,
@@ -161,16 +173,16 @@ pub fn put(flags: flags::Put) -> Result<PutOptions, Problem> {
     })
 }
 
-pub fn bench(flags: flags::Bench) -> Result<BenchOptions, Problem> {
-    let url = remote(&flags.url)?;
+pub fn bench(flags: flags::Bench) -> Result<BenchOptions, Error> {
+    let mut url = remote(&flags.url)?;
     if url.is_sftp() {
-        return Err(Problem::usage(format!(
+        return Err(Error::usage(format!(
             "{}: bench measures HTTP requests; time sftp with ferry get --json",
             url.url
         )));
     }
     if flags.connections > flags.parallel {
-        return Err(Problem::usage(format!(
+        return Err(Error::usage(format!(
             "--connections {} would leave some without a request; --parallel is {}, over all connections",
             flags.connections, flags.parallel
         )));
@@ -178,10 +190,10 @@ pub fn bench(flags: flags::Bench) -> Result<BenchOptions, Problem> {
     Ok(BenchOptions {
         common: common(
             flags.connection,
-            flags.reporting,
+            flags.login,
             Kind::Http,
             SshArgs::default(),
-            std::slice::from_ref(&url),
+            std::slice::from_mut(&mut url),
         )?,
         url,
         requests: flags.requests,
@@ -190,34 +202,43 @@ pub fn bench(flags: flags::Bench) -> Result<BenchOptions, Problem> {
     })
 }
 
+/// The URLs of an HTTP run get their logins.
 fn common(
     flags: flags::Connection,
-    reporting: flags::Reporting,
+    login: flags::Login,
     kind: Kind,
     ssh: SshArgs,
-    remotes: &[Remote],
-) -> Result<Common, Problem> {
+    remotes: &mut [Remote],
+) -> Result<Common, Error> {
     kind.check_connection(&flags)?;
     if flags.insecure && !ssh.pins.is_empty() {
-        return Err(Problem::usage(
+        return Err(Error::usage(
             "--insecure accepts any host key, --pin only one; give one of them",
         ));
     }
     if flags.http2
         && let Some(plain) = remotes.iter().find(|remote| remote.url.scheme() == "http")
     {
-        return Err(Problem::usage(format!("--http2 needs https: {}", plain.url)));
+        return Err(Error::usage(format!("--http2 needs https: {}", plain.url)));
     }
     let mut headers = HeaderMap::new();
     for text in &flags.header {
-        let (name, value) = parse_header(text).map_err(Problem::usage)?;
+        let (name, value) = parse_header(text).map_err(Error::usage)?;
         headers.append(name, value);
     }
-    if headers.contains_key(header::AUTHORIZATION) && remotes.iter().any(|remote| remote.authorization.is_some()) {
-        return Err(Problem::usage(
-            "an Authorization header and user:password in a URL; give one of them",
-        ));
+    if kind == Kind::Http {
+        authorize(login, remotes, &headers, &Surroundings::own())?;
     }
+    let proxies = proxies(
+        flags.proxy.as_deref(),
+        flags.noproxy,
+        secret_from(
+            flags.proxy_password_file,
+            flags.proxy_password_env,
+            "--proxy-password-env",
+        )?,
+        &Surroundings::own(),
+    )?;
     Ok(Common {
         version: match (flags.http11, flags.http2) {
             (true, _) => Version::Http11,
@@ -225,44 +246,61 @@ fn common(
             _ => Version::Auto,
         },
         ca_file: flags.cacert,
+        client_certificate: flags.cert.map(|chain| ClientCertificate {
+            key: flags.key.unwrap_or_else(|| chain.clone()),
+            chain,
+        }),
+        key_log: std::env::var_os("SSLKEYLOGFILE").is_some_and(|name| !name.is_empty()),
         insecure: flags.insecure,
         headers,
         resolve: flags.resolve,
         send_buffer: flags.sndbuf,
+        proxies,
+        congestion: flags.congestion,
         ssh,
+        stop: Stop::default(),
         timeouts: Timeouts {
-            connect: flags.timeout_connect,
+            connect: flags.timeout_connect.unwrap_or(Timeouts::default().connect),
             tls: flags.timeout_tls,
             first_byte: flags.timeout_first_byte,
             total: flags.timeout_total,
             stall: flags.stall,
         },
-        json: reporting.json.map(|file| {
-            if is_stdio(&file) {
+    })
+}
+
+pub fn reporting(flags: &flags::Reporting) -> Reporting {
+    Reporting {
+        json: flags.json.as_ref().map(|file| {
+            if is_stdio(file) {
                 Destination::Stdout
             } else {
-                Destination::File(file)
+                Destination::File(file.clone())
             }
         }),
-        progress: !reporting.quiet && !reporting.no_progress,
-        quiet: reporting.quiet,
-    })
+        progress: !flags.quiet && !flags.no_progress && flags.verbose == 0,
+        quiet: flags.quiet,
+        verbose: flags.verbose,
+    }
 }
 
 fn transfer(flags: flags::Transfer) -> TransferOptions {
     TransferOptions {
         limit: flags.limit_rate,
+        peak: flags.limit_peak,
         buffer_size: flags.buffer_size,
         retries: flags.retry.unwrap_or(RETRIES),
         retry_unreached: flags.retry.is_some(),
         retry_max_wait: flags.retry_max_wait,
         max_redirects: flags.max_redirects.unwrap_or(MAX_REDIRECTS),
         checksum: flags.checksum,
+        max_filesize: None,
+        remote_time: flags.remote_time,
     }
 }
 
-fn remote(typed: &str) -> Result<Remote, Problem> {
-    parse_remote(typed).map_err(Problem::usage)
+fn remote(typed: &str) -> Result<Remote, Error> {
+    parse_remote(typed).map_err(Error::usage)
 }
 
 fn is_stdio(path: &Path) -> bool {
@@ -275,22 +313,22 @@ fn is_directory(path: &Path) -> bool {
     last.is_some_and(|byte| std::path::is_separator(char::from(*byte))) || path.is_dir()
 }
 
-fn one_checksum(transfer: &TransferOptions, wanted: &str) -> Result<(), Problem> {
+fn one_checksum(transfer: &TransferOptions, wanted: &str) -> Result<(), Error> {
     match &transfer.checksum {
-        Some(checksum) if checksum.expected.is_some() => Err(Problem::usage(format!(
+        Some(checksum) if checksum.expected.is_some() => Err(Error::usage(format!(
             "--checksum with a value takes {wanted}; leave the value out to compute all"
         ))),
         _ => Ok(()),
     }
 }
 
-fn different_names(sources: &[Remote], instead: &str) -> Result<(), Problem> {
+fn different_names(sources: &[Remote], instead: &str) -> Result<(), Error> {
     let mut seen = HashSet::new();
     for source in sources {
         let name = source
             .file_name
             .as_deref()
-            .ok_or_else(|| Problem::usage(format!("{}: ends in no file name; {instead}", source.url)))?;
+            .ok_or_else(|| Error::usage(format!("{}: ends in no file name; {instead}", source.url)))?;
         // Windows and macOS have one file for both spellings.
         let key = if cfg!(any(windows, target_os = "macos")) {
             name.to_lowercase()
@@ -298,7 +336,7 @@ fn different_names(sources: &[Remote], instead: &str) -> Result<(), Problem> {
             name.to_owned()
         };
         if !seen.insert(key) {
-            return Err(Problem::usage(format!(
+            return Err(Error::usage(format!(
                 "{}: another URL goes to the file {name} too",
                 source.url
             )));

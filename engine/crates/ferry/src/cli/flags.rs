@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use ferry_engine::options::{ByteRange, Checksum, Resolve};
 
-use super::options::{Checksum, RangeArg, Resolve};
 use super::values::{
-    JsonFile, parse_buffer_size, parse_checksum, parse_pin, parse_range, parse_resolve, parse_send_buffer,
+    JsonFile, parse_buffer_size, parse_checksum, parse_congestion, parse_pin, parse_range, parse_resolve,
+    parse_send_buffer,
 };
 use crate::net::sndbuf::SendBuffer;
-use crate::units::{ByteRate, ByteSize, parse_duration, parse_time_limit};
+use crate::units::{ByteRate, ByteSize, Peak, parse_duration, parse_time_limit};
 
 const NOTES: &str = "\
 sftp://user@host/dir/file is the absolute path /dir/file, sftp://host/~/file is in the home directory, as in curl. %XX is a byte of the name; \
 ? and # stand for themselves.
 
 Exit codes: 0 done; 2 usage; 10 may work when tried again, and did not in all attempts; 11 will not work when tried again; \
-12 what arrived is not what was announced; 13 this machine (disk full, no permission, file exists).
+12 what arrived is not what was announced; 13 this machine (disk full, no permission, file exists); 130 and 143 interrupted by Ctrl-C or SIGTERM, with a report.
 
 Rates and sizes: K, M and G are times 1024, as in curl and wget; KiB, MiB and GiB too; kB, MB and GB are times 1000; 8 Mbit/s is 1 MB/s.";
 
@@ -65,7 +66,10 @@ pub struct Get {
     pub overwrite: bool,
     /// Only these bytes, both included: 0-499, 500- or -500 (the last 500)
     #[arg(long, value_name = "A-B", value_parser = parse_range, allow_hyphen_values = true)]
-    pub range: Option<RangeArg>,
+    pub range: Option<ByteRange>,
+    /// Refuse a file with more bytes than this, before it is fetched or, where its size is not announced, as soon as it has more
+    #[arg(long, value_name = "SIZE")]
+    pub max_filesize: Option<ByteSize>,
     /// Transfers at once over HTTP; over SFTP ferry decides
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..))]
     pub parallel: u16,
@@ -77,6 +81,8 @@ pub struct Get {
     #[command(flatten)]
     pub connection: Connection,
     #[command(flatten)]
+    pub login: Login,
+    #[command(flatten)]
     pub ssh: Ssh,
     #[command(flatten)]
     pub reporting: Reporting,
@@ -87,7 +93,8 @@ pub struct Get {
 #[group(required = true, multiple = false)]
 pub struct Output {
     /// Write to FILE (one URL only); - is standard output. With sftp also a directory: one that exists or ends in / takes files under
-    /// their own names; with --recursive it is made when missing, and takes what is in the URL's directory, or several URLs by their names
+    /// their own names. With --recursive, FILE is created if missing, and receives the contents of the URL's directory, or several URLs under
+    /// their names
     #[arg(short = 'o', long = "output", value_name = "FILE", value_hint = clap::ValueHint::AnyPath)]
     pub file: Option<PathBuf>,
     /// Write to files named by the last part of each URL, as typed (sftp: with %XX decoded)
@@ -106,7 +113,7 @@ pub struct Put {
     /// http or https (user:password@ in it is sent as Basic Authorization), or sftp (a file keeps its name where the URL ends in /)
     #[arg(value_hint = clap::ValueHint::Url)]
     pub url: String,
-    /// Of the HTTP request
+    /// The method of the HTTP request
     #[arg(long, value_enum, ignore_case = true, default_value = "PUT")]
     pub method: UploadMethod,
     /// Try again also with a method that is not idempotent (POST)
@@ -122,6 +129,8 @@ pub struct Put {
     pub transfer: Transfer,
     #[command(flatten)]
     pub connection: Connection,
+    #[command(flatten)]
+    pub login: Login,
     #[command(flatten)]
     pub ssh: Ssh,
     #[command(flatten)]
@@ -152,6 +161,8 @@ pub struct Bench {
     #[command(flatten)]
     pub connection: Connection,
     #[command(flatten)]
+    pub login: Login,
+    #[command(flatten)]
     pub reporting: Reporting,
 }
 
@@ -159,23 +170,29 @@ pub struct Bench {
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Transfer options")]
 pub struct Transfer {
-    /// At most so many bytes per second: 2MB/s, 500K, 8 Mbit/s
+    /// The most bytes per second: 2MB/s, 500K, 8 Mbit/s
     #[arg(long, value_name = "RATE")]
     pub limit_rate: Option<ByteRate>,
+    /// How many times the limit any 100 ms may see while lost time is made up, 1.15 to 10
+    #[arg(long, value_name = "FACTOR", default_value = "1.5", requires = "limit_rate")]
+    pub limit_peak: Peak,
     /// The piece in which a body goes to or comes from its file, 4K to 16M
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = parse_buffer_size)]
     pub buffer_size: ByteSize,
-    /// sha256, sha384, sha512 or sha1 of the whole body; with :HEX, it must be that
+    /// sha256, sha384, sha512 or sha1 of the complete body; with :HEX, it must be that
     #[arg(long, value_name = "ALGORITHM[:HEX]", value_parser = parse_checksum)]
     pub checksum: Option<Checksum>,
-    /// Attempts after the first [default: 3, and none where nobody answers a connection]
+    /// Keep modification times: a download gets the server's, an upload (sftp only) the local file's
+    #[arg(long)]
+    pub remote_time: bool,
+    /// Attempts after the first [default: 3, and none if no server accepts a connection]
     // No default of clap's: who types it wants to wait for a server that is not there yet.
     #[arg(long, value_name = "N")]
     pub retry: Option<u32>,
     /// The longest wait before another attempt, even if the server asks for more
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub retry_max_wait: Duration,
-    /// HTTP redirects to follow; 0 is none [default: 10]
+    /// HTTP redirects to follow; 0 follows none [default: 10]
     // No default of clap's: with sftp it is refused, so whether it was typed counts.
     #[arg(long, value_name = "N")]
     pub max_redirects: Option<u32>,
@@ -184,6 +201,7 @@ pub struct Transfer {
 /// Every command that connects.
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Connection options")]
+#[expect(clippy::doc_markdown, reason = "help is no Markdown: backticks would be shown")]
 pub struct Connection {
     /// Speak HTTP/1.1 [default: ALPN decides on https, HTTP/1.1 on http]
     #[arg(long = "http1.1", conflicts_with = "http2")]
@@ -194,6 +212,12 @@ pub struct Connection {
     /// Trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub cacert: Option<PathBuf>,
+    /// Show this certificate (PEM, its chain behind it) to servers that ask for one; without --key the file has its key too
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub cert: Option<PathBuf>,
+    /// The certificate's private key (PEM, not encrypted), which only its owner may read
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, requires = "cert")]
+    pub key: Option<PathBuf>,
     /// Do not verify certificates, and accept any SSH host key; the report says so
     #[arg(long)]
     pub insecure: bool,
@@ -203,13 +227,30 @@ pub struct Connection {
     /// This host and port is at that address; repeatable
     #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = parse_resolve)]
     pub resolve: Vec<Resolve>,
+    /// Connect through this proxy: [http://|socks5://|socks5h://][USER@]HOST[:PORT]; with socks5h the proxy resolves names [default:
+    /// http_proxy, HTTPS_PROXY, SFTP_PROXY or ALL_PROXY, as curl reads them]; an empty URL switches proxies off
+    #[arg(long, value_name = "URL")]
+    pub proxy: Option<String>,
+    /// Hosts, networks and domains to reach without a proxy, separated by commas; * is all [default: NO_PROXY]
+    #[arg(long, value_name = "LIST")]
+    pub noproxy: Option<String>,
+    /// The proxy's password is in FILE, which only its owner may read
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with = "proxy_password_env")]
+    pub proxy_password_file: Option<PathBuf>,
+    /// The proxy's password is in this environment variable
+    #[arg(long, value_name = "NAME")]
+    pub proxy_password_env: Option<String>,
     /// Send buffer of each connection: auto (Windows is asked what suits the path, others see to it themselves), off (as the system makes
     /// it), or a size, 4K to 1G
     #[arg(long, value_name = "auto|off|BYTES", default_value = "auto", value_parser = parse_send_buffer)]
     pub sndbuf: SendBuffer,
-    /// To a TCP connection
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_time_limit)]
-    pub timeout_connect: Duration,
+    /// Congestion control of what ferry sends, by Linux's name for it: bbr, cubic, reno [default: the system's]
+    #[arg(long, value_name = "NAME", value_parser = parse_congestion)]
+    pub congestion: Option<String>,
+    /// To a TCP connection [default: 10s, over SFTP ssh_config's ConnectTimeout]
+    // No default of clap's: what was typed comes before ssh_config.
+    #[arg(long, value_name = "DURATION", value_parser = parse_time_limit)]
+    pub timeout_connect: Option<Duration>,
     /// From there to the end of the TLS or SSH handshake
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_time_limit)]
     pub timeout_tls: Duration,
@@ -224,12 +265,40 @@ pub struct Connection {
     pub stall: Duration,
 }
 
+/// Secrets are not values of flags: every process can read a command line.
+#[derive(Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Login options")]
+#[group(id = "secret", multiple = false)]
+pub struct Login {
+    /// Log in with the password in FILE, which only its owner may read; with http the URL names the user
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub password_file: Option<PathBuf>,
+    /// Log in with the password in this environment variable; with http the URL names the user
+    #[arg(long, value_name = "NAME")]
+    pub password_env: Option<String>,
+    /// Send the token in FILE, which only its owner may read, as Bearer Authorization (http only)
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub token_file: Option<PathBuf>,
+    /// Send the token in this environment variable as Bearer Authorization (http only)
+    #[arg(long, value_name = "NAME")]
+    pub token_env: Option<String>,
+    /// Take logins that no URL names from ~/.netrc or $NETRC, as curl does (http only)
+    #[arg(long)]
+    pub netrc: bool,
+    /// Take logins that no URL names from FILE, which has the format of .netrc (http only)
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub netrc_file: Option<PathBuf>,
+}
+
 /// `get` and `put` with sftp. Options, not defaults: with HTTP they are refused, so whether they were typed counts.
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "SSH options")]
 #[expect(clippy::doc_markdown, reason = "help is no Markdown: backticks would be shown")]
 pub struct Ssh {
-    /// Host keys to trust; repeatable [default: ~/.ssh/known_hosts and the system's]
+    /// Read hosts, users, keys and the like from FILE instead of ~/.ssh/config and the system's; with none, from nowhere. Flags come first
+    #[arg(short = 'F', long = "ssh-config", value_name = "FILE|none", value_hint = clap::ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+    /// Host keys and @cert-authority lines to trust; repeatable [default: ~/.ssh/known_hosts and the system's]
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub known_hosts: Vec<PathBuf>,
     /// Trust the host key with this fingerprint instead, as ssh-keygen -l prints it; repeatable
@@ -238,16 +307,20 @@ pub struct Ssh {
     /// Private key to log in with; repeatable [default: ~/.ssh/id_ed25519, id_ecdsa and id_rsa, those that exist]
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub identity: Vec<PathBuf>,
+    /// SSH certificate for a private key or a key of the agent's; repeatable [default: KEY-cert.pub next to each private key KEY]
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub certificate: Vec<PathBuf>,
+    /// The passphrase of encrypted private keys is in FILE, which only its owner may read
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with = "passphrase_env")]
+    pub passphrase_file: Option<PathBuf>,
+    /// The passphrase of encrypted private keys is in this environment variable [default: the program in SSH_ASKPASS asks, where there is a
+    /// display]
+    #[arg(long, value_name = "NAME")]
+    pub passphrase_env: Option<String>,
     /// Do not ask the SSH agent (SSH_AUTH_SOCK) for keys
     #[arg(long)]
     pub no_agent: bool,
-    /// Log in with the password in FILE
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with = "password_env")]
-    pub password_file: Option<PathBuf>,
-    /// Log in with the password in this environment variable
-    #[arg(long, value_name = "NAME")]
-    pub password_env: Option<String>,
-    /// At most so many SSH channels on a connection, 1 to 64 [default: 8]
+    /// The most SSH channels on a connection, 1 to 64 [default: 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub channels: Option<u8>,
     /// SSH connections, 1 to 16 [default: 1, and a second one for uploads that the first one's send buffer holds back]
@@ -268,4 +341,8 @@ pub struct Reporting {
     /// Neither progress nor summary
     #[arg(short, long)]
     pub quiet: bool,
+    /// Say on standard error what happens: connections, TLS, requests, answers, retries, redirects; -vv also header fields. Never secrets.
+    /// There is no progress then
+    #[arg(short, long, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    pub verbose: u8,
 }

@@ -3,35 +3,47 @@
 mod convert;
 mod flags;
 mod generate;
-mod options;
+mod login;
+mod netrc;
 pub mod progress;
-mod remote;
-mod sftp_url;
 mod ssh;
+mod ssh_config;
+mod surroundings;
 mod values;
 
 pub use flags::Args;
 pub use generate::{completions, man_page, report_schema};
-pub use options::{
-    Algorithm, BenchOptions, Checksum, Common, GetOptions, PasswordFrom, PutOptions, RangeArg, Remote, Resolve, Source,
-    SshArgs, Target, Timeouts, TransferOptions, Version,
-};
 
 use std::ffi::OsString;
 
 use clap::Parser;
+use ferry_bench::BenchOptions;
+use ferry_engine::options::{GetOptions, PutOptions};
 
-use crate::report::Problem;
+use crate::error::Error;
+use crate::output::Destination;
 
 /// What the user asks for.
 #[derive(Debug)]
 pub enum Invocation {
-    Get(Box<GetOptions>),
-    Put(Box<PutOptions>),
-    Bench(Box<BenchOptions>),
+    Get(Box<GetOptions>, Reporting),
+    Put(Box<PutOptions>, Reporting),
+    Bench(Box<BenchOptions>, Reporting),
     Man,
     Completions(clap_complete::Shell),
     Schema,
+}
+
+/// Where a run is reported to the user, and in how much detail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reporting {
+    /// Where the report goes; without it, a summary line goes to standard error unless `quiet`.
+    pub json: Option<Destination>,
+    /// Neither `--quiet`, `--verbose` nor `--no-progress`; `Bars` adds that standard error is a terminal.
+    pub progress: bool,
+    pub quiet: bool,
+    /// How often `-v` was given.
+    pub verbose: u8,
 }
 
 /// There is nothing to run: the command line is wrong, or asks for help.
@@ -40,7 +52,7 @@ pub enum Refusal {
     /// The parser's own; includes `--help` and `--version`, which are no errors.
     Parser(clap::Error),
     /// Flags that are right one by one, but not together; a URL or a header.
-    Usage(Problem),
+    Usage(Error),
 }
 
 impl Refusal {
@@ -69,9 +81,18 @@ impl Refusal {
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refusal> {
     let args = Args::try_parse_from(arguments).map_err(Refusal::Parser)?;
     match args.command {
-        flags::Command::Get(flags) => convert::get(*flags).map(Box::new).map(Invocation::Get),
-        flags::Command::Put(flags) => convert::put(*flags).map(Box::new).map(Invocation::Put),
-        flags::Command::Bench(flags) => convert::bench(*flags).map(Box::new).map(Invocation::Bench),
+        flags::Command::Get(flags) => {
+            let reporting = convert::reporting(&flags.reporting);
+            convert::get(*flags).map(|options| Invocation::Get(Box::new(options), reporting))
+        }
+        flags::Command::Put(flags) => {
+            let reporting = convert::reporting(&flags.reporting);
+            convert::put(*flags).map(|options| Invocation::Put(Box::new(options), reporting))
+        }
+        flags::Command::Bench(flags) => {
+            let reporting = convert::reporting(&flags.reporting);
+            convert::bench(*flags).map(|options| Invocation::Bench(Box::new(options), reporting))
+        }
         flags::Command::Man => Ok(Invocation::Man),
         flags::Command::Completions { shell } => Ok(Invocation::Completions(shell)),
         flags::Command::Schema => Ok(Invocation::Schema),

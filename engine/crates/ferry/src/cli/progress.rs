@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ferry_engine::observer::{Observer, Progress};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const KNOWN: &str =
@@ -14,11 +15,11 @@ const DRAWS_PER_SECOND: u8 = 10;
 
 /// A run's lines.
 #[derive(Debug, Clone)]
-pub struct Progress {
+pub struct Bars {
     lines: Option<MultiProgress>,
 }
 
-impl Progress {
+impl Bars {
     /// Shown when `wanted` and standard error is a terminal.
     #[must_use]
     pub fn new(wanted: bool) -> Self {
@@ -29,9 +30,7 @@ impl Progress {
         }
     }
 
-    /// A line for a transfer, shown from the first `set` on; with a bar when the size is known.
-    #[must_use]
-    pub fn transfer(&self, name: &str, total: Option<u64>) -> Bar {
+    fn bar(&self, name: &str, total: Option<u64>) -> Bar {
         let line = self.lines.as_ref().map(|lines| {
             let line = lines.add(ProgressBar::no_length());
             line.set_style(style(UNKNOWN));
@@ -43,22 +42,28 @@ impl Progress {
             begun: AtomicBool::new(false),
         };
         if let Some(total) = total {
-            bar.set_total(total);
+            bar.total(total);
         }
         bar
     }
 }
 
+impl Observer for Bars {
+    /// A line for a transfer, shown from the first `moved` on; with a bar when the size is known.
+    fn begin(&self, url: &str, total: Option<u64>) -> Box<dyn Progress> {
+        Box::new(self.bar(url, total))
+    }
+}
+
 /// A transfer's line; gone when it is dropped.
 #[derive(Debug)]
-pub struct Bar {
+struct Bar {
     line: Option<ProgressBar>,
     begun: AtomicBool,
 }
 
-impl Bar {
-    /// The size of the whole has become known.
-    pub fn set_total(&self, bytes: u64) {
+impl Progress for Bar {
+    fn total(&self, bytes: u64) {
         if let Some(line) = &self.line
             && line.length() != Some(bytes)
         {
@@ -67,8 +72,7 @@ impl Bar {
         }
     }
 
-    /// Bytes so far, in all. Every 100 ms is often enough.
-    pub fn set(&self, bytes: u64) {
+    fn moved(&self, bytes: u64) {
         if let Some(line) = &self.line {
             line.set_position(bytes);
             if !self.begun.swap(true, Ordering::Relaxed) {
@@ -77,14 +81,10 @@ impl Bar {
             }
         }
     }
-
-    /// Makes room for the summary.
-    pub fn finish(self) {
-        drop(self);
-    }
 }
 
 impl Drop for Bar {
+    /// Makes room for the summary.
     fn drop(&mut self) {
         if let Some(line) = &self.line {
             line.finish_and_clear();
@@ -133,10 +133,9 @@ mod tests {
 
     #[test]
     fn unwanted_is_nothing() {
-        let bar = Progress::new(false).transfer("x", None);
-        bar.set_total(3);
-        bar.set(1);
+        let bar = Bars::new(false).bar("x", None);
+        bar.total(3);
+        bar.moved(1);
         assert!(bar.line.is_none());
-        bar.finish();
     }
 }

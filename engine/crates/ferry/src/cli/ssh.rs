@@ -1,11 +1,15 @@
 //! What only one kind of server takes, and where SSH finds what is not named.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ferry_engine::options::{Family, Remote, SshArgs};
 
 use super::flags;
-use super::options::{PasswordFrom, Remote, SshArgs};
-use crate::report::Problem;
+use super::login::secret_from;
+use super::ssh_config::{self, Facts, Files, HostConfig, Question, Strict};
+use super::surroundings::Surroundings;
+use crate::error::Error;
 
 /// Of all servers of a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,31 +20,31 @@ pub enum Kind {
 
 impl Kind {
     /// A run has one engine.
-    pub fn of(remotes: &[Remote]) -> Result<Self, Problem> {
+    pub fn of(remotes: &[Remote]) -> Result<Self, Error> {
         match remotes.iter().filter(|remote| remote.is_sftp()).count() {
             0 => Ok(Self::Http),
             all if all == remotes.len() => Ok(Self::Sftp),
-            _ => Err(Problem::usage(
+            _ => Err(Error::usage(
                 "http and sftp URLs together; ask for one kind of server at a time",
             )),
         }
     }
 
     /// Refuses the first flag that was given and means nothing to this kind of server: ignoring it would promise what is not kept.
-    pub fn refuse(self, flags: &[(&str, bool)]) -> Result<(), Problem> {
+    pub fn refuse(self, flags: &[(&str, bool)]) -> Result<(), Error> {
         let (wanted, other) = match self {
             Self::Http => ("sftp", "http"),
             Self::Sftp => ("http", "sftp"),
         };
         match flags.iter().find(|(_, given)| *given) {
-            Some((flag, _)) => Err(Problem::usage(format!(
+            Some((flag, _)) => Err(Error::usage(format!(
                 "{flag} is for {wanted} URLs only; leave it out with {other}"
             ))),
             None => Ok(()),
         }
     }
 
-    pub fn check_connection(self, flags: &flags::Connection) -> Result<(), Problem> {
+    pub fn check_connection(self, flags: &flags::Connection) -> Result<(), Error> {
         match self {
             Self::Http => Ok(()),
             Self::Sftp => self.refuse(&[
@@ -48,41 +52,48 @@ impl Kind {
                 ("--http2", flags.http2),
                 ("--header", !flags.header.is_empty()),
                 ("--cacert", flags.cacert.is_some()),
+                ("--cert", flags.cert.is_some()),
             ]),
         }
     }
 }
 
-/// The process's surroundings, which tests replace.
-pub struct Surroundings<'a> {
-    pub variable: &'a dyn Fn(&str) -> Option<OsString>,
-    pub home: Option<PathBuf>,
-}
-
-impl Surroundings<'_> {
-    fn text(&self, name: &str) -> Option<OsString> {
-        (self.variable)(name).filter(|value| !value.is_empty())
-    }
-}
-
 /// Checked, and filled in for sftp.
-pub fn ssh_args(flags: flags::Ssh, kind: Kind) -> Result<SshArgs, Problem> {
+pub fn ssh_args(
+    flags: flags::Ssh,
+    login: &flags::Login,
+    kind: Kind,
+    remotes: &[Remote],
+    connection: &mut flags::Connection,
+) -> Result<SshArgs, Error> {
     match kind {
-        Kind::Sftp => complete(
-            flags,
-            &Surroundings {
-                variable: &|name| std::env::var_os(name),
-                home: std::env::home_dir(),
-            },
-        ),
+        Kind::Sftp => {
+            kind.refuse(&[
+                ("--token-file", login.token_file.is_some()),
+                ("--token-env", login.token_env.is_some()),
+                ("--netrc", login.netrc),
+                ("--netrc-file", login.netrc_file.is_some()),
+            ])?;
+            let around = Surroundings::own();
+            let (config, local_user) = of_config(flags.config.clone(), remotes, &around)?;
+            let timeout = config.connect_timeout.filter(|seconds| *seconds > 0);
+            let timeout = timeout
+                .and_then(|seconds| u64::try_from(seconds).ok())
+                .map(Duration::from_secs);
+            connection.timeout_connect = connection.timeout_connect.or(timeout);
+            let host = remotes.first().map(host_of).unwrap_or_default();
+            complete(flags, login, &config, &host, local_user, &around)
+        }
         Kind::Http => {
             kind.refuse(&[
+                ("--ssh-config (-F)", flags.config.is_some()),
                 ("--known-hosts", !flags.known_hosts.is_empty()),
                 ("--pin", !flags.pin.is_empty()),
                 ("--identity", !flags.identity.is_empty()),
+                ("--certificate", !flags.certificate.is_empty()),
+                ("--passphrase-file", flags.passphrase_file.is_some()),
+                ("--passphrase-env", flags.passphrase_env.is_some()),
                 ("--no-agent", flags.no_agent),
-                ("--password-file", flags.password_file.is_some()),
-                ("--password-env", flags.password_env.is_some()),
                 ("--channels", flags.channels.is_some()),
                 ("--connections", flags.connections.is_some()),
             ])?;
@@ -91,44 +102,159 @@ pub fn ssh_args(flags: flags::Ssh, kind: Kind) -> Result<SshArgs, Problem> {
     }
 }
 
-fn complete(flags: flags::Ssh, around: &Surroundings) -> Result<SshArgs, Problem> {
+fn host_of(remote: &Remote) -> String {
+    remote
+        .url
+        .host_str()
+        .unwrap_or_default()
+        .trim_matches(['[', ']'])
+        .to_owned()
+}
+
+/// What `ssh_config` says of the server, and who asks. One run has one server.
+fn of_config(
+    file: Option<PathBuf>,
+    remotes: &[Remote],
+    around: &Surroundings,
+) -> Result<(HostConfig, Option<String>), Error> {
+    let files = match file {
+        None => Files::Usual,
+        Some(none) if none.as_os_str().eq_ignore_ascii_case("none") => Files::None,
+        Some(file) => Files::Only(file),
+    };
+    let local_user = ["USER", "LOGNAME", "USERNAME"]
+        .iter()
+        .find_map(|name| around.unicode(name));
+    let host = remotes.first().map(host_of).unwrap_or_default();
+    let question = Question {
+        host: &host,
+        user: remotes.first().and_then(|remote| remote.user.as_deref()),
+        port: remotes.first().and_then(|remote| remote.url.port()),
+        local_user: local_user.as_deref().unwrap_or_default(),
+    };
+    let config = ssh_config::resolve(&files, &question, around)?;
+    let instead = "; say otherwise with -F FILE or -F none";
+    let none = |value: &Option<String>| value.as_deref().is_none_or(|value| value.eq_ignore_ascii_case("none"));
+    if !none(&config.proxy_command) {
+        return Err(Error::usage(format!(
+            "ssh_config has a ProxyCommand for {host}, and ferry connects by no other program{instead}"
+        )));
+    }
+    if !none(&config.proxy_jump) {
+        return Err(Error::usage(format!(
+            "ssh_config has a ProxyJump for {host}, which ferry cannot do{instead}"
+        )));
+    }
+    if !none(&config.revoked_host_keys) {
+        return Err(Error::usage(format!(
+            "ssh_config has RevokedHostKeys for {host}, and ferry reads only @revoked lines of known_hosts{instead}"
+        )));
+    }
+    match config.strict_host_key_checking {
+        None | Some(Strict::Yes | Strict::Ask) => {}
+        Some(lax) => tracing::info!(
+            host,
+            ?lax,
+            "StrictHostKeyChecking is not followed: ferry takes known host keys only"
+        ),
+    }
+    Ok((config, local_user))
+}
+
+/// Flags, then what `ssh_config` says, then what OpenSSH's own defaults are.
+fn complete(
+    flags: flags::Ssh,
+    login: &flags::Login,
+    config: &HostConfig,
+    host: &str,
+    local_user: Option<String>,
+    around: &Surroundings,
+) -> Result<SshArgs, Error> {
+    let hostname = config
+        .hostname
+        .as_deref()
+        .map(|written| ssh_config::hostname(written, host))
+        .transpose()?;
+    let facts = Facts {
+        host: hostname.as_deref().unwrap_or(host),
+        original_host: host,
+        port: config.port.unwrap_or(22),
+        user: config.user.as_deref().or(local_user.as_deref()).unwrap_or_default(),
+        local_user: local_user.as_deref().unwrap_or_default(),
+        alias: config.host_key_alias.as_deref(),
+        around,
+    };
+    // `none` stands for no file.
+    let files = |names: &[String]| -> Result<Vec<PathBuf>, Error> {
+        let names = names.iter().filter(|name| !name.eq_ignore_ascii_case("none"));
+        names.map(|name| ssh_config::expanded(name, &facts)).collect()
+    };
     let own = around.home.as_ref().map(|home| home.join(".ssh"));
     let known_hosts = if flags.known_hosts.is_empty() {
-        let own = own.as_ref().map(|own| own.join("known_hosts"));
-        own.into_iter().chain([system_known_hosts(around)]).collect()
+        let mut found = match &config.user_known_hosts {
+            Some(names) => files(names)?,
+            None => own.iter().map(|own| own.join("known_hosts")).collect(),
+        };
+        found.extend(match &config.global_known_hosts {
+            Some(names) => files(names)?,
+            None => vec![ssh_config::system_folder(around).join("ssh_known_hosts")],
+        });
+        found
     } else {
         flags.known_hosts
     };
     let identities_are_default = flags.identity.is_empty();
-    let identities = if identities_are_default {
+    let identities = if !identities_are_default {
+        flags.identity
+    } else if config.identity_files.is_empty() {
         let usual = ["id_ed25519", "id_ecdsa", "id_rsa"].iter();
         let files = own.iter().flat_map(|own| usual.clone().map(|name| own.join(name)));
         files.filter(|file| file.is_file()).collect()
     } else {
-        flags.identity
+        // Like OpenSSH: a file that is not there is for another machine.
+        let mut found = files(&config.identity_files)?;
+        found.retain(|file| file.is_file());
+        found
     };
-    let password = match (flags.password_file, flags.password_env) {
-        (Some(file), _) => Some(PasswordFrom::File(file)),
-        // Who takes it for the password's own place has typed the password: nothing of it is repeated.
-        (None, Some(name)) if name.is_empty() || name.contains(['=', '\0']) => {
-            return Err(Problem::usage(
-                "--password-env takes the name of an environment variable, not a value",
-            ));
-        }
-        (None, Some(name)) => Some(PasswordFrom::Variable(name)),
-        (None, None) => None,
+    let certificates = if flags.certificate.is_empty() {
+        let mut found = files(&config.certificate_files)?;
+        found.retain(|file| file.is_file());
+        found
+    } else {
+        flags.certificate
     };
+    let agent = match &config.identity_agent {
+        _ if flags.no_agent => None,
+        Some(written) => ssh_config::agent(written, &facts)?,
+        None => agent(around),
+    };
+    let password = secret_from(
+        login.password_file.clone(),
+        login.password_env.clone(),
+        "--password-env",
+    )?;
+    let passphrase = secret_from(flags.passphrase_file, flags.passphrase_env, "--passphrase-env")?;
     let usual = SshArgs::default();
     Ok(SshArgs {
         known_hosts,
+        host_key_alias: config.host_key_alias.clone(),
         pins: flags.pin,
         identities,
+        certificates,
         identities_are_default,
-        agent: if flags.no_agent { None } else { agent(around) },
+        agent,
+        identities_only: config.identities_only == Some(true),
         password,
-        user: ["USER", "LOGNAME", "USERNAME"]
-            .iter()
-            .find_map(|name| around.text(name)?.into_string().ok()),
+        passphrase,
+        askpass: askpass(around),
+        user: config.user.clone().or(local_user),
+        port: config.port,
+        family: match config.address_family {
+            Some(ssh_config::Family::Inet) => Family::Inet,
+            Some(ssh_config::Family::Inet6) => Family::Inet6,
+            Some(ssh_config::Family::Any) | None => Family::Any,
+        },
+        hostname,
         channels: flags.channels.map_or(usual.channels, usize::from),
         connections: flags.connections.map(usize::from),
     })
@@ -140,13 +266,18 @@ fn agent(around: &Surroundings) -> Option<PathBuf> {
     named.or_else(|| cfg!(windows).then(|| PathBuf::from(r"\\.\pipe\openssh-ssh-agent")))
 }
 
-fn system_known_hosts(around: &Surroundings) -> PathBuf {
-    if cfg!(windows)
-        && let Some(data) = around.text("ProgramData")
-    {
-        return Path::new(&data).join("ssh").join("ssh_known_hosts");
-    }
-    PathBuf::from("/etc/ssh/ssh_known_hosts")
+/// ssh(1), ENVIRONMENT. ferry asks nothing on a terminal, so a display is reason enough.
+fn askpass(around: &Surroundings) -> Option<PathBuf> {
+    let program = around.text("SSH_ASKPASS").map(PathBuf::from);
+    let display = ["DISPLAY", "WAYLAND_DISPLAY"]
+        .iter()
+        .any(|name| around.text(name).is_some());
+    let wanted = match around.unicode("SSH_ASKPASS_REQUIRE").as_deref() {
+        Some("force") => true,
+        Some("never") => false,
+        _ => display,
+    };
+    program.filter(|_| wanted)
 }
 
 #[cfg(test)]

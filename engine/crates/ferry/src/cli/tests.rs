@@ -4,12 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::CommandFactory;
+use ferry_engine::options::{Algorithm, ByteRange, Source, Target, Timeouts, Version};
 use http::Method;
 use proptest::prelude::*;
 
 use super::*;
 use crate::net::sndbuf::SendBuffer;
-use crate::report::Destination;
+use crate::output::Destination;
 
 mod sftp;
 
@@ -23,14 +24,21 @@ fn parse_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Invocatio
 
 fn get(line: &str) -> GetOptions {
     match parse_line(&format!("get {line}")) {
-        Ok(Invocation::Get(options)) => *options,
+        Ok(Invocation::Get(options, _)) => *options,
         other => panic!("{line}: {other:?}"),
     }
 }
 
 fn put(line: &str) -> PutOptions {
     match parse_line(&format!("put {line}")) {
-        Ok(Invocation::Put(options)) => *options,
+        Ok(Invocation::Put(options, _)) => *options,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn reporting(line: &str) -> Reporting {
+    match parse_line(line) {
+        Ok(Invocation::Get(_, reporting) | Invocation::Put(_, reporting)) => reporting,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -74,11 +82,10 @@ fn defaults() {
     assert_eq!(transfer.retry_max_wait, Duration::from_secs(60));
     assert!(!transfer.retry_unreached);
     let common = options.common;
-    assert_eq!(
-        (common.version, common.insecure, common.progress, common.quiet),
-        (Version::Auto, false, true, false)
-    );
-    assert_eq!((common.json, common.ca_file), (None, None));
+    assert_eq!((common.version, common.insecure), (Version::Auto, false));
+    assert_eq!(common.ca_file, None);
+    let told = reporting("get https://h/x --discard");
+    assert_eq!((told.json, told.progress, told.quiet), (None, true, false));
     let [ten, thirty, sixty] = [10, 30, 60].map(Duration::from_secs);
     assert_eq!(
         common.timeouts,
@@ -94,12 +101,11 @@ fn defaults() {
 
 #[test]
 fn everything_get_takes() {
-    let options = get(
-        "-O https://me:secret@h/a https://h/b --limit-rate 2MB/s --limit-each --buffer-size 4K --http2 \
+    let line = "-O https://me:secret@h/a https://h/b --limit-rate 2MB/s --limit-each --buffer-size 4K --http2 \
         --cacert ca.pem --insecure --resume --overwrite --retry 0 --retry-max-wait 0s --timeout-connect 250ms --timeout-tls 1s \
         --timeout-first-byte 2m --timeout-total 1h --stall 5s --checksum sha256 --parallel 2 --max-redirects 0 --json=r.json \
-        --no-progress --quiet --sndbuf 256K --resolve H:443:[::1] --resolve [::1]:80:127.0.0.1",
-    );
+        --no-progress --quiet --sndbuf 256K --resolve H:443:[::1] --resolve [::1]:80:127.0.0.1";
+    let options = get(line);
     assert_eq!(options.target, Target::FromUrl);
     assert_eq!(options.sources[0].url.as_str(), "https://h/a");
     assert!(options.sources[0].authorization.is_some() && options.sources[1].authorization.is_none());
@@ -116,12 +122,13 @@ fn everything_get_takes() {
         SendBuffer::Off
     );
     assert_eq!(common.version, Version::Http2);
-    assert_eq!(common.json, Some(Destination::File("r.json".into())));
     assert_eq!(common.timeouts.total, Some(Duration::from_secs(3600)));
     assert_eq!((common.resolve[0].host.as_str(), common.resolve[0].port), ("h", 443));
     assert_eq!(common.resolve[0].address.to_string(), "::1");
     assert_eq!(common.resolve[1].host, "[::1]");
-    assert!(common.quiet && !common.progress);
+    let told = reporting(&format!("get {line}"));
+    assert_eq!(told.json, Some(Destination::File("r.json".into())));
+    assert!(told.quiet && !told.progress);
 }
 
 #[test]
@@ -161,6 +168,23 @@ fn what_does_not_go_together() {
     ] {
         refused(line);
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_congestion_control_is_one_of_this_system() {
+    assert_eq!(
+        get("http://h/ --discard --congestion reno")
+            .common
+            .congestion
+            .as_deref(),
+        Some("reno")
+    );
+    let message = refused("get http://h/ --discard --congestion nonesuch");
+    assert!(
+        message.contains("this system has reno") || message.contains("reno"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -246,7 +270,7 @@ fn headers() {
         "--header",
         "Cookie: c=1",
     ];
-    let Ok(Invocation::Get(options)) = parse_words(words) else {
+    let Ok(Invocation::Get(options, _)) = parse_words(words) else {
         panic!()
     };
     let values: Vec<_> = options
@@ -277,29 +301,28 @@ fn uploads() {
         (options.source, options.method, options.retry_unsafe),
         (Source::Stdin, Method::PUT, false)
     );
-    let options = put("a/b https://h/x --method post --retry-unsafe --limit-rate 500K --json - --http1.1");
+    let line = "a/b https://h/x --method post --retry-unsafe --limit-rate 500K --json - --http1.1";
+    let options = put(line);
     assert_eq!(
         (options.source, options.method),
         (Source::File(Path::new("a/b").into()), Method::POST)
     );
     assert!(options.retry_unsafe);
-    assert_eq!(
-        (options.common.json, options.common.version),
-        (Some(Destination::Stdout), Version::Http11)
-    );
+    assert_eq!(options.common.version, Version::Http11);
+    assert_eq!(reporting(&format!("put {line}")).json, Some(Destination::Stdout));
     refused("put f http://h/x --method DELETE");
 }
 
 #[test]
 fn benchmarks() {
-    let Ok(Invocation::Bench(options)) = parse_line("bench https://h/ -n 50000 -p 100 --json") else {
+    let Ok(Invocation::Bench(options, reporting)) = parse_line("bench https://h/ -n 50000 -p 100 --json") else {
         panic!()
     };
     assert_eq!(
         (options.requests, options.parallel, options.connections),
         (50_000, 100, 1)
     );
-    assert_eq!(options.common.json, Some(Destination::Stdout));
+    assert_eq!(reporting.json, Some(Destination::Stdout));
     for line in [
         "bench http://h/ -p 1",
         "bench http://h/ -n 1",
@@ -312,14 +335,25 @@ fn benchmarks() {
 
 #[test]
 fn ranges_and_checksums() {
-    let range = |text: &str| {
-        get(&format!("http://h/x --discard --range {text}"))
-            .range
-            .map(|range| (range.first, range.last))
-    };
-    assert_eq!(range("0-499"), Some((Some(0), Some(499))));
-    assert_eq!(range("500-"), Some((Some(500), None)));
-    assert_eq!(range("-500"), Some((None, Some(500))));
+    for (text, expected) in [
+        ("0-499", ByteRange::Part { first: 0, last: 499 }),
+        ("500-", ByteRange::From(500)),
+        ("-500", ByteRange::Last(500)),
+    ] {
+        assert_eq!(
+            get(&format!("http://h/x --discard --range {text}")).range,
+            Some(expected)
+        );
+    }
+    for (text, why) in [
+        ("-0", "the last 0 bytes are none"),
+        ("5-3", "its end is before its begin"),
+        ("+5-3", "expected FIRST-LAST"),
+        ("-", "expected FIRST-LAST"),
+    ] {
+        let line = format!("get http://h/x --discard --range {text}");
+        assert!(refused(&line).contains(why), "{text}");
+    }
     let checksum = get("http://h/x --discard --checksum SHA1:DA39a3ee5e6b4b0d3255bfef95601890afd80709")
         .transfer
         .checksum;

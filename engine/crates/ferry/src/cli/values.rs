@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Command};
+use ferry_engine::options::{Algorithm, ByteRange, Checksum, Resolve, check_congestion};
 use http::header::{self, HeaderName, HeaderValue};
 use url::Host;
 
-use super::options::{Algorithm, Checksum, RangeArg, Resolve};
 use crate::net::sndbuf::SendBuffer;
 use crate::units::ByteSize;
 
@@ -53,6 +53,11 @@ pub fn parse_buffer_size(text: &str) -> Result<ByteSize, String> {
     }
 }
 
+pub fn parse_congestion(text: &str) -> Result<String, String> {
+    check_congestion(text)?;
+    Ok(text.to_owned())
+}
+
 pub fn parse_send_buffer(text: &str) -> Result<SendBuffer, String> {
     match text {
         "auto" => return Ok(SendBuffer::Auto),
@@ -69,21 +74,17 @@ pub fn parse_send_buffer(text: &str) -> Result<SendBuffer, String> {
         .ok_or_else(|| format!("expected auto, off, or {MIN_SEND_BUFFER} to {MAX_SEND_BUFFER}"))
 }
 
-pub fn parse_range(text: &str) -> Result<RangeArg, String> {
-    let wrong = || "expected FIRST-LAST, FIRST- or -COUNT, in bytes".to_owned();
-    let number = |text: &str| match text {
-        "" => Ok(None),
-        // Not `parse` alone: it takes a plus sign.
-        _ if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().map(Some).map_err(|_| wrong()),
-        _ => Err(wrong()),
-    };
-    let (first, last) = text.split_once('-').ok_or_else(wrong)?;
-    match (number(first)?, number(last)?) {
-        (None, None) => Err(wrong()),
-        (None, Some(0)) => Err("the last 0 bytes are none".into()),
-        (Some(first), Some(last)) if first > last => Err("its end is before its begin".into()),
-        (first, last) => Ok(RangeArg { first, last }),
-    }
+pub fn parse_range(text: &str) -> Result<ByteRange, String> {
+    ByteRange::parse(text).ok_or_else(|| {
+        // `parse` takes a plus sign.
+        let number = |end: &str| end.parse::<u64>().ok().filter(|_| !end.starts_with('+'));
+        let ends: Vec<_> = text.split('-').map(number).collect();
+        match ends[..] {
+            [None, Some(0)] if text.starts_with('-') => "the last 0 bytes are none".into(),
+            [Some(first), Some(last)] if first > last => "its end is before its begin".into(),
+            _ => "expected FIRST-LAST, FIRST- or -COUNT, in bytes".into(),
+        }
+    })
 }
 
 pub fn parse_checksum(text: &str) -> Result<Checksum, String> {

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use ferry_engine::options::{ByteRange, PasswordFrom, SshArgs};
+
 use super::*;
-use crate::cli::{PasswordFrom, SshArgs};
 
 const PIN: &str = "SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 const SUM: &str = "--checksum sha1:da39a3ee5e6b4b0d3255bfef95601890afd80709";
@@ -42,8 +43,8 @@ fn http_has_none_of_it() {
     assert!(options.sync && !options.resume && options.destination.path.is_empty());
     assert_eq!(get("sftp://h/x -O").common.ssh.channels, 8);
     assert_eq!(
-        get("sftp://h/x -O --range 0-9").range.map(|range| range.last),
-        Some(Some(9))
+        get("sftp://h/x -O --range 0-9").range,
+        Some(ByteRange::Part { first: 0, last: 9 })
     );
 }
 
@@ -170,14 +171,18 @@ fn flags_of_ssh_are_refused() {
         "--identity f",
         "-i f",
         "--no-agent",
-        "--password-file f",
-        "--password-env N",
         "--channels 8",
         "--connections 1",
     ] {
         for line in ["get https://h/x -O", "put f https://h/x"] {
             let said = refused(&format!("{line} {flag}"));
             assert!(said.contains("sftp URLs only"), "{said}");
+        }
+    }
+    for flag in ["--token-file f", "--token-env N", "--netrc", "--netrc-file f"] {
+        for line in ["get sftp://h/x -O", "put f sftp://h/x"] {
+            let said = refused(&format!("{line} {flag}"));
+            assert!(said.contains("http URLs only"), "{said}");
         }
     }
     refused("bench http://h/ -n 1 -p 1 --no-agent");

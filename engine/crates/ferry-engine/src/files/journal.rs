@@ -1,0 +1,152 @@
+//! What lies beside a partial file and says of what it is a part.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::platform;
+
+/// Names the format. Another one is not understood, and the partial file begins anew.
+const SCHEMA: &str = "ferry-partial-1";
+/// More than URL and headers can be; a journal is read whole.
+const MOST_BYTES: u64 = 256 * 1024;
+
+/// What a server must still have for a partial file to be continued. Known when the answer's head is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResumeKey {
+    /// Without user, password and fragment.
+    pub url: String,
+    #[serde(flatten)]
+    pub validators: Validators,
+}
+
+/// What tells one version of a file on a server from another, so that the rest of a file is fetched and never the rest of another file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Validators {
+    pub size: Option<u64>,
+    /// Strong ones only; a weak one is dropped, since it says nothing about bytes.
+    pub etag: Option<String>,
+    pub last_modified: Option<String>,
+}
+
+impl Validators {
+    /// The value of If-Range (RFC 9110, section 13.1.5); without one the rest cannot be asked for.
+    #[must_use]
+    pub fn if_range(&self) -> Option<&str> {
+        self.etag.as_deref().or(self.last_modified.as_deref())
+    }
+}
+
+impl ResumeKey {
+    /// Takes user and password out of the URL, which is written to disk.
+    #[must_use]
+    pub fn new(url: &Url, mut validators: Validators) -> Self {
+        let mut url = url.clone();
+        // Both refuse only where there can be neither.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        url.set_fragment(None);
+        validators.etag = validators.etag.filter(|tag| !tag.starts_with("W/"));
+        Self {
+            url: url.into(),
+            validators,
+        }
+    }
+}
+
+/// A partial file that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resumable {
+    /// So many bytes are on disk and may be kept. Never the whole size: of a file that is all there the last byte is fetched again, so
+    /// that the server says whether it is still the same.
+    pub offset: u64,
+    pub key: ResumeKey,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Journal {
+    schema: String,
+    #[serde(flatten)]
+    key: ResumeKey,
+}
+
+/// Written aside and renamed: a reader finds the old one, the new one or none. `aside` is a name in the same directory.
+pub(super) fn write(path: &Path, aside: &Path, key: &ResumeKey) -> io::Result<()> {
+    let text = serde_json::to_vec(&Journal {
+        schema: SCHEMA.to_owned(),
+        key: key.clone(),
+    })?;
+    let mut file = platform::create_private(aside)?;
+    let written = file.write_all(&text).and_then(|()| {
+        drop(file);
+        platform::replace(aside, path)
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(aside);
+    }
+    written
+}
+
+/// None for whatever is not exactly a journal: then there is nothing to go on from.
+pub(super) fn read(path: &Path) -> Option<ResumeKey> {
+    let mut text = Vec::new();
+    File::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    let journal: Journal = serde_json::from_slice(&text).ok()?;
+    (journal.schema == SCHEMA).then_some(journal.key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, aside) = (dir.path().join("j"), dir.path().join("j.new"));
+        let url: Url = "https://user:secret@host/x?y=1#z".parse().unwrap();
+        let key = ResumeKey::new(
+            &url,
+            Validators {
+                size: Some(7),
+                etag: Some("\"strong\"".to_owned()),
+                last_modified: Some("Sat, 21 Nov 2026 12:00:00 GMT".to_owned()),
+            },
+        );
+        assert_eq!(key.url, "https://host/x?y=1");
+        assert_eq!(read(&path), None);
+        write(&path, &aside, &key).unwrap();
+        assert_eq!(read(&path), Some(key.clone()));
+        assert!(!aside.exists());
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+
+        let weak = ResumeKey::new(
+            &url,
+            Validators {
+                etag: Some("W/\"weak\"".to_owned()),
+                ..Validators::default()
+            },
+        );
+        assert_eq!(weak.validators.etag, None);
+        write(&path, &aside, &weak).unwrap();
+        assert_eq!(read(&path), Some(weak));
+
+        let text = std::fs::read_to_string(&path).unwrap();
+        for broken in [
+            "",
+            "{}",
+            "[]",
+            &text[..text.len() - 1],
+            &text.replace("partial-1", "partial-2"),
+        ] {
+            std::fs::write(&path, broken).unwrap();
+            assert_eq!(read(&path), None, "{broken}");
+        }
+    }
+}

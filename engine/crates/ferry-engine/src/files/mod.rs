@@ -1,0 +1,21 @@
+//! Whole files in, whole files out: a name appears in its directory only when everything behind it is complete and on disk.
+
+mod digest;
+mod fault;
+mod journal;
+mod names;
+mod partial;
+mod secret;
+mod sink;
+mod source;
+mod target;
+mod writer;
+
+pub use digest::{Algorithm, Digest};
+pub use journal::{Resumable, ResumeKey, Validators};
+pub use names::{has_control, safe_component};
+pub use partial::PartialFile;
+pub use secret::{read_secret, read_secret_line};
+pub use sink::Sink;
+pub use source::Source;
+pub use target::{check_target, existing};

@@ -1,0 +1,316 @@
+//! A file on its way: under a temporary name until it is complete.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::fault::failed;
+use super::target::{Location, Names, busy, found, locate};
+use super::writer::Writer;
+use super::{Resumable, ResumeKey, journal};
+use crate::error::Error;
+use crate::platform;
+
+/// Written by `Sink`. Dropped without an end, it stays for a resume if it was described, and goes otherwise.
+pub struct PartialFile {
+    location: Location,
+    writer: Writer,
+    overwrite: bool,
+    /// What the file is to have for its modification time.
+    modified: Option<SystemTime>,
+    /// What the journal says; none while there is none.
+    key: Option<ResumeKey>,
+    /// Nothing is left to be done when this is dropped.
+    over: bool,
+}
+
+impl PartialFile {
+    /// Begins at the first byte; what another run left is emptied. Without a key nothing is kept for a resume until `describe` was
+    /// called. Takes no part of the network's time when it is called before the request.
+    ///
+    /// # Errors
+    /// Class Local: it exists, another ferry writes it, no permission.
+    pub fn create(target: &Path, overwrite: bool, key: Option<ResumeKey>) -> Result<Self, Error> {
+        let mut this = Self::open(target, overwrite)?;
+        this.restart()?;
+        if let Some(key) = key {
+            this.describe(key)?;
+        }
+        Ok(this)
+    }
+
+    /// Goes on at `from.offset`, if what is there is still what `existing` has seen.
+    ///
+    /// # Errors
+    /// Class Local, as `create`; and when it was changed in between.
+    pub fn resume(target: &Path, overwrite: bool, from: &Resumable) -> Result<Self, Error> {
+        let mut this = Self::open(target, overwrite)?;
+        let Location::Beside(names) = &this.location else {
+            return Err(Error::local(format!(
+                "{} is no file that can be continued",
+                target.display()
+            )));
+        };
+        // Looked at again with the lock held.
+        if found(names).as_ref() != Some(from) {
+            // Not ours to judge: leave everything as it is.
+            this.over = true;
+            return Err(Error::local(format!(
+                "{} was changed meanwhile: run ferry again to begin from what is there now",
+                names.partial.display()
+            )));
+        }
+        this.key = journal::read(&names.journal);
+        let mut file = this.writer.file();
+        file.set_len(from.offset)
+            .and_then(|()| file.seek(SeekFrom::Start(from.offset)))
+            .map_err(|error| failed("write", &names.partial, &error))?;
+        this.writer.reset(from.offset);
+        Ok(this)
+    }
+
+    fn open(target: &Path, overwrite: bool) -> Result<Self, Error> {
+        platform::ignore_file_size_signal();
+        let location = locate(target, overwrite)?;
+        let file = match &location {
+            Location::Beside(names) => {
+                platform::open_exclusive(&names.partial).map_err(|error| match error.kind() {
+                    io::ErrorKind::ResourceBusy => busy(names),
+                    _ => failed("write", &names.partial, &error),
+                })?
+            }
+            Location::InPlace(path) => OpenOptions::new()
+                .write(true)
+                .open(path)
+                .map_err(|error| failed("write", path, &error))?,
+        };
+        Ok(Self {
+            location,
+            writer: Writer::new(file, 0),
+            overwrite,
+            modified: None,
+            key: None,
+            over: false,
+        })
+    }
+
+    /// Writes the journal: from here on a resume is possible. A device or a pipe has none.
+    ///
+    /// # Errors
+    /// Class Local.
+    pub fn describe(&mut self, key: ResumeKey) -> Result<(), Error> {
+        if let Location::Beside(names) = &self.location {
+            journal::write(&names.journal, &names.aside, &key).map_err(|error| {
+                if platform::is_disk_full(&error) {
+                    Error::local(format!("no space left beside {}: {error}", names.target.display())).with_source(error)
+                } else {
+                    failed("write", &names.journal, &error)
+                }
+            })?;
+            self.key = Some(key);
+        }
+        Ok(())
+    }
+
+    /// The file's modification time, once it is complete.
+    pub(super) fn set_modified(&mut self, time: SystemTime) {
+        self.modified = Some(time);
+    }
+
+    /// Where the bytes are until `finish`: what `Digest::for_file` reads after `flush`.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match &self.location {
+            Location::Beside(names) => &names.partial,
+            Location::InPlace(path) => path,
+        }
+    }
+
+    fn target(&self) -> &Path {
+        match &self.location {
+            Location::Beside(names) => &names.target,
+            Location::InPlace(path) => path,
+        }
+    }
+
+    pub(super) fn position(&self) -> u64 {
+        self.writer.position()
+    }
+
+    pub(super) fn write(&mut self, data: &[u8]) -> Result<(), Error> {
+        self.writer.write(data).map_err(|error| self.write_problem(&error))
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), Error> {
+        self.writer.flush().map_err(|error| self.write_problem(&error))
+    }
+
+    fn write_problem(&self, error: &io::Error) -> Error {
+        let (target, bytes) = (self.target().display(), self.writer.written());
+        let rest = match &self.location {
+            Location::InPlace(_) => format!("({bytes} bytes were written)"),
+            Location::Beside(names) if self.key.is_some() => {
+                format!(
+                    "({bytes} bytes so far kept in {} for --resume)",
+                    names.partial.display()
+                )
+            }
+            Location::Beside(_) => format!("({bytes} bytes so far, not kept)"),
+        };
+        if platform::is_disk_full(error) {
+            Error::local(format!("no space left writing {target} {rest}: {error}"))
+        } else {
+            Error::local(format!("cannot write {target} {rest}: {error}"))
+        }
+        .with_io(error)
+    }
+
+    pub(super) fn can_restart(&self) -> bool {
+        matches!(self.location, Location::Beside(_)) || self.position() == 0
+    }
+
+    /// Empty and without a journal.
+    pub(super) fn restart(&mut self) -> Result<(), Error> {
+        let Location::Beside(names) = &self.location else {
+            if self.can_restart() {
+                return Ok(());
+            }
+            return Err(Error::local(format!(
+                "{} cannot take back what was written to it",
+                self.target().display()
+            )));
+        };
+        self.key = None;
+        // The journal first, and for good: after a crash an old journal must not vouch for new bytes.
+        match fs::remove_file(&names.journal) {
+            Ok(()) => sync_directory(names)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed("remove", &names.journal, &error)),
+        }
+        let mut file = self.writer.file();
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .map_err(|error| failed("write", &names.partial, &error))?;
+        self.writer.reset(0);
+        Ok(())
+    }
+
+    /// Flush, fsync, rename, fsync of the directory.
+    pub(super) fn finish(mut self) -> Result<(), Error> {
+        self.flush()?;
+        if let Location::Beside(names) = &self.location
+            && let Some(time) = self.modified
+        {
+            let set = self.writer.file().set_modified(time);
+            set.map_err(|error| failed("set the time of", &names.partial, &error))?;
+        }
+        if let Location::Beside(_) = &self.location
+            && let Err(error) = self.writer.file().sync_all()
+        {
+            // What the system could not write it may have dropped, and say nothing the next time: none of it can be trusted.
+            let problem = if platform::is_disk_full(&error) {
+                "no space left writing"
+            } else {
+                "the disk did not take"
+            };
+            self.end(false);
+            return Err(
+                Error::local(format!("{problem} {} (not kept): {error}", self.target().display())).with_source(error),
+            );
+        }
+        self.over = true;
+        let Location::Beside(names) = &self.location else {
+            return Ok(());
+        };
+        // Before the rename: afterwards another ferry may begin under the same temporary names.
+        let _ = fs::remove_file(&names.journal);
+        if let Err(error) = self.publish(names) {
+            if let Some(key) = &self.key {
+                let _ = journal::write(&names.journal, &names.aside, key);
+            }
+            let (target, partial) = (names.target.display(), names.partial.display());
+            return Err(Error::local(if error.kind() == io::ErrorKind::AlreadyExists {
+                format!(
+                    "{target} appeared while it was being fetched and was left alone; what was fetched is in {partial}"
+                )
+            } else {
+                format!("{target} is complete but cannot get its name, and is in {partial}: {error}")
+            })
+            .with_source(error));
+        }
+        sync_directory(names)
+    }
+
+    /// With the lock held, so that nobody empties it between.
+    fn publish(&self, names: &Names) -> io::Result<()> {
+        if !self.overwrite {
+            return platform::publish_new(&names.partial, &names.target);
+        }
+        keep_mode(self.writer.file(), &names.target);
+        platform::replace(&names.partial, &names.target)
+    }
+
+    /// Nothing appears under the final name.
+    pub(super) fn abandon(mut self, keep: bool) {
+        self.end(keep);
+    }
+
+    fn end(&mut self, keep: bool) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        // After a failed write what is on disk is in order, and what is gathered has lost its place.
+        if keep && !self.writer.broken() {
+            let _ = self.writer.flush();
+        }
+        let keep = keep && self.key.is_some() && self.writer.written() > 0;
+        let Location::Beside(names) = &self.location else {
+            return;
+        };
+        if keep && self.writer.file().sync_data().is_ok() {
+            return;
+        }
+        let _ = fs::remove_file(&names.journal);
+        let _ = fs::remove_file(&names.partial);
+    }
+}
+
+impl Drop for PartialFile {
+    fn drop(&mut self) {
+        self.end(true);
+    }
+}
+
+/// What replaces a file is as open to others as that was, on Unix; Windows keeps access lists only where `ReplaceFileW` works. A failure changes
+/// nothing of the content.
+fn keep_mode(file: &File, target: &Path) {
+    if cfg!(unix)
+        && let Ok(old) = fs::metadata(target)
+    {
+        let _ = file.set_permissions(old.permissions());
+    }
+}
+
+fn sync_directory(names: &Names) -> Result<(), Error> {
+    match platform::sync_directory(&names.directory) {
+        Ok(()) => Ok(()),
+        // Some file systems have nothing to flush there; a directory that may be written but not read cannot be opened.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
+            ) =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(failed("flush the directory", &names.directory, &error)),
+    }
+}
+
+#[cfg(all(test, unix))]
+#[path = "partial_faults.rs"]
+mod faults;
+#[cfg(test)]
+#[path = "partial_tests.rs"]
+mod tests;

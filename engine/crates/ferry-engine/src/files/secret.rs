@@ -1,0 +1,55 @@
+//! Files that hold a secret.
+
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::path::Path;
+
+use crate::error::Error;
+
+/// A file larger than this holds no password, token or list of logins.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// The text of a file that nobody but its owner may read. A pipe has no such mode: `--token-file <(pass show host)` works.
+///
+/// # Errors
+/// Class Usage, naming `flag`, when the file cannot be read, is no text, or is readable by other users. Nothing of its content is repeated.
+pub fn read_secret(flag: &str, path: &Path) -> Result<String, Error> {
+    let wrong = |why: String| Error::usage(format!("{flag} {}: {why}", path.display()));
+    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+    let found = file.metadata().map_err(|error| wrong(error.to_string()))?;
+    if let Some(mode) = open_to_others(&found) {
+        return Err(wrong(format!(
+            "other users of this machine may read it (mode {mode:03o}); chmod 600 it"
+        )));
+    }
+    let mut text = String::new();
+    let count = file
+        .take(MOST_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| wrong(error.to_string()))?;
+    if count as u64 > MOST_BYTES {
+        return Err(wrong("it is larger than 1 MiB".into()));
+    }
+    Ok(text)
+}
+
+/// The first line of such a file: editors end a file with a line feed that nobody typed.
+///
+/// # Errors
+/// Those of [`read_secret`].
+pub fn read_secret_line(flag: &str, path: &Path) -> Result<String, Error> {
+    let text = read_secret(flag, path)?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+#[cfg(unix)]
+fn open_to_others(found: &Metadata) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let mode = found.mode() & 0o777;
+    (found.is_file() && mode & 0o077 != 0).then_some(mode)
+}
+
+#[cfg(not(unix))]
+fn open_to_others(_found: &Metadata) -> Option<u32> {
+    None
+}

@@ -1,0 +1,89 @@
+//! What an attempt leaves in its entry, and whether there is another: the same for HTTP and SFTP.
+
+use std::time::{Duration, Instant};
+
+use http::Method;
+
+use super::entry::{Entry, Kind};
+use super::policy::{MOST_ATTEMPTS, Retries};
+use crate::error::Error;
+use crate::log;
+use crate::report::Attempt;
+use crate::sync::lock;
+use crate::transfer::Facts;
+use crate::transfer::receive::Receiver;
+
+/// The request of an attempt that failed, as far as it decides whether the request may be repeated.
+pub struct Failed<'a> {
+    pub problem: Error,
+    pub method: &'a Method,
+    /// Body bytes have left.
+    pub sent: bool,
+    /// Bytes that need not come or go again.
+    pub kept: u64,
+}
+
+impl Entry {
+    /// Stores what was measured, and takes the file of a download back. The attempt for the report has no error yet.
+    pub fn end_attempt(&mut self, facts: Facts, offset: u64, receiver: Option<Box<Receiver>>) -> Attempt {
+        let attempt = Attempt {
+            offset,
+            bytes: facts.bytes,
+            total_s: facts.phases.total_s,
+            status: facts.status,
+            waited_s: std::mem::take(&mut self.waited_s),
+            error: None,
+        };
+        self.facts = facts;
+        self.offset = offset;
+        if let Kind::Get { state, .. } = &self.kind {
+            let mut state = lock(state);
+            self.size = state.size;
+            if let Some(receiver) = receiver {
+                state.sink = Some(receiver.into_parts());
+            }
+        }
+        attempt
+    }
+
+    /// Keeps the attempt for the report. Returns how long to wait before the next one; without one the entry is over.
+    pub fn close(&mut self, mut attempt: Attempt, failed: Option<Failed<'_>>, retries: &Retries) -> Option<Duration> {
+        attempt.error = failed.as_ref().map(|failed| failed.problem.failure());
+        self.attempts.push(attempt);
+        let Some(failed) = failed else {
+            self.over = true;
+            return None;
+        };
+        self.next_attempt(failed, retries)
+    }
+
+    /// How long to wait before the next attempt; without one the entry is over, and what is of use to another run stays.
+    fn next_attempt(&mut self, failed: Failed<'_>, retries: &Retries) -> Option<Duration> {
+        // Bytes that need not come again earn a fresh set of retries: a long download over a bad line is not given up for having been long.
+        self.failures = if failed.kept > 0 && self.keeps_progress() {
+            1
+        } else {
+            self.failures + 1
+        };
+        let now = Instant::now();
+        let wait = retries
+            .wait(
+                &failed.problem,
+                failed.method,
+                failed.sent,
+                self.failures,
+                fastrand::f64(),
+            )
+            .filter(|wait| self.deadline.is_none_or(|deadline| now + *wait < deadline))
+            .filter(|_| self.attempts.len() < MOST_ATTEMPTS && self.rewind());
+        let (attempt, class) = (self.attempts.len(), failed.problem.class);
+        let url = log::shown(&self.remote.url);
+        if let Some(wait) = wait {
+            tracing::info!(url, attempt, ?class, ?wait, "failed, and is tried again");
+        } else {
+            tracing::info!(url, attempt, ?class, "failed");
+            self.give_up(failed.problem);
+        }
+        wait
+    }
+}

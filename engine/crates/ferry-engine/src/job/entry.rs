@@ -1,0 +1,371 @@
+//! One transfer of a run: what it is, what it has cost so far, and how it may end.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use http::Method;
+use http::header::{HeaderMap, HeaderValue, IF_RANGE, RANGE};
+use url::Url;
+
+use super::download::{AttemptState, Destination};
+use crate::error::{Class, Error};
+use crate::files::{self, Digest};
+use crate::observer::Progress;
+use crate::options::{ByteRange, Checksum, Remote};
+use crate::report::{Attempt, Command, Transfer};
+use crate::sftp::Resume;
+use crate::sync::lock;
+use crate::transfer::Facts;
+use crate::transfer::throttle::Limit;
+
+/// What is particular to the two directions.
+pub enum Kind {
+    Get {
+        destination: Destination,
+        overwrite: bool,
+        range: Option<ByteRange>,
+        state: Arc<Mutex<AttemptState>>,
+    },
+    Put {
+        source: Option<files::Source>,
+        method: Method,
+    },
+    /// An upload over SFTP; its source is opened when its turn comes.
+    Send { local: LocalFile, resume: Resume },
+}
+
+/// What is sent over SFTP; a stream has no path.
+pub struct LocalFile {
+    pub path: Option<PathBuf>,
+    pub length: Option<u64>,
+    /// What is open already: to check a name before a server is asked, and a stream between two attempts.
+    pub opened: Mutex<Option<files::Source>>,
+}
+
+pub struct Entry {
+    pub remote: Remote,
+    /// Where redirects have led.
+    pub url: Url,
+    pub redirects: u32,
+    pub kind: Kind,
+    pub checksum: Option<Checksum>,
+    /// Failed attempts since the last progress.
+    pub failures: u32,
+    pub waited_s: f64,
+    pub attempts: Vec<Attempt>,
+    pub facts: Facts,
+    pub offset: u64,
+    pub size: Option<u64>,
+    pub digest: Option<String>,
+    pub bar: Option<Arc<Box<dyn Progress>>>,
+    pub deadline: Option<Instant>,
+    /// Connections that ended before they took the request.
+    pub refusals: u32,
+    pub over: bool,
+    pub problem: Option<Error>,
+}
+
+impl Entry {
+    pub fn new(remote: &Remote, kind: Kind, checksum: Option<Checksum>, bar: Option<Box<dyn Progress>>) -> Self {
+        Self {
+            url: remote.url.clone(),
+            remote: remote.clone(),
+            redirects: 0,
+            kind,
+            checksum,
+            failures: 0,
+            waited_s: 0.0,
+            attempts: Vec::new(),
+            facts: Facts::default(),
+            offset: 0,
+            size: None,
+            digest: None,
+            bar: bar.map(Arc::new),
+            deadline: None,
+            refusals: 0,
+            over: false,
+            problem: None,
+        }
+    }
+
+    /// Over before it was begun: something that cannot be transferred at all.
+    pub fn refused(remote: &Remote, problem: Error) -> Self {
+        let kind = Kind::Get {
+            destination: Destination::Discard,
+            overwrite: false,
+            range: None,
+            state: Arc::default(),
+        };
+        let mut entry = Self::new(remote, kind, None, None);
+        entry.give_up(problem);
+        entry
+    }
+
+    /// Whether the next attempt goes on where this one stopped.
+    pub fn keeps_progress(&self) -> bool {
+        match &self.kind {
+            Kind::Get { state, range: None, .. } => lock(state).resume_from().is_some(),
+            Kind::Send { resume, .. } => matches!(resume, Resume::At(1..)),
+            _ => false,
+        }
+    }
+
+    /// Everything has come or gone: the checksum is compared, and only then does the file get its name.
+    pub fn complete(&mut self, upload_digest: Option<Digest>) -> Result<(), Error> {
+        let checksum = self.checksum.clone();
+        match &mut self.kind {
+            Kind::Get { state, .. } => {
+                let kept = lock(state).sink.take();
+                let Some((sink, digest)) = kept else { return Ok(()) };
+                self.digest = digest.map(Digest::finish);
+                if let Err(problem) = check(checksum.as_ref(), self.digest.as_deref(), self.remote.url.as_str()) {
+                    sink.abandon(false);
+                    return Err(problem);
+                }
+                sink.finish()
+            }
+            Kind::Put { source, .. } => {
+                self.digest = upload_digest.map(Digest::finish);
+                if let Some(source) = source {
+                    source.check_unchanged()?;
+                }
+                check(checksum.as_ref(), self.digest.as_deref(), "what was sent")
+            }
+            // Checked before the file got its name on the server.
+            Kind::Send { .. } => Ok(()),
+        }
+    }
+
+    /// Bytes of an upload over SFTP, where they are known.
+    pub fn to_send(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Send { local, .. } => local.length,
+            _ => None,
+        }
+    }
+
+    /// The server has everything below `offset`: another attempt goes on there.
+    pub fn acknowledged(&mut self, offset: u64) {
+        if let Kind::Send { resume, .. } = &mut self.kind
+            && offset > 0
+        {
+            *resume = Resume::At(offset);
+        }
+    }
+
+    /// A stream cannot be opened again, so it is kept for another attempt; a file is opened anew.
+    pub fn take_back(&mut self, source: Option<files::Source>) {
+        if let Kind::Send { local, .. } = &mut self.kind
+            && local.path.is_none()
+            && source.is_some()
+        {
+            *local.opened.get_mut().unwrap_or_else(PoisonError::into_inner) = source;
+        }
+    }
+
+    /// Where the server wants it to go, if the user lets it.
+    pub fn redirect(&mut self, status: u16, location: &str, most: u32) -> Result<(), Error> {
+        let refuse = |why: String| Err(Error::permanent(format!("{}: {why}", self.remote.url)));
+        if self.redirects >= most {
+            return refuse(match most {
+                0 => format!("the server redirects to {location}, and --max-redirects 0 follows none"),
+                _ => format!("redirected {most} times, the last time to {location} (--max-redirects)"),
+            });
+        }
+        let next = match redirected(&self.url, location) {
+            Ok(next) => next,
+            Err(why) => return refuse(why),
+        };
+        if let Kind::Put { method, .. } = &self.kind
+            && becomes_get(method, status)
+        {
+            return refuse(format!(
+                "the upload was answered {status} with {next}, which asks for a GET; nothing was sent there"
+            ));
+        }
+        self.redirects += 1;
+        self.url = next;
+        if !self.rewind() {
+            return Err(Error::permanent(
+                "redirected, and standard input cannot be sent twice".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The next attempt asks the URL that the user gave: what a redirect named may have been meant for that moment only.
+    pub fn ask_again(&mut self) {
+        self.url = self.remote.url.clone();
+        self.redirects = 0;
+    }
+
+    /// Brings the local side to where another attempt may begin. False when that cannot be.
+    pub fn rewind(&mut self) -> bool {
+        match &mut self.kind {
+            Kind::Get { state, .. } => {
+                let mut state = lock(state);
+                if state.resume_from().is_some() {
+                    return true;
+                }
+                match state.sink.take() {
+                    Some((mut sink, _)) if sink.can_restart() => sink.restart().is_ok_and(|()| {
+                        sink.abandon(false);
+                        true
+                    }),
+                    Some((sink, digest)) => {
+                        state.sink = Some((sink, digest));
+                        false
+                    }
+                    None => true,
+                }
+            }
+            Kind::Put { source, .. } => match source {
+                Some(source) if source.position() == 0 => true,
+                Some(source) => source.can_rewind() && source.rewind(0).is_ok(),
+                None => false,
+            },
+            Kind::Send { local, .. } => {
+                let opened = local.opened.get_mut().unwrap_or_else(PoisonError::into_inner);
+                local.path.is_some() || opened.as_ref().is_some_and(files::Source::can_rewind)
+            }
+        }
+    }
+
+    /// There will be no further attempt; what can be of use to another run stays.
+    pub fn give_up(&mut self, mut problem: Error) {
+        if let Kind::Get {
+            state,
+            destination: Destination::File(_),
+            range,
+            ..
+        } = &mut self.kind
+        {
+            let mut state = lock(state);
+            let resumable = range.is_none() && state.resume_from().is_some() && problem.class != Class::Integrity;
+            if let Some((sink, _)) = state.sink.take() {
+                let position = sink.position();
+                sink.abandon(resumable);
+                if resumable && position > 0 && matches!(problem.class, Class::Transient | Class::Interrupted) {
+                    problem.message = format!("{}; {position} bytes are kept for --resume", problem.message);
+                }
+            }
+        }
+        self.problem = Some(problem);
+        self.over = true;
+    }
+
+    /// The entry in the report.
+    pub fn account(&mut self, limit: &Limit, insecure: bool, buffer_size_bytes: u64) -> Transfer {
+        // The line goes with its last owner.
+        self.bar = None;
+        let facts = std::mem::take(&mut self.facts);
+        let shared = limit.is_shared();
+        let limit = limit.rate().map(ferry_pacing::Rate::byte_s);
+        let rate = |seconds: f64| (seconds > 0.0).then(|| facts.bytes as f64 / seconds);
+        let body_byte_s = facts.phases.body_s.and_then(rate);
+        let series = facts.series;
+        Transfer {
+            url: self.remote.url.to_string(),
+            final_url: (self.redirects > 0).then(|| self.url.to_string()),
+            direction: match self.kind {
+                Kind::Get { .. } => Command::Get,
+                Kind::Put { .. } | Kind::Send { .. } => Command::Put,
+            },
+            protocol: facts.protocol,
+            status: facts.status,
+            remote: facts.remote,
+            tls: facts.tls,
+            insecure,
+            limit_byte_s: limit,
+            limit_shared: shared,
+            buffer_size_bytes,
+            bytes: facts.bytes,
+            offset: self.offset,
+            size: self.size,
+            phases: facts.phases,
+            body_byte_s,
+            wall_byte_s: rate(facts.phases.total_s),
+            deviation: body_byte_s.zip(limit).map(|(rate, limit)| rate / limit as f64 - 1.0),
+            shortfall_s: facts.shortfall_s,
+            worst_window_byte_s: series.as_ref().and_then(|facts| facts.worst_window_byte_s),
+            longest_gap_ms: series.as_ref().map(|facts| facts.longest_gap_ms),
+            series: series.map(|facts| facts.series),
+            tcp: facts.tcp,
+            sndbuf: facts.sndbuf,
+            checksum: self.digest.take(),
+            attempts: std::mem::take(&mut self.attempts),
+            error: self.problem.as_ref().map(Error::failure),
+        }
+    }
+}
+
+/// Asks for the rest, if there is a beginning and a way to make sure that it belongs to it. Returns where the rest begins.
+pub fn resume_headers(headers: &mut HeaderMap, state: &AttemptState) -> u64 {
+    let (Some(offset), Some(validator)) = (state.resume_from(), state.validators.if_range()) else {
+        return 0;
+    };
+    let (Ok(range), Ok(validator)) = (
+        HeaderValue::from_str(&format!("bytes={offset}-")),
+        HeaderValue::from_str(validator),
+    ) else {
+        return 0;
+    };
+    headers.insert(RANGE, range);
+    headers.insert(IF_RANGE, validator);
+    offset
+}
+
+/// The value of a Range header.
+pub fn range_header(range: ByteRange) -> HeaderValue {
+    // Digits and a dash are always a valid value.
+    HeaderValue::from_str(&range.to_string()).unwrap_or_else(|_| HeaderValue::from_static("bytes=0-"))
+}
+
+pub fn check(wanted: Option<&Checksum>, found: Option<&str>, what: &str) -> Result<(), Error> {
+    let (
+        Some(Checksum {
+            algorithm,
+            expected: Some(expected),
+        }),
+        Some(found),
+    ) = (wanted, found)
+    else {
+        return Ok(());
+    };
+    let mut wanted = format!("{}:", algorithm.name());
+    for byte in expected {
+        // Writing to a String does not fail.
+        let _ = write!(wanted, "{byte:02x}");
+    }
+    if wanted == found {
+        return Ok(());
+    }
+    Err(Error::integrity(format!(
+        "{what}: the checksum is {found}, not {wanted}; nothing was kept"
+    )))
+}
+
+/// Whether the request behind a redirect is a GET: only 303 asks for that, and POST has become one behind 301 and 302 since the first browsers (RFC
+/// 9110, section 15.4).
+fn becomes_get(method: &Method, status: u16) -> bool {
+    status == 303 || (*method == Method::POST && matches!(status, 301 | 302))
+}
+
+/// Where the Location field of an answer to `from` leads (RFC 9110, section 10.2.2).
+///
+/// # Errors
+/// Why ferry does not go there: it is no URL, not HTTP, or would send in the clear what was asked for over TLS.
+pub fn redirected(from: &Url, location: &str) -> Result<Url, String> {
+    let next = from
+        .join(location)
+        .map_err(|_| format!("redirected to {location:?}, which is no URL"))?;
+    match (from.scheme(), next.scheme()) {
+        ("https", "http") => Err(format!(
+            "redirected from https to {next}; ask for that URL itself if it may be read by others"
+        )),
+        (_, "http" | "https") => Ok(next),
+        _ => Err(format!("redirected to {next}, which is not HTTP")),
+    }
+}

@@ -1,0 +1,184 @@
+//! A run: which transfers, over which connections, and what happens when one of them fails.
+//!
+//! The calling thread runs the scheduler: it decides on retries and redirects, and finishes files, so that an fsync never holds up
+//! a limited stream. Connections have a thread each (`worker`).
+
+mod attempt;
+mod download;
+mod entry;
+mod policy;
+mod scheduler;
+mod set;
+mod worker;
+
+pub use entry::redirected;
+
+use std::time::Instant;
+
+use ferry_pacing::Rate;
+
+use crate::clock;
+use crate::error::Error;
+use crate::files::read_secret;
+use crate::net::dial::{DialOptions, Override};
+use crate::net::tls::{self, AlpnPolicy, Identity, client_config};
+use crate::observer::Observer;
+use crate::options::{ClientCertificate, Common, GetOptions, PutOptions, Remote, TransferOptions, Version};
+use crate::platform;
+use crate::report::{Command, Failure, ProcessUsage, Report, SCHEMA};
+use crate::transfer::connect::ConnectOptions;
+use crate::transfer::throttle::Limit;
+use crate::transfer::{Settings, Timeouts};
+
+/// Downloads every source of the options. What happened is in the report, failures included.
+///
+/// Blocks until everything is over. `observer` is called for the progress of each transfer (SFTP: of all together).
+#[must_use]
+pub fn download(options: &GetOptions, observer: &dyn Observer) -> Report {
+    let begin = clock::begin();
+    if options.sources.iter().any(Remote::is_sftp) {
+        return assemble_set(Command::Get, begin, set::get(options, observer));
+    }
+    assemble(Command::Get, begin, scheduler::get(options, observer))
+}
+
+/// Uploads the source of the options. What happened is in the report, failures included.
+///
+/// Blocks until everything is over. `observer` is called for the progress.
+#[must_use]
+pub fn upload(options: &PutOptions, observer: &dyn Observer) -> Report {
+    let begin = clock::begin();
+    if options.destination.is_sftp() {
+        return assemble_set(Command::Put, begin, set::put(options, observer));
+    }
+    assemble(Command::Put, begin, scheduler::put(options, observer))
+}
+
+fn assemble_set(command: Command, begin: Instant, run: Result<set::Run, Error>) -> Report {
+    let (transfers, ssh, set) = match run {
+        Ok(run) => (Ok(run.transfers), run.ssh, Some(run.set)),
+        Err(problem) => (Err(problem), None, None),
+    };
+    Report {
+        ssh,
+        set,
+        ..assemble(command, begin, transfers)
+    }
+}
+
+/// A report of what a run has come to, with what the process has used.
+pub fn assemble(command: Command, begin: Instant, transfers: Result<Vec<crate::report::Transfer>, Error>) -> Report {
+    let usage = platform::process_usage();
+    let process = ProcessUsage {
+        wall_s: begin.elapsed().as_secs_f64(),
+        ..usage
+    };
+    let (transfers, error) = match transfers {
+        Ok(transfers) => (transfers, None),
+        Err(problem) => (Vec::new(), Some(problem.failure())),
+    };
+    let failures = || {
+        transfers
+            .iter()
+            .filter_map(|transfer| transfer.error.as_ref())
+            .chain(&error)
+    };
+    let exit_code = failures()
+        .map(|failure: &Failure| failure.class.exit_code())
+        .max()
+        .unwrap_or(0);
+    Report {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION"),
+        command,
+        ok: exit_code == 0,
+        exit_code,
+        transfers,
+        bench: None,
+        ssh: None,
+        set: None,
+        error,
+        process,
+    }
+}
+
+pub fn settings(common: &Common, limit: Limit, buffer_size: usize, parallel: usize) -> Settings {
+    let timeouts = &common.timeouts;
+    Settings {
+        limit,
+        buffer_size,
+        timeouts: Timeouts {
+            connect: timeouts.connect,
+            tls: timeouts.tls,
+            first_byte: timeouts.first_byte,
+            stall: timeouts.stall,
+            total: timeouts.total,
+        },
+        stop: common.stop.clone(),
+        parallel,
+    }
+}
+
+fn limit(options: &TransferOptions, each: bool) -> Limit {
+    match options.limit.and_then(|rate| Rate::new(rate.bytes_per_second())) {
+        None => Limit::None,
+        Some(rate) if each => Limit::Each(rate, options.peak),
+        Some(rate) => Limit::shared(rate, options.peak),
+    }
+}
+
+/// How servers are reached; `tls` is made only when some URL needs it, because reading the system's certificates takes milliseconds.
+pub fn connect_options(common: &Common, needs_tls: bool, version: Version) -> Result<ConnectOptions, Error> {
+    let alpn = match version {
+        Version::Auto => AlpnPolicy::H2OrHttp11,
+        Version::Http11 => AlpnPolicy::Http11,
+        Version::Http2 => AlpnPolicy::H2,
+    };
+    let tls = if needs_tls {
+        Some(client_config(
+            common.ca_file.as_deref(),
+            common.insecure,
+            alpn,
+            common.key_log,
+            common.client_certificate.as_ref().map(client_identity).transpose()?,
+        )?)
+    } else {
+        None
+    };
+    Ok(ConnectOptions {
+        only_h2: version == Version::Http2,
+        dial: dial_options(common),
+        tls,
+    })
+}
+
+fn dial_options(common: &Common) -> DialOptions {
+    DialOptions {
+        timeout: common.timeouts.connect,
+        family: common.ssh.family,
+        overrides: overrides(common),
+        window: None,
+        send_buffer: common.send_buffer,
+        proxies: common.proxies.clone(),
+        congestion: common.congestion.clone(),
+        stop: common.stop.clone(),
+    }
+}
+
+fn client_identity(files: &ClientCertificate) -> Result<Identity, Error> {
+    let place = files.chain.display();
+    let chain = std::fs::read(&files.chain).map_err(|error| Error::usage(format!("--cert {place}: {error}")))?;
+    let key = read_secret("--key", &files.key)?;
+    tls::identity(&chain, key.as_bytes())
+        .map_err(|why| Error::usage(format!("--cert {place}, --key {}: {why}", files.key.display())))
+}
+
+/// `--resolve`.
+fn overrides(common: &Common) -> Vec<Override> {
+    let over = |entry: &crate::options::Resolve| Override {
+        host: entry.host.clone(),
+        port: entry.port,
+        address: entry.address,
+    };
+    common.resolve.iter().map(over).collect()
+}

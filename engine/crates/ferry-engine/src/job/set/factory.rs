@@ -1,0 +1,98 @@
+//! Makes the entries of a run and the tasks for them, by the options of the run.
+
+use std::sync::{Arc, Mutex};
+
+use ferry_sftp::Attrs;
+
+use super::super::download::{AttemptState, Destination};
+use super::super::entry::{Entry, Kind, LocalFile};
+use super::inbound::Download;
+use super::outbound::Upload;
+use super::progress::{FileProgress, SetProgress};
+use crate::error::Error;
+use crate::observer::Observer;
+use crate::options::{ByteRange, Remote, TransferOptions};
+use crate::sftp::{FileTask, Resume, Work};
+use crate::sync::lock;
+use crate::units::ByteSize;
+
+pub struct TaskFactory {
+    pub options: TransferOptions,
+    pub overwrite: bool,
+    pub resume: bool,
+    pub range: Option<ByteRange>,
+    pub whole: Arc<SetProgress>,
+}
+
+impl TaskFactory {
+    pub fn new(options: &TransferOptions, observer: &dyn Observer, url: &str) -> Self {
+        Self {
+            options: options.clone(),
+            overwrite: false,
+            resume: false,
+            range: None,
+            whole: SetProgress::new(observer.begin(url, None)),
+        }
+    }
+
+    pub fn download(&self, remote: &Remote, destination: Destination) -> Result<Entry, Error> {
+        let state = AttemptState::of(&destination, &remote.url, self.overwrite, self.resume)?;
+        let kind = Kind::Get {
+            destination,
+            overwrite: self.overwrite,
+            range: self.range,
+            state: Arc::new(Mutex::new(state)),
+        };
+        Ok(Entry::new(remote, kind, self.options.checksum.clone(), None))
+    }
+
+    pub fn upload(&self, remote: &Remote, local: LocalFile) -> Entry {
+        let kind = Kind::Send {
+            local,
+            resume: if self.resume { Resume::IfThere } else { Resume::Never },
+        };
+        Entry::new(remote, kind, self.options.checksum.clone(), None)
+    }
+
+    pub fn task(&self, transfer: usize, entry: &Entry, attrs: Option<Attrs>) -> FileTask {
+        let progress = FileProgress::new(&self.whole);
+        let algorithm = self.options.checksum.as_ref().map(|checksum| checksum.algorithm.into());
+        let work = match &entry.kind {
+            Kind::Get {
+                destination,
+                overwrite,
+                range,
+                state,
+            } => Work::Get(Box::new(Download {
+                url: entry.remote.url.clone(),
+                destination: destination.clone(),
+                overwrite: *overwrite,
+                algorithm,
+                range: *range,
+                max_filesize: self.options.max_filesize.map(ByteSize::bytes),
+                remote_time: self.options.remote_time,
+                state: Arc::clone(state),
+                progress,
+            })),
+            Kind::Send { local, resume } => Work::Put(Box::new(Upload {
+                path: local.path.clone(),
+                remote_time: self.options.remote_time,
+                source: lock(&local.opened).take(),
+                length: local.length,
+                checksum: self.options.checksum.clone(),
+                resume: *resume,
+                digest: None,
+                progress,
+                nonce: fastrand::u64(..),
+            })),
+            // HTTP's, which never comes here.
+            Kind::Put { .. } => unreachable!("an HTTP upload in an SFTP run"),
+        };
+        FileTask {
+            transfer,
+            path: entry.remote.path.clone(),
+            attrs,
+            work,
+        }
+    }
+}

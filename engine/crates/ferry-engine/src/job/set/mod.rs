@@ -1,0 +1,305 @@
+//! A run over SFTP: one file, or many, on one connection; again on another one for what a lost connection has left.
+//!
+//! The session has a thread of its own (`sftp::run`). The calling thread records attempts and finishes files, so that an fsync never holds
+//! up what is still on its way.
+
+mod events;
+mod factory;
+mod inbound;
+mod outbound;
+mod plan;
+mod progress;
+mod recorder;
+mod walk;
+mod worklist;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use http::Method;
+
+use self::events::{Event, Tree};
+use self::factory::TaskFactory;
+use self::recorder::Recorder;
+use self::worklist::Runner;
+use super::download::Destination;
+use super::entry::{Entry, LocalFile};
+use super::limit;
+use super::policy::Retries;
+use crate::clock::seconds;
+use crate::error::Error;
+use crate::files;
+use crate::observer::Observer;
+use crate::options::{Common, GetOptions, PutOptions, Source, Target};
+use crate::report::{FileSet, SshReport, Transfer};
+use crate::sftp::{self, Plan};
+
+/// What a run has come to.
+pub struct Run {
+    pub transfers: Vec<Transfer>,
+    pub ssh: Option<SshReport>,
+    pub set: FileSet,
+}
+
+pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Run, Error> {
+    let common = &options.common;
+    let first = plan::one_server(&options.sources)?;
+    let mut factory = TaskFactory::new(&options.transfer, observer, first.url.as_str());
+    factory.overwrite = options.overwrite;
+    factory.resume = options.resume;
+    factory.range = options.range;
+    let mut entries = Vec::new();
+    let mut trees = Vec::new();
+    if let (true, Target::Tree(path) | Target::Directory(path)) = (options.recursive, &options.target) {
+        worklist::make_directory(path)?;
+    }
+    for remote in &options.sources {
+        let named = || remote.file_name.clone().unwrap_or_default().into();
+        let local: Option<PathBuf> = match &options.target {
+            Target::File(path) | Target::Tree(path) => Some(path.clone()),
+            Target::Directory(path) => Some(path.join(remote.file_name.clone().unwrap_or_default())),
+            Target::FromUrl => Some(named()),
+            Target::Stdout | Target::Discard => None,
+        };
+        if options.recursive {
+            trees.push(Tree {
+                remote: remote.clone(),
+                local,
+            });
+        } else {
+            let destination = match (&options.target, local) {
+                (Target::Stdout, _) => Destination::Stdout,
+                (_, Some(path)) => Destination::File(path),
+                (_, None) => Destination::Discard,
+            };
+            entries.push(factory.download(remote, destination)?);
+        }
+    }
+    let shared = !(options.limit_each || entries.len() == 1 && trees.is_empty());
+    let settings = super::settings(
+        common,
+        limit(&options.transfer, !shared),
+        usize::try_from(options.transfer.buffer_size.bytes()).unwrap_or(usize::MAX),
+        options.parallel,
+    );
+    let plan = plan::plan(common, first, settings, true)?;
+    Set::new(factory, plan, common, entries, trees, Vec::new()).run()
+}
+
+pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> {
+    let common = &options.common;
+    let mut factory = TaskFactory::new(&options.transfer, observer, options.destination.url.as_str());
+    factory.resume = options.resume;
+    let (mut entries, mut directories, mut skipped) = (Vec::new(), Vec::new(), 0);
+    match &options.source {
+        Source::Directory(root) => {
+            let tree = walk::walk(root, &options.destination.path)?;
+            skipped = tree.skipped;
+            directories = tree.directories;
+            for file in tree.files {
+                let mut remote = options.destination.clone();
+                if let Ok(mut segments) = remote.url.path_segments_mut() {
+                    segments.pop_if_empty();
+                    segments.extend(file.names.iter().map(|name| name.to_string_lossy().into_owned()));
+                }
+                remote.path = file.remote;
+                let local = LocalFile {
+                    path: Some(file.path),
+                    length: Some(file.length),
+                    opened: Mutex::new(None),
+                };
+                entries.push(factory.upload(&remote, local));
+            }
+        }
+        source => {
+            // Opened now: a name that is wrong must not cost a connection.
+            let (path, opened) = match source {
+                Source::File(path) => (Some(path.clone()), files::Source::open(path)?),
+                _ => (None, files::Source::stdin()?),
+            };
+            let local = LocalFile {
+                length: opened.length(),
+                path: path.filter(|_| opened.length().is_some()),
+                opened: Mutex::new(Some(opened)),
+            };
+            entries.push(factory.upload(&options.destination, local));
+        }
+    }
+    let settings = super::settings(
+        common,
+        limit(&options.transfer, entries.len() == 1),
+        usize::try_from(options.transfer.buffer_size.bytes()).unwrap_or(usize::MAX),
+        1,
+    );
+    let plan = plan::plan(common, &options.destination, settings, options.sync)?;
+    let mut set = Set::new(factory, plan, common, entries, Vec::new(), directories);
+    set.facts.skipped = skipped;
+    set.run()
+}
+
+/// One run over SFTP.
+struct Set {
+    factory: TaskFactory,
+    plan: Plan,
+    retries: Retries,
+    insecure: bool,
+    total: Option<Duration>,
+    entries: Vec<Entry>,
+    trees: Vec<(usize, Tree)>,
+    directories: Vec<Vec<u8>>,
+    known: HashSet<Vec<u8>>,
+    facts: FileSet,
+    ssh: Option<SshReport>,
+    moved: Option<(Instant, Instant)>,
+    /// Bytes that need not go again.
+    progress: u64,
+}
+
+impl Set {
+    fn new(
+        factory: TaskFactory,
+        plan: Plan,
+        common: &Common,
+        entries: Vec<Entry>,
+        trees: Vec<Tree>,
+        directories: Vec<Vec<u8>>,
+    ) -> Self {
+        Self {
+            retries: Retries {
+                most: factory.options.retries,
+                longest_wait: factory.options.retry_max_wait,
+                unsafe_too: false,
+                unreached_too: factory.options.retry_unreached,
+            },
+            factory,
+            plan,
+            insecure: common.insecure,
+            total: common.timeouts.total,
+            entries,
+            trees: trees.into_iter().enumerate().collect(),
+            directories,
+            known: HashSet::new(),
+            facts: FileSet::default(),
+            ssh: None,
+            moved: None,
+            progress: 0,
+        }
+    }
+
+    fn run(mut self) -> Result<Run, Error> {
+        let begin = Instant::now();
+        self.plan.deadline = self.total.and_then(|total| begin.checked_add(total));
+        let mut failures = 0;
+        loop {
+            let before = self.progress;
+            let problem = self.session()?;
+            let over = self.entries.iter().all(|entry| entry.over) && self.trees.is_empty();
+            if over {
+                break;
+            }
+            // Whatever moved earns a fresh set of retries; a listing that is cut short has nothing else to go by.
+            failures = if self.progress > before { 1 } else { failures + 1 };
+            let mut problem = problem.unwrap_or_else(|| Error::transient("the connection was lost"));
+            problem.unreached &= self.ssh.is_none();
+            let again = self
+                .retries
+                .wait(&problem, &Method::PUT, true, failures, fastrand::f64())
+                .filter(|wait| {
+                    self.plan
+                        .deadline
+                        .is_none_or(|deadline| Instant::now() + *wait < deadline)
+                });
+            let Some(wait) = again else {
+                self.give_up(&problem);
+                break;
+            };
+            tracing::info!(?wait, class = ?problem.class, "connecting again");
+            for entry in self.entries.iter_mut().filter(|entry| !entry.over) {
+                entry.waited_s = wait.as_secs_f64();
+            }
+            self.plan.settings.stop.sleep(wait);
+            if let Some(problem) = self.plan.settings.stop.problem() {
+                self.give_up(&problem);
+                break;
+            }
+        }
+        Ok(self.account(begin))
+    }
+
+    /// One connection's worth. Returns what ended it before everything was done.
+    fn session(&mut self) -> Result<Option<Error>, Error> {
+        let (events, inbox) = mpsc::channel();
+        let mut known = std::mem::take(&mut self.known);
+        let unfinished = || self.entries.iter().enumerate().filter(|(_, entry)| !entry.over);
+        let mut runner = Runner {
+            tasks: unfinished()
+                .map(|(index, entry)| self.factory.task(index, entry, None))
+                .collect(),
+            directories: std::mem::take(&mut self.directories),
+            trees: self.trees.clone(),
+            known: &mut known,
+            factory: &self.factory,
+            events: events.clone(),
+            count: self.entries.len(),
+            upload_bytes: unfinished().filter_map(|(_, entry)| entry.to_send()).sum(),
+        };
+        let plan = &self.plan;
+        let directories = runner.directories.clone();
+        let recorder = Recorder {
+            entries: &mut self.entries,
+            trees: &mut self.trees,
+            facts: &mut self.facts,
+            ssh: &mut self.ssh,
+            moved: &mut self.moved,
+            progress: &mut self.progress,
+            retries: self.retries,
+            begin: Instant::now(),
+            touched: false,
+        };
+        let problem = std::thread::scope(|scope| {
+            std::thread::Builder::new()
+                .name("sftp".to_owned())
+                .spawn_scoped(scope, move || {
+                    let (facts, result) = sftp::run(plan, &mut runner);
+                    let _ = events.send(Event::Over(Box::new(facts), result));
+                })
+                .map_err(|error| Error::local(format!("no thread can be started: {error}")).with_source(error))?;
+            Ok(recorder.record_until_over(&inbox))
+        })?;
+        self.known = known;
+        if problem.is_some() {
+            self.directories = directories;
+        }
+        Ok(problem)
+    }
+
+    fn give_up(&mut self, problem: &Error) {
+        for entry in self.entries.iter_mut().filter(|entry| !entry.over) {
+            entry.give_up(problem.clone());
+        }
+        for (_, tree) in std::mem::take(&mut self.trees) {
+            self.entries.push(Entry::refused(&tree.remote, problem.clone()));
+        }
+    }
+
+    fn account(mut self, begin: Instant) -> Run {
+        let (limit, buffer) = (self.plan.settings.limit.clone(), self.plan.settings.buffer_size as u64);
+        let transfers: Vec<_> = self
+            .entries
+            .iter_mut()
+            .map(|entry| entry.account(&limit, self.insecure, buffer))
+            .collect();
+        self.facts.files = transfers.len() as u64;
+        self.facts.failed = transfers.iter().filter(|transfer| transfer.error.is_some()).count() as u64;
+        self.facts.bytes = transfers.iter().map(|transfer| transfer.bytes).sum();
+        self.facts.body_s = self.moved.map(|(from, to)| seconds(from, to));
+        self.facts.total_s = begin.elapsed().as_secs_f64();
+        Run {
+            transfers,
+            ssh: self.ssh,
+            set: self.facts,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The local side of one SFTP upload.
+
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
+
+use super::super::entry::check;
+use super::progress::FileProgress;
+use crate::error::Error;
+use crate::files::{Algorithm, Digest, Source};
+use crate::options::Checksum;
+use crate::sftp::{Outbound, Resume};
+use crate::transfer::Settings;
+use crate::transfer::send::Sender;
+
+/// Hexadecimal digits of the name's fingerprint: 64 bits tell a user's files apart.
+const FINGERPRINT_DIGITS: usize = 16;
+
+pub struct Upload {
+    /// None for standard input.
+    pub path: Option<PathBuf>,
+    /// The file on the server gets the local one's modification time.
+    pub remote_time: bool,
+    pub source: Option<Source>,
+    /// What a walk through the tree has found, until the file is opened.
+    pub length: Option<u64>,
+    pub checksum: Option<Checksum>,
+    pub resume: Resume,
+    pub digest: Option<String>,
+    pub progress: FileProgress,
+    /// For a name that nobody else takes, where there is nothing else to tell contents apart by.
+    pub nonce: u64,
+}
+
+impl Outbound for Upload {
+    fn prepare(&mut self) -> Result<(), Error> {
+        if self.source.is_none() {
+            self.source = Some(match &self.path {
+                Some(path) => Source::open(path)?,
+                None => Source::stdin()?,
+            });
+        }
+        Ok(())
+    }
+
+    fn length(&self) -> Option<u64> {
+        match &self.source {
+            Some(source) => source.length(),
+            None => self.length,
+        }
+    }
+
+    fn fingerprint(&self) -> String {
+        let source = self.source.as_ref();
+        let modified = source
+            .and_then(Source::modified)
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let mut digest = Digest::new(Algorithm::Sha256);
+        match (source.and_then(Source::length), modified) {
+            (Some(length), Some(modified)) => {
+                digest.update(&length.to_be_bytes());
+                digest.update(&modified.as_nanos().to_be_bytes());
+                if let Some(path) = &self.path {
+                    digest.update(path.as_os_str().as_encoded_bytes());
+                }
+            }
+            _ => digest.update(&self.nonce.to_be_bytes()),
+        }
+        let text = digest.finish();
+        let hex = text.rsplit(':').next().unwrap_or(&text);
+        hex[..FINGERPRINT_DIGITS.min(hex.len())].to_owned()
+    }
+
+    #[cfg(unix)]
+    fn mode(&self) -> Option<u32> {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.path.as_ref()?;
+        Some(std::fs::metadata(path).ok()?.permissions().mode() & 0o777)
+    }
+
+    #[cfg(not(unix))]
+    fn mode(&self) -> Option<u32> {
+        None
+    }
+
+    fn modified(&self) -> Option<u32> {
+        let path = self.path.as_ref().filter(|_| self.remote_time)?;
+        let time = std::fs::metadata(path).ok()?.modified().ok()?;
+        u32::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
+    }
+
+    fn resume(&self) -> Resume {
+        self.resume
+    }
+
+    fn sender(&mut self, offset: u64, settings: &Settings) -> Result<Sender, Error> {
+        let Some(mut source) = self.source.take() else {
+            return Err(Error::local("the file to be sent has not been opened"));
+        };
+        source.rewind(offset)?;
+        let algorithm = self.checksum.as_ref().map(|checksum| checksum.algorithm.into());
+        let digest = match (algorithm, &self.path) {
+            (Some(algorithm), Some(path)) if offset > 0 => Some(Digest::for_file(algorithm, path, offset)?),
+            (algorithm, _) => algorithm.map(Digest::new),
+        };
+        self.progress.begin(source.length().map(|length| length - offset));
+        Ok(Sender::new(
+            source,
+            digest,
+            settings.limit.throttle(),
+            settings.buffer_size,
+        ))
+    }
+
+    fn verify(&mut self, sender: &mut Sender) -> Result<(), Error> {
+        sender.source.check_unchanged()?;
+        self.digest = sender.digest.take().map(Digest::finish);
+        check(self.checksum.as_ref(), self.digest.as_deref(), "what was sent")
+    }
+
+    fn reclaim(&mut self) -> Option<Source> {
+        self.source.take()
+    }
+
+    fn digest(&mut self) -> Option<String> {
+        self.digest.take()
+    }
+
+    fn progress(&mut self, moved: u64) {
+        self.progress.set(moved);
+    }
+}

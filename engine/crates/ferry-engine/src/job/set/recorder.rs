@@ -1,0 +1,110 @@
+//! Records the attempts of a run, on the calling thread, while the session works on its own.
+
+use std::sync::mpsc;
+use std::time::Instant;
+
+use http::Method;
+
+use super::super::attempt::Failed;
+use super::super::entry::Entry;
+use super::super::policy::Retries;
+use super::events::{Event, Tree};
+use crate::error::{Class, Error};
+use crate::report::{Attempt, FileSet, SshReport};
+use crate::sftp::{Outcome, Work};
+
+/// What the calling thread writes down while a session runs.
+pub struct Recorder<'a> {
+    pub entries: &'a mut Vec<Entry>,
+    pub trees: &'a mut Vec<(usize, Tree)>,
+    pub facts: &'a mut FileSet,
+    pub ssh: &'a mut Option<SshReport>,
+    pub moved: &'a mut Option<(Instant, Instant)>,
+    pub progress: &'a mut u64,
+    pub retries: Retries,
+    pub begin: Instant,
+    /// Some file was begun.
+    pub touched: bool,
+}
+
+impl Recorder<'_> {
+    /// Until the session is over.
+    pub fn record_until_over(mut self, inbox: &mpsc::Receiver<Event>) -> Option<Error> {
+        for event in inbox {
+            match event {
+                Event::New(entry) => self.entries.push(*entry),
+                Event::Skipped => self.facts.skipped += 1,
+                Event::Listed(tree) => self.trees.retain(|(number, _)| *number != tree),
+                Event::Done(outcome) => self.record_attempt(*outcome),
+                Event::Over(facts, result) => {
+                    if facts.ssh.is_some() {
+                        *self.ssh = facts.ssh;
+                    }
+                    return result.err();
+                }
+            }
+        }
+        None
+    }
+
+    /// Records an attempt at a file, and decides whether there is another.
+    fn record_attempt(&mut self, mut outcome: Outcome) {
+        let entry = &mut self.entries[outcome.task.transfer];
+        if let Some((from, to)) = outcome.moved {
+            let (first, last) = self.moved.get_or_insert((from, to));
+            *first = (*first).min(from);
+            *last = (*last).max(to);
+        }
+        let moved = outcome.facts.bytes;
+        // What was sent and not acknowledged has to be sent again.
+        let kept = match &outcome.task.work {
+            Work::Get(_) => moved,
+            Work::Put(_) => outcome.acknowledged.saturating_sub(outcome.offset),
+        };
+        *self.progress += kept;
+        if let Work::Put(outbound) = &mut outcome.task.work {
+            let sent = outcome.sender.take().map(|sender| sender.into_parts().0);
+            entry.size = outbound.length().or(entry.size);
+            entry.take_back(sent.or_else(|| outbound.reclaim()));
+        }
+        if outcome.not_processed {
+            let Err(problem) = outcome.result else { return };
+            if !self.touched {
+                // Nobody got as far as a file, so this was everybody's attempt.
+                entry.attempts.push(Attempt {
+                    offset: 0,
+                    bytes: 0,
+                    total_s: self.begin.elapsed().as_secs_f64(),
+                    status: None,
+                    waited_s: std::mem::take(&mut entry.waited_s),
+                    error: Some(problem.failure()),
+                });
+            }
+            if problem.class != Class::Transient {
+                entry.give_up(problem);
+            }
+            return;
+        }
+        self.touched = true;
+        let attempt = entry.end_attempt(outcome.facts, outcome.offset, outcome.receiver);
+        if let Work::Put(outbound) = &mut outcome.task.work {
+            entry.digest = outbound.digest();
+            entry.acknowledged(outcome.acknowledged);
+        }
+        let problem = match outcome.result {
+            Ok(()) => {
+                let sent = matches!(outcome.task.work, Work::Put(_));
+                if sent { None } else { entry.complete(None).err() }
+            }
+            Err(problem) => Some(problem),
+        };
+        // How long to wait is decided for the session as one: here it counts only whether there is another attempt.
+        let failed = problem.map(|problem| Failed {
+            problem,
+            method: &Method::PUT,
+            sent: true,
+            kept,
+        });
+        entry.close(attempt, failed, &self.retries);
+    }
+}

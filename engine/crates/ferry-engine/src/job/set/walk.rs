@@ -1,0 +1,112 @@
+//! A local directory that is to be sent.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::sftp::join;
+
+/// More than this is a loop.
+const DEEPEST: usize = 128;
+
+#[derive(Default)]
+pub struct Walked {
+    /// On the server, parents first.
+    pub directories: Vec<Vec<u8>>,
+    pub files: Vec<WalkedFile>,
+    pub skipped: u64,
+}
+
+pub struct WalkedFile {
+    pub path: PathBuf,
+    /// From the root down.
+    pub names: Vec<OsString>,
+    pub remote: Vec<u8>,
+    pub length: u64,
+}
+
+/// Everything below `root`, in the order of names. Symbolic links to files are sent as the files they name; those to directories could be
+/// loops and are skipped, as are devices, sockets and pipes.
+pub fn walk(root: &Path, remote: &[u8]) -> Result<Walked, Error> {
+    let mut walked = Walked::default();
+    walked.directories.push(remote.to_vec());
+    descend(root, remote, &mut Vec::new(), &mut walked)?;
+    Ok(walked)
+}
+
+fn descend(directory: &Path, remote: &[u8], names: &mut Vec<OsString>, walked: &mut Walked) -> Result<(), Error> {
+    let failed = |path: &Path, error: &std::io::Error| {
+        Error::local(format!("cannot read {}: {error}", path.display())).with_io(error)
+    };
+    if names.len() > DEEPEST {
+        return Err(Error::local(format!(
+            "{} is more than {DEEPEST} directories deep",
+            directory.display()
+        )));
+    }
+    let mut entries = fs::read_dir(directory)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| failed(directory, &error))?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        let kind = entry.file_type().map_err(|error| failed(&path, &error))?;
+        let name = entry.file_name();
+        let there = join(remote, name.as_encoded_bytes());
+        names.push(name);
+        if kind.is_dir() {
+            walked.directories.push(there.clone());
+            descend(&path, &there, names, walked)?;
+        } else {
+            match fs::metadata(&path) {
+                Ok(found) if found.is_file() => walked.files.push(WalkedFile {
+                    path,
+                    names: names.clone(),
+                    remote: there,
+                    length: found.len(),
+                }),
+                _ => walked.skipped += 1,
+            }
+        }
+        names.pop();
+    }
+    Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_tree_is_walked_in_order_without_loops() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        fs::create_dir_all(root.join("b/empty")).unwrap();
+        fs::write(root.join("b/two"), "22").unwrap();
+        fs::write(root.join("a"), "1").unwrap();
+        symlink(root, root.join("loop")).unwrap();
+        symlink(root.join("a"), root.join("link")).unwrap();
+        symlink(root.join("gone"), root.join("broken")).unwrap();
+        let walked = walk(root, b"/up").unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let directories: Vec<_> = walked.directories.iter().map(|path| text(path)).collect();
+        assert_eq!(directories, ["/up", "/up/b", "/up/b/empty"]);
+        let files: Vec<_> = walked
+            .files
+            .iter()
+            .map(|file| (text(&file.remote), file.length))
+            .collect();
+        assert_eq!(
+            files,
+            [
+                ("/up/a".to_owned(), 1),
+                ("/up/b/two".to_owned(), 2),
+                ("/up/link".to_owned(), 1)
+            ]
+        );
+        assert_eq!(walked.skipped, 2);
+    }
+}

@@ -1,0 +1,186 @@
+//! Threads that hold one connection each, and the queue they take their tasks from.
+
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use url::Url;
+
+use crate::error::Error;
+use crate::platform;
+use crate::report::Phases;
+use crate::sync::lock;
+use crate::transfer::connect::{ConnectOptions, Protocol, connect};
+use crate::transfer::{Facts, Outcome, Pull, Settings, Task, Tasks, session};
+
+/// Scheme, host and port: what a connection is good for.
+pub type Origin = String;
+
+pub fn origin(url: &Url) -> Origin {
+    url.origin().ascii_serialization()
+}
+
+/// Tasks that wait for a connection.
+pub struct Queue {
+    waiting: Vec<(Origin, Instant, Task)>,
+    /// What a transfer may take from the begin of its first attempt.
+    total: Option<Duration>,
+}
+
+impl Queue {
+    pub fn new(total: Option<Duration>) -> Self {
+        Self {
+            waiting: Vec::new(),
+            total,
+        }
+    }
+
+    /// Not before `at`.
+    pub fn push(&mut self, at: Instant, task: Task) {
+        self.waiting.push((origin(&task.url), at, task));
+    }
+
+    /// Drops the tasks that wait. Returns the numbers of their transfers.
+    pub fn clear(&mut self) -> Vec<usize> {
+        self.waiting.drain(..).map(|(_, _, task)| task.transfer).collect()
+    }
+
+    /// In the order they were put in, those that are ready.
+    fn pull(&mut self, origin: &Origin, now: Instant) -> Pull {
+        if let Some(index) = self.waiting.iter().position(|(to, at, _)| to == origin && *at <= now) {
+            let mut task = self.waiting.remove(index).2;
+            task.deadline = task
+                .deadline
+                .or_else(|| self.total.and_then(|total| now.checked_add(total)));
+            return Pull::Task(Box::new(task));
+        }
+        let next = self
+            .waiting
+            .iter()
+            .filter(|(to, ..)| to == origin)
+            .map(|(_, at, _)| *at)
+            .min();
+        next.map_or(Pull::Empty, Pull::Later)
+    }
+
+    /// Origins with something to do, and how much.
+    pub fn origins(&self) -> Vec<(Origin, usize)> {
+        let mut found: Vec<(Origin, usize)> = Vec::new();
+        for (origin, ..) in &self.waiting {
+            match found.iter_mut().find(|(known, _)| known == origin) {
+                Some((_, count)) => *count += 1,
+                None => found.push((origin.clone(), 1)),
+            }
+        }
+        found
+    }
+}
+
+/// What a worker tells the scheduler.
+pub enum Event {
+    /// A worker that goes on after anything but success waits for the answer, because the scheduler may have more for it.
+    Done(Box<Outcome>, Option<Sender<()>>),
+    ConnectFailed {
+        task: Box<Task>,
+        problem: Error,
+        total_s: f64,
+    },
+    Connected(Origin, Protocol),
+    Ended(Origin),
+}
+
+pub struct Worker {
+    pub origin: Origin,
+    pub queue: Arc<Mutex<Queue>>,
+    pub events: Sender<Event>,
+    pub connect_options: ConnectOptions,
+    pub settings: Settings,
+}
+
+impl Worker {
+    pub fn start(self) -> std::io::Result<()> {
+        std::thread::Builder::new().name(self.origin.clone()).spawn(move || {
+            self.run();
+            let _ = self.events.send(Event::Ended(self.origin.clone()));
+        })?;
+        Ok(())
+    }
+
+    fn run(&self) {
+        platform::precise_timers();
+        loop {
+            let now = Instant::now();
+            let pulled = lock(&self.queue).pull(&self.origin, now);
+            match pulled {
+                Pull::Empty => return,
+                Pull::Later(at) => {
+                    std::thread::sleep(at.saturating_duration_since(now).min(Duration::from_millis(200)));
+                }
+                Pull::Task(task) => self.serve(*task),
+            }
+        }
+    }
+
+    /// Connects for this task and stays for those that follow.
+    fn serve(&self, task: Task) {
+        let begin = Instant::now();
+        match connect(&task.url, &self.connect_options, &self.settings) {
+            Ok(connection) => {
+                let _ = self
+                    .events
+                    .send(Event::Connected(self.origin.clone(), connection.protocol));
+                let mut queue = ConnectionQueue {
+                    worker: self,
+                    first: Some(Box::new(task)),
+                };
+                session::run(connection, &mut queue, &self.settings);
+            }
+            Err(problem) => {
+                let total_s = begin.elapsed().as_secs_f64();
+                let _ = self.events.send(Event::ConnectFailed {
+                    task: Box::new(task),
+                    problem,
+                    total_s,
+                });
+            }
+        }
+    }
+}
+
+struct ConnectionQueue<'a> {
+    worker: &'a Worker,
+    /// What the connection was made for.
+    first: Option<Box<Task>>,
+}
+
+impl Tasks for ConnectionQueue<'_> {
+    fn pull(&mut self, now: Instant) -> Pull {
+        match self.first.take() {
+            Some(task) => Pull::Task(task),
+            None => lock(&self.worker.queue).pull(&self.worker.origin, now),
+        }
+    }
+
+    fn done(&mut self, outcome: Outcome) {
+        let succeeded = matches!(outcome.ending, crate::transfer::Ending::Done);
+        if succeeded {
+            let _ = self.worker.events.send(Event::Done(Box::new(outcome), None));
+            return;
+        }
+        let (answer, answered) = mpsc::channel();
+        let _ = self.worker.events.send(Event::Done(Box::new(outcome), Some(answer)));
+        // The scheduler answers at once, or after a file has been finished; an error means that it has gone.
+        let _ = answered.recv_timeout(Duration::from_secs(5));
+    }
+}
+
+/// Facts of an attempt that got no connection.
+pub fn no_connection(total_s: f64) -> Facts {
+    Facts {
+        phases: Phases {
+            total_s,
+            ..Phases::default()
+        },
+        ..Facts::default()
+    }
+}

@@ -1,0 +1,36 @@
+//! Who watches a run: how far each transfer is.
+
+use std::fmt::Debug;
+
+/// Watches a run. The run calls it, from the thread that began the run.
+pub trait Observer {
+    /// A line of progress begins, of `total` bytes where that is known. An SFTP run has one line for all its files.
+    fn begin(&self, url: &str, total: Option<u64>) -> Box<dyn Progress>;
+}
+
+/// How far one transfer, or one set of files, is. Dropped when it is over, before the run returns.
+///
+/// Called from the connection's thread, some ten times a second: it must not block.
+pub trait Progress: Debug + Send + Sync {
+    /// The size of the complete body has become known, or has grown.
+    fn total(&self, bytes: u64);
+
+    /// Bytes so far, those of a resumed beginning included.
+    fn moved(&self, bytes: u64);
+}
+
+/// Watches nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn begin(&self, _url: &str, _total: Option<u64>) -> Box<dyn Progress> {
+        Box::new(Self)
+    }
+}
+
+impl Progress for Silent {
+    fn total(&self, _bytes: u64) {}
+
+    fn moved(&self, _bytes: u64) {}
+}

@@ -1,0 +1,445 @@
+//! What a caller asks for: plain values, checked, no strings that someone must parse again.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use ferry_http::values::ByteRange;
+use http::{HeaderMap, HeaderValue, Method};
+use url::Url;
+
+use crate::error::Error;
+use crate::files;
+pub use crate::net::dial::Family;
+pub use crate::net::proxy::{Proxies, Proxy};
+pub use crate::net::sndbuf::SendBuffer;
+pub use crate::platform::check_congestion;
+use crate::stop::Stop;
+use crate::units::{ByteRate, ByteSize, Peak};
+
+/// What every run that connects has: how servers are reached and verified, and how long they may take.
+#[derive(Debug, Clone, Default)]
+pub struct Common {
+    /// Which HTTP.
+    pub version: Version,
+    /// Instead of the system's certificates.
+    pub ca_file: Option<PathBuf>,
+    /// For servers that ask for one.
+    pub client_certificate: Option<ClientCertificate>,
+    /// Neither certificates nor host keys are verified.
+    pub insecure: bool,
+    /// Write the secrets of TLS connections to the file that the environment variable `SSLKEYLOGFILE` names.
+    pub key_log: bool,
+    /// Sent with every HTTP request. Not the fields that the engine sets (Host, Range, ...); credentials are marked sensitive.
+    pub headers: HeaderMap,
+    /// Addresses to use for hosts instead of those that the resolver has.
+    pub resolve: Vec<Resolve>,
+    /// The send buffer of every socket.
+    pub send_buffer: SendBuffer,
+    /// Which proxy each URL goes through.
+    pub proxies: Proxies,
+    /// Congestion control of what is sent, by the system's name for it, as [`check_congestion`] took it.
+    pub congestion: Option<String>,
+    /// Used for SFTP only.
+    pub ssh: SshArgs,
+    /// How long each step may take.
+    pub timeouts: Timeouts,
+    /// Ends the run early.
+    pub stop: Stop,
+}
+
+/// PEM files with a certificate (its chain behind it) and its private key, which may be one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// The certificate's file.
+    pub chain: PathBuf,
+    /// The key's file, which only its owner may read.
+    pub key: PathBuf,
+}
+
+/// How an SSH server is known, and how it knows the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SshArgs {
+    /// Those named, or the user's and the system's; they need not exist.
+    pub known_hosts: Vec<PathBuf>,
+    /// What the host is called in `known_hosts` and in its certificates, if not by its own name.
+    pub host_key_alias: Option<String>,
+    /// `SHA256:` and 43 characters of base64, as `ssh-keygen -l` prints it. With one, `known_hosts` does not count.
+    pub pins: Vec<String>,
+    /// Private keys, in the order in which they are tried.
+    pub identities: Vec<PathBuf>,
+    /// The user's certificates, besides those next to the private keys (`KEY-cert.pub`).
+    pub certificates: Vec<PathBuf>,
+    /// None was named: `identities` are the usual ones that exist.
+    pub identities_are_default: bool,
+    /// The agent's socket; on Windows the name of its pipe.
+    pub agent: Option<PathBuf>,
+    /// Offer only those keys of the agent that are in `identities` or `certificates`.
+    pub identities_only: bool,
+    /// Where the password is, if there is one.
+    pub password: Option<PasswordFrom>,
+    /// Where the passphrase of encrypted private keys is, if it is anywhere.
+    pub passphrase: Option<PasswordFrom>,
+    /// The program that asks the user for a passphrase which is nowhere else, as OpenSSH runs `SSH_ASKPASS`.
+    pub askpass: Option<PathBuf>,
+    /// For URLs that name none.
+    pub user: Option<String>,
+    /// The server, where the URL's host is another name for it.
+    pub hostname: Option<String>,
+    /// For URLs that name none.
+    pub port: Option<u16>,
+    /// Which addresses of the server count.
+    pub family: Family,
+    /// The most channels on a connection, 1 to 64.
+    pub channels: usize,
+    /// 1 to 16; without a number, the engine decides.
+    pub connections: Option<usize>,
+}
+
+impl Default for SshArgs {
+    fn default() -> Self {
+        Self {
+            known_hosts: Vec::new(),
+            host_key_alias: None,
+            pins: Vec::new(),
+            identities: Vec::new(),
+            certificates: Vec::new(),
+            identities_are_default: true,
+            agent: None,
+            identities_only: false,
+            password: None,
+            passphrase: None,
+            askpass: None,
+            user: None,
+            hostname: None,
+            port: None,
+            family: Family::Any,
+            channels: 8,
+            connections: None,
+        }
+    }
+}
+
+/// Where a password is read from. Never the command line, which every process of the machine can read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PasswordFrom {
+    /// The first line of a file.
+    File(PathBuf),
+    /// A variable of the environment.
+    Variable(String),
+}
+
+impl PasswordFrom {
+    /// The secret. `flag` is the stem of its flags, `--password` of `--password-file` and `--password-env`; `variable` reads the environment.
+    ///
+    /// # Errors
+    /// Class Usage, naming the flag. Nothing of the secret is repeated.
+    pub fn read(&self, flag: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, Error> {
+        match self {
+            Self::File(path) => files::read_secret_line(&format!("{flag}-file"), path),
+            Self::Variable(name) => variable(name).ok_or_else(|| {
+                Error::usage(format!(
+                    "{flag}-env {name}: there is no such variable, or it is no text"
+                ))
+            }),
+        }
+    }
+}
+
+/// Limit, retries, checksum: options of a transfer besides those of its connection ([`Common`]).
+#[derive(Debug, Clone)]
+pub struct TransferOptions {
+    /// In bytes per second of the body.
+    pub limit: Option<ByteRate>,
+    /// How far above the limit 100 ms may be while lost time is made up.
+    pub peak: Peak,
+    /// The piece in which a body goes to or comes from its file.
+    pub buffer_size: ByteSize,
+    /// Attempts after the first.
+    pub retries: u32,
+    /// Try again also when no server accepted a first connection.
+    pub retry_unreached: bool,
+    /// The longest wait before another attempt, Retry-After included.
+    pub retry_max_wait: Duration,
+    /// 0 follows none.
+    pub max_redirects: u32,
+    /// Computed while the body moves, and compared before a file gets its name.
+    pub checksum: Option<Checksum>,
+    /// Downloads with more bytes are refused.
+    pub max_filesize: Option<ByteSize>,
+    /// Files get the modification time of what they are copies of, where the other side says it or can be told.
+    pub remote_time: bool,
+}
+
+impl Default for TransferOptions {
+    /// Those of the program `ferry`.
+    fn default() -> Self {
+        Self {
+            limit: None,
+            peak: Peak::default(),
+            buffer_size: ByteSize(64 * 1024),
+            retries: 3,
+            retry_unreached: false,
+            retry_max_wait: Duration::from_secs(60),
+            max_redirects: 10,
+            checksum: None,
+            max_filesize: None,
+            remote_time: false,
+        }
+    }
+}
+
+/// Downloads.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub struct GetOptions {
+    /// How servers are reached.
+    pub common: Common,
+    /// Limit, retries, checksum.
+    pub transfer: TransferOptions,
+    /// At least one. All of them sftp, or none.
+    pub sources: Vec<Remote>,
+    /// Where they go.
+    pub target: Target,
+    /// The limit is each transfer's own, instead of shared by all.
+    pub limit_each: bool,
+    /// Transfers at once, at least one.
+    pub parallel: usize,
+    /// Only these bytes.
+    pub range: Option<ByteRange>,
+    /// Go on where an interrupted download ended.
+    pub resume: bool,
+    /// Replace files that exist.
+    pub overwrite: bool,
+    /// Directories with everything in them; every source is sftp.
+    pub recursive: bool,
+}
+
+impl GetOptions {
+    /// One download, with the defaults of the program `ferry`.
+    #[must_use]
+    pub fn new(source: Remote, target: Target) -> Self {
+        Self {
+            common: Common::default(),
+            transfer: TransferOptions::default(),
+            sources: vec![source],
+            target,
+            limit_each: false,
+            parallel: 4,
+            range: None,
+            resume: false,
+            overwrite: false,
+            recursive: false,
+        }
+    }
+}
+
+/// An upload.
+#[derive(Debug, Clone)]
+pub struct PutOptions {
+    /// How the server is reached.
+    pub common: Common,
+    /// Limit, retries, checksum.
+    pub transfer: TransferOptions,
+    /// What is sent.
+    pub source: Source,
+    /// Where it goes.
+    pub destination: Remote,
+    /// PUT or POST.
+    pub method: Method,
+    /// Repeat also what is not idempotent.
+    pub retry_unsafe: bool,
+    /// Go on where an interrupted upload ended; sftp only.
+    pub resume: bool,
+    /// Ask the server to fsync; sftp only.
+    pub sync: bool,
+}
+
+impl PutOptions {
+    /// One upload by PUT, with the defaults of the program `ferry`.
+    #[must_use]
+    pub fn new(source: Source, destination: Remote) -> Self {
+        Self {
+            common: Common::default(),
+            transfer: TransferOptions::default(),
+            source,
+            destination,
+            method: Method::PUT,
+            retry_unsafe: false,
+            resume: false,
+            sync: true,
+        }
+    }
+}
+
+/// A URL, as [`crate::remote::parse_remote`] reads it: http, https or sftp, without user, password and fragment, so that it can be printed as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote {
+    /// For sftp, normalized: one spelling for each file, host and port. The server is asked for `path`, not for this.
+    pub url: Url,
+    /// From user and password in the URL, marked sensitive. Only for this URL's own origin: a redirect elsewhere must not take it along.
+    pub authorization: Option<HeaderValue>,
+    /// The last part of the path as it was typed (sftp: percent-decoded), where that can be a file's name here; what [`Target::FromUrl`]
+    /// writes to. Never `None` with that target and with [`Target::Directory`].
+    pub file_name: Option<String>,
+    /// The URL's; of http and https only where the URL has no password.
+    pub user: Option<String>,
+    /// The path for an SFTP server; empty with http and https. Begins with a slash, or is relative to the home directory (which is
+    /// itself `.`); no part of it is empty, `.` or `..`, and only the root ends with a slash.
+    pub path: Vec<u8>,
+}
+
+impl Remote {
+    /// Whether the scheme is sftp.
+    #[must_use]
+    pub fn is_sftp(&self) -> bool {
+        self.url.scheme() == "sftp"
+    }
+
+    /// The URL's, or its scheme's own.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        // `port_or_known_default` knows no sftp.
+        self.url.port_or_known_default().unwrap_or(22)
+    }
+}
+
+/// Where downloads go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// There is exactly one source, and it is a file.
+    File(PathBuf),
+    /// There is exactly one source, and `recursive`: its contents go into this directory, which is created if missing (its parents are not).
+    Tree(PathBuf),
+    /// Each source into its own `file_name` in this directory, all of them different. Created if missing and `recursive`; its parents are not.
+    Directory(PathBuf),
+    /// Standard output; there is exactly one source.
+    Stdout,
+    /// Each source into its own `file_name`, all of them different.
+    FromUrl,
+    /// Nowhere: the bytes are counted and dropped.
+    Discard,
+}
+
+/// Where an upload comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A file, or a pipe or device.
+    File(PathBuf),
+    /// What is in it goes into the directory that the URL names, an sftp one.
+    Directory(PathBuf),
+    /// Standard input, of unknown size and not repeatable.
+    Stdin,
+}
+
+/// Which HTTP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Version {
+    /// ALPN decides on https; HTTP/1.1 on http.
+    #[default]
+    Auto,
+    /// HTTP/1.1 only.
+    Http11,
+    /// HTTP/2 only; every URL is https.
+    Http2,
+}
+
+/// How long each step may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Name and TCP connection.
+    pub connect: Duration,
+    /// The TLS or SSH handshake.
+    pub tls: Duration,
+    /// From the request to the first byte of the answer.
+    pub first_byte: Duration,
+    /// All attempts together.
+    pub total: Option<Duration>,
+    /// No byte moved although the limit would have allowed it.
+    pub stall: Duration,
+}
+
+impl Default for Timeouts {
+    /// Those of the program `ferry`: 10 s to connect, 10 s for TLS, 60 s for the first byte, 30 s without a byte.
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            tls: Duration::from_secs(10),
+            first_byte: Duration::from_secs(60),
+            total: None,
+            stall: Duration::from_secs(30),
+        }
+    }
+}
+
+/// This host and port is at that address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolve {
+    /// As `Url::host_str` writes it.
+    pub host: String,
+    /// The URL's port, named or not.
+    pub port: u16,
+    /// Where it is.
+    pub address: IpAddr,
+}
+
+/// A checksum's algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Only to compare with what others publish: it does not withstand an attacker.
+    Sha1,
+    /// SHA-256.
+    Sha256,
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+}
+
+impl Algorithm {
+    /// The usual one first.
+    pub const ALL: [Self; 4] = [Self::Sha256, Self::Sha384, Self::Sha512, Self::Sha1];
+
+    /// As typed and as reported.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sha1 => "sha1",
+            Self::Sha256 => "sha256",
+            Self::Sha384 => "sha384",
+            Self::Sha512 => "sha512",
+        }
+    }
+
+    /// Bytes of a digest.
+    #[must_use]
+    pub fn digest_len(self) -> usize {
+        match self {
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+            Self::Sha384 => 48,
+            Self::Sha512 => 64,
+        }
+    }
+}
+
+/// `files` does not know the options, so the conversion is here.
+impl From<Algorithm> for files::Algorithm {
+    fn from(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Sha1 => Self::Sha1,
+            Algorithm::Sha256 => Self::Sha256,
+            Algorithm::Sha384 => Self::Sha384,
+            Algorithm::Sha512 => Self::Sha512,
+        }
+    }
+}
+
+/// A checksum to compute, and to compare with what is expected, if something is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checksum {
+    /// How it is computed.
+    pub algorithm: Algorithm,
+    /// As long as the algorithm's digest.
+    pub expected: Option<Vec<u8>>,
+}

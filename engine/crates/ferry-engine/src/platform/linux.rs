@@ -1,0 +1,326 @@
+//! What Linux tells about a TCP connection.
+//!
+//! `libc::tcp_info` ends with the fields of an old kernel, so the layout is here: offsets of `struct tcp_info` in `linux/tcp.h`. The
+//! kernel only ever appends, and returns how many bytes it knows.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use socket2::{Domain, SockRef, Socket, Type};
+
+use crate::report::TcpSample;
+
+mod offset {
+    /// One byte.
+    pub const STATE: usize = 0;
+    pub const SND_MSS: usize = 16;
+    pub const UNACKED: usize = 24;
+    pub const SACKED: usize = 28;
+    pub const LOST: usize = 32;
+    pub const RETRANS: usize = 36;
+    pub const RTT: usize = 68;
+    pub const SND_CWND: usize = 80;
+    /// Linux 4.1.
+    pub const BYTES_ACKED: usize = 120;
+    /// Linux 4.1.
+    pub const BYTES_RECEIVED: usize = 128;
+    /// Linux 4.6.
+    pub const NOTSENT_BYTES: usize = 144;
+    /// Linux 4.6.
+    pub const MIN_RTT: usize = 148;
+    /// Linux 4.10.
+    pub const SNDBUF_LIMITED: usize = 184;
+    /// Linux 4.19.
+    pub const BYTES_RETRANS: usize = 208;
+    /// Linux 5.4.
+    pub const SND_WND: usize = 228;
+    /// Linux 6.2.
+    pub const RCV_WND: usize = 232;
+}
+
+/// `TCP_CLOSE_WAIT` of `net/tcp_states.h`.
+const CLOSE_WAIT: u8 = 8;
+
+/// Room for what later kernels append too; they cut it to this.
+const INFO_BYTES: usize = 256;
+
+/// `SIOCOUTQNSD` of `linux/sockios.h`: bytes written and not sent yet. The libc crate does not have it for every target.
+const SIOCOUTQNSD: libc::Ioctl = 0x894B;
+
+struct TcpInfo {
+    bytes: [u8; INFO_BYTES],
+    length: usize,
+}
+
+impl TcpInfo {
+    fn of(socket: &SockRef<'_>) -> Option<Self> {
+        let mut bytes = [0_u8; INFO_BYTES];
+        let mut length = libc::socklen_t::try_from(INFO_BYTES).ok()?;
+        // SAFETY: the descriptor is open as long as the SockRef is borrowed; the kernel writes at most `length` bytes to `bytes`.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                bytes.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        let length = usize::try_from(length).ok()?;
+        (result == 0).then_some(Self {
+            bytes,
+            length: length.min(INFO_BYTES),
+        })
+    }
+
+    /// None when this kernel does not have the field.
+    fn u32(&self, offset: usize) -> Option<u32> {
+        self.bytes[..self.length]
+            .get(offset..offset + 4)?
+            .try_into()
+            .ok()
+            .map(u32::from_ne_bytes)
+    }
+
+    fn u64(&self, offset: usize) -> Option<u64> {
+        self.bytes[..self.length]
+            .get(offset..offset + 8)?
+            .try_into()
+            .ok()
+            .map(u64::from_ne_bytes)
+    }
+
+    /// Zero before the first measurement.
+    fn rtt_us(&self) -> Option<u32> {
+        self.u32(offset::RTT).filter(|&us| us > 0)
+    }
+
+    /// A count of segments in bytes.
+    fn segments(&self, count: u32) -> Option<u64> {
+        Some(u64::from(count) * u64::from(self.u32(offset::SND_MSS)?))
+    }
+
+    /// As the kernel's `tcp_packets_in_flight`: sent, not acknowledged, not lost, and sent once more.
+    fn in_flight(&self) -> Option<u64> {
+        let left = self.u32(offset::SACKED)?.saturating_add(self.u32(offset::LOST)?);
+        self.segments(
+            self.u32(offset::UNACKED)?
+                .saturating_sub(left)
+                .saturating_add(self.u32(offset::RETRANS)?),
+        )
+    }
+}
+
+#[must_use]
+pub fn tcp_sample(socket: &SockRef<'_>, t_s: f64) -> Option<TcpSample> {
+    let info = TcpInfo::of(socket)?;
+    Some(TcpSample {
+        t_s,
+        rtt_us: info.rtt_us(),
+        // All ones until there is one.
+        min_rtt_us: info.u32(offset::MIN_RTT).filter(|&us| us != u32::MAX),
+        cwnd_bytes: info.u32(offset::SND_CWND).and_then(|count| info.segments(count)),
+        bytes_in_flight: info.in_flight(),
+        bytes_retransmitted: info.u64(offset::BYTES_RETRANS),
+        unsent_bytes: info.u32(offset::NOTSENT_BYTES).map(u64::from),
+        bytes_acked: info.u64(offset::BYTES_ACKED),
+        bytes_received: info.u64(offset::BYTES_RECEIVED),
+        receive_window_bytes: info.u32(offset::RCV_WND).map(u64::from),
+        send_window_bytes: info.u32(offset::SND_WND).map(u64::from),
+    })
+}
+
+/// How long in all there was more to send than the send buffer could hold (`tcpi_sndbuf_limited`, microseconds).
+#[must_use]
+pub fn held_by_send_buffer(socket: &SockRef<'_>) -> Option<Duration> {
+    TcpInfo::of(socket)?
+        .u64(offset::SNDBUF_LIMITED)
+        .map(Duration::from_micros)
+}
+
+/// Whether the peer has said that it sends no more. Known without reading, so also where what it sent before is still unread.
+#[must_use]
+pub fn peer_has_ended(socket: &SockRef<'_>) -> Option<bool> {
+    TcpInfo::of(socket).map(|info| info.bytes[offset::STATE] == CLOSE_WAIT)
+}
+
+/// Smoothed, as the kernel's retransmission timer uses it.
+#[must_use]
+pub fn rtt(socket: &SockRef<'_>) -> Option<Duration> {
+    TcpInfo::of(socket)?.rtt_us().map(|us| Duration::from_micros(us.into()))
+}
+
+fn queue(socket: &SockRef<'_>, request: libc::Ioctl) -> Option<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: both requests store one int at the address given; the descriptor is open as long as the SockRef is borrowed.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut bytes) };
+    if result == 0 { u64::try_from(bytes).ok() } else { None }
+}
+
+/// Written by us and not yet handed to the network.
+#[must_use]
+pub fn unsent_bytes(socket: &SockRef<'_>) -> Option<u64> {
+    queue(socket, SIOCOUTQNSD)
+}
+
+/// Written by us and not yet acknowledged by the peer. A segment's acknowledgement counts before its data can be read: the kernel handles both
+/// under the socket's lock. `SIOCOUTQ` has the number of `TIOCOUTQ` on every architecture (linux/sockios.h).
+#[must_use]
+pub fn unacknowledged_bytes(socket: &SockRef<'_>) -> Option<u64> {
+    queue(socket, libc::TIOCOUTQ)
+}
+
+/// `TCP_CONGESTION`. A module that is not loaded yet needs root, and a route may forbid it (`ip route ... congctl lock`).
+pub fn set_congestion(socket: &SockRef<'_>, name: &str) -> io::Result<()> {
+    socket.set_tcp_congestion(name.as_bytes())
+}
+
+/// Whether this system has a congestion control of that name for this user.
+///
+/// # Errors
+/// What it has instead.
+pub fn check_congestion(name: &str) -> Result<(), String> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(|error| error.to_string())?;
+    set_congestion(&SockRef::from(&socket), name).map_err(|error| {
+        let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+        let known: Vec<_> = known.split_whitespace().collect();
+        format!("{error}; this system has {}", known.join(", "))
+    })
+}
+
+/// Lets the peer have at most `bytes` on its way. `TCP_WINDOW_CLAMP`, not a small `SO_RCVBUF`: packets cost up to 3.5 times their payload in
+/// memory, and a buffer too small for a window that was offered already drops them, which costs the sender 200 ms. The buffer is fixed as well,
+/// where an ordinary user may have one large enough, because the kernel's tuning would lift the clamp (`tcp_rcv_space_adjust`).
+pub fn hold_window(socket: &SockRef<'_>, bytes: usize) {
+    let buffer = bytes.saturating_mul(2).max(128 * 1024);
+    // Debian's net.core.rmem_max is 208 KiB.
+    if buffer <= 200 * 1024 {
+        let _ = socket.set_recv_buffer_size(buffer);
+    }
+    let clamp = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the descriptor is open as long as the reference lives, and the value is an int that outlives the call. What fails is only a tuning.
+    let _ = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_WINDOW_CLAMP,
+            std::ptr::from_ref(&clamp).cast(),
+            libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(4),
+        )
+    };
+}
+
+/// What has arrived is acknowledged at once, instead of with the next packet that goes out or after 40 ms (tcp(7), `TCP_QUICKACK`: for now,
+/// not for ever).
+pub fn acknowledge(socket: &SockRef<'_>) {
+    let _ = socket.set_tcp_quickack(true);
+}
+
+/// Lets sleeps and polls of this thread end within a microsecond of their time instead of within 50: the kernel bundles timers otherwise.
+pub fn precise_timers() {
+    // SAFETY: takes a number, touches no memory of ours. Failure leaves the default.
+    let _ = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Instant;
+
+    use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    /// What arrived, what is acknowledged, and what lies unsent are what was done, so the offsets are right.
+    #[test]
+    fn figures_are_those_of_the_connection() {
+        let (mut near, mut far) = pair();
+        near.write_all(&vec![1; 100_000]).unwrap();
+        far.read_exact(&mut vec![0; 100_000]).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while unacknowledged_bytes(&SockRef::from(&near)) != Some(0) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let sample = tcp_sample(&SockRef::from(&near), 1.5).unwrap();
+        assert!((sample.t_s - 1.5).abs() < f64::EPSILON);
+        // The SYN is counted too by some kernels.
+        assert!((100_000..=100_001).contains(&sample.bytes_acked.unwrap()), "{sample:?}");
+        assert_eq!(sample.bytes_in_flight, Some(0));
+        assert_eq!(sample.unsent_bytes, Some(0));
+        assert_eq!(sample.bytes_retransmitted, Some(0));
+        assert!(sample.rtt_us.is_some_and(|us| us < 1_000_000), "{sample:?}");
+        assert!(sample.min_rtt_us.unwrap() <= sample.rtt_us.unwrap() * 4, "{sample:?}");
+        assert!(
+            sample
+                .cwnd_bytes
+                .is_some_and(|bytes| (10_000..1 << 30).contains(&bytes)),
+            "{sample:?}"
+        );
+        assert!(
+            sample
+                .send_window_bytes
+                .is_none_or(|bytes| (1000..1 << 30).contains(&bytes)),
+            "{sample:?}"
+        );
+        let other = tcp_sample(&SockRef::from(&far), 0.0).unwrap();
+        assert_eq!(other.bytes_received, Some(100_000));
+        assert!(
+            other
+                .receive_window_bytes
+                .is_none_or(|bytes| (1000..1 << 30).contains(&bytes)),
+            "{other:?}"
+        );
+        assert!(rtt(&SockRef::from(&near)).is_some());
+    }
+
+    #[test]
+    fn what_the_peer_does_not_take_is_unsent() {
+        let (mut near, far) = pair();
+        near.set_nonblocking(true).unwrap();
+        SockRef::from(&near).set_tcp_notsent_lowat(1 << 20).unwrap();
+        let piece = vec![0; 65_536];
+        let mut written = 0_u64;
+        while let Ok(count) = near.write(&piece) {
+            written += count as u64;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let socket = SockRef::from(&near);
+        let (unsent, unacked) = (unsent_bytes(&socket).unwrap(), unacknowledged_bytes(&socket).unwrap());
+        assert!(
+            0 < unsent && unsent <= unacked && unacked < written,
+            "{unsent} {unacked} {written}"
+        );
+        assert_eq!(tcp_sample(&socket, 0.0).unwrap().unsent_bytes, Some(unsent));
+        drop(far);
+    }
+
+    #[test]
+    fn a_short_answer_has_no_late_fields() {
+        let mut info = TcpInfo {
+            bytes: [7; INFO_BYTES],
+            length: 104,
+        };
+        assert_eq!(info.u64(offset::BYTES_ACKED), None);
+        assert_eq!(info.u32(offset::RTT), Some(0x0707_0707));
+        info.length = 131;
+        assert_eq!(info.u64(offset::BYTES_RECEIVED), None);
+        assert_eq!(info.u64(offset::BYTES_ACKED), Some(0x0707_0707_0707_0707));
+    }
+
+    #[test]
+    fn what_is_no_tcp_socket_has_no_figures() {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(tcp_sample(&SockRef::from(&socket), 0.0), None);
+    }
+
+    #[test]
+    fn precise_timers_can_be_asked_for() {
+        precise_timers();
+    }
+}

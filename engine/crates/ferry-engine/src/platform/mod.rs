@@ -1,0 +1,85 @@
+//! The only place that calls the operating system beyond std, mio and socket2. Every function exists on every system; what cannot be
+//! known somewhere is `None` there.
+
+#![allow(unsafe_code, reason = "one system call each, which no crate of the tree wraps")]
+
+#[cfg(any(windows, test))]
+mod alarm;
+mod common;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod non_linux;
+#[cfg(not(windows))]
+mod non_windows;
+#[cfg(not(any(target_os = "linux", windows)))]
+mod other;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(target_os = "linux")]
+use linux as tcp;
+#[cfg(not(any(target_os = "linux", windows)))]
+use other as tcp;
+#[cfg(unix)]
+use unix as os;
+#[cfg(windows)]
+use windows as os;
+#[cfg(windows)]
+use windows as tcp;
+
+pub use common::{WindowsName, is_reserved_name, sleep_until, windows_name};
+#[cfg(not(target_os = "linux"))]
+pub use non_linux::{
+    acknowledge, check_congestion, held_by_send_buffer, hold_window, set_congestion, unacknowledged_bytes, unsent_bytes,
+};
+#[cfg(not(windows))]
+pub use non_windows::{ASKS_FOR_SEND_BACKLOG, ideal_send_backlog, no_syn_repeats, until};
+pub use os::{
+    POLL_GRANULARITY, create_private, ignore_file_size_signal, is_disk_full, is_ignored, may_create_in, open_exclusive,
+    process_usage, publish_new, read_at, replace, standard_input, standard_output, sync_directory,
+};
+#[cfg(windows)]
+pub use tcp::{ASKS_FOR_SEND_BACKLOG, ideal_send_backlog, no_syn_repeats, until};
+#[cfg(target_os = "linux")]
+pub use tcp::{
+    acknowledge, check_congestion, held_by_send_buffer, hold_window, set_congestion, unacknowledged_bytes, unsent_bytes,
+};
+pub use tcp::{peer_has_ended, precise_timers, rtt, tcp_sample};
+
+/// What a limited transfer moves at once, as the time that it is due in: longer than a wake-up is usually late by.
+pub const PACING_STEP_NS: u64 = if cfg!(windows) { 8_000_000 } else { 3_000_000 };
+
+/// Whether a resolver has said that there is no such name, or no address of it: asking again changes nothing.
+#[must_use]
+pub fn is_no_such_name(error: &std::io::Error) -> bool {
+    #[cfg(unix)]
+    return {
+        // std keeps getaddrinfo's code only as its text.
+        let said = error.to_string();
+        NO_SUCH_NAME.iter().any(|code| {
+            // SAFETY: gai_strerror returns a string that lives as long as the program, for any code.
+            let text = unsafe { std::ffi::CStr::from_ptr(libc::gai_strerror(*code)) };
+            text.to_str().is_ok_and(|text| !text.is_empty() && said.ends_with(text))
+        })
+    };
+    // WSAHOST_NOT_FOUND, WSANO_DATA.
+    #[cfg(windows)]
+    return matches!(error.raw_os_error(), Some(11001 | 11004));
+}
+
+#[cfg(target_os = "linux")]
+const NO_SUCH_NAME: [libc::c_int; 2] = [libc::EAI_NONAME, libc::EAI_NODATA];
+#[cfg(all(unix, not(target_os = "linux")))]
+const NO_SUCH_NAME: [libc::c_int; 1] = [libc::EAI_NONAME];
+
+/// Whether a connection attempt that does not block is under way: EINPROGRESS; on Windows it says `WouldBlock`.
+#[must_use]
+pub fn is_connecting(error: &std::io::Error) -> bool {
+    #[cfg(unix)]
+    return error.raw_os_error() == Some(libc::EINPROGRESS);
+    #[cfg(not(unix))]
+    return error.kind() == std::io::ErrorKind::WouldBlock;
+}

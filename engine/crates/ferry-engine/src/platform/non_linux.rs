@@ -1,0 +1,42 @@
+//! Systems other than Linux: facts of a TCP connection that only Linux reports are unknown, and its settings are replaced by the nearest.
+
+use std::io;
+use std::time::Duration;
+
+use socket2::SockRef;
+
+/// What lies in the send buffer is not told.
+#[must_use]
+pub fn unsent_bytes(_socket: &SockRef<'_>) -> Option<u64> {
+    None
+}
+
+/// What the peer has acknowledged is not told.
+#[must_use]
+pub fn unacknowledged_bytes(_socket: &SockRef<'_>) -> Option<u64> {
+    None
+}
+
+#[must_use]
+pub fn held_by_send_buffer(_socket: &SockRef<'_>) -> Option<Duration> {
+    None
+}
+
+/// Lets the peer have about `bytes` on its way.
+pub fn hold_window(socket: &SockRef<'_>, bytes: usize) {
+    let _ = socket.set_recv_buffer_size(bytes);
+}
+
+/// Only Linux lets a program choose.
+pub fn set_congestion(_socket: &SockRef<'_>, _name: &str) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// # Errors
+/// Always: only Linux lets a program choose.
+pub fn check_congestion(_name: &str) -> Result<(), String> {
+    Err("only Linux lets a program choose".to_owned())
+}
+
+/// Acknowledgements go by rules of the system's own.
+pub fn acknowledge(_socket: &SockRef<'_>) {}

@@ -1,0 +1,288 @@
+//! Files and processes on Unix.
+
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::report::ProcessUsage;
+
+/// How coarse a poll's time-out is: a waiter polls until its deadline less this and sleeps the rest. mio rounds up to whole milliseconds.
+pub const POLL_GRANULARITY: Duration = Duration::from_millis(1);
+
+/// All but the wall time, which the caller knows better.
+#[must_use]
+pub fn process_usage() -> ProcessUsage {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel fills the whole structure or returns an error; zeroes are a valid value of it.
+    let (result, usage) = unsafe {
+        let result = libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        (result, usage.assume_init())
+    };
+    if result != 0 {
+        return ProcessUsage::default();
+    }
+    #[allow(clippy::unnecessary_cast, reason = "their types differ between systems")]
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    // Apple counts bytes, the others KiB.
+    let unit = if cfg!(target_vendor = "apple") { 1 } else { 1024 };
+    ProcessUsage {
+        wall_s: 0.0,
+        cpu_user_s: seconds(usage.ru_utime),
+        cpu_system_s: seconds(usage.ru_stime),
+        max_rss_bytes: u64::try_from(usage.ru_maxrss).ok().map(|size| size * unit),
+    }
+}
+
+/// A write beyond `RLIMIT_FSIZE` is to fail as any other (EFBIG), with a line that says so, instead of killing the process.
+pub fn ignore_file_size_signal() {
+    // SAFETY: SIG_IGN runs no code of ours; nothing else in this process has an opinion about this signal.
+    let _ = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Whether a signal does nothing, because whoever started this process wanted it so: `nohup`, a background job of a script.
+#[must_use]
+pub fn is_ignored(signal: i32) -> bool {
+    let mut current = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: with a null pointer for the new action nothing changes; the old one is written to memory that is large enough.
+    let known = unsafe { libc::sigaction(signal, std::ptr::null(), current.as_mut_ptr()) } == 0;
+    // SAFETY: all zeros are a valid value of this struct of integers, and the call has written one if it succeeded.
+    known && unsafe { current.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
+
+/// Opens for writing, creating it if it is not there, such that no other ferry has it open this way. Its content stays.
+///
+/// # Errors
+/// `ResourceBusy` when another has it; the system's own otherwise.
+pub fn open_exclusive(path: &Path) -> io::Result<File> {
+    loop {
+        // A link is not followed: in a shared directory somebody else may have put it there.
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::ResourceBusy.into()),
+            // Some network and user-space file systems have no locks; without one it works for all who run one ferry at a time.
+            Err(TryLockError::Error(error))
+                if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::ENOTSUP | libc::ENOLCK)) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Between open and lock its owner may have published it or taken it away: then this is no longer the file of that name, and
+        // writing to it would destroy what is complete.
+        let ours = file.metadata()?;
+        match fs::symlink_metadata(path) {
+            Ok(named) if (named.dev(), named.ino()) == (ours.dev(), ours.ino()) => return Ok(file),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A new empty file that only this user may read: a URL may carry a token.
+///
+/// # Errors
+/// The system's own.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)
+}
+
+/// # Errors
+/// The system's own.
+pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
+/// Gives `from` the name `to` if nothing has that name.
+///
+/// # Errors
+/// `AlreadyExists` when something has; the system's own otherwise.
+pub fn publish_new(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let (old, new) = (c_path(from)?, c_path(to)?);
+        // SAFETY: both are strings with their NUL that live through the call.
+        let result = unsafe {
+            libc::renameat2(
+                libc::AT_FDCWD,
+                old.as_ptr(),
+                libc::AT_FDCWD,
+                new.as_ptr(),
+                libc::RENAME_NOREPLACE,
+            )
+        };
+        if result == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        // Not every file system has the flag.
+        if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::ENOTSUP)) {
+            return Err(error);
+        }
+    }
+    link_new(from, to)
+}
+
+/// A link fails where the name is taken, as a rename does not.
+fn link_new(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Ok(()) => fs::remove_file(from),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        // FAT and the like know no links either. What is left is to look before: whoever takes the name in between loses it.
+        Err(_) if fs::symlink_metadata(to).is_err() => fs::rename(from, to),
+        Err(_) => Err(io::ErrorKind::AlreadyExists.into()),
+    }
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    Ok(CString::new(path.as_os_str().as_bytes())?)
+}
+
+/// # Errors
+/// The system's own.
+pub fn sync_directory(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Whether files may be made in a directory, without making one.
+///
+/// # Errors
+/// The system's refusal.
+pub fn may_create_in(dir: &Path) -> io::Result<()> {
+    let dir = c_path(dir)?;
+    // SAFETY: a string with its NUL that lives through the call. AT_EACCESS: as whom files are opened, not as who started us.
+    let result = unsafe { libc::faccessat(libc::AT_FDCWD, dir.as_ptr(), libc::W_OK | libc::X_OK, libc::AT_EACCESS) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[must_use]
+pub fn is_disk_full(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG))
+}
+
+/// Reads at an offset; the file's own position plays no part.
+///
+/// # Errors
+/// The system's own.
+pub fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    file.read_at(buffer, offset)
+}
+
+/// Without the line buffer of std.
+///
+/// # Errors
+/// The system's own.
+pub fn standard_output() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+/// Without the buffer of std.
+///
+/// # Errors
+/// The system's own.
+pub fn standard_input() -> io::Result<File> {
+    Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_counts_up() {
+        let before = process_usage();
+        let mut sum = 0_u64;
+        while process_usage().cpu_user_s <= before.cpu_user_s {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
+        }
+        assert!(process_usage().max_rss_bytes.is_some_and(|size| size > 1 << 20));
+    }
+
+    #[test]
+    fn publish_new_never_replaces() {
+        type Publish = fn(&Path, &Path) -> io::Result<()>;
+        for publish in [publish_new as Publish, link_new as Publish] {
+            let dir = tempfile::tempdir().unwrap();
+            let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+            fs::write(&from, "new").unwrap();
+            fs::write(&to, "old").unwrap();
+            assert_eq!(publish(&from, &to).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(fs::read(&to).unwrap(), b"old");
+            fs::remove_file(&to).unwrap();
+            std::os::unix::fs::symlink("nowhere", &to).unwrap();
+            assert_eq!(publish(&from, &to).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            fs::remove_file(&to).unwrap();
+            publish(&from, &to).unwrap();
+            assert_eq!(fs::read(&to).unwrap(), b"new");
+            assert!(!from.exists());
+        }
+    }
+
+    #[test]
+    fn replace_replaces() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        fs::write(&from, "new").unwrap();
+        fs::write(&to, "old").unwrap();
+        replace(&from, &to).unwrap();
+        sync_directory(dir.path()).unwrap();
+        assert_eq!(fs::read(&to).unwrap(), b"new");
+        fs::write(&from, "newer").unwrap();
+        fs::remove_file(&to).unwrap();
+        replace(&from, &to).unwrap();
+        assert_eq!(fs::read(&to).unwrap(), b"newer");
+    }
+
+    #[test]
+    fn an_exclusive_file_has_one_writer_and_follows_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, published) = (dir.path().join("partial"), dir.path().join("whole"));
+        let first = open_exclusive(&path).unwrap();
+        assert_eq!(open_exclusive(&path).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        publish_new(&path, &published).unwrap();
+        // Another file has the name now.
+        let second = open_exclusive(&path).unwrap();
+        assert_ne!(first.metadata().unwrap().ino(), second.metadata().unwrap().ino());
+        drop(second);
+        open_exclusive(&path).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_partial_file_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, victim) = (dir.path().join("partial"), dir.path().join("victim"));
+        fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        assert!(open_exclusive(&path).is_err());
+        assert!(create_private(&path).is_err());
+        assert_eq!(fs::read(&victim).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn full_is_full() {
+        for code in [libc::ENOSPC, libc::EDQUOT, libc::EFBIG] {
+            assert!(is_disk_full(&io::Error::from_raw_os_error(code)));
+        }
+        assert!(!is_disk_full(&io::Error::from_raw_os_error(libc::EACCES)));
+        assert!(!is_disk_full(&io::ErrorKind::WriteZero.into()));
+    }
+}

@@ -1,0 +1,341 @@
+//! What ferry tells about a run: one JSON document, whose schema (`ferry schema`) is generated from these types.
+
+mod series;
+
+pub use series::Series;
+#[doc(hidden)]
+pub use series::{SeriesBuilder, SeriesFacts};
+
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use crate::error::Failure;
+
+/// Names the format; changed when a field changes its meaning or goes away.
+pub const SCHEMA: &str = "ferry-report-1";
+
+impl Report {
+    /// The first failure: of the run, or of a transfer.
+    #[must_use]
+    pub fn first_failure(&self) -> Option<&Failure> {
+        let transfers = self.transfers.iter().filter_map(|transfer| transfer.error.as_ref());
+        self.error.as_ref().into_iter().chain(transfers).next()
+    }
+}
+
+/// One run of the program.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Report {
+    /// Always `ferry-report-1`.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = SCHEMA)))]
+    pub schema: &'static str,
+    /// The version of ferry.
+    pub version: &'static str,
+    /// Which command of the program the run was.
+    pub command: Command,
+    /// Whether everything asked for was done.
+    pub ok: bool,
+    /// The process's exit code: 0 done, 2 usage, 10 transient, 11 permanent, 12 integrity, 13 local, 130 interrupted (143 by SIGTERM).
+    pub exit_code: u8,
+    /// In the order they were asked for; empty for `bench`.
+    pub transfers: Vec<Transfer>,
+    /// For `ferry bench` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bench: Option<Bench>,
+    /// For SFTP only; the last connection, if there were several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ssh: Option<SshReport>,
+    /// All transfers of an SFTP run together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set: Option<FileSet>,
+    /// The first failure of a run that has no transfer to hang it on (`bench`, an unreadable CA file).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+    /// What the process used.
+    pub process: ProcessUsage,
+}
+
+/// A command of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Command {
+    /// A download.
+    Get,
+    /// An upload.
+    Put,
+    /// Many requests for one URL.
+    Bench,
+}
+
+/// Whole process, start to end.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct ProcessUsage {
+    /// From the start of the run to its report.
+    pub wall_s: f64,
+    /// Processor time in user mode.
+    pub cpu_user_s: f64,
+    /// Processor time in the kernel.
+    pub cpu_system_s: f64,
+    /// Null where the operating system does not tell.
+    pub max_rss_bytes: Option<u64>,
+}
+
+/// One URL, all attempts. Where there were several, the figures are those of the last one.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Transfer {
+    /// As asked for, without user and password.
+    pub url: String,
+    /// Where redirects led, when they did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub final_url: Option<String>,
+    /// Download or upload.
+    pub direction: Command,
+    /// `http/1.1`, `h2` or `sftp`; null when no connection was made.
+    pub protocol: Option<&'static str>,
+    /// The final status of HTTP.
+    pub status: Option<u16>,
+    /// Address and port of the server.
+    pub remote: Option<String>,
+    /// Null without TLS.
+    pub tls: Option<TlsFacts>,
+    /// Neither certificates nor host keys were verified, by `--insecure`.
+    pub insecure: bool,
+    /// The limit, in bytes per second; null without one.
+    pub limit_byte_s: Option<u64>,
+    /// The limit is shared with the run's other transfers.
+    pub limit_shared: bool,
+    /// The piece in which a body goes to or comes from its file.
+    pub buffer_size_bytes: u64,
+    /// Body bytes moved by the last attempt.
+    pub bytes: u64,
+    /// Where the last attempt began (resume, range).
+    pub offset: u64,
+    /// The size of the complete body, where it is known.
+    pub size: Option<u64>,
+    /// How long each step took.
+    pub phases: Phases,
+    /// `bytes / phases.body_s`.
+    pub body_byte_s: Option<f64>,
+    /// `bytes / phases.total_s`.
+    pub wall_byte_s: Option<f64>,
+    /// `body_byte_s / limit_byte_s - 1`.
+    pub deviation: Option<f64>,
+    /// Time given up because the network could not follow the limit, in seconds: never made up for by a burst.
+    pub shortfall_s: f64,
+    /// The most bytes of any 100 ms, per second.
+    pub worst_window_byte_s: Option<f64>,
+    /// The longest time within the body in which no byte moved.
+    pub longest_gap_ms: Option<f64>,
+    /// Bytes over time; null when no body byte moved.
+    pub series: Option<Series>,
+    /// At the start of the body, every 100 ms, and at its end.
+    pub tcp: Vec<TcpSample>,
+    /// The send buffer of its connection; null without one.
+    pub sndbuf: Option<SendBufferFacts>,
+    /// `ALGORITHM:HEX` of the complete file, when asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<String>,
+    /// In order, the last one included.
+    pub attempts: Vec<Attempt>,
+    /// Why the transfer failed, when it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+}
+
+/// Durations of the last attempt in seconds, one after the other; null where the phase did not happen (an address instead of a name,
+/// a connection that was there already).
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Phases {
+    /// Name resolution.
+    pub dns_s: Option<f64>,
+    /// The TCP connection.
+    pub connect_s: Option<f64>,
+    /// The TLS handshake.
+    pub tls_s: Option<f64>,
+    /// SSH: its banner to the server's key accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kex_s: Option<f64>,
+    /// SSH: user accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth_s: Option<f64>,
+    /// SSH: a channel with the sftp subsystem is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel_s: Option<f64>,
+    /// Request sent to the first byte of the answer. For an upload: last body byte to the first byte of the answer.
+    pub first_byte_s: Option<f64>,
+    /// From the attempt's begin to the begin of the body clock.
+    pub body_start_s: Option<f64>,
+    /// First to last body byte. Download: handed to the sink. Upload: handed to the kernel, to the last having left it.
+    pub body_s: Option<f64>,
+    /// From the attempt's begin to its end: the complete body, and the answer of an upload.
+    pub total_s: f64,
+}
+
+/// The SSH connection of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct SshReport {
+    /// The server's software.
+    pub server: String,
+    /// Key exchange.
+    pub kex: String,
+    /// Cipher.
+    pub cipher: String,
+    /// Type and fingerprint, and that of the authority whose certificate counted.
+    pub host_key: String,
+    /// `publickey`, `certificate`, `agent` or `password`.
+    pub auth: String,
+    /// Times that ferry had to wait for an answer before it was logged in.
+    pub round_trips: u32,
+    /// On which SFTP ran, all connections together.
+    pub channels: u32,
+    /// Asked for and not given (`MaxSessions`).
+    pub channels_refused: u32,
+    /// TCP connections used.
+    pub connections: u32,
+}
+
+/// The files of a run, taken together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct FileSet {
+    /// Transfers of the run.
+    pub files: u64,
+    /// How many of them failed.
+    pub failed: u64,
+    /// Symbolic links, devices and the like in a tree, which are not transferred.
+    pub skipped: u64,
+    /// Body bytes moved by the last attempts.
+    pub bytes: u64,
+    /// First body byte of any file to the last of all.
+    pub body_s: Option<f64>,
+    /// From the begin of the run to the end of its last file.
+    pub total_s: f64,
+}
+
+/// The TLS of a connection.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct TlsFacts {
+    /// Such as `TLSv1.3`.
+    pub version: String,
+    /// The cipher suite.
+    pub cipher: String,
+}
+
+/// What Linux and Windows both tell about a connection; null where one does not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct TcpSample {
+    /// Since the attempt's begin.
+    pub t_s: f64,
+    /// Smoothed round trip.
+    pub rtt_us: Option<u32>,
+    /// The least round trip.
+    pub min_rtt_us: Option<u32>,
+    /// Congestion window.
+    pub cwnd_bytes: Option<u64>,
+    /// Sent and not acknowledged.
+    pub bytes_in_flight: Option<u64>,
+    /// Sent again, since the connection began.
+    pub bytes_retransmitted: Option<u64>,
+    /// In the send buffer, not sent yet.
+    pub unsent_bytes: Option<u64>,
+    /// Acknowledged, since the connection began.
+    pub bytes_acked: Option<u64>,
+    /// Received, since the connection began.
+    pub bytes_received: Option<u64>,
+    /// What the peer may send.
+    pub receive_window_bytes: Option<u64>,
+    /// What the peer lets us send.
+    pub send_window_bytes: Option<u64>,
+}
+
+/// The send buffer of a connection (`--sndbuf`), as the system counts it: Linux doubles what is set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct SendBufferFacts {
+    /// `auto`, `off` or `bytes`.
+    pub mode: &'static str,
+    /// When it was connected.
+    pub initial_bytes: Option<u64>,
+    /// At the end of the transfer.
+    pub final_bytes: Option<u64>,
+    /// What Windows last answered to `SIO_IDEAL_SEND_BACKLOG_QUERY`; null where nobody is asked (every other system, `off`, `bytes`) or it
+    /// did not answer.
+    pub ideal_bytes: Option<u64>,
+    /// How often it was asked.
+    pub queries: u32,
+    /// What was last refused, the question or the size, and why.
+    pub refused: Option<String>,
+}
+
+/// One try at a transfer, in order.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Attempt {
+    /// Where the attempt began.
+    pub offset: u64,
+    /// Body bytes moved.
+    pub bytes: u64,
+    /// From its begin to its end.
+    pub total_s: f64,
+    /// The status of HTTP.
+    pub status: Option<u16>,
+    /// Waited before this attempt, in seconds.
+    pub waited_s: f64,
+    /// Why the attempt failed, when it did.
+    pub error: Option<Failure>,
+}
+
+/// `ferry bench`: many requests for one URL.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Bench {
+    /// As asked for.
+    pub url: String,
+    /// `http/1.1` or `h2`.
+    pub protocol: Option<&'static str>,
+    /// Connections at once.
+    pub connections: u32,
+    /// Requests at once, over all connections.
+    pub parallel: u32,
+    /// Requests asked for.
+    pub requests: u64,
+    /// Answered with a status of 2xx.
+    pub succeeded: u64,
+    /// Answered otherwise, or lost.
+    pub failed: u64,
+    /// Body bytes received.
+    pub bytes: u64,
+    /// First request to last answer.
+    pub seconds: f64,
+    /// Succeeded requests per second.
+    pub requests_per_s: f64,
+    /// Processor time per succeeded request.
+    pub cpu_us_per_request: f64,
+    /// Latency of one request in microseconds.
+    pub latency_us: Percentiles,
+}
+
+/// Percentiles of a distribution.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Percentiles {
+    /// The least.
+    pub min: u64,
+    /// The median.
+    pub p50: u64,
+    /// The 90th percentile.
+    pub p90: u64,
+    /// The 99th percentile.
+    pub p99: u64,
+    /// The greatest.
+    pub max: u64,
+}

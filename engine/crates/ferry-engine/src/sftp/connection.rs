@@ -1,0 +1,243 @@
+//! A connection and its channels: what arrives goes to the core, and what the core has to say goes out as the server's windows allow.
+
+use std::cell::RefCell;
+use std::net::TcpStream;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::spawn_local;
+
+use super::Plan;
+use super::core::Shared;
+use super::state::Output;
+use crate::error::Error;
+use crate::net::dial;
+use crate::net::sndbuf::Tuner;
+use crate::platform;
+use crate::report::SshReport;
+use crate::ssh::{self, Channel, Listener, OpenRefused, ReadRoom, Session};
+
+/// What arrives on one connection.
+pub struct ConnectionListener {
+    core: Shared,
+    connection: usize,
+    socket: Arc<TcpStream>,
+    limited: bool,
+}
+
+/// A packet smaller than what servers fill is the end of something.
+const FULL_PACKET: usize = 32 * 1024 - 1024;
+
+impl Listener for ConnectionListener {
+    fn data(&self, channel: u32, bytes: &[u8]) {
+        self.core.data(self.connection, channel, bytes);
+        // sshd leaves Nagle's algorithm on: its next small packet waits until this one has been acknowledged, which Linux would put off
+        // for 40 ms.
+        if self.limited || bytes.len() < FULL_PACKET {
+            platform::acknowledge(&SockRef::from(&*self.socket));
+        }
+    }
+
+    fn channel_closed(&self, channel: u32) {
+        self.core.closed(self.connection, channel);
+    }
+
+    fn disconnected(&self, problem: Error) {
+        self.core.fail(&problem);
+    }
+
+    fn read_room(&self) -> ReadRoom {
+        if self.limited {
+            self.core.read_room(self.connection, Instant::now())
+        } else {
+            ReadRoom::All
+        }
+    }
+
+    fn was_read(&self, bytes: usize, spilled: usize) {
+        if self.limited {
+            self.core.was_read(bytes, spilled, Instant::now());
+        }
+    }
+}
+
+/// A connection and the socket below it, for what only the kernel knows.
+pub struct Connection {
+    pub session: Session<ConnectionListener>,
+    pub socket: Arc<TcpStream>,
+    pub tuner: Rc<RefCell<Tuner>>,
+}
+
+/// Lets the send buffer follow the path for as long as the run goes on, where that is ours to do.
+pub async fn tune(core: Shared, socket: Arc<TcpStream>, tuner: Rc<RefCell<Tuner>>) {
+    while core.failure().is_none() && tuner.borrow().asks() {
+        tuner.borrow_mut().poll(&SockRef::from(&*socket), Instant::now());
+        let next = tuner.borrow().next();
+        tokio::time::sleep_until(next.into()).await;
+    }
+}
+
+/// The round trip to the SSH server. TCP measures it only as far as the next relay. The SSH handshake reaches the server: key exchange takes at
+/// least two round trips and authentication three, but both include computing time, so they count only where they are much longer.
+pub fn round_trip(tcp: Duration, timings: ssh::Timings) -> Duration {
+    let ssh = Duration::from_secs_f64((timings.kex_s / 2.0).min(timings.auth_s / 3.0).max(0.0));
+    if ssh > Duration::from_millis(10) && ssh > 2 * tcp {
+        ssh
+    } else {
+        tcp
+    }
+}
+
+pub fn take(report: &mut SshReport, made: &ssh::SshFacts) {
+    report.server.clone_from(&made.server);
+    report.kex.clone_from(&made.kex);
+    report.cipher.clone_from(&made.cipher);
+    report.host_key.clone_from(&made.host_key);
+    report.auth.clone_from(&made.auth);
+    report.round_trips = made.round_trips;
+}
+
+pub async fn connect(plan: &Plan, core: &Shared, dialed: dial::Dialed, connection: usize) -> Result<Connection, Error> {
+    let socket = into_std(dialed.socket)?;
+    let copy = socket
+        .try_clone()
+        .map_err(|error| Error::local(format!("the socket cannot be shared: {error}")).with_source(error))?;
+    let copy = Arc::new(copy);
+    let tuner = Tuner::new(plan.dial.send_buffer, &SockRef::from(&*copy), Instant::now());
+    let tuner = Rc::new(RefCell::new(tuner));
+    spawn_local(tune(Shared::clone(core), Arc::clone(&copy), Rc::clone(&tuner)));
+    let listener = Arc::new(ConnectionListener {
+        core: Shared::clone(core),
+        connection,
+        socket: Arc::clone(&copy),
+        limited: plan.settings.limit.rate().is_some(),
+    });
+    let session = ssh::open(socket, &plan.place, &plan.ssh, plan.settings.timeouts.tls, listener).await?;
+    Ok(Connection {
+        session,
+        socket: copy,
+        tuner,
+    })
+}
+
+fn into_std(socket: mio::net::TcpStream) -> Result<TcpStream, Error> {
+    #[cfg(unix)]
+    let socket = TcpStream::from(std::os::fd::OwnedFd::from(socket));
+    #[cfg(windows)]
+    let socket = TcpStream::from(std::os::windows::io::OwnedSocket::from(socket));
+    socket
+        .set_nonblocking(true)
+        .map_err(|error| Error::local(format!("the socket cannot be prepared: {error}")).with_source(error))?;
+    Ok(socket)
+}
+
+/// One more connection with its channels; a server that does not want it does no harm, and the report says how many there were.
+pub async fn more(core: Shared, plan: Plan, connection: usize, channels: usize) {
+    let (url, options) = (plan.url.clone(), plan.dial.clone());
+    // Not tokio's spawn_blocking, which panics where no thread can be started.
+    let (answer, dialed) = oneshot::channel();
+    let thread = std::thread::Builder::new().spawn(move || {
+        let _ = answer.send(dial::dial(&url, &options));
+    });
+    let (Ok(_), Ok(Ok(dialed))) = (thread, dialed.await) else {
+        return;
+    };
+    let Ok(connected) = connect(&plan, &core, dialed, connection).await else {
+        return;
+    };
+    spawn_local(watch_end(
+        Shared::clone(&core),
+        Arc::clone(&connected.socket),
+        plan.place.clone(),
+    ));
+    for _ in 0..channels {
+        if open_channel(&core, &connected, connection).await.is_err() {
+            break;
+        }
+    }
+    // Lives as long as the run: its end is the runtime's.
+    std::future::pending::<()>().await;
+}
+
+/// How often it is looked whether the server has gone, and how long after its last word that is believed.
+const WATCH: Duration = Duration::from_millis(500);
+
+/// russh does not read while its own write waits: a server that says goodbye and reads no more would be noticed by nobody.
+pub async fn watch_end(core: Shared, socket: Arc<TcpStream>, place: ssh::HostPort) {
+    let mut seen: Option<Instant> = None;
+    while core.failure().is_none() {
+        tokio::time::sleep(WATCH).await;
+        match platform::peer_has_ended(&SockRef::from(&*socket)) {
+            None => return,
+            Some(false) => seen = None,
+            Some(true) => {
+                let since = *seen.get_or_insert_with(Instant::now);
+                if since.max(core.last_activity()).elapsed() > WATCH {
+                    core.fail(&Error::transient(format!("{place}: the server closed the connection")));
+                }
+            }
+        }
+    }
+}
+
+/// A channel, ready for requests: INIT goes first by itself.
+pub async fn open_channel(core: &Shared, connected: &Connection, connection: usize) -> Result<usize, OpenRefused> {
+    let channel = connected.session.sftp().await?;
+    let (index, notify) = core.add_channel(connection, channel.id());
+    tracing::debug!(connection, channel = channel.id(), "SFTP channel is open");
+    spawn_local(writer(
+        Shared::clone(core),
+        index,
+        channel,
+        notify,
+        Arc::clone(&connected.socket),
+    ));
+    Ok(index)
+}
+
+/// Hands a channel what it is to send, whenever the server's window has room.
+async fn writer(core: Shared, index: usize, channel: Channel, wake: Arc<Notify>, socket: Arc<TcpStream>) {
+    loop {
+        match core.output(index, Instant::now()) {
+            Output::Stop => break,
+            Output::Wait(None) => wake.notified().await,
+            Output::Wait(Some(until)) => {
+                tokio::select! {
+                    () = wake.notified() => {}
+                    () = platform::until(until) => {}
+                }
+            }
+            Output::Bytes(bytes) => {
+                if channel.send(bytes).await.is_err() {
+                    break;
+                }
+            }
+            Output::Last(bytes, file) => {
+                if channel.send(bytes).await.is_err() {
+                    break;
+                }
+                spawn_local(leave(Shared::clone(&core), file, Arc::clone(&socket)));
+            }
+        }
+    }
+    channel.close().await;
+}
+
+/// Notes when the last byte of an upload has left this machine: nothing is unsent in the socket, after russh has had its turn.
+async fn leave(core: Shared, file: u64, socket: Arc<TcpStream>) {
+    for _ in 0..4 {
+        tokio::task::yield_now().await;
+    }
+    while core.is_leaving(file) {
+        let now = Instant::now();
+        // Where the system does not tell, it is the server's acknowledgement that ends the body.
+        match platform::unsent_bytes(&SockRef::from(&*socket)) {
+            Some(0) => return core.left(file, now),
+            Some(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+            None => return,
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Channels and open files behind one lock, as the connection's handler, the channels' writers and the files' tasks see them.
+//!
+//! Everything runs on one thread, so the lock is never waited for; it is there because russh's handler must be `Send`.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use ferry_sftp::{Channel, Event, FeedError, Handle, Limits, Reply, Request};
+use tokio::sync::{Notify, oneshot, watch};
+
+use super::flow::Flow;
+use super::open_file::{Direction, OpenFile};
+use super::span::LARGEST_REQUEST;
+use super::state::{Context, OpenChannel, Output, Sizes, State, answer};
+use crate::error::Error;
+use crate::ssh::ReadRoom;
+use crate::sync::lock;
+use crate::transfer::throttle::Limit;
+
+/// Every server takes that (draft-ietf-secsh-filexfer-02, section 3: packets of 34,000 bytes).
+const SAFE_REQUEST: u32 = 32 * 1024;
+/// A server that says less means something else, or wants a request for every byte.
+const LEAST_REQUEST: u32 = 1024;
+
+pub type Shared = Arc<Core>;
+
+pub struct Core {
+    state: Mutex<State>,
+    /// One per channel: there may be something to send.
+    wakes: Mutex<Vec<Arc<Notify>>>,
+    /// A limited download has got something, or its deadline has changed.
+    pub paced: Notify,
+    count: watch::Sender<usize>,
+}
+
+impl Core {
+    pub fn new(limit: &Limit, rtt: Duration) -> Self {
+        Self {
+            state: Mutex::new(State {
+                channels: Vec::new(),
+                open_files: BTreeMap::new(),
+                next_file: 0,
+                request: Sizes {
+                    read: SAFE_REQUEST,
+                    write: SAFE_REQUEST,
+                },
+                limit: limit.rate().map(ferry_pacing::Rate::byte_s),
+                rtt,
+                least_rtt: Duration::ZERO,
+                idle_rtt: rtt,
+                flow: Flow::new(Instant::now()),
+                last_activity: Instant::now(),
+                failure: None,
+                undecoded: 0,
+                spilled: 0,
+            }),
+            wakes: Mutex::new(Vec::new()),
+            paced: Notify::new(),
+            count: watch::Sender::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    fn wakes(&self) -> MutexGuard<'_, Vec<Arc<Notify>>> {
+        lock(&self.wakes)
+    }
+
+    pub fn wake(&self, channel: usize) {
+        if let Some(notify) = self.wakes().get(channel) {
+            notify.notify_one();
+        }
+    }
+
+    pub fn wake_all(&self) {
+        for notify in self.wakes().iter() {
+            notify.notify_one();
+        }
+    }
+
+    /// A channel on which the subsystem runs; the returned notice is its writer's. INIT is its first output.
+    pub fn add_channel(&self, connection: usize, number: u32) -> (usize, Arc<Notify>) {
+        let mut state = self.lock();
+        let mut channel = OpenChannel {
+            address: (connection, number),
+            channel: Channel::new(),
+            control: Vec::new(),
+            in_flight: 0,
+        };
+        channel.channel.hello(&mut channel.control);
+        if state.channels.is_empty() {
+            state.last_activity = Instant::now();
+        }
+        state.channels.push(channel);
+        let notify = Arc::new(Notify::new());
+        notify.notify_one();
+        self.wakes().push(Arc::clone(&notify));
+        let count = state.channels.len();
+        drop(state);
+        self.count.send_replace(count);
+        (count - 1, notify)
+    }
+
+    pub fn connections(&self) -> usize {
+        let state = self.lock();
+        let mut found: Vec<_> = state.channels.iter().map(|channel| channel.address.0).collect();
+        found.sort_unstable();
+        found.dedup();
+        found.len()
+    }
+
+    pub fn watch_channels(&self) -> watch::Receiver<usize> {
+        self.count.subscribe()
+    }
+
+    /// Encoded at once, so that what is called one after the other leaves in one flight; the answer is waited for by who needs it.
+    pub fn call(&self, channel: usize, request: &Request<'_>) -> impl Future<Output = Result<Reply, Error>> + use<> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.lock();
+        let failure = state.failure.clone();
+        if failure.is_none()
+            && let Some(channel) = state.channels.get_mut(channel)
+        {
+            channel
+                .channel
+                .request(request, Context::Call(sender), &mut channel.control);
+        }
+        drop(state);
+        self.wake(channel);
+        async move {
+            match failure {
+                Some(problem) => Err(problem),
+                // Its channel has gone with it.
+                None => receiver.await.unwrap_or_else(|_| Err(lost())),
+            }
+        }
+    }
+
+    /// A request whose answer nobody needs.
+    pub fn post(&self, channel: usize, request: &Request<'_>) {
+        let mut state = self.lock();
+        if state.failure.is_some() {
+            return;
+        }
+        let Some(open_channel) = state.channels.get_mut(channel) else {
+            return;
+        };
+        open_channel
+            .channel
+            .request(request, Context::Forget, &mut open_channel.control);
+        drop(state);
+        self.wake(channel);
+    }
+
+    /// Whether the server has named an extension in its VERSION.
+    pub fn has(&self, channel: usize, extension: &str) -> bool {
+        let state = self.lock();
+        state
+            .channels
+            .get(channel)
+            .and_then(|channel| channel.channel.extensions())
+            .is_some_and(|extensions| extensions.has(extension))
+    }
+
+    /// What limits@openssh.com said; 0 is "not told"; less than what every server takes is believed, down to 1 KiB.
+    pub fn set_limits(&self, limits: &Limits) {
+        let clamp = |told: u64| match u32::try_from(told) {
+            Ok(0) => SAFE_REQUEST,
+            Ok(told) => told.clamp(LEAST_REQUEST, LARGEST_REQUEST),
+            Err(_) => LARGEST_REQUEST,
+        };
+        let (read, write) = (clamp(limits.read), clamp(limits.write));
+        tracing::debug!(
+            ?limits,
+            read,
+            write,
+            "SFTP limits of the server, and the sizes of requests"
+        );
+        self.lock().request = Sizes { read, write };
+    }
+
+    pub fn begin(&self, file: OpenFile) -> u64 {
+        let mut state = self.lock();
+        if let Some(problem) = state.failure.clone() {
+            drop(state);
+            file.end(Err(problem));
+            return u64::MAX;
+        }
+        let id = state.next_file;
+        state.next_file += 1;
+        state.open_files.insert(id, file);
+        drop(state);
+        self.wake_all();
+        id
+    }
+
+    /// The file is open on one more channel.
+    pub fn add_handle(&self, id: u64, channel: usize, handle: Handle) {
+        let mut state = self.lock();
+        if let Some(file) = state.open_files.get_mut(&id) {
+            file.handles.push((channel, handle));
+        } else if let Some(channel) = state.channels.get_mut(channel) {
+            // Over before it could help.
+            let close = Request::Close { handle: &handle };
+            channel.channel.request(&close, Context::Forget, &mut channel.control);
+        }
+        drop(state);
+        self.wake(channel);
+    }
+
+    /// Bytes of begun files that have not been asked for or sent.
+    pub fn backlog(&self) -> u64 {
+        let state = self.lock();
+        state
+            .open_files
+            .values()
+            .map(|file| match &file.direction {
+                Direction::Down(down) => down
+                    .reads
+                    .size()
+                    .map_or(0, |size| size.saturating_sub(down.next).saturating_sub(down.pending())),
+                Direction::Up(up) => up.sender.size.map_or(0, |size| size.saturating_sub(up.sender.given)),
+            })
+            .sum()
+    }
+
+    /// What TCP says; never less than what SSH's own handshake took.
+    pub fn set_rtt(&self, rtt: Duration) {
+        let mut state = self.lock();
+        state.rtt = rtt.max(state.least_rtt);
+    }
+
+    pub fn set_least_rtt(&self, rtt: Duration) {
+        let mut state = self.lock();
+        state.least_rtt = rtt;
+        state.rtt = state.rtt.max(rtt);
+        state.idle_rtt = state.idle_rtt.max(rtt);
+    }
+
+    /// Of the path while nothing was on it.
+    pub fn idle_rtt(&self) -> Duration {
+        self.lock().idle_rtt
+    }
+
+    /// Since when nothing has come although something was asked for, and whether anything ever has; null while nothing is.
+    pub fn silent_since(&self) -> Option<(Instant, bool)> {
+        let state = self.lock();
+        let asked = state.channels.iter().any(|channel| channel.channel.in_flight() > 0);
+        let ever = state
+            .channels
+            .iter()
+            .any(|channel| channel.channel.extensions().is_some());
+        asked.then_some((state.last_activity, ever))
+    }
+
+    /// When the server last said anything.
+    pub fn last_activity(&self) -> Instant {
+        self.lock().last_activity
+    }
+
+    /// Bytes of a file's attempt so far.
+    pub fn progress(&self, id: u64) -> u64 {
+        self.lock().open_files.get(&id).map_or(0, |file| match &file.direction {
+            Direction::Down(down) => down.receiver.delivered,
+            Direction::Up(up) => up.sender.given,
+        })
+    }
+
+    /// The last byte of this upload has left the machine.
+    pub fn left(&self, id: u64, now: Instant) {
+        if let Some(OpenFile {
+            direction: Direction::Up(up),
+            ..
+        }) = self.lock().open_files.get_mut(&id)
+        {
+            up.sender.left(now);
+        }
+    }
+
+    /// Whether it is still waited for that the last byte of this upload leaves.
+    pub fn is_leaving(&self, id: u64) -> bool {
+        self.lock()
+            .open_files
+            .get(&id)
+            .is_some_and(|file| matches!(&file.direction, Direction::Up(up) if up.sender.ended.is_none()))
+    }
+
+    /// The connection is of no more use.
+    pub fn fail(&self, problem: &Error) {
+        let mut state = self.lock();
+        if state.failure.is_some() {
+            return;
+        }
+        state.failure = Some(problem.clone());
+        for channel in &mut state.channels {
+            for context in channel.channel.abandon() {
+                if let Context::Call(reply_sender) = context {
+                    let _ = reply_sender.send(Err(problem.clone()));
+                }
+            }
+        }
+        let open_files = std::mem::take(&mut state.open_files);
+        drop(state);
+        for file in open_files.into_values() {
+            file.end(Err(problem.clone()));
+        }
+        self.wake_all();
+        self.paced.notify_one();
+    }
+
+    pub fn failure(&self) -> Option<Error> {
+        self.lock().failure.clone()
+    }
+
+    /// The server has ended a channel.
+    pub fn closed(&self, connection: usize, number: u32) {
+        let known = self
+            .lock()
+            .channels
+            .iter()
+            .any(|channel| channel.address == (connection, number));
+        if known {
+            self.fail(&Error::transient("the server closed the SFTP channel"));
+        }
+    }
+
+    /// Bytes from the server.
+    pub fn data(&self, connection: usize, number: u32, bytes: &[u8]) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        state.last_activity = now;
+        let State {
+            channels,
+            open_files,
+            flow,
+            rtt,
+            ..
+        } = &mut *state;
+        flow.arrived(bytes.len() as u64, *rtt, now);
+        let mut open = channels.iter_mut();
+        let Some(channel) = open.find(|channel| channel.address == (connection, number)) else {
+            return;
+        };
+        let in_flight = &mut channel.in_flight;
+        let mut over = Vec::new();
+        let mut answered = false;
+        let result = channel.channel.feed(bytes, |event| {
+            match event {
+                Event::Version => {}
+                Event::Data { context, at, bytes, .. } => {
+                    if let Context::Read { file, offset, .. } = context
+                        && let Some(OpenFile {
+                            direction: Direction::Down(down),
+                            ..
+                        }) = open_files.get_mut(file)
+                        && let Err(problem) = down.accept(*offset, *offset + u64::from(at), bytes, now)
+                    {
+                        over.push((*file, Err(problem)));
+                    }
+                }
+                Event::Reply { context, reply } => {
+                    answered = true;
+                    if let Some(end) = answer(context, reply, open_files, in_flight, now) {
+                        over.push(end);
+                    }
+                }
+            }
+            Ok::<(), std::convert::Infallible>(())
+        });
+        let ended: Vec<_> = over
+            .into_iter()
+            .filter_map(|(id, result)| Some((open_files.remove(&id)?, result)))
+            .collect();
+        let limited = state.limit.is_some();
+        state.decoded(now);
+        drop(state);
+        for (file, result) in ended {
+            file.end(result);
+        }
+        if let Err(FeedError::Protocol(error)) = result {
+            let problem = format!("the server broke the SFTP protocol: {error}");
+            self.fail(&Error::integrity(problem).with_source(error));
+        } else if answered {
+            self.wake_all();
+        }
+        if limited {
+            self.paced.notify_one();
+        }
+    }
+
+    /// How much of a connection's socket may be read now.
+    pub fn read_room(&self, connection: usize, now: Instant) -> ReadRoom {
+        self.lock().read_room(connection, now)
+    }
+
+    /// `bytes` have come off the socket, and `spilled` of all that came are not given to SSH yet.
+    pub fn was_read(&self, bytes: usize, spilled: usize, now: Instant) {
+        self.lock().was_read(bytes, spilled, now);
+    }
+
+    /// Moves what is due of limited downloads; tells when to come again.
+    pub fn poll_paced(&self, now: Instant) -> Option<Instant> {
+        let mut state = self.lock();
+        let mut over = Vec::new();
+        let mut next: Option<Instant> = None;
+        for (id, file) in &mut state.open_files {
+            let Direction::Down(down) = &mut file.direction else {
+                continue;
+            };
+            if let Err(problem) = down.receiver.poll_paced(now) {
+                over.push((*id, Err(problem)));
+            } else if down.try_finish(now) {
+                over.push((*id, Ok(())));
+            } else if let Some(at) = down.receiver.due_at() {
+                next = Some(next.map_or(at, |first| first.min(at)));
+            }
+        }
+        let ended: Vec<_> = over
+            .into_iter()
+            .filter_map(|(id, result)| Some((state.open_files.remove(&id)?, result)))
+            .collect();
+        drop(state);
+        for (file, result) in ended {
+            file.end(result);
+        }
+        self.wake_all();
+        next
+    }
+
+    /// What this channel sends now.
+    pub fn output(&self, channel: usize, now: Instant) -> Output {
+        let mut state = self.lock();
+        if state.failure.is_some() {
+            return Output::Stop;
+        }
+        let output = state.output(channel, now);
+        // A source that cannot be read ends its file only.
+        match output {
+            Ok(output) => output,
+            Err((id, result)) => {
+                let file = state.open_files.remove(&id);
+                drop(state);
+                if let Some(file) = file {
+                    file.end(result);
+                }
+                self.wake(channel);
+                Output::Wait(None)
+            }
+        }
+    }
+}
+
+fn lost() -> Error {
+    Error::transient("the connection was lost")
+}
+
+#[cfg(test)]
+#[path = "core_tests.rs"]
+mod tests;

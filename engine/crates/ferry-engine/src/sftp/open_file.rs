@@ -1,0 +1,145 @@
+//! A file that is being transferred: what was requested, what came early, what is acknowledged.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use ferry_sftp::{Handle, RangeError, Reads, Reply, Status, Writes};
+use tokio::sync::oneshot;
+
+use crate::error::Error;
+use crate::transfer::receive::Receiver;
+use crate::transfer::send::Sender;
+
+/// Takes the answer to a request, or the error that came instead.
+pub type ReplySender = oneshot::Sender<Result<Reply, Error>>;
+
+/// A file that is open on some channels, with the bytes that go in one direction.
+pub struct OpenFile {
+    pub path: Vec<u8>,
+    /// The channel on which everything but bytes is asked.
+    pub home: usize,
+    pub handles: Vec<(usize, Handle)>,
+    pub direction: Direction,
+    pub done: oneshot::Sender<End>,
+}
+
+pub enum Direction {
+    Down(Box<Down>),
+    Up(Box<Up>),
+}
+
+pub struct Down {
+    pub reads: Reads,
+    pub receiver: Box<Receiver>,
+    /// The next byte the receiver wants.
+    pub next: u64,
+    /// Came before their turn, by the offset of their first byte.
+    early: BTreeMap<u64, Vec<u8>>,
+    early_bytes: u64,
+    /// No further READ while so many bytes are in flight.
+    pub ahead: u64,
+    /// Every READ has been sent once.
+    pub all_asked: bool,
+    /// Asked on the home channel behind the last READ: whether the file is still what it was.
+    pub trailer: Option<ReplySender>,
+}
+
+pub struct Up {
+    pub writes: Writes,
+    pub sender: Sender,
+}
+
+/// How the transfer of an open file ended.
+pub struct End {
+    pub result: Result<(), Error>,
+    pub direction: Direction,
+    pub handles: Vec<(usize, Handle)>,
+}
+
+impl OpenFile {
+    pub fn end(self, result: Result<(), Error>) {
+        // Whoever waited may have been given up.
+        let _ = self.done.send(End {
+            result,
+            direction: self.direction,
+            handles: self.handles,
+        });
+    }
+}
+
+impl Down {
+    pub fn new(receiver: Box<Receiver>, begin: u64, end: Option<u64>, trailer: ReplySender) -> Self {
+        Self {
+            reads: Reads::new(begin, end),
+            receiver,
+            next: begin,
+            early: BTreeMap::new(),
+            early_bytes: 0,
+            ahead: u64::MAX,
+            all_asked: false,
+            trailer: Some(trailer),
+        }
+    }
+
+    /// Asked for and not yet handed on.
+    pub fn pending(&self) -> u64 {
+        self.reads.in_flight() + self.early_bytes + self.receiver.waiting() as u64
+    }
+
+    /// In hand before their turn.
+    pub fn early_bytes(&self) -> usize {
+        usize::try_from(self.early_bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Bytes of the request that began at `request`, the first of them at `at`.
+    pub fn accept(&mut self, request: u64, at: u64, bytes: &[u8], now: Instant) -> Result<(), Error> {
+        if at != self.next {
+            self.early.entry(request).or_default().extend_from_slice(bytes);
+            self.early_bytes += bytes.len() as u64;
+            return Ok(());
+        }
+        self.receiver.accept(bytes, now)?;
+        self.next += bytes.len() as u64;
+        while let Some(piece) = self.early.remove(&self.next) {
+            self.early_bytes -= piece.len() as u64;
+            self.next += piece.len() as u64;
+            self.receiver.accept(&piece, now)?;
+        }
+        Ok(())
+    }
+
+    /// True when nothing is left but what the limit holds back.
+    pub fn try_finish(&mut self, now: Instant) -> bool {
+        if self.reads.is_complete() && self.early.is_empty() {
+            self.receiver.complete(now);
+        }
+        self.receiver.ended.is_some()
+    }
+}
+
+impl Up {
+    /// True when everything has been acknowledged.
+    pub fn try_finish(&mut self, now: Instant) -> bool {
+        let over = self.sender.exhausted && self.writes.is_settled();
+        if over {
+            // The server has it all, whatever a look at the send buffer came too late for, or could not tell.
+            self.sender.arrived(now);
+        }
+        over
+    }
+}
+
+/// What an answer to a READ that brought no data means.
+pub fn read_refused(down: &mut Down, path: &[u8], offset: u64, asked: u32, status: &Status) -> Result<(), Error> {
+    if status.code == ferry_sftp::StatusCode::Eof {
+        return down
+            .reads
+            .end_of_file(offset, asked)
+            .map_err(|error| broken(path, &error));
+    }
+    Err(super::refused("read", path, status))
+}
+
+pub fn broken(path: &[u8], error: &RangeError) -> Error {
+    Error::integrity(format!("{}: {error}", String::from_utf8_lossy(path))).with_source(*error)
+}

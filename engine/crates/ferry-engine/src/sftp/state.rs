@@ -1,0 +1,349 @@
+//! Channels and open files, and the one decision that matters: which bytes a channel sends next. No I/O but the reading of files.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ferry_sftp::{Channel, Handle, Reply, Request, StatusCode};
+
+use super::flow::{Flow, MOST};
+use super::open_file::{Direction, Down, OpenFile, ReplySender, Up, broken, read_refused};
+use super::span;
+use super::{AHEAD, nonsense, refused};
+use crate::error::Error;
+use crate::ssh::ReadRoom;
+
+/// READs put into one piece of output.
+const READS_AT_ONCE: usize = 64;
+/// READs and WRITEs that wait for an answer on one channel: far above what any window needs, far below what an id can tell apart.
+const MOST_IN_FLIGHT: usize = 1 << 16;
+
+pub struct State {
+    pub channels: Vec<OpenChannel>,
+    /// In the order in which they were begun, which is the order in which they are served.
+    pub open_files: BTreeMap<u64, OpenFile>,
+    pub next_file: u64,
+    pub request: Sizes,
+    pub limit: Option<u64>,
+    pub rtt: Duration,
+    pub least_rtt: Duration,
+    /// Before anything was sent.
+    pub idle_rtt: Duration,
+    pub flow: Flow,
+    /// When the server last said anything.
+    pub last_activity: Instant,
+    pub failure: Option<Error>,
+    /// Of what has come off the socket: not decoded yet, and not given to SSH yet.
+    pub undecoded: usize,
+    pub spilled: usize,
+}
+
+#[derive(Clone, Copy)]
+pub struct Sizes {
+    pub read: u32,
+    pub write: u32,
+}
+
+pub struct OpenChannel {
+    /// Of the connection it belongs to, and the channel's number there.
+    pub address: (usize, u32),
+    pub channel: Channel<Context>,
+    /// Encoded and not yet handed to the writer.
+    pub control: Vec<u8>,
+    /// Of READs.
+    pub in_flight: u64,
+}
+
+pub enum Context {
+    Call(ReplySender),
+    Read { file: u64, offset: u64, length: u32 },
+    Write { file: u64, offset: u64, length: u32 },
+    Forget,
+}
+
+/// What a channel's writer does next.
+pub enum Output {
+    Bytes(Bytes),
+    /// The last piece of an upload.
+    Last(Bytes, u64),
+    /// Until it is woken, or until then.
+    Wait(Option<Instant>),
+    Stop,
+}
+
+impl State {
+    /// `Err` is a file that is over.
+    pub fn output(&mut self, index: usize, now: Instant) -> Result<Output, (u64, Result<(), Error>)> {
+        let Some(channel) = self.channels.get_mut(index) else {
+            return Ok(Output::Stop);
+        };
+        let control = std::mem::take(&mut channel.control);
+        if !control.is_empty() {
+            return Ok(Output::Bytes(control.into()));
+        }
+        let mut reads = Vec::new();
+        let mut wait: Option<Instant> = None;
+        let room = self.request_room();
+        let Self {
+            channels,
+            open_files,
+            request,
+            limit,
+            flow,
+            ..
+        } = self;
+        let channels_open = channels.len() as u64;
+        let Some(channel) = channels.get_mut(index) else {
+            return Ok(Output::Stop);
+        };
+        // Of several channels none may ask for everything.
+        let share = flow.budget() / channels_open;
+        let mut room = room.min(share.saturating_sub(channel.in_flight));
+        let piece = limit.map_or(request.read, |rate| step(rate, request.read));
+        let mut count = 0;
+        for (id, file) in open_files.iter_mut() {
+            let OpenFile {
+                path: _,
+                home,
+                handles,
+                direction,
+                done: _,
+            } = file;
+            let Some((_, handle)) = handles.iter().find(|(on, _)| *on == index) else {
+                continue;
+            };
+            match direction {
+                Direction::Down(down) => {
+                    while room > 0
+                        && count < READS_AT_ONCE
+                        && channel.channel.in_flight() < MOST_IN_FLIGHT
+                        && down.reads.in_flight() < down.ahead
+                    {
+                        let Some((offset, length)) = down.reads.next(piece) else {
+                            down.all_asked = true;
+                            break;
+                        };
+                        let context = Context::Read {
+                            file: *id,
+                            offset,
+                            length,
+                        };
+                        let read = Request::Read { handle, offset, length };
+                        channel.channel.request(&read, context, &mut reads);
+                        channel.in_flight += u64::from(length);
+                        room = room.saturating_sub(length.into());
+                        count += 1;
+                    }
+                    if down.all_asked
+                        && *home == index
+                        && let Some(sender) = down.trailer.take()
+                    {
+                        let fstat = Request::Fstat { handle };
+                        channel.channel.request(&fstat, Context::Call(sender), &mut reads);
+                    }
+                }
+                Direction::Up(up) => {
+                    if !reads.is_empty() {
+                        break;
+                    }
+                    if let Some(output) =
+                        write(channel, *id, handle, up, request.write, now).map_err(|problem| (*id, Err(problem)))?
+                    {
+                        return Ok(output);
+                    }
+                    // A stream's end is known only by asking for more.
+                    if up.try_finish(now) {
+                        return Err((*id, Ok(())));
+                    }
+                    if let Some(at) = up.sender.next_at() {
+                        wait = Some(wait.map_or(at, |first| first.min(at)));
+                    }
+                }
+            }
+        }
+        if reads.is_empty() {
+            Ok(Output::Wait(wait))
+        } else {
+            Ok(Output::Bytes(reads.into()))
+        }
+    }
+
+    /// The download that everything on the connection belongs to, if its limit is its own.
+    fn paced(&mut self) -> Option<&mut Down> {
+        let mut open_files = self.open_files.values_mut();
+        match (open_files.next().map(|file| &mut file.direction), open_files.next()) {
+            (Some(Direction::Down(down)), None) if down.receiver.paces_reads() => Some(down),
+            _ => None,
+        }
+    }
+
+    /// How much of a connection's socket may be read now.
+    pub fn read_room(&mut self, connection: usize, now: Instant) -> ReadRoom {
+        let alone = self.channels.iter().all(|channel| channel.address.0 == connection);
+        if let Some(down) = self.paced().filter(|_| alone) {
+            return match down.receiver.read_budget(true, now) {
+                0 => ReadRoom::NotBefore(down.receiver.next_at().unwrap_or(now)),
+                count => ReadRoom::Bytes(count),
+            };
+        }
+        for file in self.open_files.values_mut() {
+            if let Direction::Down(down) = &mut file.direction {
+                let _ = down.receiver.read_budget(false, now);
+            }
+        }
+        ReadRoom::All
+    }
+
+    pub fn was_read(&mut self, bytes: usize, spilled: usize, now: Instant) {
+        self.undecoded += bytes;
+        self.spilled = spilled;
+        if bytes > 0 {
+            self.count_read(now);
+        }
+    }
+
+    /// SSH has decoded all that it was given.
+    pub fn decoded(&mut self, now: Instant) {
+        self.undecoded = self.spilled;
+        self.count_read(now);
+    }
+
+    fn count_read(&mut self, now: Instant) {
+        let undecoded = self.undecoded;
+        if let Some(down) = self.paced() {
+            down.receiver.read_off(undecoded + down.early_bytes(), now);
+        }
+    }
+
+    /// How much more may be asked for.
+    fn request_room(&self) -> u64 {
+        let pending: u64 = self
+            .open_files
+            .values()
+            .map(|file| match &file.direction {
+                Direction::Down(down) => down.pending(),
+                Direction::Up(_) => 0,
+            })
+            .sum();
+        let budget = match self.limit {
+            None => self.flow.budget(),
+            Some(rate) => {
+                // What the limit lets through while an answer is on its way.
+                let ahead = (self.rtt + AHEAD).as_micros().saturating_mul(rate.into()) / 1_000_000;
+                let least = 2 * u64::from(step(rate, self.request.read));
+                u64::try_from(ahead).unwrap_or(MOST).clamp(least, MOST)
+            }
+        };
+        budget.saturating_sub(pending)
+    }
+}
+
+/// The READs of a limited download: 10 ms of it, so that the server's answers come as evenly as they are wanted.
+fn step(rate: u64, largest: u32) -> u32 {
+    u32::try_from(rate / 100)
+        .unwrap_or(u32::MAX)
+        .clamp(4096.min(largest), largest)
+}
+
+/// One WRITE: the next piece of the file, as large as may be.
+fn write(
+    channel: &mut OpenChannel,
+    id: u64,
+    handle: &Handle,
+    up: &mut Up,
+    largest: u32,
+    now: Instant,
+) -> Result<Option<Output>, Error> {
+    if up.sender.exhausted || channel.channel.in_flight() >= MOST_IN_FLIGHT || !span::may_send(&up.writes, largest) {
+        return Ok(None);
+    }
+    // The header's length is known, its content only when the piece is.
+    let header = WRITE_HEADER + handle.as_bytes().len();
+    let mut packet = Vec::with_capacity(header + largest as usize);
+    packet.resize(header, 0);
+    let last = up.sender.fill(now, largest as usize, &mut packet)?;
+    let length = u32::try_from(packet.len() - header).unwrap_or(u32::MAX);
+    if length == 0 {
+        return Ok(None);
+    }
+    let offset = up.writes.sent_to();
+    up.writes.sent(offset, length);
+    let mut head = Vec::with_capacity(header);
+    let context = Context::Write {
+        file: id,
+        offset,
+        length,
+    };
+    channel.channel.write_header(handle, offset, length, context, &mut head);
+    packet.iter_mut().zip(head).for_each(|(to, from)| *to = from);
+    let packet = Bytes::from(packet);
+    Ok(Some(if last {
+        Output::Last(packet, id)
+    } else {
+        Output::Bytes(packet)
+    }))
+}
+
+/// Length, type, id, length of the handle; offset, length of the data.
+const WRITE_HEADER: usize = 4 + 1 + 4 + 4 + 8 + 4;
+
+/// An answer that is complete. Returns a file that is over by it.
+pub fn answer(
+    context: Context,
+    reply: Reply,
+    open_files: &mut BTreeMap<u64, OpenFile>,
+    in_flight: &mut u64,
+    now: Instant,
+) -> Option<(u64, Result<(), Error>)> {
+    let (id, result) = match context {
+        Context::Forget => return None,
+        Context::Call(sender) => {
+            let _ = sender.send(Ok(reply));
+            return None;
+        }
+        Context::Read {
+            file: id,
+            offset,
+            length,
+        } => {
+            *in_flight = in_flight.saturating_sub(length.into());
+            let file = open_files.get_mut(&id)?;
+            let Direction::Down(down) = &mut file.direction else {
+                return None;
+            };
+            let result = match reply {
+                Reply::Data { length: got } => down
+                    .reads
+                    .arrived(offset, length, got)
+                    .map_err(|error| broken(&file.path, &error)),
+                Reply::Status(status) => read_refused(down, &file.path, offset, length, &status),
+                _ => Err(nonsense("READ", &file.path)),
+            };
+            (id, result.map(|()| down.try_finish(now)))
+        }
+        Context::Write {
+            file: id,
+            offset,
+            length,
+        } => {
+            let file = open_files.get_mut(&id)?;
+            let Direction::Up(up) = &mut file.direction else {
+                return None;
+            };
+            let result = match reply {
+                Reply::Status(status) if status.code == StatusCode::Ok => up
+                    .writes
+                    .acknowledged(offset, length)
+                    .map_err(|error| broken(&file.path, &error)),
+                Reply::Status(status) => Err(refused("write to", &file.path, &status)),
+                _ => Err(nonsense("WRITE", &file.path)),
+            };
+            (id, result.map(|()| up.try_finish(now)))
+        }
+    };
+    match result {
+        Ok(false) => None,
+        Ok(true) => Some((id, Ok(()))),
+        Err(problem) => Some((id, Err(problem))),
+    }
+}

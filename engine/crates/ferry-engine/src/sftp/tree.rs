@@ -1,0 +1,203 @@
+//! Trees on the server: listed without a round trip per name, and made without one per directory.
+
+use std::collections::VecDeque;
+
+use ferry_sftp::{Attrs, FileKind, Handle, Name, Reply, Request, StatusCode};
+use tokio::task::JoinSet;
+
+use super::core::{Core, Shared};
+use super::{nonsense, refused};
+use crate::error::{Class, Error};
+use crate::files::safe_component;
+
+/// READDIRs asked for at once; the answers behind the last one cost nothing but an EOF each.
+const READDIRS: usize = 8;
+/// Directories that are being listed at once.
+const LISTINGS: usize = 16;
+/// More than this is a loop or an attack, as are more names than these.
+const DEEPEST: usize = 128;
+const MOST_NAMES: usize = 1 << 20;
+const MOST_NAMES_IN_A_TREE: usize = 1 << 24;
+
+/// Something in a listed tree.
+pub struct Found {
+    /// Names from the tree's root down, as the server gave them: nobody has looked whether they are safe.
+    pub names: Vec<Vec<u8>>,
+    /// On the server.
+    pub path: Vec<u8>,
+    pub attrs: Attrs,
+    /// A directory, told a second time: why nothing below it will be.
+    pub unlisted: Option<Error>,
+}
+
+/// Lists a tree breadth first; `each` is told of the root and everything in it, directories before what they hold. A file instead of a directory is
+/// told as the only thing found, without names. A directory below the root that cannot be listed does not stop the others.
+pub async fn list(core: &Shared, channel: usize, root: Vec<u8>, mut each: impl FnMut(Found)) -> Result<(), Error> {
+    let reply = core.call(channel, &Request::Stat { path: &root }).await?;
+    let attrs = match reply {
+        Reply::Attrs(attrs) => attrs,
+        Reply::Status(status) => return Err(refused("list", &root, &status)),
+        _ => return Err(nonsense("STAT", &root)),
+    };
+    if attrs.kind() != FileKind::Directory {
+        each(Found {
+            names: Vec::new(),
+            path: root,
+            attrs,
+            unlisted: None,
+        });
+        return Ok(());
+    }
+    each(Found {
+        names: Vec::new(),
+        path: root.clone(),
+        attrs,
+        unlisted: None,
+    });
+    let mut waiting: VecDeque<(Vec<Vec<u8>>, Vec<u8>)> = VecDeque::from([(Vec::new(), root)]);
+    let mut running = JoinSet::new();
+    let mut count = 0;
+    loop {
+        while running.len() < LISTINGS
+            && let Some((names, path)) = waiting.pop_front()
+        {
+            let core = core.clone();
+            running.spawn_local(async move {
+                let entries = read_directory(&core, channel, &path).await;
+                (names, path, entries)
+            });
+        }
+        let Some(joined) = running.join_next().await else {
+            return Ok(());
+        };
+        let (names, path, entries) =
+            joined.map_err(|error| Error::transient(format!("listing was cut short: {error}")).with_source(error))?;
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(problem) if names.is_empty() || problem.class == Class::Transient => return Err(problem),
+            Err(problem) => {
+                each(Found {
+                    names,
+                    path,
+                    attrs: Attrs::default(),
+                    unlisted: Some(problem),
+                });
+                continue;
+            }
+        };
+        count += entries.len();
+        if count > MOST_NAMES_IN_A_TREE {
+            return Err(too_many("the tree", &path, MOST_NAMES_IN_A_TREE));
+        }
+        for entry in entries {
+            let mut below = names.clone();
+            let child = join(&path, &entry.file_name);
+            // A name that is not safe may lead back up the tree, so the directory is reported and not listed.
+            let is_directory = entry.attrs.kind() == FileKind::Directory && safe_component(&entry.file_name).is_ok();
+            below.push(entry.file_name);
+            let depth = below.len();
+            let found = |unlisted| Found {
+                names: below.clone(),
+                path: child.clone(),
+                attrs: entry.attrs.clone(),
+                unlisted,
+            };
+            each(found(None));
+            if is_directory && depth > DEEPEST {
+                each(found(Some(Error::permanent(format!(
+                    "{} is more than {DEEPEST} directories deep",
+                    String::from_utf8_lossy(&child)
+                )))));
+            } else if is_directory {
+                waiting.push_back((below, child));
+            }
+        }
+    }
+}
+
+type Entries = Vec<Name>;
+
+async fn read_directory(core: &Core, channel: usize, path: &[u8]) -> Result<Entries, Error> {
+    let handle = match core.call(channel, &Request::Opendir { path }).await? {
+        Reply::Handle(handle) => handle,
+        Reply::Status(status) => return Err(refused("list", path, &status)),
+        _ => return Err(nonsense("OPENDIR", path)),
+    };
+    let entries = read_entries(core, channel, path, &handle).await;
+    core.post(channel, &Request::Close { handle: &handle });
+    let mut entries = entries?;
+    entries.sort_by(|one, other| one.file_name.cmp(&other.file_name));
+    Ok(entries)
+}
+
+async fn read_entries(core: &Core, channel: usize, path: &[u8], handle: &Handle) -> Result<Entries, Error> {
+    let mut entries = Vec::new();
+    let mut asked = VecDeque::new();
+    let mut ended = false;
+    loop {
+        while !ended && asked.len() < READDIRS {
+            asked.push_back(core.call(channel, &Request::Readdir { handle }));
+        }
+        let Some(answer) = asked.pop_front() else {
+            return Ok(entries);
+        };
+        match answer.await? {
+            // As OpenSSH's client takes it.
+            Reply::Names(names) if names.is_empty() => ended = true,
+            Reply::Names(names) => {
+                let real = names
+                    .into_iter()
+                    .filter(|name| name.file_name != b"." && name.file_name != b"..");
+                entries.extend(real);
+                if entries.len() > MOST_NAMES {
+                    return Err(too_many("the directory", path, MOST_NAMES));
+                }
+            }
+            Reply::Status(status) if status.code == StatusCode::Eof => ended = true,
+            Reply::Status(status) => return Err(refused("list", path, &status)),
+            _ => return Err(nonsense("READDIR", path)),
+        }
+    }
+}
+
+fn too_many(what: &str, path: &[u8], most: usize) -> Error {
+    let path = String::from_utf8_lossy(path);
+    Error::permanent(format!(
+        "cannot list {path}: {what} has more than {most} names, or no end"
+    ))
+}
+
+/// Makes directories, all in one flight: a server works through one channel's requests in order, so parents are there before children.
+/// One that is there already is what was wanted.
+pub async fn make(core: &Core, channel: usize, directories: &[Vec<u8>]) -> Result<(), Error> {
+    let attrs = Attrs::default();
+    let asked: Vec<_> = directories
+        .iter()
+        .map(|path| {
+            let made = core.call(channel, &Request::Mkdir { path, attrs: &attrs });
+            // Version 3 has no "exists": what is there is asked for in any case, which costs no round trip.
+            (path, made, core.call(channel, &Request::Stat { path }))
+        })
+        .collect();
+    for (path, made, there) in asked {
+        let (made, there) = (made.await?, there.await?);
+        match (made, there) {
+            (_, Reply::Attrs(attrs)) if matches!(attrs.kind(), FileKind::Directory | FileKind::Unknown) => {}
+            (Reply::Status(status), _) if status.code != StatusCode::Ok => {
+                return Err(refused("make the directory", path, &status));
+            }
+            _ => return Err(nonsense("MKDIR", path)),
+        }
+    }
+    Ok(())
+}
+
+/// `directory/name`.
+pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = directory.to_vec();
+    if !path.is_empty() && !path.ends_with(b"/") {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}

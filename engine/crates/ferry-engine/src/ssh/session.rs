@@ -1,0 +1,273 @@
+//! A connection: handshake, authentication, channels.
+
+use std::borrow::Cow;
+use std::net::TcpStream;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use russh::client::{self, Handle, Msg};
+use russh::{ChannelWriteHalf, Disconnect, Limits, Preferred, SshId, cipher, kex, mac};
+use tokio::time::timeout;
+
+use super::auth;
+use super::errors;
+use super::handler::{Gate, Handler, Shared};
+use super::keys;
+use super::trust::Trust;
+use super::wire::{Breaker, Wire};
+use super::{Closed, HostPort, Listener, OpenRefused, SshFacts, SshOptions, Timings};
+use crate::error::Error;
+
+/// russh asks for more when half of it is used up, so that half has to cover the bandwidth-delay product.
+const WINDOW: u32 = 32 << 20;
+
+/// How long the server may take to close after our disconnect message.
+const FAREWELL_LIMIT: Duration = Duration::from_millis(200);
+
+/// The banner and the key exchange: russh waits for the server's banner before it sends anything else.
+const KEX_WAITS: u32 = 2;
+
+pub struct Session<L: Listener> {
+    handle: Handle<Handler<L>>,
+    shared: Arc<Shared>,
+    facts: SshFacts,
+    timings: Timings,
+    /// After the handle, so that the disconnect message comes before the end.
+    _breaker: Breaker,
+}
+
+/// Must be called inside a tokio runtime. The socket is connected and does not block.
+pub async fn open<L: Listener>(
+    socket: TcpStream,
+    place: &HostPort,
+    options: &SshOptions,
+    handshake: Duration,
+    listener: Arc<L>,
+) -> Result<Session<L>, Error> {
+    let begin = Instant::now();
+    let unusable =
+        |error: std::io::Error| Error::local(format!("{place}: the socket cannot be used: {error}")).with_source(error);
+    // From here on, whatever fails ends the connection.
+    let breaker = Breaker(socket.try_clone().map_err(unusable)?);
+    let trust = Trust::load(place, options)?;
+    let credentials = keys::load(options)?;
+    // Requests are small, and russh writes them in one piece.
+    let _ = socket.set_nodelay(true);
+    let stream = Wire::new(
+        tokio::net::TcpStream::from_std(socket).map_err(unusable)?,
+        Arc::clone(&listener),
+    );
+    let config = Arc::new(config(&trust));
+    let shared = Arc::new(Shared::new(place.clone()));
+    let handler = Handler {
+        shared: Arc::clone(&shared),
+        listener,
+        trust,
+    };
+    let late = |what: &str| Error::transient(format!("{place}: {what} within {} s", handshake.as_secs_f64()));
+    let mut handle = match timeout(handshake, client::connect_stream(config, stream, handler)).await {
+        Err(_) => return Err(late("no SSH handshake")),
+        Ok(Err(failure)) => return Err(errors::of_handshake(place, failure)),
+        Ok(Ok(handle)) => handle,
+    };
+    let kex = begin.elapsed();
+    let authenticating = Instant::now();
+    let left = handshake.saturating_sub(kex);
+    // Keys, certificates and their answers make a future of 20 KB.
+    let login = Box::pin(auth::log_in(&mut handle, &shared, options, &credentials));
+    let Some(login) = within(left, &shared, login).await else {
+        return Err(late("SSH authentication was not done"));
+    };
+    let login = login?;
+    let facts = SshFacts {
+        auth: login.method.into(),
+        round_trips: KEX_WAITS + login.waits,
+        ..shared.facts()
+    };
+    tracing::debug!(server = ?facts.server, kex = facts.kex, cipher = facts.cipher, host_key = facts.host_key, auth = facts.auth, "SSH is set up");
+    shared.opened()?;
+    Ok(Session {
+        handle,
+        shared,
+        facts,
+        timings: Timings {
+            kex_s: kex.as_secs_f64(),
+            auth_s: authenticating.elapsed().as_secs_f64(),
+        },
+        _breaker: breaker,
+    })
+}
+
+/// `None` when it took the server longer: pauses of ours, for a passphrase, do not count.
+async fn within<T>(limit: Duration, shared: &Shared, work: impl Future<Output = T>) -> Option<T> {
+    let begin = Instant::now();
+    let mut work = pin!(work);
+    loop {
+        let left = (limit + shared.paused()).saturating_sub(begin.elapsed());
+        match timeout(left, &mut work).await {
+            Ok(done) => return Some(done),
+            Err(_) if left.is_zero() => return None,
+            Err(_) => {}
+        }
+    }
+}
+
+fn config(trust: &Trust) -> client::Config {
+    const CIPHERS: &[cipher::Name] = &[
+        // With hardware AES it costs the least.
+        cipher::AES_128_GCM,
+        cipher::AES_256_GCM,
+        cipher::CHACHA20_POLY1305,
+        cipher::AES_128_CTR,
+        cipher::AES_192_CTR,
+        cipher::AES_256_CTR,
+    ];
+    const EXCHANGES: &[kex::Name] = &[
+        // First, as in OpenSSH 10: what is recorded today may be read by a quantum computer later.
+        kex::MLKEM768X25519_SHA256,
+        kex::CURVE25519,
+        kex::CURVE25519_PRE_RFC_8731,
+        kex::ECDH_SHA2_NISTP256,
+        kex::ECDH_SHA2_NISTP384,
+        kex::ECDH_SHA2_NISTP521,
+        kex::DH_G14_SHA256,
+        kex::DH_G16_SHA512,
+        // Which signatures the server takes, and the answer to Terrapin.
+        kex::EXTENSION_SUPPORT_AS_CLIENT,
+        kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
+    ];
+    const MACS: &[mac::Name] = &[
+        mac::HMAC_SHA256_ETM,
+        mac::HMAC_SHA512_ETM,
+        mac::HMAC_SHA256,
+        mac::HMAC_SHA512,
+    ];
+    client::Config {
+        client_id: SshId::Standard(Cow::Borrowed(concat!("SSH-2.0-ferry_", env!("CARGO_PKG_VERSION")))),
+        // The most russh allows.
+        limits: Limits::new(1 << 30, 1 << 30, Duration::from_secs(3600)),
+        window_size: WINDOW,
+        maximum_packet_size: 32768,
+        preferred: Preferred {
+            kex: Cow::Borrowed(EXCHANGES),
+            key: Cow::Owned(trust.algorithms()),
+            host_key_certificates: Cow::Owned(trust.certificate_algorithms()),
+            cipher: Cow::Borrowed(CIPHERS),
+            mac: Cow::Borrowed(MACS),
+            ..Preferred::DEFAULT
+        },
+        inactivity_timeout: None,
+        keepalive_interval: None,
+        nodelay: true,
+        ..client::Config::default()
+    }
+}
+
+impl<L: Listener> Session<L> {
+    pub fn facts(&self) -> &SshFacts {
+        &self.facts
+    }
+
+    pub fn timings(&self) -> Timings {
+        self.timings
+    }
+
+    /// A channel with the sftp subsystem started. Several calls may be in flight at once.
+    ///
+    /// Two round trips. Nothing can be sent in the second one: OpenSSH gives a channel no window before its subsystem has started.
+    pub async fn sftp(&self) -> Result<Channel, OpenRefused> {
+        let opened = self.handle.channel_open_session().await.map_err(|error| match error {
+            russh::Error::ChannelOpenFailure(reason) => OpenRefused::Server {
+                message: format!(
+                    "the server opens no further channel: {}",
+                    self.shared.refusal().unwrap_or_else(|| reason.description().to_owned())
+                ),
+            },
+            _ => OpenRefused::Lost,
+        })?;
+        // Its queue would stop russh when full: what arrives goes to the listener instead, and russh takes no offence.
+        let (_, half) = opened.split();
+        let Some(gate) = self.shared.gate(half.id().number()) else {
+            return Err(self.shared.channel_lost());
+        };
+        let channel = Channel {
+            half,
+            gate,
+            shared: Arc::clone(&self.shared),
+        };
+        let reply = channel.gate.expect_reply();
+        let asked = channel.half.request_subsystem(true, "sftp").await;
+        asked.map_err(|_| OpenRefused::Lost)?;
+        match reply.await {
+            Ok(true) => Ok(channel),
+            Ok(false) => {
+                channel.close().await;
+                Err(OpenRefused::Server {
+                    message: "the server has no sftp subsystem".into(),
+                })
+            }
+            Err(_) => Err(self.shared.channel_lost()),
+        }
+    }
+
+    /// Disconnects, within at most 200 ms.
+    pub async fn close(mut self) {
+        self.shared.closing();
+        let farewell = async {
+            let sent = self.handle.disconnect(Disconnect::ByApplication, "", "").await;
+            if sent.is_ok() {
+                let _ = (&mut self.handle).await;
+            }
+        };
+        let _ = timeout(FAREWELL_LIMIT, farewell).await;
+    }
+}
+
+impl<L: Listener> Drop for Session<L> {
+    fn drop(&mut self) {
+        self.shared.closing();
+    }
+}
+
+pub struct Channel {
+    half: ChannelWriteHalf<Msg>,
+    gate: Arc<Gate>,
+    shared: Arc<Shared>,
+}
+
+impl Channel {
+    pub fn id(&self) -> u32 {
+        self.half.id().number()
+    }
+
+    /// Waits for room in the server's window; returns when russh has taken all of it. Another channel's wait is no obstacle: the window is
+    /// reserved here, before anything enters the queue that all channels share.
+    pub async fn send(&self, bytes: Bytes) -> Result<(), Closed> {
+        if self.gate.is_closed() {
+            return Err(Closed);
+        }
+        let mut sending = pin!(self.half.data_bytes(bytes));
+        let mut closed = pin!(self.gate.closed());
+        std::future::poll_fn(|context| {
+            if let Poll::Ready(sent) = sending.as_mut().poll(context) {
+                return Poll::Ready(sent.map_err(|_| Closed));
+            }
+            closed.as_mut().poll(context).map(|()| Err(Closed))
+        })
+        .await
+    }
+
+    /// The listener hears no more of it.
+    pub async fn close(&self) {
+        self.gate.close();
+        self.shared.forget(self.id());
+        let _ = self.half.close().await;
+    }
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

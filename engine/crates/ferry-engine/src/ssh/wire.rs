@@ -1,0 +1,115 @@
+//! The socket as russh sees it.
+
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::{Listener, ReadRoom};
+use crate::platform;
+
+/// What is read beyond what was asked for. russh reads the four bytes of a packet's length, then the packet: with this, the length of the
+/// next one comes along with it, and small packets come many at a time. More would be copied once more for nothing.
+const SPILL_BYTES: usize = 4096;
+
+/// Fewer system calls for reading, and a shutdown that never fails: russh forgets why a connection ended when its shutdown fails too, as it
+/// does after a reset. The listener says how much may be read: a limited download leaves in the kernel what is not due.
+pub(super) struct Wire<L> {
+    socket: TcpStream,
+    listener: Arc<L>,
+    /// Until more may be read.
+    wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    spill: Box<[u8; SPILL_BYTES]>,
+    /// What of the spill has not been handed on.
+    held: std::ops::Range<usize>,
+}
+
+impl<L: Listener> Wire<L> {
+    pub(super) fn new(socket: TcpStream, listener: Arc<L>) -> Self {
+        Self {
+            socket,
+            listener,
+            wait: None,
+            spill: Box::new([0; SPILL_BYTES]),
+            held: 0..0,
+        }
+    }
+
+    /// How much may be read now; pending until it is something.
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<usize> {
+        loop {
+            if let Some(wait) = &mut self.wait {
+                ready!(wait.as_mut().poll(context));
+                self.wait = None;
+            }
+            match self.listener.read_room() {
+                ReadRoom::All => return Poll::Ready(usize::MAX),
+                ReadRoom::Bytes(count) => return Poll::Ready(count),
+                ReadRoom::NotBefore(at) => self.wait = Some(Box::pin(platform::until(at))),
+            }
+        }
+    }
+}
+
+impl<L: Listener> AsyncRead for Wire<L> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.held.is_empty() {
+            let room = ready!(this.poll_room(context));
+            let wanted = buffer.initialize_unfilled();
+            let first = wanted.len().min(room);
+            let wanted = wanted.get_mut(..first).unwrap_or_default();
+            let spill = SPILL_BYTES.min(room - first);
+            let spilled = this.spill.get_mut(..spill).unwrap_or_default();
+            let read = loop {
+                ready!(this.socket.poll_read_ready(context))?;
+                let mut slices = [IoSliceMut::new(wanted), IoSliceMut::new(spilled)];
+                match this.socket.try_read_vectored(&mut slices) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    read => break read?,
+                }
+            };
+            buffer.advance(read.min(first));
+            this.held = 0..read.saturating_sub(first);
+            this.listener.was_read(read, this.held.len());
+        } else {
+            let count = this.held.len().min(buffer.remaining());
+            let held = this.spill.get(this.held.start..this.held.start + count);
+            buffer.put_slice(held.unwrap_or_default());
+            this.held.start += count;
+            this.listener.was_read(0, this.held.len());
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<L: Listener> AsyncWrite for Wire<L> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context).map(|_| Ok(()))
+    }
+}
+
+/// Ends the connection when dropped, whoever still holds it: russh's task would wait for the server otherwise.
+pub(super) struct Breaker(pub(super) std::net::TcpStream);
+
+impl Drop for Breaker {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(std::net::Shutdown::Both);
+    }
+}

@@ -1,0 +1,339 @@
+//! HTTP/2 on a connection: several exchanges at once, each with a window that follows its limit.
+
+use std::time::{Duration, Instant};
+
+use ferry_h2::{Config, Connection, Handler, HeaderBlock, OpenError, StreamId, error_code};
+use ferry_pacing::Rate;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::exchange::Exchange;
+use super::throttle::Limit;
+use super::wire::{Stream, Wire, host, target};
+use super::{Head, Settings};
+use crate::error::Error;
+use crate::net::pipe::{Pipe, PipeError};
+
+/// Without a limit: 1 Gbit/s at 100 ms keeps 12.5 MB on the way, a full queue as much again, and a window is topped up at its half.
+/// Nothing is held here, so a large one costs no memory.
+const STREAM_WINDOW: u32 = 64 << 20;
+const CONNECTION_WINDOW: u32 = 256 << 20;
+/// What a late wake-up may cost before the sender runs dry.
+const SLACK: Duration = Duration::from_millis(15);
+/// Less than this and a server that fills whole frames would stall between grants.
+const LEAST_WINDOW: u64 = 16 * 1024;
+/// A grant smaller than this costs more in frames than it smooths.
+const LEAST_GRANT: u64 = 4 * 1024;
+/// Body bytes written in one go per stream, so that several streams take turns.
+const TURN_BYTES: usize = 64 * 1024;
+
+pub(super) struct Http2 {
+    settings: Settings,
+    connection: Connection,
+    rtt: Duration,
+    reading: Reading,
+    /// The peer has said that it takes no more streams, or the machine is over.
+    over: bool,
+}
+
+/// The head that is being received; blocks of different streams never interleave (RFC 9113, section 4.3).
+#[derive(Default)]
+struct Reading {
+    status: u16,
+    headers: HeaderMap,
+}
+
+impl Http2 {
+    pub fn new(rtt: Duration, settings: &Settings) -> Self {
+        let mut config = Config {
+            stream_window: STREAM_WINDOW,
+            connection_window: CONNECTION_WINDOW,
+            ..Config::default()
+        };
+        if let Some(rate) = settings.limit.rate() {
+            let streams = if settings.limit.is_shared() {
+                settings.parallel as u64
+            } else {
+                1
+            };
+            config.stream_window = u32::try_from(window(share(rate, streams), rtt)).unwrap_or(u32::MAX);
+        }
+        Self {
+            settings: settings.clone(),
+            connection: Connection::new(&config),
+            rtt,
+            reading: Reading::default(),
+            over: false,
+        }
+    }
+}
+
+fn share(rate: Rate, streams: u64) -> Rate {
+    Rate::new(rate.byte_s() / streams.max(1)).unwrap_or(rate)
+}
+
+/// A round trip's worth of the limit, and what keeps the sender going meanwhile.
+fn window(rate: Rate, rtt: Duration) -> u64 {
+    let time = rtt.mul_f64(1.25) + SLACK;
+    rate.bytes_in(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+        .clamp(LEAST_WINDOW, 1 << 30)
+}
+
+impl Wire for Http2 {
+    fn slots(&self, _lanes: usize) -> usize {
+        if self.over {
+            return 0;
+        }
+        self.connection.open_limit().saturating_sub(self.connection.active()) as usize
+    }
+
+    fn open(&mut self, exchange: &mut Exchange, _pipe: &mut Pipe) -> Result<u32, Error> {
+        let task = &exchange.task;
+        let (authority, path) = (host(&task.url), target(&task.url));
+        let length = exchange
+            .sender
+            .as_ref()
+            .and_then(|sender| sender.size)
+            .map(|size| size.to_string());
+        let pseudo = [
+            (&b":method"[..], task.method.as_str().as_bytes()),
+            (b":scheme", task.url.scheme().as_bytes()),
+            (b":authority", authority.as_bytes()),
+            (b":path", path.as_bytes()),
+        ];
+        let fields = task
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        let length = length.as_ref().map(|text| (&b"content-length"[..], text.as_bytes()));
+        let block = HeaderBlock::new(pseudo.into_iter().chain(fields).chain(length))
+            .map_err(|error| Error::usage(format!("{}: {error}", task.url)).with_source(error))?;
+        let end = exchange.sender.as_ref().is_none_or(|sender| sender.exhausted);
+        let id = self.connection.open(&block, end).map_err(|error| {
+            let why = match error {
+                OpenError::AtLimit => "the server takes no more streams",
+                OpenError::GoingAway => "the server is closing the connection",
+                OpenError::IdsExhausted => "the connection has no stream numbers left",
+            };
+            Error::transient(format!("{}: {why}", task.url))
+        })?;
+        // An answer to an upload is not paced.
+        if !matches!(self.settings.limit, Limit::None) && exchange.sender.is_none() {
+            self.connection.set_manual(id, true);
+        }
+        Ok(id.0)
+    }
+
+    fn send_body(&mut self, stream: &mut Stream, pipe: &mut Pipe, now: Instant) -> Result<bool, PipeError> {
+        let Some(sender) = &mut stream.exchange.sender else {
+            return Ok(false);
+        };
+        if sender.exhausted {
+            return Ok(false);
+        }
+        let id = StreamId(stream.key);
+        let room = self.connection.capacity(id).min(TURN_BYTES);
+        if room == 0 && sender.size != Some(sender.given) {
+            return Ok(false);
+        }
+        let (piece, last) = match sender.next(now, room) {
+            Ok(next) => next,
+            Err(problem) => {
+                stream.exchange.broken(problem, now);
+                return Ok(false);
+            }
+        };
+        let moved = !piece.is_empty();
+        if moved || last {
+            self.connection.send_data(id, piece, last);
+            self.flush(pipe)?;
+        }
+        Ok(moved && !last)
+    }
+
+    fn grant(&mut self, streams: &mut [Stream]) {
+        let Some(rate) = self.settings.limit.rate() else { return };
+        let count = if self.settings.limit.is_shared() {
+            streams.len() as u64
+        } else {
+            1
+        };
+        let target = window(share(rate, count), self.rtt);
+        for stream in streams {
+            let Some(receiver) = &stream.exchange.receiver else {
+                continue;
+            };
+            if receiver.expected.is_some_and(|expected| receiver.arrived >= expected) || stream.exchange.is_over() {
+                continue;
+            }
+            let id = StreamId(stream.key);
+            // What has arrived but is not due holds the sender back just as what has not arrived does.
+            let outstanding =
+                self.connection.receive_window(id) + i64::try_from(receiver.waiting()).unwrap_or(i64::MAX);
+            let missing = i64::try_from(target).unwrap_or(i64::MAX) - outstanding;
+            if missing >= i64::try_from(LEAST_GRANT.max(receiver.throttle.quantum() as u64)).unwrap_or(i64::MAX) {
+                self.connection.grant(id, u32::try_from(missing).unwrap_or(u32::MAX));
+            }
+        }
+    }
+
+    fn flush(&mut self, pipe: &mut Pipe) -> Result<(), PipeError> {
+        let output = self.connection.output();
+        if !output.is_empty() {
+            pipe.write(output)?;
+            output.clear();
+        }
+        Ok(())
+    }
+
+    fn feed(&mut self, data: &[u8], streams: &mut [Stream], now: Instant) -> Result<(), Error> {
+        let mut handler = H2Handler {
+            streams,
+            reading: &mut self.reading,
+            settings: &self.settings,
+            now,
+            going_away: false,
+            took_some: false,
+        };
+        let result = self.connection.receive(data, &mut handler);
+        self.over |= handler.going_away || result.is_err();
+        result.map_err(|error| Error::integrity(format!("HTTP/2: {error}")).with_source(error))
+    }
+
+    fn closed(&mut self, streams: &mut [Stream], now: Instant) {
+        self.over = true;
+        for stream in streams {
+            let problem = format!("{}: the server closed the connection", stream.exchange.task.url);
+            stream.exchange.broken(Error::transient(problem), now);
+        }
+    }
+
+    fn retire(&mut self, stream: &Stream) {
+        if stream.key != 0 && !stream.exchange.was_answered() && !self.over {
+            self.connection.reset(StreamId(stream.key), error_code::CANCEL);
+        }
+    }
+
+    fn abandon(&mut self) {
+        self.over = true;
+    }
+
+    fn is_reusable(&self) -> bool {
+        !self.over
+    }
+
+    fn shutdown(&mut self) {
+        if !self.over {
+            self.connection.go_away(error_code::NO_ERROR);
+        }
+    }
+}
+
+/// Digits, and the same in every field (RFC 9110, section 8.6; RFC 9113, section 8.1.1).
+fn content_length(headers: &HeaderMap) -> Result<Option<u64>, ()> {
+    let mut found = None;
+    for value in headers.get_all(http::header::CONTENT_LENGTH) {
+        let text = value.to_str().map_err(|_| ())?;
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(());
+        }
+        let length: u64 = text.parse().map_err(|_| ())?;
+        if found.replace(length).is_some_and(|before| before != length) {
+            return Err(());
+        }
+    }
+    Ok(found)
+}
+
+struct H2Handler<'a> {
+    streams: &'a mut [Stream],
+    reading: &'a mut Reading,
+    settings: &'a Settings,
+    now: Instant,
+    going_away: bool,
+    /// The server has looked at some request of this connection.
+    took_some: bool,
+}
+
+impl H2Handler<'_> {
+    fn stream(&mut self, id: StreamId) -> Option<&mut Stream> {
+        self.streams.iter_mut().find(|stream| stream.key == id.0)
+    }
+}
+
+impl Handler for H2Handler<'_> {
+    fn header(&mut self, _stream: StreamId, name: &[u8], value: &[u8]) {
+        if name == b":status" {
+            self.reading.status = std::str::from_utf8(value)
+                .ok()
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(0);
+        } else if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+            self.reading.headers.append(name, value);
+        }
+    }
+
+    fn headers_done(&mut self, id: StreamId, _end_stream: bool) {
+        let Reading { status, headers } = std::mem::take(self.reading);
+        let (settings, now) = (self.settings, self.now);
+        let Some(stream) = self.stream(id) else { return };
+        stream.exchange.first_byte(now);
+        // 1xx says nothing final; trailers have no status, and nothing in them is acted on.
+        if status >= 200 {
+            let Ok(content_length) = content_length(&headers) else {
+                let problem = format!(
+                    "{}: the answer has a Content-Length that is no length",
+                    stream.exchange.task.url
+                );
+                stream.exchange.broken(Error::integrity(problem), now);
+                return;
+            };
+            stream.exchange.head(
+                Head {
+                    status,
+                    headers,
+                    content_length,
+                },
+                settings,
+                now,
+            );
+        }
+    }
+
+    fn data(&mut self, id: StreamId, data: &[u8]) {
+        let now = self.now;
+        if let Some(stream) = self.stream(id) {
+            stream.exchange.data(data, now);
+        }
+    }
+
+    fn end(&mut self, id: StreamId) {
+        let now = self.now;
+        if let Some(stream) = self.stream(id) {
+            stream.exchange.answered(now);
+        }
+    }
+
+    fn reset(&mut self, id: StreamId, code: u32) {
+        // A block that was found malformed was told as far as it was right: nothing of it belongs to the next one.
+        *self.reading = Reading::default();
+        let (now, took_some) = (self.now, self.took_some);
+        let Some(stream) = self.stream(id) else { return };
+        let name = error_code::name(code);
+        let url = &stream.exchange.task.url;
+        let mut problem = Error::transient(format!("{url}: the server reset the stream ({name})"));
+        problem.not_processed = took_some && code == error_code::REFUSED_STREAM;
+        stream.exchange.broken(problem, now);
+    }
+
+    fn setting(&mut self, identifier: u16, value: u32) {
+        tracing::debug!(identifier, value, "HTTP/2 setting of the server");
+    }
+
+    fn goaway(&mut self, last: StreamId, code: u32, debug: &[u8]) {
+        let (last_stream, code, words) = (last.0, error_code::name(code), String::from_utf8_lossy(debug));
+        tracing::debug!(last_stream, code, ?words, "the server ends the connection (GOAWAY)");
+        self.going_away = true;
+        // A server that closes every connection before its first request is not to be asked again at once.
+        self.took_some = last.0 > 0;
+    }
+}

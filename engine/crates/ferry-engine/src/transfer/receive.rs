@@ -1,0 +1,481 @@
+//! The body of a download on its way to the sink: at once without a limit, by deadlines with one.
+//!
+//! A limit that is this body's alone, on a connection that carries nothing else, paces the reads of the socket: a byte is counted
+//! when it comes off the socket, and it reaches the sink when its TLS record or SSH packet is complete. What is not due stays in the
+//! kernel, so the last byte leaves it at its deadline, and anybody who watches the wire measures what the report says. Where
+//! several bodies share a connection or a limit, nobody knows whose bytes come next: these are read early, held, and counted when
+//! they reach the sink.
+
+use std::time::Instant;
+
+use super::throttle::Throttle;
+use crate::clock::nanos;
+use crate::error::Error;
+use crate::files::{Digest, Sink};
+use crate::report::SeriesBuilder;
+
+/// What may be read when all of a body has been counted: the rest of its framing.
+const FRAMING: usize = 16 * 1024 + 29;
+/// At most this is left for the last deadline of a body (`ferry_pacing::Pacer::expect_total`).
+const LAST_PIECE: u64 = 1024;
+
+pub struct Receiver {
+    pub sink: Sink,
+    pub digest: Option<Digest>,
+    pub throttle: Throttle,
+    /// The largest piece handed to the sink (`--buffer-size`).
+    piece: usize,
+    /// What came before it was due.
+    held: Vec<u8>,
+    held_from: usize,
+    /// Body bytes counted against the limit: what the sink has, and what has come off the socket when it was due.
+    charged: u64,
+    /// Read off the socket, and not decoded to anything yet: part of a TLS record or of an SSH packet.
+    undecoded: usize,
+    /// Bytes of this attempt that the sink has.
+    pub delivered: u64,
+    pub arrived: u64,
+    /// Body bytes this answer announced.
+    pub expected: Option<u64>,
+    pub series: Option<SeriesBuilder>,
+    pub began: Option<Instant>,
+    pub ended: Option<Instant>,
+    last_moved: Option<Instant>,
+    /// The last read of a socket whose reads are paced.
+    heard: Option<Instant>,
+    /// The answer's body is no part of the file (416).
+    pub ignore: bool,
+    /// More body bytes than this end the transfer so.
+    pub most: Option<(u64, Error)>,
+    /// The peer has sent everything.
+    complete: bool,
+    /// More may be in the socket, and the limit does not let it be read yet.
+    held_back: bool,
+}
+
+impl Receiver {
+    pub fn new(
+        sink: Sink,
+        digest: Option<Digest>,
+        mut throttle: Throttle,
+        piece: usize,
+        expected: Option<u64>,
+    ) -> Self {
+        if let Some(bytes) = expected {
+            throttle.expect_total(bytes);
+        }
+        Self {
+            sink,
+            digest,
+            throttle,
+            piece,
+            held: Vec::new(),
+            held_from: 0,
+            charged: 0,
+            undecoded: 0,
+            delivered: 0,
+            arrived: 0,
+            expected,
+            series: None,
+            began: None,
+            ended: None,
+            last_moved: None,
+            heard: None,
+            ignore: false,
+            most: None,
+            complete: false,
+            held_back: false,
+        }
+    }
+
+    /// Bytes in hand that are not due yet.
+    pub fn waiting(&self) -> usize {
+        self.held.len() - self.held_from
+    }
+
+    /// How much of the socket to read now; 0 leaves it in the kernel, where it holds the sender back, and wakes nobody.
+    ///
+    /// `alone`: whatever the connection brings next is this body's.
+    pub fn read_budget(&mut self, alone: bool, now: Instant) -> usize {
+        self.held_back = false;
+        if !self.throttle.is_limited() || self.ignore {
+            return usize::MAX;
+        }
+        if !alone || !self.throttle.is_own() {
+            self.undecoded = 0;
+            let quantum = self.throttle.quantum();
+            return if self.waiting() >= quantum {
+                0
+            } else {
+                2 * quantum - self.waiting()
+            };
+        }
+        if self.expected.is_some_and(|expected| self.charged >= expected) {
+            return FRAMING;
+        }
+        let allowed = self.charged.saturating_add(self.throttle.allowance(now));
+        let room = usize::try_from(allowed.saturating_sub(self.read())).unwrap_or(usize::MAX);
+        self.held_back = room == 0;
+        room
+    }
+
+    /// Whether its limit paces the reads of a connection that is its alone.
+    pub fn paces_reads(&self) -> bool {
+        self.throttle.is_own() && !self.ignore
+    }
+
+    /// The connection is this body's alone, and has had a read: `undecoded` bytes of all that was read are not decoded yet.
+    pub fn read_off(&mut self, undecoded: usize, now: Instant) {
+        if self.paces_reads() {
+            self.undecoded = undecoded;
+            self.heard = Some(now);
+            self.charge_read(now);
+        }
+    }
+
+    /// Body bytes off the socket. What frames them (22 bytes of a TLS record) counts until it is decoded.
+    fn read(&self) -> u64 {
+        self.delivered + (self.waiting() + self.undecoded) as u64
+    }
+
+    /// Counts what is due of what was read.
+    fn charge_read(&mut self, now: Instant) {
+        let due = self.charged.saturating_add(self.throttle.allowance(now));
+        self.charge(self.read().min(due), now);
+    }
+
+    /// Counts body bytes up to `upto`; the first of them starts the clock.
+    fn charge(&mut self, upto: u64, now: Instant) {
+        let upto = self.expected.map_or(upto, |expected| upto.min(expected));
+        let more = upto.saturating_sub(self.charged);
+        if more == 0 {
+            return;
+        }
+        self.begin(now);
+        if let Some(series) = &mut self.series {
+            series.add(nanos(now).0, more);
+        }
+        self.throttle.take(now, more);
+        self.charged += more;
+    }
+
+    fn begin(&mut self, now: Instant) {
+        if self.began.is_none() {
+            self.began = Some(now);
+            self.series = Some(SeriesBuilder::new(nanos(now).0));
+        }
+    }
+
+    /// Bytes from the network.
+    pub fn accept(&mut self, data: &[u8], now: Instant) -> Result<(), Error> {
+        self.arrived += data.len() as u64;
+        if self.ignore {
+            return Ok(());
+        }
+        if let Some((most, problem)) = &self.most
+            && self.arrived > *most
+        {
+            return Err(problem.clone());
+        }
+        if !self.throttle.is_limited() {
+            return self.hand_on(data, now);
+        }
+        if self.held_from == self.held.len() {
+            self.held.clear();
+            self.held_from = 0;
+        }
+        self.held.extend_from_slice(data);
+        self.throttle.set_backlogged(true);
+        self.poll_paced(now)
+    }
+
+    /// The peer has sent all of it.
+    pub fn complete(&mut self, now: Instant) {
+        self.complete = true;
+        self.held_back = false;
+        self.throttle.expect_total(self.delivered + self.waiting() as u64);
+        if self.began.is_none() {
+            self.began = Some(now);
+        }
+        self.try_finish(now);
+    }
+
+    /// Moves what is due.
+    pub fn poll_paced(&mut self, now: Instant) -> Result<(), Error> {
+        while self.waiting() > 0 {
+            let paid = self.charged.saturating_sub(self.delivered);
+            let allowed = usize::try_from(paid.saturating_add(self.throttle.allowance(now))).unwrap_or(usize::MAX);
+            let count = allowed.min(self.waiting());
+            if count == 0 {
+                break;
+            }
+            let held = std::mem::take(&mut self.held);
+            let piece = held.get(self.held_from..self.held_from + count).unwrap_or_default();
+            let result = self.hand_on(piece, now);
+            self.held = held;
+            result?;
+            self.held_from += count;
+            self.charge(self.delivered, now);
+        }
+        if self.undecoded > 0 {
+            self.charge_read(now);
+        }
+        if self.waiting() == 0 {
+            self.throttle.set_backlogged(false);
+        } else if self.held_from > 64 * 1024 {
+            self.held.drain(..self.held_from);
+            self.held_from = 0;
+        }
+        self.try_finish(now);
+        Ok(())
+    }
+
+    /// When something is due: a read of the socket, or what [`Self::due_at`] says; `None` while it depends on the network alone.
+    pub fn next_at(&self) -> Option<Instant> {
+        if self.held_back && self.ended.is_none() {
+            self.throttle.next_at()
+        } else {
+            self.due_at()
+        }
+    }
+
+    /// When something that is in hand is due, or the end is.
+    pub fn due_at(&self) -> Option<Instant> {
+        if self.ended.is_some() {
+            None
+        } else if self.waiting() > 0 {
+            self.throttle.next_at()
+        } else if self.complete {
+            self.throttle.due()
+        } else {
+            None
+        }
+    }
+
+    /// Only a deadline is missing: that of the last piece, or everything is in the sink.
+    pub fn only_waits(&self) -> bool {
+        let last = self.held_back
+            && self
+                .expected
+                .is_some_and(|expected| expected - self.charged <= LAST_PIECE);
+        (last || (self.complete && self.waiting() == 0)) && self.ended.is_none()
+    }
+
+    /// Whether the network, not the limit, decides when the next byte moves: only then can it stall.
+    pub fn depends_on_network(&self) -> bool {
+        self.waiting() == 0 && !self.complete && !self.held_back
+    }
+
+    /// When the network last brought something.
+    pub fn last_moved(&self) -> Option<Instant> {
+        self.last_moved.max(self.heard)
+    }
+
+    /// The body clock stops when the last byte is due.
+    fn try_finish(&mut self, now: Instant) {
+        if !self.complete || self.waiting() > 0 || self.ended.is_some() {
+            return;
+        }
+        match self.throttle.due() {
+            Some(due) if self.delivered > 0 && now < due => {}
+            Some(_) => self.ended = Some(now),
+            None => self.ended = self.last_moved.or(Some(now)),
+        }
+    }
+
+    fn hand_on(&mut self, data: &[u8], now: Instant) -> Result<(), Error> {
+        self.begin(now);
+        for piece in data.chunks(self.piece) {
+            self.sink.write(piece)?;
+        }
+        if let Some(digest) = &mut self.digest {
+            digest.update(data);
+        }
+        if !self.throttle.is_limited()
+            && let Some(series) = &mut self.series
+        {
+            series.add(nanos(now).0, data.len() as u64);
+        }
+        self.delivered += data.len() as u64;
+        self.last_moved = Some(now);
+        Ok(())
+    }
+
+    /// The sink and the checksum so far, for another attempt or for the end.
+    pub fn into_parts(self) -> (Sink, Option<Digest>) {
+        (self.sink, self.digest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ferry_pacing::Rate;
+
+    use super::*;
+    use crate::transfer::throttle::Limit;
+    use crate::units::Peak;
+
+    const RATE: u64 = 1_000_000;
+
+    fn receiver(limit: &Limit) -> Receiver {
+        Receiver::new(Sink::discard(), None, limit.throttle(), 4096, None)
+    }
+
+    fn limited() -> Receiver {
+        receiver(&Limit::Each(Rate::new(RATE).unwrap(), Peak::default()))
+    }
+
+    #[test]
+    fn without_a_limit_everything_moves_at_once_and_the_clock_stops_with_the_last_byte() {
+        let mut receiver = receiver(&Limit::None);
+        let begin = crate::clock::begin();
+        receiver.accept(&vec![0; 100_000], begin).unwrap();
+        assert_eq!(receiver.delivered, 100_000);
+        assert_eq!(receiver.read_budget(true, begin), usize::MAX);
+        receiver.complete(begin + Duration::from_secs(1));
+        assert_eq!(receiver.ended, Some(begin));
+    }
+
+    #[test]
+    fn what_came_at_once_is_handed_on_by_deadlines() {
+        let mut receiver = limited();
+        let begin = crate::clock::begin();
+        receiver.accept(&vec![0; 50_000], begin).unwrap();
+        receiver.complete(begin);
+        let quantum = receiver.throttle.quantum() as u64;
+        assert_eq!(receiver.delivered, quantum);
+        let mut now = begin;
+        while receiver.ended.is_none() {
+            let next = receiver.next_at().expect("something is due until the end");
+            assert!(next > now, "no progress");
+            now = next;
+            receiver.poll_paced(now).unwrap();
+            let due = u64::try_from((now - begin).as_micros()).unwrap();
+            assert!(
+                receiver.delivered <= due + quantum,
+                "{} bytes after {due} us",
+                receiver.delivered
+            );
+        }
+        assert_eq!(receiver.delivered, 50_000);
+        let took = receiver.ended.unwrap() - begin;
+        assert!(
+            took >= Duration::from_millis(50) && took < Duration::from_micros(50_010),
+            "{took:?}"
+        );
+    }
+
+    #[test]
+    fn a_limited_body_leaves_bytes_in_the_kernel_while_it_has_some_in_hand() {
+        let mut receiver = limited();
+        let begin = crate::clock::begin();
+        assert!(receiver.read_budget(false, begin) > 0);
+        receiver.accept(&vec![0; 50_000], begin).unwrap();
+        assert_eq!(receiver.read_budget(false, begin), 0);
+        assert!(!receiver.depends_on_network());
+    }
+
+    /// Reads a body of `size` bytes in records of 16 KiB and 22 bytes, all of it in the kernel from the begin, as a session does.
+    /// Returns when each read was and how much it took.
+    fn read_all(receiver: &mut Receiver, size: usize, begin: Instant) -> Vec<(Instant, usize)> {
+        let (mut now, mut reads) = (begin, Vec::new());
+        let (mut left, mut plain) = (size + size.div_ceil(16384) * 22, size);
+        let mut undecoded = 0;
+        while left > 0 {
+            let room = receiver.read_budget(true, now).min(left);
+            if room == 0 {
+                let next = receiver.next_at().expect("held back by the limit");
+                assert!(next > now && !receiver.depends_on_network());
+                now = next;
+                receiver.poll_paced(now).unwrap();
+                continue;
+            }
+            reads.push((now, room));
+            left -= room;
+            undecoded += room;
+            while undecoded >= plain.min(16384) + 22 && plain > 0 {
+                let record = plain.min(16384);
+                receiver.accept(&vec![0; record], now).unwrap();
+                (undecoded, plain) = (undecoded - record - 22, plain - record);
+            }
+            if plain == 0 {
+                receiver.complete(now);
+            } else {
+                receiver.read_off(undecoded, now);
+            }
+        }
+        reads
+    }
+
+    #[test]
+    fn a_body_that_is_alone_is_read_when_it_is_due() {
+        for size in [100_000, 163_840] {
+            let limit = Limit::Each(Rate::new(RATE).unwrap(), Peak::default());
+            let mut receiver = Receiver::new(Sink::discard(), None, limit.throttle(), 4096, Some(size as u64));
+            let begin = crate::clock::begin();
+            let reads = read_all(&mut receiver, size, begin);
+            let quantum = receiver.throttle.quantum();
+            let mut sum = 0;
+            for (at, count) in &reads {
+                sum += count;
+                let due = usize::try_from((*at - begin).as_micros()).unwrap();
+                assert!(sum <= due + quantum + 16384 / 10, "{sum} bytes after {due} us");
+            }
+            let end = begin + Duration::from_micros(size as u64);
+            assert_eq!(receiver.delivered, size as u64);
+            assert_eq!((receiver.began, receiver.ended), (Some(begin), Some(end)));
+            assert_eq!(
+                reads.last().map(|read| read.0),
+                Some(end),
+                "the last byte stays in the kernel until it is due"
+            );
+        }
+    }
+
+    #[test]
+    fn a_body_of_unknown_size_ends_with_its_last_read() {
+        let mut receiver = limited();
+        let begin = crate::clock::begin();
+        let reads = read_all(&mut receiver, 100_000, begin);
+        let (took, last) = (receiver.ended.unwrap() - begin, reads.last().unwrap().0 - begin);
+        assert_eq!(took, last);
+        let quantum = Duration::from_micros(receiver.throttle.quantum() as u64);
+        let exact = Duration::from_millis(100);
+        assert!(took >= exact && took <= exact + quantum, "{took:?}");
+    }
+
+    #[test]
+    fn an_empty_body_ends_at_once() {
+        let mut receiver = limited();
+        let now = Instant::now();
+        receiver.complete(now);
+        assert_eq!(receiver.ended, Some(now));
+        assert_eq!(receiver.next_at(), None);
+    }
+
+    #[test]
+    fn a_shared_limit_is_kept_by_both_together() {
+        let limit = Limit::shared(Rate::new(RATE).unwrap(), Peak::default());
+        let (mut one, mut two) = (receiver(&limit), receiver(&limit));
+        let begin = crate::clock::begin();
+        for receiver in [&mut one, &mut two] {
+            receiver.accept(&vec![0; 50_000], begin).unwrap();
+        }
+        for step in 0..50 {
+            let now = begin + Duration::from_millis(step);
+            one.poll_paced(now).unwrap();
+            two.poll_paced(now).unwrap();
+        }
+        let quantum = one.throttle.quantum() as u64;
+        let both = one.delivered + two.delivered;
+        assert!(both <= 49_000 + 2 * quantum && both + 2 * quantum >= 49_000, "{both}");
+        assert!(
+            one.delivered.abs_diff(two.delivered) <= 2 * quantum,
+            "{} and {}",
+            one.delivered,
+            two.delivered
+        );
+    }
+}

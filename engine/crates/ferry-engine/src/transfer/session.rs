@@ -1,0 +1,450 @@
+//! The loop of one connection: what is due, what may be sent, what has come, and the wait until the next of these.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::connect::{Connection, Protocol};
+use super::exchange::Exchange;
+use super::h1::Http1;
+use super::h2::Http2;
+use super::wire::{Stream, Wire};
+use super::{Ending, Pull, Settings, Task, Tasks};
+use crate::error::{Class, Error};
+use crate::net::pipe::{Pipe, PipeError, Received};
+use crate::net::tls;
+use crate::net::wait::{Ready, Waiter};
+use crate::report::Phases;
+use crate::{log, platform};
+
+/// TCP's own view, time-outs and progress are looked at this often.
+const TICK: Duration = Duration::from_millis(100);
+/// Reads in a row before the rest of the loop gets its turn.
+const READS_IN_A_ROW: usize = 4;
+const LARGE_READ: usize = 256 * 1024;
+/// What may still be read of a connection that cannot be written to any more: the kernel holds no more than its largest buffer.
+const MOST_LAST_READS: usize = 1024;
+/// While the send buffer drains after the last byte of an upload, it is looked at this often.
+const DRAIN_LOOK: Duration = Duration::from_millis(1);
+/// A server that refuses a limited upload half-way is heard after this: a poll costs as much as the step that follows it.
+const LISTEN: Duration = Duration::from_millis(20);
+
+/// Runs tasks on the connection until there are none, or it is of no more use. Every task pulled comes back through `done`.
+pub fn run(connection: Connection, tasks: &mut dyn Tasks, settings: &Settings) {
+    let Connection {
+        pipe,
+        waiter,
+        protocol,
+        remote,
+        tls,
+        forward,
+        rtt,
+        phases,
+        begin,
+    } = connection;
+    let wire: Box<dyn Wire> = match protocol {
+        Protocol::Http11 => Box::new(Http1::new(settings, forward)),
+        Protocol::H2 => Box::new(Http2::new(rtt, settings)),
+    };
+    let session = Session {
+        pipe,
+        waiter,
+        wire,
+        streams: Vec::new(),
+        settings: settings.clone(),
+        protocol,
+        remote,
+        tls,
+        rtt,
+        first: Some((begin, phases)),
+        wrote_at: Instant::now(),
+        last_read_at: Instant::now(),
+        next_tick: Instant::now() + TICK,
+        next_listen: Instant::now(),
+        served: false,
+        lost: false,
+    };
+    session.run(tasks);
+}
+
+struct Session {
+    pipe: Pipe,
+    waiter: Waiter,
+    wire: Box<dyn Wire>,
+    streams: Vec<Stream>,
+    settings: Settings,
+    protocol: Protocol,
+    remote: String,
+    tls: Option<crate::report::TlsFacts>,
+    rtt: Duration,
+    /// What the connection has cost, until its first exchange has taken it over.
+    first: Option<(Instant, Phases)>,
+    wrote_at: Instant,
+    /// Anything came from the server.
+    last_read_at: Instant,
+    next_tick: Instant,
+    /// While a limited upload goes on, the socket is asked for an early answer from here on.
+    next_listen: Instant,
+    /// Something has been done on this connection.
+    served: bool,
+    lost: bool,
+}
+
+/// Bytes that the peer has not taken: above, nothing is read, so that answers to its PINGs and SETTINGS cannot pile up.
+const MOST_UNSENT: usize = 2 << 20;
+
+impl Session {
+    fn run(mut self, tasks: &mut dyn Tasks) {
+        loop {
+            let later = self.begin_tasks(tasks);
+            if self.streams.is_empty() {
+                match later {
+                    Some(at) if !self.lost && self.wire.is_reusable() => {
+                        // An idle connection still answers PINGs and notices its end.
+                        self.turn(Some(at));
+                        continue;
+                    }
+                    _ => break,
+                }
+            }
+            self.turn(later);
+            self.retire(tasks);
+        }
+        self.wire.shutdown();
+        let _ = self.wire.flush(&mut self.pipe);
+        self.pipe.close();
+    }
+
+    /// Starts what may start; returns when something is due to start later.
+    fn begin_tasks(&mut self, tasks: &mut dyn Tasks) -> Option<Instant> {
+        while !self.lost && self.streams.len() < self.settings.parallel && self.wire.slots(self.streams.len()) > 0 {
+            let now = Instant::now();
+            match tasks.pull(now) {
+                Pull::Empty => return None,
+                Pull::Later(at) => return Some(at),
+                Pull::Task(task) => self.begin(*task, now),
+            }
+        }
+        None
+    }
+
+    fn begin(&mut self, task: Task, now: Instant) {
+        let (begin, phases) = self.first.take().unwrap_or((now, Phases::default()));
+        let mut exchange = Exchange::new(task, begin, phases, self.rtt, &self.settings);
+        let key = match self.wire.open(&mut exchange, &mut self.pipe) {
+            Ok(key) => key,
+            Err(problem) => {
+                exchange.broken(problem, now);
+                0
+            }
+        };
+        exchange.request_sent(Instant::now());
+        let task = &exchange.task;
+        tracing::debug!(method = %task.method, url = log::shown(&task.url), protocol = self.protocol.name(), "request");
+        log::fields("request", &task.headers);
+        exchange.sample_tcp(&self.pipe.socket(), now);
+        self.streams.push(Stream { key, exchange });
+    }
+
+    /// One round: moves everything that can move, and waits if nothing did.
+    fn turn(&mut self, later: Option<Instant>) {
+        let now = Instant::now();
+        if now >= self.next_tick {
+            self.next_tick = now + TICK;
+            let (socket, timeouts) = (self.pipe.socket(), &self.settings.timeouts);
+            let mut late = false;
+            for stream in &mut self.streams {
+                late |= stream.exchange.tick(&socket, self.wrote_at, timeouts, now);
+            }
+            if let Some(problem) = self.settings.stop.problem() {
+                self.wire.abandon();
+                for stream in &mut self.streams {
+                    stream.exchange.failed(problem.clone(), now);
+                }
+            }
+            // A server that says nothing on any stream cannot be asked again here: the path may be gone, and only TCP does not know it yet.
+            // Half of the time-out, because the last bytes that came may have been no content.
+            if late && now.saturating_duration_since(self.last_read_at) >= timeouts.stall.min(timeouts.first_byte) / 2 {
+                self.wire.abandon();
+            }
+        }
+        for stream in &mut self.streams {
+            stream.exchange.poll_paced(now);
+        }
+        if self.streams.iter().any(|stream| stream.exchange.is_over()) {
+            return;
+        }
+        // What is left of a lost connection is in memory, and waits for its time.
+        let moved = if self.lost {
+            Ok(false)
+        } else {
+            self.write(now).and_then(|wrote| Ok(self.read()? || wrote))
+        };
+        match moved {
+            Ok(true) => {}
+            Ok(false) => {
+                if let Err(error) = self.wait(later) {
+                    self.fail(PipeError::Io(error));
+                }
+            }
+            Err(error) => {
+                self.drain_response();
+                self.fail(error);
+            }
+        }
+    }
+
+    /// A server that refuses an upload answers and closes: the answer is there although writing has failed.
+    fn drain_response(&mut self) {
+        self.pipe.wake(Ready {
+            readable: true,
+            writable: false,
+        });
+        for _ in 0..MOST_LAST_READS {
+            if self.streams.iter().all(|stream| stream.exchange.is_over()) || !self.pipe.readable() {
+                return;
+            }
+            // What cannot be understood is lost with the connection.
+            if !matches!(self.receive(LARGE_READ, Instant::now()), (Ok(Received::Some(_)), _)) {
+                return;
+            }
+        }
+    }
+
+    /// Bodies and control bytes, as far as the socket takes them.
+    fn write(&mut self, now: Instant) -> Result<bool, PipeError> {
+        let mut wrote = false;
+        loop {
+            let mut more = false;
+            for stream in &mut self.streams {
+                if self.pipe.has_room() && !stream.exchange.is_over() {
+                    more |= self.wire.send_body(stream, &mut self.pipe, now)?;
+                    if let Some(sender) = stream.exchange.sender.as_mut().filter(|sender| sender.exhausted) {
+                        sender.ends_at.get_or_insert(self.pipe.position());
+                    }
+                }
+            }
+            if !more || !self.pipe.has_room() {
+                break;
+            }
+        }
+        self.wire.grant(&mut self.streams);
+        self.wire.flush(&mut self.pipe)?;
+        if self.pipe.unsent() > 0 && self.pipe.writable() {
+            let before = self.pipe.unsent();
+            self.pipe.flush()?;
+            if self.pipe.unsent() < before {
+                self.wrote_at = now;
+                // Room for more of the body: no reason to wait.
+                wrote = self.pipe.has_room() && self.streams.iter().any(|stream| wants_to_send(stream, now));
+            }
+        }
+        self.look_at_drained();
+        Ok(wrote)
+    }
+
+    /// The true end of an upload: nothing of it is left in the send buffer. Where the system does not tell, the answer ends it.
+    fn look_at_drained(&mut self) {
+        if self.pipe.unsent() > 0 {
+            return;
+        }
+        for stream in &mut self.streams {
+            let Some(sender) = &mut stream.exchange.sender else {
+                continue;
+            };
+            if !sender.exhausted || sender.out().is_some() {
+                continue;
+            }
+            match platform::unsent_bytes(&self.pipe.socket()) {
+                Some(0) => sender.left(Instant::now()),
+                Some(_) => {}
+                None => sender.handed_over(Instant::now()),
+            }
+        }
+    }
+
+    fn read_budget(&mut self, now: Instant) -> usize {
+        let alone = self.streams.len() == 1;
+        self.streams
+            .iter_mut()
+            .map(|stream| stream.exchange.read_budget(alone, now))
+            .max()
+            .unwrap_or(LARGE_READ)
+    }
+
+    fn read(&mut self) -> Result<bool, PipeError> {
+        let mut moved = false;
+        for _ in 0..READS_IN_A_ROW {
+            let now = Instant::now();
+            let read_budget = self.read_budget(now);
+            // A peer that asks for answers and does not read them gets no more to ask.
+            if read_budget == 0 || !self.pipe.readable() || self.pipe.unsent() > MOST_UNSENT {
+                break;
+            }
+            let most = read_budget.min(LARGE_READ);
+            let (received, problem) = self.receive(most, now);
+            if let Some(problem) = problem {
+                let now = Instant::now();
+                self.lost = true;
+                for stream in &mut self.streams {
+                    stream.exchange.broken(problem.clone(), now);
+                }
+                return Ok(true);
+            }
+            match received? {
+                Received::Some(_) => {
+                    moved = true;
+                    let undecoded = self.pipe.undecoded();
+                    if let [stream] = &mut self.streams[..] {
+                        stream.exchange.read_off(undecoded, now);
+                    }
+                }
+                Received::Blocked => break,
+                Received::Closed => {
+                    self.peer_closed();
+                    return Ok(true);
+                }
+            }
+            if self.pipe.peer_closed() {
+                self.peer_closed();
+                return Ok(true);
+            }
+        }
+        Ok(moved)
+    }
+
+    /// One read, what it means for the streams, and what of it cannot be understood.
+    fn receive(&mut self, most: usize, now: Instant) -> (Result<Received, PipeError>, Option<Error>) {
+        let (wire, streams) = (&mut self.wire, &mut self.streams);
+        let mut problem = None;
+        let received = self.pipe.receive(most, |data| {
+            if problem.is_none() {
+                problem = wire.feed(data, streams, now).err();
+            }
+        });
+        if matches!(received, Ok(Received::Some(_))) {
+            self.last_read_at = now;
+        }
+        self.compare_answers();
+        (received, problem)
+    }
+
+    /// Whether the server can have had the uploads that it has just answered. At once: what arrives later must not speak for an early answer.
+    fn compare_answers(&mut self) {
+        if !self.streams.iter().any(|stream| stream.exchange.awaits_delivery()) {
+            return;
+        }
+        let (arrived, now) = (self.pipe.arrived_at_most(), Instant::now());
+        for stream in &mut self.streams {
+            stream.exchange.delivered(arrived, now);
+        }
+    }
+
+    fn peer_closed(&mut self) {
+        self.lost = true;
+        self.wire.closed(&mut self.streams, Instant::now());
+        self.compare_answers();
+    }
+
+    fn fail(&mut self, error: PipeError) {
+        self.lost = true;
+        let now = Instant::now();
+        let error = Arc::new(error);
+        // In TLS 1.3 a server looks at the client's certificate when the client has done its part of the handshake.
+        let refused = match &*error {
+            PipeError::Tls(refusal) if tls::refuses_client(refusal) => Some(refusal),
+            _ => None,
+        };
+        for stream in &mut self.streams {
+            let place = stream.exchange.task.url.host_str().unwrap_or("?").to_owned();
+            let error = match refused {
+                Some(refusal) => tls::problem(&place, refusal, None),
+                None => {
+                    Error::transient(format!("connection to {place} lost: {error}")).with_source(Arc::clone(&error))
+                }
+            };
+            stream.exchange.broken(error, now);
+        }
+    }
+
+    fn wait(&mut self, later: Option<Instant>) -> std::io::Result<()> {
+        let now = Instant::now();
+        let paced = self.streams.iter().filter_map(|stream| stream.exchange.next_at()).min();
+        let draining = self.streams.iter().any(|stream| {
+            stream
+                .exchange
+                .sender
+                .as_ref()
+                .is_some_and(|sender| sender.exhausted && sender.out().is_none())
+        });
+        let drained = draining.then(|| now + DRAIN_LOOK);
+        let until = [Some(self.next_tick), later, paced, drained]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(self.next_tick);
+        let blocked = self.pipe.unsent() > 0;
+        let unheard =
+            self.read_budget(now) == 0 || (self.streams.iter().all(is_paced_upload) && now < self.next_listen);
+        if unheard && !blocked && paced.is_some() {
+            // Every packet would wake a poll, and none of them is wanted before the deadline.
+            let spin = self
+                .streams
+                .iter()
+                .filter_map(|stream| stream.exchange.last_wait(now))
+                .max()
+                .unwrap_or_default();
+            platform::sleep_until(until, spin);
+            return Ok(());
+        }
+        self.next_listen = now + LISTEN;
+        let pipe = &mut self.pipe;
+        self.waiter.wait(Some(until), |_, ready| pipe.wake(ready))
+    }
+
+    /// Hands back what is over.
+    fn retire(&mut self, tasks: &mut dyn Tasks) {
+        let mut index = 0;
+        while let Some(stream) = self.streams.get(index) {
+            if !stream.exchange.is_over() {
+                index += 1;
+                continue;
+            }
+            let stream = self.streams.remove(index);
+            self.wire.retire(&stream);
+            let mut outcome = stream.exchange.finish(&self.pipe.socket());
+            let lost = self.lost && self.served;
+            let unanswered = outcome.facts.phases.first_byte_s.is_none() && outcome.task.method.is_idempotent();
+            match &mut outcome.ending {
+                Ending::Done => self.served = true,
+                // A connection that has served others was closed with this request on its way (RFC 9110, section 9.2.2).
+                Ending::Failed(problem) if lost && unanswered && problem.class == Class::Transient => {
+                    problem.not_processed = true;
+                }
+                Ending::Failed(_) | Ending::Redirect { .. } => {}
+            }
+            outcome.facts.protocol = Some(self.protocol.name());
+            outcome.facts.remote = Some(self.remote.clone());
+            outcome.facts.sndbuf = Some(self.pipe.send_buffer());
+            outcome.facts.tls.clone_from(&self.tls);
+            if matches!(outcome.ending, Ending::Failed(_)) {
+                // The program may end as soon as it learns of a failure, and the server is owed the reason (RFC 9113, 5.4).
+                let _ = self.wire.flush(&mut self.pipe).and_then(|()| self.pipe.flush());
+            }
+            tasks.done(outcome);
+        }
+    }
+}
+
+fn is_paced_upload(stream: &Stream) -> bool {
+    stream
+        .exchange
+        .sender
+        .as_ref()
+        .is_some_and(|sender| !sender.exhausted && sender.throttle.is_limited())
+}
+
+fn wants_to_send(stream: &Stream, now: Instant) -> bool {
+    stream.exchange.sender.as_ref().is_some_and(|sender| {
+        !sender.exhausted && !stream.exchange.is_over() && sender.next_at().is_none_or(|next| next <= now)
+    })
+}

@@ -1,0 +1,271 @@
+//! An sshd for one test, and what is heard of it.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ferry_engine::error::Error;
+use ferry_engine::ssh::{HostPort, Listener, Session, SshOptions, open};
+use tempfile::TempDir;
+
+/// Everything that was heard.
+#[derive(Default)]
+pub struct ConnectionListener {
+    pub data: Mutex<Vec<(u32, Vec<u8>)>>,
+    pub closed: Mutex<Vec<u32>>,
+    pub ends: Mutex<Vec<Error>>,
+}
+
+impl Listener for ConnectionListener {
+    fn data(&self, channel: u32, bytes: &[u8]) {
+        self.data.lock().unwrap().push((channel, bytes.to_vec()));
+    }
+
+    fn channel_closed(&self, channel: u32) {
+        self.closed.lock().unwrap().push(channel);
+    }
+
+    fn disconnected(&self, problem: Error) {
+        self.ends.lock().unwrap().push(problem);
+    }
+}
+
+impl ConnectionListener {
+    pub fn heard(&self, channel: u32) -> Vec<u8> {
+        let data = self.data.lock().unwrap();
+        data.iter()
+            .filter(|(id, _)| *id == channel)
+            .flat_map(|(_, bytes)| bytes.clone())
+            .collect()
+    }
+}
+
+/// Waits for what another task does.
+pub async fn until(what: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if what() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it did not happen within 5 s");
+}
+
+pub struct Sshd {
+    child: Child,
+    dir: TempDir,
+    pub port: u16,
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn binary() -> Option<PathBuf> {
+    let cache = Path::new(&std::env::var_os("HOME")?).join(".cache/throughline");
+    let folders = std::fs::read_dir(cache).ok()?;
+    folders
+        .filter_map(|entry| Some(entry.ok()?.path().join("wrapped/sshd")))
+        .find(|path| path.is_file())
+}
+
+pub fn keygen(path: &Path, kind: &str, phrase: &str) {
+    let made = Command::new("ssh-keygen")
+        .args(["-q", "-t", kind, "-N", phrase, "-C", "", "-f"])
+        .arg(path)
+        .status();
+    assert!(made.is_ok_and(|status| status.success()), "ssh-keygen");
+}
+
+impl Sshd {
+    /// With a host key of each type, and the user's keys `id` (ed25519) and `id_rsa` let in.
+    pub fn start(extra: &str) -> Option<Self> {
+        Self::start_with(|_| extra.to_owned())
+    }
+
+    /// `prepare` gets the folder with all keys, and returns lines for the configuration: the first value of a keyword counts.
+    pub fn start_with(prepare: impl FnOnce(&Path) -> String) -> Option<Self> {
+        let Some(binary) = binary() else {
+            eprintln!("skipped: no sshd in ~/.cache/throughline");
+            return None;
+        };
+        if Command::new("ssh-keygen")
+            .arg("-?")
+            .stderr(Stdio::null())
+            .status()
+            .is_err()
+        {
+            eprintln!("skipped: no ssh-keygen");
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        keygen(&at("host"), "ed25519", "");
+        keygen(&at("host_ecdsa"), "ecdsa", "");
+        keygen(&at("id"), "ed25519", "");
+        keygen(&at("id_rsa"), "rsa", "");
+        keygen(&at("id_locked"), "ed25519", "secret");
+        keygen(&at("stranger"), "ed25519", "");
+        let mut keys = String::new();
+        for name in ["id.pub", "id_rsa.pub", "id_locked.pub"] {
+            keys += &std::fs::read_to_string(at(name)).unwrap();
+        }
+        std::fs::write(at("authorized_keys"), keys).unwrap();
+        let extra = prepare(dir.path());
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let folder = dir.path().display();
+        let config = format!(
+            "{extra}\nPort {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nHostKey {folder}/host_ecdsa\n\
+             AuthorizedKeysFile {folder}/authorized_keys\nPidFile none\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nUseDNS no\n\
+             KbdInteractiveAuthentication no\nMaxSessions 10\nSubsystem sftp internal-sftp\n"
+        );
+        std::fs::write(at("config"), config).unwrap();
+        let log = std::fs::File::create(at("log")).unwrap();
+        let mut child = Command::new(binary)
+            .args(["-D", "-e", "-f"])
+            .arg(at("config"))
+            .stdin(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .ok()?;
+        for _ in 0..200 {
+            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                return Some(Self { child, dir, port });
+            }
+            if child.try_wait().is_ok_and(|ended| ended.is_some()) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = child.kill();
+        eprintln!("skipped: {}", std::fs::read_to_string(at("log")).unwrap_or_default());
+        None
+    }
+
+    /// One more key of the user's that is let in, encrypted with `secret`; `format` is one of ssh-keygen's.
+    pub fn add_locked(&self, name: &str, kind: &str, format: &str) {
+        let path = self.at(name);
+        keygen(&path, kind, "");
+        let changed = Command::new("ssh-keygen")
+            .args(["-q", "-p", "-m", format, "-P", "", "-N", "secret", "-f"])
+            .arg(&path)
+            .stdout(Stdio::null())
+            .status();
+        assert!(changed.is_ok_and(|status| status.success()), "ssh-keygen -p");
+        let mut keys = std::fs::read_to_string(self.at("authorized_keys")).unwrap();
+        keys += &std::fs::read_to_string(self.at(&format!("{name}.pub"))).unwrap();
+        std::fs::write(self.at("authorized_keys"), keys).unwrap();
+    }
+
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn place(&self) -> HostPort {
+        HostPort {
+            // Whoever runs the test: sshd without root lets nobody else in.
+            user: std::env::var("USER").unwrap_or_else(|_| "root".into()),
+            host: "127.0.0.1".into(),
+            port: self.port,
+        }
+    }
+
+    /// A `known_hosts` with the host's key of one type.
+    pub fn known(&self, host_key: &str) -> PathBuf {
+        let key = std::fs::read_to_string(self.at(&format!("{host_key}.pub"))).unwrap();
+        let path = self.at(&format!("known_{host_key}"));
+        std::fs::write(&path, format!("[127.0.0.1]:{} {key}", self.port)).unwrap();
+        path
+    }
+
+    pub fn options(&self, identities: &[&str]) -> SshOptions {
+        SshOptions {
+            known_hosts: vec![self.known("host")],
+            identities: identities.iter().map(|name| self.at(name)).collect(),
+            ..SshOptions::default()
+        }
+    }
+
+    pub async fn open(
+        &self,
+        options: &SshOptions,
+    ) -> Result<(Session<ConnectionListener>, Arc<ConnectionListener>), Error> {
+        self.open_at(self.port, options).await
+    }
+
+    pub async fn open_at(
+        &self,
+        port: u16,
+        options: &SshOptions,
+    ) -> Result<(Session<ConnectionListener>, Arc<ConnectionListener>), Error> {
+        let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let listener = Arc::new(ConnectionListener::default());
+        let session = open(
+            socket,
+            &self.place(),
+            options,
+            Duration::from_secs(10),
+            Arc::clone(&listener),
+        )
+        .await?;
+        Ok((session, listener))
+    }
+}
+
+/// An `ssh-agent`, as long as it lives.
+pub struct Agent {
+    child: Child,
+    pub socket: PathBuf,
+}
+
+impl Agent {
+    pub fn start(sshd: &Sshd) -> Option<Self> {
+        let socket = sshd.at("agent");
+        let started = Command::new("ssh-agent")
+            .args(["-D", "-a"])
+            .arg(&socket)
+            .stdout(Stdio::null())
+            .spawn();
+        let Ok(child) = started else {
+            eprintln!("skipped: no ssh-agent");
+            return None;
+        };
+        for _ in 0..100 {
+            if socket.exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(Self { child, socket })
+    }
+
+    pub fn add(&self, key: &Path) {
+        let added = Command::new("ssh-add")
+            .arg("-q")
+            .arg(key)
+            .env("SSH_AUTH_SOCK", &self.socket)
+            .status();
+        assert!(added.is_ok_and(|status| status.success()), "ssh-add");
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn run<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(work)
+}

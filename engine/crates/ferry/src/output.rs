@@ -1,0 +1,135 @@
+//! How a report leaves the program: as JSON for programs, or as a line per transfer for people.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::report::{Bench, Command, Report, Transfer};
+use crate::units::human_bytes;
+
+/// Where the JSON goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    Stdout,
+    File(PathBuf),
+}
+
+/// The document and a line feed. A file has either its old content or the whole report, never a part of it.
+///
+/// # Errors
+/// What writing says.
+pub fn print_json(report: &Report, destination: &Destination) -> io::Result<()> {
+    let mut json = serde_json::to_vec_pretty(report)?;
+    json.push(b'\n');
+    match destination {
+        Destination::Stdout => {
+            let mut out = io::stdout().lock();
+            out.write_all(&json)?;
+            out.flush()
+        }
+        Destination::File(path) => write_atomically(path, &json),
+    }
+}
+
+/// What failed, for people: a line each.
+#[must_use]
+pub fn failures(report: &Report) -> Vec<String> {
+    let failed = report.transfers.iter().filter(|transfer| transfer.error.is_some());
+    let whole = report
+        .error
+        .as_ref()
+        .map(|failure| format!("ferry: {}", failure.message));
+    failed.map(transfer_line).chain(whole).collect()
+}
+
+/// What happened, for people: a line per transfer, or one for the benchmark, or the failure of a run without either.
+#[must_use]
+pub fn summary(report: &Report) -> Vec<String> {
+    let mut lines: Vec<_> = report.transfers.iter().map(transfer_line).collect();
+    lines.extend(report.bench.as_ref().map(bench_line));
+    lines.extend(
+        report
+            .error
+            .as_ref()
+            .map(|failure| format!("ferry: {}", failure.message)),
+    );
+    lines
+}
+
+/// Renames a finished file into place. What is there and no plain file (`/dev/null`, a pipe) is written to instead: replacing it would destroy it.
+fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let target = match fs::metadata(path) {
+        Ok(there) if !there.is_file() => return fs::OpenOptions::new().write(true).open(path)?.write_all(bytes),
+        // Through a symbolic link, so that the link stays one.
+        Ok(_) => fs::canonicalize(path)?,
+        Err(_) => path.to_owned(),
+    };
+    let name = target
+        .file_name()
+        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}.tmp", std::process::id()));
+    let unfinished = target.with_file_name(hidden);
+    let written = fs::write(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, &target));
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    written
+}
+
+fn transfer_line(transfer: &Transfer) -> String {
+    if let Some(failure) = &transfer.error {
+        // Most messages say where by themselves.
+        let said = failure.message.contains(&transfer.url);
+        return if said {
+            failure.message.clone()
+        } else {
+            format!("{}: {}", transfer.url, failure.message)
+        };
+    }
+    let mut line = transfer.url.clone();
+    let direction = if transfer.direction == Command::Put {
+        "sent"
+    } else {
+        "received"
+    };
+    let seconds = transfer.phases.body_s.unwrap_or(transfer.phases.total_s);
+    let _ = write!(line, ": {direction} {} bytes in {seconds:.3} s", transfer.bytes);
+    if let Some(rate) = transfer.body_byte_s {
+        let _ = write!(line, ", {}/s", human_bytes(rate));
+    }
+    if let (Some(limit), Some(deviation)) = (transfer.limit_byte_s, transfer.deviation) {
+        let _ = write!(
+            line,
+            " ({:+.2} % of the limit of {}/s)",
+            deviation * 100.0,
+            human_bytes(limit as f64)
+        );
+    }
+    if transfer.attempts.len() > 1 {
+        let _ = write!(line, ", {} attempts", transfer.attempts.len());
+    }
+    if let Some(checksum) = &transfer.checksum {
+        let _ = write!(line, ", {checksum}");
+    }
+    line
+}
+
+fn bench_line(bench: &Bench) -> String {
+    format!(
+        "{}: {} of {} requests in {:.3} s, {:.0} requests/s, {:.1} us of CPU each, latency p50 {} us, p99 {} us",
+        bench.url,
+        bench.succeeded,
+        bench.requests,
+        bench.seconds,
+        bench.requests_per_s,
+        bench.cpu_us_per_request,
+        bench.latency_us.p50,
+        bench.latency_us.p99
+    )
+}
+
+#[cfg(test)]
+mod tests;
