@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from lab.model.errors import EXIT_FAIL
 from lab.model.results import CellResult
 from lab.model.topology import Topology
+from lab.store.deterministic import first_difference, view
+from lab.store.run_dir import RunDir, read_cell
 from tests.virtual.boots import CLEAN, LOSSY, PROTOCOLS, SAMPLES, Boot, busy_loops, cell_of, run
 
 pytestmark = pytest.mark.timeout(600)
+
+CELLS = ("curl--lossy-wifi--h2-get-128KiB-at-300kBps", "curl--dsl-20--sftp-put-128KiB-at-1600kBps")
+"""Both draw random numbers, by which a machine that differs in the least is known."""
 
 
 def moves(result: CellResult) -> list[tuple[int, int, float]]:
@@ -49,3 +59,37 @@ def test_another_seed_gives_other_samples_and_another_loss_pattern(tmp_path: Pat
     assert moves(one) != moves(other)
     assert {sample.seed for sample in one.samples}.isdisjoint({sample.seed for sample in other.samples})
     assert all(drops for drops, *_ in moves(one) + moves(other)), "1 % of these packets is lost"
+
+
+def ran(checkout: Path, results: Path, path_variable: str) -> dict[str, CellResult]:
+    """Cells as a person runs them in that checkout, whose compiled files are kept, with that PATH."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(
+        [sys.executable, "-m", "lab.cli.main", "run", *CELLS, "--clock", "virtual", "--max-samples", "5"],
+        env={**environment, "PYTHONPATH": str(checkout), "PATH": path_variable, "THROUGHLINE_RESULTS": str(results)},
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, EXIT_FAIL), done.stderr
+    found = {path.name: read_cell(path) for path in RunDir.find("latest", results=results).cells.glob("*.json")}
+    assert len(found) == len(CELLS), done.stderr
+    return found
+
+
+def test_neither_the_checkout_nor_the_callers_path_nor_what_lies_there_counts(tmp_path: Path) -> None:
+    """The machine's clock counts the steps that its programs take to find something: they must not find the caller's files."""
+    project = Path(__file__).parents[2]
+    other = tmp_path / "another place for the same files"
+    other.mkdir()
+    shutil.copytree(project / "lab", other / "lab")
+    for name in ("images", "topologies", "suites", "reports", "engine", "pyproject.toml"):
+        (other / name).symlink_to(project / name)
+    for place in (other, other / "lab" / "hosts" / "agent"):
+        for number in range(40):
+            (place / f"a file that was not there before, number {number}").touch()
+    path_variable = os.environ["PATH"]
+    here = ran(project, tmp_path / "results", path_variable)
+    there = ran(other, tmp_path / "results elsewhere", f"{tmp_path}:{path_variable}:{tmp_path}/and/another")
+    assert [first_difference(view(here[name]), view(there[name])) for name in here] == [None] * len(CELLS)

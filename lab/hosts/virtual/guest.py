@@ -1,8 +1,8 @@
 """PID 1 of the machine in virtual time: makes the lab's namespaces and answers requests over /dev/hostchan.
 
-Standard library only, and started by path with `-I -S`, because every cell boots a machine of its own. Reading /dev/hostchan
-stops the machine and its clock until the lab has something to ask (images/kernel), so time passes only inside a request: while
-`wait` waits for a command, or `sleep` sleeps.
+Standard library only, and handed over compiled (`program`) to a Python with `-I -S`, because every cell boots a machine of its
+own. Reading /dev/hostchan stops the machine and its clock until the lab has something to ask (images/kernel), so time passes only
+inside a request: while `wait` waits for a command, or `sleep` sleeps.
 
 The heads of frames are in `marshal` (both ends are one Python). Modules that cost tens of milliseconds to import (json, re,
 dataclasses, typing) are not.
@@ -20,16 +20,13 @@ import signal
 import sys
 import time
 
+from lab.hosts.agent import frames, spawn, syscalls
+from lab.hosts.agent.places import HOME_DIR, LAB_UID, MARSHAL_VERSION, RUN_DIR
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
-
-if __name__ == "__main__":  # by path: the folder that holds `lab` is not on the path of an isolated interpreter
-    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))))  # noqa: PTH100, PTH120
-
-from lab.hosts.agent import frames, spawn, syscalls  # noqa: E402
-from lab.hosts.agent.places import HOME_DIR, LAB_UID, MARSHAL_VERSION, RUN_DIR  # noqa: E402
 
 CHANNEL = "/dev/hostchan"
 _USER = int(sys.argv[1]) if __name__ == "__main__" else LAB_UID  # machine.user_id
@@ -368,18 +365,30 @@ def find_program(name: str, path: str) -> str:
 
 def furnish(files: dict[str, str], run_bytes: int) -> None:
     """A private, writable /run over the machine's own files, which are read-only; the lab's names over /etc's."""
+    if not all(map(os.path.exists, files)):
+        cover_etc(files)
     for target, text in {**files}.items():
         source = f"{RUN_DIR}/lab/etc/{os.path.basename(target)}"  # noqa: PTH119
         os.makedirs(os.path.dirname(source), exist_ok=True)  # noqa: PTH103, PTH120
         with open(source, "w", encoding="utf-8") as file:  # noqa: PTH123
             file.write(text)
-        try:  # noqa: SIM105
-            syscalls.bind(source, target)
-        except FileNotFoundError:
-            pass
+        syscalls.bind(source, target)
     syscalls.mount(
         "run", RUN_DIR, "tmpfs", syscalls.MS_REMOUNT | syscalls.MS_NOSUID | syscalls.MS_NODEV, f"mode=755,size={run_bytes}"
     )
+
+
+def cover_etc(files: Iterable[str]) -> None:
+    """An /etc that can be written, with links to the machine's own files: a minimal system has no /etc/hosts to bind over."""
+    own = f"{RUN_DIR}/lab/machine-etc"
+    os.makedirs(own)  # noqa: PTH103
+    syscalls.bind("/etc", own)
+    syscalls.mount("etc", "/etc", "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=755,size=1m")
+    for name in os.listdir(own):  # noqa: PTH208
+        if f"/etc/{name}" not in files:
+            os.symlink(f"{own}/{name}", f"/etc/{name}")  # noqa: PTH211
+    for target in files:
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
 
 
 def mount_everything() -> None:

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
-from lab.hosts.agent.host import KEPT_ENVIRONMENT
 from lab.hosts.agent.protocol import HOME_DIR, LAB_USER, RUN_DIR
 from lab.hosts.command_host import Command
 from lab.hosts.host import Completed
@@ -21,8 +20,7 @@ from lab.model.clock import Clock as ClockName
 from lab.model.errors import LabFault
 from lab.model.paths import cache_dir
 
-# The caller's environment must not change how a program behaves: only PATH-like variables are kept.
-_KEPT = tuple(name for name in KEPT_ENVIRONMENT if name not in ("TERM", "LANG", "LC_ALL", "TZ"))
+_STANDARD = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 # OpenSSL and AWS-LC mix the processor's own random numbers in, where it has them; a seed means nothing to those.
 _NO_PROCESSOR_ENTROPY = "~0x4000000000000000:~0x40000"
 
@@ -170,10 +168,16 @@ def kept_program(source: Path) -> Path | None:
     return path if os.access(path, os.X_OK) else None
 
 
-def environment(more: Mapping[str, str], kept: Sequence[str] = _KEPT) -> dict[str, str]:
-    """Variables of a command inside; `more` takes precedence."""
-    found = {name: os.environ[name] for name in kept if name in os.environ}
-    found |= {
+def environment(more: Mapping[str, str]) -> dict[str, str]:
+    """Variables of a command inside, none of them the caller's; `more` takes precedence.
+
+    PATH has the standard folders and those that the lab itself has filled (`lab.assets.extracted`). Looking for a program takes
+    time in every folder before its own, and even a longer PATH would make every figure another one.
+    """
+    cache = cache_dir()
+    ours = (folder for folder in os.environ.get("PATH", "").split(os.pathsep) if Path(folder).is_relative_to(cache))
+    return {
+        "PATH": os.pathsep.join(dict.fromkeys((*_STANDARD, *ours))),
         "HOME": HOME_DIR,
         "USER": LAB_USER,
         "LOGNAME": LAB_USER,
@@ -185,8 +189,6 @@ def environment(more: Mapping[str, str], kept: Sequence[str] = _KEPT) -> dict[st
         "PYTHONHASHSEED": "0",
         **more,
     }
-    found["PATH"] = found.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
-    return found
 
 
 def _with_ending(machine: Machine, before: int, blobs: Sequence[bytes]) -> Sequence[bytes]:

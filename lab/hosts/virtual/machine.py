@@ -28,6 +28,7 @@ from lab.hosts.agent.places import LAB_UID, MARSHAL_VERSION
 from lab.hosts.virtual import processes
 from lab.hosts.virtual.cores import Core
 from lab.hosts.virtual.ending import why
+from lab.hosts.virtual.program import bootstrap, first_program
 from lab.model.clock import CHARGE_NS
 from lab.model.errors import LabFault
 
@@ -37,8 +38,8 @@ CHARGE_MOST_NS = 10_000
 # Without TMPDIR its memory is anonymous, with a HOME that is not there it makes no folder. And it takes the address of a variable
 # for the top of its address space (get_top_address in arch/um/kernel/um_arch.c): without one, its programs die.
 _ENVIRONMENT = {"HOME": "/nonexistent"}
-_GUEST = Path(__file__).with_name("guest.py")
 _READ_BYTES = 1 << 18
+_PIPE_BYTES = 1 << 17
 _EXECUTE = "set THROUGHLINE_CACHE to a folder that programs may be executed from, or allow it in memory: sysctl vm.memfd_noexec=0"
 _LOOK_S = 0.5
 # A fifth of the usual rate per byte of memory, a quarter of which is a transfer's.
@@ -77,7 +78,8 @@ class Boot:
             "--",
             "-I",
             "-S",
-            f'"{_GUEST}"',
+            "-c",
+            f'"{bootstrap()}"',
             str(user_id()),
         ]
 
@@ -148,6 +150,7 @@ class Machine:
         _place(process.pid, core.number)
         machine = cls(boot, process, request_write, answer_read, console, core, patience or Patience.for_machine(boot))
         try:
+            machine._send([first_program()])
             machine._receive()
         except BaseException:
             machine.close()
@@ -162,11 +165,8 @@ class Machine:
             if message["op"] == "run":
                 self.lasting = frozenset(processes.children(self.process.pid))
             parts = frames.encode(lambda head: marshal.dumps(head, MARSHAL_VERSION), message, blobs)
-            try:
-                frames.write(self.requests, [b"".join(parts)])
-                answer, more = self._receive()
-            except BrokenPipeError:
-                raise LabFault(self._last_words()) from None
+            self._send([b"".join(parts)])
+            answer, more = self._receive()
         if "error" in answer:
             raise LabFault(f"the machine in virtual time could not {message['op']}: {answer['error']}")
         return answer, more
@@ -187,6 +187,12 @@ class Machine:
     def cpu_s(self) -> float:
         """CPU seconds of the host that the machine has used so far."""
         return processes.tree_cpu_s(self.process.pid)
+
+    def _send(self, parts: Sequence[bytes]) -> None:
+        try:
+            frames.write(self.requests, parts)
+        except BrokenPipeError:
+            raise LabFault(self._last_words()) from None
 
     def _receive(self) -> tuple[dict[str, Any], list[bytes]]:
         decoder = frames.Decoder(marshal.loads)
@@ -235,7 +241,10 @@ def _memory_file(name: str) -> int:
 
 
 def _pipe() -> tuple[int, int]:
+    """With room for the first program, so that a kernel that never reads it meets the patience of `_receive`."""
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    with contextlib.suppress(OSError):  # above the user's share (pipe(7)); then the kernel is waited for
+        fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     return _high(read_end), _high(write_end)
 
 

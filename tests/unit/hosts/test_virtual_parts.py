@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,7 @@ from lab.hosts.virtual.cores import Core
 from lab.hosts.virtual.host import environment
 from lab.hosts.virtual.machine import Boot, Patience, derived_seed
 from lab.hosts.virtual.network import assert_deterministic
+from lab.hosts.virtual.program import bootstrap, first_program
 from lab.model.errors import LabFault
 
 
@@ -165,14 +167,22 @@ def test_another_purpose_has_another_seed(seed: int, word: str, number: int) -> 
     assert found != derived_seed(seed + 1, word, number)
 
 
-def test_only_path_of_the_callers_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/somewhere")
+def test_no_variable_of_the_callers_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """But folders that the lab has filled with programs: without them a machine that has only those would have none."""
+    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", f"/somewhere:/usr/bin:{tmp_path}/tools/shown")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     monkeypatch.setenv("SECRET", "x")
     found = environment({"MORE": "1", "HOME": "/else"})
-    assert found["PATH"].startswith("/somewhere:")
+    assert found["PATH"] == f"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:{tmp_path}/tools/shown"
     assert (found["TZ"], found["PYTHONHASHSEED"], found["MORE"], found["HOME"]) == ("UTC", "0", "1", "/else")
     assert "SECRET" not in found
+
+
+def test_the_first_program_is_the_same_wherever_the_lab_lies() -> None:
+    """A path in it would be read, and memory for it taken, in the machine's time."""
+    assert str(Path(__file__).parents[3]).encode() not in first_program()
+    assert not {'"', "="} & set(bootstrap()), "words of a kernel's command line cannot have them"
 
 
 @pytest.mark.parametrize(
