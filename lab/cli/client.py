@@ -14,6 +14,7 @@ from lab.assets.curl_versions import MISSING
 from lab.cli.options import Json
 from lab.cli.output import stdout_console
 from lab.clients import versions
+from lab.robot.profiles import MARK, load_profile
 
 group = typer.Typer(name="client", help="Versions of a client: build, list.", no_args_is_help=True)
 
@@ -22,16 +23,26 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group)
 
 
+def _named(spec: str) -> list[str]:
+    return load_profile(spec.removeprefix(MARK)).versions if spec.startswith(MARK) else [spec]
+
+
 def _say(text: str) -> None:
     typer.echo(f"client: {text}")
 
 
 @group.command("build")
 def build(
-    specs: Annotated[list[str], typer.Argument(metavar="CLIENT@VERSION...", help="e.g. curl@8.4.0 libcurl@7.84.0.")],
+    specs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CLIENT@VERSION...", help="e.g. curl@8.4.0 libcurl@7.84.0 requests@2.31.0; @PROFILE: those that it names."
+        ),
+    ],
 ) -> None:
-    """Build versions of a client into the cache. A version that is there already is not built again."""
-    missing = {spec: versions.find(spec) is None for spec in specs}  # all of them are read before the first is built
+    """Build versions of a client into the cache, or install them there. A version that is there already is not built again."""
+    wanted = dict.fromkeys(each for spec in specs for each in _named(spec))
+    missing = {spec: versions.find(spec) is None for spec in wanted}  # all of them are read before the first is built
     for spec, absent in missing.items():
         if absent and versions.find(spec) is None:
             began = time.monotonic()

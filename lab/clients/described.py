@@ -25,7 +25,7 @@ from lab.model.client import (
     placeholders,
 )
 from lab.model.endpoints import Endpoints
-from lab.model.load import check_name, parse_model, read_text
+from lab.model.load import check_name, files_by_name, parse_model, read_text
 from lab.model.paths import clients_dirs
 from lab.model.results import ClientIdentity, ClientNumbers
 from lab.model.transfer import Transfer
@@ -46,12 +46,7 @@ def load_client(path: Path) -> ClientFile:
 
 def described_files() -> dict[str, Path]:
     """Files by client; a user's own come before the lab's."""
-    found: dict[str, Path] = {}
-    for folder in clients_dirs():
-        for file in sorted(folder.iterdir()):
-            if file.suffix in YAML_SUFFIXES:
-                found.setdefault(file.stem, file)
-    return found
+    return files_by_name(clients_dirs(), YAML_SUFFIXES)
 
 
 def program_of(spec: ClientFile, folder: Path) -> str:

@@ -114,7 +114,11 @@ def _of_version(name: str) -> ClientAdapter:
     if client == versions.CURL:
         return Curl(name, versions.program(name), versions.lacks(name))
     if file := described_files().get(client):
-        return _from_file(name, file)
+        spec = load_client(file)
+        if not spec.package:
+            return _from_file(name, file)
+        with_others = f"{spec.package} {version} of PyPI, and what it needs by digest: {spec.package}-{version}.lock of the lab"
+        return DescribedClient(name, versions.program(name), spec.model_copy(update={"notes": [*spec.notes, with_others]}))
     return _application(name, version, LibcurlSettings())
 
 

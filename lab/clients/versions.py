@@ -1,7 +1,7 @@
 """Versions of a client by name: `curl@8.4.0`, `curl@debian`, or with a libssh2 of its own, `curl@8.4.0-libssh2-1.10.1`.
 
-`libcurl@8.4.0` is the lab's application on that library, `NAME@8.4.0` an application from a YAML file. `lab client build`
-makes them, this finds them.
+`libcurl@8.4.0` is the lab's application on that library, `NAME@8.4.0` an application from a YAML file, `requests@2.31.0` a client
+whose description names a package of PyPI. `lab client build` makes them, this finds them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.assets import curl_build, libcurl_build, store
+from lab.assets import curl_build, libcurl_build, python_packages, store
 from lab.assets.curl_versions import LIBCURLS, LIBSSH2, LIBSSH2S, VERSIONS, WITH_LIBSSH2, Package, order
 from lab.clients.described import described_files, load_client
+from lab.model.client import ClientFile
 from lab.model.errors import UsageProblem
 from lab.model.libcurl import LibcurlSettings
 
@@ -46,6 +47,8 @@ def program(spec: str) -> str:
 def find(spec: str) -> Path | None:
     """The program, if it is there. Raises UsageProblem for an unknown version."""
     client, version = split(spec)
+    if file := _packaged(client):
+        return python_packages.find(file.package, version, file.program)
     if client != CURL:
         return libcurl_build.find(version)
     if version == SYSTEM:
@@ -56,7 +59,9 @@ def find(spec: str) -> Path | None:
 def build(spec: str, progress: Callable[[str], None]) -> None:
     """Build the version unless it is there. This system's curl is not built. Raises UsageProblem or LabFault."""
     client, version = split(spec)
-    if client != CURL:
+    if file := _packaged(client):
+        python_packages.build(file.package, version, progress)
+    elif client != CURL:
         libcurl_build.build(version, progress)
     elif version != SYSTEM:
         curl_build.build(version, progress)
@@ -72,10 +77,13 @@ def lacks(spec: str) -> tuple[str, ...]:
 def split(spec: str) -> tuple[str, str]:
     """Client and version in `curl@8.4.0`, `libcurl@8.4.0-libssh2-1.10.1` or `curl@debian`. Raises UsageProblem."""
     client, at, version = spec.partition("@")
-    if not at or (client not in (CURL, LIBCURL) and settings(client) is None):
+    packaged = _packaged(client) is not None
+    if not at or not (client in (CURL, LIBCURL) or packaged or settings(client)):
         raise UsageProblem(f"{spec!r} names no version of a client", remedy=f"write {CURL}@VERSION, e.g. {CURL}@8.4.0")
     version, chosen, libssh2 = version.partition(WITH_LIBSSH2)
     known = table(client)
+    if packaged and version not in known:
+        raise UsageProblem(f"{client} {version!r} has no lock file in the lab", remedy=f"known: {_nearest(version, [*known])}")
     if version != SYSTEM and version not in known:
         if version in LIBCURLS:
             problem = f"no registry has curl {version} as a program, only as a library ({LIBCURLS[version]})"
@@ -95,6 +103,8 @@ def parse(spec: str) -> str:
 
 def table(client: str) -> Mapping[str, Package]:
     """The versions of a client, oldest first."""
+    if file := _packaged(client):
+        return python_packages.versions(file.package)
     return VERSIONS if client == CURL else LIBCURLS
 
 
@@ -102,12 +112,23 @@ def settings(client: str) -> LibcurlSettings | None:
     """How an application on libcurl uses it; None for any other client."""
     if client == LIBCURL:
         return LibcurlSettings()
+    file = _description(client)
+    return file.libcurl if file else None
+
+
+def _packaged(client: str) -> ClientFile | None:
+    """The description of a client that is a package of PyPI."""
+    file = _description(client)
+    return file if file and file.package else None
+
+
+def _description(client: str) -> ClientFile | None:
     file = described_files().get(client)
-    return load_client(file).libcurl if file else None
+    return load_client(file) if file else None
 
 
 def available() -> list[Available]:
-    """Every known version, of curl and then of libcurl: the system's, then oldest to newest; of other libssh2s what is built."""
+    """Every known version of curl, libcurl and clients of PyPI, the system's first; of other libssh2s what is built."""
     rows = [_system()]
     for version, package in VERSIONS.items():
         rows.append(Available(f"{CURL}@{version}", str(package), curl_build.find(version), package.lacks))
@@ -115,6 +136,11 @@ def available() -> list[Available]:
     rows.append(Available(f"{LIBCURL}@{SYSTEM}", "this system's libcurl.so.4", libcurl_build.find(SYSTEM)))
     for version, package in LIBCURLS.items():
         rows.append(Available(f"{LIBCURL}@{version}", str(package), libcurl_build.find(version), package.lacks))
+    for client in sorted(described_files()):
+        if file := _packaged(client):
+            for version, package in python_packages.versions(file.package).items():
+                program = python_packages.find(file.package, version, file.program)
+                rows.append(Available(f"{client}@{version}", str(package), program))
     return rows
 
 

@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from lab.assets import curl_build, store
+from lab.assets import curl_build, python_packages, store
 from lab.assets.curl_versions import LIBCURLS, VERSIONS
 from lab.cli import client as command
 from lab.clients import versions
@@ -109,7 +109,11 @@ def test_the_list_as_json_has_every_version_and_its_place(built: list[str], mach
     lab_client("build", "curl@8.4.0")
     rows = {row["spec"]: row for row in json.loads(lab_client("list", "--json").stdout)}
     tools, libraries = (f"curl@{version}" for version in VERSIONS), (f"libcurl@{version}" for version in LIBCURLS)
-    assert [*rows] == ["curl@debian", *tools, "libcurl@debian", *libraries]
+    of_curl = ["curl@debian", *tools, "libcurl@debian", *libraries]
+    assert [*rows][: len(of_curl)] == of_curl
+    locks = [path.stem.rpartition("-") for path in Path(python_packages.__file__).with_name("python").glob("*.lock")]
+    assert len(locks) > 10
+    assert {*rows} - {*of_curl} == {f"{package.removesuffix('-bin')}@{version}" for package, _, version in locks}
     assert rows["curl@debian"]["program"] == str(machine / "curl")
     assert rows["curl@8.4.0"]["program"] == str(curl_build.find("8.4.0"))
     assert rows["curl@8.8.0"]["program"] is None

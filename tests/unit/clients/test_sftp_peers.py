@@ -67,7 +67,7 @@ def test_no_configuration_of_the_user_and_no_question(adapter: ClientAdapter) ->
 )
 def test_openssh_reads_its_work_from_a_batch(wanted: Transfer, batch: str) -> None:
     command = OPENSSH.command(wanted, ENDS)
-    assert (command[:3], command[-1]) == (["sftp", "-b", "/c/sftp.batch"], "lab@server")
+    assert (command[:5], command[-1]) == (["sftp", "-S", "ssh", "-b", "/c/sftp.batch"], "lab@server")
     assert OPENSSH.inputs(wanted, ENDS) == {"/c/sftp.batch": batch.encode()}
     assert command[command.index("-F") + 1] == "none"
     for option in ("IdentityAgent=none", "StrictHostKeyChecking=yes", "BatchMode=yes"):

@@ -105,7 +105,7 @@ def test_a_version_with_another_libssh2() -> None:
     at = [row.spec for row in rows].index("curl@8.4.0")
     source = "curl-sys 0.4.68+curl-8.4.0 of crates.io, libssh2-sys 0.3.0"
     assert rows[at + 1] == versions.Available(spec, source, path)
-    assert len(rows) == len(VERSIONS) + 2 + 1 + len(LIBCURLS)
+    assert len([row for row in rows if "curl@" in row.spec]) == len(VERSIONS) + 2 + 1 + len(LIBCURLS)
 
 
 @pytest.mark.parametrize("spec", ["curl", "wget@1.21", "8.4.0", "@8.4.0", "curl-8.4.0"])
@@ -130,7 +130,8 @@ def test_every_version_is_listed_once_with_its_source(tmp_path: Path, monkeypatc
     path = put_into_cache("8.4.0")
     rows = {row.spec: row for row in versions.available()}
     tools, libraries = (f"curl@{version}" for version in VERSIONS), (f"libcurl@{version}" for version in LIBCURLS)
-    assert list(rows) == ["curl@debian", *tools, "libcurl@debian", *libraries]
+    assert list(rows)[: 2 + len(VERSIONS) + len(LIBCURLS)] == ["curl@debian", *tools, "libcurl@debian", *libraries]
+    assert rows["requests@2.31.0"].source == "requests 2.31.0 of PyPI"
     assert rows["curl@8.4.0"].program == path
     assert rows["curl@8.5.0"].program is None
     assert rows["curl@debian"] == versions.Available("curl@debian", "this system's package, 7.88.1", system)
