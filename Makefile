@@ -4,11 +4,11 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup peers clients images image-lab demo test test-lab test-realtime test-engine engine clean libdoc kernel-router reference \
+.PHONY: help setup peers clients images image-lab demo test test-lab test-realtime test-engine fuzz engine clean wheel libdoc kernel-router reference \
 	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far \
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle \
 	bench-history bench-report bench-standards bench-clocks ferry-windows vm-proof \
-	virtual-thousand faults-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
+	virtual-thousand virtual-workers faults-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -25,6 +25,9 @@ LIBCURLS := 7.84.0 8.4.0 8.5.0 8.8.0 8.22.0 8.23.0
 clients: ## setup, what curl is built with, and the versions of curl that studies and repros compare
 	@THROUGHLINE_BUILDERS=yes sh lab/assets/setup.sh
 	@$(BIN)/lab client build $(CURLS:%=curl@%) $(LIBCURLS:%=libcurl@%)
+
+wheel: setup ## the package `throughline`, build/wheel/*.whl (docs/how-to/install.md)
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel . && ls build/wheel
 
 # uv resolves for all supported Pythons at once; it stays out of the environment. UPGRADE=--upgrade takes the newest versions.
 lock: setup ## refresh requirements.lock and requirements-test.lock after a change of the dependencies in pyproject.toml
@@ -51,13 +54,16 @@ demo: setup ## do ferry and the system's curl keep their rate limit on three net
 
 # Every runner's own last line is followed by the plain count that a CI can read: `N passed, N failed, N skipped`.
 # Tests of reports need a browser, which setup then brings.
-test test-lab test-realtime bench-report: export THROUGHLINE_TESTERS := yes
+test test-lab test-realtime fuzz bench-report: export THROUGHLINE_TESTERS := yes
 
 test: setup ## linters, types and all tests: the engine's, then the lab's, those that bring networks up included
 	@code=0; for part in test-engine test-lab; do $(MAKE) --no-print-directory $$part || code=1; done; exit $$code
 
 test-engine: setup ## cargo fmt, clippy and the engine's tests
 	@.ci/engine-tests
+
+fuzz: setup ## every fuzz target for FUZZ_S seconds, by default ten minutes, one per processor; CI gives each a minute
+	@$(BIN)/python tests/support/reaper.py -m tests.support.fuzz --seconds $(or $(FUZZ_S),600)
 
 test-lab: setup ## linters, types and the lab's tests: side by side in virtual time, then alone in real time
 	@.ci/lab-tests
@@ -160,6 +166,9 @@ vm-proof: setup ## three virtual machines by QEMU: their link's certificate, fer
 
 virtual-thousand: setup ## boots of one seed that agree, half of them next to four busy loops: BOOTS=1000 (an hour on an idle machine)
 	@$(BIN)/python -m tests.virtual.thousand $(or $(BOOTS),1000)
+
+virtual-workers: setup ## cells on four workers of this machine, one killed every 20 s, against a run without workers: CELLS=500 (an hour)
+	@$(BIN)/python -m tests.virtual.workers $(or $(CELLS),500)
 
 faults-thousand: setup ## ferry and 1020 transfers with a fault each, in virtual time: SEEDS=15 of each row (twenty minutes)
 	@$(BIN)/lab run faults --client ferry -v SEEDS:$(or $(SEEDS),15)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lab.assets import servers
+from lab.assets import extracted as packaged
 from lab.clients import usage
 from lab.clients.adapter import ClientAdapter
 from lab.clients.registry import adapter_for
@@ -162,10 +162,10 @@ def loopback() -> Iterator[Loopback]:
 
 def extracted(programs: dict[str, str]) -> dict[str, Path]:
     """Programs that are only measured with: Debian's packages extracted into the cache like the servers, nothing installed."""
-    lacking = {name: package for name, package in programs.items() if servers.find(name) is None}
+    lacking = {name: package for name, package in programs.items() if packaged.find(name) is None}
     if lacking:
-        servers.build(lacking, say)
-    return {name: path for name in programs if (path := servers.find(name))}
+        packaged.build(lacking, say)
+    return {name: path for name in programs if (path := packaged.find(name))}
 
 
 def ferry_program(host: Host) -> str | None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.common import keep
-from lab.assets import kernel, servers
+from lab.assets import extracted, kernel
 from lab.model.errors import LabFault
 from lab.model.paths import project_root
 
@@ -184,7 +184,7 @@ def boot(path: str, init: Path, workload: str, arguments: argparse.Namespace, se
 
 
 def nginx() -> Path:
-    found = servers.find("nginx") or shutil.which("nginx")
+    found = extracted.find("nginx") or shutil.which("nginx")
     if found is None:
         raise LabFault("there is no nginx", remedy="make setup")
     return Path(found)

@@ -14,6 +14,7 @@ from lab.model.errors import ThroughlineError
 from lab.model.files import write_text
 from lab.store.run_dir import RunDir
 from lab.store.stored_run import StoredRun, read_run_folder
+from reports.no_verdict import NoVerdict
 
 PAGE = "report.html"
 JUNIT = "junit.xml"
@@ -29,11 +30,11 @@ def write_page(run: StoredRun, path: Path) -> Path:
     return write_text(path, run_page(run))
 
 
-def write_junit(run: StoredRun, path: Path) -> Path:
+def write_junit(run: StoredRun, path: Path, no_verdict: NoVerdict = "usual") -> Path:
     """Raises as `write_text`."""
     from reports.junit import junit_xml
 
-    return write_text(path, junit_xml(run))
+    return write_text(path, junit_xml(run, no_verdict))
 
 
 def write_summary(run: StoredRun, path: Path) -> Path:
@@ -43,10 +44,10 @@ def write_summary(run: StoredRun, path: Path) -> Path:
     return write_text(path, markdown_summary(run))
 
 
-def write_all(folder: Path) -> Sequence[Path]:
+def write_all(folder: Path, no_verdict: NoVerdict = "usual") -> Sequence[Path]:
     """Make all of them from the run's folder. Raises LabFault for the first that cannot be made."""
     run = read_run_folder(folder)
-    made = [write_page(run, folder / PAGE), write_junit(run, folder / JUNIT), write_summary(run, folder / SUMMARY)]
+    made = [write_page(run, folder / PAGE), write_junit(run, folder / JUNIT, no_verdict), write_summary(run, folder / SUMMARY)]
     if searches := asking(run.answers, "bisection"):
         from reports.bisection import bisection_markdown
 
@@ -54,13 +55,13 @@ def write_all(folder: Path) -> Sequence[Path]:
     return made
 
 
-def make_reports(run: RunDir) -> None:
+def make_reports(run: RunDir, no_verdict: NoVerdict = "usual") -> None:
     """After a run: its page, junit.xml and summary.md next to its results, and one line on stderr that says where, or why not.
 
     Whatever fails, the verdicts stand and so does their exit code: nothing is raised. `lab report RUN` makes them again.
     """
     try:
-        page, *_ = write_all(run.path)
+        page, *_ = write_all(run.path, no_verdict)
     except Exception as problem:
         why = str(problem) if isinstance(problem, ThroughlineError) else f"{type(problem).__name__}: {problem}"
         line = " ".join(why.split())

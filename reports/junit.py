@@ -1,8 +1,9 @@
 """A run as JUnit XML, for a CI that shows test cases: one per cell and per judged answer. Pure.
 
-FAIL is a failure, INVALID an error, INCONCLUSIVE and what was skipped are skipped; each with its reason. Figures are
-properties, in the units of their names. The form is common to Jenkins' and Ant's schemas (`testsuites`,
-`testsuite`, `properties`, `testcase`).
+FAIL is a failure, INVALID an error, INCONCLUSIVE and what was skipped are skipped, unless `no_verdict` says otherwise.
+Each has its reason.
+Figures are properties, in the units of their names. The form is common to Jenkins' and Ant's schemas (`testsuites`, `testsuite`,
+`properties`, `testcase`).
 """
 
 from __future__ import annotations
@@ -19,23 +20,25 @@ from lab.model.figures import RATE
 from lab.model.results import CellResult, Verdict, VerdictName
 from lab.store.stored_run import StoredRun
 from reports.answers import judged_words
+from reports.no_verdict import NoVerdict
 
-_OUTCOMES: dict[VerdictName, type[FinalResult] | None] = {
-    "PASS": None,
-    "FAIL": Failure,
-    "INVALID": Error,
-    "INCONCLUSIVE": Skipped,
+Outcomes = Mapping[VerdictName, type[FinalResult] | None]
+_OUTCOMES: Outcomes = {"PASS": None, "FAIL": Failure, "INVALID": Error, "INCONCLUSIVE": Skipped}
+_NO_VERDICT: dict[NoVerdict, Outcomes] = {
+    "usual": _OUTCOMES,
+    "error": {**_OUTCOMES, "INCONCLUSIVE": Error},
+    "skip": {**_OUTCOMES, "INVALID": Skipped},
 }
 # Characters that XML 1.0 cannot hold, escaped or not.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_xml(run: StoredRun) -> str:
+def junit_xml(run: StoredRun, no_verdict: NoVerdict = "usual") -> str:
     """The document, with an XML declaration. A file of the run that cannot be read is an error of a case of its own."""
     suite = TestSuite(_text(run.path.name))
     for name, value in _run_facts(run).items():
         suite.add_property(name, _text(value))
-    suite.add_testcases([*_cases(run)])
+    suite.add_testcases([*_cases(run, _NO_VERDICT[no_verdict])])
     if times := [each.started_at for each in run.everything]:
         suite.timestamp = min(times).strftime("%Y-%m-%dT%H:%M:%S")
     document = JUnitXml(_text(run.path.name))
@@ -46,12 +49,12 @@ def junit_xml(run: StoredRun) -> str:
     return out.getvalue().decode()
 
 
-def _cases(run: StoredRun) -> Iterator[TestCase]:
+def _cases(run: StoredRun, outcomes: Outcomes) -> Iterator[TestCase]:
     for cell in run.cells:
-        yield _cell(cell, baseline=cell.id in run.baselines)
+        yield _cell(cell, outcomes, baseline=cell.id in run.baselines)
     for answer in run.answers:
         if answer.verdict and answer.counts:
-            yield _answer(answer, answer.verdict)
+            yield _answer(answer, answer.verdict, outcomes)
     for name, reason in run.skipped.items():
         client, _, rest = name.partition("--")
         yield _case(name, f"{client}.{rest.partition('--')[0]}", Skipped, f"the client cannot do it: {reason}")
@@ -59,7 +62,7 @@ def _cases(run: StoredRun) -> Iterator[TestCase]:
         yield _case(f"unreadable file {number}", "throughline.results", Error, problem)
 
 
-def _cell(cell: CellResult, *, baseline: bool) -> TestCase:
+def _cell(cell: CellResult, outcomes: Outcomes, *, baseline: bool) -> TestCase:
     properties = {"clock": cell.clock, "expectation": cell.expectation.kind, "samples": str(len(cell.samples))}
     if interval := cell.verdict.interval:
         properties["figure"], properties["interval"] = judged_words(cell.expectation, interval)
@@ -67,19 +70,25 @@ def _cell(cell: CellResult, *, baseline: bool) -> TestCase:
         properties["mean_body_byte_s"] = f"{rate:.1f}"
     if cell.set_aside:
         properties["set_aside"] = str(len(cell.set_aside))
-    return _judged(cell, cell.verdict, f"{cell.client.name}.{cell.topology.name}", properties, baseline=baseline)
+    return _judged(cell, cell.verdict, f"{cell.client.name}.{cell.topology.name}", properties, outcomes, baseline=baseline)
 
 
-def _answer(answer: Answer, verdict: Verdict) -> TestCase:
+def _answer(answer: Answer, verdict: Verdict, outcomes: Outcomes) -> TestCase:
     client = answer.client or next((arm.client for arm in answer.arms if arm.client), None)
     place = ".".join([client.name if client else "clients", answer.topology.name if answer.topology else "networks"])
-    return _judged(answer, verdict, place, {"clock": " and ".join(answer.clocks), "question": answer.question})
+    return _judged(answer, verdict, place, {"clock": " and ".join(answer.clocks), "question": answer.question}, outcomes)
 
 
 def _judged(
-    each: CellResult | Answer, verdict: Verdict, place: str, properties: dict[str, str], *, baseline: bool = False
+    each: CellResult | Answer,
+    verdict: Verdict,
+    place: str,
+    properties: dict[str, str],
+    outcomes: Outcomes,
+    *,
+    baseline: bool = False,
 ) -> TestCase:
-    outcome, reason = _OUTCOMES[verdict.name], f"{verdict.name}: {verdict.reason}"
+    outcome, reason = outcomes[verdict.name], f"{verdict.name}: {verdict.reason}"
     if baseline and outcome in (Failure, Error):
         # Its verdict does not count. A CI that counted it would be red where the run is green.
         outcome, reason = Skipped, f"baseline, does not count: {reason}"

@@ -12,7 +12,8 @@ Documentation       Does an application on libcurl keep its limit as the mail of
 ...                 says that the deviation grows as the limit gets far from the line.
 ...
 ...                 The mail divides all bytes by the complete time of the run, connection included: the figure ``total``. A
-...                 verdict is about the body's rate, as everywhere.
+...                 verdict is about the body's rate, as everywhere; `-v PROMISE:overall` judges the mail's figure instead: it
+...                 must be at least 0.95 of the limit. Above the limit it can only be where the body's rate is too.
 ...
 ...                 Clock: virtual.
 Metadata            Study    mail
@@ -27,6 +28,7 @@ ${CLIENT}           mail-app@8.5.0
 ${SIZE_KNOWN}       yes
 ${SIZE}             5 MiB
 ${TOLERANCE}        5 %
+${PROMISE}          limit
 
 
 *** Test Cases ***                        TOPOLOGY    PROTOCOL    LIMIT
@@ -78,3 +80,4 @@ A Limited Download Should Keep To Its Limit
     ...    size=${SIZE}
     ...    size_known=${SIZE_KNOWN}
     ...    tolerance=${TOLERANCE}
+    ...    promise=${PROMISE}

@@ -20,7 +20,7 @@ _HERE = Path(__file__).parent
 _ALONE = {_HERE / "unit/run/test_sample.py", _HERE / "unit/hosts/test_windows_client.py"}
 # They judge nothing by real time and leave the loopback alone: cells in virtual time, pages in a browser, the Vagrantfile.
 # The first ones begin first: a file runs on one worker, and all others wait for a long file that begins late.
-_BESIDE = ("engine", "docs", "cells", "virtual", "report", "conformance", "vagrant/test_vagrantfile.py", "unit")
+_BESIDE = ("install", "engine", "docs", "cells", "virtual", "report", "conformance", "vagrant/test_vagrantfile.py", "unit")
 _SLOW = 600
 """Seconds for what a busy machine slows down and does not change."""
 # They bring networks up, time real processes, or run ferry against servers that wait: a disturbed machine can make them fail.
@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("beside")
         if (path.parts[0] in _REALTIME and path.name != "test_vagrantfile.py") or item.path in _ALONE:
             item.add_marker(pytest.mark.realtime(containers=path.parts[0] == "compose"))
-        if path.parts[0] in ("cells", "virtual") and item.get_closest_marker("timeout") is None:
+        if path.parts[0] in ("cells", "virtual", "conformance") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_SLOW))
     items.sort(key=_turn)
 

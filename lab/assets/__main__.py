@@ -52,7 +52,7 @@ def build(*, force: bool) -> int:
 
 
 def download(*, force: bool) -> None:
-    tools.fetch_servers(progress)
+    tools.provide(progress, ["server"])
     if force or (wants_router() and uml.find() is None):
         asset = uml.build(progress, force=force)
         progress(f"UML router of Debian {asset.suite} in {asset.directory}")

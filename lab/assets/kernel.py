@@ -20,7 +20,7 @@ from pathlib import Path
 from lab.assets import store
 from lab.model import files
 from lab.model.errors import LabFault
-from lab.model.paths import cache_dir, project_root
+from lab.model.paths import cache_dir, shipped_root
 
 _PROGRAM = "linux"
 _CHECK_OUT = "restore it with `git checkout images/kernel`"
@@ -40,7 +40,7 @@ class KernelFacts:
 
 def recipe_dir() -> Path:
     """The folder with the recipe, the patches, the digests and the packed kernel."""
-    return project_root() / "images" / "kernel"
+    return shipped_root() / "images" / "kernel"
 
 
 def packed() -> Path:

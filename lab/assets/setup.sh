@@ -82,7 +82,7 @@ ensure_venv() {
         "$python" -m venv --clear .venv || fail "cannot make a virtual environment with $python"
     fi
     say "installing the Python packages of $lock into .venv"
-    # The lock file holds setuptools too, so that nothing is downloaded without a known hash.
+    # The lock file holds hatchling too, so that nothing is downloaded without a known hash.
     if ! { .venv/bin/python -m pip install --quiet --require-hashes -r "$lock" &&
         .venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .; }; then
         fail "pip could not install the Python packages (see above)"

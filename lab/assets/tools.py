@@ -1,7 +1,8 @@
 """The programs that the lab runs: a table with the purpose and the package of each, and functions to find them.
 
 setup.sh installs them, `lab doctor` explains them, other modules call `require`. Installing the packages of servers would start
-daemons on the user's machine, so `servers` extracts them into the cache, unless the machine has them already.
+daemons on the user's machine, so `provide` has them extracted into the cache, unless the machine has them already; and with them
+what a cell needs where nothing was set up, by an installed lab.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from lab.assets import engine, servers
+from lab.assets import engine, extracted
 from lab.assets.store import Progress
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.paths import cache_dir, checkout
 
 SERVERS_VARIABLE = "THROUGHLINE_SERVERS"
 TESTERS_VARIABLE = "THROUGHLINE_TESTERS"
@@ -27,7 +29,7 @@ BUILDERS_VARIABLE = "THROUGHLINE_BUILDERS"
 VMS_VARIABLE = "THROUGHLINE_VMS"
 STANDARDS_VARIABLE = "THROUGHLINE_STANDARDS"
 
-Group = Literal["lab", "server", "git", "peers", "clients", "test", "vm-proof", "bench-standards"]
+Group = Literal["lab", "cell", "server", "git", "peers", "clients", "test", "vm-proof", "bench-standards"]
 # The groups of tools that no measurement needs -> the variable by which `make GROUP` has them installed.
 EXTRAS: dict[Group, str] = {
     "peers": PEERS_VARIABLE,
@@ -42,9 +44,9 @@ EXTRAS: dict[Group, str] = {
 class Tool:
     """A program, its Debian package and its purpose.
 
-    `group` is `lab` for a tool that every lab needs, `server` for a daemon (downloaded, never installed), else the make target
-    that installs it. `folders` are searched besides PATH. `file` or `module` is the thing to look for if the tool is not a
-    program. `finder` replaces the search if a program must also be recent enough.
+    `group` is `cell` for a tool that cells need, `lab` for setting a checkout up, `server` for a daemon (downloaded, never
+    installed), else the make target that installs it. `folders` are searched besides PATH. `file` or `module` is the thing to
+    look for if the tool is not a program. `finder` replaces the search if a program must also be recent enough.
     """
 
     name: str
@@ -63,21 +65,21 @@ class Tool:
     @property
     def optional(self) -> bool:
         """Whether a lab works without it."""
-        return self.group not in ("lab", "server")
+        return self.group not in ("lab", "cell", "server")
 
 
 TOOLS: tuple[Tool, ...] = (
-    Tool("ip", "iproute2", "wires hosts together and pins their routes"),
-    Tool("tc", "iproute2", "shapes the link, on a kernel that has netem"),
-    Tool("ethtool", "ethtool", "switches segmentation offload off and proves it"),
-    Tool("ping", "iputils-ping", "calibrates the round-trip time"),
-    Tool("iperf3", "iperf3", "calibrates the goodput"),
-    Tool("tcpdump", "tcpdump", "captures a sample's packets (--pcap)"),
-    Tool("curl", "curl", "a client"),
-    Tool("ssh", "openssh-client", "the transport of sftp"),
-    Tool("sftp", "openssh-client", "a client"),
-    Tool("ssh-keygen", "openssh-client", "makes the keys of a run"),
-    Tool("time", "time", "measures a client's CPU and memory where the lab is not its parent"),
+    Tool("ip", "iproute2", "wires hosts together and pins their routes", group="cell"),
+    Tool("tc", "iproute2", "shapes the link, on a kernel that has netem", group="cell"),
+    Tool("ethtool", "ethtool", "switches segmentation offload off and proves it", group="cell"),
+    Tool("ping", "iputils-ping", "calibrates the round-trip time", group="cell"),
+    Tool("iperf3", "iperf3", "calibrates the goodput", group="cell"),
+    Tool("tcpdump", "tcpdump", "captures a sample's packets (--pcap)", group="cell"),
+    Tool("curl", "curl", "a client", group="cell"),
+    Tool("ssh", "openssh-client", "the transport of sftp", group="cell"),
+    Tool("sftp", "openssh-client", "a client", group="cell"),
+    Tool("ssh-keygen", "openssh-client", "makes the keys of a run", group="cell"),
+    Tool("time", "time", "measures a client's CPU and memory where the lab is not its parent", group="cell"),
     Tool("mmdebstrap", "mmdebstrap", "downloads the User-Mode Linux router"),
     Tool(
         "debian-archive-keyring",
@@ -100,6 +102,7 @@ TOOLS: tuple[Tool, ...] = (
     ),
     Tool("rubocop", "rubocop", "lints the Vagrantfile", group="test"),
     Tool("shellcheck", "shellcheck", "lints the scripts of virtual machines", group="test"),
+    Tool("c++", "g++", "compiles what runs ferry's fuzz targets", group="test"),
     Tool("git", "git", "records the revision a result was made with", group="git"),
     Tool("lftp", "lftp", "a client to compare with, over SFTP", group="peers"),
     Tool("rclone", "rclone", "a client to compare with, over SFTP", group="peers"),
@@ -142,6 +145,7 @@ TOOLS: tuple[Tool, ...] = (
     ),
 )
 
+_EXTRACTED: tuple[Group, ...] = ("cell", "server")
 _BY_NAME = {tool.name: tool for tool in TOOLS}
 # PATH has no sbin for ordinary users, but inside the lab's namespaces they may use these programs.
 _FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/bin", "/bin")
@@ -162,7 +166,7 @@ def find(name: str) -> Path | None:
         path_variable = os.environ.get("PATH", "")
         if found := shutil.which(name, path=os.pathsep.join((path_variable, *tool.folders, *_FOLDERS))):
             return Path(found).absolute()
-    return servers.find(name) if tool.daemon else None
+    return extracted.find(name) if tool.group in _EXTRACTED else None
 
 
 def require(name: str) -> Path:
@@ -187,14 +191,19 @@ def host_program(name: str) -> str:
 
 
 def remedy(tool: Tool | str) -> str:
-    """How to install a tool, to put in brackets."""
+    """How to get a tool, to put in brackets. An installed lab has no make targets."""
     known = _BY_NAME.get(tool) if isinstance(tool, str) else tool
     if known is None:
         return "not provided by the lab"
     if known.finder:
         return engine.remedy()
+    package = f"sudo apt-get install {known.package}"
+    if known.daemon:
+        return "lab doctor --fix downloads it"
+    if known.group == "cell":
+        return f"lab doctor --fix, or {package}"
     target = known.group if known.group in EXTRAS else "setup"
-    return "make setup downloads it" if known.daemon else f"sudo apt-get install {known.package}, or make {target}"
+    return f"{package}, or make {target}" if checkout() else package
 
 
 def missing(tools: Iterable[Tool] = TOOLS) -> list[Tool]:
@@ -203,7 +212,7 @@ def missing(tools: Iterable[Tool] = TOOLS) -> list[Tool]:
 
 def installable() -> list[Tool]:
     """The tools for setup.sh to install: those of every lab, and the groups whose variables are set. Never servers."""
-    wanted = {"lab", *(group for group, variable in EXTRAS.items() if os.environ.get(variable))}
+    wanted = {"lab", "cell", *(group for group, variable in EXTRAS.items() if os.environ.get(variable))}
     return [tool for tool in TOOLS if tool.group in wanted]
 
 
@@ -212,10 +221,36 @@ def packages(tools: Iterable[Tool]) -> list[str]:
     return list(dict.fromkeys(tool.package for tool in tools))
 
 
-def fetch_servers(progress: Progress) -> None:
-    """Download the servers if one is missing. Always all of them: it is one megabyte, and one folder is simpler."""
-    daemons = [tool for tool in TOOLS if tool.daemon]
-    if missing(daemons):
-        servers.build({tool.name: tool.package for tool in daemons}, progress)
-    if still := missing(daemons):
-        raise LabFault(f"{', '.join(tool.name for tool in still)} cannot be provided", remedy="install the packages by hand")
+def can_provide(tool: Tool) -> bool:
+    """Whether the next run fetches it where it is missing."""
+    return tool.group in _EXTRACTED and shutil.which("apt-get") is not None
+
+
+def provide(progress: Progress, groups: Collection[Group] = _EXTRACTED) -> None:
+    """Download the tools of cells and the servers that this machine lacks; this process and its children then have them on PATH.
+
+    Everything a group lacks at once: it is some megabytes, and one folder is simpler. Raises LabFault, which names them.
+    """
+    for group in groups:
+        wanted = [tool for tool in TOOLS if tool.group == group]
+        if lacking := missing(wanted):
+            if not shutil.which("apt-get"):
+                names = ", ".join(tool.name for tool in lacking)
+                raise LabFault(
+                    f"this machine has no {names}, and no apt-get to fetch them with",
+                    remedy="install them with your package manager",
+                )
+            extracted.build({tool.name: tool.package for tool in (wanted if group == "server" else lacking)}, progress)
+            if still := missing(wanted):
+                raise LabFault(
+                    f"{', '.join(tool.name for tool in still)} cannot be provided", remedy="install the packages by hand"
+                )
+        if group == "cell":
+            _show([path for tool in wanted if (path := find(tool.name)) and path.is_relative_to(cache_dir())])
+
+
+def _show(programs: Iterable[Path]) -> None:
+    """Append the folders of extracted programs to PATH: clients and scripts on the hosts call them by name."""
+    known = os.environ.get("PATH", "").split(os.pathsep)
+    new = dict.fromkeys(str(extracted.folder_for_path(program)) for program in programs)
+    os.environ["PATH"] = os.pathsep.join((*known, *(folder for folder in new if folder not in known)))

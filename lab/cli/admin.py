@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from lab.cli.options import Json
+from lab.model.errors import LabFault
 from lab.run.doctor import Level, examine
 
 
@@ -19,8 +20,21 @@ def register(app: typer.Typer) -> None:
     app.command("schema")(schema)
 
 
-def doctor(json_output: Json = False) -> None:
-    """Say what is here, what is missing, and the command that repairs it. Exit code 4 when the lab cannot work."""
+def doctor(
+    json_output: Json = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="First fetch into the cache what cells need and this machine lacks; installs nothing.")
+    ] = False,
+) -> None:
+    """Say what works, what is missing, and the command that repairs it. Exit code 4 when the lab cannot work."""
+    if fix:
+        from lab.assets.tools import provide
+
+        try:
+            provide(lambda text: typer.echo(f"fix: {text}", err=json_output))
+        except LabFault as fault:
+            # The examination says what that leaves impossible.
+            typer.echo(f"fix: {fault}", err=True)
     checks = examine()
     if json_output:
         typer.echo(json.dumps([vars(check) for check in checks], indent=2))
@@ -39,14 +53,14 @@ _MARKS: dict[Level, str] = {"ok": "ok", "note": "note", "missing": "MISSING"}
 def setup() -> None:
     """Build what the lab runs but does not install: the User-Mode Linux router, nginx and sshd, ferry (see `make setup`)."""
     from lab.assets import engine
-    from lab.assets.tools import fetch_servers
+    from lab.assets.tools import provide
     from lab.assets.uml import build
 
     def say(text: str) -> None:
         typer.echo(f"setup: {text}")
 
     build(say)
-    fetch_servers(say)
+    provide(say)
     engine.build(say)
     say("everything is there")
 

@@ -15,6 +15,7 @@ from lab.model.clock import ClockChoice
 from lab.model.errors import UsageProblem
 from lab.model.topology import Link
 from lab.model.units import BitRate, Duration, Ratio
+from reports.no_verdict import NoVerdict
 
 T = TypeVar("T")
 
@@ -78,6 +79,13 @@ Seed = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print machine-readable output, and nothing else, on stdout.")]
 
+JunitNoVerdict = Annotated[
+    NoVerdict,
+    typer.Option(
+        "--junit-no-verdict",
+        help="In junit.xml INVALID is an error and INCONCLUSIVE a skip; error or skip: both of them are, with the reason.",
+    ),
+]
 
 Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write a page: one file that needs no network.")]
 Wait = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import webbrowser
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import Annotated
 
 import typer
 
+from lab.cli.options import JunitNoVerdict
 from lab.model.errors import UsageProblem
 from lab.store.run_dir import LATEST, RunDir
-from lab.store.stored_run import read_run_folder
+from lab.store.stored_run import StoredRun, read_run_folder
 from reports.files import PAGE, write_junit, write_page, write_summary
 
 STDOUT = "-"
@@ -28,9 +30,14 @@ def report(
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Show it in a browser.")] = False,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="JUnit XML too, e.g. RUN/junit.xml.")] = None,
+    no_verdict: JunitNoVerdict = "usual",
     markdown: Annotated[
         str | None, typer.Option("--markdown", metavar="FILE", help="A summary for a pull request too; - is stdout.")
     ] = None,
+    github: Annotated[
+        bool,
+        typer.Option("--github", help="In a GitHub job too: annotations, the job's summary and outputs."),
+    ] = False,
 ) -> None:
     """Make a run's page: verdicts, the matrix, and the evidence of every cell, in one file that needs no network.
 
@@ -49,14 +56,36 @@ def report(
     page = write_page(found, output or folder.path / PAGE)
     made = [page]
     if junit is not None:
-        made.append(write_junit(found, junit))
+        made.append(write_junit(found, junit, no_verdict))
     if markdown == STDOUT:
         from reports.markdown import markdown_summary
 
         typer.echo(markdown_summary(found), nl=False)
     elif summary is not None:
         made.append(write_summary(found, summary))
+    if github:
+        _to_github(found)
     for path in made:
         typer.echo(f"report: {path}", file=sys.stderr if markdown == STDOUT else sys.stdout)
     if open_page and not webbrowser.open(page.resolve().as_uri()):
         raise UsageProblem(f"no browser here to open {page}", remedy="copy the file to where there is one")
+
+
+def _to_github(run: StoredRun) -> None:
+    """Annotations on stdout, the rest into the files that the runner names."""
+    from reports.github import notices, outputs
+    from reports.markdown import markdown_summary
+
+    texts = {
+        "GITHUB_STEP_SUMMARY": markdown_summary(run),
+        "GITHUB_OUTPUT": "".join(f"{name}={value}\n" for name, value in outputs(run)),
+    }
+    for variable, text in texts.items():
+        if not (file := os.environ.get(variable, "")):
+            raise UsageProblem(
+                f"--github: {variable} is not set", remedy="a GitHub job's runner sets it; leave --github out elsewhere"
+            )
+        with Path(file).open("a", encoding="utf-8") as out:
+            out.write(text)
+    for line in notices(run):
+        typer.echo(line)

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from robot.api import TestSuite
 
-from lab.cli.options import AnyBackend, AnyHost, Beside, Clock, Json, Price, Router, RunSeed, Wait
+from lab.cli.options import AnyBackend, AnyHost, Beside, Clock, Json, JunitNoVerdict, Price, Router, RunSeed, Wait
 from lab.cli.output import stdout_console
 from lab.judge.decide import VIRTUAL_PLAN, LookPlan
 from lab.model.cell import Cell
 from lab.model.errors import UsageProblem
 from lab.model.load import list_topologies, load_topology
+from lab.robot.profiles import MARK, Profile, list_profiles, load_profile, read_profile
 from lab.robot.suite import Choice, find_suite, list_suites, read_suites, run_suites
 from lab.robot.tables import questions_of, read_rows
 from lab.run import system_calls
 from lab.run.flamegraph import get_ready
 from lab.run.named_cells import named_cells, run_cells
 from lab.run.progress import Lines
+from lab.run.resume import Resumed
 from lab.run.settings import WAIT, Only, choose
+from lab.run.workers.crew import crew_at
 from lab.servers.sshd import SshdOptions
+from lab.store.retention import keep_newest
 from reports.files import make_reports
 from reports.text import render_run
 
@@ -33,12 +39,16 @@ def register(app: typer.Typer) -> None:
 
 
 def _complete_target(incomplete: str) -> list[str]:
-    return [name for name in list_suites() if name.startswith(incomplete)]
+    names = [*list_suites(), *(f"{MARK}{name}" for name in list_profiles())]
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def run(
     targets: Annotated[
-        list[str], typer.Argument(metavar="SUITE|CELL...", autocompletion=_complete_target, help="Suites, or cells by name.")
+        list[str],
+        typer.Argument(
+            metavar="SUITE|CELL|@PROFILE...", autocompletion=_complete_target, help="Suites, cells by name, or a profile."
+        ),
     ],
     clock: Clock = "auto",
     seed: RunSeed = None,
@@ -47,6 +57,9 @@ def run(
     backend: AnyBackend = "auto",
     client: Annotated[
         list[str] | None, typer.Option(help="The client under test: a name, a path, or NAME=PATH; several, one after the other.")
+    ] = None,
+    topology: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="The YAML file of a network that a cell names; several, once each.")
     ] = None,
     include: Annotated[list[str] | None, typer.Option(help="Only tests of the suite with this tag.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="No tests of the suite with this tag, e.g. slow.")] = None,
@@ -68,28 +81,39 @@ def run(
             min=5, max=VIRTUAL_PLAN.cap, help="Stop looking for a verdict after this many samples; real time ends at 20."
         ),
     ] = None,
+    no_verdict: JunitNoVerdict = "usual",
     wait: Wait = WAIT,
     beside: Beside = False,
     any_host: AnyHost = False,
+    workers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Run on the workers of this Dask scheduler, e.g. tcp://10.0.0.1:8786; see lab workers."
+        ),
+    ] = None,
+    needs: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="With --workers: only workers that offer this, e.g. arch:x86_64.")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Go on with a run that was cut short: run only what it lacks.")
+    ] = None,
     list_only: Annotated[bool, typer.Option("--dry-run", help="Only print the cells, and run nothing.")] = False,
     json_output: Json = False,
 ) -> None:
-    """Run suites, or cells by name, and print the verdicts.
+    """Run suites, a profile of several, or cells by name, and print the verdicts.
 
     A cell is CLIENT--TOPOLOGY--TRANSFER, e.g. curl--dsl-20--http1-get-5MiB-at-1MBps. It runs in virtual time, which nothing on
     this machine disturbs, unless it asks about the machine: CPU, requests per second, an unshaped link, Windows.
     """
-    suites = [suite for target in targets if ("--" not in target or target.endswith(".robot")) and (suite := find_suite(target))]
-    if suites and len(suites) < len(targets):
-        other = next(target for target in targets if not find_suite(target))
-        if "--" in other:
-            raise UsageProblem("suites and cells cannot be mixed", remedy="name suites, or cells, and run the others after them")
-        raise _no_suite(other)
-    if not suites and (word := next((target for target in targets if "--" not in target), "")):
-        raise _no_suite(word)
+    profile = _profile(targets)
+    suites = [] if profile else _suites(targets)
+    if (suites or profile) and topology:
+        raise UsageProblem("--topology is for cells", remedy="a suite names its networks itself, by name or path")
     choice = Choice(tests=test or (), include=include or (), exclude=exclude or ())
     variables = dict([_split(text) for text in variable or []])
     suite = read_suites(suites, client or (), choice) if suites else None
+    if profile:
+        suite, clock, no_verdict = read_profile(profile, client or (), choice), *profile.unless(clock, no_verdict)
     questions = questions_of(suite, variables) if suite else []
     where = choose(
         clock,
@@ -102,17 +126,20 @@ def run(
         beside=beside,
         any_host=any_host,
     )
-    cells = [] if suites else named_cells(targets, client or ())
+    cells = [] if suite is not None else named_cells(targets, client or (), topology or ())
     if list_only:
         _list(suite, cells, variables)
         return
     if pcap and where.backend == "compose":
         raise UsageProblem("containers may not capture packets", remedy="use --pcap with --backend namespaces")
+    _check_workers(workers, needs or (), {"--pcap": pcap, "--flamegraph": flamegraph, "--syscalls": syscalls})
+    begun = Resumed.find(resume) if resume else None
     progress = Lines()
     tools = get_ready(progress.step, where.backend) if flamegraph else None
     if syscalls:
         system_calls.check(where.backend)
-    with where.options() as common:
+    # With workers this machine measures nothing itself.
+    with where.options(real_now=False if workers else None) as common, crew_at(workers, needs or (), wait_s=wait.s) as crew:
         options = replace(
             common,
             pcap=pcap,
@@ -122,11 +149,16 @@ def run(
             syscalls=syscalls,
             sshd=SshdOptions(old_clients=old_ssh),
         )
-        name = "-".join(path.stem for path in suites) or "cells"
+        name = profile.run_name if profile else "-".join(path.stem for path in suites) or "cells"
+        reports = partial(make_reports, no_verdict=no_verdict)
         if suite is not None:
-            session = run_suites(suite, questions, options, progress, name=name, variables=variables, reports=make_reports)
+            session = run_suites(
+                suite, questions, options, progress, name=name, variables=variables, reports=reports, crew=crew, resume=begun
+            )
         else:
-            session = run_cells(cells, options, progress, reports=make_reports)
+            session = run_cells(cells, options, progress, reports=reports, crew=crew, resume=begun)
+    if profile:
+        _tidy(profile, session.run.path.parent)
     record = session.recorded
     assert record is not None, "a run without results has ended in a problem"
     if json_output:
@@ -138,6 +170,34 @@ def run(
     raise typer.Exit(record.exit_code)
 
 
+def _suites(targets: Sequence[str]) -> list[Path]:
+    """The files of the suites; none where the targets are cells. Raises UsageProblem for a mixture and for an unknown name."""
+    names = [target for target in targets if "--" not in target or target.endswith(".robot")]
+    suites = [suite for target in names if (suite := find_suite(target))]
+    if suites and len(suites) < len(targets):
+        other = next(target for target in targets if not find_suite(target))
+        if "--" in other:
+            raise UsageProblem("suites and cells cannot be mixed", remedy="name suites, or cells, and run the others after them")
+        raise _no_suite(other)
+    if not suites and (word := next((target for target in targets if "--" not in target), "")):
+        raise _no_suite(word)
+    return suites
+
+
+def _tidy(profile: Profile, results: Path) -> None:
+    for old in keep_newest(profile.run_name, profile.keep, results) if profile.keep else ():
+        typer.echo(f"lab: {old} is removed: profile {profile.name} keeps {profile.keep} runs", err=True)
+
+
+def _profile(targets: Sequence[str]) -> Profile | None:
+    """The profile that is asked for, if any."""
+    if not any(target.startswith(MARK) for target in targets):
+        return None
+    if len(targets) > 1:
+        raise UsageProblem("a profile is a run of its own", remedy="run it alone, or write one with all the suites")
+    return load_profile(targets[0].removeprefix(MARK))
+
+
 _PERF = Only("--flamegraph", "perf cannot see into the guest")
 _CALLS = Only("--syscalls", "perf cannot see into the guest")
 
@@ -146,6 +206,13 @@ def _no_suite(name: str) -> UsageProblem:
     return UsageProblem(
         f"no suite called {name!r}, and a cell is called CLIENT--TOPOLOGY--TRANSFER", remedy="suites: " + ", ".join(list_suites())
     )
+
+
+def _check_workers(workers: str | None, needs: Sequence[str], evidence: Mapping[str, bool]) -> None:
+    if needs and not workers:
+        raise UsageProblem("--needs is about workers", remedy="give their scheduler's address: --workers tcp://...")
+    if workers and (kept := next((option for option, given in evidence.items() if given), "")):
+        raise UsageProblem(f"{kept} and --workers contradict each other", remedy=f"use {kept} on the machine that runs the cells")
 
 
 def _list(suite: TestSuite | None, cells: Sequence[Cell], variables: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from lab.model.paths import project_root, shipped_clients_dir, topologies_dir
+from lab.model.paths import package_root, shipped_clients_dir, shipped_topologies_dir
 from lab.model.topology import Topology
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -47,9 +47,9 @@ def result_schema(kind: str) -> dict[str, Any]:
 
 def files() -> dict[Path, dict[str, Any]]:
     """Every generated file and its content."""
-    results = project_root() / "lab" / "store"
+    results = package_root() / "lab" / "store"
     return {
-        topologies_dir() / "topology.schema.json": topology_schema(),
+        shipped_topologies_dir() / "topology.schema.json": topology_schema(),
         shipped_clients_dir() / "client.schema.json": client_schema(),
         **{results / f"{kind}.schema.json": result_schema(kind) for kind in result_models()},
     }

@@ -33,11 +33,11 @@ if [ -f "$1" ]; then sum=$(sha256sum -b -- "$1") && echo "${sum%% *} $(stat -c %
 rm -f -- "$1" "$2"
 """
 # Prints path and sha256, then runs the program for its version: one command on the host instead of three. $2 is another program
-# that prints the version, on either stream.
+# that prints the version, on either stream. It runs by the name that the client is run by: a link tells a Python its environment.
 _IDENTIFY = """\
 path=$(command -v -- "$1") || exit 127
-path=$(readlink -f -- "$path") && sum=$(sha256sum -- "$path") || exit 126
-echo "$path"; echo "${sum%% *}"
+real=$(readlink -f -- "$path") && sum=$(sha256sum -- "$real") || exit 126
+echo "$real"; echo "${sum%% *}"
 teller=$2; shift 2
 [ -z "$teller" ] || exec "$teller" "$@" 2>&1
 exec "$path" "$@"

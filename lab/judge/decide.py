@@ -112,10 +112,12 @@ def decide(
     for look in looks:
         narrow = interval = interval_at(look)
         name = place(interval, edges)
-        if widen and (name != "INCONCLUSIVE" or (final and look == looks[-1])):
+        outside = most_outside is not None and most_outside(look)
+        # Where most lie outside, the look may decide too, and the interval it reports must not depend on samples taken later.
+        if widen and (name != "INCONCLUSIVE" or (final and (outside or look == looks[-1]))):
             interval = widen(look, narrow)
             name = place(interval, edges)
-        split = name != "FAIL" and most_outside is not None and most_outside(look)
+        split = outside and name != "FAIL"
         if split or name != "INCONCLUSIVE" or look == looks[-1]:
             verdict = "FAIL" if split else name
             return Decision(look, verdict, interval, plan.until(look), widened=interval is not narrow, most_outside=split)

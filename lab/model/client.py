@@ -174,6 +174,9 @@ class ClientFile(Model):
     program: str = Field(
         "", min_length=1, validate_default=False, description="on the host's PATH, or a path relative to this file"
     )
+    package: str = Field(
+        "", description="the package of PyPI whose versions NAME@VERSION runs, with the program of that name in its environment"
+    )
     version: Words = Field(["--version"], description="arguments that print the version; its first line is recorded")
     teller: str = Field("", description="another program, in the same folder, that prints the version")
     protocols: list[Protocol] = Field([], description="protocols of every get and put that is not given per protocol")

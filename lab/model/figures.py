@@ -193,6 +193,13 @@ _PERCENT = Unit("%", per=0.01, digits=None)
 _COUNT = Unit(digits=0)
 
 
+def _overall(sample: Sample) -> float | None:
+    """By the time from the first packet to the process's end. None where each of several files has a limit."""
+    if not (sample.total_byte_s and sample.body_byte_s and sample.deviation is not None) or sample.slowest_stream_byte_s:
+        return None
+    return sample.total_byte_s / (sample.body_byte_s / (1 + sample.deviation))
+
+
 def _cpu_s(sample: Sample) -> float:
     return sample.cpu_user_s + sample.cpu_system_s
 
@@ -235,6 +242,7 @@ FIGURES: dict[str, Figure] = {
             bound=1.5,
             from_limit=lambda sample, limit: sample.series.begun_window_byte_s / limit if sample.series else None,
         ),
+        Figure("overall", "bytes / complete time, over the limit", _overall, Unit(digits=4), more_is_better=True, bound=0.95),
         Figure(
             "fill",
             "body rate over the link's ideal goodput",

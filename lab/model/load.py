@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar, get_args
 
@@ -13,29 +14,39 @@ from ruamel.yaml.events import AliasEvent, CollectionStartEvent, ScalarEvent
 
 from lab.model.base import YAML_SUFFIXES
 from lab.model.errors import UsageProblem, did_you_mean
-from lab.model.paths import topologies_dir
+from lab.model.paths import topologies_dirs
 from lab.model.topology import Topology
 
 M = TypeVar("M", bound=BaseModel)
 Place = tuple[int | str, ...]
 
 
-def list_topologies(folder: Path | None = None) -> list[str]:
-    """Names of the topologies in `folder` (the project's own by default), sorted."""
-    return sorted(path.stem for path in (folder or topologies_dir()).glob("*.yaml"))
+def files_by_name(folders: Iterable[Path], suffixes: Sequence[str]) -> dict[str, Path]:
+    """Files by their stem, sorted; of two with one name that of the first folder."""
+    found: dict[str, Path] = {}
+    for folder in folders:
+        for path in sorted(folder.iterdir()):
+            if path.suffix in suffixes and path.is_file():
+                found.setdefault(path.stem, path)
+    return dict(sorted(found.items()))
 
 
-def load_topology(name_or_path: str, folder: Path | None = None) -> Topology:
-    """The topology with that name in `folder`, or the one in that file. Raises UsageProblem."""
+def list_topologies() -> list[str]:
+    """Names of the topologies that a command can ask for: a user's own and the lab's."""
+    return list(files_by_name(topologies_dirs(), YAML_SUFFIXES))
+
+
+def load_topology(name_or_path: str) -> Topology:
+    """The topology with that name, a user's own before the lab's, or the one in that file. Raises UsageProblem."""
     path = Path(name_or_path)
     if path.suffix not in YAML_SUFFIXES:
-        path = (folder or topologies_dir()) / f"{name_or_path}.yaml"
-        if not path.is_file():
-            names = list_topologies(folder)
+        known = files_by_name(topologies_dirs(), YAML_SUFFIXES)
+        if name_or_path not in known:
             raise UsageProblem(
-                f"no topology called {name_or_path!r}{did_you_mean(name_or_path, names)}",
-                remedy="known: " + ", ".join(names) if names else "give the path of a YAML file",
+                f"no topology called {name_or_path!r}{did_you_mean(name_or_path, known)}",
+                remedy=f"known: {', '.join(known)}; or give the path of a YAML file",
             )
+        path = known[name_or_path]
     topology = parse_topology(read_text("topology", path), str(path))
     check_name(topology.name, path)
     return topology

@@ -1,8 +1,8 @@
 """Paths of the lab's files. No function creates a folder.
 
-`THROUGHLINE_RESULTS` moves the results, `THROUGHLINE_CACHE` the cache, `THROUGHLINE_CLIENTS` is a folder with your own clients,
-`THROUGHLINE_LOCK` is the file that lets one measurement run at a time.
-An empty value counts as unset.
+`THROUGHLINE_RESULTS` moves the results, `THROUGHLINE_CACHE` the cache. `THROUGHLINE_TOPOLOGIES`, `THROUGHLINE_SUITES` and
+`THROUGHLINE_CLIENTS` are folders with files of your own; `THROUGHLINE_LOCK` is the file that lets one measurement run at a time.
+An empty value counts as unset. Where the lab's own files are: docs/decisions/0021-an-installed-lab.md.
 """
 
 from __future__ import annotations
@@ -13,36 +13,69 @@ from pathlib import Path
 from lab.model.errors import UsageProblem
 
 
-def project_root() -> Path:
-    """The checkout that holds `lab/`, `topologies/` and `suites/`."""
+def package_root() -> Path:
+    """The folder that holds the packages `lab` and `reports`: a checkout, or where Python installs packages."""
     return Path(__file__).resolve().parents[2]
 
 
-def topologies_dir() -> Path:
-    """The project's networks, one YAML file each."""
-    return project_root() / "topologies"
+def shipped_root() -> Path:
+    """The folder that holds `topologies/`, `suites/`, `images/`, docker-compose.yml and the Vagrantfile."""
+    installed = package_root() / "lab" / "shipped"
+    return installed if installed.is_dir() else package_root()
 
 
-def suites_dir() -> Path:
-    """The project's Robot suites."""
-    return project_root() / "suites"
+def checkout() -> Path | None:
+    """The checkout that this lab runs from; None for an installed lab."""
+    root = package_root()
+    return root if (root / "engine" / "Cargo.toml").is_file() else None
+
+
+def project_root() -> Path:
+    """As `checkout`, for what develops the lab. Raises UsageProblem for an installed lab."""
+    if found := checkout():
+        return found
+    raise UsageProblem("this needs a checkout of Throughline, and this lab is installed", remedy="clone the repository")
+
+
+def working_root() -> Path:
+    """Where what a user makes belongs: the checkout, else the working folder."""
+    return checkout() or Path.cwd()
+
+
+def shipped_topologies_dir() -> Path:
+    """The networks that ship with the lab, one YAML file each."""
+    return shipped_root() / "topologies"
+
+
+def shipped_suites_dir() -> Path:
+    """The Robot suites that ship with the lab."""
+    return shipped_root() / "suites"
 
 
 def shipped_clients_dir() -> Path:
     """The clients that ship with the lab, one YAML file each."""
-    return project_root() / "lab" / "clients" / "descriptions"
+    return package_root() / "lab" / "clients" / "descriptions"
 
 
-def clients_dirs() -> list[Path]:
-    """Folders with YAML files of clients, in order: `$THROUGHLINE_CLIENTS`, `clients/` in the working directory, the lab's.
+def topologies_dirs() -> list[Path]:
+    """Folders with YAML files of networks: `$THROUGHLINE_TOPOLOGIES`, `topologies/` in the working directory, the lab's.
 
     Raises UsageProblem if the variable does not name a folder.
     """
-    named = _from_environment("THROUGHLINE_CLIENTS")
-    if named and not named.is_dir():
-        raise UsageProblem(f"THROUGHLINE_CLIENTS names {named}, which is not a folder", remedy="unset THROUGHLINE_CLIENTS")
-    own = [named] if named else []
-    return [*own, *(folder for folder in (Path.cwd() / "clients",) if folder.is_dir()), shipped_clients_dir()]
+    return _folders("THROUGHLINE_TOPOLOGIES", "topologies", shipped_topologies_dir())
+
+
+def suites_dirs() -> list[Path]:
+    """Folders with Robot suites: `$THROUGHLINE_SUITES`, `suites/` in the working directory, the lab's. Raises as above."""
+    return _folders("THROUGHLINE_SUITES", "suites", shipped_suites_dir())
+
+
+def clients_dirs() -> list[Path]:
+    """Folders with YAML files of clients: `$THROUGHLINE_CLIENTS`, `clients/` in the working directory, the lab's.
+
+    Raises as above.
+    """
+    return _folders("THROUGHLINE_CLIENTS", "clients", shipped_clients_dir())
 
 
 def lock_path() -> Path:
@@ -56,8 +89,8 @@ def lock_path() -> Path:
 
 
 def results_dir() -> Path:
-    """`$THROUGHLINE_RESULTS`, else `results/` in the project; absolute."""
-    return _from_environment("THROUGHLINE_RESULTS") or project_root() / "results"
+    """`$THROUGHLINE_RESULTS`, else `results/` in the checkout, else in the working folder; absolute."""
+    return _from_environment("THROUGHLINE_RESULTS") or working_root() / "results"
 
 
 def cache_dir() -> Path:
@@ -79,3 +112,13 @@ def cache_dir() -> Path:
 def _from_environment(variable: str) -> Path | None:
     value = os.environ.get(variable, "")
     return Path(value).expanduser().absolute() if value else None
+
+
+def _folders(variable: str, name: str, shipped: Path) -> list[Path]:
+    """A user's own folders, then the lab's; each once."""
+    named = _from_environment(variable)
+    if named and not named.is_dir():
+        raise UsageProblem(f"{variable} names {named}, which is not a folder", remedy=f"unset {variable}")
+    here = Path.cwd() / name
+    own = [*([named] if named else []), *([here] if here.is_dir() else [])]
+    return [*(folder for folder in own if folder.resolve() != shipped.resolve()), shipped]

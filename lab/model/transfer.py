@@ -169,6 +169,8 @@ class Expectation(Model):
             return "the transfer has no limit to keep (use expectation kind: none)"
         if self.kind == "burst" and transfer.limit is None:
             return "a burst needs a transfer with a limit (-at-1MBps)"
+        if self.kind == "overall" and (transfer.limit is None or transfer.each_limited):
+            return "overall needs one limit for the complete transfer (-at-1MBps, and one file over HTTP)"
         if self.kind == "steady" and transfer.discard:
             return "discarded files have no times to compare"
         if self.kind == "steady" and transfer.files < LEAST_FILES_TO_COMPARE:

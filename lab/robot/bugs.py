@@ -8,7 +8,7 @@ from pathlib import Path
 from robot.api import TestSuite
 
 from lab.model.errors import UsageProblem, did_you_mean
-from lab.model.paths import suites_dir
+from lab.model.paths import shipped_suites_dir
 from lab.model.scenario import Scenario, scenario_of_cell
 from lab.robot.tables import read_rows
 
@@ -17,7 +17,7 @@ REPROS = "repros.robot"
 
 def list_scenarios(path: Path | None = None) -> list[Scenario]:
     """A suite's scenarios (by default the project's), in order. Raises UsageProblem for a row that is about something else."""
-    path = path or suites_dir() / REPROS
+    path = path or shipped_suites_dir() / REPROS
     if not path.is_file():
         raise UsageProblem(f"no suite {path}", remedy="give the path of a .robot file")
     found: list[Scenario] = []

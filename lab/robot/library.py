@@ -58,7 +58,7 @@ from reports.files import make_reports
 
 Protocol = Literal["http1", "https1", "h2", "sftp"]
 Direction = Literal["get", "put"]
-Promise = Literal["limit", "burst", "cpu", "memory"]
+Promise = Literal["limit", "overall", "burst", "cpu", "memory"]
 # Small enough that every link of the study is longer than it.
 _FIXED_BUFFER = Size(64 << 10)
 

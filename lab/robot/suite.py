@@ -17,13 +17,15 @@ from robot.errors import DataError
 
 from lab.clients.registry import parse_client, resolve
 from lab.model.errors import LabFault, UsageProblem
-from lab.model.paths import suites_dir
+from lab.model.load import files_by_name
+from lab.model.paths import suites_dirs
 from lab.robot import current
 from lab.robot.tables import questions_of
 from lab.run.measured import measured_run
 from lab.run.options import Options
 from lab.run.progress import Progress
-from lab.run.questions import Asking, Question
+from lab.run.questions import Asking, Crew, Question
+from lab.run.resume import Resumed
 from lab.run.session import Session
 from lab.store.run_dir import RunDir
 
@@ -49,9 +51,9 @@ class Choice:
 
 
 def find_suite(name: str) -> Path | None:
-    """A suite by its name in `suites/` or by its path."""
-    candidates = (suites_dir() / f"{name}.robot", Path(name))
-    return next((path for path in candidates if path.suffix == ".robot" and path.is_file()), None)
+    """A suite by its name, a user's own before the lab's, or by its path."""
+    candidates = (files_by_name(suites_dirs(), (".robot",)).get(name), Path(name))
+    return next((path for path in candidates if path and path.suffix == ".robot" and path.is_file()), None)
 
 
 def suite_file(name: str) -> Path:
@@ -63,26 +65,33 @@ def suite_file(name: str) -> Path:
 
 
 def list_suites() -> list[str]:
-    return sorted(path.stem for path in suites_dir().glob("*.robot"))
+    return list(files_by_name(suites_dirs(), (".robot",)))
 
 
-def read_suites(paths: Sequence[Path], clients: Sequence[str] = (), choice: Choice | None = None) -> TestSuite:
-    """The chosen tests of suites; all tests without a choice.
+def read_suites(
+    paths: Sequence[Path],
+    clients: Sequence[str] = (),
+    choice: Choice | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> TestSuite:
+    """The chosen tests of suites; all tests without a choice. `variables` take the place of the suites' own.
 
     Without `clients` the suite's default client is used; several clients run one after the other. Raises UsageProblem for a
     client that is missing, for example a version that has not been built.
     """
-    read = [_read(path, choice, client) for path in paths for client in clients or ("",)]
+    read = [_read(path, choice, client, variables or {}) for path in paths for client in clients or ("",)]
     if not any(suite.test_count for suite in read):
         raise UsageProblem(f"no test of {', '.join(path.stem for path in paths)} matches {choice}")
     for client in clients:
         resolve(parse_client(client))
     if len(read) == 1:
         return read[0]
-    return _under("Suites", [_under(path.stem.title(), read[index :: len(paths)]) for index, path in enumerate(paths)])
+    each = max(1, len(clients))
+    return under("Suites", [under(path.stem.title(), read[at * each :][:each]) for at, path in enumerate(paths)])
 
 
-def _under(name: str, parts: Sequence[TestSuite]) -> TestSuite:
+def under(name: str, parts: Sequence[TestSuite]) -> TestSuite:
+    """The suites as one; a single one as it is."""
     if len(parts) == 1:
         return parts[0]
     found = TestSuite(name=name)
@@ -91,14 +100,15 @@ def _under(name: str, parts: Sequence[TestSuite]) -> TestSuite:
     return found
 
 
-def _read(path: Path, choice: Choice | None, client: str) -> TestSuite:
+def _read(path: Path, choice: Choice | None, client: str, variables: Mapping[str, str]) -> TestSuite:
     suite = TestSuite.from_file_system(str(path))
     if choice:
         choice.apply(suite)
-    if client:
-        suite.resource.variables.create("${CLIENT}", [client])
+    for name, value in {**variables, **({"CLIENT": client} if client else {})}.items():
+        suite.resource.variables.create(f"${{{name}}}", [value])
         # The first of two variables of one name wins.
         suite.resource.variables.insert(0, suite.resource.variables.pop())
+    if client:
         suite.config(name=f"{suite.name}, {client}")
     return suite
 
@@ -112,10 +122,16 @@ def run_suites(
     name: str,
     variables: Mapping[str, str] | None = None,
     reports: Callable[[RunDir], None] | None = None,
+    crew: Crew | None = None,
+    resume: Resumed | None = None,
 ) -> Session:
-    """A run of a suite with these `questions`, from its folder to its reports. The session is closed. Raises as `run_suite`."""
-    with measured_run(name, options, progress, reports=reports) as session:
-        run_suite(suite, session, variables, questions=questions)
+    """A run of a suite with these `questions`, from its folder to its reports. The session is closed. Raises as `run_suite`.
+
+    A `crew` answers them on other machines; `resume` is a run that has some of the answers already.
+    """
+    done = resume.answered(questions, options) if resume else {}
+    with measured_run(name, options, progress, reports=reports, resume=resume) as session:
+        run_suite(suite, session, variables, questions=questions, asking=Asking(session, crew, done))
     return session
 
 
@@ -125,12 +141,13 @@ def run_suite(
     variables: Mapping[str, str] | None = None,
     *,
     questions: Sequence[Question] | None = None,
+    asking: Asking | None = None,
 ) -> None:
     """Ask what a suite declares, side by side in virtual time; then run it under Robot, which takes the outcomes as they come up.
 
     Raises the first problem that kept a question from an answer.
     """
-    asking = Asking(session)
+    asking = asking or Asking(session)
     asking.ahead(questions_of(suite, variables) if questions is None else questions)
     folder = session.run.path / "robot"
     said = io.StringIO()

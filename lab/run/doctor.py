@@ -24,13 +24,14 @@ from lab.hosts.virtual.machine import Boot, Machine, Patience
 from lab.hosts.windows.answers import curl_words
 from lab.hosts.windows.host import WindowsHost
 from lab.model.errors import ThroughlineError
-from lab.model.paths import cache_dir, results_dir
+from lab.model.paths import cache_dir, checkout, results_dir
 
 Level = Literal["ok", "note", "missing"]
 _WANTED_BUFFER_BYTES = 4 << 20
 _WANTED_FREE_BYTES = 1 << 30
 _TRIAL = Boot(seed=1, memory_bytes=256 << 20)
-_FOR_SETUP = ("cargo", "cc", "libc6-dev", "venv", "mmdebstrap", "debian-archive-keyring")
+_FOR_DEVELOPERS = ("lab", "test", "vm-proof", "bench-standards")
+"""Groups of tools that only a checkout needs."""
 _OWN_BACKENDS = ("virtual", "namespaces")
 # A machine that has not booted by then never does.
 _TRIAL_PATIENCE = Patience(cpu_s=20.0, real_s=60.0)
@@ -76,20 +77,22 @@ def _tools() -> Iterator[Check]:
     for tool in tools.TOOLS:
         if tool.name == "vagrant":  # a backend
             continue
-        if tool.name in _FOR_SETUP and not engine.engine_dir().is_dir():  # an image of the lab is all set up
+        if tool.group in _FOR_DEVELOPERS and not checkout():
             continue
         path = tools.find(tool.name)
         if path:
             yield Check("ok", tool.name, str(path))
         else:
-            yield Check("note" if tool.optional else "missing", tool.name, f"not found; {tool.why}", tools.remedy(tool))
+            level: Level = "note" if tool.optional or tools.can_provide(tool) else "missing"
+            yield Check(level, tool.name, f"not found; {tool.why}", tools.remedy(tool))
 
 
 def _engine() -> Iterator[Check]:
     try:
         path = find_ferry()
     except ThroughlineError as problem:
-        yield Check("missing", "ferry", problem.message, problem.remedy)
+        # An installed lab may be there for other clients.
+        yield Check("missing" if checkout() else "note", "ferry", problem.message, problem.remedy)
         return
     if path == engine.program() and not engine.up_to_date():
         yield Check("note", "ferry", f"{path}, older than the sources in engine/", "make setup")

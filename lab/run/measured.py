@@ -7,22 +7,30 @@ from contextlib import contextmanager
 
 from lab.run.options import Options
 from lab.run.progress import Progress, Silent
+from lab.run.resume import Resumed
 from lab.run.session import Session
 from lab.store.run_dir import RunDir
 
 
 @contextmanager
 def measured_run(
-    name: str, options: Options, progress: Progress | None = None, *, reports: Callable[[RunDir], None] | None = None
+    name: str,
+    options: Options,
+    progress: Progress | None = None,
+    *,
+    reports: Callable[[RunDir], None] | None = None,
+    resume: Resumed | None = None,
 ) -> Iterator[Session]:
-    """A session that writes into a new run called by its time and `name`.
+    """A session that writes into a new run called by its time and `name`, or goes on with the run `resume`.
 
     However the block ends, a run with results gets its record and its `reports`, and a run without any leaves nothing behind.
     Raises what the block raises.
     """
     progress = progress or Silent()
-    record = RunDir.create(name)
+    record = resume.run if resume else RunDir.create(name)
     session = Session(record, options, progress=progress)
+    if resume:
+        resume.take_up(session)
     try:
         with session:
             yield session

@@ -13,15 +13,17 @@ from lab.model.transfer import ClientSpec, Expectation
 from lab.run.measured import measured_run
 from lab.run.options import Options
 from lab.run.progress import Progress
-from lab.run.questions import CellQuestion, ask_all
+from lab.run.questions import Asking, CellQuestion, Crew, ask_all
+from lab.run.resume import Resumed
 from lab.run.session import Session
 from lab.store.run_dir import RunDir
 
 
-def named_cells(names: Sequence[str], clients: Sequence[str] = ()) -> list[Cell]:
-    """The cells of these names. `clients` (NAME=PATH) are where cells of those clients find their programs; the last of one name.
+def named_cells(names: Sequence[str], clients: Sequence[str] = (), topologies: Sequence[str] = ()) -> list[Cell]:
+    """The cells of these names. `clients` (NAME=PATH) are where cells of those clients find their programs; `topologies` are
+    files of the networks that they name. The last one of a name counts.
 
-    Raises UsageProblem for a name that is not a cell's and for a client that is not there or has no cell. Raises
+    Raises UsageProblem for a name that is not a cell's and for a client or a network that is not there or has no cell. Raises
     NotSupported for a cell that its client cannot do: it was asked for by name.
     """
     parsed = [parse_cell_name(name) for name in names]
@@ -32,6 +34,13 @@ def named_cells(names: Sequence[str], clients: Sequence[str] = ()) -> list[Cell]
                 f"--client {client}: none of the cells has that client",
                 remedy=f"a cell's name begins with its client: {client}--...",
             )
+    networks = {network.name: network for network in map(load_topology, topologies)}
+    for network in networks:
+        if all(network != each.topology for each in parsed):
+            raise UsageProblem(
+                f"--topology {network}: none of the cells has that network",
+                remedy=f"it is a cell's second part: --{network}--",
+            )
     found: list[Cell] = []
     for name, (client, topology, transfer, kind) in zip(names, parsed, strict=True):
         spec = given.get(client) or parse_client(client)
@@ -39,7 +48,7 @@ def named_cells(names: Sequence[str], clients: Sequence[str] = ()) -> list[Cell]
         found.append(
             Cell(
                 client=spec,
-                topology=load_topology(topology),
+                topology=networks.get(topology) or load_topology(topology),
                 transfer=transfer,
                 expectation=Expectation.of(transfer, kind=kind),
             )
@@ -54,11 +63,17 @@ def run_cells(
     *,
     name: str = "cells",
     reports: Callable[[RunDir], None] | None = None,
+    crew: Crew | None = None,
+    resume: Resumed | None = None,
 ) -> Session:
     """A run of these cells, side by side in virtual time, from its folder to its reports. The session is closed.
 
+    A `crew` runs them on other machines; `resume` is a run that has some of them already.
+
     Raises the first problem that kept a cell from a result, after all are done.
     """
-    with measured_run(name, options, progress, reports=reports) as session:
-        ask_all(session, [CellQuestion(cell) for cell in cells])
+    questions = [CellQuestion(cell) for cell in cells]
+    done = resume.answered(questions, options) if resume else {}
+    with measured_run(name, options, progress, reports=reports, resume=resume) as session:
+        ask_all(Asking(session, crew, done), questions)
     return session

@@ -27,6 +27,10 @@ class Progress(Protocol):
         """A cell that its client cannot do."""
         ...
 
+    def note(self, text: str) -> None:
+        """What a person should know of the run itself."""
+        ...
+
     def clear(self) -> None:
         """Take the live line away, for other output."""
         ...
@@ -48,6 +52,9 @@ class Silent:
         pass
 
     def skipped(self, reason: str) -> None:
+        pass
+
+    def note(self, text: str) -> None:
         pass
 
     def clear(self) -> None:
@@ -80,6 +87,10 @@ class SharedProgress:
     def skipped(self, reason: str) -> None:
         with self._lock:
             self._progress.skipped(reason)
+
+    def note(self, text: str) -> None:
+        with self._lock:
+            self._progress.note(text)
 
     def clear(self) -> None:
         with self._lock:
@@ -123,6 +134,9 @@ class Lines:
 
     def skipped(self, reason: str) -> None:
         self._line(f"skipped: {reason}")
+
+    def note(self, text: str) -> None:
+        self._line(text)
 
     def _line(self, text: str) -> None:
         self.clear()

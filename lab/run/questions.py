@@ -7,7 +7,7 @@ real time when their turn comes. Outcomes are values, a problem among them, and 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -220,25 +220,47 @@ def virtual(question: Question, options: Options) -> bool:
         return False  # it is said when it is asked
 
 
+class Crew(Protocol):
+    """Answers questions on other machines."""
+
+    def answer(self, session: Session, questions: Sequence[Question]) -> list[Outcome]:
+        """The outcome of every question, in their order. Each result is in the session's run as soon as it is there.
+
+        Raises UsageProblem where these questions cannot be answered there, and LabFault where the machines are lost.
+        """
+        ...
+
+
 @dataclass
 class Asking:
-    """Questions to one session and their outcomes, in the order in which they were asked for."""
+    """Questions to one session and their outcomes, in the order in which they were asked for.
+
+    A crew answers all questions ahead, whatever their clock. `done` are results that the run has already, by id.
+    """
 
     session: Session
+    crew: Crew | None = None
+    done: Mapping[str, Result] = field(default_factory=dict)
     outcomes: list[tuple[Question, Outcome]] = field(default_factory=list)
     _ahead: dict[Question, deque[Outcome]] = field(default_factory=dict)
 
     def ahead(self, questions: Sequence[Question]) -> None:
-        """Answer those of virtual time now, on as many machines at once as there are cores."""
-        ready = [each for each in questions if each not in self._ahead and virtual(each, self.session.options)]
-        if not ready:
-            return
-        for question, outcome in zip(ready, run_all(self.session, [partial(_ask, question) for question in ready]), strict=True):
+        """Answer those of virtual time now, on as many machines at once as there are cores; with a crew all of them."""
+        new = [each for each in questions if each not in self._ahead and each.id not in self.done]
+        if self.crew:
+            self._know(new, self.crew.answer(self.session, new) if new else [])
+        elif ready := [each for each in new if virtual(each, self.session.options)]:
+            self._know(ready, run_all(self.session, [partial(_ask, question) for question in ready]))
+
+    def _know(self, questions: Sequence[Question], outcomes: Sequence[Outcome]) -> None:
+        for question, outcome in zip(questions, outcomes, strict=True):
             self._ahead.setdefault(question, deque()).append(outcome)
 
     def ask(self, question: Question) -> Outcome:
         """The outcome: from ahead, or asked now."""
-        if waiting := self._ahead.get(question):
+        if question.id in self.done:
+            outcome: Outcome = self.done[question.id]
+        elif waiting := self._ahead.get(question):
             outcome = waiting.popleft()
         else:
             try:
@@ -259,9 +281,8 @@ def _ask(question: Question, session: Session) -> Result:
     return question.ask(session)
 
 
-def ask_all(session: Session, questions: Sequence[Question]) -> list[Outcome]:
+def ask_all(asking: Asking, questions: Sequence[Question]) -> list[Outcome]:
     """The outcome of every question, in their order. Afterwards raises the first problem that kept one from an answer."""
-    asking = Asking(session)
     asking.ahead(questions)
     outcomes = [asking.ask(question) for question in questions]
     if asking.problem:

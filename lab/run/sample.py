@@ -96,7 +96,7 @@ def take_sample(
             stack.enter_context(capture(*place, pcap, clock=network.clock))
         before = counting.result()
         started_at = network.clock.now()
-        done = _run_client(
+        done = run_client(
             client,
             command,
             {**adapter.environment(endpoints), SAMPLE_VARIABLE: mark},
@@ -116,7 +116,7 @@ def take_sample(
     numbers = None if isinstance(report, str) else report
     wire = _wire(network, rows, receiver_port, before, after)
     lost = _discarded_problem(transfer, wire)
-    timed = time_sample(adapter, transfer, numbers, events, [_reading(row, receiver_port) for row in rows], done)
+    timed = time_sample(adapter, transfer, numbers, events, [reading_of(row, receiver_port) for row in rows], done)
     body_s = timed.body_s
     lines = (
         *_problems(adapter, transfer, done, report),
@@ -167,7 +167,7 @@ def take_sample(
     )
 
 
-def _run_client(  # noqa: PLR0917 - one caller
+def run_client(  # noqa: PLR0917 - two callers
     client: Host,
     command: Sequence[str],
     env: Mapping[str, str],
@@ -175,6 +175,7 @@ def _run_client(  # noqa: PLR0917 - one caller
     timeout_s: float,
     meanwhile: Callable[[Process], None] | None,
 ) -> Completed:
+    """Run a command to its end; `meanwhile` is called once it has been started."""
     if meanwhile is None:
         return client.run(command, env=env, cwd=cwd, timeout_s=timeout_s, check=False)
     process = client.start(command, env=env, cwd=cwd)
@@ -281,10 +282,11 @@ def _series(sampler: PortSampler, rows: list[PortReading], port: str, done: Comp
     body = rows[first:]
     grid = sampler.grid
     late = late_slots([row.t_ns for row in body], grid.base_ns, grid.interval_ns) if grid else 0
-    return build_series([_reading(row, port) for row in body], late=late)
+    return build_series([reading_of(row, port) for row in body], late=late)
 
 
-def _reading(row: PortReading, port: str) -> Reading:
+def reading_of(row: PortReading, port: str) -> Reading:
+    """What a port had sent by then."""
     return Reading(row.t_ns, row[port].tx_bytes, row[port].tx_packets)
 
 
@@ -300,7 +302,7 @@ def _wire(
         wire_bytes_up=last[up].tx_bytes - first[up].tx_bytes,
         wire_packets_down=last[down].tx_packets - first[down].tx_packets,
         wire_packets_up=last[up].tx_packets - first[up].tx_packets,
-        payload_bytes=payload_between(_reading(first, receiver_port), _reading(last, receiver_port)),
+        payload_bytes=payload_between(reading_of(first, receiver_port), reading_of(last, receiver_port)),
         retransmits=after.retransmits - before.retransmits,
         router_drops_down=after.drops_down - before.drops_down,
         router_drops_up=after.drops_up - before.drops_up,

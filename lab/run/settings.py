@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from lab.assets.tools import provide
 from lab.hosts.agent.router import RouterChoice
 from lab.hosts.choose import Backend, BackendChoice
 from lab.judge.host import HostLimits
@@ -52,9 +54,12 @@ class RunSettings:
         """Options for the sessions of a command, which hold the machine's lock from their first network in real time on.
 
         The lock is taken at once with `real_now`, by default where everything runs in real time. It is kept until the block ends.
-        Raises UsageProblem as `lab.run.lock.measuring`.
+        Programs that this machine lacks are fetched first. Raises UsageProblem as `lab.run.lock.measuring`, LabFault where a
+        program cannot be had.
         """
         at_once = self.clock == "real" if real_now is None else real_now
+        if self.shares_programs:
+            provide(_say)
         with MachineLock(self.wait.s, beside=self.beside, at_once=at_once) as lock:
             yield Options(
                 clock=self.clock,
@@ -66,6 +71,10 @@ class RunSettings:
                 host_limits=HostLimits() if self.watch_host else None,
                 beside=self.beside,
             )
+
+
+def _say(text: str) -> None:
+    print(f"lab: {text}", file=sys.stderr, flush=True)
 
 
 def choose(

@@ -6,7 +6,7 @@ Nothing is repeated or judged by itself: the test says what it expects of each t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -20,6 +20,7 @@ from lab.model.results import Calibration, ClientIdentity, Sample, Verdict, Verd
 from lab.model.topology import Link, Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.net import shape
+from lab.run import commands
 from lab.run.events.flap import link_down
 from lab.run.sample import take_sample
 from lab.run.session import Session
@@ -105,7 +106,7 @@ class Steps:
         self._last = (identity.model_copy(update={"program": client.program}), transfer)
         index = len(self._seen)
         network.vary(self._lab.machines.sample_seed(f"{self.id} {cell.id}", index))
-        planned, self._planned = sorted(self._planned, key=lambda each: each.after_s), []
+        planned = self._take_planned()
         sample = take_sample(
             network,
             servers,
@@ -121,6 +122,19 @@ class Steps:
             figures["body_MBps"] = sample.body_byte_s / 1e6
         self._seen.append(Observation(name=f"{index + 1}. {cell.id}", problem=sample.problem, figures=figures))
         return sample
+
+    def command(self, argv: Sequence[str], *, environment: Mapping[str, str], folder: str, timeout_s: float) -> commands.Measured:
+        """Any command on the client's host, with what was planned for it. Raises as `commands.measure`."""
+        self._started()
+        planned = self._take_planned()
+        return commands.measure(
+            self._lab.up[0],
+            argv,
+            environment=environment,
+            folder=folder,
+            timeout_s=timeout_s,
+            meanwhile=(lambda process: self._meanwhile(process, planned)) if planned else None,
+        )
 
     def stop(self) -> None:
         """Nothing about the link is taken for granted from here on; in virtual time the machine is gone."""
@@ -166,6 +180,10 @@ class Steps:
             act()
         else:
             self._planned.append(_Planned(after_s, act))
+
+    def _take_planned(self) -> list[_Planned]:
+        planned, self._planned = sorted(self._planned, key=lambda each: each.after_s), []
+        return planned
 
     def _meanwhile(self, process: Process, planned: list[_Planned]) -> None:
         clock = self._lab.up[0].clock

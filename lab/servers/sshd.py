@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -22,6 +22,7 @@ HostKeyAlgorithms +ssh-rsa
 PubkeyAcceptedAlgorithms +ssh-rsa
 KexAlgorithms +diffie-hellman-group14-sha1
 """
+_PARTS = {"SshdSessionPath": "sshd-session", "SshdAuthPath": "sshd-auth"}
 _RSA_BITS = 2048
 _RSA_EXPONENT = 65537
 _WITNESSES = 20
@@ -142,6 +143,13 @@ MaxSessions {options.max_sessions}
 """
 
 
+def _parts(sshd: str) -> str:
+    """Where the other programs of an extracted sshd are: since OpenSSH 9.8 it is several, each known by its absolute path."""
+    folders = [tree / "usr/lib/openssh" for tree in Path(sshd).parents if tree != Path("/")]
+    places = {word: next((path for each in folders if (path := each / name).is_file()), None) for word, name in _PARTS.items()}
+    return "".join(f"{word} {place}\n" for word, place in places.items() if place)
+
+
 @dataclass
 class Sshd(ServerProcess):
     port: int = PORT
@@ -170,10 +178,12 @@ def launch(
     host_key, user_key = new_key(random_bytes), new_key(random_bytes)
     host.write(folder / "host_key", host_key.private, mode=0o600)
     host.write(folder / "authorized_keys", f"{user_key.public}\n".encode(), mode=0o600)
-    host.write(folder / "sshd_config", render_config(folder, port=port, bind=bind, bind_6=bind_6, options=options).encode())
     log = folder / "sshd.log"
     # sshd insists on an absolute path because it executes itself again for every connection.
-    argv = [program(host, "sshd", sshd), "-D", "-E", str(log), "-f", str(folder / "sshd_config")]
+    own = program(host, "sshd", sshd)
+    config = render_config(folder, port=port, bind=bind, bind_6=bind_6, options=options) + _parts(own)
+    host.write(folder / "sshd_config", config.encode())
+    argv = [own, "-D", "-E", str(log), "-f", str(folder / "sshd_config")]
     probe = host.address or "127.0.0.1"
     hosts = known_hosts([*names, host.address], port, host_key)
     if not begin:

@@ -10,9 +10,11 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import lab
 from lab.hosts.host import Host, Network
@@ -20,6 +22,8 @@ from lab.hosts.linux_facts import json_document
 from lab.model.results import HostSnapshot
 
 _PROC = Path("/proc")
+WORKER: ContextVar[Mapping[str, object]] = ContextVar("worker", default=MappingProxyType({}))
+"""More facts of the machine, while this thread works for a lab elsewhere; see docs/decisions/0023-many-machines.md."""
 
 
 def machine_facts(proc: Path = _PROC) -> dict[str, object]:
@@ -44,6 +48,7 @@ def machine_facts(proc: Path = _PROC) -> dict[str, object]:
         "python": platform.python_version(),
         "net.core.rmem_max": _whole_number(proc / "sys/net/core/rmem_max"),
         "net.ipv4.tcp_congestion_control": _text(proc / "sys/net/ipv4/tcp_congestion_control").strip() or None,
+        **WORKER.get(),
     }
 
 

@@ -174,6 +174,16 @@ class RunDir:
         self._make(path.parent)
         return _write(path, answer)
 
+    def write_valid(self, result: CellResult | Answer, data: bytes) -> Path:
+        """Write a result whose file was made elsewhere: `data`, which are the `file_bytes` of it. Raises LabFault."""
+        path = self.cell_path(result.id) if isinstance(result, CellResult) else self.answer_path(result.id)
+        self._make(path.parent)
+        with result_faults(path), replacing(path) as temporary:
+            write_synced(temporary, data)
+            if temporary.read_bytes() != data:
+                raise LabFault(f"{path}: the result read back from disk differs", remedy="check the disk, else report it: a bug")
+        return path
+
     def write_run(self, record: RunRecord) -> Path:
         """Write the run's own record, as `write_cell` does."""
         return _write(self.path / RUN_FILE, record)
@@ -256,16 +266,21 @@ def read_run(path: Path) -> RunRecord:
     return read_result(path / RUN_FILE if path.is_dir() else path, RunRecord)
 
 
+def file_bytes(path: Path, model: BaseModel) -> bytes:
+    """What the file `path` of that model holds. Raises LabFault where the model cannot be JSON."""
+    try:
+        # `allow_nan=False`: pydantic alone writes NaN as null, which an optional field would read back as "not measured".
+        return json.dumps(model.model_dump(mode="json"), allow_nan=False, ensure_ascii=False, indent=1).encode()
+    except ValueError as error:
+        raise LabFault(f"{path}: the result holds what JSON cannot ({_one_line(error)})", remedy="report it: a bug") from error
+
+
 def write_checked(temporary: Path, path: Path, model: BaseModel) -> None:
     """Write `model` to `temporary`, read it back and validate it; `path` is the name it will have.
 
     Raises LabFault when the model cannot be JSON or when the file on disk differs from it, OSError when the disk refuses.
     """
-    try:
-        # `allow_nan=False`: pydantic alone writes NaN as null, which an optional field would read back as "not measured".
-        data = json.dumps(model.model_dump(mode="json"), allow_nan=False, ensure_ascii=False, indent=1).encode()
-    except ValueError as error:
-        raise LabFault(f"{path}: the result holds what JSON cannot ({_one_line(error)})", remedy="report it: a bug") from error
+    data = file_bytes(path, model)
     write_synced(temporary, data)
     if (problem := _difference(temporary, data, type(model))) is not None:
         raise LabFault(f"{path}: the result read back from disk {problem}", remedy="check the disk, else report it: a bug")

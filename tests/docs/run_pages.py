@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.entry_points import entry_points
+
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 150
 """A command that takes longer is too long for a page that is run."""
@@ -137,7 +139,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return {
         **os.environ,
         "PATH": path,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(entry_points(folder / ".entry-points"))]),
         "THROUGHLINE_RESULTS": str(folder / "results"),
         "COLUMNS": "110",
         "NO_COLOR": "1",

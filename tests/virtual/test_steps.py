@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from lab.model.answer import Answer
-from lab.model.paths import suites_dir
+from lab.model.paths import shipped_suites_dir
 from lab.store.run_dir import RunDir, read_result
 from tests.support.command import lab
 
-EXAMPLE = suites_dir() / "examples" / "link-change.robot"
+EXAMPLE = shipped_suites_dir() / "examples" / "link-change.robot"
 HEAD = "*** Settings ***\nLibrary    lab.robot.library.LabLibrary\n*** Test Cases ***\n"
 _LONGEST_S = 300
 

@@ -26,7 +26,7 @@ from lab.assets.store import Progress
 from lab.hosts.compose import docker, lab_image
 from lab.model.errors import LabFault, ThroughlineError, UsageProblem
 from lab.model.files import replacing, write_faults
-from lab.model.paths import project_root
+from lab.model.paths import package_root, shipped_root, shipped_topologies_dir
 
 Base: TypeAlias = Literal["auto", "registry", "packages"]
 BASES: tuple[Base, ...] = get_args(Base)
@@ -202,7 +202,7 @@ def load(path: Path, progress: Progress) -> dict[str, Image]:
 
 def _parts(role: str) -> dict[str, bytes]:
     """The build context without the compiled programs: path in it -> content."""
-    folder, lab = project_root() / "images", project_root() / "lab"
+    folder, lab = shipped_root() / "images", package_root() / "lab"
     parts = {
         "Dockerfile": (folder / role / "Dockerfile").read_bytes(),
         "make/packages": (folder / role / "packages").read_bytes(),
@@ -220,7 +220,7 @@ def shipped_files() -> list[Path]:
     """SHIPPED, resolved. Raises LabFault for a pattern without a file, which would be missing in the container."""
     files: list[Path] = []
     for pattern in SHIPPED:
-        found = sorted((project_root() / "lab").glob(pattern))
+        found = sorted((package_root() / "lab").glob(pattern))
         if not found:
             raise LabFault(f"no lab/{pattern}, which the images need", remedy="is the checkout complete?")
         files += found
@@ -230,9 +230,9 @@ def shipped_files() -> list[Path]:
 def _link_tables() -> dict[str, bytes]:
     """Topologies as JSON, because a container has neither YAML nor models."""
     from lab.hosts.compose.inside import links
-    from lab.model.load import list_topologies, load_topology
+    from lab.model.load import load_topology
 
-    known = (load_topology(name) for name in list_topologies())
+    known = (load_topology(str(path)) for path in sorted(shipped_topologies_dir().glob("*.yaml")))
     tables = {topology.name: links.table(topology) for topology in known if not topology.same_host}
     return {name: json.dumps(table, indent=1, sort_keys=True).encode() + b"\n" for name, table in tables.items()}
 
@@ -368,7 +368,7 @@ def _stripped(program: Path, target: Path) -> Path:
 def _packages_base(role: str, parts: Mapping[str, bytes], work: Path, progress: Progress, *, force: bool) -> str:
     """A root file system that holds the role's packages, as an image; reused while its list is the same."""
     name = f"throughline/base-{role}:latest"
-    own = (project_root() / "images" / "base" / "Dockerfile").read_bytes()
+    own = (shipped_root() / "images" / "base" / "Dockerfile").read_bytes()
     made_of = _digest({**{place: parts[place] for place in _MAKE}, "Dockerfile": own, "suite": _SUITES[role].encode()})
     known = None if force else _described(role, name)
     if known and known.recipe == made_of:

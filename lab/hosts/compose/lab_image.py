@@ -13,13 +13,14 @@ from lab.assets import store
 from lab.assets.store import Progress
 from lab.model.errors import LabFault
 from lab.model.files import digest
-from lab.model.paths import project_root
+from lab.model.paths import package_root, shipped_root
 
 ROLE = "lab"
 SUITE = "bookworm"
 HOME = "tree/usr/lib/throughline"
 _PYTHON = "3.11"  # the suite's
-_SOURCES = ("lab", "reports", "topologies", "suites", "images/kernel")
+_PACKAGES = ("lab", "reports")
+_SHIPPED = ("topologies", "suites", "images/kernel")
 _LAUNCHER = b"""#!/usr/bin/python3 -I
 from lab.cli.main import main
 
@@ -30,8 +31,7 @@ _PIP_S = 900.0
 
 def parts() -> dict[str, bytes]:
     """Place in the build context -> content."""
-    root = project_root()
-    files = {f"{HOME}/{path.relative_to(root)}": path.read_bytes() for path in _sources(root)}
+    files = {f"{HOME}/{place}": path.read_bytes() for place, path in _sources()}
     return files | {
         "tree/usr/lib/python3/dist-packages/throughline.pth": b"/usr/lib/throughline\n/usr/lib/throughline/site\n",
         "tree/usr/local/bin/lab": _LAUNCHER,
@@ -59,11 +59,14 @@ def site(cache: Path, progress: Progress) -> Path:
 
 
 def _lock() -> Path:
-    return project_root() / "requirements.lock"
+    return shipped_root() / "requirements.lock"
 
 
-def _sources(root: Path) -> Iterator[Path]:
-    for name in _SOURCES:
-        for path in sorted((root / name).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                yield path
+def _sources() -> Iterator[tuple[str, Path]]:
+    """Files by their place below HOME, which is laid out as a checkout is."""
+    installed = package_root() / "lab" / "shipped"
+    for root, names in ((package_root(), _PACKAGES), (shipped_root(), _SHIPPED)):
+        for name in names:
+            for path in sorted((root / name).rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts and installed not in path.parents:
+                    yield str(path.relative_to(root)), path

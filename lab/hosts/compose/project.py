@@ -18,7 +18,7 @@ from lab.hosts.compose import images, subnets
 from lab.hosts.compose.docker import ask, compose_command, docker, refusal, run
 from lab.hosts.wiring import Addresses
 from lab.model.errors import LabFault, UsageProblem
-from lab.model.paths import cache_dir, project_root
+from lab.model.paths import cache_dir, shipped_root
 
 LAB_LABEL = "org.throughline.lab"
 OWNER_LABEL = "org.throughline.owner"
@@ -101,7 +101,7 @@ class Project:
             "SERVER_NET": addresses.server_net,
             **{f"THROUGHLINE_{role.upper()}_IMAGE": image.id for role, image in made.items()},
         }
-        file = project_root() / "docker-compose.yml"
+        file = shipped_root() / "docker-compose.yml"
         words = [*compose_command(), "-p", self.compose_name, "-f", str(file), "up", "-d", "--no-build", "--no-deps"]
         # The client by itself: together with the others Compose would have it wait for health checks, which are for people.
         for roles in (("router", "server"), ("client",)):

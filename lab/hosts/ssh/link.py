@@ -27,7 +27,7 @@ from lab.hosts.agent.handle import AgentHandle
 from lab.hosts.agent.protocol import Message
 from lab.hosts.ssh.connection import Connection
 from lab.model.errors import LabFault
-from lab.model.paths import project_root
+from lab.model.paths import package_root
 
 # What runs at the far end, and the packages it is in.
 _SHIPPED = (
@@ -89,7 +89,7 @@ def agent_zip() -> bytes:
     memory = io.BytesIO()
     with zipfile.ZipFile(memory, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in _SHIPPED:
-            archive.write(project_root() / name, name)
+            archive.write(package_root() / name, name)
     return memory.getvalue()
 
 

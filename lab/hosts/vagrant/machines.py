@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lab.hosts.ssh.config import Target, parse
 from lab.model.errors import LabFault, ThroughlineError, UsageProblem
-from lab.model.paths import cache_dir, project_root
+from lab.model.paths import cache_dir, shipped_root, working_root
 
 CONFIG_VARIABLE = "THROUGHLINE_SSH_CONFIG"
 CLIENT_VARIABLE = "THROUGHLINE_CLIENT_MACHINE"
@@ -147,7 +147,7 @@ def parse_status(text: str) -> dict[str, tuple[str, str]]:
 
 def machine_id(name: str, root: Path | None = None) -> str:
     """The provider's id of this machine; empty where Vagrant has not made it."""
-    dotfile = Path(os.environ.get("VAGRANT_DOTFILE_PATH", "") or (root or project_root()) / ".vagrant")
+    dotfile = Path(os.environ.get("VAGRANT_DOTFILE_PATH", "") or (root or working_root()) / ".vagrant")
     ids = sorted(dotfile.glob(f"machines/{name}/*/id"))
     return ids[0].read_text().strip() if ids else ""
 
@@ -158,7 +158,7 @@ def _vagrant(program: str, words: Sequence[str], timeout_s: float) -> str:
     try:
         done = subprocess.run(
             [program, *words],
-            cwd=project_root(),
+            cwd=shipped_root(),
             env=_environment(os.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -177,4 +177,6 @@ def _vagrant(program: str, words: Sequence[str], timeout_s: float) -> str:
 
 
 def _environment(own: Mapping[str, str]) -> dict[str, str]:
-    return {**own, "VAGRANT_NO_COLOR": "1", "VAGRANT_CHECKPOINT_DISABLE": "1"}
+    # An installed lab's Vagrantfile is where nothing may be written.
+    dotfile = own.get("VAGRANT_DOTFILE_PATH") or str(working_root() / ".vagrant")
+    return {**own, "VAGRANT_DOTFILE_PATH": dotfile, "VAGRANT_NO_COLOR": "1", "VAGRANT_CHECKPOINT_DISABLE": "1"}

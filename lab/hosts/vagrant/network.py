@@ -34,7 +34,7 @@ from lab.hosts.windows.host import WindowsHost, open_windows
 from lab.hosts.wiring import ROUTER_MACS, Addresses
 from lab.link.netem import supports_seed
 from lab.model.errors import LabFault, UsageProblem
-from lab.model.paths import cache_dir, project_root
+from lab.model.paths import cache_dir, shipped_root
 from lab.model.units import Duration
 
 ROUTER, SERVER, CLIENT = "router", "server", "linux"
@@ -156,12 +156,12 @@ def own_round_trip_ms(prober: Host, router: Host, server: Host) -> float:
 
 def wire_script() -> str:
     """The script that wires a machine, run by Vagrant at every boot and by the lab at every start. Idempotent."""
-    return (project_root() / "images" / "vagrant" / "linux" / "wire.sh").read_text(encoding="utf-8")
+    return (shipped_root() / "images" / "vagrant" / "linux" / "wire.sh").read_text(encoding="utf-8")
 
 
 def route_script() -> str:
     """The script that sets a Windows machine's routes, run like `wire_script`. Idempotent."""
-    return (project_root() / "images" / "vagrant" / "windows" / "route.ps1").read_text(encoding="utf-8")
+    return (shipped_root() / "images" / "vagrant" / "windows" / "route.ps1").read_text(encoding="utf-8")
 
 
 def _windows(target: Target) -> WindowsHost:

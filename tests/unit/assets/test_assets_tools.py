@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.assets import servers, store, tools
+from lab.assets import extracted as extracted_programs
+from lab.assets import store, tools
+from lab.model import files
 from lab.model.errors import UsageProblem
 
 
@@ -28,7 +30,7 @@ def executable(path: Path) -> Path:
 
 
 def extracted(cache: Path, name: str) -> Path:
-    place = cache / "servers-test"
+    place = cache / "extracted-test"
     program = executable(place / "usr/sbin" / name)
     store.write_manifest(place, {"programs": {name: f"usr/sbin/{name}"}, "packages": {}}, store.digests(place))
     return program
@@ -57,7 +59,7 @@ def test_no_server_is_ever_installed() -> None:
         (tools.STANDARDS_VARIABLE, {"nftables"}, "nftables, or make bench-standards"),
         (
             tools.TESTERS_VARIABLE,
-            {"chromium", "vagrant", "vagrant-libvirt", "rubocop", "shellcheck"},
+            {"chromium", "vagrant", "vagrant-libvirt", "rubocop", "shellcheck", "g++"},
             "chromium, or make test",
         ),
     ],
@@ -78,7 +80,7 @@ def test_a_group_is_installed_only_on_request(
 def test_a_missing_program_is_one_line_with_its_package(empty_machine: Path) -> None:
     with pytest.raises(UsageProblem) as caught:
         tools.require("iperf3")
-    assert str(caught.value) == "iperf3 is not installed (sudo apt-get install iperf3, or make setup)"
+    assert str(caught.value) == "iperf3 is not installed (lab doctor --fix, or sudo apt-get install iperf3)"
     assert caught.value.exit_code == 2
 
 
@@ -118,11 +120,14 @@ def test_damaged_server_is_not_found(empty_machine: Path) -> None:
 def test_wrapper_sets_the_library_path_and_keeps_the_absolute_name(tmp_path: Path) -> None:
     binary = executable(tmp_path / "usr/sbin/sshd")
     binary.write_text('#!/bin/sh\necho "$0 $LD_LIBRARY_PATH $*"\n')
-    wrapper = servers._wrapper(tmp_path, "sshd", binary)
+    extracted_programs._show(tmp_path, "sshd", binary, wrapped=True)
+    wrapper = tmp_path / "shown" / "sshd"
     code, output = store.run([wrapper, "-t", "a b"])
     assert code == 0
     assert output.split("\n")[0] == f"{binary} {tmp_path}/lib-extra -t a b"
+    # Results have the checksum of what was run: the script's differs where the program's does.
+    assert files.digest(binary) in wrapper.read_text()
 
 
 def test_ldd_reports_no_missing_library_of_a_sound_program(tmp_path: Path) -> None:
-    assert servers.missing_libraries([Path("/bin/sh")], tmp_path) == []
+    assert extracted_programs.missing_libraries([Path("/bin/sh")], tmp_path) == []

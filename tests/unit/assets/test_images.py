@@ -18,9 +18,8 @@ import pytest
 from lab.assets import engine, initrd, uml
 from lab.hosts.agent.protocol import LAB_USER
 from lab.hosts.compose import images
-from lab.model import load
 from lab.model.errors import LabFault, UsageProblem
-from lab.model.paths import project_root, topologies_dir
+from lab.model.paths import project_root, shipped_topologies_dir
 
 FAKE = Path(__file__).with_name("fake_docker.py")
 MMDEBSTRAP = """#!/bin/sh
@@ -87,9 +86,10 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     source = root / "engine/crates/ferry/src/main.rs"
     source.parent.mkdir(parents=True)
     source.touch()
-    monkeypatch.setattr(images, "project_root", lambda: root)
+    monkeypatch.setattr(images, "package_root", lambda: root)
+    monkeypatch.setattr(images, "shipped_root", lambda: root)
     monkeypatch.setattr(engine, "engine_dir", lambda: root / "engine")
-    monkeypatch.setattr(load, "topologies_dir", lambda: root / "topologies")
+    monkeypatch.setattr(images, "shipped_topologies_dir", lambda: root / "topologies")
     return root
 
 
@@ -125,7 +125,7 @@ def test_recipe_holds_links_and_the_router(checkout: Path, monkeypatch: pytest.M
     before = recipes()
     path = checkout / "topologies/dsl-20.yaml"
     path.write_text(path.read_text().replace("20 Mbit/s", "21 Mbit/s").replace("20mbit", "21mbit"))
-    assert path.read_text() != (topologies_dir() / "dsl-20.yaml").read_text()
+    assert path.read_text() != (shipped_topologies_dir() / "dsl-20.yaml").read_text()
     linked = recipes()
     assert all(linked[role] != before[role] for role in images.ROLES)
     monkeypatch.setattr(initrd, "INIT", initrd.INIT + "\n")

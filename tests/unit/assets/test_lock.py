@@ -1,4 +1,4 @@
-"""requirements.lock and requirements-test.lock: what setup.sh installs."""
+"""requirements.lock and requirements-test.lock: what setup.sh installs. The latter has the extra `distributed` too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.model.paths import project_root
 
 PROJECT = tomllib.loads((project_root() / "pyproject.toml").read_text())["project"]
 LAB: list[str] = PROJECT["dependencies"]
-TEST: list[str] = PROJECT["optional-dependencies"]["test"]
+TEST: list[str] = [line for extra in ("test", "distributed") for line in PROJECT["optional-dependencies"][extra]]
 
 
 def locked(name: str) -> dict[str, str]:
@@ -28,7 +28,7 @@ def locked(name: str) -> dict[str, str]:
 @pytest.mark.parametrize(("name", "wanted"), [("requirements.lock", LAB), ("requirements-test.lock", [*LAB, *TEST])])
 def test_the_lock_covers_what_pyproject_asks_for(name: str, wanted: Sequence[str]) -> None:
     found = locked(name)
-    for requirement in (Requirement(line) for line in (*wanted, "setuptools>=68")):
+    for requirement in (Requirement(line) for line in (*wanted, "hatchling>=1.25")):
         version = found.get(canonicalize_name(requirement.name))
         assert version is not None, f"{name} has no {requirement.name}: make lock"
         assert requirement.specifier.contains(version), f"{name} has {requirement.name} {version}: make lock"
@@ -39,4 +39,4 @@ def test_tests_run_with_the_versions_of_the_lab() -> None:
 
 
 def test_the_lab_is_installed_without_what_only_tests_need() -> None:
-    assert not {"pytest", "mypy", "playwright"} & locked("requirements.lock").keys()
+    assert not {"pytest", "mypy", "playwright", "distributed"} & locked("requirements.lock").keys()

@@ -23,7 +23,7 @@ from lab.cli import run as run_command
 from lab.hosts.vagrant.machines import CLIENT_VARIABLE, CONFIG_VARIABLE, PATIENCE_VARIABLE, patience
 from lab.model.errors import EXIT_INVALID, EXIT_USAGE
 from lab.model.load import load_topology
-from lab.model.paths import project_root, suites_dir
+from lab.model.paths import project_root, shipped_suites_dir
 from lab.model.results import RunRecord, VerdictName
 from lab.model.units import BitRate, Duration
 from lab.store.run_dir import RunDir
@@ -58,7 +58,7 @@ class TestCommands:
         assert found.get("max_samples", 5) == 5
 
     def test_every_row_at_20_mbit_and_no_other_is_run(self) -> None:
-        path = suites_dir() / f"{prove.SUITE[0]}.robot"
+        path = shipped_suites_dir() / f"{prove.SUITE[0]}.robot"
         every, chosen = (robot.api.TestSuite.from_file_system(path) for _ in range(2))
         chosen.filter(included_tests=[prove.SUITE[2]])
         rows = [test.name for test in every.tests if test.body[0].args[0] == "dsl-20"]

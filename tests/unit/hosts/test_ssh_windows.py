@@ -26,7 +26,8 @@ from lab.model.errors import LabFault, UsageProblem
 from lab.model.paths import project_root
 from tests.support.fake_windows import take_apart
 
-SCRIPTS = sorted((*project_root().glob("images/vagrant/windows/*.ps1"), *project_root().glob("lab/hosts/windows/*.ps1")))
+FOLDERS = ("images/vagrant/windows", "lab/hosts/windows", ".ci")
+SCRIPTS = sorted(script for folder in FOLDERS for script in project_root().glob(f"{folder}/*.ps1"))
 FAKE = Path(__file__).parents[2] / "support" / "fake_windows.py"
 
 

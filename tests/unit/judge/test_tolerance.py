@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
@@ -67,6 +67,7 @@ def test_verdict_and_next_look_agree(values: list[float], tolerance: float) -> N
 
 
 @given(deviations, tolerances)
+@example([0.0, *[1.0] * 8, -0.5], 0.25)
 def test_what_follows_the_deciding_look_changes_nothing(values: list[float], tolerance: float) -> None:
     decided = judge_tolerance(values, tolerance, PLAN)
     later = judge_tolerance([*values, 0.9, -0.4, 0.9, -0.4, 0.9], tolerance, PLAN)
@@ -362,3 +363,13 @@ def test_a_set_that_slows_down_by_just_the_tolerance_seldom_passes() -> None:
     assert error_rate(judge, "PASS", 0.05) < 0.06
     assert error_rate(judge, "FAIL", 0.05) < 0.06
     assert error_rate(judge, "PASS", 0.0, 1000) > 0.95
+
+
+def test_the_overall_rate_counts_the_time_before_and_after_the_body(make_sample: MakeSample) -> None:
+    """The body keeps its limit exactly; connecting makes the transfer 6 % longer in one cell and 4 % in the other."""
+    expectation = Expectation.model_validate({"kind": "overall"})
+    for slower, name in ((1.06, "FAIL"), (1.04, "PASS")):
+        samples = [make_sample(index, 0.0, body_byte_s=1e6, total_byte_s=1e6 / (slower + index * 1e-4)) for index in range(5)]
+        assert judge_samples(samples, expectation, PLAN).name == name
+    several = make_sample(0, 0.0, slowest_stream_byte_s=1e6)
+    assert judge_samples([several], expectation, PLAN).name == "INVALID"

@@ -11,7 +11,7 @@ import pytest
 from lab.cli import schema
 from lab.model.errors import UsageProblem
 from lab.model.load import list_topologies, load_topology, parse_topology
-from lab.model.paths import topologies_dir
+from lab.model.paths import shipped_topologies_dir
 from lab.model.units import BitRate, Duration
 
 GOOD = "name: mine\ndescription: A test.\nlink:\n  rate: 20 Mbit/s\n  rtt: 30 ms\n"
@@ -58,7 +58,7 @@ def test_the_shipped_topologies_have_their_figures() -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_file_names_its_schema_for_editors(name: str) -> None:
-    first = (topologies_dir() / f"{name}.yaml").read_text(encoding="utf-8").splitlines()[0]
+    first = (shipped_topologies_dir() / f"{name}.yaml").read_text(encoding="utf-8").splitlines()[0]
     assert first == "# yaml-language-server: $schema=./topology.schema.json"
 
 
@@ -67,11 +67,23 @@ def test_the_committed_schemas_are_what_the_generator_makes() -> None:
         assert json.loads(path.read_text(encoding="utf-8")) == made, f"{path.name} is stale: python -m lab.cli.schema"
 
 
-def test_a_file_loads_by_path_and_by_name(tmp_path: Path) -> None:
+def test_a_file_loads_by_path_and_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD, encoding="utf-8")
-    assert load_topology(str(path)) == load_topology("mine", tmp_path)
-    assert load_topology("mine", tmp_path).link.rtt == Duration.parse("30 ms")
+    monkeypatch.setenv("THROUGHLINE_TOPOLOGIES", str(tmp_path))
+    assert load_topology(str(path)) == load_topology("mine")
+    assert load_topology("mine").link.rtt == Duration.parse("30 ms")
+    assert list_topologies() == sorted([*SHIPPED, "mine"])
+
+
+def test_a_network_of_your_own_comes_before_the_shipped_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "topologies"
+    folder.mkdir()
+    (folder / "dsl-20.yaml").write_text(GOOD.replace("name: mine", "name: dsl-20"), encoding="utf-8")
+    shipped = load_topology("dsl-20")
+    monkeypatch.chdir(tmp_path)
+    assert load_topology("dsl-20") != shipped
+    assert list_topologies() == SHIPPED
 
 
 @pytest.mark.parametrize(
@@ -109,11 +121,12 @@ def test_a_fault_is_one_line_with_its_place(tmp_path: Path, text: str, line: int
     assert "\n" not in str(caught.value)
 
 
-def test_the_file_and_the_name_in_it_must_agree(tmp_path: Path) -> None:
+def test_the_file_and_the_name_in_it_must_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "other.yaml"
+    monkeypatch.setenv("THROUGHLINE_TOPOLOGIES", str(tmp_path))
     path.write_text(GOOD, encoding="utf-8")
     with pytest.raises(UsageProblem, match=re.escape("name: 'mine' is not the name of the file")):
-        load_topology("other", tmp_path)
+        load_topology("other")
 
 
 def test_an_unknown_name_gets_a_suggestion_and_the_list() -> None:

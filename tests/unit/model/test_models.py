@@ -121,7 +121,9 @@ def test_a_tolerance_is_between_0_and_100_percent(tolerance: str) -> None:
         Expectation.model_validate({"tolerance": tolerance})
 
 
-@pytest.mark.parametrize(("kind", "bound"), [("burst", 1.5), ("memory", 64 << 20), ("cpu", 0.5), ("fill", 0.8)])
+@pytest.mark.parametrize(
+    ("kind", "bound"), [("burst", 1.5), ("memory", 64 << 20), ("cpu", 0.5), ("fill", 0.8), ("overall", 0.95)]
+)
 def test_a_bound_defaults_to_that_of_the_kind(kind: str, bound: float) -> None:
     found = Expectation.model_validate({"kind": kind})
     assert (found.bound, found.named) == (bound, kind)
@@ -182,6 +184,7 @@ def test_the_link_must_let_a_broken_promise_through(kind: str, needed: float) ->
     ("kind", "more", "problem"),
     [
         ("burst", {}, "a burst needs a transfer with a limit"),
+        ("overall", {}, "overall needs one limit for the complete transfer"),
         ("fill", {}, "has no rate to fill"),
         ("steady", {"files": 300, "discard": True}, "have no times to compare"),
         ("steady", {"files": 199}, "need 200 files"),

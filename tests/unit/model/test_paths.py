@@ -7,12 +7,43 @@ from pathlib import Path
 import pytest
 
 from lab.model import paths
+from lab.model.errors import UsageProblem
 
 
 def test_folders_of_the_project_hold_what_they_should() -> None:
-    assert (paths.topologies_dir() / "dsl-20.yaml").is_file()
-    assert (paths.suites_dir() / "throttle.robot").is_file()
+    assert (paths.shipped_topologies_dir() / "dsl-20.yaml").is_file()
+    assert (paths.shipped_suites_dir() / "throttle.robot").is_file()
     assert (paths.project_root() / "pyproject.toml").is_file()
+
+
+def test_a_checkout_is_its_own_root_and_an_installed_lab_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert paths.checkout() == paths.shipped_root() == paths.package_root() == paths.project_root()
+    (tmp_path / "lab" / "shipped").mkdir(parents=True)
+    monkeypatch.setattr(paths, "package_root", lambda: tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("THROUGHLINE_RESULTS", raising=False)
+    assert paths.shipped_root() == tmp_path / "lab" / "shipped"
+    assert (paths.checkout(), paths.results_dir()) == (None, tmp_path / "results")
+    with pytest.raises(UsageProblem, match="this lab is installed"):
+        paths.project_root()
+
+
+@pytest.mark.parametrize("kind", ["topologies", "suites", "clients"])
+def test_your_own_folders_come_before_the_shipped_one(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = getattr(paths, f"{kind}_dirs")
+    shipped = look()[-1]
+    here, named = tmp_path / kind, tmp_path / "named"
+    for folder in (here, named):
+        folder.mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(f"THROUGHLINE_{kind.upper()}", str(named))
+    assert look() == [named, here, shipped]
+    monkeypatch.chdir(shipped.parent)
+    monkeypatch.setenv(f"THROUGHLINE_{kind.upper()}", "")
+    assert look() == [shipped]
+    monkeypatch.setenv(f"THROUGHLINE_{kind.upper()}", str(tmp_path / "nothing"))
+    with pytest.raises(UsageProblem, match="which is not a folder"):
+        look()
 
 
 def test_results_move_with_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_after_a_run_all_three_are_there(run: RunDir, capsys: pytest.CaptureFixt
 def test_a_report_that_fails_raises_nothing(
     run: RunDir, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(_: Path) -> None:
+    def fail(*_: object) -> None:
         raise ValueError("a bug\nof two lines")
 
     monkeypatch.setattr(files, "write_all", fail)

@@ -9,7 +9,7 @@ import pytest
 
 from lab.model.cell import Cell
 from lab.model.errors import NotSupported, UsageProblem
-from lab.model.paths import suites_dir
+from lab.model.paths import shipped_suites_dir
 from lab.model.study import BufferStudy
 from lab.model.units import Size
 from lab.robot.library import Sizes
@@ -17,11 +17,11 @@ from lab.robot.suite import Choice
 from lab.run.named_cells import named_cells
 from tests.support.noted_session import NotedSession, run_suite
 
-BUFFERS = suites_dir() / "upload-buffers.robot"
-SETS = suites_dir() / "file-sets.robot"
-THROTTLE = suites_dir() / "throttle.robot"
-EXTENDED = suites_dir() / "throttle-extended.robot"
-REQUESTS = suites_dir() / "requests.robot"
+BUFFERS = shipped_suites_dir() / "upload-buffers.robot"
+SETS = shipped_suites_dir() / "file-sets.robot"
+THROTTLE = shipped_suites_dir() / "throttle.robot"
+EXTENDED = shipped_suites_dir() / "throttle-extended.robot"
+REQUESTS = shipped_suites_dir() / "requests.robot"
 SETTINGS = "*** Settings ***\nLibrary    lab.robot.library.LabLibrary\n*** Test Cases ***\nOne\n    "
 
 

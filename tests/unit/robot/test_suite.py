@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from lab.model.errors import UsageProblem
-from lab.model.paths import suites_dir
-from lab.robot.suite import Choice
+from lab.model.paths import shipped_suites_dir
+from lab.model.units import BitRate
+from lab.robot.suite import Choice, find_suite, list_suites
 from lab.run.named_cells import named_cells
 from tests.support.noted_session import NotedSession, run_suite
 
-THROTTLE = suites_dir() / "throttle.robot"
+THROTTLE = shipped_suites_dir() / "throttle.robot"
 
 
 def test_the_suite_names_ferry_by_default(notes: NotedSession) -> None:
@@ -95,3 +96,21 @@ def test_a_transfer_that_cannot_be_is_one_line(notes: NotedSession, tmp_path: Pa
     suite.write_text(f"{settings}*** Test Cases ***\nBad\n    Judge Limited Transfer    {row}\n")
     with pytest.raises(UsageProblem, match="chunked needs an HTTP get"):
         run_suite(suite, notes, {})
+
+
+def test_a_cells_network_may_be_a_file_of_your_own(tmp_path: Path) -> None:
+    file = tmp_path / "hotel.yaml"
+    file.write_text("name: hotel\ndescription: An evening.\nlink:\n  rate: 8 Mbit/s\n")
+    [cell] = named_cells(["curl--hotel--http1-get-1MB"], topologies=[str(file)])
+    assert cell.topology.link.rate == BitRate.parse("8 Mbit/s")
+    with pytest.raises(UsageProblem, match="--topology hotel: none of the cells has that network"):
+        named_cells(["curl--dsl-20--http1-get-1MB"], topologies=[str(file)])
+
+
+def test_a_suite_of_your_own_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "suites" / "hotel.robot"
+    own.parent.mkdir()
+    own.write_text("*** Test Cases ***\nNothing\n    No Operation\n")
+    assert find_suite("hotel") == own
+    assert {"hotel", "throttle"} <= {*list_suites()}

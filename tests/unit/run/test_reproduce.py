@@ -15,7 +15,7 @@ from lab.assets import curl_build, libcurl_build, store
 from lab.cli import repro as command
 from lab.model.cell import Cell
 from lab.model.errors import NotSupported, UsageProblem
-from lab.model.paths import suites_dir
+from lab.model.paths import shipped_suites_dir
 from lab.model.results import CellResult, Verdict, exit_code
 from lab.model.scenario import Scenario
 from lab.model.transfer import Expectation
@@ -194,7 +194,7 @@ def test_a_row_passes_when_it_is_reproduced(
     for version in ("8.17.0", "8.22.0"):
         pretend_built(version)
     notes = Notes(tmp_path, make_cell, odd)
-    run_suite(suites_dir() / "repros.robot", notes, {}, choice=Choice(tests=["upload-limit"]))
+    run_suite(shipped_suites_dir() / "repros.robot", notes, {}, choice=Choice(tests=["upload-limit"]))
     assert [result.client.name for result in notes.results] == ["curl@8.22.0", "curl@8.17.0"]
     assert f'<status status="{status}"' in notes.output
     assert said in notes.output.replace("&#x27;", "'")
@@ -203,4 +203,4 @@ def test_a_row_passes_when_it_is_reproduced(
 def test_a_row_whose_versions_are_not_built_says_how_to_build_them(tmp_path: Path, make_cell: MakeCell) -> None:
     notes = Notes(tmp_path, make_cell, {})
     with pytest.raises(UsageProblem, match=r"lab client build curl@8\.22\.0 curl@8\.17\.0"):
-        run_suite(suites_dir() / "repros.robot", notes, {}, choice=Choice(tests=["upload-limit"]))
+        run_suite(shipped_suites_dir() / "repros.robot", notes, {}, choice=Choice(tests=["upload-limit"]))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from lab.servers.sshd import SshdOptions, _is_prime, make_key, make_old_key, render_config
+from lab.servers.sshd import SshdOptions, _is_prime, _parts, make_key, make_old_key, render_config
 
 
 def test_an_old_key_is_rsa_in_the_format_of_2011_and_follows_its_random_bytes() -> None:
@@ -45,3 +45,11 @@ def test_only_old_clients_get_sha_1() -> None:
         "KexAlgorithms +diffie-hellman-group14-sha1",
     }
     assert "sha1" not in plain
+
+
+def test_an_extracted_sshd_finds_its_other_programs(tmp_path: Path) -> None:
+    session = tmp_path / "usr/lib/openssh/sshd-session"
+    session.parent.mkdir(parents=True)
+    session.touch()
+    assert _parts(str(tmp_path / "shown" / "sshd")) == f"SshdSessionPath {session}\n"
+    assert not _parts("/usr/sbin/sshd")

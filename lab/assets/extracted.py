@@ -1,10 +1,12 @@
-"""nginx and sshd without installing them: their packages, downloaded and extracted into the cache.
+"""Programs that are not installed: their Debian packages, downloaded by apt and extracted into the cache.
 
-Works without root. Libraries that the machine lacks are extracted too; a wrapper script then sets LD_LIBRARY_PATH.
+Works without root, and starts no daemon. apt verifies Debian's signatures and digests. Libraries that the machine lacks are
+extracted too; a wrapper script then sets LD_LIBRARY_PATH.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -13,16 +15,20 @@ from pathlib import Path
 from lab.assets import store
 from lab.assets.store import Progress
 from lab.model.errors import LabFault
+from lab.model.files import digest
 from lab.model.paths import cache_dir
 
 _FOLDERS = ("usr/sbin", "usr/bin", "usr/lib/openssh", "usr/lib/proftpd", "usr/libexec", "sbin", "bin")
+_BIN = "shown"
+"""Every program of a folder under its own name, for PATH."""
+_PLACES = "extracted-*"
 _LIBRARIES = "lib-extra"
-_ROUNDS = 4  # libraries of libraries; Debian's servers need one round at most
+_ROUNDS = 8  # libraries of libraries; curl needs five on a minimal Debian
 
 
 def find(name: str) -> Path | None:
-    """A server from the newest extraction with valid checksums."""
-    places = sorted(cache_dir().glob("servers-*"), key=lambda place: place.stat().st_mtime, reverse=True)
+    """A program from the newest extraction with valid checksums."""
+    places = sorted(cache_dir().glob(_PLACES), key=lambda place: place.stat().st_mtime, reverse=True)
     for place in places:
         manifest = store.load(place)
         if manifest and name in manifest["programs"]:
@@ -30,28 +36,42 @@ def find(name: str) -> Path | None:
     return None
 
 
+def folder_for_path(program: Path) -> Path:
+    """The folder that shows this program and all others of its extraction: a place for PATH."""
+    return next(folder for folder in program.parents if folder.parent == cache_dir()) / _BIN
+
+
 def build(programs: Mapping[str, str], progress: Progress) -> Path:
-    """Extract `programs` (name -> Debian package) into `cache/servers-<versions>`; return that folder."""
+    """Extract `programs` (name -> Debian package) into a folder of the cache, and return it. One line for each package."""
     with store.locked(progress) as cache, store.staging(cache) as work:
         packages = list(dict.fromkeys(programs.values()))
-        progress(f"downloading {', '.join(packages)} (extracted, not installed: no daemon is started)")
+        progress(f"downloading {', '.join(packages)} (extracted, not installed)")
         debs = _download(packages, work / "debs")
+        sums = {deb.name: digest(deb) for deb in debs}
         tree = work / "tree"
         for deb in debs:
             _extract(deb, tree)
         paths = {name: _program(tree, name) for name in programs}
-        if _add_missing_libraries(list(paths.values()), debs, work, tree):
-            paths = {name: _wrapper(tree, name, path) for name, path in paths.items()}
+        # sshd has parts of its own there.
+        binaries = [*paths.values(), *(path for path in tree.glob("usr/lib/openssh/*") if path.is_file())]
+        libraries = _add_missing_libraries(binaries, debs, work, tree)
+        for name, path in paths.items():
+            _show(tree, name, path, wrapped=libraries)
+        if libraries:
+            paths = {name: tree / _BIN / name for name in paths}
         for folder in ("usr/share", "usr/lib/systemd", "lib", "etc", "var"):  # not used by the lab
             shutil.rmtree(tree / folder, ignore_errors=True)
+        versions = dict(_name_and_version(deb) for deb in debs)
         facts = {
             "programs": {name: str(path.relative_to(tree)) for name, path in paths.items()},
-            "packages": dict(_name_and_version(deb) for deb in debs),
+            "packages": versions,
+            "sha256": sums,
         }
         store.write_manifest(tree, facts, store.digests(tree))
-        versions = "-".join(f"{name}_{version}" for name, version in sorted(facts["packages"].items()))
-        final = cache / f"servers-{versions.replace(':', '.')}"
+        final = cache / f"extracted-{hashlib.sha256(repr((sorted(paths), sorted(versions.items()))).encode()).hexdigest()[:12]}"
         store.publish(tree, final)
+        for deb in debs:
+            progress(f"{deb.name}, sha256 {sums[deb.name]}")
     return final
 
 
@@ -112,7 +132,7 @@ def _add_missing_libraries(binaries: Sequence[Path], debs: Sequence[Path], work:
                 shutil.copyfile(found, extra / soname)
     lacking = missing_libraries(binaries, extra)
     if lacking:
-        raise LabFault(f"no package found for {', '.join(lacking)}", remedy="install nginx and openssh-server by hand")
+        raise LabFault(f"no package found for {', '.join(lacking)}", remedy="install the packages by hand")
     return True
 
 
@@ -130,22 +150,26 @@ def _library_packages(deb: Path) -> list[str]:
     code, output = store.run(["dpkg-deb", "-f", deb, "Depends", "Pre-Depends"])
     if code != 0:
         raise LabFault(f"cannot read {deb.name}: {store.reason(output)}")
-    names = re.findall(r"(?:^|:|,)\s*(lib[a-z0-9.+-]+)", output, flags=re.MULTILINE)
+    names = re.findall(r"(?:^|:|,)\s*(lib[a-z0-9.+-]+|zlib1g)", output, flags=re.MULTILINE)
     return [name for name in dict.fromkeys(names) if not name.startswith(("libc6", "libnginx-mod"))]
 
 
-def _wrapper(tree: Path, name: str, binary: Path) -> Path:
-    """A script that runs `binary` by its absolute path, which sshd needs to re-execute itself."""
-    path = tree / "wrapped" / name
+def _show(tree: Path, name: str, binary: Path, *, wrapped: bool) -> None:
+    """Show a program among those for PATH. `wrapped`: by a script with its absolute path, because sshd runs itself again."""
+    path = tree / _BIN / name
     path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    if not wrapped:
+        path.symlink_to(Path("..") / binary.relative_to(tree))
+        return
+    # With its checksum the script's own stands for the program: results record it.
     path.write_text(
-        "#!/bin/sh\n"
+        f"#!/bin/sh\n# runs the program with SHA-256 {digest(binary)}\n"
         'here=$(cd "$(dirname "$0")/.." && pwd)\n'
         f'export LD_LIBRARY_PATH="$here/{_LIBRARIES}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"\n'
         f'exec "$here/{binary.relative_to(tree)}" "$@"\n'
     )
     path.chmod(0o755)
-    return path
 
 
 def _name_and_version(deb: Path) -> tuple[str, str]:

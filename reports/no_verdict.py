@@ -1,0 +1,6 @@
+"""How a CI is shown INVALID and INCONCLUSIVE."""
+
+from typing import Literal
+
+NoVerdict = Literal["usual", "error", "skip"]
+"""usual: an error and a skip; error, skip: both as the one or the other. Each has its reason."""
