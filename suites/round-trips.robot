@@ -1,9 +1,9 @@
 *** Settings ***
 Documentation       Does a transfer without a limit fill the line, near and far?
 ...
-...                 A row is one transfer over 200 Mbit/s at one round trip; the rows of a protocol and a direction are its curve. A
-...                 row passes when the body's mean rate is shown to reach 80 % of what TCP can carry over that link. The table has
-...                 the share itself. A longer line takes longer to get up to speed, so its file is larger.
+...                 A row is one transfer over 200 Mbit/s at one round trip; the rows of a protocol and a direction are its curve.
+...                 A row passes when the body's mean rate is shown to reach 80 % of what TCP can carry over that link. The table
+...                 has the share itself. A longer line takes longer to get up to speed, so its file is larger.
 ...
 ...                 Clock: virtual.
 Metadata            Study    round-trips
