@@ -205,6 +205,8 @@ pub struct GetOptions {
     pub limit_each: bool,
     /// Transfers at once, at least one.
     pub parallel: usize,
+    /// HTTP connections over which the ranges of one file are fetched, where the server serves ranges of it; 1 fetches it as one body.
+    pub connections: usize,
     /// Only these bytes.
     pub range: Option<ByteRange>,
     /// Go on where an interrupted download ended.
@@ -226,6 +228,7 @@ impl GetOptions {
             target,
             limit_each: false,
             parallel: 4,
+            connections: 1,
             range: None,
             resume: false,
             overwrite: false,

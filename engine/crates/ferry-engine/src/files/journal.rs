@@ -7,10 +7,13 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::Missing;
 use crate::platform;
 
 /// Names the format. Another one is not understood, and the partial file begins anew.
 const SCHEMA: &str = "ferry-partial-1";
+/// The same with holes: a ferry that knows only the first one must not take the file's length for its content.
+const SCHEMA_WITH_HOLES: &str = "ferry-partial-2";
 /// More than URL and headers can be; a journal is read whole.
 const MOST_BYTES: u64 = 256 * 1024;
 
@@ -64,6 +67,8 @@ pub struct Resumable {
     /// that the server says whether it is still the same.
     pub offset: u64,
     pub key: ResumeKey,
+    /// Where several connections have written it, what they have not; nothing where all of it is missing from `offset` on.
+    pub missing: Missing,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -71,13 +76,17 @@ struct Journal {
     schema: String,
     #[serde(flatten)]
     key: ResumeKey,
+    #[serde(default, skip_serializing_if = "Missing::is_empty")]
+    missing: Missing,
 }
 
 /// Written aside and renamed: a reader finds the old one, the new one or none. `aside` is a name in the same directory.
-pub(super) fn write(path: &Path, aside: &Path, key: &ResumeKey) -> io::Result<()> {
+pub(super) fn write(path: &Path, aside: &Path, key: &ResumeKey, missing: &Missing) -> io::Result<()> {
+    let schema = if missing.is_empty() { SCHEMA } else { SCHEMA_WITH_HOLES };
     let text = serde_json::to_vec(&Journal {
-        schema: SCHEMA.to_owned(),
+        schema: schema.to_owned(),
         key: key.clone(),
+        missing: missing.clone(),
     })?;
     let mut file = platform::create_private(aside)?;
     let written = file.write_all(&text).and_then(|()| {
@@ -91,11 +100,17 @@ pub(super) fn write(path: &Path, aside: &Path, key: &ResumeKey) -> io::Result<()
 }
 
 /// None for whatever is not exactly a journal: then there is nothing to go on from.
-pub(super) fn read(path: &Path) -> Option<ResumeKey> {
+pub(super) fn read(path: &Path) -> Option<(ResumeKey, Missing)> {
     let mut text = Vec::new();
     File::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;
     let journal: Journal = serde_json::from_slice(&text).ok()?;
-    (journal.schema == SCHEMA).then_some(journal.key)
+    let Journal { schema, key, missing } = journal;
+    let sound = match schema.as_str() {
+        SCHEMA => missing.is_empty(),
+        SCHEMA_WITH_HOLES => key.validators.size.is_some_and(|size| missing.is_sound(size)),
+        _ => false,
+    };
+    sound.then_some((key, missing))
 }
 
 #[cfg(test)]
@@ -117,8 +132,9 @@ mod tests {
         );
         assert_eq!(key.url, "https://host/x?y=1");
         assert_eq!(read(&path), None);
-        write(&path, &aside, &key).unwrap();
-        assert_eq!(read(&path), Some(key.clone()));
+        let whole = Missing::default();
+        write(&path, &aside, &key, &whole).unwrap();
+        assert_eq!(read(&path), Some((key.clone(), whole.clone())));
         assert!(!aside.exists());
         #[cfg(unix)]
         {
@@ -134,8 +150,8 @@ mod tests {
             },
         );
         assert_eq!(weak.validators.etag, None);
-        write(&path, &aside, &weak).unwrap();
-        assert_eq!(read(&path), Some(weak));
+        write(&path, &aside, &weak, &whole).unwrap();
+        assert_eq!(read(&path), Some((weak, whole)));
 
         let text = std::fs::read_to_string(&path).unwrap();
         for broken in [
@@ -146,6 +162,36 @@ mod tests {
             &text.replace("partial-1", "partial-2"),
         ] {
             std::fs::write(&path, broken).unwrap();
+            assert_eq!(read(&path), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn holes_have_a_format_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, aside) = (dir.path().join("j"), dir.path().join("j.new"));
+        let url: Url = "https://host/x".parse().unwrap();
+        let key = ResumeKey::new(
+            &url,
+            Validators {
+                size: Some(70),
+                etag: Some("\"strong\"".to_owned()),
+                last_modified: None,
+            },
+        );
+        let missing = Missing::new([10..20, 60..70]);
+        write(&path, &aside, &key, &missing).unwrap();
+        assert_eq!(read(&path), Some((key.clone(), missing.clone())));
+        let text = std::fs::read_to_string(&path).unwrap();
+        for broken in [
+            text.replace("partial-2", "partial-1"),
+            text.replace("\"start\":60", "\"start\":15"),
+            text.replace("\"end\":70", "\"end\":71"),
+            text.replace("\"end\":20", "\"end\":10"),
+            text.replace("\"size\":70", "\"size\":null"),
+        ] {
+            assert_ne!(broken, text);
+            std::fs::write(&path, &broken).unwrap();
             assert_eq!(read(&path), None, "{broken}");
         }
     }

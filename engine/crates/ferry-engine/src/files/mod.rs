@@ -3,7 +3,9 @@
 mod digest;
 mod fault;
 mod journal;
+mod missing;
 mod names;
+mod part;
 mod partial;
 mod secret;
 mod sink;
@@ -13,7 +15,9 @@ mod writer;
 
 pub use digest::{Algorithm, Digest};
 pub use journal::{Resumable, ResumeKey, Validators};
+pub use missing::Missing;
 pub use names::{has_control, safe_component};
+pub use part::{Part, Parts};
 pub use partial::PartialFile;
 pub use secret::{read_secret, read_secret_line};
 pub use sink::Sink;

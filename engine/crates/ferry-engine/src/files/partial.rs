@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use super::fault::failed;
 use super::target::{Location, Names, busy, found, locate};
 use super::writer::Writer;
-use super::{Resumable, ResumeKey, journal};
+use super::{Missing, Resumable, ResumeKey, journal};
 use crate::error::Error;
 use crate::platform;
 
@@ -61,11 +61,13 @@ impl PartialFile {
                 names.partial.display()
             )));
         }
-        this.key = journal::read(&names.journal);
+        this.key = Some(from.key.clone());
         let mut file = this.writer.file();
-        file.set_len(from.offset)
-            .and_then(|()| file.seek(SeekFrom::Start(from.offset)))
-            .map_err(|error| failed("write", &names.partial, &error))?;
+        if from.missing.is_empty() {
+            file.set_len(from.offset)
+                .and_then(|()| file.seek(SeekFrom::Start(from.offset)))
+                .map_err(|error| failed("write", &names.partial, &error))?;
+        }
         this.writer.reset(from.offset);
         Ok(this)
     }
@@ -100,21 +102,56 @@ impl PartialFile {
     /// # Errors
     /// Class Local.
     pub fn describe(&mut self, key: ResumeKey) -> Result<(), Error> {
-        if let Location::Beside(names) = &self.location {
-            journal::write(&names.journal, &names.aside, &key).map_err(|error| {
-                if platform::is_disk_full(&error) {
-                    Error::local(format!("no space left beside {}: {error}", names.target.display())).with_source(error)
-                } else {
-                    failed("write", &names.journal, &error)
-                }
-            })?;
-            self.key = Some(key);
+        self.write_journal(&key, &Missing::default())?;
+        self.key = Some(key);
+        Ok(())
+    }
+
+    /// What a journal will say of it, once `describe_missing` writes one.
+    pub fn will_be(&mut self, key: ResumeKey) {
+        self.key = Some(key);
+    }
+
+    fn write_journal(&self, key: &ResumeKey, missing: &Missing) -> Result<(), Error> {
+        let Location::Beside(names) = &self.location else {
+            return Ok(());
+        };
+        journal::write(&names.journal, &names.aside, key, missing).map_err(|error| {
+            if platform::is_disk_full(&error) {
+                Error::local(format!("no space left beside {}: {error}", names.target.display())).with_source(error)
+            } else {
+                failed("write", &names.journal, &error)
+            }
+        })
+    }
+
+    /// For writers at other places of the file than this one's; `None` for a device or a pipe.
+    ///
+    /// # Errors
+    /// Class Local.
+    pub fn shared(&self) -> Result<Option<File>, Error> {
+        match &self.location {
+            Location::InPlace(_) => Ok(None),
+            Location::Beside(names) => {
+                let file = self.writer.file().try_clone();
+                file.map(Some).map_err(|error| failed("write", &names.partial, &error))
+            }
         }
+    }
+
+    /// The file has everything but this, of `size` bytes, and the disk has it: so says the journal then.
+    ///
+    /// # Errors
+    /// Class Local.
+    pub fn describe_missing(&mut self, missing: &Missing, size: u64) -> Result<(), Error> {
+        let Some(key) = self.key.clone() else { return Ok(()) };
+        self.write_journal(&key, missing)?;
+        self.writer.reset(size.saturating_sub(missing.bytes()));
         Ok(())
     }
 
     /// The file's modification time, once it is complete.
-    pub(super) fn set_modified(&mut self, time: SystemTime) {
+    pub fn set_modified(&mut self, time: SystemTime) {
         self.modified = Some(time);
     }
 
@@ -197,7 +234,10 @@ impl PartialFile {
     }
 
     /// Flush, fsync, rename, fsync of the directory.
-    pub(super) fn finish(mut self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// Class Local.
+    pub fn finish(mut self) -> Result<(), Error> {
         self.flush()?;
         if let Location::Beside(names) = &self.location
             && let Some(time) = self.modified
@@ -227,7 +267,7 @@ impl PartialFile {
         let _ = fs::remove_file(&names.journal);
         if let Err(error) = self.publish(names) {
             if let Some(key) = &self.key {
-                let _ = journal::write(&names.journal, &names.aside, key);
+                let _ = journal::write(&names.journal, &names.aside, key, &Missing::default());
             }
             let (target, partial) = (names.target.display(), names.partial.display());
             return Err(Error::local(if error.kind() == io::ErrorKind::AlreadyExists {
@@ -252,7 +292,7 @@ impl PartialFile {
     }
 
     /// Nothing appears under the final name.
-    pub(super) fn abandon(mut self, keep: bool) {
+    pub fn abandon(mut self, keep: bool) {
         self.end(keep);
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::time::SystemTime;
 
 use super::writer::Writer;
-use super::{PartialFile, ResumeKey};
+use super::{Part, PartialFile, ResumeKey};
 use crate::error::Error;
 use crate::platform;
 
@@ -16,6 +16,8 @@ pub enum Sink {
     /// `Sink::stdout()`.
     Stdout(StandardOutput),
     File(PartialFile),
+    /// A range of a file that several connections write.
+    Part(Part),
 }
 
 /// Every piece goes at once, since somebody may be waiting at the other end.
@@ -65,6 +67,7 @@ impl Sink {
             }
             Self::Stdout(out) => out.writer.put(data).map_err(|error| out.problem(&error)),
             Self::File(file) => file.write(data),
+            Self::Part(part) => part.write(data),
         }
     }
 
@@ -75,6 +78,7 @@ impl Sink {
             Self::Discard(position) => *position,
             Self::Stdout(out) => out.writer.written(),
             Self::File(file) => file.position(),
+            Self::Part(part) => part.position(),
         }
     }
 
@@ -86,6 +90,7 @@ impl Sink {
         match self {
             Self::Discard(_) | Self::Stdout(_) => Ok(()),
             Self::File(file) => file.flush(),
+            Self::Part(part) => part.flush(),
         }
     }
 
@@ -96,6 +101,7 @@ impl Sink {
             Self::Discard(_) => true,
             Self::Stdout(out) => out.writer.written() == 0,
             Self::File(file) => file.can_restart(),
+            Self::Part(_) => false,
         }
     }
 
@@ -113,6 +119,7 @@ impl Sink {
             Self::Stdout(out) if out.writer.written() == 0 => Ok(()),
             Self::Stdout(_) => Err(Error::local("standard output cannot take back what was written to it")),
             Self::File(file) => file.restart(),
+            Self::Part(_) => Err(Error::permanent("a range of a file cannot begin again by itself")),
         }
     }
 
@@ -130,7 +137,7 @@ impl Sink {
     pub fn describe(&mut self, key: ResumeKey) -> Result<(), Error> {
         match self {
             Self::File(file) => file.describe(key),
-            Self::Discard(_) | Self::Stdout(_) => Ok(()),
+            Self::Discard(_) | Self::Stdout(_) | Self::Part(_) => Ok(()),
         }
     }
 
@@ -142,6 +149,7 @@ impl Sink {
         match self {
             Self::Discard(_) | Self::Stdout(_) => Ok(()),
             Self::File(file) => file.finish(),
+            Self::Part(part) => part.finish(),
         }
     }
 

@@ -212,7 +212,8 @@ pub fn check_target(target: &Path, overwrite: bool) -> Result<(), Error> {
 ///
 /// The offset is the partial file's length: bytes are written in order and never beyond what was received, and the usual file systems
 /// (ext4, XFS, btrfs, NTFS) lengthen a file only when the data is there, so that it holds after a crash of the machine too; what
-/// `Sink::abandon` keeps is flushed to the disk besides. A process that is killed loses what it had gathered, at most 256 KiB.
+/// `Sink::abandon` keeps is flushed to the disk besides. Where several connections write, the journal says what is missing, and what it
+/// does not call missing was flushed to the disk before it was written. A process that is killed loses what it had gathered, at most 256 KiB.
 #[must_use]
 pub fn existing(target: &Path) -> Option<Resumable> {
     let Ok(Location::Beside(names)) = locate(target, true) else {
@@ -222,16 +223,28 @@ pub fn existing(target: &Path) -> Option<Resumable> {
 }
 
 pub(super) fn found(names: &Names) -> Option<Resumable> {
-    let key = journal::read(&names.journal)?;
+    let (key, missing) = journal::read(&names.journal)?;
     let partial = fs::symlink_metadata(&names.partial)
         .ok()
         .filter(fs::Metadata::is_file)?;
     let offset = match key.validators.size {
         Some(size) if partial.len() > size => return None,
+        Some(size) if !missing.is_empty() => {
+            // What is there ends where the last hole begins, unless that hole ends before the file does.
+            let there = missing
+                .ranges()
+                .last()
+                .filter(|last| last.end == size)
+                .map_or(size, |last| last.start);
+            if partial.len() < there {
+                return None;
+            }
+            size - missing.bytes()
+        }
         Some(size) => partial.len().min(size.saturating_sub(1)),
         None => partial.len(),
     };
-    (offset > 0).then_some(Resumable { offset, key })
+    (offset > 0).then_some(Resumable { offset, key, missing })
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub enum Destination {
 }
 
 /// The validators of an answer (RFC 9110, section 8.8).
-fn validators_of(headers: &HeaderMap, size: Option<u64>) -> Validators {
+pub fn validators_of(headers: &HeaderMap, size: Option<u64>) -> Validators {
     let text = |name| {
         headers
             .get(name)
@@ -334,7 +334,7 @@ fn in_ascii(location: &[u8]) -> String {
 }
 
 /// A final answer that is no success.
-fn refused(url: &Url, head: &Head) -> Ending {
+pub fn refused(url: &Url, head: &Head) -> Ending {
     let text = |name| {
         head.headers
             .get(name)

@@ -10,6 +10,7 @@ use http::header::{HeaderMap, HeaderValue, IF_RANGE, RANGE};
 use url::Url;
 
 use super::download::{AttemptState, Destination};
+use super::ranged::Ranged;
 use crate::error::{Class, Error};
 use crate::files::{self, Digest};
 use crate::observer::Progress;
@@ -28,6 +29,8 @@ pub enum Kind {
         range: Option<ByteRange>,
         state: Arc<Mutex<AttemptState>>,
     },
+    /// Over several connections.
+    Ranged(Box<Ranged>),
     Put {
         source: Option<files::Source>,
         method: Method,
@@ -108,6 +111,7 @@ impl Entry {
         match &self.kind {
             Kind::Get { state, range: None, .. } => lock(state).resume_from().is_some(),
             Kind::Send { resume, .. } => matches!(resume, Resume::At(1..)),
+            Kind::Ranged(_) => true,
             _ => false,
         }
     }
@@ -132,6 +136,20 @@ impl Entry {
                     source.check_unchanged()?;
                 }
                 check(checksum.as_ref(), self.digest.as_deref(), "what was sent")
+            }
+            Kind::Ranged(ranged) => {
+                self.size = ranged.size();
+                let Some(file) = ranged.take_file() else { return Ok(()) };
+                if let (Some(checksum), Some(size)) = (&checksum, self.size) {
+                    // The bytes did not come in order.
+                    let digest = Digest::for_file(checksum.algorithm.into(), file.path(), size)?;
+                    self.digest = Some(digest.finish());
+                }
+                if let Err(problem) = check(checksum.as_ref(), self.digest.as_deref(), self.remote.url.as_str()) {
+                    file.abandon(false);
+                    return Err(problem);
+                }
+                file.finish()
             }
             // Checked before the file got its name on the server.
             Kind::Send { .. } => Ok(()),
@@ -204,6 +222,7 @@ impl Entry {
     /// Brings the local side to where another attempt may begin. False when that cannot be.
     pub fn rewind(&mut self) -> bool {
         match &mut self.kind {
+            Kind::Ranged(_) => true,
             Kind::Get { state, .. } => {
                 let mut state = lock(state);
                 if state.resume_from().is_some() {
@@ -235,6 +254,12 @@ impl Entry {
 
     /// There will be no further attempt; what can be of use to another run stays.
     pub fn give_up(&mut self, mut problem: Error) {
+        if let Kind::Ranged(ranged) = &mut self.kind {
+            let kept = ranged.give_up(problem.class != Class::Integrity);
+            if kept > 0 && matches!(problem.class, Class::Transient | Class::Interrupted) {
+                problem.message = format!("{}; {kept} bytes are kept for --resume", problem.message);
+            }
+        }
         if let Kind::Get {
             state,
             destination: Destination::File(_),
@@ -260,6 +285,14 @@ impl Entry {
     pub fn account(&mut self, limit: &Limit, insecure: bool, buffer_size_bytes: u64) -> Transfer {
         // The line goes with its last owner.
         self.bar = None;
+        let mut connections = None;
+        let mut ranges = None;
+        if let Kind::Ranged(ranged) = &mut self.kind {
+            self.facts = ranged.facts();
+            self.offset = ranged.kept;
+            self.size = ranged.size();
+            (connections, ranges) = (Some(ranged.connections), Some(ranged.ranges));
+        }
         let facts = std::mem::take(&mut self.facts);
         let shared = limit.is_shared();
         let limit = limit.rate().map(ferry_pacing::Rate::byte_s);
@@ -270,7 +303,7 @@ impl Entry {
             url: self.remote.url.to_string(),
             final_url: (self.redirects > 0).then(|| self.url.to_string()),
             direction: match self.kind {
-                Kind::Get { .. } => Command::Get,
+                Kind::Get { .. } | Kind::Ranged(_) => Command::Get,
                 Kind::Put { .. } | Kind::Send { .. } => Command::Put,
             },
             protocol: facts.protocol,
@@ -278,6 +311,8 @@ impl Entry {
             remote: facts.remote,
             tls: facts.tls,
             insecure,
+            connections,
+            ranges,
             limit_byte_s: limit,
             limit_shared: shared,
             buffer_size_bytes,

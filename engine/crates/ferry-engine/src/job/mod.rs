@@ -7,6 +7,8 @@ mod attempt;
 mod download;
 mod entry;
 mod policy;
+mod ranged;
+mod ranges;
 mod scheduler;
 mod set;
 mod worker;

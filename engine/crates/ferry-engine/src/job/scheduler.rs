@@ -6,13 +6,15 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use http::Method;
 use http::header::{ACCEPT, AUTHORIZATION, HeaderValue, RANGE, USER_AGENT};
+use http::{HeaderMap, Method};
+use url::Url;
 
 use super::attempt::Failed;
 use super::download::{AttemptState, Destination, GetWork, PutWork};
 use super::entry::{Entry, Kind, range_header, resume_headers};
 use super::policy::Retries;
+use super::ranged::{Ranged, Wanted};
 use super::worker::{Event, Origin, Queue, Worker, no_connection, origin};
 use super::{connect_options, limit, settings};
 use crate::error::Error;
@@ -29,19 +31,24 @@ use crate::transfer::{Ending, Outcome, Settings, Task, Work};
 use crate::units::ByteSize;
 
 /// A server may close its connections as often as it likes, but not for ever without taking a request.
-const MOST_REFUSALS: u32 = 16;
+pub(super) const MOST_REFUSALS: u32 = 16;
 /// How long transfers may take to come back once the run was told to end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-struct Scheduler {
-    entries: Vec<Entry>,
+pub(super) struct Scheduler {
+    pub(super) entries: Vec<Entry>,
     common: Common,
-    options: TransferOptions,
-    retries: Retries,
-    settings: Settings,
+    pub(super) options: TransferOptions,
+    pub(super) retries: Retries,
+    pub(super) settings: Settings,
     connect_options: ConnectOptions,
-    queue: Arc<Mutex<Queue>>,
-    parallel: usize,
+    pub(super) queue: Arc<Mutex<Queue>>,
+    pub(super) parallel: usize,
+    /// Where the connections say what has happened.
+    pub(super) events: mpsc::Sender<Event>,
+    inbox: Option<mpsc::Receiver<Event>>,
+    /// Threads by what they are connected to.
+    workers: HashMap<Origin, usize>,
 }
 
 pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Vec<Transfer>, Error> {
@@ -54,12 +61,24 @@ pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Vec<Transfer
             Target::Stdout => Destination::Stdout,
             Target::Discard => Destination::Discard,
         };
-        let state = AttemptState::of(&destination, &remote.url, options.overwrite, options.resume)?;
-        let kind = Kind::Get {
-            destination,
-            overwrite: options.overwrite,
-            range: options.range,
-            state: Arc::new(Mutex::new(state)),
+        let mut state = AttemptState::of(&destination, &remote.url, options.overwrite, options.resume)?;
+        let kind = if in_ranges(options, &state) {
+            let wanted = Wanted {
+                asked: remote.url.clone(),
+                destination,
+                overwrite: options.overwrite,
+                max_filesize: options.transfer.max_filesize.map(ByteSize::bytes),
+                remote_time: options.transfer.remote_time,
+                connections: options.connections.max(1),
+            };
+            Kind::Ranged(Box::new(Ranged::new(Arc::new(wanted), state.resumable.take())))
+        } else {
+            Kind::Get {
+                destination,
+                overwrite: options.overwrite,
+                range: options.range,
+                state: Arc::new(Mutex::new(state)),
+            }
         };
         entries.push(Entry::new(
             remote,
@@ -68,9 +87,28 @@ pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Vec<Transfer
             Some(observer.begin(remote.url.as_str(), None)),
         ));
     }
-    let limit = limit(&options.transfer, options.limit_each || options.sources.len() == 1);
-    let parallel = options.parallel.min(entries.len()).max(1);
+    let ranged = matches!(
+        entries[..],
+        [Entry {
+            kind: Kind::Ranged(_),
+            ..
+        }]
+    );
+    let one = options.sources.len() == 1 && !(ranged && options.connections > 1);
+    let limit = limit(&options.transfer, options.limit_each || one);
+    let parallel = if ranged {
+        options.connections.max(1)
+    } else {
+        options.parallel.min(entries.len()).max(1)
+    };
     Scheduler::new(entries, &options.common, &options.transfer, limit, parallel, false)?.run()
+}
+
+/// Whether a download is fetched in ranges: over several connections, or because an earlier run that did so has left holes.
+fn in_ranges(options: &GetOptions, state: &AttemptState) -> bool {
+    let holes = state.resumable.as_ref().is_some_and(|found| !found.missing.is_empty());
+    let several = options.connections > 1 && options.sources.len() == 1 && options.target != Target::Stdout;
+    options.range.is_none() && (several || holes)
 }
 
 pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Vec<Transfer>, Error> {
@@ -110,11 +148,13 @@ impl Scheduler {
         parallel: usize,
         unsafe_too: bool,
     ) -> Result<Self, Error> {
+        let ranged = entries.iter().any(|entry| matches!(entry.kind, Kind::Ranged(_)));
         let needs_tls = entries.iter().any(|entry| entry.url.scheme() == "https");
         let buffer_size = usize::try_from(options.buffer_size.bytes()).unwrap_or(usize::MAX);
         let connect_options = connect_options(common, needs_tls, common.version)?;
+        let (events, inbox) = mpsc::channel();
         Ok(Self {
-            settings: settings(common, limit, buffer_size, parallel),
+            settings: settings(common, limit, buffer_size, if ranged { 1 } else { parallel }),
             connect_options,
             retries: Retries {
                 most: options.retries,
@@ -127,16 +167,20 @@ impl Scheduler {
             entries,
             queue: Arc::new(Mutex::new(Queue::new(common.timeouts.total))),
             parallel,
+            events,
+            inbox: Some(inbox),
+            workers: HashMap::new(),
         })
     }
 
     fn run(mut self) -> Result<Vec<Transfer>, Error> {
-        let (events, inbox) = mpsc::channel();
+        let Some(inbox) = self.inbox.take() else {
+            return Ok(Vec::new());
+        };
         for index in 0..self.entries.len() {
             self.enqueue(index, Instant::now());
         }
         let mut protocols: HashMap<Origin, Protocol> = HashMap::new();
-        let mut workers: HashMap<Origin, usize> = HashMap::new();
         let mut patience = None;
         while self.entries.iter().any(|entry| !entry.over) {
             if let Some(problem) = self.settings.stop.problem() {
@@ -144,7 +188,8 @@ impl Scheduler {
                 let until = *patience.get_or_insert(now + PATIENCE);
                 self.stop(&problem, now >= until);
             }
-            self.staff(&protocols, &mut workers, &events)?;
+            self.staff(&protocols)?;
+            self.write_journals();
             match inbox.recv_timeout(Duration::from_millis(200)) {
                 Ok(Event::Done(outcome, answer)) => {
                     self.record_attempt(*outcome);
@@ -168,11 +213,13 @@ impl Scheduler {
                         sender: None,
                     });
                 }
-                Ok(Event::Connected(origin, protocol)) => {
+                Ok(Event::Connected(origin, protocol, rtt)) => {
+                    self.count_connection(rtt);
                     protocols.insert(origin, protocol);
                 }
+                Ok(Event::Answered(index)) => self.ask_for_ranges(index, Instant::now()),
                 Ok(Event::Ended(origin)) => {
-                    workers.entry(origin).and_modify(|count| *count -= 1);
+                    self.workers.entry(origin).and_modify(|count| *count -= 1);
                 }
                 Err(_) => {}
             }
@@ -197,12 +244,7 @@ impl Scheduler {
     }
 
     /// Enough threads for what is waiting: one until ALPN has spoken, one for h2, `parallel` for HTTP/1.1.
-    fn staff(
-        &mut self,
-        protocols: &HashMap<Origin, Protocol>,
-        workers: &mut HashMap<Origin, usize>,
-        events: &mpsc::Sender<Event>,
-    ) -> Result<(), Error> {
+    fn staff(&mut self, protocols: &HashMap<Origin, Protocol>) -> Result<(), Error> {
         let waiting = lock(&self.queue).origins();
         for (origin, count) in waiting {
             let encrypted = origin.starts_with("https");
@@ -210,45 +252,54 @@ impl Scheduler {
                 // A redirect from http led here.
                 self.connect_options = connect_options(&self.common, true, self.common.version)?;
             }
+            let ranged = self.entries.iter().any(|entry| matches!(entry.kind, Kind::Ranged(_)));
             let wanted = match protocols.get(&origin) {
+                // Ranges of one file have a connection each.
+                _ if ranged => self.parallel.min(count),
                 Some(Protocol::H2) => 1,
                 None if encrypted && self.common.version != Version::Http11 => 1,
                 Some(Protocol::Http11) | None => self.parallel.min(count),
             };
-            let busy = workers.entry(origin.clone()).or_default();
             // Those that are at work take the next task themselves; only what they cannot get to needs another thread.
-            let most = if wanted == 1 { 1 } else { self.parallel };
-            while *busy < most && *busy < wanted.max(1) {
-                let mut connect_options = self.connect_options.clone();
-                if !encrypted {
-                    connect_options.tls = None;
-                }
-                let worker = Worker {
-                    origin: origin.clone(),
-                    queue: Arc::clone(&self.queue),
-                    events: events.clone(),
-                    connect_options,
-                    settings: self.settings.clone(),
-                };
-                worker
-                    .start()
-                    .map_err(|error| Error::local(format!("no thread can be started: {error}")).with_source(error))?;
-                *busy += 1;
+            let most = if wanted == 1 && !ranged { 1 } else { self.parallel };
+            while self.workers_at(&origin) < most.min(wanted.max(1)) {
+                self.start_worker(&origin, None)?;
             }
         }
         Ok(())
     }
 
-    fn enqueue(&mut self, index: usize, at: Instant) {
-        let algorithm = self.entries[index]
-            .checksum
-            .as_ref()
-            .map(|checksum| checksum.algorithm.into());
+    fn workers_at(&self, origin: &Origin) -> usize {
+        self.workers.get(origin).copied().unwrap_or_default()
+    }
+
+    /// A thread with a connection, made at once where `early` says whereto.
+    pub(super) fn start_worker(&mut self, origin: &Origin, early: Option<Url>) -> Result<(), Error> {
+        let mut connect_options = self.connect_options.clone();
+        if !origin.starts_with("https") {
+            connect_options.tls = None;
+        }
+        let worker = Worker {
+            origin: origin.clone(),
+            queue: Arc::clone(&self.queue),
+            events: self.events.clone(),
+            connect_options,
+            settings: self.settings.clone(),
+            early,
+        };
+        worker
+            .start()
+            .map_err(|error| Error::local(format!("no thread can be started: {error}")).with_source(error))?;
+        *self.workers.entry(origin.clone()).or_default() += 1;
+        Ok(())
+    }
+
+    /// The fields of a request for this entry, without those of ranges.
+    pub(super) fn headers(&self, entry: &Entry) -> HeaderMap {
         let mut headers = self.common.headers.clone();
         headers
             .entry(USER_AGENT)
             .or_insert(HeaderValue::from_static(concat!("ferry/", env!("CARGO_PKG_VERSION"))));
-        let entry = &mut self.entries[index];
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
         if origin(&entry.url) == origin(&entry.remote.url) {
             if let Some(value) = &entry.remote.authorization {
@@ -259,6 +310,19 @@ impl Scheduler {
             headers.remove(AUTHORIZATION);
             headers.remove(http::header::COOKIE);
         }
+        headers
+    }
+
+    pub(super) fn enqueue(&mut self, index: usize, at: Instant) {
+        if matches!(self.entries[index].kind, Kind::Ranged(_)) {
+            return self.begin_ranges(index, at);
+        }
+        let algorithm = self.entries[index]
+            .checksum
+            .as_ref()
+            .map(|checksum| checksum.algorithm.into());
+        let mut headers = self.headers(&self.entries[index]);
+        let entry = &mut self.entries[index];
         let bar = entry.bar.clone().unwrap_or_else(|| Arc::new(Box::new(Silent)));
         let mut offset = 0;
         let (method, work): (Method, Box<dyn Work>) = match &mut entry.kind {
@@ -289,7 +353,7 @@ impl Scheduler {
                 };
                 (Method::GET, Box::new(work))
             }
-            Kind::Send { .. } => unreachable!("an SFTP upload in an HTTP run"),
+            Kind::Send { .. } | Kind::Ranged(_) => unreachable!("an SFTP upload in an HTTP run, or ranges"),
             Kind::Put { source, method } => {
                 let digest = algorithm.map(Digest::new);
                 let sender = source.take().map(|source| {
@@ -324,6 +388,10 @@ impl Scheduler {
 
     /// Records an attempt and decides what comes next.
     fn record_attempt(&mut self, outcome: Outcome) {
+        let index = outcome.task.transfer;
+        if matches!(self.entries[index].kind, Kind::Ranged(_)) {
+            return self.record_range(outcome);
+        }
         let Outcome {
             mut task,
             ending,

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::platform;
 use crate::report::Phases;
 use crate::sync::lock;
-use crate::transfer::connect::{ConnectOptions, Protocol, connect};
+use crate::transfer::connect::{ConnectOptions, Connection, Protocol, connect};
 use crate::transfer::{Facts, Outcome, Pull, Settings, Task, Tasks, session};
 
 /// Scheme, host and port: what a connection is good for.
@@ -25,6 +25,12 @@ pub struct Queue {
     waiting: Vec<(Origin, Instant, Task)>,
     /// What a transfer may take from the begin of its first attempt.
     total: Option<Duration>,
+    /// Tasks that were taken and are not over.
+    pub active: usize,
+    /// More of them at once are not wanted.
+    pub most: usize,
+    /// There will be more for this origin: its connections stay, and look for it so often.
+    pub expecting: Option<(Origin, Duration)>,
 }
 
 impl Queue {
@@ -32,6 +38,9 @@ impl Queue {
         Self {
             waiting: Vec::new(),
             total,
+            active: 0,
+            most: usize::MAX,
+            expecting: None,
         }
     }
 
@@ -47,8 +56,12 @@ impl Queue {
 
     /// In the order they were put in, those that are ready.
     fn pull(&mut self, origin: &Origin, now: Instant) -> Pull {
+        if self.active >= self.most {
+            return Pull::Empty;
+        }
         if let Some(index) = self.waiting.iter().position(|(to, at, _)| to == origin && *at <= now) {
             let mut task = self.waiting.remove(index).2;
+            self.active += 1;
             task.deadline = task
                 .deadline
                 .or_else(|| self.total.and_then(|total| now.checked_add(total)));
@@ -60,7 +73,9 @@ impl Queue {
             .filter(|(to, ..)| to == origin)
             .map(|(_, at, _)| *at)
             .min();
-        next.map_or(Pull::Empty, Pull::Later)
+        let expected = self.expecting.as_ref().filter(|(of, _)| of == origin);
+        let look = expected.map(|(_, look)| now + *look);
+        next.into_iter().chain(look).min().map_or(Pull::Empty, Pull::Later)
     }
 
     /// Origins with something to do, and how much.
@@ -85,7 +100,9 @@ pub enum Event {
         problem: Error,
         total_s: f64,
     },
-    Connected(Origin, Protocol),
+    Connected(Origin, Protocol, Duration),
+    /// The first range of a transfer is on its way, so that the others can be asked for.
+    Answered(usize),
     Ended(Origin),
 }
 
@@ -95,6 +112,8 @@ pub struct Worker {
     pub events: Sender<Event>,
     pub connect_options: ConnectOptions,
     pub settings: Settings,
+    /// Connects there before it has a task.
+    pub early: Option<Url>,
 }
 
 impl Worker {
@@ -108,6 +127,9 @@ impl Worker {
 
     fn run(&self) {
         platform::precise_timers();
+        if let Some(url) = &self.early {
+            self.connect_early(url);
+        }
         loop {
             let now = Instant::now();
             let pulled = lock(&self.queue).pull(&self.origin, now);
@@ -121,21 +143,20 @@ impl Worker {
         }
     }
 
+    /// A connection for tasks that are to come. Whether there is one shows when they are there.
+    fn connect_early(&self, url: &Url) {
+        if let Ok(connection) = connect(url, &self.connect_options, &self.settings) {
+            self.stay(connection, None);
+        }
+    }
+
     /// Connects for this task and stays for those that follow.
     fn serve(&self, task: Task) {
         let begin = Instant::now();
         match connect(&task.url, &self.connect_options, &self.settings) {
-            Ok(connection) => {
-                let _ = self
-                    .events
-                    .send(Event::Connected(self.origin.clone(), connection.protocol));
-                let mut queue = ConnectionQueue {
-                    worker: self,
-                    first: Some(Box::new(task)),
-                };
-                session::run(connection, &mut queue, &self.settings);
-            }
+            Ok(connection) => self.stay(connection, Some(Box::new(task))),
             Err(problem) => {
+                lock(&self.queue).active -= 1;
                 let total_s = begin.elapsed().as_secs_f64();
                 let _ = self.events.send(Event::ConnectFailed {
                     task: Box::new(task),
@@ -144,6 +165,13 @@ impl Worker {
                 });
             }
         }
+    }
+
+    fn stay(&self, connection: Connection, first: Option<Box<Task>>) {
+        let connected = Event::Connected(self.origin.clone(), connection.protocol, connection.rtt);
+        let _ = self.events.send(connected);
+        let mut queue = ConnectionQueue { worker: self, first };
+        session::run(connection, &mut queue, &self.settings);
     }
 }
 
@@ -162,6 +190,7 @@ impl Tasks for ConnectionQueue<'_> {
     }
 
     fn done(&mut self, outcome: Outcome) {
+        lock(&self.worker.queue).active -= 1;
         let succeeded = matches!(outcome.ending, crate::transfer::Ending::Done);
         if succeeded {
             let _ = self.worker.events.send(Event::Done(Box::new(outcome), None));

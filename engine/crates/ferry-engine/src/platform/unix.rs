@@ -187,6 +187,14 @@ pub fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize>
     file.read_at(buffer, offset)
 }
 
+/// All of it, wherever the file's own position is.
+///
+/// # Errors
+/// The system's own.
+pub fn write_at(file: &File, data: &[u8], offset: u64) -> io::Result<()> {
+    file.write_all_at(data, offset)
+}
+
 /// Without the line buffer of std.
 ///
 /// # Errors

@@ -105,6 +105,12 @@ pub struct Transfer {
     pub tls: Option<TlsFacts>,
     /// Neither certificates nor host keys were verified, by `--insecure`.
     pub insecure: bool,
+    /// Connections that were made for it, where its ranges came over several (`--connections`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
+    /// Ranges that came over them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranges: Option<u32>,
     /// The limit, in bytes per second; null without one.
     pub limit_byte_s: Option<u64>,
     /// The limit is shared with the run's other transfers.
@@ -133,7 +139,7 @@ pub struct Transfer {
     pub longest_gap_ms: Option<f64>,
     /// Bytes over time; null when no body byte moved.
     pub series: Option<Series>,
-    /// At the start of the body, every 100 ms, and at its end.
+    /// At the start of the body, every 100 ms, and at its end. Of several connections, that of the first range, for as long as it took.
     pub tcp: Vec<TcpSample>,
     /// The send buffer of its connection; null without one.
     pub sndbuf: Option<SendBufferFacts>,

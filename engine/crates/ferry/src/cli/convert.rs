@@ -38,6 +38,7 @@ pub fn get(flags: flags::Get) -> Result<GetOptions, Error> {
         Kind::Sftp => kind.refuse(&[("--max-redirects", flags.transfer.max_redirects.is_some())])?,
     }
     let mut connection = flags.connection;
+    let connections = flags.ssh.connections;
     let ssh = ssh_args(flags.ssh, &flags.login, kind, &sources, &mut connection)?;
     let common = common(connection, flags.login, kind, ssh, &mut sources)?;
     if !flags.recursive
@@ -75,6 +76,13 @@ pub fn get(flags: flags::Get) -> Result<GetOptions, Error> {
         Target::Directory(_) => different_names(&sources, "fetch it by itself")?,
         _ => {}
     }
+    let connections = match kind {
+        Kind::Http => {
+            let order = flags.range.is_some() || flags.transfer.checksum.is_some() && target == Target::Discard;
+            http_connections(connections, &target, sources.len(), order)?
+        }
+        Kind::Sftp => 1,
+    };
     let transfer = TransferOptions {
         max_filesize: flags.max_filesize,
         ..transfer(flags.transfer)
@@ -89,11 +97,29 @@ pub fn get(flags: flags::Get) -> Result<GetOptions, Error> {
         target,
         limit_each: flags.limit_each,
         parallel: usize::from(flags.parallel),
+        connections,
         range: flags.range,
         resume: flags.resume,
         overwrite: flags.overwrite,
         recursive: flags.recursive,
     })
+}
+
+/// Connections over which one URL is fetched in ranges.
+///
+/// `order`: the bytes are wanted in their order, or are some bytes only.
+fn http_connections(typed: Option<u8>, target: &Target, sources: usize, order: bool) -> Result<usize, Error> {
+    let connections = typed.map_or(1, usize::from);
+    let why = match target {
+        _ if connections == 1 => return Ok(1),
+        _ if sources > 1 => "fetches one URL in ranges; --parallel is for several URLs",
+        _ if order => {
+            "fetches a file in any order; it cannot be combined with --range, nor with --checksum where there is no file"
+        }
+        Target::Stdout => "writes its ranges as they come; it needs a file, not standard output",
+        _ => return Ok(connections),
+    };
+    Err(Error::usage(format!("--connections {why}")))
 }
 
 fn target(flags: flags::Output, kind: Kind, recursive: bool, sources: usize) -> Target {
@@ -114,6 +140,7 @@ pub fn put(flags: flags::Put) -> Result<PutOptions, Error> {
     match kind {
         Kind::Http => kind.refuse(&[
             ("--resume", flags.resume),
+            ("--connections", flags.ssh.connections.is_some()),
             ("--no-sync", flags.no_sync),
             ("--remote-time", flags.transfer.remote_time),
         ])?,

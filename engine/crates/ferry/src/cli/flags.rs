@@ -323,8 +323,9 @@ pub struct Ssh {
     /// The most SSH channels on a connection, 1 to 64 [default: 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub channels: Option<u8>,
-    /// SSH connections, 1 to 16 [default: 1, and a second one for uploads that the first one's send buffer holds back]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
+    /// Connections: of an HTTP download 1 to 64, over which the ranges of one file come [default: 1]; of SFTP 1 to 16 [default: 1, and a second
+    /// one for uploads that the first one's send buffer holds back]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub connections: Option<u8>,
 }
 

@@ -74,6 +74,9 @@ pub fn ssh_args(
                 ("--netrc", login.netrc),
                 ("--netrc-file", login.netrc_file.is_some()),
             ])?;
+            if flags.connections.is_some_and(|count| count > 16) {
+                return Err(Error::usage("--connections is at most 16 with sftp"));
+            }
             let around = Surroundings::own();
             let (config, local_user) = of_config(flags.config.clone(), remotes, &around)?;
             let timeout = config.connect_timeout.filter(|seconds| *seconds > 0);
@@ -95,7 +98,6 @@ pub fn ssh_args(
                 ("--passphrase-env", flags.passphrase_env.is_some()),
                 ("--no-agent", flags.no_agent),
                 ("--channels", flags.channels.is_some()),
-                ("--connections", flags.connections.is_some()),
             ])?;
             Ok(SshArgs::default())
         }

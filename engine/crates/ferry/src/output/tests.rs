@@ -25,6 +25,8 @@ fn transfer() -> Transfer {
             cipher: "TLS_AES_128_GCM_SHA256".into(),
         }),
         insecure: false,
+        connections: None,
+        ranges: None,
         limit_byte_s: Some(2_000_000),
         limit_shared: true,
         buffer_size_bytes: 65_536,

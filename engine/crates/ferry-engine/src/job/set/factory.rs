@@ -86,7 +86,7 @@ impl TaskFactory {
                 nonce: fastrand::u64(..),
             })),
             // HTTP's, which never comes here.
-            Kind::Put { .. } => unreachable!("an HTTP upload in an SFTP run"),
+            Kind::Put { .. } | Kind::Ranged(_) => unreachable!("HTTP in an SFTP run"),
         };
         FileTask {
             transfer,

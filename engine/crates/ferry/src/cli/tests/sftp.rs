@@ -172,13 +172,13 @@ fn flags_of_ssh_are_refused() {
         "-i f",
         "--no-agent",
         "--channels 8",
-        "--connections 1",
     ] {
         for line in ["get https://h/x -O", "put f https://h/x"] {
             let said = refused(&format!("{line} {flag}"));
             assert!(said.contains("sftp URLs only"), "{said}");
         }
     }
+    assert!(refused("put f https://h/x --connections 2").contains("sftp URLs only"));
     for flag in ["--token-file f", "--token-env N", "--netrc", "--netrc-file f"] {
         for line in ["get sftp://h/x -O", "put f sftp://h/x"] {
             let said = refused(&format!("{line} {flag}"));

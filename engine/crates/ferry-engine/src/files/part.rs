@@ -1,0 +1,341 @@
+//! A file that several connections write at once, and the range of it that one of them writes.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use super::Missing;
+use crate::clock::{nanos, seconds};
+use crate::error::Error;
+use crate::platform;
+use crate::report::{SeriesBuilder, SeriesFacts};
+use crate::sync::lock;
+
+/// What is gathered before it is written.
+const SLAB: usize = 256 * 1024;
+
+/// What has come of a file, and what is on its way. Shared by the connections that fetch it.
+#[derive(Default)]
+pub struct Parts {
+    /// Where the bytes go; `None` in it drops them.
+    place: OnceLock<Option<File>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Nobody has been asked for this.
+    missing: Missing,
+    flying: BTreeMap<u64, Flight>,
+    next: u64,
+    /// Handed to all parts together.
+    bytes: u64,
+    /// Nothing more is written.
+    closed: bool,
+    began: Option<Instant>,
+    ended: Option<Instant>,
+    series: Option<SeriesBuilder>,
+}
+
+/// A part that was handed out.
+struct Flight {
+    /// What is before this is on the disk.
+    written: u64,
+    end: u64,
+}
+
+/// A range that one connection fetches. What of it is not on the disk when this is dropped is missing again.
+pub struct Part {
+    parts: Arc<Parts>,
+    id: u64,
+    /// As it was asked for.
+    range: Range<u64>,
+    /// The next byte to be handed over.
+    at: u64,
+    /// Nobody has said yet that the file has these bytes.
+    guessed: bool,
+    gathered: Vec<u8>,
+}
+
+impl Parts {
+    #[must_use]
+    pub fn new(missing: Missing) -> Arc<Self> {
+        let this = Self::default();
+        lock(&this.state).missing = missing;
+        Arc::new(this)
+    }
+
+    /// The file has been opened, or there is none to be written. Before that no part may be written to.
+    pub fn open(&self, place: Option<File>) {
+        // A second answer finds the place that the first one has set.
+        let _ = self.place.set(place);
+    }
+
+    /// The next piece for one of so many connections. A request costs a round trip in which nothing comes: what one connection brings in
+    /// four of them is the least that is worth one.
+    pub fn take(self: &Arc<Self>, connections: usize, rtt: Duration) -> Option<Part> {
+        let mut state = lock(&self.state);
+        let seconds = state
+            .began
+            .zip(state.ended)
+            .map_or(0.0, |(began, ended)| seconds(began, ended));
+        let byte_s = state.bytes as f64 / seconds.max(rtt.as_secs_f64()).max(1e-3) / connections.max(1) as f64;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a float saturates"
+        )]
+        let least = (4.0 * rtt.as_secs_f64() * byte_s) as u64;
+        let range = state.missing.take(connections, least)?;
+        drop(state);
+        Some(self.part(range, false))
+    }
+
+    /// The beginning of a file whose size nobody has said.
+    pub fn guess(self: &Arc<Self>, bytes: u64) -> Part {
+        self.part(0..bytes, true)
+    }
+
+    fn part(self: &Arc<Self>, range: Range<u64>, guessed: bool) -> Part {
+        let mut state = lock(&self.state);
+        let id = state.next;
+        state.next += 1;
+        state.flying.insert(
+            id,
+            Flight {
+                written: range.start,
+                end: range.end,
+            },
+        );
+        drop(state);
+        Part {
+            parts: Arc::clone(self),
+            id,
+            at: range.start,
+            range,
+            guessed,
+            gathered: Vec::new(),
+        }
+    }
+
+    /// Parts that were handed out and have not come back.
+    pub fn flying(&self) -> usize {
+        lock(&self.state).flying.len()
+    }
+
+    /// What is not on the disk.
+    pub fn missing(&self) -> Missing {
+        let state = lock(&self.state);
+        let mut missing = state.missing.clone();
+        for flight in state.flying.values() {
+            missing.add(flight.written..flight.end);
+        }
+        missing
+    }
+
+    /// Everything is on the disk.
+    pub fn is_complete(&self) -> bool {
+        let state = lock(&self.state);
+        state.missing.is_empty() && state.flying.is_empty()
+    }
+
+    /// Bytes of this run.
+    pub fn bytes(&self) -> u64 {
+        lock(&self.state).bytes
+    }
+
+    /// What was written is on the disk.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn sync(&self) -> std::io::Result<()> {
+        match self.place.get() {
+            Some(Some(file)) => file.sync_data(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Nothing more is written, whatever still comes.
+    pub fn close(&self) {
+        lock(&self.state).closed = true;
+    }
+
+    /// When the first byte came and when the last, and the bytes over time.
+    pub fn times(&self) -> Option<(Instant, Instant, SeriesFacts)> {
+        let mut state = lock(&self.state);
+        let (began, ended) = (state.began?, state.ended?);
+        let series = state.series.take()?;
+        Some((began, ended, series.finish(nanos(ended).0)))
+    }
+}
+
+impl Part {
+    /// The first byte and the one behind the last, as they are asked for.
+    #[must_use]
+    pub fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+
+    pub(super) fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// The file has this size, which nobody knew when this part was made: it ends there, or the rest is missing.
+    pub fn of_file(&mut self, size: u64) {
+        if !std::mem::replace(&mut self.guessed, false) {
+            return;
+        }
+        self.range.end = self.range.end.min(size);
+        let mut state = lock(&self.parts.state);
+        if let Some(flight) = state.flying.get_mut(&self.id) {
+            flight.end = self.range.end;
+        }
+        state.missing.add(self.range.end..size);
+    }
+
+    pub(super) fn write(&mut self, data: &[u8]) -> Result<(), Error> {
+        let length = data.len() as u64;
+        if length > self.range.end - self.at {
+            return Err(Error::integrity(format!(
+                "the server sent more than the range up to byte {} that it was asked for",
+                self.range.end
+            )));
+        }
+        let now = Instant::now();
+        let mut state = lock(&self.parts.state);
+        if state.closed {
+            return Err(Error::local("the download is over"));
+        }
+        state.began.get_or_insert(now);
+        state.ended = Some(now);
+        state.bytes += length;
+        state
+            .series
+            .get_or_insert_with(|| SeriesBuilder::new(nanos(now).0))
+            .add(nanos(now).0, length);
+        drop(state);
+        self.at += length;
+        self.gather(data)
+    }
+
+    fn gather(&mut self, data: &[u8]) -> Result<(), Error> {
+        if self.gathered.is_empty() && data.len() >= SLAB {
+            return self.put(data, self.at);
+        }
+        self.gathered.extend_from_slice(data);
+        if self.gathered.len() >= SLAB {
+            return self.flush();
+        }
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), Error> {
+        let mut gathered = std::mem::take(&mut self.gathered);
+        let result = self.put(&gathered, self.at);
+        gathered.clear();
+        self.gathered = gathered;
+        result
+    }
+
+    /// Writes what ends at `upto`.
+    fn put(&mut self, data: &[u8], upto: u64) -> Result<(), Error> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        if lock(&self.parts.state).closed {
+            // Nobody wants it any more, and the file may have its name already.
+            return Ok(());
+        }
+        if let Some(Some(file)) = self.parts.place.get() {
+            platform::write_at(file, data, upto - data.len() as u64).map_err(|error| {
+                Error::local(if platform::is_disk_full(&error) {
+                    format!("no space left writing the file: {error}")
+                } else {
+                    format!("cannot write the file: {error}")
+                })
+                .with_io(&error)
+            })?;
+        }
+        if let Some(flight) = lock(&self.parts.state).flying.get_mut(&self.id) {
+            flight.written = upto;
+        }
+        Ok(())
+    }
+
+    /// Hands what is gathered to the operating system, and gives the part back.
+    ///
+    /// # Errors
+    /// Class Local. What was gathered is missing then.
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.flush()
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let mut state = lock(&self.parts.state);
+        if let Some(flight) = state.flying.remove(&self.id)
+            && !self.guessed
+        {
+            state.missing.add(flight.written..flight.end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_make_the_file_in_any_order_and_what_is_dropped_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let content: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251).to_le_bytes()[0]).collect();
+        let path = dir.path().join("x");
+        let size = content.len() as u64;
+        let parts = Parts::new(Missing::one(0..size));
+        parts.open(Some(File::create(&path).unwrap()));
+        fastrand::seed(3);
+        let mut rounds = 0;
+        while !parts.is_complete() {
+            rounds += 1;
+            let mut taken: Vec<Part> = std::iter::from_fn(|| parts.take(4, Duration::ZERO)).collect();
+            fastrand::shuffle(&mut taken);
+            for mut part in taken {
+                let range = part.range();
+                let mut rest = &content[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()];
+                while !rest.is_empty() && fastrand::u8(..) > 2 {
+                    let (now, later) = rest.split_at(fastrand::usize(1..=400_000).min(rest.len()));
+                    part.write(now).unwrap();
+                    rest = later;
+                }
+                if rest.is_empty() || fastrand::bool() {
+                    part.finish().unwrap();
+                }
+            }
+            let missing = parts.missing();
+            assert!(missing.is_empty() || missing.is_sound(size) || missing.bytes() == size);
+        }
+        assert!(rounds > 1, "nothing was ever dropped");
+        assert!(parts.bytes() >= size);
+        assert!(std::fs::read(&path).unwrap() == content);
+    }
+
+    #[test]
+    fn a_part_takes_no_more_than_its_range_and_nothing_once_it_is_over() {
+        let parts = Parts::new(Missing::default());
+        parts.open(None);
+        drop(parts.guess(10));
+        assert!(parts.missing().is_empty(), "nobody has said that there are ten bytes");
+        let mut part = parts.guess(10);
+        part.of_file(4);
+        assert_eq!(part.range(), 0..4);
+        part.write(b"123").unwrap();
+        assert_eq!(part.write(b"45").unwrap_err().class, crate::error::Class::Integrity);
+        parts.close();
+        assert!(part.write(b"4").is_err());
+        drop(part);
+        assert_eq!(parts.missing(), Missing::one(0..4), "gathered is not on the disk");
+    }
+}

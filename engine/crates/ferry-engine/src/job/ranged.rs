@@ -1,0 +1,410 @@
+//! A download whose ranges several connections fetch: `--connections`.
+//!
+//! The first request asks for the beginning. Its answer says whether the server serves ranges, how large the file is and what tells
+//! this version of it from another (a strong validator); meanwhile the other connections are made. Every other request has If-Range, so
+//! that the parts are parts of one file. Where any of this is missing the download goes on as one over one connection.
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use ferry_http::values::{ContentRange, date};
+use http::HeaderMap;
+use http::header::{CONTENT_RANGE, HeaderValue, IF_RANGE, LAST_MODIFIED, RANGE};
+use url::Url;
+
+use super::download::{Destination, most_bytes, refused, validators_of};
+use super::worker::Event;
+use crate::clock::seconds;
+use crate::error::Error;
+use crate::files::{Missing, Part, PartialFile, Parts, Resumable, ResumeKey, Sink, Validators};
+use crate::observer::Progress;
+use crate::sync::lock;
+use crate::transfer::receive::Receiver;
+use crate::transfer::send::Sender as BodySender;
+use crate::transfer::{Answer, Ending, Facts, Head, Settings, Work};
+
+/// What the first request asks for. A connection in slow start takes many round trips for as much.
+const FIRST: u64 = 4 << 20;
+/// How long a range waits that the server did not want to serve beside others.
+pub const AFTER_REFUSAL: Duration = Duration::from_millis(500);
+/// The journal is written when so much more is there.
+const JOURNAL_BYTES: u64 = 8 << 20;
+
+/// What the first answer has said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Unknown,
+    /// The server serves ranges of one version.
+    Ranges,
+    /// It does not: one connection.
+    Plain,
+    /// An answer was about another version of the file.
+    Changed,
+}
+
+/// What is asked for.
+pub struct Wanted {
+    /// As the user wrote it.
+    pub asked: Url,
+    pub destination: Destination,
+    pub overwrite: bool,
+    pub max_filesize: Option<u64>,
+    pub remote_time: bool,
+    pub connections: usize,
+}
+
+/// The local side, for the scheduler.
+pub struct Ranged {
+    pub wanted: Arc<Wanted>,
+    pub shared: Arc<Shared>,
+    /// Connections that the server is asked on; fewer than wanted once it has refused some.
+    pub allowed: usize,
+    /// Bytes that an earlier run has left.
+    pub kept: u64,
+    pub begun: Instant,
+    /// Of the first range: the phases, and what TCP said.
+    pub first: Option<Facts>,
+    /// Of the last connection that was made.
+    pub rtt: Duration,
+    /// Connections made, and ranges that came.
+    pub connections: u32,
+    pub ranges: u32,
+    /// When the journal was last written, in bytes.
+    journaled: u64,
+}
+
+/// What the connections' threads see of it.
+pub struct Shared {
+    pub parts: Arc<Parts>,
+    found: Mutex<Found>,
+    /// Held while the journal is written.
+    journal: Mutex<()>,
+}
+
+struct Found {
+    verdict: Verdict,
+    size: Option<u64>,
+    validators: Validators,
+    /// Left by an earlier run, and not opened yet.
+    resumable: Option<Resumable>,
+    /// Open.
+    file: Option<PartialFile>,
+    opened: bool,
+}
+
+impl Ranged {
+    /// Whether a download is one: several connections are wanted, or an earlier run has left holes.
+    pub fn new(wanted: Arc<Wanted>, resumable: Option<Resumable>) -> Self {
+        let mut missing = Missing::default();
+        let mut found = Found {
+            verdict: Verdict::Unknown,
+            size: None,
+            validators: Validators::default(),
+            resumable: None,
+            file: None,
+            opened: false,
+        };
+        let mut kept = 0;
+        if let Some(resumable) = resumable
+            && let Some(size) = resumable.key.validators.size
+        {
+            missing = if resumable.missing.is_empty() {
+                Missing::one(resumable.offset..size)
+            } else {
+                resumable.missing.clone()
+            };
+            kept = size.saturating_sub(missing.bytes());
+            found.size = Some(size);
+            found.validators = resumable.key.validators.clone();
+            found.resumable = Some(resumable);
+        }
+        Self {
+            allowed: wanted.connections,
+            wanted,
+            shared: Arc::new(Shared {
+                parts: Parts::new(missing),
+                found: Mutex::new(found),
+                journal: Mutex::new(()),
+            }),
+            kept,
+            begun: Instant::now(),
+            first: None,
+            rtt: Duration::ZERO,
+            connections: 0,
+            ranges: 0,
+            journaled: 0,
+        }
+    }
+
+    /// Everything anew: the file has changed. Only with no part on its way.
+    pub fn restart(&mut self) {
+        let file = lock(&self.shared.found).file.take();
+        if let Some(file) = file {
+            file.abandon(false);
+        }
+        *self = Self {
+            begun: self.begun,
+            allowed: self.allowed,
+            connections: self.connections,
+            rtt: self.rtt,
+            ..Self::new(Arc::clone(&self.wanted), None)
+        };
+    }
+
+    /// The next range to ask for, once the first answer is there, or the first one.
+    pub fn next(&self) -> Option<Part> {
+        let parts = &self.shared.parts;
+        let size = self.shared.lock().size;
+        match (self.verdict(), size) {
+            (Verdict::Ranges, _) if parts.flying() < 2 * self.allowed => parts.take(self.allowed, self.rtt),
+            (Verdict::Unknown, Some(_)) if parts.flying() == 0 => parts.take(self.allowed, self.rtt),
+            (Verdict::Unknown, None) if parts.flying() == 0 => Some(parts.guess(FIRST)),
+            _ => None,
+        }
+    }
+
+    pub fn verdict(&self) -> Verdict {
+        self.shared.lock().verdict
+    }
+
+    pub fn size(&self) -> Option<u64> {
+        self.shared.lock().size
+    }
+
+    /// Asks for the range, and for one of this version if another answer has named one.
+    pub fn headers(&self, headers: &mut HeaderMap, part: &Part) {
+        let range = part.range();
+        let last = range.end.saturating_sub(1);
+        if let Ok(value) = HeaderValue::from_str(&format!("bytes={}-{last}", range.start)) {
+            headers.insert(RANGE, value);
+        }
+        let found = self.shared.lock();
+        if let Some(Ok(value)) = found.validators.if_range().map(HeaderValue::from_str) {
+            headers.insert(IF_RANGE, value);
+        }
+    }
+
+    /// Writes down what is there, if that has grown enough to be worth it; on a thread of its own, because a disk may take its time.
+    pub fn journal(&mut self) {
+        let bytes = self.shared.parts.bytes();
+        if bytes < self.journaled + JOURNAL_BYTES || self.verdict() != Verdict::Ranges {
+            return;
+        }
+        self.journaled = bytes;
+        let shared = Arc::clone(&self.shared);
+        // Without a thread there is one journal fewer, and another chance soon.
+        let _ = std::thread::Builder::new()
+            .name("journal".to_owned())
+            .spawn(move || shared.write_journal());
+    }
+
+    /// The file, when everything is there.
+    pub fn take_file(&self) -> Option<PartialFile> {
+        self.shared.lock().file.take()
+    }
+
+    /// There will be no further attempt. Returns how many bytes are kept for another run.
+    pub fn give_up(&mut self, keep: bool) -> u64 {
+        self.shared.parts.close();
+        let missing = self.shared.parts.missing();
+        let mut found = self.shared.lock();
+        let (Some(mut file), Some(size)) = (found.file.take(), found.size) else {
+            return 0;
+        };
+        let keep = keep
+            && missing.is_sound(size)
+            && self.shared.parts.sync().is_ok()
+            && file.describe_missing(&missing, size).is_ok();
+        file.abandon(keep);
+        if keep { size - missing.bytes() } else { 0 }
+    }
+
+    /// What was measured, of all connections together.
+    pub fn facts(&mut self) -> Facts {
+        let mut facts = self.first.take().unwrap_or_default();
+        facts.bytes = self.shared.parts.bytes();
+        if let Some((began, ended, series)) = self.shared.parts.times() {
+            facts.phases.body_s = Some(seconds(began, ended));
+            facts.series = Some(series);
+        }
+        facts.phases.total_s = self.begun.elapsed().as_secs_f64();
+        facts
+    }
+}
+
+impl Shared {
+    fn write_journal(&self) {
+        let Ok(_one) = self.journal.try_lock() else { return };
+        // Before the disk has it: what comes meanwhile is missing by this list, and that does no harm.
+        let missing = self.parts.missing();
+        if self.parts.sync().is_err() {
+            return;
+        }
+        let mut found = self.lock();
+        let size = found.size;
+        // Of all and of nothing there is no journal with holes.
+        if let (Some(file), Some(size)) = (&mut found.file, size)
+            && missing.is_sound(size)
+            && let Err(problem) = file.describe_missing(&missing, size)
+        {
+            // The file itself is not hurt, and says the same at the next byte if the disk is full.
+            tracing::info!(
+                problem = problem.message,
+                "the journal of a partial file was not written"
+            );
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Found> {
+        lock(&self.found)
+    }
+}
+
+/// The local side of one range's request.
+pub struct RangeWork {
+    pub url: Url,
+    pub wanted: Arc<Wanted>,
+    pub kept: u64,
+    pub shared: Arc<Shared>,
+    pub part: Option<Part>,
+    pub bar: Arc<Box<dyn Progress>>,
+    /// Told when the first answer is there.
+    pub events: Sender<Event>,
+    pub transfer: usize,
+}
+
+impl Work for RangeWork {
+    fn sender(&mut self, _settings: &Settings) -> Option<BodySender> {
+        None
+    }
+
+    fn answer(&mut self, head: &Head, settings: &Settings) -> Answer {
+        match self.accept(head, settings) {
+            Ok(answer) => answer,
+            Err(problem) => Answer::Over(Ending::Failed(problem)),
+        }
+    }
+
+    fn progress(&mut self, _moved: u64) {
+        self.bar.moved(self.kept + self.shared.parts.bytes());
+    }
+}
+
+impl RangeWork {
+    fn accept(&mut self, head: &Head, settings: &Settings) -> Result<Answer, Error> {
+        let Some(mut part) = self.part.take() else {
+            return Err(Error::integrity(format!("{}: answered twice", self.url)));
+        };
+        let shared = Arc::clone(&self.shared);
+        let mut found = shared.lock();
+        let size = match head.status {
+            206 => self.check(head, &part)?,
+            200..=299 | 416 => {
+                let plain = found.size.is_none();
+                found.verdict = if plain { Verdict::Plain } else { Verdict::Changed };
+                return Err(Error::transient(format!(
+                    "{}: {}",
+                    self.url,
+                    if plain {
+                        "the server serves no ranges of it"
+                    } else {
+                        "the file has changed; beginning again"
+                    }
+                )));
+            }
+            _ => return Ok(Answer::Over(refused(&self.url, head))),
+        };
+        let validators = validators_of(&head.headers, Some(size));
+        if let Some(known) = found.size {
+            // If-Range has seen to it, unless the server does not know the field.
+            let differs =
+                |old: &Option<String>, new: &Option<String>| matches!((old, new), (Some(old), Some(new)) if old != new);
+            if size != known
+                || differs(&found.validators.etag, &validators.etag)
+                || differs(&found.validators.last_modified, &validators.last_modified)
+            {
+                found.verdict = Verdict::Changed;
+                return Err(Error::transient(format!(
+                    "{}: the file has changed; beginning again",
+                    self.url
+                )));
+            }
+        } else if validators.if_range().is_none() {
+            found.verdict = Verdict::Plain;
+            return Err(Error::transient(format!(
+                "{}: nothing tells one version of it from another",
+                self.url
+            )));
+        }
+        most_bytes(self.wanted.max_filesize, &self.url, 0, Some(size))?;
+        if !found.opened {
+            self.open(&mut found, head, size, validators)?;
+            part.of_file(size);
+            found.verdict = Verdict::Ranges;
+            let _ = self.events.send(Event::Answered(self.transfer));
+        }
+        drop(found);
+        let throttle = settings.limit.throttle();
+        let sink = Sink::Part(part);
+        let receiver = Receiver::new(sink, None, throttle, settings.buffer_size, head.content_length);
+        Ok(Answer::Receive(Box::new(receiver)))
+    }
+
+    /// 206 must be exactly the range that was asked for. Returns the size of the file.
+    fn check(&self, head: &Head, part: &Part) -> Result<u64, Error> {
+        let text = head
+            .headers
+            .get(CONTENT_RANGE)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or("");
+        let wrong = |why: &str| Error::integrity(format!("{}: {why} (Content-Range: {text:?})", self.url));
+        let Some(ContentRange::Part { first, last, size }) = ContentRange::parse(text) else {
+            return Err(wrong("a partial answer without a usable range"));
+        };
+        if head.content_length.is_some_and(|length| length != last - first + 1) {
+            return Err(wrong("the length of the answer is not that of its range"));
+        }
+        let Some(size) = size else {
+            return Err(wrong("a partial answer that does not say how large the file is"));
+        };
+        let asked = part.range();
+        if first != asked.start || last + 1 != asked.end.min(size) {
+            return Err(wrong("another range than asked for"));
+        }
+        Ok(size)
+    }
+
+    fn open(&self, found: &mut Found, head: &Head, size: u64, validators: Validators) -> Result<(), Error> {
+        let parts = &self.shared.parts;
+        let wanted = &self.wanted;
+        if let Destination::File(path) = &wanted.destination {
+            let mut file = if let Some(resumable) = &found.resumable {
+                let mut file = PartialFile::resume(path, wanted.overwrite, resumable)?;
+                // Before a byte is written behind a hole: the journal may be one without holes.
+                file.describe_missing(&parts.missing(), size)?;
+                file
+            } else {
+                let mut file = PartialFile::create(path, wanted.overwrite, None)?;
+                // Its journal comes with its first bytes: one without holes would be believed.
+                file.will_be(ResumeKey::new(&wanted.asked, validators.clone()));
+                file
+            };
+            let modified = head.headers.get(LAST_MODIFIED).and_then(|value| value.to_str().ok());
+            if let Some(time) = modified.and_then(date).filter(|_| wanted.remote_time) {
+                file.set_modified(time);
+            }
+            parts.open(file.shared()?);
+            found.file = Some(file);
+        } else {
+            parts.open(None);
+        }
+        found.opened = true;
+        found.size = Some(size);
+        if found.resumable.is_none() {
+            found.validators = validators;
+        }
+        self.bar.total(size);
+        Ok(())
+    }
+}

@@ -1,0 +1,287 @@
+//! What the scheduler does for a download in ranges: which are asked for, and what becomes of one that is over.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::Method;
+
+use super::attempt::Failed;
+use super::download::AttemptState;
+use super::entry::Kind;
+use super::ranged::{AFTER_REFUSAL, RangeWork, Verdict};
+use super::scheduler::{MOST_REFUSALS, Scheduler};
+use super::worker::origin;
+use crate::error::{Class, Error};
+use crate::log;
+use crate::observer::Silent;
+use crate::report::Attempt;
+use crate::sync::lock;
+use crate::transfer::{Ending, Outcome, Task};
+
+/// How often a connection that was made early looks for its first range.
+const LOOK: Duration = Duration::from_millis(2);
+/// How often one that has had some looks for another.
+const LOOK_LATER: Duration = Duration::from_millis(25);
+
+impl Scheduler {
+    /// The first range, and meanwhile the connections for the others.
+    pub(super) fn begin_ranges(&mut self, index: usize, at: Instant) {
+        let now = Instant::now();
+        let total = self.settings.timeouts.total;
+        let entry = &mut self.entries[index];
+        entry.deadline = entry
+            .deadline
+            .or_else(|| total.and_then(|total| now.checked_add(total)));
+        self.ask_for_ranges(index, at);
+        let url = self.entries[index].url.clone();
+        let origin = origin(&url);
+        lock(&self.queue).expecting = Some((origin.clone(), LOOK));
+        if at > now {
+            return;
+        }
+        for _ in 1..self.parallel {
+            // What cannot be started now is missed when there is something for it to do, and then somebody says why.
+            if self.start_worker(&origin, Some(url.clone())).is_err() {
+                break;
+            }
+        }
+    }
+
+    /// As many ranges as may be on their way, and wait for a connection.
+    pub(super) fn ask_for_ranges(&mut self, index: usize, at: Instant) {
+        let entry = &self.entries[index];
+        if entry.over {
+            return;
+        }
+        while let Kind::Ranged(ranged) = &self.entries[index].kind
+            && let Some(part) = ranged.next()
+        {
+            let entry = &self.entries[index];
+            let mut headers = self.headers(entry);
+            ranged.headers(&mut headers, &part);
+            let task = Task {
+                deadline: entry.deadline,
+                transfer: index,
+                url: entry.url.clone(),
+                method: Method::GET,
+                headers,
+                offset: part.range().start,
+                work: Box::new(RangeWork {
+                    url: entry.url.clone(),
+                    wanted: Arc::clone(&ranged.wanted),
+                    kept: ranged.kept,
+                    shared: Arc::clone(&ranged.shared),
+                    part: Some(part),
+                    bar: entry.bar.clone().unwrap_or_else(|| Arc::new(Box::new(Silent))),
+                    events: self.events.clone(),
+                    transfer: index,
+                }),
+            };
+            lock(&self.queue).push(at, task);
+        }
+        if let Kind::Ranged(ranged) = &self.entries[index].kind
+            && ranged.verdict() != Verdict::Unknown
+        {
+            self.parallel = ranged.allowed;
+            let mut queue = lock(&self.queue);
+            queue.most = ranged.allowed;
+            // A connection without a range stays: one of another may come back.
+            if let Some((_, look)) = &mut queue.expecting {
+                *look = LOOK_LATER;
+            }
+        }
+    }
+
+    pub(super) fn count_connection(&mut self, rtt: Duration) {
+        for entry in &mut self.entries {
+            if let Kind::Ranged(ranged) = &mut entry.kind {
+                ranged.connections += 1;
+                ranged.rtt = rtt;
+            }
+        }
+    }
+
+    /// A run that is killed leaves what another can go on with.
+    pub(super) fn write_journals(&mut self) {
+        for entry in &mut self.entries {
+            if let Kind::Ranged(ranged) = &mut entry.kind
+                && !entry.over
+                && ranged.verdict() == Verdict::Ranges
+            {
+                ranged.journal();
+            }
+        }
+    }
+
+    /// Records a range that has come or has not, and decides what comes next.
+    pub(super) fn record_range(&mut self, outcome: Outcome) {
+        let Outcome {
+            task,
+            ending,
+            facts,
+            receiver,
+            ..
+        } = outcome;
+        let (index, method, deadline) = (task.transfer, task.method.clone(), task.deadline);
+        let attempt = Attempt {
+            offset: task.offset,
+            bytes: facts.bytes,
+            total_s: facts.phases.total_s,
+            status: facts.status,
+            waited_s: std::mem::take(&mut self.entries[index].waited_s),
+            error: None,
+        };
+        let kept = facts.bytes;
+        // Its range goes back, as far as it has not come.
+        let written = receiver.map_or(Ok(()), |receiver| receiver.into_parts().0.finish());
+        drop(task);
+        let entry = &mut self.entries[index];
+        let Kind::Ranged(ranged) = &mut entry.kind else { return };
+        if entry.over {
+            return;
+        }
+        entry.deadline = deadline;
+        let verdict = ranged.verdict();
+        if verdict == Verdict::Ranges && ranged.first.is_none() {
+            ranged.first = Some(facts);
+        }
+        let problem = match ending {
+            Ending::Done => written.err(),
+            Ending::Failed(problem) => Some(written.err().unwrap_or(problem)),
+            Ending::Redirect { status, location } if verdict == Verdict::Unknown => {
+                lock(&self.queue).expecting = None;
+                match entry.redirect(status, &location, self.options.max_redirects) {
+                    Ok(()) => {
+                        tracing::info!(status, to = log::shown(&entry.url), "redirected");
+                        entry.attempts.push(attempt);
+                        return self.begin_ranges(index, Instant::now());
+                    }
+                    Err(problem) => Some(problem),
+                }
+            }
+            Ending::Redirect { location, .. } => Some(Error::transient(format!(
+                "{}: one range was redirected to {location}",
+                entry.url
+            ))),
+        };
+        match verdict {
+            Verdict::Plain => self.go_on_plain(index, problem.as_ref()),
+            Verdict::Changed => self.begin_again(index, attempt, &method),
+            Verdict::Unknown | Verdict::Ranges => self.go_on(index, attempt, problem, &method, kept),
+        }
+    }
+
+    fn go_on(&mut self, index: usize, mut attempt: Attempt, problem: Option<Error>, method: &Method, kept: u64) {
+        let now = Instant::now();
+        let active = lock(&self.queue).active;
+        let entry = &mut self.entries[index];
+        let Kind::Ranged(ranged) = &mut entry.kind else { return };
+        let Some(problem) = problem else {
+            ranged.ranges += 1;
+            if ranged.shared.parts.is_complete() {
+                return self.finish_ranges(index);
+            }
+            return self.ask_for_ranges(index, now);
+        };
+        if problem.not_processed && entry.refusals < MOST_REFUSALS {
+            entry.refusals += 1;
+            return self.ask_for_ranges(index, now);
+        }
+        if active > 0 && ranged.allowed > 1 && matches!(problem.class, Class::Transient | Class::Permanent) {
+            // Others go on: the server may want no more of them at once.
+            ranged.allowed -= 1;
+            tracing::info!(
+                allowed = ranged.allowed,
+                why = problem.message,
+                "a range was refused or lost; one connection fewer"
+            );
+            attempt.error = Some(problem.failure());
+            entry.attempts.push(attempt);
+            let wait = problem.retry_after.unwrap_or(AFTER_REFUSAL);
+            return self.ask_for_ranges(index, now + wait.min(self.retries.longest_wait));
+        }
+        self.fail_range(index, attempt, problem, method, kept);
+    }
+
+    /// One more failure of the whole: it is tried again, or that was the last.
+    fn fail_range(&mut self, index: usize, attempt: Attempt, problem: Error, method: &Method, kept: u64) {
+        let failed = Failed {
+            problem,
+            method,
+            sent: false,
+            kept,
+        };
+        let entry = &mut self.entries[index];
+        let wait = entry.close(attempt, Some(failed), &self.retries);
+        match wait {
+            Some(wait) => {
+                entry.waited_s = wait.as_secs_f64();
+                self.ask_for_ranges(index, Instant::now() + wait);
+            }
+            None => self.end_ranges(),
+        }
+    }
+
+    /// The connections get nothing more.
+    fn end_ranges(&mut self) {
+        let mut queue = lock(&self.queue);
+        queue.clear();
+        queue.expecting = None;
+    }
+
+    /// Everything is there.
+    fn finish_ranges(&mut self, index: usize) {
+        self.end_ranges();
+        let entry = &mut self.entries[index];
+        let problem = entry.complete(None).err();
+        let Kind::Ranged(ranged) = &mut entry.kind else { return };
+        let attempt = Attempt {
+            offset: ranged.kept,
+            bytes: ranged.shared.parts.bytes(),
+            total_s: ranged.begun.elapsed().as_secs_f64(),
+            status: Some(206),
+            waited_s: 0.0,
+            error: problem.as_ref().map(Error::failure),
+        };
+        entry.attempts.push(attempt);
+        match problem {
+            None => entry.over = true,
+            Some(problem) => entry.give_up(problem),
+        }
+    }
+
+    /// The server serves no ranges of it, or nothing tells its versions apart: the usual way.
+    fn go_on_plain(&mut self, index: usize, why: Option<&Error>) {
+        self.end_ranges();
+        lock(&self.queue).most = usize::MAX;
+        self.parallel = 1;
+        let entry = &mut self.entries[index];
+        let Kind::Ranged(ranged) = &entry.kind else { return };
+        tracing::info!(why = why.map(|problem| &*problem.message), "one connection");
+        entry.kind = Kind::Get {
+            destination: ranged.wanted.destination.clone(),
+            overwrite: ranged.wanted.overwrite,
+            range: None,
+            state: Arc::new(std::sync::Mutex::new(AttemptState::default())),
+        };
+        entry.ask_again();
+        self.enqueue(index, Instant::now());
+    }
+
+    /// The file is another one than before: when all that was on its way has come back, everything begins anew.
+    fn begin_again(&mut self, index: usize, mut attempt: Attempt, method: &Method) {
+        let entry = &mut self.entries[index];
+        let Kind::Ranged(ranged) = &mut entry.kind else { return };
+        // The first answer that shows it says so; those of the other ranges only that nobody wants them any more.
+        let problem = Error::transient(format!("{}: the file has changed; beginning again", entry.url));
+        ranged.shared.parts.close();
+        lock(&self.queue).clear();
+        if ranged.shared.parts.flying() > 0 {
+            attempt.error = Some(problem.failure());
+            entry.attempts.push(attempt);
+            return;
+        }
+        ranged.restart();
+        self.fail_range(index, attempt, problem, method, 0);
+    }
+}
