@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup peers clients images image-lab demo test test-lab test-realtime test-engine fuzz engine clean wheel libdoc kernel-router reference \
+.PHONY: help setup peers clients images image-lab demo test test-lab test-realtime test-engine fuzz engine clean wheel deb release libdoc kernel-router reference \
 	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far \
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle \
 	bench-history bench-report bench-standards bench-clocks ferry-windows vm-proof \
@@ -29,8 +29,18 @@ clients: ## setup, what curl is built with, and the versions of curl that studie
 wheel: setup ## the package `throughline`, build/wheel/*.whl (docs/how-to/install.md)
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel . && ls build/wheel
 
+# All of it twice, and once installed: tens of minutes.
+release deb: export THROUGHLINE_RELEASE := yes
+release: export THROUGHLINE_WINDOWS := build
+
+release: setup ## build and check everything that a release has, in dist/, with digests and inventories (docs/how-to/release.md)
+	@$(BIN)/python -m lab.assets.release
+
+deb: setup ## only the package for Debian 12 and 13, dist/*.deb, with its checks
+	@$(BIN)/python -m lab.assets.release --deb
+
 # uv resolves for all supported Pythons at once; it stays out of the environment. UPGRADE=--upgrade takes the newest versions.
-lock: setup ## refresh requirements.lock and requirements-test.lock after a change of the dependencies in pyproject.toml
+lock: setup ## refresh all lock files after a change of the dependencies in pyproject.toml
 	@sh lab/assets/lock.sh $(UPGRADE)
 
 images: setup ## the container images of `--backend compose`, from a registry or from Debian packages

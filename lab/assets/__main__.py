@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from lab.assets import engine, tools, uml, windows, wine
 from lab.model.errors import EXIT_INVALID, EXIT_PASS, ThroughlineError
 
-# Set by `make ferry-windows`: install the packages that build and run ferry.exe, too.
+# Set by `make ferry-windows`: install the packages that build and run ferry.exe, too. `build` by `make release`: without Wine.
 WINDOWS_VARIABLE = "THROUGHLINE_WINDOWS"
 
 
@@ -22,9 +22,9 @@ def progress(message: str) -> None:
 def packages() -> int:
     """The Debian packages this machine lacks, one per line."""
     lacking = tools.packages(tools.missing(tools.installable()))
-    if os.environ.get(WINDOWS_VARIABLE):
+    if wanted := os.environ.get(WINDOWS_VARIABLE):
         lacking += windows.missing_packages()
-        lacking += [] if wine.find_program() else [wine.PACKAGE]
+        lacking += [] if wanted == "build" or wine.find_program() else [wine.PACKAGE]
     for package in dict.fromkeys(lacking):
         print(package)
     return EXIT_PASS

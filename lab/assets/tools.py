@@ -28,8 +28,9 @@ PEERS_VARIABLE = "THROUGHLINE_PEERS"
 BUILDERS_VARIABLE = "THROUGHLINE_BUILDERS"
 VMS_VARIABLE = "THROUGHLINE_VMS"
 STANDARDS_VARIABLE = "THROUGHLINE_STANDARDS"
+RELEASE_VARIABLE = "THROUGHLINE_RELEASE"
 
-Group = Literal["lab", "cell", "server", "git", "peers", "clients", "test", "vm-proof", "bench-standards"]
+Group = Literal["lab", "cell", "server", "git", "peers", "clients", "test", "vm-proof", "bench-standards", "release"]
 # The groups of tools that no measurement needs -> the variable by which `make GROUP` has them installed.
 EXTRAS: dict[Group, str] = {
     "peers": PEERS_VARIABLE,
@@ -37,6 +38,7 @@ EXTRAS: dict[Group, str] = {
     "test": TESTERS_VARIABLE,
     "vm-proof": VMS_VARIABLE,
     "bench-standards": STANDARDS_VARIABLE,
+    "release": RELEASE_VARIABLE,
 }
 
 
@@ -134,6 +136,7 @@ TOOLS: tuple[Tool, ...] = (
     Tool("fakeroot", "fakeroot", "lets users without root make those disks", group="vm-proof"),
     Tool("newuidmap", "uidmap", "lets users without root install packages on them", group="vm-proof"),
     Tool("nft", "nftables", "drops every N-th packet, to compare TCP with its standard", group="bench-standards"),
+    Tool("lintian", "lintian", "checks the package for Debian", group="release"),
     Tool("nginx", "nginx", "the HTTP server", group="server"),
     Tool("sshd", "openssh-server", "the SFTP server", group="server"),
     Tool(

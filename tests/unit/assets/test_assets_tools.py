@@ -56,6 +56,7 @@ def test_no_server_is_ever_installed() -> None:
         ),
         (tools.BUILDERS_VARIABLE, {"cmake", "make", "ccache", "libssl-dev", "zlib1g-dev"}, "cmake, or make clients"),
         (tools.VMS_VARIABLE, {"qemu-system-x86", "e2fsprogs", "fakeroot", "uidmap"}, "qemu-system-x86, or make vm-proof"),
+        (tools.RELEASE_VARIABLE, {"lintian"}, "lintian, or make release"),
         (tools.STANDARDS_VARIABLE, {"nftables"}, "nftables, or make bench-standards"),
         (
             tools.TESTERS_VARIABLE,
