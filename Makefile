@@ -46,7 +46,7 @@ lock: setup ## refresh all lock files after a change of the dependencies in pypr
 images: setup ## the container images of `--backend compose`, from a registry or from Debian packages
 	@$(BIN)/lab images build
 
-image-lab: setup ## the image of the lab itself, `throughline`: cells in virtual time where a container may do nothing
+image-lab: setup ## the image of the lab itself, `localhost/throughline`: cells in virtual time where a container may do nothing
 	@$(BIN)/lab images build --role lab
 
 engine: setup ## ferry, engine/target/release/ferry

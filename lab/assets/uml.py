@@ -118,7 +118,7 @@ def _build(suite: str, mmdebstrap: Path, progress: Progress) -> UmlAsset:
         progress(f"downloading the UML router from Debian {suite} (about 30 MB)")
         debian = result.parent / "debian"
         _extract(suite, mmdebstrap, debian)
-        facts.update(_assemble(debian, result), suite=suite)
+        facts.update(assemble(debian, result), suite=suite)
     asset = _load(final, suite)
     if asset is None:
         raise LabFault(f"{final} lacks a mount point", remedy="check the disk")
@@ -151,8 +151,11 @@ def _extract(suite: str, mmdebstrap: Path, tree: Path) -> None:
         raise LabFault(store.reason(output))
 
 
-def _assemble(tree: Path, result: Path) -> dict[str, Any]:
-    """Copy the files that are needed at run time from the 200 MB that were downloaded; return facts about them."""
+def assemble(tree: Path, result: Path) -> dict[str, Any]:
+    """Copy the files that are needed at run time from the 200 MB that were downloaded; return facts about them.
+
+    `tree` may be the root of a system that has PACKAGES installed, as in a stage of images/router/Dockerfile.
+    """
     root = result / "root"
     kernel = initrd.program(tree, "linux.uml")
     copies = {KERNEL: kernel, initrd.LOADER: initrd.loader(tree)}

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from lab.cli.options import Json
 from lab.cli.output import stdout_console
-from lab.hosts.compose import images
+from lab.hosts.compose import content, images
 from lab.model.errors import UsageProblem
 
 group = typer.Typer(name="images", help="The container images: build, list, save, load.", no_args_is_help=True)
@@ -38,13 +38,13 @@ def build(
     chosen = next((known for known in images.BASES if known == base), None)
     if chosen is None:
         raise UsageProblem(f"--base: {base!r} is not a base", remedy=f"one of {', '.join(images.BASES)}")
-    images.build(_say, base=chosen, roles=tuple(dict.fromkeys(role or images.EVERY)), force=force)
+    images.build(_say, base=chosen, roles=tuple(dict.fromkeys(role or content.EVERY)), force=force)
 
 
 @group.command("list")
 def list_images(json_output: Json = False) -> None:
     """List the engine's images and whether they match this checkout."""
-    found = {role: images.find(role) for role in images.EVERY}
+    found = {role: images.find(role) for role in content.EVERY}
     states = {role: images.state(role, image) for role, image in found.items()}
     if json_output:
         rows = [{**(asdict(image) if image else {"role": role}), "state": states[role]} for role, image in found.items()]

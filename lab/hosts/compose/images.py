@@ -1,14 +1,12 @@
 """The container images: built from a registry's Debian or from Debian packages, saved to one file, loaded, checked.
 
-A recipe is the SHA-256 over everything that goes into an image, and its label: `lab run` refuses an image of other sources. For
-ferry and the UML router it covers the sources and not the programs that a machine compiles from them, so that images saved on
-another machine match the same checkout.
+The Dockerfiles are those of `docker compose build`. There they compile and download; this module hands them what the host has
+compiled and downloaded already. `lab run` refuses an image whose recipe (`content.recipe`) is not this checkout's.
 """
 
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import re
 import shutil
@@ -16,75 +14,35 @@ import subprocess
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from lab.assets import engine, initrd, store, tools, uml
+from lab.assets import engine, store, tools, uml
 from lab.assets.store import Progress
-from lab.hosts.compose import docker, lab_image
+from lab.hosts.compose import content, docker, lab_image
 from lab.model.errors import LabFault, ThroughlineError, UsageProblem
 from lab.model.files import replacing, write_faults
-from lab.model.paths import package_root, shipped_root, shipped_topologies_dir
+from lab.model.paths import shipped_root
 
 Base: TypeAlias = Literal["auto", "registry", "packages"]
 BASES: tuple[Base, ...] = get_args(Base)
 State: TypeAlias = Literal["current", "outdated", "missing"]
 
-ROLES = ("client", "router", "server")
 # The router's is newer, because linux.uml needs its libc; the lab is developed on the others.
 _SUITES = {"client": "bookworm", "router": "trixie", "server": "bookworm", lab_image.ROLE: lab_image.SUITE}
-# Those of Compose, and the lab itself.
-EVERY = (*ROLES, lab_image.ROLE)
-_WITH_FERRY = ("client", lab_image.ROLE)
 REMEDY = "lab images build"
 
-# The modules of `lab/` that run inside a container. They import only the standard library and, for the servers, cryptography.
-SHIPPED = (
-    "__init__.py",
-    "model/__init__.py",
-    "model/clock.py",
-    "model/endpoints.py",
-    "model/errors.py",
-    "model/files.py",
-    "model/paths.py",
-    "model/units.py",
-    "link/*.py",
-    "hosts/__init__.py",
-    "hosts/clocks.py",
-    "hosts/command_host.py",
-    "hosts/host.py",
-    "hosts/cpu_score_script.py",
-    "hosts/linux_facts.py",
-    "hosts/linux_settings.py",
-    "hosts/local.py",
-    "hosts/loopback.py",
-    "hosts/payload_script.py",
-    "hosts/posix.py",
-    "hosts/scripts.py",
-    "hosts/tcp_counters.py",
-    "hosts/wiring.py",
-    "hosts/agent/*.py",
-    "hosts/compose/__init__.py",
-    "hosts/compose/inside/*.py",
-    "servers/*.py",
-    "net/__init__.py",
-    "net/pins.py",
-    "run/__init__.py",
-    "run/container.py",
-    "run/container_health.py",
-)
-# The sources of ferry, without its tests.
-_ENGINE = ("Cargo.toml", "Cargo.lock", "crates/*/Cargo.toml", "crates/*/build.rs", "crates/*/src/**/*")
+NAMES = "localhost/throughline"
+# The Dockerfiles say role and base.
+ROLE_LABEL = "org.throughline.role"
+RECIPE_LABEL = "org.throughline.recipe"
+BASE_LABEL = "org.throughline.base"
 
-_ROLE = "org.throughline.role"
-_RECIPE = "org.throughline.recipe"
-_BASE = "org.throughline.base"
-
-_OWN = "tree/usr/lib/throughline"
-_FERRY = "tree/usr/local/bin/ferry"
-_MAKE = ("make/packages", "make/excludes", "make/install")
+_FERRY = "usr/local/bin/ferry"
+# The stages of a Dockerfile that have nothing to do, because their result is in content.READY.
+_READY = "engine site tree uml"
 _PULL_S = 60.0
 _PACKAGES_S = 1800.0
 _ENGINE_S = 1800.0
@@ -104,13 +62,12 @@ class Image:
 
 
 def image_name(role: str) -> str:
-    return "throughline:latest" if role == lab_image.ROLE else f"throughline/{role}:latest"
+    """`localhost/` is a registry that only this machine can be: no engine looks for these names on a public one."""
+    return f"{NAMES}:latest" if role == lab_image.ROLE else f"{NAMES}/{role}:latest"
 
 
-def recipe(role: str) -> str:
-    """The recipe of this checkout, from some hundred small files and without a build."""
-    parts = {**_parts(role), **_compiled(role)}
-    return _digest(parts)
+def _short(role: str) -> str:
+    return image_name(role).partition(":")[0]
 
 
 def find(role: str) -> Image | None:
@@ -121,29 +78,31 @@ def find(role: str) -> Image | None:
 def state(role: str, image: Image | None) -> State:
     if image is None:
         return "missing"
-    return "current" if image.recipe == recipe(role) else "outdated"
+    return "current" if image.recipe == content.recipe(role) else "outdated"
 
 
 def require_all() -> dict[str, Image]:
     """Every role's image. Raises UsageProblem when one is missing, or was made from other sources."""
     images: dict[str, Image] = {}
-    for role in ROLES:
+    for role in content.ROLES:
         image = find(role)
         if image is None:
-            raise UsageProblem(f"image throughline/{role} is missing", remedy=REMEDY)
+            raise UsageProblem(f"image {_short(role)} is missing", remedy=REMEDY)
         if state(role, image) != "current":
-            raise UsageProblem(f"image throughline/{role} was made from other sources than this checkout's", remedy=REMEDY)
+            raise UsageProblem(f"image {_short(role)} was made from other sources than this checkout's", remedy=REMEDY)
         images[role] = image
     return images
 
 
-def build(progress: Progress, *, base: Base = "auto", roles: Sequence[str] = ROLES, force: bool = False) -> dict[str, Image]:
+def build(
+    progress: Progress, *, base: Base = "auto", roles: Sequence[str] = content.ROLES, force: bool = False
+) -> dict[str, Image]:
     """Build the images of `roles`; a current image stays, unless forced or wanted on the other base."""
-    if unknown := [role for role in roles if role not in EVERY]:
-        raise UsageProblem(f"no image is called {unknown[0]!r}", remedy=f"one of {', '.join(EVERY)}")
+    if unknown := [role for role in roles if role not in content.EVERY]:
+        raise UsageProblem(f"no image is called {unknown[0]!r}", remedy=f"one of {', '.join(content.EVERY)}")
     docker.engine_version()
     # Both take the cache's lock themselves.
-    if not set(_WITH_FERRY).isdisjoint(roles):
+    if not set(content.WITH_FERRY).isdisjoint(roles):
         engine.build(progress)
     if "router" in roles:
         uml.build(progress)
@@ -189,9 +148,9 @@ def load(path: Path, progress: Progress) -> dict[str, Image]:
     docker.engine_version()
     progress(f"checking {path}")
     found = _recipes(path)
-    if missing := [role for role in ROLES if role not in found]:
+    if missing := [role for role in content.ROLES if role not in found]:
         raise UsageProblem(f"{path} has no image of the {' and the '.join(missing)}", remedy="make it with lab images save")
-    if other := [role for role in ROLES if found[role] != recipe(role)]:
+    if other := [role for role in content.ROLES if found[role] != content.recipe(role)]:
         raise UsageProblem(
             f"{path}: its {other[0]} was made from other sources than this checkout's", remedy="save it again from this revision"
         )
@@ -200,69 +159,20 @@ def load(path: Path, progress: Progress) -> dict[str, Image]:
     return require_all()
 
 
-def _parts(role: str) -> dict[str, bytes]:
-    """The build context without the compiled programs: path in it -> content."""
-    folder, lab = shipped_root() / "images", package_root() / "lab"
-    parts = {
-        "Dockerfile": (folder / role / "Dockerfile").read_bytes(),
-        "make/packages": (folder / role / "packages").read_bytes(),
-    }
-    parts |= {f"make/{name}": (folder / "base" / name).read_bytes() for name in ("excludes", "install", "finish")}
-    if role == lab_image.ROLE:
-        return parts | lab_image.parts()
-    parts["tree/usr/lib/python3/dist-packages/throughline.pth"] = b"/usr/lib/throughline\n"
-    parts |= {f"{_OWN}/lab/{path.relative_to(lab)}": path.read_bytes() for path in shipped_files()}
-    parts |= {f"{_OWN}/links/{name}.json": table for name, table in _link_tables().items()}
-    return parts
-
-
-def shipped_files() -> list[Path]:
-    """SHIPPED, resolved. Raises LabFault for a pattern without a file, which would be missing in the container."""
-    files: list[Path] = []
-    for pattern in SHIPPED:
-        found = sorted((package_root() / "lab").glob(pattern))
-        if not found:
-            raise LabFault(f"no lab/{pattern}, which the images need", remedy="is the checkout complete?")
-        files += found
-    return files
-
-
-def _link_tables() -> dict[str, bytes]:
-    """Topologies as JSON, because a container has neither YAML nor models."""
-    from lab.hosts.compose.inside import links
-    from lab.model.load import load_topology
-
-    known = (load_topology(str(path)) for path in sorted(shipped_topologies_dir().glob("*.yaml")))
-    tables = {topology.name: links.table(topology) for topology in known if not topology.same_host}
-    return {name: json.dumps(table, indent=1, sort_keys=True).encode() + b"\n" for name, table in tables.items()}
-
-
-def _compiled(role: str) -> dict[str, bytes]:
-    """The sources of an image's compiled programs."""
-    if role in _WITH_FERRY:
-        root = engine.engine_dir()
-        return {str(path.relative_to(root)): path.read_bytes() for path in _files(root, _ENGINE)}
-    if role == "router":
-        return {"uml": "\n".join((initrd.INIT, *uml.PACKAGES, *uml.wanted_suites())).encode()}
-    return {}
-
-
-def _files(root: Path, patterns: Iterable[str]) -> list[Path]:
-    return sorted(path for pattern in patterns for path in root.glob(pattern) if path.is_file())
-
-
-def _digest(parts: Mapping[str, bytes]) -> str:
-    lines = (f"{place} {hashlib.sha256(content).hexdigest()}\n" for place, content in sorted(parts.items()))
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
 def _described(role: str, name: str) -> Image | None:
     known = docker.inspect("image", name)
     if known is None:
         return None
     labels: dict[str, str] = known["Config"].get("Labels") or {}
-    mine = labels if labels.get(_ROLE) == role else {}
-    return Image(role, name, known["Id"], mine.get(_RECIPE, ""), mine.get(_BASE, ""), known["Size"])
+    mine = labels if labels.get(ROLE_LABEL) == role else {}
+    made_of = mine.get(RECIPE_LABEL) or (_recipe_inside(known["Id"]) if mine else "")
+    return Image(role, name, known["Id"], made_of, mine.get(BASE_LABEL, ""), known["Size"])
+
+
+def _recipe_inside(image_id: str) -> str:
+    """The recipe of an image that Compose has built, which has the file and no label."""
+    words = ("run", "--rm", "--network", "none", "--cap-drop", "ALL", "--entrypoint", "/bin/cat", image_id, f"/{content.RECIPE}")
+    return docker.docker(*words, check=False).stdout.decode(errors="replace").strip()
 
 
 def _is_current(role: str, base: Base) -> bool:
@@ -309,52 +219,47 @@ def _registry_bases(base: Base, roles: Sequence[str], progress: Progress, *, for
 def _build_role(
     role: str, registry: Mapping[str, str], work: Path, progress: Progress, *, packages: Path | None, force: bool
 ) -> None:
-    parts = _parts(role)
     if registry:
         label = registry[_SUITES[role]]
         base = label.partition("@")[0]
     else:
         label = _base_label(role, "packages")
-        base = _packages_base(role, parts, work, progress, force=force)
+        base = _packages_base(role, work, progress, force=force)
     progress(f"{role}: building the image")
     context = work / "context"
-    _stage(context, parts)
-    _add_programs(role, context, work)
+    content.write(context, {f"{name}/keep": b"" for name in content.FOLDERS if name != f"{content.READY}/tree"})
+    ready = context / content.READY
+    content.write(ready / "tree", content.tree(role))
+    _add_programs(role, ready / "tree", work)
+    content.write(context, content.scripts(role))
     if packages:
-        shutil.copytree(packages, context / "site")
+        shutil.copytree(packages, ready / "site", dirs_exist_ok=True)
     _docker_build(
         context,
         image_name(role),
-        {_ROLE: role, _RECIPE: _digest({**parts, **_compiled(role)}), _BASE: label},
-        ["--build-arg", f"BASE={base}"],
+        {RECIPE_LABEL: content.recipe(role), BASE_LABEL: label},
+        [
+            *("--file", str(context / "images" / role / "Dockerfile")),
+            *("--build-arg", f"BASE={base}", "--build-arg", f"READY={_READY}"),
+        ],
         network=bool(registry),
         force=force,
     )
 
 
-def _stage(folder: Path, parts: Mapping[str, bytes]) -> None:
-    for place, content in parts.items():
-        target = folder / place
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-
-
-def _add_programs(role: str, context: Path, work: Path) -> None:
+def _add_programs(role: str, tree: Path, work: Path) -> None:
     copies: dict[str, Path] = {}
-    if role in _WITH_FERRY:
+    if role in content.WITH_FERRY:
         copies[_FERRY] = _stripped(engine.program(), work / "ferry")
     if role == "router":
         asset = uml.find()
         if asset is None:
             raise LabFault("the UML router is missing or damaged", remedy="make setup builds it")
-        copies = {f"tree/{uml.KERNEL}": asset.kernel, f"tree/{uml.INITRD}": asset.initrd}
+        copies = {uml.KERNEL: asset.kernel, uml.INITRD: asset.initrd}
     for place, source in copies.items():
-        target = context / place
+        target = tree / place
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
-    # So that the image does not depend on the umask of its builder.
-    for path in context.rglob("*"):
-        path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
 
 
 def _stripped(program: Path, target: Path) -> Path:
@@ -365,29 +270,37 @@ def _stripped(program: Path, target: Path) -> Path:
     return program
 
 
-def _packages_base(role: str, parts: Mapping[str, bytes], work: Path, progress: Progress, *, force: bool) -> str:
+def _packages_base(role: str, work: Path, progress: Progress, *, force: bool) -> str:
     """A root file system that holds the role's packages, as an image; reused while its list is the same."""
-    name = f"throughline/base-{role}:latest"
+    name = f"{NAMES}/base-{role}:latest"
+    parts = _make(role)
     own = (shipped_root() / "images" / "base" / "Dockerfile").read_bytes()
-    made_of = _digest({**{place: parts[place] for place in _MAKE}, "Dockerfile": own, "suite": _SUITES[role].encode()})
+    made_of = content.digest({**parts, "Dockerfile": own, "suite": _SUITES[role].encode()})
     known = None if force else _described(role, name)
     if known and known.recipe == made_of:
         return name
     context = work / "base"
-    _stage(context, {"Dockerfile": own})
+    content.write(context, {"Dockerfile": own})
     progress(f"{role}: making a root file system of Debian {_SUITES[role]}'s packages")
     _bootstrap(_SUITES[role], parts, work, context / "rootfs.tar")
-    _docker_build(context, name, {_ROLE: role, _RECIPE: made_of}, [], network=False, force=force)
+    _docker_build(context, name, {ROLE_LABEL: role, RECIPE_LABEL: made_of}, [], network=False, force=force)
     shutil.rmtree(context)
     return name
+
+
+def _make(role: str) -> dict[str, bytes]:
+    """What the making of a root file system depends on."""
+    made = content.scripts(role)
+    places = {"packages": f"images/{role}/packages", **{name: f"images/base/{name}" for name in ("excludes", "install")}}
+    return {f"make/{name}": made[place] for name, place in places.items()}
 
 
 def _bootstrap(suite: str, parts: Mapping[str, bytes], work: Path, archive: Path) -> None:
     """Make a root file system without apt and without files of this machine."""
     mmdebstrap = tools.require("mmdebstrap")
     make = work / "make"
-    _stage(work, {place: parts[place] for place in _MAKE})
-    wanted = [name for line in (make / "packages").read_text().splitlines() for name in line.partition("#")[0].split()]
+    content.write(make, {place.removeprefix("make/"): part for place, part in parts.items()})
+    wanted = [name for line in parts["make/packages"].decode().splitlines() for name in line.partition("#")[0].split()]
     options = {"Acquire::Retries": "2", "Acquire::http::Timeout": "20", "APT::Install-Recommends": "false"}
     code, output = store.run(
         [
@@ -481,8 +394,8 @@ def _recipes(path: Path) -> dict[str, str]:
         raise UsageProblem(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UsageProblem(f"{path} is not an archive of container images", remedy="make it with lab images save") from None
-    return {each[_ROLE]: each[_RECIPE] for each in labels if _ROLE in each and _RECIPE in each}
+    return {each[ROLE_LABEL]: each[RECIPE_LABEL] for each in labels if ROLE_LABEL in each and RECIPE_LABEL in each}
 
 
 def _is_ours(tags: Sequence[str]) -> bool:
-    return any(re.sub(r"^docker\.io/", "", tag) in map(image_name, ROLES) for tag in tags)
+    return any(re.sub(r"^docker\.io/", "", tag) in map(image_name, content.ROLES) for tag in tags)

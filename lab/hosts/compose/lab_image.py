@@ -17,7 +17,8 @@ from lab.model.paths import package_root, shipped_root
 
 ROLE = "lab"
 SUITE = "bookworm"
-HOME = "tree/usr/lib/throughline"
+HOME = "usr/lib/throughline"
+LOCK = "requirements.lock"
 _PYTHON = "3.11"  # the suite's
 _PACKAGES = ("lab", "reports")
 _SHIPPED = ("topologies", "suites", "images/kernel")
@@ -30,12 +31,11 @@ _PIP_S = 900.0
 
 
 def parts() -> dict[str, bytes]:
-    """Place in the build context -> content."""
+    """Place in the image -> content."""
     files = {f"{HOME}/{place}": path.read_bytes() for place, path in _sources()}
     return files | {
-        "tree/usr/lib/python3/dist-packages/throughline.pth": b"/usr/lib/throughline\n/usr/lib/throughline/site\n",
-        "tree/usr/local/bin/lab": _LAUNCHER,
-        "make/requirements": _lock().read_bytes(),
+        "usr/lib/python3/dist-packages/throughline.pth": b"/usr/lib/throughline\n/usr/lib/throughline/site\n",
+        "usr/local/bin/lab": _LAUNCHER,
     }
 
 
@@ -59,7 +59,7 @@ def site(cache: Path, progress: Progress) -> Path:
 
 
 def _lock() -> Path:
-    return shipped_root() / "requirements.lock"
+    return shipped_root() / LOCK
 
 
 def _sources() -> Iterator[tuple[str, Path]]:

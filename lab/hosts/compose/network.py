@@ -22,7 +22,7 @@ from lab.hosts.agent.host import KEPT_ENVIRONMENT, AgentHost
 from lab.hosts.agent.protocol import UnixChannel
 from lab.hosts.agent.router import RouterChoice
 from lab.hosts.clocks import InRealTime
-from lab.hosts.compose import images
+from lab.hosts.compose import content, images
 from lab.hosts.compose.docker import compose_version, engine_version
 from lab.hosts.compose.project import Project
 from lab.hosts.host import Host, Ports, RouterFacts
@@ -83,7 +83,7 @@ class ComposeNetwork(InRealTime):
         AgentHandle(self.name, self.project.socket("router")).ask({"op": "note", "note": {**own, **note}})
 
     def detach(self) -> None:
-        for role in images.ROLES:
+        for role in content.ROLES:
             AgentHandle(self.name, self.project.socket(role)).ask({"op": "detach"})
         self._let_go()
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.hosts.compose import images, subnets
+from lab.hosts.compose import content, images, subnets
 from lab.hosts.compose.docker import ask, compose_command, docker, refusal, run
 from lab.hosts.wiring import Addresses
 from lab.model.errors import LabFault, UsageProblem
@@ -22,6 +22,8 @@ from lab.model.paths import cache_dir, shipped_root
 
 LAB_LABEL = "org.throughline.lab"
 OWNER_LABEL = "org.throughline.owner"
+PROFILE = "real"
+"""The profile of the three containers in docker-compose.yml."""
 UP_TIMEOUT_S = 120
 _PREFIX = "throughline-"
 # unix(7): sun_path is 108 bytes.
@@ -102,7 +104,8 @@ class Project:
             **{f"THROUGHLINE_{role.upper()}_IMAGE": image.id for role, image in made.items()},
         }
         file = shipped_root() / "docker-compose.yml"
-        words = [*compose_command(), "-p", self.compose_name, "-f", str(file), "up", "-d", "--no-build", "--no-deps"]
+        words = [*compose_command(), "--profile", PROFILE, "-p", self.compose_name, "-f", str(file)]
+        words += ["up", "-d", "--no-build", "--no-deps"]
         # The client by itself: together with the others Compose would have it wait for health checks, which are for people.
         for roles in (("router", "server"), ("client",)):
             done = run([*words, *roles], timeout_s=UP_TIMEOUT_S, check=False, env=environment, cwd=str(file.parent))
@@ -113,7 +116,7 @@ class Project:
     def wait_for_agents(self, timeout_s: float = 10.0) -> None:
         """Until every container listens. Raises LabFault with the last words of a container that has ended."""
         deadline = time.monotonic() + timeout_s
-        while missing := [role for role in images.ROLES if not Path(self.socket(role)).exists()]:
+        while missing := [role for role in content.ROLES if not Path(self.socket(role)).exists()]:
             ended = [entry for entry in containers(self.name) if entry["State"] == "exited"]
             if ended or time.monotonic() > deadline:
                 names = ", ".join(entry["Names"] for entry in ended) or ", ".join(missing)

@@ -11,6 +11,7 @@ import sys
 import tarfile
 from itertools import pairwise
 from pathlib import Path
+from string import Template
 from typing import Any, Never
 
 HOME = Path(os.environ["FAKE_ENGINE"])
@@ -39,7 +40,11 @@ def build(words: list[str]) -> None:
     context = HOME / "contexts" / name.replace("/", "_").partition(":")[0]
     shutil.rmtree(context, ignore_errors=True)
     shutil.copytree(words[-1], context)
-    add(name, dict(label.split("=", 1) for label in values(words, "--label")))
+    arguments = dict(value.split("=", 1) for value in values(words, "--build-arg"))
+    dockerfile = Path(*values(words, "--file") or [context / "Dockerfile"]).read_text()
+    said = [word for line in dockerfile.splitlines() if line.startswith("LABEL ") for word in line.split()[1:]]
+    labels = [*(Template(word).substitute(arguments) for word in said), *values(words, "--label")]
+    add(name, dict(label.split("=", 1) for label in labels))
 
 
 def save(names: list[str]) -> None:
@@ -74,6 +79,8 @@ def main() -> None:
             build(words)
         case ["save", *names]:
             save(names)
+        case ["run", *_]:  # cat, of the recipe in an image
+            print((HOME / "recipe").read_text() if (HOME / "recipe").exists() else "")
         case ["load", *_] | ["image", "rm", _]:
             pass
         case _:

@@ -17,7 +17,7 @@ import pytest
 
 from lab.assets import engine, initrd, uml
 from lab.hosts.agent.protocol import LAB_USER
-from lab.hosts.compose import images
+from lab.hosts.compose import content, images
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.paths import project_root, shipped_topologies_dir
 
@@ -46,7 +46,7 @@ class Engine:
         return len(log.read_text().splitlines()) if log.exists() else 0
 
     def context(self, name: str) -> Path:
-        return self.home / "contexts" / f"throughline_{name}"
+        return self.home / "contexts" / f"localhost_throughline_{name}"
 
     def relabel(self, role: str, recipe: str) -> None:
         path = self.home / "images.json"
@@ -86,15 +86,17 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     source = root / "engine/crates/ferry/src/main.rs"
     source.parent.mkdir(parents=True)
     source.touch()
-    monkeypatch.setattr(images, "package_root", lambda: root)
-    monkeypatch.setattr(images, "shipped_root", lambda: root)
+    shutil.copyfile(project_root() / "requirements.lock", root / "requirements.lock")
+    monkeypatch.setattr(content, "package_root", lambda: root)
+    for module in (content, images):
+        monkeypatch.setattr(module, "shipped_root", lambda: root)
     monkeypatch.setattr(engine, "engine_dir", lambda: root / "engine")
-    monkeypatch.setattr(images, "shipped_topologies_dir", lambda: root / "topologies")
+    monkeypatch.setattr(content, "shipped_topologies_dir", lambda: root / "topologies")
     return root
 
 
 def recipes() -> dict[str, str]:
-    return {role: images.recipe(role) for role in images.ROLES}
+    return {role: content.recipe(role) for role in content.ROLES}
 
 
 def silent(text: str) -> None:
@@ -106,10 +108,12 @@ def silent(text: str) -> None:
     [
         ("images/client/packages", {"client"}),
         ("images/server/Dockerfile", {"server"}),
-        ("images/base/finish", set(images.ROLES)),
-        ("images/base/excludes", set(images.ROLES)),
-        ("lab/hosts/host.py", set(images.ROLES)),
-        ("lab/hosts/agent/serve.py", set(images.ROLES)),
+        ("images/base/finish", set(content.ROLES)),
+        ("images/base/excludes", set(content.ROLES)),
+        ("images/base/stage", set(content.ROLES)),
+        ("requirements.lock", set()),
+        ("lab/hosts/host.py", set(content.ROLES)),
+        ("lab/hosts/agent/serve.py", set(content.ROLES)),
         ("engine/crates/ferry/src/main.rs", {"client"}),
         ("lab/judge/tolerance.py", set()),
     ],
@@ -127,21 +131,21 @@ def test_recipe_holds_links_and_the_router(checkout: Path, monkeypatch: pytest.M
     path.write_text(path.read_text().replace("20 Mbit/s", "21 Mbit/s").replace("20mbit", "21mbit"))
     assert path.read_text() != (shipped_topologies_dir() / "dsl-20.yaml").read_text()
     linked = recipes()
-    assert all(linked[role] != before[role] for role in images.ROLES)
+    assert all(linked[role] != before[role] for role in content.ROLES)
     monkeypatch.setattr(initrd, "INIT", initrd.INIT + "\n")
     assert {role for role, recipe in recipes().items() if recipe != linked[role]} == {"router"}
 
 
 def test_a_pattern_that_ships_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "SHIPPED", ("backend/nowhere/*.py",))
+    monkeypatch.setattr(content, "SHIPPED", ("backend/nowhere/*.py",))
     with pytest.raises(LabFault, match="backend/nowhere"):
-        images.recipe("client")
+        content.recipe("client")
 
 
 def test_without_a_registry_the_base_is_made_of_packages_and_nothing_is_fetched(fake: Engine) -> None:
     said: list[str] = []
     built = images.build(said.append)
-    assert set(built) == set(images.ROLES) == set(images.require_all())
+    assert set(built) == set(content.ROLES) == set(images.require_all())
     assert any("no such host" in line for line in said)
     assert len(fake.calls("pull")) == 1  # one answer is enough
     assert fake.bootstraps() == 3
@@ -198,7 +202,7 @@ def test_context_holds_programs_and_does_not_depend_on_the_umask(fake: Engine) -
         images.build(silent)
     finally:
         os.umask(before)
-    trees = {role: fake.context(role) / "tree" for role in images.ROLES}
+    trees = {role: fake.context(role) / content.READY / "tree" for role in content.ROLES}
     assert os.access(trees["client"] / "usr/local/bin/ferry", os.X_OK)
     assert os.access(trees["router"] / uml.KERNEL, os.X_OK)
     assert (trees["router"] / uml.INITRD).exists()
@@ -211,13 +215,13 @@ def test_context_holds_programs_and_does_not_depend_on_the_umask(fake: Engine) -
 
 
 def test_images_that_are_missing_or_of_other_sources_are_refused(fake: Engine) -> None:
-    with pytest.raises(UsageProblem, match=r"throughline/client is missing \(lab images build\)"):
+    with pytest.raises(UsageProblem, match=r"image localhost/throughline/client is missing \(lab images build\)"):
         images.require_all()
     images.build(silent)
     fake.relabel("router", "0" * 64)
     with pytest.raises(UsageProblem, match="throughline/router was made from other sources"):
         images.require_all()
-    assert [images.state(role, images.find(role)) for role in images.ROLES] == ["current", "outdated", "current"]
+    assert [images.state(role, images.find(role)) for role in content.ROLES] == ["current", "outdated", "current"]
 
 
 def test_an_engine_that_is_down_is_one_line(fake: Engine) -> None:
@@ -338,7 +342,7 @@ assert not elsewhere, f"not shipped: {elsewhere}"
 def test_shipped_modules_need_nothing_that_is_not_in_the_images(tmp_path: Path) -> None:
     root = project_root()
     names = []
-    for path in images.shipped_files():
+    for path in content.shipped_files():
         place = path.relative_to(root)
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, tmp_path / place)
@@ -348,7 +352,7 @@ def test_shipped_modules_need_nothing_that_is_not_in_the_images(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("role", images.ROLES)
+@pytest.mark.parametrize("role", content.ROLES)
 def test_containers_run_as_the_labs_user(role: str) -> None:
     lines = (project_root() / "images" / role / "Dockerfile").read_text().splitlines()
     assert [line for line in lines if line.startswith("USER ")] == [f"USER {LAB_USER}"]
