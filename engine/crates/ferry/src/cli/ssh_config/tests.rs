@@ -138,6 +138,14 @@ fn is_usual_key(file: &str) -> bool {
     file.starts_with("~/.ssh/id_")
 }
 
+/// Whether the host's own name, or what `HostName` makes of it, is that of its ProxyJump ("jumphost loop").
+fn jumps_to_itself(config: &HostConfig, question: &Question<'_>) -> bool {
+    let name = config.hostname.as_deref().unwrap_or(question.host);
+    let jump = config.proxy_jump.as_deref().unwrap_or_default();
+    let jump = jump.split(':').next().unwrap_or_default();
+    jump == name || jump == question.host
+}
+
 /// False where there is no OpenSSH.
 fn agrees(text: &str, question: &Question<'_>) -> Result<bool, TestCaseError> {
     let folder = tempfile::tempdir().unwrap();
@@ -156,6 +164,10 @@ fn agrees(text: &str, question: &Question<'_>) -> Result<bool, TestCaseError> {
     let openssh = openssh(&file, question);
     let own = resolve(&Files::Only(file), question, &around(Some(folder.path())));
     let Some(expected) = openssh else {
+        // Which OpenSSH says when it has read the file; ferry takes no ProxyJump at all when it connects.
+        if own.as_ref().is_ok_and(|own| jumps_to_itself(own, question)) {
+            return Ok(true);
+        }
         prop_assert!(own.is_err(), "OpenSSH refuses what ferry takes:\n{}\n{:?}", text, own);
         return Ok(true);
     };
