@@ -138,7 +138,7 @@ fn is_usual_key(file: &str) -> bool {
     file.starts_with("~/.ssh/id_")
 }
 
-/// Whether the host's own name, or what `HostName` makes of it, is that of its ProxyJump ("jumphost loop").
+/// Whether the host's own name, or what `HostName` makes of it, is that of its `ProxyJump` ("jumphost loop").
 fn jumps_to_itself(config: &HostConfig, question: &Question<'_>) -> bool {
     let name = config.hostname.as_deref().unwrap_or(question.host);
     let jump = config.proxy_jump.as_deref().unwrap_or_default();
