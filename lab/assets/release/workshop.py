@@ -105,9 +105,8 @@ def clone(root: Path, into: Path, *, cargo: Path, bin_folder: Path, keep_compile
     """A workshop with the commit of `root`. With `keep_compiled` cargo finds what it compiled for an earlier release."""
     shutil.rmtree(into, ignore_errors=True)
     into.parent.mkdir(parents=True, exist_ok=True)
-    commit = _git(root, "rev-parse", "HEAD").strip()
     _git(root, "clone", "--quiet", "--no-checkout", str(root), str(into))
-    _git(into, "checkout", "--quiet", "--detach", commit)
+    _git(into, "checkout", "--quiet", "--detach", commit(root))
     epoch = int(_git(into, "log", "-1", "--format=%ct"))
     compiled = _cargo_home() / "throughline-release" if keep_compiled else into / "engine/compiled"
     return Workshop(root=into, epoch=epoch, tools=bin_folder, cargo=cargo, cargo_build=compiled)

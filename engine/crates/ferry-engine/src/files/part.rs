@@ -26,7 +26,7 @@ pub struct Parts {
 
 #[derive(Default)]
 struct State {
-    /// Nobody has been asked for this.
+    /// Not handed out yet.
     missing: Missing,
     flying: BTreeMap<u64, Flight>,
     next: u64,
@@ -54,7 +54,7 @@ pub struct Part {
     range: Range<u64>,
     /// The next byte to be handed over.
     at: u64,
-    /// Nobody has said yet that the file has these bytes.
+    /// The size of the file is unknown, so these bytes may not exist.
     guessed: bool,
     gathered: Vec<u8>,
 }
@@ -67,7 +67,7 @@ impl Parts {
         Arc::new(this)
     }
 
-    /// The file has been opened, or there is none to be written. Before that no part may be written to.
+    /// Sets the file that the parts are written to, or none. A part may be written only after this.
     pub fn open(&self, place: Option<File>) {
         // A second answer finds the place that the first one has set.
         let _ = self.place.set(place);
@@ -125,7 +125,7 @@ impl Parts {
         lock(&self.state).flying.len()
     }
 
-    /// What is not on the disk.
+    /// The ranges that are not on the disk yet.
     pub fn missing(&self) -> Missing {
         let state = lock(&self.state);
         let mut missing = state.missing.clone();
@@ -245,7 +245,7 @@ impl Part {
             return Ok(());
         }
         if lock(&self.parts.state).closed {
-            // Nobody wants it any more, and the file may have its name already.
+            // The download is over, and the file may already have its final name.
             return Ok(());
         }
         if let Some(Some(file)) = self.parts.place.get() {

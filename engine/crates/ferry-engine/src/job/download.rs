@@ -48,6 +48,47 @@ pub fn validators_of(headers: &HeaderMap, size: Option<u64>) -> Validators {
     }
 }
 
+/// The server's modification time.
+pub fn last_modified(head: &Head) -> Option<SystemTime> {
+    let modified = head.headers.get(LAST_MODIFIED)?.to_str().ok()?;
+    date(modified)
+}
+
+fn content_range(head: &Head) -> &str {
+    let value = head.headers.get(CONTENT_RANGE);
+    value.and_then(|value| value.to_str().ok()).unwrap_or("")
+}
+
+/// The bytes that a 206 has, and the size of the file where it says so.
+pub struct Partial {
+    pub first: u64,
+    pub last: u64,
+    pub size: Option<u64>,
+}
+
+impl Partial {
+    /// # Errors
+    /// Class Integrity when it does not say which bytes it has, or has another number of them.
+    pub fn of(url: &Url, head: &Head) -> Result<Self, Error> {
+        let Some(ContentRange::Part { first, last, size }) = ContentRange::parse(content_range(head)) else {
+            return Err(Self::wrong(url, head, "a partial answer without a usable range"));
+        };
+        if head.content_length.is_some_and(|length| length != last - first + 1) {
+            return Err(Self::wrong(
+                url,
+                head,
+                "the length of the answer is not that of its range",
+            ));
+        }
+        Ok(Self { first, last, size })
+    }
+
+    /// A 206 that cannot be used, and why.
+    pub fn wrong(url: &Url, head: &Head, why: &str) -> Error {
+        Error::integrity(format!("{url}: {why} (Content-Range: {:?})", content_range(head)))
+    }
+}
+
 /// What one attempt leaves for the next.
 #[derive(Default)]
 pub struct AttemptState {
@@ -159,8 +200,7 @@ impl GetWork {
         let begun = if self.range.is_some() { 0 } else { offset };
         let most = most_bytes(self.max_filesize, &self.url, begun, size)?;
         let (mut sink, digest) = self.open(&mut state, begun)?;
-        let modified = head.headers.get(LAST_MODIFIED).and_then(|value| value.to_str().ok());
-        if let Some(time) = modified.and_then(date).filter(|_| self.remote_time) {
+        if let Some(time) = last_modified(head).filter(|_| self.remote_time) {
             sink.set_modified(time);
         }
         if self.range.is_none() && validators.if_range().is_some() {
@@ -181,18 +221,8 @@ impl GetWork {
 
     /// 206 must be exactly what was asked for (RFC 9110, section 15.3.7). Returns the first byte and the size of the whole.
     fn check_range(&self, head: &Head, state: &AttemptState) -> Result<(u64, Option<u64>), Error> {
-        let text = head
-            .headers
-            .get(CONTENT_RANGE)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or("");
-        let wrong = |why: &str| Error::integrity(format!("{}: {why} (Content-Range: {text:?})", self.url));
-        let Some(ContentRange::Part { first, last, size }) = ContentRange::parse(text) else {
-            return Err(wrong("a partial answer without a usable range"));
-        };
-        if head.content_length.is_some_and(|length| length != last - first + 1) {
-            return Err(wrong("the length of the answer is not that of its range"));
-        }
+        let Partial { first, last, size } = Partial::of(&self.url, head)?;
+        let wrong = |why: &str| Partial::wrong(&self.url, head, why);
         if let Some(range) = self.range {
             let right = match range {
                 ByteRange::Part {
@@ -224,11 +254,7 @@ impl GetWork {
 
     /// 416: nothing is left to fetch, or the file is another one.
     fn beyond_the_end(&mut self, head: &Head, state: &mut AttemptState, settings: &Settings) -> Result<Answer, Error> {
-        let text = head
-            .headers
-            .get(CONTENT_RANGE)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or("");
+        let text = content_range(head);
         if !matches!(ContentRange::parse(text), Some(ContentRange::Unsatisfied { size }) if size == self.offset) {
             state.validators = Validators::default();
             return Err(Error::transient(format!(

@@ -8,12 +8,11 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use ferry_http::values::{ContentRange, date};
 use http::HeaderMap;
-use http::header::{CONTENT_RANGE, HeaderValue, IF_RANGE, LAST_MODIFIED, RANGE};
+use http::header::{HeaderValue, IF_RANGE, RANGE};
 use url::Url;
 
-use super::download::{Destination, most_bytes, refused, validators_of};
+use super::download::{Destination, Partial, last_modified, most_bytes, refused, validators_of};
 use super::worker::Event;
 use crate::clock::seconds;
 use crate::error::Error;
@@ -63,9 +62,9 @@ pub struct Ranged {
     /// Bytes that an earlier run has left.
     pub kept: u64,
     pub begun: Instant,
-    /// Of the first range: the phases, and what TCP said.
+    /// The measurements of the first range: its phases and TCP samples stand for the transfer.
     pub first: Option<Facts>,
-    /// Of the last connection that was made.
+    /// The round trip of the newest connection.
     pub rtt: Duration,
     /// Connections made, and ranges that came.
     pub connections: u32,
@@ -243,7 +242,7 @@ impl Shared {
         }
         let mut found = self.lock();
         let size = found.size;
-        // Of all and of nothing there is no journal with holes.
+        // A file that is complete, or that has nothing yet, needs no journal of its holes.
         if let (Some(file), Some(size)) = (&mut found.file, size)
             && missing.is_sound(size)
             && let Err(problem) = file.describe_missing(&missing, size)
@@ -353,18 +352,8 @@ impl RangeWork {
 
     /// 206 must be exactly the range that was asked for. Returns the size of the file.
     fn check(&self, head: &Head, part: &Part) -> Result<u64, Error> {
-        let text = head
-            .headers
-            .get(CONTENT_RANGE)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or("");
-        let wrong = |why: &str| Error::integrity(format!("{}: {why} (Content-Range: {text:?})", self.url));
-        let Some(ContentRange::Part { first, last, size }) = ContentRange::parse(text) else {
-            return Err(wrong("a partial answer without a usable range"));
-        };
-        if head.content_length.is_some_and(|length| length != last - first + 1) {
-            return Err(wrong("the length of the answer is not that of its range"));
-        }
+        let Partial { first, last, size } = Partial::of(&self.url, head)?;
+        let wrong = |why: &str| Partial::wrong(&self.url, head, why);
         let Some(size) = size else {
             return Err(wrong("a partial answer that does not say how large the file is"));
         };
@@ -390,8 +379,7 @@ impl RangeWork {
                 file.will_be(ResumeKey::new(&wanted.asked, validators.clone()));
                 file
             };
-            let modified = head.headers.get(LAST_MODIFIED).and_then(|value| value.to_str().ok());
-            if let Some(time) = modified.and_then(date).filter(|_| wanted.remote_time) {
+            if let Some(time) = last_modified(head).filter(|_| wanted.remote_time) {
                 file.set_modified(time);
             }
             parts.open(file.shared()?);

@@ -93,6 +93,9 @@ impl Scheduler {
     }
 
     pub(super) fn count_connection(&mut self, rtt: Duration) {
+        if !self.ranged {
+            return;
+        }
         for entry in &mut self.entries {
             if let Kind::Ranged(ranged) = &mut entry.kind {
                 ranged.connections += 1;
@@ -103,6 +106,10 @@ impl Scheduler {
 
     /// A run that is killed leaves what another can go on with.
     pub(super) fn write_journals(&mut self) {
+        // Called for every event of a run, which may have many thousand entries.
+        if !self.ranged {
+            return;
+        }
         for entry in &mut self.entries {
             if let Kind::Ranged(ranged) = &mut entry.kind
                 && !entry.over
@@ -255,6 +262,7 @@ impl Scheduler {
         self.end_ranges();
         lock(&self.queue).most = usize::MAX;
         self.parallel = 1;
+        self.ranged = false;
         let entry = &mut self.entries[index];
         let Kind::Ranged(ranged) = &entry.kind else { return };
         tracing::info!(why = why.map(|problem| &*problem.message), "one connection");

@@ -44,6 +44,8 @@ pub(super) struct Scheduler {
     connect_options: ConnectOptions,
     pub(super) queue: Arc<Mutex<Queue>>,
     pub(super) parallel: usize,
+    /// The run is one download in ranges.
+    pub(super) ranged: bool,
     /// Where the connections say what has happened.
     pub(super) events: mpsc::Sender<Event>,
     inbox: Option<mpsc::Receiver<Event>>,
@@ -167,6 +169,7 @@ impl Scheduler {
             entries,
             queue: Arc::new(Mutex::new(Queue::new(common.timeouts.total))),
             parallel,
+            ranged,
             events,
             inbox: Some(inbox),
             workers: HashMap::new(),
@@ -252,7 +255,7 @@ impl Scheduler {
                 // A redirect from http led here.
                 self.connect_options = connect_options(&self.common, true, self.common.version)?;
             }
-            let ranged = self.entries.iter().any(|entry| matches!(entry.kind, Kind::Ranged(_)));
+            let ranged = self.ranged;
             let wanted = match protocols.get(&origin) {
                 // Ranges of one file have a connection each.
                 _ if ranged => self.parallel.min(count),
