@@ -18,8 +18,8 @@ module Throughline
     end
   end
 
-  # A network as the machines must know it: its name for people, its MTU for the virtual cables.
-  Topology = Struct.new(:name, :rate, :rtt, :mtu) do
+  # A network as the machines must know it: its name for people, its MTU for the virtual cables; `given` is what the lab takes.
+  Topology = Struct.new(:given, :name, :rate, :rtt, :mtu) do
     def to_s
       link = rate || rtt ? "#{rate || 'no limit'}, #{rtt || 'no delay'}" : 'an unshaped link'
       "#{name} (#{link})"
@@ -30,18 +30,19 @@ module Throughline
 
   # By name in topologies/, or by the path of a YAML file, as the lab takes it.
   def topology(name)
-    path = name.match?(/\.ya?ml\z/) ? File.expand_path(name) : File.join(TOPOLOGIES, "#{name}.yaml")
-    read(name, path)
+    file = name.match?(/\.ya?ml\z/)
+    path = file ? File.expand_path(name) : File.join(TOPOLOGIES, "#{name}.yaml")
+    read(name, path, file ? path : name)
   end
 
-  def read(name, path)
+  def read(name, path, given)
     found = YAML.safe_load(File.read(path))
     raise Problem, "#{path}: a topology has a name" unless found.is_a?(Hash) && found['name'].is_a?(String)
 
     link = found.fetch('link', nil) || {}
     raise Problem, "#{path}: link: it is not a list of settings" unless link.is_a?(Hash)
 
-    Topology.new(found['name'], link['rate'], link['rtt'], mtu(path, link))
+    Topology.new(given, found['name'], link['rate'], link['rtt'], mtu(path, link))
   rescue Errno::ENOENT
     raise Problem, "no topology called '#{name}' (THROUGHLINE_TOPOLOGY; there are: #{names.join(', ')})"
   rescue SystemCallError, Psych::Exception => e

@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -27,7 +27,7 @@ from lab.cli.options import (
 )
 from lab.cli.terminal import run_attached
 from lab.cli.virtual_shell import VirtualShell
-from lab.hosts.choose import attach, labs, open_live, take_down
+from lab.hosts.choose import attach, labs, open_live, open_network, take_down
 from lab.hosts.host import Host, Network
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.load import load_topology
@@ -43,6 +43,10 @@ from lab.servers.bundle import Servers, start_servers
 _FOREIGN = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8"}
 _PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 Lab = Annotated[str, typer.Option("--lab", help="Which lab, when more than one is up.")]
+Machines = Annotated[
+    Literal["vagrant"] | None,
+    typer.Option("--backend", help="vagrant: the link of the virtual machines, which keep it when the command has ended."),
+]
 Command = Annotated[list[str] | None, typer.Argument(metavar="-- CMD...", help="The command; a shell without one.")]
 
 
@@ -165,17 +169,41 @@ def link_command(
     jitter: Jitter = Duration(0),
     seed: Seed = None,
     lab: Lab = "",
+    backend: Machines = None,
 ) -> None:
-    """Change the link of a running lab while traffic flows."""
-    network, note = attach(_pick(lab))
+    """Change the link of a running lab while traffic flows, or shape the link of virtual machines.
+
+    `vagrant up` calls it for those.
+    """
     wanted = _apart(topology) if topology else None
-    shaped = change(network, wanted.link if wanted else make_link(rate, rtt, loss, jitter, seed))
+    link = wanted.link if wanted else make_link(rate, rtt, loss, jitter, seed)
+    if backend:
+        if lab:
+            raise UsageProblem("--lab names a lab of `lab up`, and virtual machines have no name", remedy="leave --lab away")
+        _shape_machines(link, wanted.congestion_control if wanted else "cubic")
+        return
+    network, note = attach(_pick(lab))
+    shaped = change(network, link)
     base = Topology.model_validate(note["topology"])
     now = wanted or base.model_copy(update={"link": shaped.link})
     kept = {key: value for key, value in note.items() if key in ("environment",)}
     network.remember({**kept, "topology": now.model_dump(mode="json")})
     for command in shaped.commands:
         typer.echo(command)
+
+
+def _shape_machines(link: Link, congestion_control: str) -> None:
+    """The router keeps the link, and each machine its settings, until it boots."""
+    network = open_network("vagrant")
+    try:
+        pin(network, congestion_control)
+        assert_no_bypass(network)
+        shaped = shape(network, link)
+    finally:
+        network.close()
+    for command in shaped.commands:
+        typer.echo(command)
+    typer.echo(f"the link is shaped and read back; {network.backend_facts['path']}")
 
 
 def exec_command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -19,6 +20,9 @@ def main(folder: Path, words: list[str]) -> int:
             print(f"1,{name},metadata,provider,libvirt\n1,{name},provider-name,libvirt\n1,{name},state,{state}")
     elif words[0] == "ssh-config":
         print(CONFIG.format(words[1]))
+    elif words[0] == "up" and os.environ.get("THROUGHLINE_LINK") != "no":
+        sys.stderr.write("throughline: the Vagrantfile would call the lab that is waiting for it\n")
+        return 1
     elif words[0] == "up" and (folder / "fails").exists():
         print("==> linux: Importing base box...")
         sys.stderr.write((folder / "fails").read_text() + "\n")

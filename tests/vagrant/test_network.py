@@ -12,12 +12,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lab.hosts.host import RouterFacts
+from lab.cli import live
+from lab.hosts.host import Network, RouterFacts
 from lab.hosts.ssh.linux import open_host
 from lab.hosts.vagrant import machines, network
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.load import load_topology
+from lab.model.topology import Link
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import assert_pinned, pin
+from lab.net.shape import Shaped
 from tests.vagrant.three import NEEDS, Three
 
 pytestmark = NEEDS
@@ -53,6 +57,7 @@ def test_a_path_that_nothing_crosses_is_refused(three: Three, monkeypatch: pytes
     monkeypatch.setenv(machines.CONFIG_VARIABLE, str(three.folder / "config"))
     monkeypatch.setattr(network, "kernel_has_netem", lambda _: True)
     monkeypatch.setattr(network, "_PROBE_DELAY_MS", 0.0)
+    network.open_network().close()  # wires them
     monkeypatch.setattr(network, "_OWN_PINGS", 3)
     # All ports are up, and nothing is forwarded: as where a provider's network is not wired.
     router = ["nsenter", "-t", str(three.processes["router"].pid), "-m", "-n", "ip", "-n", "lab", "route"]
@@ -140,6 +145,30 @@ def test_a_machine_that_is_not_fit_is_refused(
     monkeypatch.setattr(network, "open_host", changed)
     with pytest.raises((LabFault, UsageProblem), match=told):
         network.open_network()
+
+
+def test_lab_link_shapes_the_machines(three: Three, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv(machines.CONFIG_VARIABLE, str(three.folder / "config"))
+    monkeypatch.setattr(network, "kernel_has_netem", lambda _: True)
+    monkeypatch.setattr(network, "_PROBE_DELAY_MS", 0.0)
+    with pytest.raises(UsageProblem, match="virtual machines have no name"):
+        live.link_command("dsl-20", lab="mine", backend="vagrant")
+    shaped: list[Link] = []
+
+    def shape(found: Network, link: Link) -> Shaped:
+        assert_pinned(found, "cubic")
+        shaped.append(link)
+        return Shaped(link, {}, ("tc ...",))
+
+    # This kernel may have no netem.
+    monkeypatch.setattr(live, "shape", shape)
+    live.link_command("dsl-20", backend="vagrant")
+    assert shaped == [load_topology("dsl-20").link]
+    command, told = capsys.readouterr().out.splitlines()
+    assert command == "tc ..."
+    assert told.startswith("the link is shaped and read back; own round trip ")
+    again = network.open_network()  # the machines are free again
+    again.close()
 
 
 def test_a_port_that_is_not_there(three: Three, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,4 +179,6 @@ def _vagrant(program: str, words: Sequence[str], timeout_s: float) -> str:
 def _environment(own: Mapping[str, str]) -> dict[str, str]:
     # An installed lab's Vagrantfile is where nothing may be written.
     dotfile = own.get("VAGRANT_DOTFILE_PATH") or str(working_root() / ".vagrant")
-    return {**own, "VAGRANT_DOTFILE_PATH": dotfile, "VAGRANT_NO_COLOR": "1", "VAGRANT_CHECKPOINT_DISABLE": "1"}
+    quiet = {"VAGRANT_NO_COLOR": "1", "VAGRANT_CHECKPOINT_DISABLE": "1"}
+    # This lab shapes the link itself; the Vagrantfile would have another one do it, which waits for this one.
+    return {**own, **quiet, "VAGRANT_DOTFILE_PATH": dotfile, "THROUGHLINE_LINK": "no"}
