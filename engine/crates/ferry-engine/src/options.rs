@@ -165,8 +165,10 @@ pub struct TransferOptions {
     pub max_redirects: u32,
     /// Computed while the body moves, and compared before a file gets its name.
     pub checksum: Option<Checksum>,
-    /// Downloads with more bytes are refused.
+    /// Downloads with more bytes are refused; of a compressed body, those that come and those that it is decoded to.
     pub max_filesize: Option<ByteSize>,
+    /// HTTP downloads ask for a body compressed by zstd or gzip, and decode it. Parts of a file (ranges, resumed downloads) are not asked for so.
+    pub compressed: bool,
     /// Files get the modification time of what they are copies of, where the other side says it or can be told.
     pub remote_time: bool,
 }
@@ -184,6 +186,7 @@ impl Default for TransferOptions {
             max_redirects: 10,
             checksum: None,
             max_filesize: None,
+            compressed: false,
             remote_time: false,
         }
     }

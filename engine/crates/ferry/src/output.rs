@@ -100,6 +100,9 @@ fn transfer_line(transfer: &Transfer) -> String {
     if let Some(rate) = transfer.body_byte_s {
         let _ = write!(line, ", {}/s", human_bytes(rate));
     }
+    if let (Some(coding), Some(decoded)) = (transfer.content_encoding, transfer.decoded_bytes) {
+        let _ = write!(line, ", {decoded} bytes decoded ({coding})");
+    }
     if let (Some(limit), Some(deviation)) = (transfer.limit_byte_s, transfer.deviation) {
         let _ = write!(
             line,

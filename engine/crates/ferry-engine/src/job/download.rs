@@ -16,9 +16,10 @@ use crate::files::{self, Algorithm, Digest, PartialFile, Resumable, ResumeKey, S
 use crate::observer::Progress;
 use crate::options::ByteRange;
 use crate::sync::lock;
+use crate::transfer::coding::Coding;
 use crate::transfer::receive::Receiver;
 use crate::transfer::send::Sender;
-use crate::transfer::{Answer, Ending, Head, Settings, Work};
+use crate::transfer::{Answer, Decoding, Ending, Head, Settings, Work};
 
 /// The clock that dates answers and the one that dates files are less than this apart; they may be on two machines. RFC 7232, section 2.2.2, has
 /// this figure.
@@ -156,6 +157,8 @@ pub struct GetWork {
     pub algorithm: Option<Algorithm>,
     pub max_filesize: Option<u64>,
     pub remote_time: bool,
+    /// A coded body is decoded; otherwise it is stored as it comes, because servers label files that are stored compressed in the same way.
+    pub compressed: bool,
     /// What the Range header asked for; 0 when there was none.
     pub offset: u64,
     pub state: Arc<Mutex<AttemptState>>,
@@ -195,8 +198,13 @@ impl GetWork {
             416 if self.offset > 0 => return self.beyond_the_end(head, &mut state, settings),
             _ => return Ok(Answer::Over(refused(&self.url, head))),
         };
-        let whole = if self.range.is_some() { None } else { size };
-        let validators = validators_of(&head.headers, whole);
+        let coding = self.coding(head)?;
+        let (validators, whole) = match (coding, self.range) {
+            // Nothing can go on in the middle of what was decoded, and nobody says how large the file is.
+            (Some(_), _) => (Validators::default(), None),
+            (None, Some(_)) => (validators_of(&head.headers, None), size),
+            (None, None) => (validators_of(&head.headers, size), size),
+        };
         let begun = if self.range.is_some() { 0 } else { offset };
         let most = most_bytes(self.max_filesize, &self.url, begun, size)?;
         let (mut sink, digest) = self.open(&mut state, begun)?;
@@ -210,13 +218,37 @@ impl GetWork {
             self.bar.total(size);
         }
         state.offset = offset;
-        state.size = size;
+        state.size = whole;
         state.validators = validators;
         self.offset = offset;
         let throttle = settings.limit.throttle();
         let mut receiver = Receiver::new(sink, digest, throttle, settings.buffer_size, head.content_length);
+        if let Some(coding) = coding {
+            let stop = settings.stop.clone();
+            let decoding = Decoding::new(coding, self.url.to_string(), most.clone(), head.delimited, stop)?;
+            receiver.decoding = Some(Box::new(decoding));
+        }
         receiver.most = most;
         Ok(Answer::Receive(Box::new(receiver)))
+    }
+
+    /// How the body is to be decoded. A part of a coded body is of no use: whatever asks for one asks for it without a coding.
+    fn coding(&self, head: &Head) -> Result<Option<Coding>, Error> {
+        if !self.compressed {
+            return Ok(None);
+        }
+        match Coding::of(&head.headers) {
+            Ok(Some(coding)) if head.status == 206 => Err(Error::integrity(format!(
+                "{}: the rest came with Content-Encoding {}, the beginning without",
+                self.url,
+                coding.name()
+            ))),
+            Ok(coding) => Ok(coding),
+            Err(list) => Err(Error::permanent(format!(
+                "{}: the server answered with Content-Encoding {list:?}, which was not asked for (--compressed)",
+                self.url
+            ))),
+        }
     }
 
     /// 206 must be exactly what was asked for (RFC 9110, section 15.3.7). Returns the first byte and the size of the whole.

@@ -299,6 +299,10 @@ impl Entry {
         let rate = |seconds: f64| (seconds > 0.0).then(|| facts.bytes as f64 / seconds);
         let body_byte_s = facts.phases.body_s.and_then(rate);
         let series = facts.series;
+        let decoded = facts.decoded;
+        if self.problem.is_none() {
+            self.size = self.size.or(decoded.map(|(_, bytes)| bytes));
+        }
         Transfer {
             url: self.remote.url.to_string(),
             final_url: (self.redirects > 0).then(|| self.url.to_string()),
@@ -317,6 +321,8 @@ impl Entry {
             limit_shared: shared,
             buffer_size_bytes,
             bytes: facts.bytes,
+            content_encoding: decoded.map(|(coding, _)| coding.name()),
+            decoded_bytes: decoded.map(|(_, bytes)| bytes),
             offset: self.offset,
             size: self.size,
             phases: facts.phases,

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use http::header::{ACCEPT, AUTHORIZATION, HeaderValue, RANGE, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, HeaderValue, RANGE, USER_AGENT};
 use http::{HeaderMap, Method};
 use url::Url;
 
@@ -24,6 +24,7 @@ use crate::observer::{Observer, Silent};
 use crate::options::{Common, GetOptions, PutOptions, Target, TransferOptions, Version};
 use crate::report::Transfer;
 use crate::sync::lock;
+use crate::transfer::coding;
 use crate::transfer::connect::{ConnectOptions, Protocol};
 use crate::transfer::send::Sender;
 use crate::transfer::throttle::Limit;
@@ -340,6 +341,11 @@ impl Scheduler {
                     headers.insert(RANGE, range_header(*range));
                 } else {
                     offset = resume_headers(&mut headers, &lock(state));
+                    if self.options.compressed && offset > 0 {
+                        headers.remove(ACCEPT_ENCODING);
+                    } else if self.options.compressed {
+                        headers.entry(ACCEPT_ENCODING).or_insert(coding::ACCEPTED);
+                    }
                 }
                 let work = GetWork {
                     url: entry.url.clone(),
@@ -350,6 +356,7 @@ impl Scheduler {
                     algorithm,
                     max_filesize: self.options.max_filesize.map(ByteSize::bytes),
                     remote_time: self.options.remote_time,
+                    compressed: self.options.compressed,
                     offset,
                     state: Arc::clone(state),
                     bar: bar.clone(),

@@ -117,11 +117,17 @@ pub struct Transfer {
     pub limit_shared: bool,
     /// The piece in which a body goes to or comes from its file.
     pub buffer_size_bytes: u64,
-    /// Body bytes moved by the last attempt.
+    /// Body bytes moved by the last attempt, as they are on the wire: with `content_encoding`, those of the compressed body.
     pub bytes: u64,
+    /// `gzip` or `zstd` where the body came compressed and was decoded (`--compressed`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_encoding: Option<&'static str>,
+    /// Bytes of the file that the last attempt has decoded `bytes` to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decoded_bytes: Option<u64>,
     /// Where the last attempt began (resume, range).
     pub offset: u64,
-    /// The size of the complete body, where it is known.
+    /// The size of the complete file, where it is known; of one that came compressed, when it is complete.
     pub size: Option<u64>,
     /// How long each step took.
     pub phases: Phases,

@@ -321,7 +321,10 @@ impl Exchange {
         if self.receiver.as_ref().is_some_and(|receiver| receiver.ended.is_none()) {
             return;
         }
-        self.end(Ending::Done, now);
+        match self.receiver.as_ref().map_or(Ok(()), |receiver| receiver.check()) {
+            Ok(()) => self.end(Ending::Done, now),
+            Err(problem) => self.end(Ending::Failed(problem), now),
+        }
     }
 
     /// The attempt's books are closed.

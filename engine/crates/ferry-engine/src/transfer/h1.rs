@@ -61,6 +61,7 @@ impl Http1 {
                         status: head.status,
                         headers: head.headers,
                         content_length,
+                        delimited: !matches!(reader.body_length(), Some(ResponseBody::UntilClose)),
                     },
                     &self.settings,
                     now,

@@ -292,6 +292,7 @@ impl Handler for H2Handler<'_> {
                     status,
                     headers,
                     content_length,
+                    delimited: true,
                 },
                 settings,
                 now,

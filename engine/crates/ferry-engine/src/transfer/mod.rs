@@ -3,7 +3,9 @@
 //! `session` runs the loop; `h1` and `h2` know their protocol; `exchange` is what both have in common. What an answer means for the
 //! local side is decided by the task (`Work`), what a failure means for the next attempt by `job`.
 
+pub mod coding;
 pub mod connect;
+mod decoding;
 pub mod exchange;
 mod h1;
 mod h2;
@@ -24,10 +26,12 @@ use crate::clock::{nanos, seconds};
 use crate::error::Error;
 use crate::report::{Phases, SendBufferFacts, SeriesFacts, TcpSample};
 use crate::stop::Stop;
+use coding::Coding;
 use receive::Receiver;
 use send::Sender;
 use throttle::Limit;
 
+pub use decoding::Decoding;
 pub use wire::{addressed, host, target};
 
 /// What holds for every transfer of a run.
@@ -84,6 +88,8 @@ pub struct Head {
     pub headers: HeaderMap,
     /// Announced by Content-Length, and checked.
     pub content_length: Option<u64>,
+    /// Something says where the body ends. In HTTP/1 that may be the end of the connection alone, which a body that is cut short has too.
+    pub delimited: bool,
 }
 
 pub enum Answer {
@@ -125,6 +131,8 @@ pub struct Facts {
     pub status: Option<u16>,
     pub phases: Phases,
     pub bytes: u64,
+    /// The coding of the body that was decoded, and the bytes of the file that came of it.
+    pub decoded: Option<(Coding, u64)>,
     pub shortfall_s: f64,
     pub series: Option<SeriesFacts>,
     pub tcp: Vec<TcpSample>,
@@ -147,6 +155,7 @@ impl Facts {
             (sender.began, sent_by(sender), sender.series.take())
         } else if let Some(receiver) = receiver {
             facts.bytes = receiver.delivered;
+            facts.decoded = receiver.decoded();
             facts.shortfall_s = receiver.throttle.shortfall_s();
             let ended = receiver.ended.or(receiver.last_moved());
             (receiver.began, ended, receiver.series.take())

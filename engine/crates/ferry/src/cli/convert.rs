@@ -35,7 +35,10 @@ pub fn get(flags: flags::Get) -> Result<GetOptions, Error> {
     let kind = Kind::of(&sources)?;
     match kind {
         Kind::Http => kind.refuse(&[("--recursive", flags.recursive)])?,
-        Kind::Sftp => kind.refuse(&[("--max-redirects", flags.transfer.max_redirects.is_some())])?,
+        Kind::Sftp => kind.refuse(&[
+            ("--max-redirects", flags.transfer.max_redirects.is_some()),
+            ("--compressed", flags.compressed),
+        ])?,
     }
     let mut connection = flags.connection;
     let connections = flags.ssh.connections;
@@ -85,6 +88,7 @@ pub fn get(flags: flags::Get) -> Result<GetOptions, Error> {
     };
     let transfer = TransferOptions {
         max_filesize: flags.max_filesize,
+        compressed: flags.compressed,
         ..transfer(flags.transfer)
     };
     if sources.len() > 1 || flags.recursive {
@@ -322,6 +326,7 @@ fn transfer(flags: flags::Transfer) -> TransferOptions {
         max_redirects: flags.max_redirects.unwrap_or(MAX_REDIRECTS),
         checksum: flags.checksum,
         max_filesize: None,
+        compressed: false,
         remote_time: flags.remote_time,
     }
 }

@@ -70,6 +70,10 @@ pub struct Get {
     /// Refuse a file with more bytes than this, before it is fetched or, where its size is not announced, as soon as it has more
     #[arg(long, value_name = "SIZE")]
     pub max_filesize: Option<ByteSize>,
+    /// Ask for the file compressed (zstd, gzip) and write it decoded (http only). A compressed body cannot be fetched in parts: an attempt that fails
+    /// begins again
+    #[arg(long, conflicts_with_all = ["resume", "range", "connections"])]
+    pub compressed: bool,
     /// Transfers at once over HTTP; over SFTP ferry decides
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..))]
     pub parallel: u16,

@@ -216,6 +216,17 @@ fn flags_of_other_commands_are_refused() {
 }
 
 #[test]
+fn a_compressed_body_is_fetched_as_one() {
+    assert!(get("http://h/x --discard --compressed").transfer.compressed);
+    assert!(!get("http://h/x --discard").transfer.compressed);
+    for flag in ["-o f --resume", "--discard --range 0-1", "-o f --connections 2"] {
+        assert!(refused(&format!("get http://h/x --compressed {flag}")).contains("--compressed"));
+    }
+    assert!(refused("get sftp://h/x --discard --compressed").contains("http URLs only"));
+    refused("put f http://h/x --compressed");
+}
+
+#[test]
 fn values_out_of_bounds_are_refused() {
     for flag in [
         "--buffer-size 4095",

@@ -31,6 +31,8 @@ fn transfer() -> Transfer {
         limit_shared: true,
         buffer_size_bytes: 65_536,
         bytes: 5_242_880,
+        content_encoding: Some("zstd"),
+        decoded_bytes: Some(10_485_760),
         offset: 0,
         size: Some(5_242_880),
         phases: Phases {
@@ -209,6 +211,9 @@ fn a_field_that_is_missing_is_found() {
 #[test]
 fn summaries() {
     let mut done = transfer();
+    let line = &summary(&report(vec![done.clone()], None))[0];
+    assert!(line.contains("1.997 MB/s, 10485760 bytes decoded (zstd) ("), "{line}");
+    done.content_encoding = None;
     let [line] = &summary(&report(vec![done.clone()], None))[..] else {
         panic!()
     };
