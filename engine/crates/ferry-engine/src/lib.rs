@@ -36,6 +36,7 @@ pub mod clock;
 pub mod error;
 #[doc(hidden)]
 pub mod files;
+pub mod filter;
 #[doc(hidden)]
 pub mod job;
 mod log;

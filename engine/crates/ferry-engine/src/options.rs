@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use ferry_http::values::ByteRange;
@@ -10,6 +11,7 @@ use url::Url;
 
 use crate::error::Error;
 use crate::files;
+pub use crate::filter::{Filter, Rule};
 pub use crate::net::dial::Family;
 pub use crate::net::proxy::{Proxies, Proxy};
 pub use crate::net::sndbuf::SendBuffer;
@@ -171,6 +173,8 @@ pub struct TransferOptions {
     pub compressed: bool,
     /// Files get the modification time of what they are copies of, where the other side says it or can be told.
     pub remote_time: bool,
+    /// What of a directory takes part.
+    pub filter: Arc<Filter>,
 }
 
 impl Default for TransferOptions {
@@ -188,6 +192,7 @@ impl Default for TransferOptions {
             max_filesize: None,
             compressed: false,
             remote_time: false,
+            filter: Arc::default(),
         }
     }
 }

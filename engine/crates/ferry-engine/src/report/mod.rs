@@ -223,6 +223,8 @@ pub struct FileSet {
     pub failed: u64,
     /// Symbolic links, devices and the like in a tree, which are not transferred.
     pub skipped: u64,
+    /// Files, and directories with everything in them, that the filters keep out.
+    pub filtered: u64,
     /// Body bytes moved by the last attempts.
     pub bytes: u64,
     /// First body byte of any file to the last of all.

@@ -17,6 +17,7 @@ mod span;
 mod state;
 mod tree;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ferry_sftp::{Attrs, Status, StatusCode};
@@ -24,6 +25,7 @@ use url::Url;
 
 use crate::error::Error;
 use crate::files::Source;
+use crate::filter::Filter;
 use crate::net::dial::DialOptions;
 use crate::report::SshReport;
 use crate::ssh::{HostPort, SshOptions};
@@ -58,6 +60,8 @@ pub trait Worklist {
     fn directories(&self) -> Vec<Vec<u8>>;
     /// Trees to be listed, by the numbers they were given.
     fn trees(&self) -> Vec<(usize, Vec<u8>)>;
+    /// What of the trees takes part.
+    fn filter(&self) -> Arc<Filter>;
     /// Something in a tree: makes files of it.
     fn found(&mut self, tree: usize, found: Found);
     /// A tree has been listed, or cannot be.

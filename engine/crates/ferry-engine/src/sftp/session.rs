@@ -326,9 +326,9 @@ async fn work(
     let mut trees = JoinSet::new();
     let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
     for (number, path) in worklist.trees() {
-        let (core, told) = (Shared::clone(core), told.clone());
+        let (core, told, filter) = (Shared::clone(core), told.clone(), worklist.filter());
         trees.spawn_local(async move {
-            let result = tree::list(&core, channel, path, |found| {
+            let result = tree::list(&core, channel, path, &filter, |found| {
                 let _ = told.send((number, found));
             })
             .await;

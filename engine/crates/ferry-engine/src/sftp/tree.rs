@@ -9,6 +9,7 @@ use super::core::{Core, Shared};
 use super::{nonsense, refused};
 use crate::error::{Class, Error};
 use crate::files::safe_component;
+use crate::filter::Filter;
 
 /// READDIRs asked for at once; the answers behind the last one cost nothing but an EOF each.
 const READDIRS: usize = 8;
@@ -28,11 +29,19 @@ pub struct Found {
     pub attrs: Attrs,
     /// A directory, told a second time: why nothing below it will be.
     pub unlisted: Option<Error>,
+    /// The filter's rules for names keep it out; a directory is not listed then.
+    pub excluded: bool,
 }
 
 /// Lists a tree breadth first; `each` is told of the root and everything in it, directories before what they hold. A file instead of a directory is
 /// told as the only thing found, without names. A directory below the root that cannot be listed does not stop the others.
-pub async fn list(core: &Shared, channel: usize, root: Vec<u8>, mut each: impl FnMut(Found)) -> Result<(), Error> {
+pub async fn list(
+    core: &Shared,
+    channel: usize,
+    root: Vec<u8>,
+    filter: &Filter,
+    mut each: impl FnMut(Found),
+) -> Result<(), Error> {
     let reply = core.call(channel, &Request::Stat { path: &root }).await?;
     let attrs = match reply {
         Reply::Attrs(attrs) => attrs,
@@ -45,6 +54,7 @@ pub async fn list(core: &Shared, channel: usize, root: Vec<u8>, mut each: impl F
             path: root,
             attrs,
             unlisted: None,
+            excluded: false,
         });
         return Ok(());
     }
@@ -53,6 +63,7 @@ pub async fn list(core: &Shared, channel: usize, root: Vec<u8>, mut each: impl F
         path: root.clone(),
         attrs,
         unlisted: None,
+        excluded: false,
     });
     let mut waiting: VecDeque<(Vec<Vec<u8>>, Vec<u8>)> = VecDeque::from([(Vec::new(), root)]);
     let mut running = JoinSet::new();
@@ -81,6 +92,7 @@ pub async fn list(core: &Shared, channel: usize, root: Vec<u8>, mut each: impl F
                     path,
                     attrs: Attrs::default(),
                     unlisted: Some(problem),
+                    excluded: false,
                 });
                 continue;
             }
@@ -96,13 +108,18 @@ pub async fn list(core: &Shared, channel: usize, root: Vec<u8>, mut each: impl F
             let is_directory = entry.attrs.kind() == FileKind::Directory && safe_component(&entry.file_name).is_ok();
             below.push(entry.file_name);
             let depth = below.len();
+            let excluded = !filter.takes_name(&below, entry.attrs.kind() == FileKind::Directory);
             let found = |unlisted| Found {
                 names: below.clone(),
                 path: child.clone(),
                 attrs: entry.attrs.clone(),
                 unlisted,
+                excluded,
             };
             each(found(None));
+            if excluded {
+                continue;
+            }
             if is_directory && depth > DEEPEST {
                 each(found(Some(Error::permanent(format!(
                     "{} is more than {DEEPEST} directories deep",

@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use ferry_bench::BenchOptions;
 use ferry_engine::options::{
-    ClientCertificate, Common, GetOptions, PutOptions, Remote, Source, SshArgs, Target, Timeouts, TransferOptions,
-    Version,
+    ClientCertificate, Common, Filter, GetOptions, PutOptions, Remote, Source, SshArgs, Target, Timeouts,
+    TransferOptions, Version,
 };
 use ferry_engine::remote::parse_remote;
 use ferry_engine::sftp_url::{names_directory, within};
@@ -89,6 +91,7 @@ pub fn get(flags: flags::Get) -> Result<GetOptions, Error> {
     let transfer = TransferOptions {
         max_filesize: flags.max_filesize,
         compressed: flags.compressed,
+        filter: filter(flags.selection, flags.recursive, "get --recursive (-r)")?,
         ..transfer(flags.transfer)
     };
     if sources.len() > 1 || flags.recursive {
@@ -154,13 +157,17 @@ pub fn put(flags: flags::Put) -> Result<PutOptions, Error> {
             ("--max-redirects", flags.transfer.max_redirects.is_some()),
         ])?,
     }
-    let transfer = transfer(flags.transfer);
+    let directory = !is_stdio(&flags.file) && flags.file.is_dir();
+    let transfer = TransferOptions {
+        filter: filter(flags.selection, directory, "put with a directory")?,
+        ..transfer(flags.transfer)
+    };
     let source = if is_stdio(&flags.file) {
         if flags.resume {
             return Err(Error::usage("--resume needs a file, not standard input"));
         }
         Source::Stdin
-    } else if flags.file.is_dir() {
+    } else if directory {
         if kind == Kind::Http {
             return Err(Error::usage(format!(
                 "{} is a directory, and HTTP has no directories; send its files, or use sftp",
@@ -328,6 +335,15 @@ fn transfer(flags: flags::Transfer) -> TransferOptions {
         max_filesize: None,
         compressed: false,
         remote_time: flags.remote_time,
+        filter: Arc::default(),
+    }
+}
+
+/// Of a run without directories, there is nothing to choose from.
+fn filter(selection: flags::Selection, directories: bool, wanted: &str) -> Result<Arc<Filter>, Error> {
+    match selection.given() {
+        Some(flag) if !directories => Err(Error::usage(format!("{flag}: for directories, {wanted}"))),
+        _ => Ok(Arc::new(selection.filter(SystemTime::now())?)),
     }
 }
 

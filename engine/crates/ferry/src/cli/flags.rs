@@ -7,6 +7,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use ferry_engine::options::{ByteRange, Checksum, Resolve};
 
+use super::rules::Rules;
 use super::values::{
     JsonFile, parse_buffer_size, parse_checksum, parse_congestion, parse_pin, parse_range, parse_resolve,
     parse_send_buffer,
@@ -83,6 +84,8 @@ pub struct Get {
     #[command(flatten)]
     pub transfer: Transfer,
     #[command(flatten)]
+    pub selection: Selection,
+    #[command(flatten)]
     pub connection: Connection,
     #[command(flatten)]
     pub login: Login,
@@ -131,6 +134,8 @@ pub struct Put {
     pub no_sync: bool,
     #[command(flatten)]
     pub transfer: Transfer,
+    #[command(flatten)]
+    pub selection: Selection,
     #[command(flatten)]
     pub connection: Connection,
     #[command(flatten)]
@@ -200,6 +205,26 @@ pub struct Transfer {
     // No default of clap's: with sftp it is refused, so whether it was typed counts.
     #[arg(long, value_name = "N")]
     pub max_redirects: Option<u32>,
+}
+
+/// `get -r` and `put` of a directory.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Options for directories (sftp only)")]
+pub struct Selection {
+    #[command(flatten)]
+    pub rules: Rules,
+    /// Leave out smaller files
+    #[arg(long, value_name = "SIZE")]
+    pub min_size: Option<ByteSize>,
+    /// Leave out larger files, without an error; --max-filesize is the one that fails
+    #[arg(long, value_name = "SIZE")]
+    pub max_size: Option<ByteSize>,
+    /// Leave out files that were last modified longer ago: 48h, 30m
+    #[arg(long, value_name = "AGE", value_parser = parse_duration)]
+    pub newer_than: Option<Duration>,
+    /// Leave out files that were modified since then
+    #[arg(long, value_name = "AGE", value_parser = parse_duration)]
+    pub older_than: Option<Duration>,
 }
 
 /// Every command that connects.

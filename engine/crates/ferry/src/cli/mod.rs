@@ -6,6 +6,7 @@ mod generate;
 mod login;
 mod netrc;
 pub mod progress;
+mod rules;
 mod ssh;
 mod ssh_config;
 mod surroundings;

@@ -13,6 +13,8 @@ pub enum Event {
     New(Box<Entry>),
     Done(Box<Outcome>),
     Skipped,
+    /// The filters keep it out.
+    Filtered,
     /// There is nothing more to be found in it.
     Listed(usize),
     Over(Box<SessionFacts>, Result<(), Error>),

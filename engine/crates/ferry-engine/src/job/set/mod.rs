@@ -92,11 +92,12 @@ pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> 
     let common = &options.common;
     let mut factory = TaskFactory::new(&options.transfer, observer, options.destination.url.as_str());
     factory.resume = options.resume;
-    let (mut entries, mut directories, mut skipped) = (Vec::new(), Vec::new(), 0);
+    let (mut entries, mut directories, mut facts) = (Vec::new(), Vec::new(), FileSet::default());
     match &options.source {
         Source::Directory(root) => {
-            let tree = walk::walk(root, &options.destination.path)?;
-            skipped = tree.skipped;
+            let tree = walk::walk(root, &options.destination.path, &options.transfer.filter)?;
+            facts.skipped = tree.skipped;
+            facts.filtered = tree.filtered;
             directories = tree.directories;
             for file in tree.files {
                 let mut remote = options.destination.clone();
@@ -135,7 +136,7 @@ pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> 
     );
     let plan = plan::plan(common, &options.destination, settings, options.sync)?;
     let mut set = Set::new(factory, plan, common, entries, Vec::new(), directories);
-    set.facts.skipped = skipped;
+    set.facts = facts;
     set.run()
 }
 

@@ -34,6 +34,7 @@ impl Recorder<'_> {
             match event {
                 Event::New(entry) => self.entries.push(*entry),
                 Event::Skipped => self.facts.skipped += 1,
+                Event::Filtered => self.facts.filtered += 1,
                 Event::Listed(tree) => self.trees.retain(|(number, _)| *number != tree),
                 Event::Done(outcome) => self.record_attempt(*outcome),
                 Event::Over(facts, result) => {

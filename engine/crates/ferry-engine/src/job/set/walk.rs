@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::filter::Filter;
 use crate::sftp::join;
 
 /// More than this is a loop.
@@ -16,6 +17,8 @@ pub struct Walked {
     pub directories: Vec<Vec<u8>>,
     pub files: Vec<WalkedFile>,
     pub skipped: u64,
+    /// Files and directories that the filter keeps out.
+    pub filtered: u64,
 }
 
 pub struct WalkedFile {
@@ -28,14 +31,20 @@ pub struct WalkedFile {
 
 /// Everything below `root`, in the order of names. Symbolic links to files are sent as the files they name; those to directories could be
 /// loops and are skipped, as are devices, sockets and pipes.
-pub fn walk(root: &Path, remote: &[u8]) -> Result<Walked, Error> {
+pub fn walk(root: &Path, remote: &[u8], filter: &Filter) -> Result<Walked, Error> {
     let mut walked = Walked::default();
     walked.directories.push(remote.to_vec());
-    descend(root, remote, &mut Vec::new(), &mut walked)?;
+    descend(root, remote, filter, &mut Vec::new(), &mut walked)?;
     Ok(walked)
 }
 
-fn descend(directory: &Path, remote: &[u8], names: &mut Vec<OsString>, walked: &mut Walked) -> Result<(), Error> {
+fn descend(
+    directory: &Path,
+    remote: &[u8],
+    filter: &Filter,
+    names: &mut Vec<OsString>,
+    walked: &mut Walked,
+) -> Result<(), Error> {
     let failed = |path: &Path, error: &std::io::Error| {
         Error::local(format!("cannot read {}: {error}", path.display())).with_io(error)
     };
@@ -55,11 +64,19 @@ fn descend(directory: &Path, remote: &[u8], names: &mut Vec<OsString>, walked: &
         let name = entry.file_name();
         let there = join(remote, name.as_encoded_bytes());
         names.push(name);
-        if kind.is_dir() {
+        let shown: Vec<_> = names.iter().map(|name| name.as_encoded_bytes()).collect();
+        if !filter.takes_name(&shown, kind.is_dir()) {
+            tracing::info!(path = %path.display(), "filtered");
+            walked.filtered += 1;
+        } else if kind.is_dir() {
             walked.directories.push(there.clone());
-            descend(&path, &there, names, walked)?;
+            descend(&path, &there, filter, names, walked)?;
         } else {
             match fs::metadata(&path) {
+                Ok(found) if found.is_file() && !filter.takes_file(Some(found.len()), found.modified().ok()) => {
+                    tracing::info!(path = %path.display(), "filtered");
+                    walked.filtered += 1;
+                }
                 Ok(found) if found.is_file() => walked.files.push(WalkedFile {
                     path,
                     names: names.clone(),
@@ -90,7 +107,7 @@ mod tests {
         symlink(root, root.join("loop")).unwrap();
         symlink(root.join("a"), root.join("link")).unwrap();
         symlink(root.join("gone"), root.join("broken")).unwrap();
-        let walked = walk(root, b"/up").unwrap();
+        let walked = walk(root, b"/up", &Filter::default()).unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let directories: Vec<_> = walked.directories.iter().map(|path| text(path)).collect();
         assert_eq!(directories, ["/up", "/up/b", "/up/b/empty"]);

@@ -2,9 +2,11 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Sender as Channel;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ferry_sftp::FileKind;
+use ferry_sftp::{Attrs, FileKind};
 
 use super::super::download::Destination;
 use super::super::entry::Entry;
@@ -12,6 +14,7 @@ use super::events::{Event, Tree};
 use super::factory::TaskFactory;
 use crate::error::{Class, Error};
 use crate::files::safe_component;
+use crate::filter::Filter;
 use crate::options::Remote;
 use crate::sftp::{FileTask, Found, Outcome, Worklist};
 
@@ -40,6 +43,10 @@ impl Worklist for Runner<'_> {
             .collect()
     }
 
+    fn filter(&self) -> Arc<Filter> {
+        Arc::clone(&self.factory.options.filter)
+    }
+
     fn found(&mut self, tree: usize, found: Found) {
         let mut key = found.path.clone();
         if found.unlisted.is_some() {
@@ -54,6 +61,11 @@ impl Worklist for Runner<'_> {
         let remote = remote_of(&tree.remote, &found);
         if let Some(problem) = found.unlisted {
             self.failed(&remote, problem);
+            return;
+        }
+        if self.filters_out(&found) {
+            tracing::info!(url = %remote.url, "filtered");
+            let _ = self.events.send(Event::Filtered);
             return;
         }
         match (local_of(tree, &found), found.attrs.kind()) {
@@ -108,6 +120,19 @@ impl Worklist for Runner<'_> {
 }
 
 impl Runner<'_> {
+    fn filters_out(&self, found: &Found) -> bool {
+        let filter = &self.factory.options.filter;
+        match found.attrs.kind() {
+            _ if found.excluded => true,
+            FileKind::Regular | FileKind::Unknown => {
+                // A file where a tree was asked for has only the name of its path.
+                let alone = found.names.is_empty() && !filter.takes_name(&[name_of(&found.path)], false);
+                alone || !filter.takes_file(found.attrs.size, modified(&found.attrs))
+            }
+            _ => false,
+        }
+    }
+
     fn tell(&mut self, entry: Entry) {
         self.count += 1;
         let _ = self.events.send(Event::New(Box::new(entry)));
@@ -147,10 +172,18 @@ fn local_of(tree: &Tree, found: &Found) -> Result<Option<PathBuf>, Error> {
     }
     // A file where a tree was asked for goes by its own name into the directory that the tree would have become.
     if found.names.is_empty() && found.attrs.kind() != FileKind::Directory {
-        let name = found.path.rsplit(|byte| *byte == b'/').next().unwrap_or(&found.path);
-        path.push(safe_component(name)?);
+        path.push(safe_component(name_of(&found.path))?);
     }
     Ok(Some(path))
+}
+
+fn name_of(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
+}
+
+fn modified(attrs: &Attrs) -> Option<SystemTime> {
+    let (_, modified) = attrs.times?;
+    UNIX_EPOCH.checked_add(Duration::from_secs(modified.into()))
 }
 
 pub fn make_directory(path: &std::path::Path) -> Result<(), Error> {
