@@ -62,6 +62,10 @@ class Oddity:
     sizes_fixed: bool = False
     # A listing never ends: `names` that are always new, or answers without names (`nothing`).
     endless: str = ""
+    # A listing `fails` in its middle, is `empty`, or `follows` symbolic links.
+    listing: str = ""
+    # Modification times are rounded down to a multiple of this, in seconds.
+    coarse: int = 1
     password: bool = False
 
 
@@ -114,6 +118,10 @@ ODDITIES: dict[str, Oddity] = {
     "limits-read-unheard": Oddity("unheard", limits=(34_000, 1, 32_768)),
     "endless-names": Oddity(endless="names"),
     "endless-nothing": Oddity(endless="nothing"),
+    "listing-fails": Oddity(listing="fails"),
+    "listing-empty": Oddity(listing="empty"),
+    "listing-follows": Oddity(listing="follows"),
+    "coarse-times": Oddity(coarse=2),
     # Names that lead elsewhere
     "name-dots": Oddity(names=(b"..",)),
     "name-up": Oddity(names=(b"../escaped",)),
@@ -284,6 +292,8 @@ class Responder:
             Path(path).unlink()
         elif kind == MKDIR:
             Path(path).mkdir()
+        elif kind == RMDIR:
+            Path(path).rmdir()
         elif kind == RENAME:
             return self._rename(ident, Path(path), Path(fields.text().decode()))
         elif kind == READLINK:
@@ -329,6 +339,8 @@ class Responder:
     def _open_folder(self, ident: int, path: str) -> bytes:
         names = [b".", b"..", *(entry.encode("utf-8", "surrogateescape") for entry in sorted(os.listdir(path)))]  # noqa: PTH208
         names += self._oddity.names
+        if self._oddity.listing == "empty":
+            names = names[:2]
         return self._handle(ident, Opened(path, names=(names[at : at + 100] for at in range(0, len(names), 100))))
 
     def _handle(self, ident: int, opened: Opened) -> bytes:
@@ -343,10 +355,11 @@ class Responder:
             return self._new_names(ident)
         names = next(opened.names, None)
         if names is None:
-            return status(ident, EOF)
+            return status(ident, FAILURE if self._oddity.listing == "fails" else EOF)
         reply = struct.pack(">I", len(names))
         for name in names:
-            facts = self._real(os.fsdecode(b"/".join((os.fsencode(opened.path), name)))).lstat()
+            real = self._real(os.fsdecode(b"/".join((os.fsencode(opened.path), name))))
+            facts = real.stat() if self._oddity.listing == "follows" else real.lstat()
             reply += text(name) + text(b"-rw-r--r-- " + name) + attributes(facts)
         return packet(NAME, ident, reply)
 
@@ -378,7 +391,8 @@ class Responder:
         if flags & 4:
             path.chmod(fields.number() & 0o7777)
         if flags & 8:
-            os.utime(path, (fields.number(), fields.number()))
+            accessed, modified = fields.number(), fields.number()
+            os.utime(path, (accessed, modified - modified % self._oddity.coarse))
 
     def _move(self, kind: int, ident: int, handle: bytes, fields: Fields) -> bytes:
         if self._oddity.fault == "unheard":

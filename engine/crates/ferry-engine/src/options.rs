@@ -175,6 +175,8 @@ pub struct TransferOptions {
     pub remote_time: bool,
     /// What of a directory takes part.
     pub filter: Arc<Filter>,
+    /// Make the destination a copy of a directory; implies `remote_time`, and that files are replaced.
+    pub mirror: Option<Mirror>,
 }
 
 impl Default for TransferOptions {
@@ -193,8 +195,22 @@ impl Default for TransferOptions {
             compressed: false,
             remote_time: false,
             filter: Arc::default(),
+            mirror: None,
         }
     }
+}
+
+/// How a destination becomes a copy of a directory: files whose size and modification time are the same are not transferred.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mirror {
+    /// Remove at the destination what the source does not have, once everything else was done without error.
+    pub delete: bool,
+    /// If that would be more, remove nothing.
+    pub max_delete: Option<u64>,
+    /// Say what there is to do, and do nothing.
+    pub dry_run: bool,
+    /// Modification times that differ by no more are the same.
+    pub modify_window: Duration,
 }
 
 /// Downloads.

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::report::{Bench, Command, Report, Transfer};
+use crate::report::{Action, Bench, Command, FileSet, Planned, Report, Transfer};
 use crate::units::human_bytes;
 
 /// Where the JSON goes.
@@ -47,6 +47,8 @@ pub fn failures(report: &Report) -> Vec<String> {
 #[must_use]
 pub fn summary(report: &Report) -> Vec<String> {
     let mut lines: Vec<_> = report.transfers.iter().map(transfer_line).collect();
+    lines.extend(report.planned.iter().flatten().map(planned_line));
+    lines.extend(report.set.as_ref().and_then(set_line));
     lines.extend(report.bench.as_ref().map(bench_line));
     lines.extend(
         report
@@ -118,6 +120,32 @@ fn transfer_line(transfer: &Transfer) -> String {
         let _ = write!(line, ", {checksum}");
     }
     line
+}
+
+fn planned_line(planned: &Planned) -> String {
+    let action = match planned.action {
+        Action::Receive => "would receive",
+        Action::Send => "would send",
+        Action::Make => "would make the directory",
+        Action::Delete => "would delete",
+    };
+    let size = planned.size.map(|size| format!(" ({size} bytes)")).unwrap_or_default();
+    // A server's name may hold what steers a terminal.
+    format!("{action} {}{size}", planned.path.escape_debug())
+}
+
+/// What was left as it is, and what was removed, if anything was.
+fn set_line(set: &FileSet) -> Option<String> {
+    let parts: Vec<_> = [
+        (set.unchanged, "unchanged"),
+        (set.filtered, "filtered"),
+        (set.deleted, "deleted"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| format!("{count} {what}"))
+    .collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn bench_line(bench: &Bench) -> String {

@@ -16,7 +16,7 @@ mod writer;
 pub use digest::{Algorithm, Digest};
 pub use journal::{Resumable, ResumeKey, Validators};
 pub use missing::Missing;
-pub use names::{has_control, safe_component};
+pub use names::{has_control, is_unfinished, safe_component};
 pub use part::{Part, Parts};
 pub use partial::PartialFile;
 pub use secret::{read_secret, read_secret_line};

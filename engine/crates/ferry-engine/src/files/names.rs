@@ -51,6 +51,13 @@ fn is_own(name: &[u8]) -> bool {
         })
 }
 
+/// What an interrupted transfer of ferry's leaves, here or on a server.
+#[must_use]
+pub fn is_unfinished(name: &[u8]) -> bool {
+    let parts: [&[u8]; 3] = [b".ferry-part", b".ferry-old0", b".ferry-old1"];
+    is_own(name) || name.starts_with(b".") && parts.iter().any(|suffix| name.ends_with(suffix))
+}
+
 /// Why it is refused. `windows` is an argument so that its rules are tested on every system.
 fn forbidden(name: &[u8], windows: bool) -> Option<&'static str> {
     if matches!(name, b"" | b"." | b"..") {

@@ -57,13 +57,14 @@ pub fn upload(options: &PutOptions, observer: &dyn Observer) -> Report {
 }
 
 fn assemble_set(command: Command, begin: Instant, run: Result<set::Run, Error>) -> Report {
-    let (transfers, ssh, set) = match run {
-        Ok(run) => (Ok(run.transfers), run.ssh, Some(run.set)),
-        Err(problem) => (Err(problem), None, None),
+    let (transfers, ssh, set, planned) = match run {
+        Ok(run) => (Ok(run.transfers), run.ssh, Some(run.set), run.planned),
+        Err(problem) => (Err(problem), None, None, None),
     };
     Report {
         ssh,
         set,
+        planned,
         ..assemble(command, begin, transfers)
     }
 }
@@ -99,6 +100,7 @@ pub fn assemble(command: Command, begin: Instant, transfers: Result<Vec<crate::r
         bench: None,
         ssh: None,
         set: None,
+        planned: None,
         error,
         process,
     }

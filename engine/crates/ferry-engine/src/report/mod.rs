@@ -50,6 +50,9 @@ pub struct Report {
     /// All transfers of an SFTP run together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set: Option<FileSet>,
+    /// For `--dry-run` only: what a mirror would do, in this order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planned: Option<Vec<Planned>>,
     /// The first failure of a run that has no transfer to hang it on (`bench`, an unreadable CA file).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
@@ -225,12 +228,44 @@ pub struct FileSet {
     pub skipped: u64,
     /// Files, and directories with everything in them, that the filters keep out.
     pub filtered: u64,
+    /// Files of a mirror that the destination has already.
+    pub unchanged: u64,
+    /// What a mirror has removed at the destination.
+    pub deleted: u64,
     /// Body bytes moved by the last attempts.
     pub bytes: u64,
     /// First body byte of any file to the last of all.
     pub body_s: Option<f64>,
     /// From the begin of the run to the end of its last file.
     pub total_s: f64,
+}
+
+/// Something that `--dry-run` leaves undone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Planned {
+    /// What would be done.
+    pub action: Action,
+    /// At the destination: a local path, or one on the server.
+    pub path: String,
+    /// Of a file that would be transferred, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+}
+
+/// What a mirror does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// A file is fetched.
+    Receive,
+    /// A file is sent.
+    Send,
+    /// A directory is made.
+    Make,
+    /// A file or an empty directory is removed.
+    Delete,
 }
 
 /// The TLS of a connection.

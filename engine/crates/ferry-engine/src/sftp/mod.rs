@@ -12,6 +12,7 @@ mod get;
 mod open_file;
 mod publish;
 mod put;
+mod remove;
 mod session;
 mod span;
 mod state;
@@ -33,6 +34,7 @@ use crate::transfer::receive::Receiver;
 use crate::transfer::send::Sender;
 use crate::transfer::{Facts, Settings};
 
+pub use remove::Doomed;
 pub use session::run;
 pub use tree::{Found, join};
 
@@ -66,6 +68,18 @@ pub trait Worklist {
     fn found(&mut self, tree: usize, found: Found);
     /// A tree has been listed, or cannot be.
     fn listed(&mut self, tree: usize, result: Result<(), Error>);
+    /// A directory on the server that is listed before anything else is done, if a mirror has to know what is in it.
+    fn destination(&self) -> Option<Vec<u8>>;
+    /// Something in it.
+    fn there(&mut self, found: Found);
+    /// It has been listed (nothing was told if it is not there), or cannot be: decides what there is to do. An error ends the session.
+    fn compared(&mut self, result: Result<(), Error>) -> Result<(), Error>;
+    /// Asked when nothing else is left to do: what is to be removed on the server, and the directories in which it is.
+    fn surplus(&mut self) -> (Vec<Vec<u8>>, Vec<Doomed>);
+    /// It has been removed.
+    fn removed(&mut self, doomed: &Doomed);
+    /// All of it has been removed, or not. An error ends the session.
+    fn cleared(&mut self, result: Result<(), Error>) -> Result<(), Error>;
     /// The next file to begin with.
     fn next(&mut self) -> Option<FileTask>;
     /// A file is over.

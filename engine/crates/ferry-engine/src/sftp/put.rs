@@ -106,7 +106,7 @@ async fn set_time(
     match core.call(channel, &Request::Fsetstat { handle, attrs: &attrs }).await? {
         Reply::Status(status) if status.code == StatusCode::Ok => Ok(None),
         _ => Ok(Some(Error::permanent(format!(
-            "{}: the server does not set its modification time; leave out --remote-time",
+            "{}: the server does not set its modification time; leave out --remote-time, or --mirror, which needs it",
             String::from_utf8_lossy(path)
         )))),
     }

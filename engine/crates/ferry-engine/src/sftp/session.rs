@@ -13,7 +13,7 @@ use tokio::task::{JoinSet, LocalSet, spawn_local};
 use super::attempt::Opening;
 use super::connection::{Connection, connect, more, open_channel, round_trip, take, watch_end};
 use super::core::{Core, Shared};
-use super::{FileTask, Outcome, Plan, SessionFacts, Work, Worklist, files, tree};
+use super::{FileTask, Outcome, Plan, SessionFacts, Work, Worklist, files, remove, tree};
 use crate::error::Error;
 use crate::net::dial;
 use crate::platform;
@@ -322,6 +322,11 @@ async fn work(
     channel: usize,
     start: &Start<'_>,
 ) -> Result<(), Error> {
+    if let Some(root) = worklist.destination() {
+        let filter = worklist.filter();
+        let listed = tree::list_if_there(core, channel, root, &filter, |found| worklist.there(found)).await;
+        worklist.compared(listed)?;
+    }
     tree::make(core, channel, &worklist.directories()).await?;
     let mut trees = JoinSet::new();
     let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
@@ -393,7 +398,13 @@ async fn work(
             else => break,
         }
     }
-    core.failure().map_or(Ok(()), Err)
+    core.failure().map_or(Ok(()), Err)?;
+    let (directories, doomed) = worklist.surplus();
+    if doomed.is_empty() {
+        return Ok(());
+    }
+    let removed = remove::remove(core, channel, &directories, &doomed, |each| worklist.removed(each)).await;
+    worklist.cleared(removed)
 }
 
 fn least(busy: &[usize]) -> usize {

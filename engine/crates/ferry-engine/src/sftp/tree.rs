@@ -132,6 +132,21 @@ pub async fn list(
     }
 }
 
+/// `list`, of a directory that need not be there.
+pub async fn list_if_there(
+    core: &Shared,
+    channel: usize,
+    root: Vec<u8>,
+    filter: &Filter,
+    each: impl FnMut(Found),
+) -> Result<(), Error> {
+    let there = core.call(channel, &Request::Stat { path: &root }).await?;
+    if matches!(there, Reply::Status(status) if status.code == StatusCode::NoSuchFile) {
+        return Ok(());
+    }
+    list(core, channel, root, filter, each).await
+}
+
 type Entries = Vec<Name>;
 
 async fn read_directory(core: &Core, channel: usize, path: &[u8]) -> Result<Entries, Error> {

@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use ferry_bench::BenchOptions;
 use ferry_engine::options::{
-    ClientCertificate, Common, Filter, GetOptions, PutOptions, Remote, Source, SshArgs, Target, Timeouts,
-    TransferOptions, Version,
+    ClientCertificate, Common, GetOptions, PutOptions, Remote, Source, SshArgs, Target, Timeouts, TransferOptions,
+    Version,
 };
 use ferry_engine::remote::parse_remote;
 use ferry_engine::sftp_url::{names_directory, within};
@@ -91,12 +91,20 @@ pub fn get(flags: flags::Get) -> Result<GetOptions, Error> {
     let transfer = TransferOptions {
         max_filesize: flags.max_filesize,
         compressed: flags.compressed,
-        filter: filter(flags.selection, flags.recursive, "get --recursive (-r)")?,
-        ..transfer(flags.transfer)
+        ..selected(
+            transfer(flags.transfer),
+            flags.selection,
+            flags.recursive,
+            "get --recursive (-r)",
+        )?
     };
+    if transfer.mirror.is_some() && !matches!(target, Target::Tree(_)) {
+        return Err(Error::usage("--mirror takes one URL and --output DIR"));
+    }
     if sources.len() > 1 || flags.recursive {
         one_checksum(&transfer, "one URL that is no directory")?;
     }
+    let mirror = transfer.mirror.is_some();
     Ok(GetOptions {
         common,
         transfer,
@@ -107,7 +115,7 @@ pub fn get(flags: flags::Get) -> Result<GetOptions, Error> {
         connections,
         range: flags.range,
         resume: flags.resume,
-        overwrite: flags.overwrite,
+        overwrite: flags.overwrite || mirror,
         recursive: flags.recursive,
     })
 }
@@ -158,10 +166,12 @@ pub fn put(flags: flags::Put) -> Result<PutOptions, Error> {
         ])?,
     }
     let directory = !is_stdio(&flags.file) && flags.file.is_dir();
-    let transfer = TransferOptions {
-        filter: filter(flags.selection, directory, "put with a directory")?,
-        ..transfer(flags.transfer)
-    };
+    let transfer = selected(
+        transfer(flags.transfer),
+        flags.selection,
+        directory,
+        "put with a directory",
+    )?;
     let source = if is_stdio(&flags.file) {
         if flags.resume {
             return Err(Error::usage("--resume needs a file, not standard input"));
@@ -336,15 +346,32 @@ fn transfer(flags: flags::Transfer) -> TransferOptions {
         compressed: false,
         remote_time: flags.remote_time,
         filter: Arc::default(),
+        mirror: None,
     }
 }
 
-/// Of a run without directories, there is nothing to choose from.
-fn filter(selection: flags::Selection, directories: bool, wanted: &str) -> Result<Arc<Filter>, Error> {
-    match selection.given() {
-        Some(flag) if !directories => Err(Error::usage(format!("{flag}: for directories, {wanted}"))),
-        _ => Ok(Arc::new(selection.filter(SystemTime::now())?)),
+/// What of directories is transferred, and how. Without directories, there is nothing to choose from.
+fn selected(
+    transfer: TransferOptions,
+    selection: flags::Selection,
+    directories: bool,
+    wanted: &str,
+) -> Result<TransferOptions, Error> {
+    if let Some(flag) = selection.given().filter(|_| !directories) {
+        return Err(Error::usage(format!("{flag}: for directories, {wanted}")));
     }
+    let mirror = selection.mirroring();
+    if mirror.is_some() && transfer.checksum.is_some() {
+        return Err(Error::usage(
+            "--mirror compares sizes and modification times: servers compute no checksums over SFTP; leave out --checksum",
+        ));
+    }
+    Ok(TransferOptions {
+        remote_time: transfer.remote_time || mirror.is_some(),
+        filter: Arc::new(selection.filter(SystemTime::now())?),
+        mirror,
+        ..transfer
+    })
 }
 
 fn remote(typed: &str) -> Result<Remote, Error> {

@@ -225,6 +225,22 @@ pub struct Selection {
     /// Leave out files that were modified since then
     #[arg(long, value_name = "AGE", value_parser = parse_duration)]
     pub older_than: Option<Duration>,
+    /// Make the destination a copy: only files whose size or modification time differs are transferred, and replaced; times are kept. get
+    /// takes one URL and --output DIR
+    #[arg(long)]
+    pub mirror: bool,
+    /// Remove at the destination what the source does not have, after everything else was done without error. What is excluded stays
+    #[arg(long, requires = "mirror")]
+    pub delete: bool,
+    /// Remove nothing if more than N files and directories would go
+    #[arg(long, value_name = "N", requires = "delete")]
+    pub max_delete: Option<u64>,
+    /// Say what a mirror would do, and do nothing
+    #[arg(long, requires = "mirror")]
+    pub dry_run: bool,
+    /// Modification times are the same that differ by no more, for servers that round them
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration, requires = "mirror")]
+    pub modify_window: Duration,
 }
 
 /// Every command that connects.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint, value_parser};
-use ferry_engine::options::{Filter, Rule};
+use ferry_engine::options::{Filter, Mirror, Rule};
 
 use super::flags::Selection;
 use crate::error::Error;
@@ -128,9 +128,19 @@ impl Selection {
             (self.max_size.is_some(), "--max-size"),
             (self.newer_than.is_some(), "--newer-than"),
             (self.older_than.is_some(), "--older-than"),
+            (self.mirror, "--mirror"),
         ]
         .into_iter()
         .find_map(|(given, flag)| given.then_some(flag))
+    }
+
+    pub fn mirroring(&self) -> Option<Mirror> {
+        self.mirror.then_some(Mirror {
+            delete: self.delete,
+            max_delete: self.max_delete,
+            dry_run: self.dry_run,
+            modify_window: self.modify_window,
+        })
     }
 
     /// Ages count from `now`.

@@ -83,6 +83,7 @@ fn report(transfers: Vec<Transfer>, bench: Option<Bench>) -> Report {
         bench,
         ssh: None,
         set: None,
+        planned: None,
         error: None,
         process: ProcessUsage::default(),
     }

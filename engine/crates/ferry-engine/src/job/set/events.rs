@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::super::entry::Entry;
 use crate::error::Error;
 use crate::options::Remote;
+use crate::report::Planned;
 use crate::sftp::{Outcome, SessionFacts};
 
 /// What the session's thread reports to the recorder.
@@ -15,6 +16,12 @@ pub enum Event {
     Skipped,
     /// The filters keep it out.
     Filtered,
+    /// The destination has it already.
+    Unchanged,
+    /// Removed at the destination.
+    Deleted,
+    /// Would be done, were it not a dry run.
+    Planned(Planned),
     /// There is nothing more to be found in it.
     Listed(usize),
     Over(Box<SessionFacts>, Result<(), Error>),

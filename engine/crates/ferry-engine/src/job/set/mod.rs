@@ -6,15 +6,18 @@
 mod events;
 mod factory;
 mod inbound;
+mod local;
+mod mirror;
 mod outbound;
 mod plan;
 mod progress;
 mod recorder;
+mod sending;
 mod walk;
 mod worklist;
 
-use std::collections::HashSet;
-use std::path::PathBuf;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
@@ -22,6 +25,8 @@ use http::Method;
 
 use self::events::{Event, Tree};
 use self::factory::TaskFactory;
+use self::mirror::{Names, State};
+use self::outbound::Pending;
 use self::recorder::Recorder;
 use self::worklist::Runner;
 use super::download::Destination;
@@ -33,7 +38,7 @@ use crate::error::Error;
 use crate::files;
 use crate::observer::Observer;
 use crate::options::{Common, GetOptions, PutOptions, Source, Target};
-use crate::report::{FileSet, SshReport, Transfer};
+use crate::report::{Action, FileSet, Planned, SshReport, Transfer};
 use crate::sftp::{self, Plan};
 
 /// What a run has come to.
@@ -41,6 +46,8 @@ pub struct Run {
     pub transfers: Vec<Transfer>,
     pub ssh: Option<SshReport>,
     pub set: FileSet,
+    /// What a dry run has found to do.
+    pub planned: Option<Vec<Planned>>,
 }
 
 pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Run, Error> {
@@ -52,7 +59,8 @@ pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Run, Error> 
     factory.range = options.range;
     let mut entries = Vec::new();
     let mut trees = Vec::new();
-    if let (true, Target::Tree(path) | Target::Directory(path)) = (options.recursive, &options.target) {
+    let dry_run = options.transfer.mirror.as_ref().is_some_and(|mirror| mirror.dry_run);
+    if let (true, Target::Tree(path) | Target::Directory(path)) = (options.recursive && !dry_run, &options.target) {
         worklist::make_directory(path)?;
     }
     for remote in &options.sources {
@@ -85,20 +93,35 @@ pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Run, Error> 
         options.parallel,
     );
     let plan = plan::plan(common, first, settings, true)?;
-    Set::new(factory, plan, common, entries, trees, Vec::new()).run()
+    let mirror = match (&options.transfer.mirror, trees.as_slice()) {
+        (Some(mirror), [Tree { local: Some(local), .. }]) => {
+            let mut state = State::new(mirror, first);
+            state.local = Some(local.clone());
+            Some(state)
+        }
+        (Some(_), _) => return Err(Error::usage("a mirror is of one tree, in a directory")),
+        (None, _) => None,
+    };
+    let mut set = Set::new(factory, plan, common, entries, trees, Vec::new());
+    set.mirror = mirror;
+    set.run()
 }
 
 pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> {
     let common = &options.common;
     let mut factory = TaskFactory::new(&options.transfer, observer, options.destination.url.as_str());
     factory.resume = options.resume;
+    let mut mirror = match (&options.transfer.mirror, &options.source) {
+        (Some(mirror), Source::Directory(_)) => Some(State::new(mirror, &options.destination)),
+        (Some(_), _) => return Err(Error::usage("a mirror is of a directory")),
+        (None, _) => None,
+    };
     let (mut entries, mut directories, mut facts) = (Vec::new(), Vec::new(), FileSet::default());
     match &options.source {
         Source::Directory(root) => {
             let tree = walk::walk(root, &options.destination.path, &options.transfer.filter)?;
             facts.skipped = tree.skipped;
             facts.filtered = tree.filtered;
-            directories = tree.directories;
             for file in tree.files {
                 let mut remote = options.destination.clone();
                 if let Ok(mut segments) = remote.url.path_segments_mut() {
@@ -106,12 +129,27 @@ pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> 
                     segments.extend(file.names.iter().map(|name| name.to_string_lossy().into_owned()));
                 }
                 remote.path = file.remote;
+                if let Some(state) = &mut mirror {
+                    state.pending.push(Pending {
+                        names: file.names.iter().map(|name| name.as_encoded_bytes().to_vec()).collect(),
+                        remote,
+                        path: file.path,
+                        stamp: file.stamp,
+                    });
+                    continue;
+                }
                 let local = LocalFile {
                     path: Some(file.path),
-                    length: Some(file.length),
+                    length: file.stamp.size,
                     opened: Mutex::new(None),
                 };
                 entries.push(factory.upload(&remote, local));
+            }
+            if let Some(state) = &mut mirror {
+                state.source = tree.names.into_iter().collect();
+                state.directories = tree.directories;
+            } else {
+                directories = tree.directories.into_iter().map(|each| each.remote).collect();
             }
         }
         source => {
@@ -137,6 +175,7 @@ pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> 
     let plan = plan::plan(common, &options.destination, settings, options.sync)?;
     let mut set = Set::new(factory, plan, common, entries, Vec::new(), directories);
     set.facts = facts;
+    set.mirror = mirror;
     set.run()
 }
 
@@ -152,6 +191,8 @@ struct Set {
     directories: Vec<Vec<u8>>,
     known: HashSet<Vec<u8>>,
     facts: FileSet,
+    mirror: Option<State>,
+    planned: Vec<Planned>,
     ssh: Option<SshReport>,
     moved: Option<(Instant, Instant)>,
     /// Bytes that need not go again.
@@ -183,6 +224,8 @@ impl Set {
             directories,
             known: HashSet::new(),
             facts: FileSet::default(),
+            mirror: None,
+            planned: Vec::new(),
             ssh: None,
             moved: None,
             progress: 0,
@@ -196,7 +239,7 @@ impl Set {
         loop {
             let before = self.progress;
             let problem = self.session()?;
-            let over = self.entries.iter().all(|entry| entry.over) && self.trees.is_empty();
+            let over = self.entries.iter().all(|entry| entry.over) && self.trees.is_empty() && !self.owes();
             if over {
                 break;
             }
@@ -226,13 +269,63 @@ impl Set {
                 break;
             }
         }
+        self.clear_local();
         Ok(self.account(begin))
+    }
+
+    fn failed(&self) -> bool {
+        self.entries.iter().any(|entry| entry.problem.is_some())
+    }
+
+    /// Whether the mirror on the server is not finished.
+    fn owes(&self) -> bool {
+        let failed = self.failed();
+        self.mirror.as_ref().is_some_and(|mirror| mirror.owes(failed))
+    }
+
+    /// Removes what a mirror has too much, now that every file has come.
+    fn clear_local(&mut self) {
+        let failed = self.failed();
+        let Some(mirror) = self.mirror.take_if(|mirror| mirror.options.delete) else {
+            return;
+        };
+        let Some(root) = mirror.local.as_deref().filter(|_| !failed) else {
+            return;
+        };
+        if let Err(problem) = self.remove_surplus(&mirror, root) {
+            self.entries.push(Entry::refused(&mirror.remote, problem));
+        }
+    }
+
+    fn remove_surplus(&mut self, mirror: &State, root: &Path) -> Result<(), Error> {
+        let (paths, things): (Vec<_>, Vec<_>) = local::list(root, &self.factory.options.filter)?.into_iter().unzip();
+        let paths: HashMap<&Names, &PathBuf> = things.iter().map(|thing| &thing.names).zip(&paths).collect();
+        for thing in mirror.surplus(&things)? {
+            let Some(path) = paths.get(&thing.names) else { continue };
+            if let Some(problem) = self.plan.settings.stop.problem() {
+                return Err(problem);
+            }
+            if mirror.options.dry_run {
+                self.planned.push(Planned {
+                    action: Action::Delete,
+                    path: path.display().to_string(),
+                    size: None,
+                });
+            } else {
+                local::remove(path, thing.kind)?;
+                tracing::info!(path = %path.display(), "deleted");
+                self.facts.deleted += 1;
+            }
+        }
+        Ok(())
     }
 
     /// One connection's worth. Returns what ended it before everything was done.
     fn session(&mut self) -> Result<Option<Error>, Error> {
         let (events, inbox) = mpsc::channel();
         let mut known = std::mem::take(&mut self.known);
+        let mut mirror = self.mirror.take();
+        let to_compare: u64 = mirror.iter().map(State::to_compare).sum();
         let unfinished = || self.entries.iter().enumerate().filter(|(_, entry)| !entry.over);
         let mut runner = Runner {
             tasks: unfinished()
@@ -244,7 +337,9 @@ impl Set {
             factory: &self.factory,
             events: events.clone(),
             count: self.entries.len(),
-            upload_bytes: unfinished().filter_map(|(_, entry)| entry.to_send()).sum(),
+            upload_bytes: unfinished().filter_map(|(_, entry)| entry.to_send()).sum::<u64>() + to_compare,
+            failed: self.failed(),
+            mirror: mirror.as_mut(),
         };
         let plan = &self.plan;
         let directories = runner.directories.clone();
@@ -252,6 +347,7 @@ impl Set {
             entries: &mut self.entries,
             trees: &mut self.trees,
             facts: &mut self.facts,
+            planned: &mut self.planned,
             ssh: &mut self.ssh,
             moved: &mut self.moved,
             progress: &mut self.progress,
@@ -270,6 +366,7 @@ impl Set {
             Ok(recorder.record_until_over(&inbox))
         })?;
         self.known = known;
+        self.mirror = mirror;
         if problem.is_some() {
             self.directories = directories;
         }
@@ -283,9 +380,22 @@ impl Set {
         for (_, tree) in std::mem::take(&mut self.trees) {
             self.entries.push(Entry::refused(&tree.remote, problem.clone()));
         }
+        let unfinished = self.mirror.as_ref().filter(|mirror| mirror.owes(false));
+        if let Some(remote) = unfinished.map(|mirror| mirror.remote.clone())
+            && !self.failed()
+        {
+            self.entries.push(Entry::refused(&remote, problem.clone()));
+        }
     }
 
     fn account(mut self, begin: Instant) -> Run {
+        let dry_run = self
+            .factory
+            .options
+            .mirror
+            .as_ref()
+            .is_some_and(|mirror| mirror.dry_run);
+        let planned = dry_run.then(|| std::mem::take(&mut self.planned));
         let (limit, buffer) = (self.plan.settings.limit.clone(), self.plan.settings.buffer_size as u64);
         let transfers: Vec<_> = self
             .entries
@@ -301,6 +411,7 @@ impl Set {
             transfers,
             ssh: self.ssh,
             set: self.facts,
+            planned,
         }
     }
 }

@@ -10,7 +10,7 @@ use super::super::entry::Entry;
 use super::super::policy::Retries;
 use super::events::{Event, Tree};
 use crate::error::{Class, Error};
-use crate::report::{Attempt, FileSet, SshReport};
+use crate::report::{Attempt, FileSet, Planned, SshReport};
 use crate::sftp::{Outcome, Work};
 
 /// What the calling thread writes down while a session runs.
@@ -18,6 +18,7 @@ pub struct Recorder<'a> {
     pub entries: &'a mut Vec<Entry>,
     pub trees: &'a mut Vec<(usize, Tree)>,
     pub facts: &'a mut FileSet,
+    pub planned: &'a mut Vec<Planned>,
     pub ssh: &'a mut Option<SshReport>,
     pub moved: &'a mut Option<(Instant, Instant)>,
     pub progress: &'a mut u64,
@@ -35,6 +36,9 @@ impl Recorder<'_> {
                 Event::New(entry) => self.entries.push(*entry),
                 Event::Skipped => self.facts.skipped += 1,
                 Event::Filtered => self.facts.filtered += 1,
+                Event::Unchanged => self.facts.unchanged += 1,
+                Event::Deleted => self.facts.deleted += 1,
+                Event::Planned(planned) => self.planned.push(planned),
                 Event::Listed(tree) => self.trees.retain(|(number, _)| *number != tree),
                 Event::Done(outcome) => self.record_attempt(*outcome),
                 Event::Over(facts, result) => {

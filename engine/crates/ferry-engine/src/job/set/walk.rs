@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::mirror::{Names, Stamp};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::sftp::join;
@@ -13,12 +14,20 @@ const DEEPEST: usize = 128;
 
 #[derive(Default)]
 pub struct Walked {
-    /// On the server, parents first.
-    pub directories: Vec<Vec<u8>>,
+    /// Parents first.
+    pub directories: Vec<WalkedDirectory>,
+    /// Everything that was found, whether or not it takes part.
+    pub names: Vec<Names>,
     pub files: Vec<WalkedFile>,
     pub skipped: u64,
     /// Files and directories that the filter keeps out.
     pub filtered: u64,
+}
+
+pub struct WalkedDirectory {
+    /// From the root down.
+    pub names: Names,
+    pub remote: Vec<u8>,
 }
 
 pub struct WalkedFile {
@@ -26,14 +35,17 @@ pub struct WalkedFile {
     /// From the root down.
     pub names: Vec<OsString>,
     pub remote: Vec<u8>,
-    pub length: u64,
+    pub stamp: Stamp,
 }
 
 /// Everything below `root`, in the order of names. Symbolic links to files are sent as the files they name; those to directories could be
 /// loops and are skipped, as are devices, sockets and pipes.
 pub fn walk(root: &Path, remote: &[u8], filter: &Filter) -> Result<Walked, Error> {
     let mut walked = Walked::default();
-    walked.directories.push(remote.to_vec());
+    walked.directories.push(WalkedDirectory {
+        names: Names::new(),
+        remote: remote.to_vec(),
+    });
     descend(root, remote, filter, &mut Vec::new(), &mut walked)?;
     Ok(walked)
 }
@@ -64,12 +76,16 @@ fn descend(
         let name = entry.file_name();
         let there = join(remote, name.as_encoded_bytes());
         names.push(name);
-        let shown: Vec<_> = names.iter().map(|name| name.as_encoded_bytes()).collect();
-        if !filter.takes_name(&shown, kind.is_dir()) {
+        let below: Names = names.iter().map(|name| name.as_encoded_bytes().to_vec()).collect();
+        walked.names.push(below.clone());
+        if !filter.takes_name(&below, kind.is_dir()) {
             tracing::info!(path = %path.display(), "filtered");
             walked.filtered += 1;
         } else if kind.is_dir() {
-            walked.directories.push(there.clone());
+            walked.directories.push(WalkedDirectory {
+                names: below,
+                remote: there.clone(),
+            });
             descend(&path, &there, filter, names, walked)?;
         } else {
             match fs::metadata(&path) {
@@ -81,7 +97,7 @@ fn descend(
                     path,
                     names: names.clone(),
                     remote: there,
-                    length: found.len(),
+                    stamp: Stamp::of(&found),
                 }),
                 _ => walked.skipped += 1,
             }
@@ -109,12 +125,12 @@ mod tests {
         symlink(root.join("gone"), root.join("broken")).unwrap();
         let walked = walk(root, b"/up", &Filter::default()).unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        let directories: Vec<_> = walked.directories.iter().map(|path| text(path)).collect();
+        let directories: Vec<_> = walked.directories.iter().map(|each| text(&each.remote)).collect();
         assert_eq!(directories, ["/up", "/up/b", "/up/b/empty"]);
         let files: Vec<_> = walked
             .files
             .iter()
-            .map(|file| (text(&file.remote), file.length))
+            .map(|file| (text(&file.remote), file.stamp.size.unwrap()))
             .collect();
         assert_eq!(
             files,
@@ -125,5 +141,6 @@ mod tests {
             ]
         );
         assert_eq!(walked.skipped, 2);
+        assert_eq!(walked.names.len(), 7);
     }
 }

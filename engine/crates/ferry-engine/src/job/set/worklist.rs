@@ -1,7 +1,7 @@
 //! The work of the session's thread: files to transfer and trees to list. The calling thread records the attempts.
 
 use std::collections::{HashSet, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender as Channel;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,11 +12,14 @@ use super::super::download::Destination;
 use super::super::entry::Entry;
 use super::events::{Event, Tree};
 use super::factory::TaskFactory;
+use super::local;
+use super::mirror::{Stamp, State, Verdict, in_the_way, is_below};
 use crate::error::{Class, Error};
 use crate::files::safe_component;
 use crate::filter::Filter;
 use crate::options::Remote;
-use crate::sftp::{FileTask, Found, Outcome, Worklist};
+use crate::report::Action;
+use crate::sftp::{Doomed, FileTask, Found, Outcome, Worklist};
 
 pub struct Runner<'a> {
     pub tasks: VecDeque<FileTask>,
@@ -29,11 +32,15 @@ pub struct Runner<'a> {
     /// Entries told of so far.
     pub count: usize,
     pub upload_bytes: u64,
+    pub mirror: Option<&'a mut State>,
+    /// Something of the run cannot be done: nothing is removed then.
+    pub failed: bool,
 }
 
 impl Worklist for Runner<'_> {
     fn directories(&self) -> Vec<Vec<u8>> {
-        self.directories.clone()
+        let make = self.mirror.iter().flat_map(|mirror| mirror.make.iter());
+        self.directories.iter().chain(make).cloned().collect()
     }
 
     fn trees(&self) -> Vec<(usize, Vec<u8>)> {
@@ -48,6 +55,14 @@ impl Worklist for Runner<'_> {
     }
 
     fn found(&mut self, tree: usize, found: Found) {
+        if let Some(mirror) = self.mirror.as_deref_mut()
+            && !found.names.is_empty()
+        {
+            mirror.source.insert(found.names.clone());
+            if is_below(&found.names, &mirror.blocked) {
+                return;
+            }
+        }
         let mut key = found.path.clone();
         if found.unlisted.is_some() {
             key.push(0);
@@ -70,18 +85,29 @@ impl Worklist for Runner<'_> {
         }
         match (local_of(tree, &found), found.attrs.kind()) {
             (Ok(local), FileKind::Directory) => {
-                let made = local.map_or(Ok(()), |path| make_directory(&path));
+                let made = local.map_or(Ok(()), |path| self.make_local(&path));
                 if let Err(problem) = made {
+                    if let Some(mirror) = self.mirror.as_deref_mut() {
+                        mirror.blocked.insert(found.names);
+                    }
                     self.failed(&remote, problem);
                 }
             }
             (Ok(local), FileKind::Regular | FileKind::Unknown) => {
+                if self.mirror.is_some() && found.names.is_empty() {
+                    self.failed(
+                        &remote,
+                        Error::permanent(format!("{} is a file; --mirror takes directories", remote.url)),
+                    );
+                    return;
+                }
+                if local.as_deref().is_some_and(|path| !self.wants(path, &found, &remote)) {
+                    return;
+                }
                 let destination = local.map_or(Destination::Discard, Destination::File);
                 match self.factory.download(&remote, destination) {
                     Ok(entry) => {
-                        let task = self.factory.task(self.count, &entry, Some(found.attrs));
-                        self.tell(entry);
-                        self.tasks.push_back(task);
+                        self.begin(entry, Some(found.attrs));
                     }
                     Err(problem) => self.failed(&remote, problem),
                 }
@@ -111,11 +137,39 @@ impl Worklist for Runner<'_> {
     }
 
     fn done(&mut self, outcome: Outcome) {
+        self.failed |= outcome.result.is_err();
         let _ = self.events.send(Event::Done(Box::new(outcome)));
     }
 
     fn upload_bytes(&self) -> u64 {
         self.upload_bytes
+    }
+
+    fn destination(&self) -> Option<Vec<u8>> {
+        let mirror = self.mirror.as_deref()?;
+        let wanted = mirror.local.is_none() && !mirror.compared;
+        wanted.then(|| mirror.remote.path.clone())
+    }
+
+    fn there(&mut self, found: Found) {
+        self.remember_there(found);
+    }
+
+    fn compared(&mut self, result: Result<(), Error>) -> Result<(), Error> {
+        self.compare(result)
+    }
+
+    fn surplus(&mut self) -> (Vec<Vec<u8>>, Vec<Doomed>) {
+        self.doom()
+    }
+
+    fn removed(&mut self, doomed: &Doomed) {
+        tracing::info!(path = %String::from_utf8_lossy(&doomed.path), "deleted");
+        let _ = self.events.send(Event::Deleted);
+    }
+
+    fn cleared(&mut self, result: Result<(), Error>) -> Result<(), Error> {
+        self.clear(result)
     }
 }
 
@@ -133,19 +187,70 @@ impl Runner<'_> {
         }
     }
 
+    /// A directory of a tree that is fetched.
+    fn make_local(&mut self, path: &Path) -> Result<(), Error> {
+        let Some(mirror) = self.mirror.as_deref() else {
+            return make_directory(path);
+        };
+        // Where the tree itself goes, the user may have put a link.
+        let root = mirror.local.as_deref() == Some(path);
+        let lacking = if root {
+            !path.is_dir()
+        } else {
+            local::lacks_directory(path)?
+        };
+        if !lacking {
+            return Ok(());
+        }
+        if mirror.options.dry_run {
+            self.plan(Action::Make, path.as_os_str().as_encoded_bytes(), None);
+            return Ok(());
+        }
+        make_directory(path)
+    }
+
+    /// Whether a file is to be fetched: without a mirror all are.
+    fn wants(&mut self, path: &Path, found: &Found, remote: &Remote) -> bool {
+        let Some(mirror) = self.mirror.as_deref() else {
+            return true;
+        };
+        let dry_run = mirror.options.dry_run;
+        let verdict = local::in_place(path).map(|there| mirror.verdict(Stamp::told(&found.attrs), there));
+        match verdict {
+            Ok(Verdict::Transfer) if dry_run => {
+                self.plan(Action::Receive, path.as_os_str().as_encoded_bytes(), found.attrs.size);
+            }
+            Ok(Verdict::Transfer) => return true,
+            Ok(Verdict::Unchanged) => {
+                tracing::info!(url = %remote.url, "unchanged");
+                let _ = self.events.send(Event::Unchanged);
+            }
+            Ok(Verdict::Blocked(what)) => self.failed(remote, in_the_way(&path.display().to_string(), what)),
+            Err(problem) => self.failed(remote, problem),
+        }
+        false
+    }
+
+    pub(super) fn begin(&mut self, entry: Entry, attrs: Option<Attrs>) {
+        let task = self.factory.task(self.count, &entry, attrs);
+        self.tell(entry);
+        self.tasks.push_back(task);
+    }
+
     fn tell(&mut self, entry: Entry) {
         self.count += 1;
         let _ = self.events.send(Event::New(Box::new(entry)));
     }
 
     /// It is in the report, as a transfer that was never begun.
-    fn failed(&mut self, remote: &Remote, problem: Error) {
+    pub(super) fn failed(&mut self, remote: &Remote, problem: Error) {
+        self.failed = true;
         self.tell(Entry::refused(remote, problem));
     }
 }
 
 /// The URL of something in a tree.
-fn remote_of(root: &Remote, found: &Found) -> Remote {
+pub(super) fn remote_of(root: &Remote, found: &Found) -> Remote {
     let mut remote = root.clone();
     if let Ok(mut segments) = remote.url.path_segments_mut() {
         segments.pop_if_empty();
@@ -186,7 +291,7 @@ fn modified(attrs: &Attrs) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_secs(modified.into()))
 }
 
-pub fn make_directory(path: &std::path::Path) -> Result<(), Error> {
+pub fn make_directory(path: &Path) -> Result<(), Error> {
     match std::fs::create_dir(path) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => {

@@ -1,0 +1,215 @@
+//! What a mirror has to do: which files differ, and what the destination has that the source has not. It decides; others ask servers and disks.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+
+use ferry_sftp::FileKind;
+
+use super::outbound::Pending;
+use super::walk::WalkedDirectory;
+use crate::error::Error;
+use crate::files::is_unfinished;
+use crate::options::{Mirror, Remote};
+
+/// From a tree's root down.
+pub type Names = Vec<Vec<u8>>;
+
+/// Something in the destination.
+#[derive(Debug, Clone)]
+pub struct Thing {
+    pub names: Names,
+    pub kind: FileKind,
+    pub stamp: Stamp,
+    /// Never to be removed: excluded, or of a name that ferry does not take.
+    pub keep: bool,
+}
+
+/// By what two versions of a file are told apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stamp {
+    pub size: Option<u64>,
+    /// Seconds since 1970: SFTP knows no fractions.
+    pub modified: Option<u64>,
+}
+
+impl Stamp {
+    /// What is unknown is different.
+    fn same(self, other: Self, window_s: u64) -> bool {
+        let sizes = self.size.zip(other.size).is_some_and(|(one, two)| one == two);
+        let times = self.modified.zip(other.modified);
+        sizes && times.is_some_and(|(one, two)| one.abs_diff(two) <= window_s)
+    }
+
+    /// Of a local file.
+    pub fn of(found: &std::fs::Metadata) -> Self {
+        let modified = found.modified().ok();
+        let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        Self {
+            size: Some(found.len()),
+            modified: since.map(|since| since.as_secs()),
+        }
+    }
+
+    /// Of a file on the server.
+    pub fn told(attrs: &ferry_sftp::Attrs) -> Self {
+        Self {
+            size: attrs.size,
+            modified: attrs.times.map(|(_, modified)| modified.into()),
+        }
+    }
+}
+
+/// What becomes of a file of the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Transfer,
+    Unchanged,
+    /// What is in its place, which a mirror does not replace.
+    Blocked(&'static str),
+}
+
+/// A mirror on its way.
+pub struct State {
+    pub options: Mirror,
+    /// The tree that is mirrored, for messages: the side that is on the server.
+    pub remote: Remote,
+    /// Everything that the source has, whether or not it takes part.
+    pub source: HashSet<Names>,
+    /// Uploads: what the source has to send, until the destination is known.
+    pub pending: Vec<Pending>,
+    /// Uploads: what the destination had before anything was sent.
+    pub there: Vec<Thing>,
+    /// Uploads: its directories, parents first; those of them that have to be made.
+    pub directories: Vec<WalkedDirectory>,
+    pub make: Vec<Vec<u8>>,
+    /// Downloads: where they go.
+    pub local: Option<PathBuf>,
+    /// Downloads: directories in whose place here something else is.
+    pub blocked: HashSet<Names>,
+    /// Uploads: what the destination is, if it exists.
+    pub root: Option<FileKind>,
+    /// Uploads: the destination has been listed.
+    pub compared: bool,
+    /// What is surplus has been removed, or will not be.
+    pub cleared: bool,
+}
+
+impl State {
+    pub fn new(options: &Mirror, remote: &Remote) -> Self {
+        Self {
+            options: options.clone(),
+            remote: remote.clone(),
+            source: HashSet::new(),
+            pending: Vec::new(),
+            there: Vec::new(),
+            directories: Vec::new(),
+            make: Vec::new(),
+            local: None,
+            blocked: HashSet::new(),
+            root: None,
+            compared: false,
+            cleared: false,
+        }
+    }
+
+    /// Whether a session on the server has something left to do besides transfers, when some of them have `failed` or none.
+    pub fn owes(&self, failed: bool) -> bool {
+        let remove = self.options.delete && !self.cleared && !failed;
+        self.local.is_none() && (!self.compared || remove)
+    }
+
+    /// Bytes that may have to be sent.
+    pub fn to_compare(&self) -> u64 {
+        self.pending.iter().filter_map(|file| file.stamp.size).sum()
+    }
+
+    /// What to do about a file, given what is in its place at the destination.
+    pub fn verdict(&self, source: Stamp, there: Option<(FileKind, Stamp)>) -> Verdict {
+        match there {
+            None => Verdict::Transfer,
+            Some((FileKind::Regular | FileKind::Unknown, stamp)) => {
+                if source.same(stamp, self.options.modify_window.as_secs()) {
+                    Verdict::Unchanged
+                } else {
+                    Verdict::Transfer
+                }
+            }
+            Some((FileKind::Directory, _)) => Verdict::Blocked("a directory"),
+            Some((FileKind::Symlink, _)) => Verdict::Blocked("a symbolic link"),
+            Some((FileKind::Other, _)) => Verdict::Blocked("no plain file"),
+        }
+    }
+
+    /// What is to be removed, everything in a directory before the directory.
+    ///
+    /// # Errors
+    /// Class Permanent: it is more than the user allows, or the source has nothing at all.
+    pub fn surplus<'a>(&self, there: &'a [Thing]) -> Result<Vec<&'a Thing>, Error> {
+        let found = surplus(there, &self.source);
+        let count = found.len() as u64;
+        if count > 0 && self.source.is_empty() {
+            return Err(Error::permanent(format!(
+                "the source is empty, and --delete would remove everything ({count}) at the destination of {}; nothing was removed",
+                self.remote.url
+            )));
+        }
+        match self.options.max_delete {
+            Some(most) if count > most => Err(Error::permanent(format!(
+                "--delete would remove {count} at the destination of {}, more than --max-delete {most}; nothing was removed",
+                self.remote.url
+            ))),
+            _ => Ok(found),
+        }
+    }
+}
+
+/// What has the name of a file or directory of the source is something else.
+pub fn in_the_way(path: &str, what: &str) -> Error {
+    Error::local(format!(
+        "{path} is {what}, and not what the source has; a mirror replaces only files by files: remove it"
+    ))
+}
+
+/// Whether `names` are in one of the directories, or are one of them.
+pub fn is_below(names: &Names, directories: &HashSet<Names>) -> bool {
+    let mut above = (1..=names.len()).filter_map(|depth| names.get(..depth));
+    !directories.is_empty() && above.any(|above| directories.contains(above))
+}
+
+fn surplus<'a>(there: &'a [Thing], source: &HashSet<Names>) -> Vec<&'a Thing> {
+    let names: HashSet<&Names> = there.iter().map(|thing| &thing.names).collect();
+    let mut spelled: HashMap<String, Vec<&Names>> = HashMap::new();
+    for names in source {
+        spelled.entry(folded(names)).or_default().push(names);
+    }
+    let mut kept: HashSet<&[Vec<u8>]> = HashSet::new();
+    let mut found: Vec<&Thing> = Vec::new();
+    for thing in there.iter().filter(|thing| !source.contains(&thing.names)) {
+        let parent = thing.names.split_last().map_or(&[][..], |(_, parent)| parent);
+        let lives_on = parent.is_empty() || source.contains(parent);
+        let unfinished = lives_on && thing.names.last().is_some_and(|name| is_unfinished(name));
+        // Where the file system ignores case, this may be the very file that was transferred: there both spellings cannot be seen at once.
+        let other_spelling = spelled
+            .get(&folded(&thing.names))
+            .is_some_and(|same| same.iter().any(|other| !names.contains(other)));
+        if thing.names.is_empty() {
+            continue;
+        }
+        if thing.keep || unfinished || other_spelling {
+            kept.extend((1..=thing.names.len()).filter_map(|depth| thing.names.get(..depth)));
+        } else {
+            found.push(thing);
+        }
+    }
+    found.retain(|thing| !kept.contains(thing.names.as_slice()));
+    // What is in a directory sorts behind it.
+    found.sort_by(|one, other| other.names.cmp(&one.names));
+    found
+}
+
+fn folded(names: &Names) -> String {
+    String::from_utf8_lossy(&names.join(&b'/')).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::remote::parse_remote;
+
+fn names(path: &str) -> Names {
+    path.split('/').map(|name| name.as_bytes().to_vec()).collect()
+}
+
+/// A trailing slash makes a directory, a `!` in front what is to be kept.
+fn thing(text: &str) -> Thing {
+    let path = text.trim_start_matches('!');
+    Thing {
+        names: names(path.trim_end_matches('/')),
+        kind: if path.ends_with('/') {
+            FileKind::Directory
+        } else {
+            FileKind::Regular
+        },
+        stamp: Stamp::default(),
+        keep: text.starts_with('!'),
+    }
+}
+
+fn things(paths: &[&str]) -> Vec<Thing> {
+    paths.iter().map(|path| thing(path)).collect()
+}
+
+fn source(paths: &[&str]) -> HashSet<Names> {
+    paths.iter().map(|path| names(path)).collect()
+}
+
+fn removed(there: &[&str], from: &[&str]) -> Vec<String> {
+    let there = things(there);
+    let found = surplus(&there, &source(from));
+    found
+        .iter()
+        .map(|thing| String::from_utf8(thing.names.join(&b'/')).unwrap())
+        .collect()
+}
+
+fn state(mirror: &Mirror) -> State {
+    State::new(mirror, &parse_remote("sftp://me@h/tree").unwrap())
+}
+
+#[test]
+fn what_the_source_does_not_have_goes_children_first() {
+    assert_eq!(
+        removed(
+            &[
+                "a",
+                "old",
+                "gone/",
+                "gone/x",
+                "gone/sub/",
+                "gone/sub/y",
+                "both/",
+                "both/z"
+            ],
+            &["a", "both"]
+        ),
+        ["old", "gone/x", "gone/sub/y", "gone/sub", "gone", "both/z"]
+    );
+}
+
+#[test]
+fn what_is_kept_keeps_its_directories() {
+    assert_eq!(
+        removed(&["gone/", "gone/x", "gone/sub/", "!gone/sub/y"], &["a"]),
+        ["gone/x"]
+    );
+}
+
+#[test]
+fn unfinished_files_of_ferry_stay_where_they_can_be_gone_on_with() {
+    let left = [
+        ".a.ferry-partial",
+        ".a.ferry-partial.json",
+        ".a.0123.ferry-part",
+        ".a.0123.ferry-old0",
+    ];
+    assert!(removed(&left, &["a"]).is_empty());
+    assert_eq!(
+        removed(&["gone/", "gone/.a.ferry-partial"], &["a"]),
+        ["gone/.a.ferry-partial", "gone"]
+    );
+    assert_eq!(
+        removed(&["a.ferry-part"], &["a"]),
+        ["a.ferry-part"],
+        "that is the user's"
+    );
+}
+
+#[test]
+fn another_spelling_stays_unless_both_are_there() {
+    assert!(removed(&["readme"], &["README"]).is_empty());
+    assert_eq!(removed(&["readme", "README"], &["README"]), ["readme"]);
+    assert!(removed(&["Sub/", "Sub/a"], &["sub", "sub/a"]).is_empty());
+}
+
+#[test]
+fn nothing_is_removed_for_an_empty_source_or_beyond_the_limit() {
+    let there = things(&["a", "b"]);
+    let empty = state(&Mirror {
+        delete: true,
+        ..Mirror::default()
+    });
+    assert!(
+        empty
+            .surplus(&there)
+            .unwrap_err()
+            .message
+            .contains("the source is empty")
+    );
+    assert!(empty.surplus(&[]).unwrap().is_empty());
+    for (most, fine) in [(Some(0), false), (Some(1), false), (Some(2), true), (None, true)] {
+        let mut limited = state(&Mirror {
+            delete: true,
+            max_delete: most,
+            ..Mirror::default()
+        });
+        limited.source = source(&["c"]);
+        assert_eq!(limited.surplus(&there).is_ok(), fine, "{most:?}");
+    }
+}
+
+#[test]
+fn size_and_time_tell_whether_a_file_differs() {
+    let stamp = |size, modified| Stamp { size, modified };
+    let there = |stamp| Some((FileKind::Regular, stamp));
+    let exact = state(&Mirror::default());
+    let loose = state(&Mirror {
+        modify_window: Duration::from_secs(2),
+        ..Mirror::default()
+    });
+    let source = stamp(Some(5), Some(100));
+    assert_eq!(exact.verdict(source, None), Verdict::Transfer);
+    for (other, in_exact, in_loose) in [
+        (stamp(Some(5), Some(100)), Verdict::Unchanged, Verdict::Unchanged),
+        (stamp(Some(5), Some(98)), Verdict::Transfer, Verdict::Unchanged),
+        (stamp(Some(5), Some(103)), Verdict::Transfer, Verdict::Transfer),
+        (stamp(Some(6), Some(100)), Verdict::Transfer, Verdict::Transfer),
+        (stamp(None, Some(100)), Verdict::Transfer, Verdict::Transfer),
+        (stamp(Some(5), None), Verdict::Transfer, Verdict::Transfer),
+    ] {
+        assert_eq!(exact.verdict(source, there(other)), in_exact, "{other:?}");
+        assert_eq!(loose.verdict(source, there(other)), in_loose, "{other:?}");
+    }
+    for kind in [FileKind::Directory, FileKind::Symlink, FileKind::Other] {
+        assert!(
+            matches!(exact.verdict(source, Some((kind, source))), Verdict::Blocked(_)),
+            "{kind:?}"
+        );
+    }
+}
+
+fn a_path() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec("[abAB]|\\.x\\.ferry-partial", 1..4)
+}
+
+proptest! {
+    #[test]
+    fn only_what_the_source_lacks_is_removed_and_directories_are_empty_by_then(
+        there in prop::collection::btree_map(a_path(), any::<bool>(), 0..12),
+        source in prop::collection::hash_set(a_path(), 0..8),
+    ) {
+        let bytes = |path: &[String]| -> Names { path.iter().map(|name| name.as_bytes().to_vec()).collect() };
+        // A tree has the parents of what it has.
+        let mut all: std::collections::BTreeMap<Names, bool> = there.iter().map(|(path, keep)| (bytes(path), *keep)).collect();
+        for path in there.keys() {
+            for depth in 1..path.len() {
+                all.entry(bytes(&path[..depth])).or_insert(false);
+            }
+        }
+        let source: HashSet<Names> = source
+            .iter()
+            .flat_map(|path| (1..=path.len()).map(|depth| bytes(&path[..depth])))
+            .collect();
+        let has_children = |names: &Names| all.keys().any(|other| other.len() > names.len() && other.starts_with(names));
+        let things: Vec<Thing> = all
+            .iter()
+            .map(|(names, keep)| Thing {
+                names: names.clone(),
+                kind: if has_children(names) { FileKind::Directory } else { FileKind::Regular },
+                stamp: Stamp::default(),
+                keep: *keep,
+            })
+            .collect();
+        let mut left: HashSet<&Names> = all.keys().collect();
+        for thing in surplus(&things, &source) {
+            prop_assert!(!source.contains(&thing.names));
+            prop_assert!(!thing.keep);
+            prop_assert!(!thing.names.is_empty());
+            prop_assert!(!left.iter().any(|other| other.len() > thing.names.len() && other.starts_with(&thing.names)));
+            left.remove(&thing.names);
+        }
+        // What is left and not in the source has a reason.
+        for names in left.into_iter().filter(|names| !source.contains(*names)) {
+            let reason = |other: &Names| other.starts_with(names)
+                && !source.contains(other)
+                && (all[other]
+                    || is_unfinished(&other[other.len() - 1])
+                    || source.iter().any(|name| folded(name) == folded(other)));
+            prop_assert!(all.keys().any(reason), "{:?}", names);
+        }
+    }
+}
