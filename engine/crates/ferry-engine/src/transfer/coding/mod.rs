@@ -30,7 +30,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// That of an answer, `None` where it has none. `identity` is no coding: it should not be there, and servers send it.
+    /// That of an answer, `None` where it has none. `identity` is no coding and should not be there, `none` does not exist; servers send both.
     ///
     /// # Errors
     /// The list of codings, when it is not one of those that were asked for.
@@ -43,7 +43,7 @@ impl Coding {
             .iter()
             .flat_map(|field| field.split(','))
             .map(|name| name.trim_matches([' ', '\t']))
-            .filter(|name| !matches!(*name, "" | "identity"))
+            .filter(|name| !matches!(*name, "" | "identity" | "none"))
             .collect();
         match codings[..] {
             [] => Ok(None),

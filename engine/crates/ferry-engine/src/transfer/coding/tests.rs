@@ -257,7 +257,7 @@ fn names_of_codings() {
         }
         Coding::of(&headers)
     };
-    for values in [&[][..], &[""], &["identity"], &["Identity, ,"]] {
+    for values in [&[][..], &[""], &["identity"], &["Identity, ,"], &["none"]] {
         assert_eq!(of(values), Ok(None), "{values:?}");
     }
     for values in [
