@@ -13,10 +13,12 @@ from tests.conformance.cases import Collection, Outcome
 from tests.conformance.certificates import bsi, go_names, pkits
 from tests.conformance.curl_heads import curl_heads
 from tests.conformance.curl_replies import curl_replies
+from tests.conformance.curl_sftp import curl_sftp
 from tests.conformance.frames import frames
 from tests.conformance.h2spec import h2spec
 from tests.conformance.heads import broken_heads
 from tests.conformance.lengths import content_lengths
+from tests.conformance.limbo import limbo
 from tests.conformance.program import answers, crate, members
 from tests.conformance.ssh_clients import ssh_audit, strict_kex
 from tests.conformance.urls import unicode_hosts, wpt_urls
@@ -119,6 +121,9 @@ COLLECTIONS = (
     Collection("HTTP/1.1 responses of llhttp", "llhttp", "the reader of responses", llhttp),
     Collection("Tests of curl", "curl-data", "what is asked for and written, and how the program ends", curl_replies),
     Collection(
+        "SFTP tests of curl", "curl-sftp", "the program against OpenSSH's server: files, ranges, logins, host keys", curl_sftp
+    ),
+    Collection(
         "Replies of curl's tests", "curl-replies", "the reader of responses, compared with CPython's `http.client`", curl_heads
     ),
     Collection("Content-Length of WPT", "wpt-content-length", "the length of a response", content_lengths),
@@ -130,6 +135,12 @@ COLLECTIONS = (
     Collection("Certificates of NIST", "pkits", "which paths of certificates are trusted (PKITS)", pkits),
     Collection("Certificates of the BSI", "bsi", "the same, of a German office", bsi),
     Collection("Name constraints of Go", "go-names", "the same, names and purposes that an authority may sign", go_names),
+    Collection(
+        "x509-limbo",
+        "x509-limbo",
+        "certificates of servers: paths, constraints, names, long computations",
+        limbo,
+    ),
     Collection("URLs of WPT", "wpt-url", "URLs that are typed, and those of Location fields", wpt_urls),
     Collection("Host names of Unicode", "unicode-idna", "international host names in a URL", unicode_hosts),
 )

@@ -14,7 +14,7 @@ from tests.conformance.curl_file import TestFile
 ANOTHER = "Another server or protocol (FTP, mail, MQTT, WebSocket, ...), a debug build of curl, or nothing that is transferred."
 PROGRAM = "A program of the test's own calls libcurl."
 LOGIN = "A login that ferry has not: Digest, NTLM, Negotiate, several to choose from, TLS-SRP."
-CODINGS = "Codings that ferry does not ask for: gzip, brotli, zstd, transfer codings but chunked."
+CODINGS = "Codings that ferry does not ask for: deflate, brotli, transfer codings but chunked."
 RESUME = "`-C`: ferry continues only what it began itself, with a validator."
 CONDITION = "A condition on time or ETag: ferry has none."
 HEAD = "A request for a head alone: ferry fetches files."
@@ -44,7 +44,7 @@ def _excluded(*kinds: tuple[str, str]) -> dict[str, str]:
 _EXCLUDED = _excluded(
     (LOGIN, "--digest --ntlm --anyauth --negotiate --proxy-digest --proxy-ntlm --proxy-anyauth --proxy-negotiate --tlsuser"),
     (LOGIN, "--tlspassword --tlsauthtype --krb --delegation --login-options --sasl-ir"),
-    (CODINGS, "--compressed --tr-encoding"),
+    (CODINGS, "--tr-encoding"),
     (RESUME, "-C --continue-at"),
     (CONDITION, "-z --time-cond --etag-compare --etag-save"),
     (HEAD, "-I --head"),
@@ -226,8 +226,8 @@ def _option(made: Translated, name: str, joined: str | None, words: Iterator[str
             made.words += ["--insecure"]
         case "--cacert":
             made.words += ["--cacert", value()]
-        case "--http1.1":
-            made.words += ["--http1.1"]
+        case "--http1.1" | "--compressed":
+            made.words += [name]
         case "--resolve":
             made.words += ["--resolve", _resolve(value())]
         case "-T" | "--upload-file":

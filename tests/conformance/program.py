@@ -27,7 +27,8 @@ DATA = project_root() / "tests" / "data" / "conformance"
 @dataclass(frozen=True)
 class Source:
     """Where the cases came from: a package of Cargo.lock (`crate`), one of PyPI (`sdist`: "NAME VERSION"), one of Debian
-    (`debian`: the path of its upstream archive on a mirror), the last two with a `sha256`; or restated."""
+    (`debian`: the path of its upstream archive on a mirror), a file next to sources.json (`file`), the last three with a
+    `sha256`; or restated."""
 
     name: str
     repository: str
@@ -36,12 +37,13 @@ class Source:
     crate: str = ""
     sdist: str = ""
     debian: str = ""
+    file: str = ""
     sha256: str = ""
 
     @property
     def cell(self) -> str:
         """A link, the version and the licence."""
-        kind = "" if self.sdist or self.crate or self.debian else "restated from "
+        kind = "" if self.sdist or self.crate or self.debian else "made by " if self.file else "restated from "
         debian = PurePosixPath(self.debian).name
         version = f"crate {self.crate} {crate(self.crate)[0]}" if self.crate else self.sdist or debian or self.commit[:10]
         return f"{kind}[{self.repository.removeprefix('https://github.com/')}]({self.repository}) {version}, {self.licence}"
@@ -107,6 +109,16 @@ def package(name: str) -> Path:
     if found != source.sha256:
         raise AssertionError(f"{archive} is not the package of sources.json: its SHA-256 is {found}; remove it")
     return archive
+
+
+def vendored(name: str) -> Path:
+    """The file of cases that lies next to sources.json, checked by its digest."""
+    source = sources()[name]
+    path = DATA / source.file
+    found = files.digest(path)
+    if found != source.sha256:
+        raise AssertionError(f"{path} is not the file of sources.json: its SHA-256 is {found}")
+    return path
 
 
 def members(name: str, folder: str, suffix: str) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,8 @@ LEAST = {
     "hpack-test-case": 47_142,
     "http2-frame-test-case": 34,
     "llhttp": 74,
-    "curl-data": 353,
+    "curl-data": 359,
+    "curl-sftp": 19,
     "curl-replies": 1_440,
     "wpt-content-length": 28,
     "wpt-h1-parsing": 22,
@@ -25,6 +26,7 @@ LEAST = {
     "pkits": 111,
     "bsi": 38,
     "go-names": 80,
+    "x509-limbo": 174,
     "wpt-url": 415,
     "unicode-idna": 5_695,
 }
