@@ -150,6 +150,7 @@ impl PasswordFrom {
 
 /// Limit, retries, checksum: options of a transfer besides those of its connection ([`Common`]).
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct TransferOptions {
     /// In bytes per second of the body.
     pub limit: Option<ByteRate>,
@@ -173,6 +174,8 @@ pub struct TransferOptions {
     pub compressed: bool,
     /// Files get the modification time of what they are copies of, where the other side says it or can be told.
     pub remote_time: bool,
+    /// Files get the permission bits of what they are copies of, and so do directories; sftp only.
+    pub perms: bool,
     /// What of a directory takes part.
     pub filter: Arc<Filter>,
     /// Make the destination a copy of a directory; implies `remote_time`, and that files are replaced.
@@ -194,6 +197,7 @@ impl Default for TransferOptions {
             max_filesize: None,
             compressed: false,
             remote_time: false,
+            perms: false,
             filter: Arc::default(),
             mirror: None,
         }

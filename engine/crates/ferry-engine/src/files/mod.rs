@@ -4,6 +4,7 @@ mod digest;
 mod fault;
 mod journal;
 mod missing;
+pub mod mode;
 mod names;
 mod part;
 mod partial;

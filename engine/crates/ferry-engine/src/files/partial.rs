@@ -19,6 +19,8 @@ pub struct PartialFile {
     overwrite: bool,
     /// What the file is to have for its modification time.
     modified: Option<SystemTime>,
+    /// Its permission bits; those of the file that it replaces, or the system's, where none are given.
+    mode: Option<u32>,
     /// What the journal says; none while there is none.
     key: Option<ResumeKey>,
     /// Nothing is left to be done when this is dropped.
@@ -92,6 +94,7 @@ impl PartialFile {
             writer: Writer::new(file, 0),
             overwrite,
             modified: None,
+            mode: None,
             key: None,
             over: false,
         })
@@ -153,6 +156,11 @@ impl PartialFile {
     /// The file's modification time, once it is complete.
     pub fn set_modified(&mut self, time: SystemTime) {
         self.modified = Some(time);
+    }
+
+    /// The file's permission bits, once it is complete.
+    pub fn set_mode(&mut self, mode: u32) {
+        self.mode = Some(mode);
     }
 
     /// Where the bytes are until `finish`: what `Digest::for_file` reads after `flush`.
@@ -245,6 +253,12 @@ impl PartialFile {
             let set = self.writer.file().set_modified(time);
             set.map_err(|error| failed("set the time of", &names.partial, &error))?;
         }
+        if let Location::Beside(names) = &self.location
+            && let Some(mode) = self.mode
+        {
+            let set = super::mode::set(self.writer.file(), mode);
+            set.map_err(|error| failed("set the permissions of", &names.partial, &error))?;
+        }
         if let Location::Beside(_) = &self.location
             && let Err(error) = self.writer.file().sync_all()
         {
@@ -287,7 +301,9 @@ impl PartialFile {
         if !self.overwrite {
             return platform::publish_new(&names.partial, &names.target);
         }
-        keep_mode(self.writer.file(), &names.target);
+        if self.mode.is_none() {
+            keep_mode(self.writer.file(), &names.target);
+        }
         platform::replace(&names.partial, &names.target)
     }
 

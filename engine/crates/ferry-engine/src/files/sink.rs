@@ -130,6 +130,13 @@ impl Sink {
         }
     }
 
+    /// A file's permission bits, once it is complete; nothing to do for the others.
+    pub fn set_mode(&mut self, mode: u32) {
+        if let Self::File(file) = self {
+            file.set_mode(mode);
+        }
+    }
+
     /// See `PartialFile::describe`; nothing to do for the others.
     ///
     /// # Errors

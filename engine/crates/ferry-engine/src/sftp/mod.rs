@@ -80,6 +80,10 @@ pub trait Worklist {
     fn removed(&mut self, doomed: &Doomed);
     /// All of it has been removed, or not. An error ends the session.
     fn cleared(&mut self, result: Result<(), Error>) -> Result<(), Error>;
+    /// Asked for at the end: permission bits of what is on the server, deepest directories first.
+    fn modes(&mut self) -> Vec<(Vec<u8>, u32)>;
+    /// They have been set, or not. An error ends the session.
+    fn modes_set(&mut self, result: Result<(), Error>) -> Result<(), Error>;
     /// The next file to begin with.
     fn next(&mut self) -> Option<FileTask>;
     /// A file is over.
@@ -130,6 +134,8 @@ pub trait Outbound: Send {
     fn fingerprint(&self) -> String;
     /// Permission bits for the file on the server.
     fn mode(&self) -> Option<u32>;
+    /// Those that it is to have in the end, whatever the server's umask.
+    fn perms(&self) -> Option<u32>;
     /// Modification time for the file on the server, in seconds of Unix.
     fn modified(&self) -> Option<u32>;
     /// How a partial file on the server may be used.

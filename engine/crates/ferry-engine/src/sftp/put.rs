@@ -75,7 +75,12 @@ pub async fn run(
         discard(core, channel, Some(handle), &partial).await;
         return Err(problem);
     }
-    if let Some(problem) = set_time(core, channel, &handle, path, outbound.modified()).await? {
+    let attrs = Attrs {
+        permissions: outbound.perms(),
+        times: outbound.modified().map(|time| (time, time)),
+        ..Attrs::default()
+    };
+    if let Some(problem) = set_attributes(core, channel, &handle, path, &attrs).await? {
         discard(core, channel, Some(handle), &partial).await;
         return Err(problem);
     }
@@ -90,23 +95,21 @@ pub async fn run(
     }
 }
 
-/// Returns why the server does not set the time. Every byte has been acknowledged, so no WRITE changes it any more.
-async fn set_time(
+/// Returns why the server does not set them. Every byte has been acknowledged, so no WRITE changes it any more.
+async fn set_attributes(
     core: &Shared,
     channel: usize,
     handle: &Handle,
     path: &[u8],
-    modified: Option<u32>,
+    attrs: &Attrs,
 ) -> Result<Option<Error>, Error> {
-    let Some(time) = modified else { return Ok(None) };
-    let attrs = Attrs {
-        times: Some((time, time)),
-        ..Attrs::default()
-    };
-    match core.call(channel, &Request::Fsetstat { handle, attrs: &attrs }).await? {
+    if *attrs == Attrs::default() {
+        return Ok(None);
+    }
+    match core.call(channel, &Request::Fsetstat { handle, attrs }).await? {
         Reply::Status(status) if status.code == StatusCode::Ok => Ok(None),
         _ => Ok(Some(Error::permanent(format!(
-            "{}: the server does not set its modification time; leave out --remote-time, or --mirror, which needs it",
+            "{}: the server does not set modification time or permissions; leave out --remote-time and --perms, or --mirror, which needs times",
             String::from_utf8_lossy(path)
         )))),
     }

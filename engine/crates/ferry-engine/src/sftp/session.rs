@@ -400,11 +400,17 @@ async fn work(
     }
     core.failure().map_or(Ok(()), Err)?;
     let (directories, doomed) = worklist.surplus();
-    if doomed.is_empty() {
+    if !doomed.is_empty() {
+        let removed = remove::remove(core, channel, &directories, &doomed, |each| worklist.removed(each)).await;
+        worklist.cleared(removed)?;
+    }
+    // Last, because nothing can be put into a directory that is only to be read, nor removed from it.
+    let modes = worklist.modes();
+    if modes.is_empty() {
         return Ok(());
     }
-    let removed = remove::remove(core, channel, &directories, &doomed, |each| worklist.removed(each)).await;
-    worklist.cleared(removed)
+    let set = tree::set_modes(core, channel, &modes).await;
+    worklist.modes_set(set)
 }
 
 fn least(busy: &[usize]) -> usize {

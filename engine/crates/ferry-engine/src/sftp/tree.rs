@@ -224,6 +224,28 @@ pub async fn make(core: &Core, channel: usize, directories: &[Vec<u8>]) -> Resul
     Ok(())
 }
 
+/// Sets permission bits, in this order.
+pub async fn set_modes(core: &Core, channel: usize, modes: &[(Vec<u8>, u32)]) -> Result<(), Error> {
+    let asked: Vec<_> = modes
+        .iter()
+        .map(|(path, mode)| {
+            let attrs = Attrs {
+                permissions: Some(*mode),
+                ..Attrs::default()
+            };
+            (path, core.call(channel, &Request::Setstat { path, attrs: &attrs }))
+        })
+        .collect();
+    for (path, reply) in asked {
+        match reply.await? {
+            Reply::Status(status) if status.code == StatusCode::Ok => {}
+            Reply::Status(status) => return Err(refused("set the permissions of", path, &status)),
+            _ => return Err(nonsense("SETSTAT", path)),
+        }
+    }
+    Ok(())
+}
+
 /// `directory/name`.
 pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = directory.to_vec();

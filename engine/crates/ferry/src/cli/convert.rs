@@ -36,7 +36,7 @@ pub fn get(flags: flags::Get) -> Result<GetOptions, Error> {
         .collect::<Result<Vec<_>, _>>()?;
     let kind = Kind::of(&sources)?;
     match kind {
-        Kind::Http => kind.refuse(&[("--recursive", flags.recursive)])?,
+        Kind::Http => kind.refuse(&[("--perms", flags.transfer.perms), ("--recursive", flags.recursive)])?,
         Kind::Sftp => kind.refuse(&[
             ("--max-redirects", flags.transfer.max_redirects.is_some()),
             ("--compressed", flags.compressed),
@@ -158,6 +158,7 @@ pub fn put(flags: flags::Put) -> Result<PutOptions, Error> {
             ("--connections", flags.ssh.connections.is_some()),
             ("--no-sync", flags.no_sync),
             ("--remote-time", flags.transfer.remote_time),
+            ("--perms", flags.transfer.perms),
         ])?,
         Kind::Sftp => kind.refuse(&[
             ("--method POST", flags.method == UploadMethod::Post),
@@ -345,6 +346,7 @@ fn transfer(flags: flags::Transfer) -> TransferOptions {
         max_filesize: None,
         compressed: false,
         remote_time: flags.remote_time,
+        perms: flags.perms,
         filter: Arc::default(),
         mirror: None,
     }
@@ -359,6 +361,9 @@ fn selected(
 ) -> Result<TransferOptions, Error> {
     if let Some(flag) = selection.given().filter(|_| !directories) {
         return Err(Error::usage(format!("{flag}: for directories, {wanted}")));
+    }
+    if transfer.perms && cfg!(windows) {
+        return Err(Error::usage("--perms: Windows has no permission bits; leave it out"));
     }
     let mirror = selection.mirroring();
     if mirror.is_some() && transfer.checksum.is_some() {

@@ -194,6 +194,9 @@ pub struct Transfer {
     /// Keep modification times: a download gets the server's, an upload (sftp only) the local file's
     #[arg(long)]
     pub remote_time: bool,
+    /// Keep permission bits, of directories too, whatever the umask; never setuid, setgid and sticky (sftp only; not on Windows)
+    #[arg(long)]
+    pub perms: bool,
     /// Attempts after the first [default: 3, and none if no server accepts a connection]
     // No default of clap's: who types it wants to wait for a server that is not there yet.
     #[arg(long, value_name = "N")]

@@ -22,16 +22,19 @@ pub struct TaskFactory {
     pub resume: bool,
     pub range: Option<ByteRange>,
     pub whole: Arc<SetProgress>,
+    /// What the run is about, where nothing else is to blame.
+    pub root: Remote,
 }
 
 impl TaskFactory {
-    pub fn new(options: &TransferOptions, observer: &dyn Observer, url: &str) -> Self {
+    pub fn new(options: &TransferOptions, observer: &dyn Observer, root: &Remote) -> Self {
         Self {
             options: options.clone(),
             overwrite: false,
             resume: false,
             range: None,
-            whole: SetProgress::new(observer.begin(url, None)),
+            root: root.clone(),
+            whole: SetProgress::new(observer.begin(root.url.as_str(), None)),
         }
     }
 
@@ -71,12 +74,14 @@ impl TaskFactory {
                 range: *range,
                 max_filesize: self.options.max_filesize.map(ByteSize::bytes),
                 remote_time: self.options.remote_time,
+                perms: self.options.perms,
                 state: Arc::clone(state),
                 progress,
             })),
             Kind::Send { local, resume } => Work::Put(Box::new(Upload {
                 path: local.path.clone(),
                 remote_time: self.options.remote_time,
+                perms: self.options.perms,
                 source: lock(&local.opened).take(),
                 length: local.length,
                 checksum: self.options.checksum.clone(),

@@ -10,7 +10,7 @@ use url::Url;
 use super::super::download::{AttemptState, Destination, most_bytes, open_sink};
 use super::progress::FileProgress;
 use crate::error::Error;
-use crate::files::{Algorithm, ResumeKey, Validators};
+use crate::files::{Algorithm, ResumeKey, Validators, mode};
 use crate::options::ByteRange;
 use crate::sftp::{Inbound, Incoming};
 use crate::sync::lock;
@@ -25,6 +25,7 @@ pub struct Download {
     pub range: Option<ByteRange>,
     pub max_filesize: Option<u64>,
     pub remote_time: bool,
+    pub perms: bool,
     pub state: Arc<std::sync::Mutex<AttemptState>>,
     pub progress: FileProgress,
 }
@@ -56,6 +57,9 @@ impl Inbound for Download {
         )?;
         if let Some((_, modified)) = attrs.times.filter(|_| self.remote_time) {
             sink.set_modified(UNIX_EPOCH + Duration::from_secs(modified.into()));
+        }
+        if let Some(mode) = attrs.permissions.filter(|_| self.perms) {
+            sink.set_mode(mode::bits(mode));
         }
         if self.range.is_none() && validators.last_modified.is_some() {
             sink.describe(ResumeKey::new(&self.url, validators.clone()))?;

@@ -8,10 +8,13 @@ use ferry_sftp::FileKind;
 
 use super::mirror::{Names, Stamp, Thing, in_the_way};
 use crate::error::Error;
+use crate::files::mode;
 use crate::filter::Filter;
 
 /// More than this is a loop.
 const DEEPEST: usize = 128;
+/// To read, write and enter a directory as its owner.
+const OWNER: u32 = 0o700;
 
 /// What has this name, if anything has.
 pub fn in_place(path: &Path) -> Result<Option<(FileKind, Stamp)>, Error> {
@@ -80,6 +83,20 @@ fn descend(directory: &Path, filter: &Filter, above: &Names, things: &mut Vec<(P
         }
     }
     Ok(())
+}
+
+/// Gives its owner leave to write into a directory.
+pub fn open_directory(path: &Path) -> Result<(), Error> {
+    let found = fs::metadata(path).map_err(|error| failed("look at", path, error))?;
+    match mode::of(&found) {
+        Some(mode) if mode & OWNER != OWNER => set_mode(path, mode | OWNER),
+        _ => Ok(()),
+    }
+}
+
+/// Permission bits of something that is no link.
+pub fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
+    mode::set_path(path, mode).map_err(|error| failed("set the permissions of", path, error))
 }
 
 /// A directory must be empty.

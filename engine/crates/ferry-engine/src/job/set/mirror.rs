@@ -8,7 +8,7 @@ use ferry_sftp::FileKind;
 use super::outbound::Pending;
 use super::walk::WalkedDirectory;
 use crate::error::Error;
-use crate::files::is_unfinished;
+use crate::files::{is_unfinished, mode};
 use crate::options::{Mirror, Remote};
 
 /// From a tree's root down.
@@ -30,6 +30,8 @@ pub struct Stamp {
     pub size: Option<u64>,
     /// Seconds since 1970: SFTP knows no fractions.
     pub modified: Option<u64>,
+    /// Permission bits; they do not make a version.
+    pub mode: Option<u32>,
 }
 
 impl Stamp {
@@ -47,6 +49,7 @@ impl Stamp {
         Self {
             size: Some(found.len()),
             modified: since.map(|since| since.as_secs()),
+            mode: mode::of(found),
         }
     }
 
@@ -55,6 +58,7 @@ impl Stamp {
         Self {
             size: attrs.size,
             modified: attrs.times.map(|(_, modified)| modified.into()),
+            mode: attrs.permissions.map(mode::bits),
         }
     }
 }

@@ -34,7 +34,7 @@ use super::entry::{Entry, LocalFile};
 use super::limit;
 use super::policy::Retries;
 use crate::clock::seconds;
-use crate::error::Error;
+use crate::error::{Class, Error};
 use crate::files;
 use crate::observer::Observer;
 use crate::options::{Common, GetOptions, PutOptions, Source, Target};
@@ -53,7 +53,7 @@ pub struct Run {
 pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Run, Error> {
     let common = &options.common;
     let first = plan::one_server(&options.sources)?;
-    let mut factory = TaskFactory::new(&options.transfer, observer, first.url.as_str());
+    let mut factory = TaskFactory::new(&options.transfer, observer, first);
     factory.overwrite = options.overwrite;
     factory.resume = options.resume;
     factory.range = options.range;
@@ -109,13 +109,14 @@ pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Run, Error> 
 
 pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> {
     let common = &options.common;
-    let mut factory = TaskFactory::new(&options.transfer, observer, options.destination.url.as_str());
+    let mut factory = TaskFactory::new(&options.transfer, observer, &options.destination);
     factory.resume = options.resume;
     let mut mirror = match (&options.transfer.mirror, &options.source) {
         (Some(mirror), Source::Directory(_)) => Some(State::new(mirror, &options.destination)),
         (Some(_), _) => return Err(Error::usage("a mirror is of a directory")),
         (None, _) => None,
     };
+    let mut modes = Vec::new();
     let (mut entries, mut directories, mut facts) = (Vec::new(), Vec::new(), FileSet::default());
     match &options.source {
         Source::Directory(root) => {
@@ -149,6 +150,11 @@ pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> 
                 state.source = tree.names.into_iter().collect();
                 state.directories = tree.directories;
             } else {
+                let perms = options.transfer.perms;
+                let bits = tree.directories.iter().filter(|_| perms);
+                modes = bits
+                    .filter_map(|each| Some((each.remote.clone(), each.mode?)))
+                    .collect();
                 directories = tree.directories.into_iter().map(|each| each.remote).collect();
             }
         }
@@ -175,6 +181,7 @@ pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> 
     let plan = plan::plan(common, &options.destination, settings, options.sync)?;
     let mut set = Set::new(factory, plan, common, entries, Vec::new(), directories);
     set.facts = facts;
+    set.modes = modes;
     set.mirror = mirror;
     set.run()
 }
@@ -193,6 +200,9 @@ struct Set {
     facts: FileSet,
     mirror: Option<State>,
     planned: Vec<Planned>,
+    /// Permission bits that are still to be set, parents first: on the server, and here.
+    modes: Vec<(Vec<u8>, u32)>,
+    local_modes: Vec<(PathBuf, u32)>,
     ssh: Option<SshReport>,
     moved: Option<(Instant, Instant)>,
     /// Bytes that need not go again.
@@ -226,6 +236,8 @@ impl Set {
             facts: FileSet::default(),
             mirror: None,
             planned: Vec::new(),
+            modes: Vec::new(),
+            local_modes: Vec::new(),
             ssh: None,
             moved: None,
             progress: 0,
@@ -241,6 +253,10 @@ impl Set {
             let problem = self.session()?;
             let over = self.entries.iter().all(|entry| entry.over) && self.trees.is_empty() && !self.owes();
             if over {
+                // With no file to hang it on: a directory that could not be made.
+                let problem = problem.filter(|problem| problem.class != Class::Transient && !self.failed());
+                self.entries
+                    .extend(problem.map(|problem| Entry::refused(&self.factory.root, problem)));
                 break;
             }
             // Whatever moved earns a fresh set of retries; a listing that is cut short has nothing else to go by.
@@ -270,6 +286,7 @@ impl Set {
             }
         }
         self.clear_local();
+        self.set_local_modes();
         Ok(self.account(begin))
     }
 
@@ -277,10 +294,19 @@ impl Set {
         self.entries.iter().any(|entry| entry.problem.is_some())
     }
 
-    /// Whether the mirror on the server is not finished.
+    /// Whether something is to be done on the server after the last transfer.
     fn owes(&self) -> bool {
         let failed = self.failed();
-        self.mirror.as_ref().is_some_and(|mirror| mirror.owes(failed))
+        !self.modes.is_empty() || self.mirror.as_ref().is_some_and(|mirror| mirror.owes(failed))
+    }
+
+    /// The deepest first: one that its owner may not enter hides what is in it.
+    fn set_local_modes(&mut self) {
+        for (path, mode) in std::mem::take(&mut self.local_modes).into_iter().rev() {
+            if let Err(problem) = local::set_mode(&path, mode) {
+                self.entries.push(Entry::refused(&self.factory.root, problem));
+            }
+        }
     }
 
     /// Removes what a mirror has too much, now that every file has come.
@@ -325,6 +351,8 @@ impl Set {
         let (events, inbox) = mpsc::channel();
         let mut known = std::mem::take(&mut self.known);
         let mut mirror = self.mirror.take();
+        let mut modes = std::mem::take(&mut self.modes);
+        let mut local_modes = std::mem::take(&mut self.local_modes);
         let to_compare: u64 = mirror.iter().map(State::to_compare).sum();
         let unfinished = || self.entries.iter().enumerate().filter(|(_, entry)| !entry.over);
         let mut runner = Runner {
@@ -340,6 +368,8 @@ impl Set {
             upload_bytes: unfinished().filter_map(|(_, entry)| entry.to_send()).sum::<u64>() + to_compare,
             failed: self.failed(),
             mirror: mirror.as_mut(),
+            modes: &mut modes,
+            local_modes: &mut local_modes,
         };
         let plan = &self.plan;
         let directories = runner.directories.clone();
@@ -367,6 +397,8 @@ impl Set {
         })?;
         self.known = known;
         self.mirror = mirror;
+        self.modes = modes;
+        self.local_modes = local_modes;
         if problem.is_some() {
             self.directories = directories;
         }
@@ -380,11 +412,8 @@ impl Set {
         for (_, tree) in std::mem::take(&mut self.trees) {
             self.entries.push(Entry::refused(&tree.remote, problem.clone()));
         }
-        let unfinished = self.mirror.as_ref().filter(|mirror| mirror.owes(false));
-        if let Some(remote) = unfinished.map(|mirror| mirror.remote.clone())
-            && !self.failed()
-        {
-            self.entries.push(Entry::refused(&remote, problem.clone()));
+        if self.owes() && !self.failed() {
+            self.entries.push(Entry::refused(&self.factory.root, problem.clone()));
         }
     }
 

@@ -7,7 +7,7 @@ use super::super::entry::check;
 use super::mirror::{Names, Stamp};
 use super::progress::FileProgress;
 use crate::error::Error;
-use crate::files::{Algorithm, Digest, Source};
+use crate::files::{Algorithm, Digest, Source, mode};
 use crate::options::{Checksum, Remote};
 use crate::sftp::{Outbound, Resume};
 use crate::transfer::Settings;
@@ -29,6 +29,8 @@ pub struct Upload {
     pub path: Option<PathBuf>,
     /// The file on the server gets the local one's modification time.
     pub remote_time: bool,
+    /// And its permission bits, whatever the server's umask.
+    pub perms: bool,
     pub source: Option<Source>,
     /// What a walk through the tree has found, until the file is opened.
     pub length: Option<u64>,
@@ -79,16 +81,13 @@ impl Outbound for Upload {
         hex[..FINGERPRINT_DIGITS.min(hex.len())].to_owned()
     }
 
-    #[cfg(unix)]
     fn mode(&self) -> Option<u32> {
-        use std::os::unix::fs::PermissionsExt;
         let path = self.path.as_ref()?;
-        Some(std::fs::metadata(path).ok()?.permissions().mode() & 0o777)
+        mode::of(&std::fs::metadata(path).ok()?)
     }
 
-    #[cfg(not(unix))]
-    fn mode(&self) -> Option<u32> {
-        None
+    fn perms(&self) -> Option<u32> {
+        self.mode().filter(|_| self.perms)
     }
 
     fn modified(&self) -> Option<u32> {

@@ -66,6 +66,7 @@ impl Runner<'_> {
         }
         let root = mirror.remote.clone();
         let dry_run = mirror.options.dry_run;
+        let perms = self.factory.options.perms && !dry_run;
         let mut send = Vec::new();
         let mut problems = Vec::new();
         let blocked = self.plan_directories(&root, &mut problems);
@@ -77,11 +78,16 @@ impl Runner<'_> {
             if is_below(&file.names, &blocked) {
                 continue;
             }
-            match mirror.verdict(file.stamp, there.get(&file.names).copied()) {
+            let place = there.get(&file.names).copied();
+            match mirror.verdict(file.stamp, place) {
                 Verdict::Transfer => send.push(file),
                 Verdict::Unchanged => {
                     tracing::info!(url = %file.remote.url, "unchanged");
                     let _ = self.events.send(Event::Unchanged);
+                    let has = place.and_then(|(_, stamp)| stamp.mode);
+                    if let Some(mode) = file.stamp.mode.filter(|mode| perms && has != Some(*mode)) {
+                        self.modes.push((file.remote.path.clone(), mode));
+                    }
                 }
                 Verdict::Blocked(what) => {
                     problems.push((file.remote.clone(), in_the_way(file.remote.url.as_str(), what)));
@@ -133,6 +139,14 @@ impl Runner<'_> {
                     }
                 }
             }
+        }
+        if self.factory.options.perms && !mirror.options.dry_run {
+            let directories = mirror
+                .directories
+                .iter()
+                .filter(|each| !is_below(&each.names, &blocked));
+            self.modes
+                .extend(directories.filter_map(|each| Some((each.remote.clone(), each.mode?))));
         }
         if mirror.options.dry_run {
             for path in &lacking {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::mirror::{Names, Stamp};
 use crate::error::Error;
+use crate::files::mode;
 use crate::filter::Filter;
 use crate::sftp::join;
 
@@ -28,6 +29,8 @@ pub struct WalkedDirectory {
     /// From the root down.
     pub names: Names,
     pub remote: Vec<u8>,
+    /// Permission bits.
+    pub mode: Option<u32>,
 }
 
 pub struct WalkedFile {
@@ -45,9 +48,14 @@ pub fn walk(root: &Path, remote: &[u8], filter: &Filter) -> Result<Walked, Error
     walked.directories.push(WalkedDirectory {
         names: Names::new(),
         remote: remote.to_vec(),
+        mode: mode_of(root),
     });
     descend(root, remote, filter, &mut Vec::new(), &mut walked)?;
     Ok(walked)
+}
+
+fn mode_of(directory: &Path) -> Option<u32> {
+    mode::of(&fs::metadata(directory).ok()?)
 }
 
 fn descend(
@@ -85,6 +93,7 @@ fn descend(
             walked.directories.push(WalkedDirectory {
                 names: below,
                 remote: there.clone(),
+                mode: mode_of(&path),
             });
             descend(&path, &there, filter, names, walked)?;
         } else {

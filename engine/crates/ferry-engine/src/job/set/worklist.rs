@@ -15,7 +15,7 @@ use super::factory::TaskFactory;
 use super::local;
 use super::mirror::{Stamp, State, Verdict, in_the_way, is_below};
 use crate::error::{Class, Error};
-use crate::files::safe_component;
+use crate::files::{mode, safe_component};
 use crate::filter::Filter;
 use crate::options::Remote;
 use crate::report::Action;
@@ -33,6 +33,10 @@ pub struct Runner<'a> {
     pub count: usize,
     pub upload_bytes: u64,
     pub mirror: Option<&'a mut State>,
+    /// Permission bits of what is on the server, parents first.
+    pub modes: &'a mut Vec<(Vec<u8>, u32)>,
+    /// Permission bits of directories here, parents first.
+    pub local_modes: &'a mut Vec<(PathBuf, u32)>,
     /// Something of the run cannot be done: nothing is removed then.
     pub failed: bool,
 }
@@ -85,7 +89,8 @@ impl Worklist for Runner<'_> {
         }
         match (local_of(tree, &found), found.attrs.kind()) {
             (Ok(local), FileKind::Directory) => {
-                let made = local.map_or(Ok(()), |path| self.make_local(&path));
+                let bits = found.attrs.permissions.filter(|_| self.factory.options.perms);
+                let made = local.map_or(Ok(()), |path| self.make_local(&path, bits));
                 if let Err(problem) = made {
                     if let Some(mirror) = self.mirror.as_deref_mut() {
                         mirror.blocked.insert(found.names);
@@ -151,6 +156,22 @@ impl Worklist for Runner<'_> {
         wanted.then(|| mirror.remote.path.clone())
     }
 
+    fn modes(&mut self) -> Vec<(Vec<u8>, u32)> {
+        self.modes.iter().rev().cloned().collect()
+    }
+
+    fn modes_set(&mut self, result: Result<(), Error>) -> Result<(), Error> {
+        if let Err(problem) = result {
+            if matches!(problem.class, Class::Transient | Class::Interrupted) {
+                return Err(problem);
+            }
+            let remote = self.factory.root.clone();
+            self.failed(&remote, problem);
+        }
+        self.modes.clear();
+        Ok(())
+    }
+
     fn there(&mut self, found: Found) {
         self.remember_there(found);
     }
@@ -188,9 +209,10 @@ impl Runner<'_> {
     }
 
     /// A directory of a tree that is fetched.
-    fn make_local(&mut self, path: &Path) -> Result<(), Error> {
+    fn make_local(&mut self, path: &Path, mode: Option<u32>) -> Result<(), Error> {
         let Some(mirror) = self.mirror.as_deref() else {
-            return make_directory(path);
+            make_directory(path)?;
+            return self.remember_mode(path, mode);
         };
         // Where the tree itself goes, the user may have put a link.
         let root = mirror.local.as_deref() == Some(path);
@@ -199,14 +221,25 @@ impl Runner<'_> {
         } else {
             local::lacks_directory(path)?
         };
-        if !lacking {
-            return Ok(());
-        }
         if mirror.options.dry_run {
-            self.plan(Action::Make, path.as_os_str().as_encoded_bytes(), None);
+            if lacking {
+                self.plan(Action::Make, path.as_os_str().as_encoded_bytes(), None);
+            }
             return Ok(());
         }
-        make_directory(path)
+        if lacking {
+            make_directory(path)?;
+        }
+        self.remember_mode(path, mode)
+    }
+
+    /// A directory gets its permission bits when everything is in it; until then its owner may write there.
+    fn remember_mode(&mut self, path: &Path, mode: Option<u32>) -> Result<(), Error> {
+        if let Some(mode) = mode {
+            local::open_directory(path)?;
+            self.local_modes.push((path.to_owned(), mode::bits(mode)));
+        }
+        Ok(())
     }
 
     /// Whether a file is to be fetched: without a mirror all are.
@@ -215,7 +248,13 @@ impl Runner<'_> {
             return true;
         };
         let dry_run = mirror.options.dry_run;
-        let verdict = local::in_place(path).map(|there| mirror.verdict(Stamp::told(&found.attrs), there));
+        let source = Stamp::told(&found.attrs);
+        let there = local::in_place(path);
+        let has = there
+            .as_ref()
+            .ok()
+            .and_then(|there| there.and_then(|(_, stamp)| stamp.mode));
+        let verdict = there.map(|there| mirror.verdict(source, there));
         match verdict {
             Ok(Verdict::Transfer) if dry_run => {
                 self.plan(Action::Receive, path.as_os_str().as_encoded_bytes(), found.attrs.size);
@@ -224,6 +263,12 @@ impl Runner<'_> {
             Ok(Verdict::Unchanged) => {
                 tracing::info!(url = %remote.url, "unchanged");
                 let _ = self.events.send(Event::Unchanged);
+                let wanted = source
+                    .mode
+                    .filter(|_| self.factory.options.perms && !dry_run && has != source.mode);
+                if let Some(Err(problem)) = wanted.map(|mode| local::set_mode(path, mode)) {
+                    self.failed(remote, problem);
+                }
             }
             Ok(Verdict::Blocked(what)) => self.failed(remote, in_the_way(&path.display().to_string(), what)),
             Err(problem) => self.failed(remote, problem),

@@ -128,7 +128,11 @@ fn nothing_is_removed_for_an_empty_source_or_beyond_the_limit() {
 
 #[test]
 fn size_and_time_tell_whether_a_file_differs() {
-    let stamp = |size, modified| Stamp { size, modified };
+    let stamp = |size, modified| Stamp {
+        size,
+        modified,
+        mode: None,
+    };
     let there = |stamp| Some((FileKind::Regular, stamp));
     let exact = state(&Mirror::default());
     let loose = state(&Mirror {
