@@ -261,6 +261,39 @@ def test_connections_that_break_cost_what_was_on_its_way(tmp_path: Path) -> None
     assert files.sent <= 1.05 * SIZE
 
 
+@pytest.mark.parametrize("silent", [False, True], ids=["slow", "silent"])
+def test_a_connection_that_holds_the_file_up_is_relieved(tmp_path: Path, silent: bool) -> None:
+    """One of four brings half of its range, and then 20 kB/s or nothing: idle connections bring the rest."""
+    held: list[Asked] = []
+    over = threading.Event()
+
+    def odd(files: Files, talk: Talk, asked: Asked) -> bool:
+        with files.lock:
+            if held or asked.number < 2 or asked.last is None:
+                return False
+            held.append(asked)
+        length = asked.last + 1 - asked.first
+        files.head(talk, asked.first, length, SIZE, 'ETag: "one"')
+        files.send(talk, BODY[asked.first : asked.first + length // 2])
+        for at in range(asked.first + length // 2, asked.last + 1, 2000):
+            if over.wait(None if silent else 0.1):
+                break
+            talk.send(BODY[at : min(at + 2000, asked.last + 1)])
+        return True
+
+    files = Files(odd=odd)
+    with serve(files) as server:
+        told = get(tmp_path, server, *ONCE, "--stall", "300s")
+        over.set()
+    arrived(tmp_path, told, BODY)
+    assert len(held) == 1
+    assert [attempt["error"] for attempt in told.attempts if attempt["error"]] == []
+    assert told.transfer["bytes"] == SIZE
+    half = ((held[0].last or 0) + 1 - held[0].first) // 2
+    # What it still owed came by others, once; what is cut further comes again in part.
+    assert files.sent <= SIZE + half
+
+
 @pytest.mark.parametrize("connections", [1, 4])
 def test_a_run_that_is_killed_is_gone_on_with(tmp_path: Path, connections: int) -> None:
     files = Files(byte_s=8e6)

@@ -81,6 +81,37 @@ impl Missing {
         });
         self.0.insert(from, joined);
     }
+
+    /// This has come. Returns how many bytes of it were missing.
+    pub fn remove(&mut self, range: Range<u64>) -> u64 {
+        let from = self.0.partition_point(|old| old.end <= range.start);
+        let to = self.0.partition_point(|old| old.start < range.end);
+        if range.is_empty() || from >= to {
+            return 0;
+        }
+        let touched: Vec<Range<u64>> = self.0.drain(from..to).collect();
+        let mut removed = 0;
+        let mut left = Vec::new();
+        for old in touched {
+            let gone = old.start.max(range.start)..old.end.min(range.end);
+            removed += gone.end - gone.start;
+            left.extend(
+                [old.start..gone.start, gone.end..old.end]
+                    .into_iter()
+                    .filter(|left| !left.is_empty()),
+            );
+        }
+        self.0.splice(from..from, left);
+        removed
+    }
+
+    /// What of this range is missing.
+    #[must_use]
+    pub fn within(&self, range: &Range<u64>) -> Self {
+        let from = self.0.partition_point(|old| old.end <= range.start);
+        let touched = self.0.iter().skip(from).take_while(|old| old.start < range.end);
+        Self::new(touched.map(|old| old.start.max(range.start)..old.end.min(range.end)))
+    }
 }
 
 #[cfg(test)]
@@ -90,6 +121,34 @@ mod tests {
     use super::*;
 
     proptest! {
+        /// Against a list of bytes.
+        #[test]
+        fn what_has_come_is_not_missing(steps in prop::collection::vec((any::<bool>(), 0_u64..60, 0_u64..60), 0..40), from in 0_u64..60, to in 0_u64..60) {
+            let mut missing = Missing::default();
+            let mut bytes = [false; 60];
+            for (add, one, other) in steps {
+                let (start, end) = (one.min(other), one.max(other));
+                let touched = &mut bytes[usize::try_from(start).unwrap()..usize::try_from(end).unwrap()];
+                let before = touched.iter().filter(|missing| **missing).count();
+                touched.fill(add);
+                if add {
+                    missing.add(start..end);
+                } else {
+                    prop_assert_eq!(missing.remove(start..end), before as u64);
+                }
+                let listed = (0..60).filter(|at| missing.ranges().iter().any(|range| range.contains(at)));
+                let expected = (0..60_u64).filter(|at| bytes[usize::try_from(*at).unwrap()]);
+                prop_assert!(listed.eq(expected));
+                prop_assert!(missing.ranges().iter().all(|range| !range.is_empty()));
+                prop_assert!(missing.ranges().windows(2).all(|pair| pair[0].end < pair[1].start));
+            }
+            let range = from.min(to)..from.max(to);
+            let mut rest = missing.within(&range);
+            prop_assert_eq!(rest.bytes(), missing.remove(range.clone()));
+            rest.remove(range);
+            prop_assert!(rest.is_empty());
+        }
+
         /// Pieces come back in parts, in any order; in the end every byte was taken once.
         #[test]
         fn every_byte_is_fetched_once(size in 1_u64..200_000_000, connections in 1_usize..65, least in 0_u64..9_000_000, percents in prop::collection::vec(0_u64..100, 0..40)) {

@@ -2,6 +2,7 @@
 
 mod digest;
 mod fault;
+mod flight;
 mod journal;
 mod missing;
 pub mod mode;

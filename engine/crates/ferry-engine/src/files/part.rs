@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::Missing;
+use super::flight::{Flight, Pace, relieve};
 use crate::clock::{nanos, seconds};
 use crate::error::Error;
 use crate::platform;
@@ -22,28 +23,29 @@ pub struct Parts {
     /// Where the bytes go; `None` in it drops them.
     place: OnceLock<Option<File>>,
     state: Mutex<State>,
+    /// Nothing more is written. Held for reading by whoever writes.
+    closed: RwLock<bool>,
 }
 
 #[derive(Default)]
 struct State {
     /// Not handed out yet.
-    missing: Missing,
+    unasked: Missing,
+    /// Not handed over by any part yet.
+    unseen: Missing,
+    /// Not on the disk.
+    absent: Missing,
+    /// The size of the file is known.
+    sized: bool,
     flying: BTreeMap<u64, Flight>,
     next: u64,
-    /// Handed to all parts together.
+    /// Of the file, each counted once unless it was lost again.
     bytes: u64,
-    /// Nothing more is written.
-    closed: bool,
+    /// Parts that have come to their end.
+    ranges: u32,
     began: Option<Instant>,
     ended: Option<Instant>,
     series: Option<SeriesBuilder>,
-}
-
-/// A part that was handed out.
-struct Flight {
-    /// What is before this is on the disk.
-    written: u64,
-    end: u64,
 }
 
 /// A range that one connection fetches. What of it is not on the disk when this is dropped is missing again.
@@ -63,7 +65,12 @@ impl Parts {
     #[must_use]
     pub fn new(missing: Missing) -> Arc<Self> {
         let this = Self::default();
-        lock(&this.state).missing = missing;
+        let mut state = lock(&this.state);
+        state.sized = !missing.is_empty();
+        state.unseen = missing.clone();
+        state.absent = missing.clone();
+        state.unasked = missing;
+        drop(state);
         Arc::new(this)
     }
 
@@ -74,8 +81,9 @@ impl Parts {
     }
 
     /// The next piece for one of so many connections. A request costs a round trip in which nothing comes: what one connection brings in
-    /// four of them is the least that is worth one.
-    pub fn take(self: &Arc<Self>, connections: usize, rtt: Duration) -> Option<Part> {
+    /// four of them is the least that is worth one. When everything is asked for, one of `idle` connections relieves the slowest.
+    pub fn take(self: &Arc<Self>, connections: usize, idle: usize, rtt: Duration) -> Option<Part> {
+        let now = Instant::now();
         let mut state = lock(&self.state);
         let seconds = state
             .began
@@ -88,7 +96,10 @@ impl Parts {
             reason = "a float saturates"
         )]
         let least = (4.0 * rtt.as_secs_f64() * byte_s) as u64;
-        let range = state.missing.take(connections, least)?;
+        let range = match state.unasked.take(connections, least) {
+            None if idle > 0 => relieve(state.flying.values_mut(), &Pace { byte_s, rtt }, now),
+            range => range,
+        }?;
         drop(state);
         Some(self.part(range, false))
     }
@@ -102,13 +113,7 @@ impl Parts {
         let mut state = lock(&self.state);
         let id = state.next;
         state.next += 1;
-        state.flying.insert(
-            id,
-            Flight {
-                written: range.start,
-                end: range.end,
-            },
-        );
+        state.flying.insert(id, Flight::new(&range));
         drop(state);
         Part {
             parts: Arc::clone(self),
@@ -120,6 +125,31 @@ impl Parts {
         }
     }
 
+    /// The server has been asked for this part.
+    pub fn asked(&self, id: u64) {
+        if let Some(flight) = lock(&self.state).flying.get_mut(&id) {
+            flight.asked(Instant::now());
+        }
+    }
+
+    /// Whether this part still brings anything: not when all of it has come by others, or where another goes on before it.
+    pub fn is_wanted(&self, id: u64) -> bool {
+        if self.is_closed() {
+            return false;
+        }
+        let state = lock(&self.state);
+        let Some(flight) = state.flying.get(&id) else {
+            return false;
+        };
+        let absent = !state.sized || !state.absent.within(&(flight.written..flight.end)).is_empty();
+        let ahead = flight.at < flight.own_end || !state.unseen.within(&(flight.at..flight.at + 1)).is_empty();
+        absent && ahead
+    }
+
+    fn is_closed(&self) -> bool {
+        *self.closed.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Parts that were handed out and have not come back.
     pub fn flying(&self) -> usize {
         lock(&self.state).flying.len()
@@ -127,23 +157,23 @@ impl Parts {
 
     /// The ranges that are not on the disk yet.
     pub fn missing(&self) -> Missing {
-        let state = lock(&self.state);
-        let mut missing = state.missing.clone();
-        for flight in state.flying.values() {
-            missing.add(flight.written..flight.end);
-        }
-        missing
+        lock(&self.state).absent.clone()
     }
 
     /// Everything is on the disk.
     pub fn is_complete(&self) -> bool {
         let state = lock(&self.state);
-        state.missing.is_empty() && state.flying.is_empty()
+        state.sized && state.absent.is_empty()
     }
 
     /// Bytes of this run.
     pub fn bytes(&self) -> u64 {
         lock(&self.state).bytes
+    }
+
+    /// Parts that have come to their end.
+    pub fn ranges(&self) -> u32 {
+        lock(&self.state).ranges
     }
 
     /// What was written is on the disk.
@@ -157,9 +187,9 @@ impl Parts {
         }
     }
 
-    /// Nothing more is written, whatever still comes.
+    /// Nothing more is written, whatever still comes. Returns when the last write is over.
     pub fn close(&self) {
-        lock(&self.state).closed = true;
+        *self.closed.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
 
     /// When the first byte came and when the last, and the bytes over time.
@@ -172,6 +202,12 @@ impl Parts {
 }
 
 impl Part {
+    /// For [`Parts::is_wanted`].
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     /// The first byte and the one behind the last, as they are asked for.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
@@ -191,8 +227,12 @@ impl Part {
         let mut state = lock(&self.parts.state);
         if let Some(flight) = state.flying.get_mut(&self.id) {
             flight.end = self.range.end;
+            flight.own_end = self.range.end;
         }
-        state.missing.add(self.range.end..size);
+        state.sized = true;
+        state.unasked.add(self.range.end..size);
+        state.unseen.add(self.range.start..size);
+        state.absent.add(self.range.start..size);
     }
 
     pub(super) fn write(&mut self, data: &[u8]) -> Result<(), Error> {
@@ -203,21 +243,35 @@ impl Part {
                 self.range.end
             )));
         }
-        let now = Instant::now();
-        let mut state = lock(&self.parts.state);
-        if state.closed {
+        if self.parts.is_closed() {
             return Err(Error::local("the download is over"));
         }
-        state.began.get_or_insert(now);
-        state.ended = Some(now);
-        state.bytes += length;
-        state
-            .series
-            .get_or_insert_with(|| SeriesBuilder::new(nanos(now).0))
-            .add(nanos(now).0, length);
-        drop(state);
+        let now = Instant::now();
+        let mut state = lock(&self.parts.state);
+        let new = state.unseen.remove(self.at..self.at + length);
+        if new > 0 {
+            state.began.get_or_insert(now);
+            state.ended = Some(now);
+            state.bytes += new;
+            state
+                .series
+                .get_or_insert_with(|| SeriesBuilder::new(nanos(now).0))
+                .add(nanos(now).0, new);
+        }
+        let mut relieved = false;
+        if let Some(flight) = state.flying.get_mut(&self.id) {
+            flight.moved(length, now);
+            relieved = flight.own_end <= flight.at;
+        }
         self.at += length;
-        self.gather(data)
+        state.ranges += u32::from(self.at == self.range.end);
+        drop(state);
+        self.gather(data)?;
+        if relieved {
+            // The file may be complete but for this.
+            self.flush()?;
+        }
+        Ok(())
     }
 
     fn gather(&mut self, data: &[u8]) -> Result<(), Error> {
@@ -244,7 +298,8 @@ impl Part {
         if data.is_empty() {
             return Ok(());
         }
-        if lock(&self.parts.state).closed {
+        let closed = self.parts.closed.read().unwrap_or_else(PoisonError::into_inner);
+        if *closed {
             // The download is over, and the file may already have its final name.
             return Ok(());
         }
@@ -258,7 +313,9 @@ impl Part {
                 .with_io(&error)
             })?;
         }
-        if let Some(flight) = lock(&self.parts.state).flying.get_mut(&self.id) {
+        let mut state = lock(&self.parts.state);
+        state.absent.remove(upto - data.len() as u64..upto);
+        if let Some(flight) = state.flying.get_mut(&self.id) {
             flight.written = upto;
         }
         Ok(())
@@ -275,12 +332,20 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        let mut state = lock(&self.parts.state);
-        if let Some(flight) = state.flying.remove(&self.id)
-            && !self.guessed
-        {
-            state.missing.add(flight.written..flight.end);
+        let mut guard = lock(&self.parts.state);
+        let state = &mut *guard;
+        let Some(flight) = state.flying.remove(&self.id).filter(|_| !self.guessed) else {
+            return;
+        };
+        // What was gathered is lost, unless another has brought it.
+        let lost = state.absent.within(&(flight.written..flight.at));
+        let mut left = state.absent.within(&(flight.written..flight.end));
+        // What only goes on behind the end of its own may be far from there.
+        for other in state.flying.values() {
+            left.remove(other.written..other.own_end);
         }
+        lost.ranges().iter().for_each(|range| state.unseen.add(range.clone()));
+        left.ranges().iter().for_each(|range| state.unasked.add(range.clone()));
     }
 }
 
@@ -300,7 +365,7 @@ mod tests {
         let mut rounds = 0;
         while !parts.is_complete() {
             rounds += 1;
-            let mut taken: Vec<Part> = std::iter::from_fn(|| parts.take(4, Duration::ZERO)).collect();
+            let mut taken: Vec<Part> = std::iter::from_fn(|| parts.take(4, 0, Duration::ZERO)).collect();
             fastrand::shuffle(&mut taken);
             for mut part in taken {
                 let range = part.range();

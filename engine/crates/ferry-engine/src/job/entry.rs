@@ -291,7 +291,7 @@ impl Entry {
             self.facts = ranged.facts();
             self.offset = ranged.kept;
             self.size = ranged.size();
-            (connections, ranges) = (Some(ranged.connections), Some(ranged.ranges));
+            (connections, ranges) = (Some(ranged.connections), Some(ranged.shared.parts.ranges()));
         }
         let facts = std::mem::take(&mut self.facts);
         let shared = limit.is_shared();

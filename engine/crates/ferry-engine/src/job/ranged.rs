@@ -64,11 +64,10 @@ pub struct Ranged {
     pub begun: Instant,
     /// The measurements of the first range: its phases and TCP samples stand for the transfer.
     pub first: Option<Facts>,
-    /// The round trip of the newest connection.
+    /// The shortest round trip of all connections.
     pub rtt: Duration,
-    /// Connections made, and ranges that came.
+    /// Connections made.
     pub connections: u32,
-    pub ranges: u32,
     /// When the journal was last written, in bytes.
     journaled: u64,
 }
@@ -131,7 +130,6 @@ impl Ranged {
             first: None,
             rtt: Duration::ZERO,
             connections: 0,
-            ranges: 0,
             journaled: 0,
         }
     }
@@ -151,13 +149,13 @@ impl Ranged {
         };
     }
 
-    /// The next range to ask for, once the first answer is there, or the first one.
-    pub fn next(&self) -> Option<Part> {
+    /// The next range to ask for, once the first answer is there, or the first one. `idle` connections wait for one.
+    pub fn next(&self, idle: usize) -> Option<Part> {
         let parts = &self.shared.parts;
         let size = self.shared.lock().size;
         match (self.verdict(), size) {
-            (Verdict::Ranges, _) if parts.flying() < 2 * self.allowed => parts.take(self.allowed, self.rtt),
-            (Verdict::Unknown, Some(_)) if parts.flying() == 0 => parts.take(self.allowed, self.rtt),
+            (Verdict::Ranges, _) if parts.flying() < 2 * self.allowed => parts.take(self.allowed, idle, self.rtt),
+            (Verdict::Unknown, Some(_)) if parts.flying() == 0 => parts.take(self.allowed, 0, self.rtt),
             (Verdict::Unknown, None) if parts.flying() == 0 => Some(parts.guess(FIRST)),
             _ => None,
         }
@@ -267,6 +265,8 @@ pub struct RangeWork {
     pub kept: u64,
     pub shared: Arc<Shared>,
     pub part: Option<Part>,
+    /// Of the part, which the answer takes away.
+    pub part_id: u64,
     pub bar: Arc<Box<dyn Progress>>,
     /// Told when the first answer is there.
     pub events: Sender<Event>,
@@ -275,6 +275,7 @@ pub struct RangeWork {
 
 impl Work for RangeWork {
     fn sender(&mut self, _settings: &Settings) -> Option<BodySender> {
+        self.shared.parts.asked(self.part_id);
         None
     }
 
@@ -287,6 +288,10 @@ impl Work for RangeWork {
 
     fn progress(&mut self, _moved: u64) {
         self.bar.moved(self.kept + self.shared.parts.bytes());
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.shared.parts.is_wanted(self.part_id)
     }
 }
 

@@ -53,9 +53,14 @@ impl Scheduler {
         if entry.over {
             return;
         }
-        while let Kind::Ranged(ranged) = &self.entries[index].kind
-            && let Some(part) = ranged.next()
-        {
+        while let Kind::Ranged(ranged) = &self.entries[index].kind {
+            // Under a limit no connection is slow by itself, and bytes that come twice would count. The lock is taken again below.
+            let idle = if self.settings.limit.rate().is_some() {
+                0
+            } else {
+                lock(&self.queue).idle(ranged.allowed)
+            };
+            let Some(part) = ranged.next(idle) else { break };
             let entry = &self.entries[index];
             let mut headers = self.headers(entry);
             ranged.headers(&mut headers, &part);
@@ -71,6 +76,7 @@ impl Scheduler {
                     wanted: Arc::clone(&ranged.wanted),
                     kept: ranged.kept,
                     shared: Arc::clone(&ranged.shared),
+                    part_id: part.id(),
                     part: Some(part),
                     bar: entry.bar.clone().unwrap_or_else(|| Arc::new(Box::new(Silent))),
                     events: self.events.clone(),
@@ -92,6 +98,18 @@ impl Scheduler {
         }
     }
 
+    /// Looks for a connection that holds the file up, when nothing else has happened for a while.
+    pub(super) fn relieve_ranges(&mut self) {
+        if !self.ranged {
+            return;
+        }
+        for index in 0..self.entries.len() {
+            if matches!(&self.entries[index].kind, Kind::Ranged(ranged) if ranged.verdict() == Verdict::Ranges) {
+                self.ask_for_ranges(index, Instant::now());
+            }
+        }
+    }
+
     pub(super) fn count_connection(&mut self, rtt: Duration) {
         if !self.ranged {
             return;
@@ -99,7 +117,8 @@ impl Scheduler {
         for entry in &mut self.entries {
             if let Kind::Ranged(ranged) = &mut entry.kind {
                 ranged.connections += 1;
-                ranged.rtt = rtt;
+                // A lost SYN makes a round trip of a second: the shortest is the path's.
+                ranged.rtt = if ranged.rtt.is_zero() { rtt } else { ranged.rtt.min(rtt) };
             }
         }
     }
@@ -184,7 +203,6 @@ impl Scheduler {
         let entry = &mut self.entries[index];
         let Kind::Ranged(ranged) = &mut entry.kind else { return };
         let Some(problem) = problem else {
-            ranged.ranges += 1;
             if ranged.shared.parts.is_complete() {
                 return self.finish_ranges(index);
             }
@@ -240,6 +258,10 @@ impl Scheduler {
     fn finish_ranges(&mut self, index: usize) {
         self.end_ranges();
         let entry = &mut self.entries[index];
+        if let Kind::Ranged(ranged) = &entry.kind {
+            // What still comes has come before.
+            ranged.shared.parts.close();
+        }
         let problem = entry.complete(None).err();
         let Kind::Ranged(ranged) = &mut entry.kind else { return };
         let attempt = Attempt {

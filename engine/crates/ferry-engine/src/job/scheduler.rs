@@ -225,7 +225,7 @@ impl Scheduler {
                 Ok(Event::Ended(origin)) => {
                     self.workers.entry(origin).and_modify(|count| *count -= 1);
                 }
-                Err(_) => {}
+                Err(_) => self.relieve_ranges(),
             }
         }
         let limit = self.settings.limit.clone();

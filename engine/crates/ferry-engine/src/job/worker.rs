@@ -54,6 +54,11 @@ impl Queue {
         self.waiting.drain(..).map(|(_, _, task)| task.transfer).collect()
     }
 
+    /// Of so many connections, those for which there is nothing.
+    pub fn idle(&self, connections: usize) -> usize {
+        connections.saturating_sub(self.active + self.waiting.len())
+    }
+
     /// In the order they were put in, those that are ready.
     fn pull(&mut self, origin: &Origin, now: Instant) -> Pull {
         if self.active >= self.most {

@@ -254,6 +254,10 @@ impl Exchange {
         let t_s = now.saturating_duration_since(self.begin).as_secs_f64();
         self.tcp.tick(|| platform::tcp_sample(socket, t_s));
         self.task.work.progress(self.moved());
+        if !self.answered && !self.task.work.is_wanted() {
+            self.end(Ending::Done, now);
+            return false;
+        }
         if let Some(problem) = self.overdue(wrote_at, timeouts, now) {
             self.failed(problem, now);
         }

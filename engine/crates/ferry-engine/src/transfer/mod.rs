@@ -79,6 +79,11 @@ pub trait Work: Send {
 
     /// Bytes moved so far, for the progress line; called some ten times a second.
     fn progress(&mut self, moved: u64);
+
+    /// Whether the rest of the answer is of any use; asked as often. If not, the attempt is done and the connection is given up.
+    fn is_wanted(&self) -> bool {
+        true
+    }
 }
 
 /// Head of a final response.
