@@ -5,8 +5,9 @@ use http::header::{self, HeaderName};
 use url::Url;
 
 /// Fields whose values are never secrets. All others, including a user's own, are logged by name only.
-const HARMLESS: [HeaderName; 22] = [
+const HARMLESS: [HeaderName; 23] = [
     header::ACCEPT,
+    header::ACCEPT_ENCODING,
     header::ACCEPT_RANGES,
     header::AGE,
     header::ALT_SVC,
