@@ -186,7 +186,18 @@ impl Scheduler {
         }
         let mut protocols: HashMap<Origin, Protocol> = HashMap::new();
         let mut patience = None;
-        while self.entries.iter().any(|entry| !entry.over) {
+        // Entries before this one are over, and stay so: a run of many thousands does not look at all of them after each.
+        let mut first_open = 0;
+        loop {
+            first_open += self
+                .entries
+                .iter()
+                .skip(first_open)
+                .take_while(|entry| entry.over)
+                .count();
+            if first_open == self.entries.len() {
+                break;
+            }
             if let Some(problem) = self.settings.stop.problem() {
                 let now = Instant::now();
                 let until = *patience.get_or_insert(now + PATIENCE);

@@ -1,5 +1,6 @@
 //! Threads that hold one connection each, and the queue they take their tasks from.
 
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -20,9 +21,10 @@ pub fn origin(url: &Url) -> Origin {
     url.origin().ascii_serialization()
 }
 
-/// Tasks that wait for a connection.
+/// Tasks that wait for a connection. A run may have many thousands: nothing here looks at all of them for each.
 pub struct Queue {
-    waiting: Vec<(Origin, Instant, Task)>,
+    /// In the order they were put in; no queue is empty.
+    waiting: BTreeMap<Origin, VecDeque<(Instant, Task)>>,
     /// What a transfer may take from the begin of its first attempt.
     total: Option<Duration>,
     /// Tasks that were taken and are not over.
@@ -36,7 +38,7 @@ pub struct Queue {
 impl Queue {
     pub fn new(total: Option<Duration>) -> Self {
         Self {
-            waiting: Vec::new(),
+            waiting: BTreeMap::new(),
             total,
             active: 0,
             most: usize::MAX,
@@ -46,12 +48,14 @@ impl Queue {
 
     /// Not before `at`.
     pub fn push(&mut self, at: Instant, task: Task) {
-        self.waiting.push((origin(&task.url), at, task));
+        let waiting = self.waiting.entry(origin(&task.url)).or_default();
+        waiting.push_back((at, task));
     }
 
     /// Drops the tasks that wait. Returns the numbers of their transfers.
-    pub fn clear(&mut self) -> Vec<usize> {
-        self.waiting.drain(..).map(|(_, _, task)| task.transfer).collect()
+    pub fn clear(&mut self) -> HashSet<usize> {
+        let waiting = std::mem::take(&mut self.waiting).into_values().flatten();
+        waiting.map(|(_, task)| task.transfer).collect()
     }
 
     /// Of so many connections, those for which there is nothing.
@@ -64,8 +68,7 @@ impl Queue {
         if self.active >= self.most {
             return Pull::Empty;
         }
-        if let Some(index) = self.waiting.iter().position(|(to, at, _)| to == origin && *at <= now) {
-            let mut task = self.waiting.remove(index).2;
+        if let Some(mut task) = self.take(origin, now) {
             self.active += 1;
             task.deadline = task
                 .deadline
@@ -74,25 +77,31 @@ impl Queue {
         }
         let next = self
             .waiting
-            .iter()
-            .filter(|(to, ..)| to == origin)
-            .map(|(_, at, _)| *at)
-            .min();
+            .get(origin)
+            .and_then(|waiting| waiting.iter().map(|(at, _)| *at).min());
         let expected = self.expecting.as_ref().filter(|(of, _)| of == origin);
         let look = expected.map(|(_, look)| now + *look);
         next.into_iter().chain(look).min().map_or(Pull::Empty, Pull::Later)
     }
 
+    fn take(&mut self, origin: &Origin, now: Instant) -> Option<Task> {
+        let waiting = self.waiting.get_mut(origin)?;
+        // Only those that wait for another attempt are not ready.
+        let ready = waiting.iter().position(|(at, _)| *at <= now)?;
+        let (_, task) = waiting.remove(ready)?;
+        if waiting.is_empty() {
+            self.waiting.remove(origin);
+        }
+        Some(task)
+    }
+
     /// Origins with something to do, and how much.
     pub fn origins(&self) -> Vec<(Origin, usize)> {
-        let mut found: Vec<(Origin, usize)> = Vec::new();
-        for (origin, ..) in &self.waiting {
-            match found.iter_mut().find(|(known, _)| known == origin) {
-                Some((_, count)) => *count += 1,
-                None => found.push((origin.clone(), 1)),
-            }
-        }
-        found
+        let counted = self
+            .waiting
+            .iter()
+            .map(|(origin, waiting)| (origin.clone(), waiting.len()));
+        counted.collect()
     }
 }
 
@@ -216,5 +225,76 @@ pub fn no_connection(total_s: f64) -> Facts {
             ..Phases::default()
         },
         ..Facts::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method};
+
+    use super::*;
+    use crate::transfer::send::Sender as Upload;
+    use crate::transfer::{Answer, Head, Work};
+
+    struct Nothing;
+
+    impl Work for Nothing {
+        fn sender(&mut self, _: &Settings) -> Option<Upload> {
+            None
+        }
+
+        fn answer(&mut self, _: &Head, _: &Settings) -> Answer {
+            Answer::Discard
+        }
+
+        fn progress(&mut self, _: u64) {}
+    }
+
+    fn task(transfer: usize, url: &str) -> Task {
+        Task {
+            transfer,
+            url: url.parse().unwrap(),
+            method: Method::GET,
+            headers: HeaderMap::new(),
+            offset: 0,
+            deadline: None,
+            work: Box::new(Nothing),
+        }
+    }
+
+    fn pulled(queue: &mut Queue, origin: &str, now: Instant) -> Option<usize> {
+        match queue.pull(&origin.to_owned(), now) {
+            Pull::Task(task) => Some(task.transfer),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn tasks_come_in_their_order_by_origin_and_not_before_their_time() {
+        let (now, wait) = (Instant::now(), Duration::from_secs(1));
+        let mut queue = Queue::new(Some(wait));
+        for (transfer, at, url) in [
+            (0, now + wait, "https://a/x"),
+            (1, now, "https://a/y"),
+            (2, now, "http://b/"),
+            (3, now, "https://a/z"),
+        ] {
+            queue.push(at, task(transfer, url));
+        }
+        let origins = [("http://b".to_owned(), 1), ("https://a".to_owned(), 3)];
+        assert_eq!(queue.origins(), origins);
+        assert_eq!(pulled(&mut queue, "https://a", now), Some(1));
+        assert_eq!(pulled(&mut queue, "https://a", now), Some(3));
+        let later = queue.pull(&"https://a".to_owned(), now);
+        assert!(matches!(later, Pull::Later(at) if at == now + wait));
+        assert_eq!(pulled(&mut queue, "https://c", now), None);
+        let Pull::Task(last) = queue.pull(&"https://a".to_owned(), now + wait) else {
+            panic!("it is ready");
+        };
+        assert_eq!((last.transfer, last.deadline), (0, Some(now + 2 * wait)));
+        assert!(matches!(queue.pull(&"https://a".to_owned(), now + wait), Pull::Empty));
+        assert_eq!((queue.origins().len(), queue.active), (1, 3));
+        assert_eq!(queue.clear(), HashSet::from([2]));
+        assert!(queue.origins().is_empty());
     }
 }
