@@ -72,10 +72,15 @@ impl FrameHeader {
 /// Writes a frame's header. `length` is below 2^24: callers split at the peer's `MAX_FRAME_SIZE`.
 #[inline]
 pub fn put_header(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, stream: u32) {
+    out.extend_from_slice(&header(length, kind, flags, stream));
+}
+
+/// The nine bytes in front of a payload (RFC 9113, 4.1).
+pub fn header(length: usize, kind: u8, flags: u8, stream: u32) -> [u8; HEADER_LENGTH] {
     debug_assert!(length <= LARGEST_MAX_FRAME as usize);
     let [.., l0, l1, l2] = length.to_be_bytes();
     let [s0, s1, s2, s3] = stream.to_be_bytes();
-    out.extend_from_slice(&[l0, l1, l2, kind, flags, s0, s1, s2, s3]);
+    [l0, l1, l2, kind, flags, s0, s1, s2, s3]
 }
 
 /// Writes a frame whose payload is one 32-bit number: `WINDOW_UPDATE` and `RST_STREAM`.

@@ -25,6 +25,7 @@ pub mod hpack;
 pub use config::Config;
 pub use connection::Connection;
 pub use error::{ConnectionError, OpenError, error_code};
+pub use frame::HEADER_LENGTH as FRAME_HEADER;
 pub use handler::{Handler, Interest};
 pub use hpack::{BadHeader, HeaderBlock};
 

@@ -144,7 +144,10 @@ fn sending_keeps_to_both_windows_and_the_frame_size() {
         (0, 2)
     );
     session.connection.send_data(second, &[], true);
-    assert!(!session.connection.send_data_header(second, 0, true));
+    assert_eq!(
+        session.connection.send_data_with(second, 9, |_, _| Ok::<_, ()>(true)),
+        Ok(0)
+    );
     assert!(session.sent().is_empty());
 
     // Overflows: of a stream, by SETTINGS, and of the connection.
@@ -155,6 +158,37 @@ fn sending_keeps_to_both_windows_and_the_frame_size() {
     session.expect_error(&settings(&[(4, (1 << 31) - 1)]), code::FLOW_CONTROL_ERROR);
     let mut session = Session::new();
     session.expect_error(&window_update(0, (1 << 31) - 1), code::FLOW_CONTROL_ERROR);
+}
+
+#[test]
+fn content_made_in_place_is_framed_like_content_that_is_given() {
+    let mut session = Session::with(&Config::default(), &[(4, 20_000)]);
+    let id = session.open(false);
+    let mut offer = |most: usize, bytes: &[u8], end: Result<bool, &'static str>| {
+        let mut rooms = 0;
+        let sent = session.connection.send_data_with(id, most, |out, room| {
+            rooms = room;
+            out.extend(bytes);
+            end
+        });
+        (rooms, sent, session.sent())
+    };
+    // What fails, and what is nothing, leaves no trace in the output and takes no window.
+    assert_eq!(
+        offer(100, b"half", Err("the file is gone")),
+        (100, Err("the file is gone"), Vec::new())
+    );
+    assert_eq!(offer(100, b"", Ok(false)), (100, Ok(0), Vec::new()));
+    let full = vec![7; 16_384];
+    // The frame's size is the bound first, then the window.
+    let (room, sent, on_the_wire) = offer(usize::MAX, &full, Ok(false));
+    assert_eq!((room, sent), (16_384, Ok(16_384)));
+    assert_eq!(on_the_wire, frames(&frame(0, 0, id.0, &full)));
+    assert_eq!(
+        offer(usize::MAX, b"xy", Ok(true)),
+        (3616, Ok(2), frames(&frame(0, 1, id.0, b"xy")))
+    );
+    assert_eq!(offer(usize::MAX, b"", Ok(true)), (0, Ok(0), Vec::new()));
 }
 
 #[test]
@@ -169,8 +203,11 @@ fn a_stream_is_over_when_both_sides_are() {
     );
     session.connection.grant(id, 100);
     assert!(session.sent().is_empty());
-    assert!(session.connection.send_data_header(id, 2, true));
-    session.connection.output().extend(b"up");
+    let made = session.connection.send_data_with(id, 2, |out, room| {
+        out.extend(b"up");
+        Ok::<_, ()>(room == 2)
+    });
+    assert_eq!(made, Ok(2));
     assert_eq!(session.sent(), frames(&frame(0, 1, id.0, b"up")));
     assert_eq!(session.connection.active(), 0);
 

@@ -11,8 +11,8 @@ use crate::platform;
 
 /// What one read takes, whatever the caller's pieces are.
 const SLAB: usize = 256 * 1024;
-/// Pieces of at least this size are read to where they are wanted; smaller ones are cut from a slab.
-const DIRECT: usize = 64 * 1024;
+/// Pieces of at least this size are read to where they are wanted; smaller ones are cut from a slab. Less than a frame of HTTP/2.
+const DIRECT: usize = 8 * 1024;
 
 pub struct Source {
     from: Origin,
@@ -136,15 +136,11 @@ impl Source {
             && let Origin::File { path, file, length, .. } = &self.from
         {
             let left = usize::try_from(*length - self.position).unwrap_or(usize::MAX);
-            let begin = out.len();
-            out.resize(begin + max.min(left), 0);
-            let read = if left == 0 {
-                Ok(0)
-            } else {
-                retry(|| platform::read_at(file, &mut out[begin..], self.position))
+            let count = match max.min(left) {
+                0 => 0,
+                most => retry(|| platform::append_at(file, out, most, self.position))
+                    .map_err(|error| failed("read", path, &error))?,
             };
-            let count = read.map_err(|error| failed("read", path, &error))?;
-            out.truncate(begin + count);
             self.check_end(count, left)?;
             self.position += count as u64;
             return Ok(count);
@@ -329,6 +325,34 @@ mod tests {
         }
         let mut source = Source::open(&path).unwrap();
         assert_eq!(source.rewind(1_000_004).unwrap_err().class, Class::Integrity);
+    }
+
+    #[test]
+    fn a_piece_is_appended_behind_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        for length in [0, 1, DIRECT - 1, DIRECT, DIRECT + 1, 1_000_003] {
+            fs::write(&path, content(length)).unwrap();
+            for max in [777, DIRECT - 1, DIRECT, SLAB + 1] {
+                let mut source = Source::open(&path).unwrap();
+                let mut all = b"header".to_vec();
+                loop {
+                    let before = all.len();
+                    let count = source.append(max, &mut all).unwrap();
+                    assert_eq!(all.len(), before + count);
+                    assert!(count <= max);
+                    if count == 0 {
+                        break;
+                    }
+                }
+                assert!(all.strip_prefix(b"header") == Some(&content(length)[..]));
+            }
+        }
+        // The system's refusal leaves the bytes before it alone.
+        let mut out = b"header".to_vec();
+        let folder = File::open(dir.path());
+        assert!(folder.map_or(true, |folder| platform::append_at(&folder, &mut out, 9, 0).is_err()));
+        assert_eq!(out, b"header");
     }
 
     #[test]

@@ -38,8 +38,9 @@ pub use non_linux::{
 #[cfg(not(windows))]
 pub use non_windows::{ASKS_FOR_SEND_BACKLOG, ideal_send_backlog, no_syn_repeats, until};
 pub use os::{
-    POLL_GRANULARITY, create_private, ignore_file_size_signal, is_disk_full, is_ignored, may_create_in, open_exclusive,
-    process_usage, publish_new, read_at, replace, standard_input, standard_output, sync_directory, write_at,
+    POLL_GRANULARITY, append_at, create_private, ignore_file_size_signal, is_disk_full, is_ignored, may_create_in,
+    open_exclusive, process_usage, publish_new, read_at, replace, standard_input, standard_output, sync_directory,
+    write_at,
 };
 #[cfg(windows)]
 pub use tcp::{ASKS_FOR_SEND_BACKLOG, ideal_send_backlog, no_syn_repeats, until};

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -185,6 +185,28 @@ pub fn is_disk_full(error: &io::Error) -> bool {
 /// The system's own.
 pub fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     file.read_at(buffer, offset)
+}
+
+/// Appends at most `most` bytes from an offset of the file, wherever the file's own position is. The memory for them is not cleared first,
+/// which every piece of an upload would pay for.
+///
+/// # Errors
+/// The system's own.
+pub fn append_at(file: &File, out: &mut Vec<u8>, most: usize, offset: u64) -> io::Result<usize> {
+    let Ok(at) = libc::off_t::try_from(offset) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    out.reserve(most);
+    let spare = out.spare_capacity_mut();
+    let most = most.min(spare.len());
+    // SAFETY: `spare` has room for `most` bytes, which the call writes and does not read.
+    let count = unsafe { libc::pread(file.as_raw_fd(), spare.as_mut_ptr().cast(), most, at) };
+    let Ok(count) = usize::try_from(count) else {
+        return Err(io::Error::last_os_error());
+    };
+    // SAFETY: the call has written so many bytes behind the length, at most as many as the capacity has room for.
+    unsafe { out.set_len(out.len() + count) };
+    Ok(count)
 }
 
 /// All of it, wherever the file's own position is.

@@ -410,6 +410,18 @@ pub fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize>
     file.seek_read(buffer, offset)
 }
 
+/// Appends at most `most` bytes from an offset of the file, wherever the file's own position is.
+///
+/// # Errors
+/// The system's own.
+pub fn append_at(file: &File, out: &mut Vec<u8>, most: usize, offset: u64) -> io::Result<usize> {
+    let begin = out.len();
+    out.resize(begin + most, 0);
+    let read = file.seek_read(out.get_mut(begin..).unwrap_or_default(), offset);
+    out.truncate(begin + read.as_ref().map_or(0, |count| *count));
+    read
+}
+
 /// All of it, wherever the file's own position is.
 ///
 /// # Errors

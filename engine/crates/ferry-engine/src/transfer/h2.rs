@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use ferry_h2::{Config, Connection, Handler, HeaderBlock, OpenError, StreamId, error_code};
+use ferry_h2::{Config, Connection, FRAME_HEADER, Handler, HeaderBlock, OpenError, StreamId, error_code};
 use ferry_pacing::Rate;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::exchange::Exchange;
+use super::send::Sender;
 use super::throttle::Limit;
 use super::wire::{Stream, Wire, host, target};
 use super::{Head, Settings};
@@ -23,7 +24,8 @@ const SLACK: Duration = Duration::from_millis(15);
 const LEAST_WINDOW: u64 = 16 * 1024;
 /// A grant smaller than this costs more in frames than it smooths.
 const LEAST_GRANT: u64 = 4 * 1024;
-/// Body bytes written in one go per stream, so that several streams take turns.
+/// Bytes of DATA frames written in one go per stream, so that several streams take turns. Headers count, so that a turn fills four records of
+/// TLS and begins no fifth (RFC 8446, section 5.1).
 const TURN_BYTES: usize = 64 * 1024;
 
 pub(super) struct Http2 {
@@ -130,21 +132,15 @@ impl Wire for Http2 {
         if sender.exhausted {
             return Ok(false);
         }
-        let id = StreamId(stream.key);
-        let room = self.connection.capacity(id).min(TURN_BYTES);
-        if room == 0 && sender.size != Some(sender.given) {
-            return Ok(false);
-        }
-        let (piece, last) = match sender.next(now, room) {
-            Ok(next) => next,
+        let moved = match send_turn(&mut self.connection, StreamId(stream.key), sender, now) {
+            Ok(moved) => moved,
             Err(problem) => {
                 stream.exchange.broken(problem, now);
                 return Ok(false);
             }
         };
-        let moved = !piece.is_empty();
+        let last = sender.exhausted;
         if moved || last {
-            self.connection.send_data(id, piece, last);
             self.flush(pipe)?;
         }
         Ok(moved && !last)
@@ -226,6 +222,25 @@ impl Wire for Http2 {
             self.connection.go_away(error_code::NO_ERROR);
         }
     }
+}
+
+/// What of the body may move now, at most a turn of it, read from its file to where the connection sends it from. Returns whether any did.
+fn send_turn(connection: &mut Connection, id: StreamId, sender: &mut Sender, now: Instant) -> Result<bool, Error> {
+    let mut left = TURN_BYTES;
+    while !sender.exhausted && left > FRAME_HEADER {
+        let most = left - FRAME_HEADER;
+        let room = most.min(connection.capacity(id));
+        if room == 0 && sender.size != Some(sender.given) {
+            break;
+        }
+        let room = room.min(connection.max_frame());
+        let sent = connection.send_data_with(id, room, |out, room| sender.fill(now, room, out))?;
+        left -= FRAME_HEADER + sent;
+        if sent < room {
+            break;
+        }
+    }
+    Ok(left < TURN_BYTES - FRAME_HEADER)
 }
 
 /// Digits, and the same in every field (RFC 9110, section 8.6; RFC 9113, section 8.1.1).
@@ -336,5 +351,95 @@ impl Handler for H2Handler<'_> {
         self.going_away = true;
         // A server that closes every connection before its first request is not to be asked again at once.
         self.took_some = last.0 > 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::files::Source;
+
+    struct Silent;
+
+    impl Handler for Silent {
+        fn header(&mut self, _: StreamId, _: &[u8], _: &[u8]) {}
+        fn headers_done(&mut self, _: StreamId, _: bool) {}
+        fn data(&mut self, _: StreamId, _: &[u8]) {}
+        fn end(&mut self, _: StreamId) {}
+        fn reset(&mut self, _: StreamId, _: u32) {}
+        fn goaway(&mut self, _: StreamId, _: u32, _: &[u8]) {}
+    }
+
+    /// A connection with a stream whose windows are large, to a peer with this `SETTINGS_MAX_FRAME_SIZE`.
+    fn connection(max_frame: u32) -> (Connection, StreamId) {
+        let mut connection = Connection::new(&Config::default());
+        let mut settings = vec![0, 0, 12, 4, 0, 0, 0, 0, 0];
+        for (identifier, value) in [(4_u16, 1_u32 << 30), (5, max_frame)] {
+            settings.extend(identifier.to_be_bytes());
+            settings.extend(value.to_be_bytes());
+        }
+        settings.extend([0, 0, 4, 8, 0, 0, 0, 0, 0, 0x3f, 0, 0, 0]);
+        connection.receive(&settings, &mut Silent).unwrap();
+        let fields = [
+            (":method", "PUT"),
+            (":scheme", "https"),
+            (":authority", "server"),
+            (":path", "/upload"),
+        ];
+        let block = HeaderBlock::new(fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()))).unwrap();
+        let id = connection.open(&block, false).unwrap();
+        connection.output().clear();
+        (connection, id)
+    }
+
+    fn sender(content: &[u8]) -> (Sender, tempfile::NamedTempFile) {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(content).unwrap();
+        let source = Source::open(file.path()).unwrap();
+        (Sender::new(source, None, Limit::None.throttle(), 64 * 1024), file)
+    }
+
+    /// The payloads of DATA frames, and whether the last one ends the stream.
+    fn payloads(mut output: &[u8]) -> (Vec<u8>, bool) {
+        let (mut all, mut ended) = (Vec::new(), false);
+        while let [l0, l1, l2, kind, flags, _, _, _, _, rest @ ..] = output {
+            let length = u32::from_be_bytes([0, *l0, *l1, *l2]) as usize;
+            assert_eq!((*kind, ended), (0, false));
+            all.extend_from_slice(&rest[..length]);
+            ended = *flags == 1;
+            output = &rest[length..];
+        }
+        assert!(output.is_empty());
+        (all, ended)
+    }
+
+    #[test]
+    fn a_turn_fills_four_records_and_the_file_arrives() {
+        let content: Vec<u8> = (0..200_001_u32).map(|at| (at % 251) as u8).collect();
+        for max_frame in [16_384, 1 << 20] {
+            let (mut connection, id) = connection(max_frame);
+            let (mut sender, _file) = sender(&content);
+            let mut sent = Vec::new();
+            while !sender.exhausted {
+                assert!(send_turn(&mut connection, id, &mut sender, Instant::now()).unwrap());
+                let output = connection.output();
+                assert!(output.len() == 4 * 16_384 || sender.exhausted);
+                sent.append(output);
+            }
+            let (all, ended) = payloads(&sent);
+            assert!(all == content && ended);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_gone_wrong_leaves_whole_frames_behind() {
+        let (mut connection, id) = connection(16_384);
+        let (mut sender, file) = sender(&vec![7; 30_000]);
+        file.as_file().set_len(20_000).unwrap();
+        assert!(send_turn(&mut connection, id, &mut sender, Instant::now()).is_err());
+        let (all, ended) = payloads(connection.output());
+        assert!(!ended && all.iter().all(|byte| *byte == 7));
     }
 }

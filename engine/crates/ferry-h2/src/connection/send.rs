@@ -76,9 +76,11 @@ impl Connection {
                 );
                 return;
             }
-            if !self.send_data_header(stream, piece.len(), end && last) {
+            if !self.charge(stream, piece.len(), end && last) {
                 return;
             }
+            let flags = if end && last { flag::END_STREAM } else { 0 };
+            frame::put_header(&mut self.output, piece.len(), kind::DATA, flags, stream.0);
             self.output.extend_from_slice(piece);
             if last {
                 return;
@@ -86,11 +88,44 @@ impl Connection {
         }
     }
 
-    /// Queues the header of one DATA frame; the caller appends exactly `length` bytes to [`Self::output`] before it
-    /// calls anything else here. False, and nothing is queued, when the stream's send side is over, when `length`
-    /// exceeds [`Self::capacity`] or [`Self::max_frame`], or when the frame would be empty without ending anything.
-    #[must_use]
-    pub fn send_data_header(&mut self, stream: StreamId, length: usize, end: bool) -> bool {
+    /// Queues one DATA frame whose content is written where it is sent from: `write` appends at most the given number of bytes, which is `most` or
+    /// what [`Self::capacity`] and [`Self::max_frame`] leave of it, and says whether the stream ends with them. Returns how many it appended.
+    /// Nothing is queued if it appended none without an end, if it appended more than it may, or if the stream's send side is over.
+    ///
+    /// # Errors
+    /// What `write` returns; nothing is queued then.
+    pub fn send_data_with<E>(
+        &mut self,
+        stream: StreamId,
+        most: usize,
+        write: impl FnOnce(&mut Vec<u8>, usize) -> Result<bool, E>,
+    ) -> Result<usize, E> {
+        let room = most.min(self.capacity(stream)).min(self.max_frame());
+        let header = self.output.len();
+        frame::put_header(&mut self.output, 0, kind::DATA, 0, stream.0);
+        let content = self.output.len();
+        let result = write(&mut self.output, room);
+        let length = self.output.len().saturating_sub(content);
+        let Ok(end) = result else {
+            self.output.truncate(header);
+            return result.map(|_| 0);
+        };
+        debug_assert!(length <= room, "{length} bytes exceed the room of {room}");
+        if length > room || !self.charge(stream, length, end) {
+            self.output.truncate(header);
+            return Ok(0);
+        }
+        // The header again, now that it is known what it says.
+        let flags = if end { flag::END_STREAM } else { 0 };
+        if let Some(place) = self.output.get_mut(header..content) {
+            place.copy_from_slice(&frame::header(length, kind::DATA, flags, stream.0));
+        }
+        Ok(length)
+    }
+
+    /// Takes the windows of one DATA frame. False, and nothing changes, when the stream's send side is over, when `length` exceeds
+    /// [`Self::capacity`] or [`Self::max_frame`], or when the frame would be empty without ending anything.
+    fn charge(&mut self, stream: StreamId, length: usize, end: bool) -> bool {
         if length > self.capacity(stream) || length > self.max_frame() || (length == 0 && !end) || self.failed.is_some()
         {
             return false;
@@ -105,13 +140,6 @@ impl Connection {
         found.sent_all = end;
         let over = end && found.expect == Expect::Nothing;
         self.send_window.charge(length);
-        frame::put_header(
-            &mut self.output,
-            length,
-            kind::DATA,
-            if end { flag::END_STREAM } else { 0 },
-            stream.0,
-        );
         if over {
             self.streams.remove(stream.0);
         }
