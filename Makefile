@@ -5,7 +5,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 
 .PHONY: help setup peers clients images image-lab demo test test-lab test-realtime test-engine fuzz engine clean wheel deb release libdoc kernel-router reference \
-	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far \
+	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far bench-engine bench-peers \
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle \
 	bench-history bench-report bench-standards bench-clocks ferry-windows vm-proof \
 	virtual-thousand virtual-workers faults-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
@@ -109,19 +109,24 @@ bench-calibration: setup ## how far links are from the ideal; for the studies ca
 bench-overhead: setup ## what the demo rows of the throttle suite cost beyond their transfers
 	@$(BIN)/python -m benchmarks.overhead throttle --include demo
 
-bench-throttle: setup ## how exactly ferry and curl keep a limit: links x limits x protocols x directions (half an hour)
+bench-throttle: bench-peers ## how exactly ferry, curl and hyper keep a limit: links x limits x protocols x directions (half an hour)
 	@$(BIN)/python -m benchmarks.throttle
 
-bench-requests: setup ## 50,000 small h2 requests on one connection: ferry, h2load, curl, a hyper client; nginx, h2o and a fast server
-	@cd engine/peers/hyper-requests && cargo build --release --locked --quiet
+bench-peers: setup # the clients on hyper and the fast server, of engine/peers
+	@cd engine/peers/hyper && cargo build --release --locked --quiet
 	@cd engine/peers/quick-server && cargo build --release --locked --quiet
+
+bench-requests: bench-peers ## 50,000 small h2 requests on one connection: ferry, h2load, curl, a hyper client; nginx, h2o and a fast server
 	@$(BIN)/python -m benchmarks.requests
 
-bench-bulk: setup ## 1 GiB over the loopback, up and down, and what a buffer size costs
+bench-bulk: bench-peers ## 1 GiB over the loopback, up and down, with ferry, curl and hyper, and what a buffer size costs
 	@$(BIN)/python -m benchmarks.bulk
 
-bench-far: setup ## 500 MB over 500 Mbit/s and 1 Gbit/s x 100 ms against the ideal
+bench-far: bench-peers ## 500 MB over 500 Mbit/s and 1 Gbit/s x 100 ms against the ideal
 	@$(BIN)/python -m benchmarks.far
+
+bench-engine: bench-peers ## requests, bulk and SFTP against peers and an earlier build: BEFORE=PATH, OPTIONS="-n 5" (a quarter of an hour)
+	@$(BIN)/python -m benchmarks.engine --client ferry $(BEFORE:%=--client ferry-before=%) $(OPTIONS)
 
 bench-sftp-line: peers ## ferry over SFTP on four lines, with its own HTTP, OpenSSH, curl, lftp and rclone (half an hour)
 	@$(BIN)/python -m benchmarks.sftp_line

@@ -14,17 +14,20 @@ from pathlib import Path
 from lab.assets import extracted as packaged
 from lab.clients import usage
 from lab.clients.adapter import ClientAdapter
-from lab.clients.registry import adapter_for
+from lab.clients.ferry import Ferry
+from lab.clients.registry import adapter_for, parse_client, resolve
 from lab.hosts.host import Completed, Host
 from lab.hosts.namespaces.network import open_network
 from lab.hosts.scripts import script_command
 from lab.model.errors import ThroughlineError, UsageProblem
-from lab.model.paths import results_dir
+from lab.model.paths import project_root, results_dir
 from lab.servers import nginx as nginx_server
 from lab.servers.certificates import Certificates, make_certificates
 from lab.store.provenance import machine_facts
 
 PATIENCE_S = 600.0
+PEERS = project_root() / "engine" / "peers"
+HYPER = "hyper"
 _TREE_SCRIPT = Path(__file__).with_name("tree_script.py")
 
 
@@ -67,18 +70,46 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def present_clients(names: Sequence[str], host: Host) -> dict[str, ClientAdapter]:
-    """The adapters whose programs are on the host. For the others it prints why not."""
+def adapter_of(text: str) -> ClientAdapter:
+    """The adapter of a --client: as `lab run` has them (`ferry-before=PATH` is another build), and `hyper` of engine/peers."""
+    if text == HYPER:
+        return adapter_for(HYPER, str(PEERS / HYPER / "hyper.yaml"))
+    return resolve(parse_client(text))
+
+
+def present_clients(texts: Sequence[str], host: Host) -> dict[str, ClientAdapter]:
+    """The adapters whose programs are on the host, by name. For the others it prints why not."""
     found: dict[str, ClientAdapter] = {}
-    for name in names:
+    for text in texts:
         try:
-            adapter = adapter_for(name)
-            say(f"{name}: {adapter.identify(host).version}")
-            found[name] = adapter
+            adapter = adapter_of(text)
+            say(f"{adapter.name}: {adapter.identify(host).version}")
+            found[adapter.name] = adapter
         except UsageProblem as problem:
-            say(f"{name} is left out: {problem}")
+            say(f"{text} is left out: {problem}")
     if not found:
         raise UsageProblem("none of the clients is here", remedy="make setup")
+    return found
+
+
+def ferry_programs(texts: Sequence[str], host: Host) -> dict[str, str]:
+    """Copies of builds of ferry on that host, by name. For a build that is not there it prints why.
+
+    Raises UsageProblem for a client that is not ferry.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        try:
+            adapter = adapter_of(text)
+            if isinstance(adapter, Ferry):
+                found[adapter.name] = adapter.identify(host).path
+        except UsageProblem as problem:
+            say(f"{text} is left out: {problem}")
+            continue
+        if not isinstance(adapter, Ferry):
+            raise UsageProblem(
+                f"client {text}: this benchmark has no commands for it", remedy="give builds of ferry as NAME=PATH"
+            )
     return found
 
 
@@ -134,6 +165,15 @@ class Loopback:
             wall_s, cpu_s = map(float, self.host.run(["cat", tree]).text.split())
         return Run(name, ok, wall_s, cpu_s, usage.max_rss_bytes(rss), done.text[-2000:], _report(done))
 
+    def bring(self, program: Path) -> str | None:
+        """A copy of a program of engine/peers; None, and a message, where it has not been built."""
+        if not program.is_file():
+            say(f"{program.name} is left out: {program} has not been built (make bench-engine builds it)")
+            return None
+        copy = self.file(f"bin/{program.name}")
+        self.host.write(copy, program.read_bytes(), mode=0o755)
+        return copy
+
     def write_random(self, name: str, size: int) -> str:
         """A file of that size below `files/`; content does not matter here."""
         path = self.file(f"files/{name}")
@@ -166,15 +206,6 @@ def extracted(programs: dict[str, str]) -> dict[str, Path]:
     if lacking:
         packaged.build(lacking, say)
     return {name: path for name in programs if (path := packaged.find(name))}
-
-
-def ferry_program(host: Host) -> str | None:
-    """ferry's copy on that host; None, and why, where it has not been built."""
-    try:
-        return adapter_for("ferry").identify(host).path
-    except UsageProblem as problem:
-        say(f"ferry is left out: {problem}")
-        return None
 
 
 def _report(done: Completed) -> dict[str, object] | None:

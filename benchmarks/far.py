@@ -12,7 +12,7 @@ import itertools
 import statistics
 from collections.abc import Sequence
 
-from benchmarks.common import keep, one_line_end, present_clients, say, spread, table
+from benchmarks.common import HYPER, keep, one_line_end, present_clients, say, spread, table
 from benchmarks.shaped import ideal_byte_s, shaped_network, windows_byte_s
 from lab.hosts.agent.router import ROUTER_CHOICES
 from lab.model.cell_name import format_transfer
@@ -82,7 +82,7 @@ def main() -> None:
     size = Size(200_000_000) if options.quick else options.size
     rows, kept = [], []
     with shaped_network(options.router) as lab:
-        clients = present_clients(options.client or ["ferry", "curl"], lab.network.client)
+        clients = present_clients(options.client or ["ferry", "curl", HYPER], lab.network.client)
         for topology in map(load_topology, options.topology or TOPOLOGIES[: 1 if options.quick else 2]):
             before = lab.link(topology)
             cells = []

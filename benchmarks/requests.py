@@ -1,6 +1,9 @@
 """Small requests: 50,000 x 10 KB over one TLS h2 connection, 100 at once. ferry, h2load, curl and a hyper client.
 
-python -m benchmarks.requests [-n 5] [--requests 50000] [--server nginx] [--server h2o]
+python -m benchmarks.requests [-n 7] [--requests 50000] [--quick] [--server nginx]... [--client ferry-before=PATH]...
+
+ferry has two lines: its `bench` command, whose loop keeps nothing, and `ferry get --discard` with a list of URLs, where a request
+goes through all that a user's transfer does (retries, checks, report). URLs are words of a command line: at most 40,000.
 
 nginx and h2o serve one connection with one thread, so they may be the limit: then every client has their rate, and only
 the CPU time per request differs. quick-server (engine/peers) answers from memory and does not limit any client.
@@ -11,12 +14,28 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
 
-from benchmarks.common import Loopback, Run, extracted, ferry_program, keep, loopback, one_line_end, ratio, say, spread, table
-from lab.model.paths import project_root
+from benchmarks.common import (
+    HYPER,
+    PEERS,
+    Loopback,
+    Run,
+    extracted,
+    ferry_programs,
+    keep,
+    loopback,
+    one_line_end,
+    ratio,
+    say,
+    spread,
+    table,
+)
+from benchmarks.ratios import Measured
+from lab.judge.sweep import turn_order
 from lab.servers.process import ServerProcess
 
 SIZE = 10_000
@@ -24,8 +43,29 @@ PARALLEL = 100
 H2O_PORT = 8443
 QUICK_PORT = 8444
 SERVERS = ("nginx", "h2o", "quick")
-PEERS = project_root() / "engine" / "peers"
-Peers = dict[str, Callable[[str, int], list[str]]]
+CLIENTS = ("h2load", "ferry", HYPER, "curl")
+# Linux lets all words of a command line together have 2 MiB; a URL of these servers takes 42 bytes of it.
+MOST_URLS, MOST_BYTES = 40_000, 2_000_000
+QUICK_REQUESTS = 2000
+GET = "get"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """`command` takes URL and number of requests; `most` is the largest number of one run.
+
+    `counts` is where the number of successes is: in h2load's words, in the report of ferry's bench, or only in the exit code.
+    """
+
+    command: Callable[[str, int], list[str]]
+    counts: Literal["h2load", "bench", "exit code"] = "exit code"
+    most: int | None = None
+
+    def requests(self, wanted: int) -> int:
+        return min(wanted, self.most or wanted)
+
+
+Peers = dict[str, Peer]
 
 H2O = """\
 num-threads: 2
@@ -47,43 +87,75 @@ hosts:
 """
 
 
-def peers(lab: Loopback) -> Peers:
-    """Name -> (URL, requests) -> command line; h2load comes first, because the others are held against it."""
+def peers(lab: Loopback, clients: Sequence[str] = CLIENTS) -> Peers:
+    """Those that are here, by name, in the order of `clients`; the first is what the others are held against."""
     found: Peers = {}
-    program = extracted({"h2load": "nghttp2-client"}).get("h2load")
-    if program:
-        found["h2load"] = lambda url, n: [str(program), "-n", str(n), "-c", "1", "-m", str(PARALLEL), url]
-    if ferry := ferry_program(lab.host):
-        words = [ferry, "bench", "--quiet", "--json", "-", "--http2", "--cacert", lab.ca_path, "--connections", "1"]
-        found["ferry"] = lambda url, n: [*words, "--parallel", str(PARALLEL), "--requests", str(n), url]
-    hyper = PEERS / "hyper-requests/target/release/hyper-requests"
-    if hyper.is_file():
-        copy = lab.file("bin/hyper-requests")
-        lab.host.write(copy, hyper.read_bytes(), mode=0o755)
-        found["hyper"] = lambda url, n: [copy, "--cacert", lab.ca_path, "--requests", str(n), "--parallel", str(PARALLEL), url]
-    else:
-        say(f"hyper is left out: {hyper} has not been built")
-    curl = ["curl", "-q", "-sS", "--fail", "--http2", "--cacert", lab.ca_path, "--parallel", "--parallel-max", str(PARALLEL)]
-    found["curl"] = lambda url, n: [*curl, "-o", "/dev/null", f"{url}?[1-{n}]"]
+    for name in clients:
+        if name == "h2load":
+            found |= _h2load()
+        elif name == HYPER:
+            found |= _hyper(lab)
+        elif name == "curl":
+            found |= _curl(lab)
+        else:
+            for build, program in ferry_programs([name], lab.host).items():
+                found |= _ferry(lab, build, program)
     return found
 
 
-def all_done(run: Run, requests: int) -> bool:
+def _h2load() -> Peers:
+    program = extracted({"h2load": "nghttp2-client"}).get("h2load")
+    if not program:
+        return {}
+    return {"h2load": Peer(lambda url, n: [str(program), "-n", str(n), "-c", "1", "-m", str(PARALLEL), url], "h2load")}
+
+
+def _ferry(lab: Loopback, name: str, program: str) -> Peers:
+    common = ["--quiet", "--http2", "--cacert", lab.ca_path, "--parallel", str(PARALLEL)]
+    bench = [program, "bench", "--json", "-", "--connections", "1", *common]
+    get = [program, "get", "--discard", *common]
+    return {
+        name: Peer(lambda url, n: [*bench, "--requests", str(n), url], "bench"),
+        f"{name} {GET}": Peer(lambda url, n: [*_with_words(lab, [url] * n), *get], most=MOST_URLS),
+    }
+
+
+def _with_words(lab: Loopback, words: Sequence[str]) -> list[str]:
+    """The begin of a command that runs what follows with these words behind it: a message to the lab's host is too small."""
+    path = lab.file("words")
+    lab.host.write(path, "".join(f"{word}\n" for word in words).encode())
+    return ["xargs", "--exit", "--max-args", str(len(words)), "--max-chars", str(MOST_BYTES), "--arg-file", path]
+
+
+def _hyper(lab: Loopback) -> Peers:
+    copy = lab.bring(PEERS / "hyper/target/release/hyper-requests")
+    if copy is None:
+        return {}
+    words = [copy, "--cacert", lab.ca_path, "--parallel", str(PARALLEL)]
+    return {HYPER: Peer(lambda url, n: [*words, "--requests", str(n), url])}
+
+
+def _curl(lab: Loopback) -> Peers:
+    words = ["curl", "-q", "-sS", "--fail", "--http2", "--cacert", lab.ca_path, "--parallel", "--parallel-max", str(PARALLEL)]
+    return {"curl": Peer(lambda url, n: [*words, "-o", "/dev/null", f"{url}?[1-{n}]"])}
+
+
+def all_done(peer: Peer, run: Run, requests: int) -> bool:
     """Whether every request succeeded, by the client's own count: a client that drops requests looks fast."""
     if not run.ok:
         return False
-    if run.name == "h2load":
+    if peer.counts == "h2load":
         counts = re.search(r"(\d+) succeeded", run.said)
         return counts is not None and int(counts[1]) == requests
-    if run.name == "ferry":
+    if peer.counts == "bench":
         bench = (run.report or {}).get("bench")
         return isinstance(bench, dict) and bench.get("succeeded") == requests
     return True
 
 
 @contextmanager
-def server(lab: Loopback, name: str) -> Iterator[str]:
-    """Run the server; yields the URL of its file."""
+def server(lab: Loopback, name: str) -> Iterator[str | None]:
+    """Run the server; yields the URL of its file, None where the server has not been built."""
     file = lab.write_random("10kB", SIZE)
     if name == "nginx":
         nginx = lab.nginx(workers=2)
@@ -101,8 +173,10 @@ def server(lab: Loopback, name: str) -> Iterator[str]:
         command = [str(extracted({"h2o": "h2o"})["h2o"]), "-c", str(own / "h2o.conf")]
     else:
         port = QUICK_PORT
-        program = lab.file("bin/quick-server")
-        lab.host.write(program, (PEERS / "quick-server/target/release/quick-server").read_bytes(), mode=0o755)
+        program = lab.bring(PEERS / "quick-server/target/release/quick-server")
+        if program is None:
+            yield None
+            return
         command = [program, f"127.0.0.1:{port}", str(own / "server.pem"), str(own / "server.key")]
     running = ServerProcess(name, lab.host, (lab.host.start(command),), (), own / "error.log")
     try:
@@ -115,52 +189,93 @@ def server(lab: Loopback, name: str) -> Iterator[str]:
 
 
 def measure(lab: Loopback, name: str, commands: Peers, n: int, requests: int) -> list[Run]:
-    """n interleaved runs of each client, after one warm-up run."""
+    """n runs of each client, interleaved in turning order, after one warm-up run."""
     runs: list[Run] = []
+    names = list(commands)
     with server(lab, name) as url:
-        for round_ in range(n + 1):
-            for peer, command in commands.items():
-                run = lab.run(peer, command(url, requests if round_ else max(1, requests // 10)))
-                if round_:
-                    runs.append(run if all_done(run, requests) else Run(**{**asdict(run), "ok": False}))
-                    say(f"{name} {peer} {round_}/{n}: {requests / run.wall_s:.0f}/s{'' if runs[-1].ok else ', FAILED'}")
+        if url is None:
+            return runs
+        for peer in names:
+            lab.run(peer, commands[peer].command(url, max(1, requests // 10)))
+        for index in range(n):
+            for peer in (names[turn] for turn in turn_order(len(names), index)):
+                client = commands[peer]
+                asked = client.requests(requests)
+                run = lab.run(peer, client.command(url, asked))
+                run = replace(run, ok=all_done(client, run, asked))
+                runs.append(run)
+                say(f"{name} {peer} {index + 1}/{n}: {asked / run.wall_s:.0f}/s{'' if run.ok else ', FAILED'}")
     return runs
 
 
-def render(runs: list[Run], commands: Peers, requests: int) -> str:
-    rates = {peer: [requests / run.wall_s for run in runs if run.ok and run.name == peer] for peer in commands}
-    cpus = {peer: [run.cpu_s / requests * 1e6 for run in runs if run.ok and run.name == peer] for peer in commands}
-    first = next(iter(commands))
-    rows = []
-    for peer in commands:
-        failed = sum(not run.ok and run.name == peer for run in runs)
-        rows.append(
-            [
-                peer,
-                str(len(rates[peer])) + (f" ({failed} failed)" if failed else ""),
-                spread(rates[peer]),
-                spread(cpus[peer], "{:.1f}"),
-                ratio(rates[peer], rates[first]),
-                ratio(cpus[peer], cpus[first]),
-            ]
-        )
-    return table(["client", "n", "requests/s", "CPU us/request", f"rate / {first}", f"CPU / {first}"], rows)
+def measured(job: str, runs: Sequence[Run], commands: Mapping[str, Peer], requests: int) -> list[Measured]:
+    """Requests per second, and CPU microseconds of one, by client."""
+    found = []
+    for name, peer in commands.items():
+        asked, all_runs = peer.requests(requests), [run for run in runs if run.name == name]
+        good = [run for run in all_runs if run.ok]
+        rates, cpu = [asked / run.wall_s for run in good], [run.cpu_s / asked * 1e6 for run in good]
+        found.append(Measured(job, name, rates, cpu, len(all_runs) - len(good)))
+    return found
+
+
+def by_job(lines: Sequence[Measured]) -> list[Measured]:
+    """`ferry get` as the same client in a job of its own, with the same peers."""
+    ends = f" {GET}"
+    gets = [replace(line, client=line.client.removesuffix(ends)) for line in lines if line.client.endswith(ends)]
+    builds = {line.client for line in gets}
+    bench = [line for line in lines if not line.client.endswith(ends)]
+    others = [line for line in bench if line.client not in builds]
+    return [*bench, *(replace(line, job=f"{line.job}, ferry get") for line in (*gets, *others) if gets)]
+
+
+def render(lines: Sequence[Measured]) -> str:
+    first = lines[0]
+    rows = [
+        [
+            line.client,
+            str(len(line.rates)) + (f" ({line.failed} failed)" if line.failed else ""),
+            spread(line.rates),
+            spread(line.cpu, "{:.1f}"),
+            ratio(line.rates, first.rates),
+            ratio(line.cpu, first.cpu),
+        ]
+        for line in lines
+    ]
+    return table(["client", "n", "requests/s", "CPU us/request", f"rate / {first.client}", f"CPU / {first.client}"], rows)
+
+
+def compare(
+    lab: Loopback, commands: Peers, servers: Sequence[str], n: int, requests: int
+) -> tuple[list[Measured], dict[str, object]]:
+    """A table for each server, printed; what was measured, and the raw samples."""
+    lines: list[Measured] = []
+    kept: dict[str, object] = {}
+    for name in servers:
+        runs = measure(lab, name, commands, n, requests)
+        kept[name] = [asdict(run) for run in runs]
+        if not runs:
+            continue
+        found = measured(f"requests, {name}", runs, commands, requests)
+        lines += found
+        print(f"\n{name}: {requests} x {SIZE} B, {PARALLEL} at once, one TLS h2 connection; median (min to max)")
+        print(render(found), flush=True)
+    return by_job(lines), kept
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-n", type=int, default=7, help="samples per peer and server")
-    parser.add_argument("--requests", type=int, default=50_000)
+    parser.add_argument("-n", type=int, help="samples per peer and server (default: 7, and 1 with --quick)")
+    parser.add_argument("--requests", type=int, help=f"default: 50000, and {QUICK_REQUESTS} with --quick")
+    parser.add_argument("--quick", action="store_true", help="one small sample of each: does it run at all?")
     parser.add_argument("--server", choices=SERVERS, action="append")
+    parser.add_argument("--client", action="append", help="h2load, hyper, curl, or builds of ferry: ferry, ferry-before=PATH")
     options = parser.parse_args()
-    kept = {}
+    n = options.n or (1 if options.quick else 7)
+    requests = options.requests or (QUICK_REQUESTS if options.quick else 50_000)
     with loopback() as lab:
-        commands = peers(lab)
-        for name in options.server or SERVERS:
-            runs = measure(lab, name, commands, options.n, options.requests)
-            kept[name] = [asdict(run) for run in runs]
-            print(f"\n{name}: {options.requests} x {SIZE} B, {PARALLEL} at once, one TLS h2 connection; median (min to max)")
-            print(render(runs, commands, options.requests), flush=True)
+        commands = peers(lab, options.client or CLIENTS)
+        _, kept = compare(lab, commands, options.server or SERVERS, n, requests)
     print(f"raw samples: {keep('requests', kept)}")
 
 

@@ -19,8 +19,10 @@ from dataclasses import asdict, dataclass, replace
 
 from benchmarks.claims import Claim, claims_table, median_ratio
 from benchmarks.common import Loopback, Run, keep, loopback, one_line_end, ratio, say, spread, table
+from benchmarks.ratios import Measured
 from benchmarks.sftp import Choice, Direction, clients_here, parser
 from lab.clients.adapter import ClientAdapter
+from lab.clients.ferry import Ferry
 from lab.judge.sweep import turn_order
 from lab.model.endpoints import Endpoints
 from lab.model.transfer import Transfer
@@ -38,6 +40,7 @@ PLACE = "127.0.0.1"
 # A peer below this in the round that does not count moves no more than so much afterwards.
 SLOW_BYTE_S = 150 * MIB
 SLOW_SIZE = 256 * MIB
+QUICK_SIZE = 64 * MIB
 CPU_AT_MOST, RATE_AT_LEAST = 0.6, 1.3
 HEADINGS = ["direction", "client", "cipher", "MiB", "n", "MiB/s", "CPU s/GiB", "rate / ours", "CPU / ours", "peak MiB"]
 
@@ -154,8 +157,9 @@ def measure(
         runners = [Runner(name, adapter, direction, servers[0], slow_size, []) for name, adapter in clients.items()]
         for runner in runners:
             warm_up(lab, runner, servers[1], payloads, slow_size)
-            # Claims need the complete file; only peers may transfer less.
-            runner.size = size if runner.name in (ours, "openssh") else runner.size
+            # Claims, and other builds of ferry, need the complete file; only peers may transfer less.
+            compared = runner.name in (ours, "openssh") or isinstance(runner.adapter, Ferry)
+            runner.size = size if compared else runner.size
         for index in range(choice.n):
             for runner in (runners[turn] for turn in turn_order(len(runners), index)):
                 run = move(lab, runner, payloads[runner.size])
@@ -170,7 +174,7 @@ def measure(
 def claims_of(runners: Sequence[Runner], direction: str) -> list[Claim]:
     ours, *peers = [runner for runner in runners if runner.direction == direction]
     openssh = next((peer for peer in peers if peer.name.startswith("openssh")), None)
-    able = [peer for peer in peers if peer.rates]
+    able = [peer for peer in peers if peer.rates and not isinstance(peer.adapter, Ferry)]
     best = max(able, key=lambda peer: statistics.median(peer.rates)) if able else None
     return [
         Claim(
@@ -206,29 +210,23 @@ def row(runner: Runner, ours: Runner) -> list[str]:
     ]
 
 
-def main() -> None:
-    made = parser(__doc__, samples=SAMPLES, shaped=False)
-    made.add_argument("--size", type=Size.parse, default=Size(GIB))
-    options = made.parse_args()
-    choice = Choice.of(options, SAMPLES)
-    size = 64 * MIB if choice.quick else options.size.bytes
-    with loopback() as lab:
-        servers: list[Server] = []
-        try:
-            servers.append(start_sshd(lab, "gcm", PORT, CIPHER, "home"))
-            servers.append(start_sshd(lab, "ctr", OTHER_PORT, OTHER_CIPHER, "home-ctr"))
-            clients = clients_here(choice.clients, lab.host)
-            runners = measure(lab, clients, choice, servers, size)
-        finally:
-            for server in servers:
-                server.sshd.stop()
+def compare(lab: Loopback, choice: Choice, size: int) -> tuple[list[Measured], dict[str, object]]:
+    """The table and the claims, printed; what was measured, and the raw samples."""
+    servers: list[Server] = []
+    try:
+        servers.append(start_sshd(lab, "gcm", PORT, CIPHER, "home"))
+        servers.append(start_sshd(lab, "ctr", OTHER_PORT, OTHER_CIPHER, "home-ctr"))
+        runners = measure(lab, clients_here(choice.clients, lab.host), choice, servers, size)
+    finally:
+        for server in servers:
+            server.sshd.stop()
     firsts = {direction: next(each for each in runners if each.direction == direction) for direction in choice.directions}
     claims = [claim for direction in choice.directions for claim in claims_of(runners, direction)]
     print("\nmedian (min to max); rates include start and handshake")
     print(table(HEADINGS, [row(runner, firsts[runner.direction]) for runner in runners]))
     print("\nratios of medians (95 % bootstrap interval)")
-    print(claims_table(claims))
-    kept = {
+    print(claims_table(claims), flush=True)
+    kept: dict[str, object] = {
         "runners": [
             {
                 "client": each.name,
@@ -241,6 +239,16 @@ def main() -> None:
         ],
         "claims": [claim.kept() for claim in claims],
     }
+    return [Measured(f"sftp, {each.direction}", each.name, each.rates, each.cpu, each.failed) for each in runners], kept
+
+
+def main() -> None:
+    made = parser(__doc__, samples=SAMPLES, shaped=False)
+    made.add_argument("--size", type=Size.parse, default=Size(GIB))
+    options = made.parse_args()
+    choice = Choice.of(options, SAMPLES)
+    with loopback() as lab:
+        _, kept = compare(lab, choice, QUICK_SIZE if choice.quick else options.size.bytes)
     print(f"raw samples: {keep('sftp-loopback', kept)}")
 
 

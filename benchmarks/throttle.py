@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.claims import Claim, claims_table, worst_of
-from benchmarks.common import keep, one_line_end, present_clients, say, table
+from benchmarks.common import HYPER, keep, one_line_end, present_clients, say, table
 from benchmarks.shaped import ideal_byte_s, shaped_network, windows_byte_s
 from lab.hosts.agent.router import ROUTER_CHOICES
 from lab.model.cell_name import format_transfer
@@ -139,7 +139,7 @@ def main() -> None:
     )
     rows, kept, claims = [], [], []
     with shaped_network(options.router) as lab:
-        clients = present_clients(options.client or ["ferry", "curl"], lab.network.client)
+        clients = present_clients(options.client or ["ferry", "curl", HYPER], lab.network.client)
         for topology in map(load_topology, options.topology or TOPOLOGIES):
             before = lab.link(topology)
             cells = []

@@ -17,6 +17,7 @@ from benchmarks.shaped import Proof
 from benchmarks.throttle import LIMITS, ROOM_IF_ASKED, kept_to, transfers
 from benchmarks.throttle import SIZES as THROTTLED
 from benchmarks.throttle import Choice as ThrottleChoice
+from lab.clients.curl import Curl
 from lab.clients.ferry import Ferry
 from lab.model.load import load_topology
 from lab.model.results import Calibration, ClientNumbers, DirectionCalibration, Sample
@@ -123,13 +124,16 @@ def test_loopback_claims_without_peers_have_no_figure() -> None:
 
     def runner(name: str, wall_s: float, cpu_s: float) -> Runner:
         runs = [Run(name, True, wall_s, cpu_s, None, "")] * 5
-        return Runner(name, Ferry(), "get", None, 1 << 30, runs)  # type: ignore[arg-type]
+        adapter = Ferry(name) if name.startswith("ferry") else Curl(name)
+        return Runner(name, adapter, "get", None, 1 << 30, runs)  # type: ignore[arg-type]
 
     alone = claims_of([runner("ferry", 1, 1)], "get")
     assert [claim.verdict for claim in alone] == ["no figure"] * 2
     both = claims_of([runner("ferry", 1, 1), runner("openssh", 2, 2), runner("lftp", 1.5, 0.5)], "get")
     assert [claim.measured and claim.measured.value for claim in both] == [0.5, 1.5]
     assert "lftp" in both[1].text
+    # Another build of ferry is compared in the table of ratios: it is not a peer.
+    assert "any peer" in claims_of([runner("ferry", 1, 1), runner("ferry-before", 2, 2)], "get")[1].text
 
 
 def test_sftp_is_throttled_where_its_size_is_known() -> None:
