@@ -189,13 +189,19 @@ def write(path: Path, data: bytes, mode: int = 0o644) -> Path:
     return path
 
 
-def openssh(root: Path, keys: Keys, *, name: str = "openssh", sessions: int = 10, full: bool = False) -> SftpServer:
-    """`full`: its home is a file system of 1 MiB of its own."""
+def openssh(
+    root: Path, keys: Keys, *, name: str = "openssh", sessions: int = 10, full: bool = False, forwards: bool = False
+) -> SftpServer:
+    """`full`: its home is a file system of 1 MiB of its own. `forwards`: it may be a jump host."""
     made = _prepare(name, root, keys)
     sshd = sftp_programs.copied(sftp_programs.find("sshd"), root)
     config = render_config(made.folder, port=made.port, bind="127.0.0.1")
     assert "MaxSessions 100\n" in config
-    write(made.folder / "sshd_config", config.replace("MaxSessions 100\n", f"MaxSessions {sessions}\n").encode())
+    config = config.replace("MaxSessions 100\n", f"MaxSessions {sessions}\n")
+    if forwards:
+        assert "AllowTcpForwarding no\n" in config
+        config = config.replace("AllowTcpForwarding no\n", "AllowTcpForwarding yes\n")
+    write(made.folder / "sshd_config", config.encode())
     made.argv = [str(sshd), "-D", "-e", "-f", str(made.folder / "sshd_config")]
     if full:
         mount = f'mount -t tmpfs -o size=1m,uid="$uid",gid="$gid" none {shlex.quote(str(made.home))}'

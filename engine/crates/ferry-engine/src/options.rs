@@ -59,6 +59,15 @@ pub struct ClientCertificate {
     pub key: PathBuf,
 }
 
+/// A server on the way to another one, as `ssh -J` names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Jump {
+    /// As it was named; `ssh` may have another name for it.
+    pub host: String,
+    /// Of this server. Only the first one is connected to from here, so only its `family` counts.
+    pub ssh: SshArgs,
+}
+
 /// How an SSH server is known, and how it knows the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshArgs {
@@ -92,6 +101,8 @@ pub struct SshArgs {
     pub port: Option<u16>,
     /// Which addresses of the server count.
     pub family: Family,
+    /// What to go through, in that order. Those of a jump host itself do not count.
+    pub jumps: Vec<Jump>,
     /// The most channels on a connection, 1 to 64.
     pub channels: usize,
     /// 1 to 16; without a number, the engine decides.
@@ -116,6 +127,7 @@ impl Default for SshArgs {
             hostname: None,
             port: None,
             family: Family::Any,
+            jumps: Vec::new(),
             channels: 8,
             connections: None,
         }

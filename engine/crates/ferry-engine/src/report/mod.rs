@@ -214,6 +214,31 @@ pub struct SshReport {
     pub channels_refused: u32,
     /// TCP connections used.
     pub connections: u32,
+    /// Jump hosts on the way to the server, in their order; empty without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jumps: Vec<JumpReport>,
+}
+
+/// A jump host that the first connection went through.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct JumpReport {
+    /// Host and port.
+    pub host: String,
+    /// Who logged in there.
+    pub user: String,
+    /// Its software.
+    pub server: String,
+    /// Key exchange.
+    pub kex: String,
+    /// Cipher.
+    pub cipher: String,
+    /// Type and fingerprint, and that of the authority whose certificate counted.
+    pub host_key: String,
+    /// `publickey`, `certificate`, `agent` or `password`.
+    pub auth: String,
+    /// Times that ferry had to wait for an answer before it was logged in.
+    pub round_trips: u32,
 }
 
 /// The files of a run, taken together.

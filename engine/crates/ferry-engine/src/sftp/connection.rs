@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::net::dial;
 use crate::net::sndbuf::Tuner;
 use crate::platform;
-use crate::report::SshReport;
+use crate::report::{JumpReport, SshReport};
 use crate::ssh::{self, Channel, Listener, OpenRefused, ReadRoom, Session};
 
 /// What arrives on one connection.
@@ -69,6 +69,9 @@ pub struct Connection {
     pub session: Session<ConnectionListener>,
     pub socket: Arc<TcpStream>,
     pub tuner: Rc<RefCell<Tuner>>,
+    pub jumps: Vec<JumpReport>,
+    /// Null without jump hosts: how long it took to pass them, and a round trip to the server.
+    pub passed: Option<(Duration, Duration)>,
 }
 
 /// Lets the send buffer follow the path for as long as the run goes on, where that is ours to do.
@@ -91,13 +94,29 @@ pub fn round_trip(tcp: Duration, timings: ssh::Timings) -> Duration {
     }
 }
 
-pub fn take(report: &mut SshReport, made: &ssh::SshFacts) {
+pub fn take(report: &mut SshReport, connected: &Connection) {
+    let made = connected.session.facts();
+    report.jumps.clone_from(&connected.jumps);
+    report.connections = 1;
     report.server.clone_from(&made.server);
     report.kex.clone_from(&made.kex);
     report.cipher.clone_from(&made.cipher);
     report.host_key.clone_from(&made.host_key);
     report.auth.clone_from(&made.auth);
     report.round_trips = made.round_trips;
+}
+
+fn jumped(place: &ssh::HostPort, made: &ssh::SshFacts) -> JumpReport {
+    JumpReport {
+        host: place.address(),
+        user: place.user.clone(),
+        server: made.server.clone(),
+        kex: made.kex.clone(),
+        cipher: made.cipher.clone(),
+        host_key: made.host_key.clone(),
+        auth: made.auth.clone(),
+        round_trips: made.round_trips,
+    }
 }
 
 pub async fn connect(plan: &Plan, core: &Shared, dialed: dial::Dialed, connection: usize) -> Result<Connection, Error> {
@@ -115,11 +134,30 @@ pub async fn connect(plan: &Plan, core: &Shared, dialed: dial::Dialed, connectio
         socket: Arc::clone(&copy),
         limited: plan.settings.limit.rate().is_some(),
     });
-    let session = ssh::open(socket, &plan.place, &plan.ssh, plan.settings.timeouts.tls, listener).await?;
+    let patience = ssh::Patience {
+        connect: plan.dial.timeout,
+        handshake: plan.settings.timeouts.tls,
+    };
+    let begin = Instant::now();
+    let way = ssh::through(socket, &plan.jumps, &plan.place, patience).await?;
+    let passed = way.rtt.map(|rtt| (begin.elapsed(), rtt));
+    let session = ssh::open(way.under, &plan.place, &plan.ssh, patience.handshake, listener).await?;
     Ok(Connection {
         session,
         socket: copy,
         tuner,
+        jumps: way.hops.iter().map(|(place, made)| jumped(place, made)).collect(),
+        passed,
+    })
+}
+
+/// A connection to the server, or to the first jump host. Blocks.
+pub fn dial_first(plan: &Plan) -> Result<dial::Dialed, Error> {
+    dial::dial(&plan.first, &plan.dial).map_err(|mut error| {
+        if !plan.jumps.is_empty() {
+            error.message = format!("the jump host: {}", error.message);
+        }
+        error
     })
 }
 
@@ -136,11 +174,11 @@ fn into_std(socket: mio::net::TcpStream) -> Result<TcpStream, Error> {
 
 /// One more connection with its channels; a server that does not want it does no harm, and the report says how many there were.
 pub async fn more(core: Shared, plan: Plan, connection: usize, channels: usize) {
-    let (url, options) = (plan.url.clone(), plan.dial.clone());
+    let own = plan.clone();
     // Not tokio's spawn_blocking, which panics where no thread can be started.
     let (answer, dialed) = oneshot::channel();
     let thread = std::thread::Builder::new().spawn(move || {
-        let _ = answer.send(dial::dial(&url, &options));
+        let _ = answer.send(dial_first(&own));
     });
     let (Ok(_), Ok(Ok(dialed))) = (thread, dialed.await) else {
         return;
@@ -151,7 +189,7 @@ pub async fn more(core: Shared, plan: Plan, connection: usize, channels: usize) 
     spawn_local(watch_end(
         Shared::clone(&core),
         Arc::clone(&connected.socket),
-        plan.place.clone(),
+        plan.first_place().clone(),
     ));
     for _ in 0..channels {
         if open_channel(&core, &connected, connection).await.is_err() {
@@ -193,13 +231,14 @@ pub async fn open_channel(core: &Shared, connected: &Connection, connection: usi
         index,
         channel,
         notify,
-        Arc::clone(&connected.socket),
+        // What a jump host's session still holds has not left this machine, whatever the socket says.
+        connected.jumps.is_empty().then(|| Arc::clone(&connected.socket)),
     ));
     Ok(index)
 }
 
 /// Hands a channel what it is to send, whenever the server's window has room.
-async fn writer(core: Shared, index: usize, channel: Channel, wake: Arc<Notify>, socket: Arc<TcpStream>) {
+async fn writer(core: Shared, index: usize, channel: Channel, wake: Arc<Notify>, socket: Option<Arc<TcpStream>>) {
     loop {
         match core.output(index, Instant::now()) {
             Output::Stop => break,
@@ -219,7 +258,10 @@ async fn writer(core: Shared, index: usize, channel: Channel, wake: Arc<Notify>,
                 if channel.send(bytes).await.is_err() {
                     break;
                 }
-                spawn_local(leave(Shared::clone(&core), file, Arc::clone(&socket)));
+                // Without it, the server's acknowledgement ends the body.
+                if let Some(socket) = &socket {
+                    spawn_local(leave(Shared::clone(&core), file, Arc::clone(socket)));
+                }
             }
         }
     }

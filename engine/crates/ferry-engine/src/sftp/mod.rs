@@ -29,7 +29,7 @@ use crate::files::Source;
 use crate::filter::Filter;
 use crate::net::dial::DialOptions;
 use crate::report::SshReport;
-use crate::ssh::{HostPort, SshOptions};
+use crate::ssh::{Hop, HostPort, SshOptions};
 use crate::transfer::receive::Receiver;
 use crate::transfer::send::Sender;
 use crate::transfer::{Facts, Settings};
@@ -43,6 +43,10 @@ pub use tree::{Found, join};
 pub struct Plan {
     /// Of the server; its path is not used.
     pub url: Url,
+    /// What to connect to: the server, or the first of the jump hosts.
+    pub first: Url,
+    /// In the order in which they are passed.
+    pub jumps: Vec<Hop>,
     pub place: HostPort,
     pub ssh: SshOptions,
     pub dial: DialOptions,
@@ -54,6 +58,13 @@ pub struct Plan {
     pub connections: Option<usize>,
     /// Ask the server to bring an upload to its disk before it gets its name.
     pub sync: bool,
+}
+
+impl Plan {
+    /// The other end of the socket.
+    fn first_place(&self) -> &HostPort {
+        self.jumps.first().map_or(&self.place, |hop| &hop.place)
+    }
 }
 
 /// What a run works through. Called on the run's own thread.

@@ -11,11 +11,10 @@ use socket2::SockRef;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 
 use super::attempt::Opening;
-use super::connection::{Connection, connect, more, open_channel, round_trip, take, watch_end};
+use super::connection::{Connection, connect, dial_first, more, open_channel, round_trip, take, watch_end};
 use super::core::{Core, Shared};
 use super::{FileTask, Outcome, Plan, SessionFacts, Work, Worklist, files, remove, tree};
 use crate::error::Error;
-use crate::net::dial;
 use crate::platform;
 use crate::report::{Phases, SendBufferFacts, SshReport};
 use crate::ssh::OpenRefused;
@@ -59,7 +58,7 @@ fn abandon(worklist: &mut dyn Worklist, problem: Error) -> Error {
 
 async fn drive(plan: &Plan, worklist: &mut dyn Worklist, facts: &mut SessionFacts) -> Result<(), Error> {
     let begin = Instant::now();
-    let dialed = dial::dial(&plan.url, &plan.dial)?;
+    let dialed = dial_first(plan)?;
     let mut phases = Phases {
         dns_s: dialed.dns.map(|dns| dns.as_secs_f64()),
         connect_s: Some(dialed.connect.as_secs_f64()),
@@ -70,15 +69,15 @@ async fn drive(plan: &Plan, worklist: &mut dyn Worklist, facts: &mut SessionFact
     let core: Shared = Arc::new(Core::new(&plan.settings.limit, dialed_rtt));
     let mut report = SshReport::default();
     let connected = unless_stopped(plan, connect(plan, &core, dialed, 0)).await??;
-    let made = connected.session.facts().clone();
+    let passed = connected.passed.unwrap_or_default();
+    phases.connect_s = phases.connect_s.map(|connect| connect + passed.0.as_secs_f64());
     let timings = connected.session.timings();
     phases.kex_s = Some(timings.kex_s);
     phases.auth_s = Some(timings.auth_s);
-    take(&mut report, &made);
-    report.connections = 1;
+    take(&mut report, &connected);
     facts.ssh = Some(report.clone());
 
-    let rtt = round_trip(dialed_rtt, timings);
+    let rtt = round_trip(dialed_rtt.max(passed.1), timings);
     if rtt > dialed_rtt {
         core.set_least_rtt(rtt);
     }
@@ -116,7 +115,7 @@ async fn drive(plan: &Plan, worklist: &mut dyn Worklist, facts: &mut SessionFact
     spawn_local(watch_end(
         Shared::clone(&core),
         Arc::clone(&connected.socket),
-        plan.place.clone(),
+        plan.first_place().clone(),
     ));
     if plan.connections.is_none() && worklist.upload_bytes() > 0 {
         spawn_local(open_second_connection(

@@ -137,6 +137,7 @@ mod tests {
             user: "me".into(),
             host: "h".into(),
             port: 22,
+            is_jump: false,
         }
     }
 

@@ -4,6 +4,7 @@ mod auth;
 mod certificates;
 mod errors;
 mod handler;
+mod jump;
 mod keys;
 pub mod known_hosts;
 mod options;
@@ -16,7 +17,8 @@ mod wire;
 use std::fmt;
 use std::time::Instant;
 
-pub use options::{HostPort, Passphrase, Pin, Secret, SshOptions, Unlocked};
+pub use jump::{Patience, Under, Way, through};
+pub use options::{Hop, HostPort, Passphrase, Pin, Secret, SshOptions, Unlocked};
 pub use session::{Channel, Session, open};
 
 use crate::error::Error;

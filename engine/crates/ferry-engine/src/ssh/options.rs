@@ -63,17 +63,38 @@ pub struct HostPort {
     pub user: String,
     pub host: String,
     pub port: u16,
+    /// On the way to the server.
+    pub is_jump: bool,
+}
+
+impl HostPort {
+    /// `host:port`, an IPv6 address in brackets.
+    pub fn address(&self) -> String {
+        match self.bare_host() {
+            bare if bare.contains(':') => format!("[{bare}]:{}", self.port),
+            bare => format!("{bare}:{}", self.port),
+        }
+    }
+
+    /// Without brackets.
+    pub fn bare_host(&self) -> &str {
+        self.host.trim_matches(['[', ']'])
+    }
 }
 
 impl fmt::Display for HostPort {
-    /// `sftp://host:port`, for messages: the user is named where it matters.
+    /// `sftp://host:port` or `jump host host:port`, for messages: the user is named where it matters.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') && !self.host.starts_with('[') {
-            write!(f, "sftp://[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "sftp://{}:{}", self.host, self.port)
-        }
+        let what = if self.is_jump { "jump host " } else { "sftp://" };
+        write!(f, "{what}{}", self.address())
     }
+}
+
+/// A jump host, and what holds for its connection.
+#[derive(Debug, Clone)]
+pub struct Hop {
+    pub place: HostPort,
+    pub options: SshOptions,
 }
 
 /// The SHA-256 fingerprint of a host key, as `ssh-keygen -l` prints it.
@@ -182,9 +203,15 @@ mod tests {
             user: "u".into(),
             host: host.into(),
             port: 2222,
+            is_jump: false,
         };
         assert_eq!(place("h").to_string(), "sftp://h:2222");
         assert_eq!(place("::1").to_string(), "sftp://[::1]:2222");
         assert_eq!(place("[::1]").to_string(), "sftp://[::1]:2222");
+        let jump = HostPort {
+            is_jump: true,
+            ..place("::1")
+        };
+        assert_eq!(jump.to_string(), "jump host [::1]:2222");
     }
 }

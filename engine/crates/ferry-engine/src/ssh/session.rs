@@ -1,7 +1,6 @@
 //! A connection: handshake, authentication, channels.
 
 use std::borrow::Cow;
-use std::net::TcpStream;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -15,9 +14,10 @@ use tokio::time::timeout;
 use super::auth;
 use super::errors;
 use super::handler::{Gate, Handler, Shared};
+use super::jump::{PipeStream, Through, Under};
 use super::keys;
 use super::trust::Trust;
-use super::wire::{Breaker, Wire};
+use super::wire::{Breaker, Stream, Wire};
 use super::{Closed, HostPort, Listener, OpenRefused, SshFacts, SshOptions, Timings};
 use crate::error::Error;
 
@@ -31,17 +31,17 @@ const FAREWELL_LIMIT: Duration = Duration::from_millis(200);
 const KEX_WAITS: u32 = 2;
 
 pub struct Session<L: Listener> {
-    handle: Handle<Handler<L>>,
-    shared: Arc<Shared>,
+    pub(super) handle: Handle<Handler<L>>,
+    pub(super) shared: Arc<Shared>,
     facts: SshFacts,
     timings: Timings,
     /// After the handle, so that the disconnect message comes before the end.
-    _breaker: Breaker,
+    breaker: Breaker,
 }
 
-/// Must be called inside a tokio runtime. The socket is connected and does not block.
+/// Must be called inside a tokio runtime. A socket is connected and does not block.
 pub async fn open<L: Listener>(
-    socket: TcpStream,
+    under: Under,
     place: &HostPort,
     options: &SshOptions,
     handshake: Duration,
@@ -51,15 +51,26 @@ pub async fn open<L: Listener>(
     let unusable =
         |error: std::io::Error| Error::local(format!("{place}: the socket cannot be used: {error}")).with_source(error);
     // From here on, whatever fails ends the connection.
-    let breaker = Breaker(socket.try_clone().map_err(unusable)?);
+    let (breaker, stream) = match under {
+        Under::Socket(socket) => {
+            let breaker = Breaker::Socket(socket.try_clone().map_err(unusable)?);
+            // Requests are small, and russh writes them in one piece.
+            let _ = socket.set_nodelay(true);
+            let socket = tokio::net::TcpStream::from_std(socket).map_err(unusable)?;
+            (breaker, Stream::Socket(socket))
+        }
+        Under::Channel(through) => {
+            let Through { session, pipe, writer } = *through;
+            let breaker = Breaker::Channel {
+                pipe: Arc::clone(&pipe),
+                below: Some(Box::new(session)),
+            };
+            (breaker, Stream::Channel(PipeStream { pipe, writer }))
+        }
+    };
     let trust = Trust::load(place, options)?;
     let credentials = keys::load(options)?;
-    // Requests are small, and russh writes them in one piece.
-    let _ = socket.set_nodelay(true);
-    let stream = Wire::new(
-        tokio::net::TcpStream::from_std(socket).map_err(unusable)?,
-        Arc::clone(&listener),
-    );
+    let stream = Wire::new(stream, Arc::clone(&listener));
     let config = Arc::new(config(&trust));
     let shared = Arc::new(Shared::new(place.clone()));
     let handler = Handler {
@@ -87,7 +98,7 @@ pub async fn open<L: Listener>(
         round_trips: KEX_WAITS + login.waits,
         ..shared.facts()
     };
-    tracing::debug!(server = ?facts.server, kex = facts.kex, cipher = facts.cipher, host_key = facts.host_key, auth = facts.auth, "SSH is set up");
+    tracing::debug!(%place, server = ?facts.server, kex = facts.kex, cipher = facts.cipher, host_key = facts.host_key, auth = facts.auth, "SSH is set up");
     shared.opened()?;
     Ok(Session {
         handle,
@@ -97,7 +108,7 @@ pub async fn open<L: Listener>(
             kex_s: kex.as_secs_f64(),
             auth_s: authenticating.elapsed().as_secs_f64(),
         },
-        _breaker: breaker,
+        breaker,
     })
 }
 
@@ -213,7 +224,7 @@ impl<L: Listener> Session<L> {
         }
     }
 
-    /// Disconnects, within at most 200 ms.
+    /// Disconnects, from jump hosts too, each within at most 200 ms.
     pub async fn close(mut self) {
         self.shared.closing();
         let farewell = async {
@@ -223,6 +234,9 @@ impl<L: Listener> Session<L> {
             }
         };
         let _ = timeout(FAREWELL_LIMIT, farewell).await;
+        if let Some(below) = self.breaker.below() {
+            Box::pin(below.close()).await;
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Against russh's own server, which can be told to behave as OpenSSH would not.
 
+use std::net::TcpStream;
 use std::sync::Mutex;
 
 use russh::keys::{Algorithm, PrivateKey};
@@ -156,11 +157,19 @@ async fn connect(
         user: "me".into(),
         host: "localhost".into(),
         port: address.port(),
+        is_jump: false,
     };
     let socket = TcpStream::connect(address).unwrap();
     socket.set_nonblocking(true).unwrap();
     let listener = Arc::new(ConnectionListener::default());
-    let session = open(socket, &place, &options, Duration::from_secs(10), Arc::clone(&listener)).await?;
+    let session = open(
+        Under::Socket(socket),
+        &place,
+        &options,
+        Duration::from_secs(10),
+        Arc::clone(&listener),
+    )
+    .await?;
     Ok((session, listener))
 }
 
@@ -255,12 +264,13 @@ fn against(server: impl FnOnce(TcpStream) + Send + 'static) -> Error {
             user: "me".into(),
             host: "localhost".into(),
             port: address.port(),
+            is_jump: false,
         };
         let socket = TcpStream::connect(address).unwrap();
         socket.set_nonblocking(true).unwrap();
         let patience = Duration::from_millis(500);
         let opened = open(
-            socket,
+            Under::Socket(socket),
             &place,
             &SshOptions::default(),
             patience,

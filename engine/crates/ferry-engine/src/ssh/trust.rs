@@ -244,6 +244,7 @@ mod tests {
             user: "me".into(),
             host: "h.example".into(),
             port: 2222,
+            is_jump: false,
         };
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();

@@ -1,4 +1,4 @@
-//! The socket as russh sees it.
+//! The socket, or a jump host's channel, as russh sees it.
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};
@@ -9,17 +9,43 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::{Listener, ReadRoom};
+use super::jump::{Pipe, PipeStream};
+use super::{Listener, ReadRoom, Session};
 use crate::platform;
 
 /// What is read beyond what was asked for. russh reads the four bytes of a packet's length, then the packet: with this, the length of the
 /// next one comes along with it, and small packets come many at a time. More would be copied once more for nothing.
 const SPILL_BYTES: usize = 4096;
 
+/// What carries the bytes.
+pub(super) enum Stream {
+    Socket(TcpStream),
+    Channel(PipeStream),
+}
+
+impl Stream {
+    /// Fills one, then the other.
+    fn poll_read(&self, context: &mut Context<'_>, into: [&mut [u8]; 2]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Socket(socket) => {
+                let mut slices = into.map(IoSliceMut::new);
+                loop {
+                    ready!(socket.poll_read_ready(context))?;
+                    match socket.try_read_vectored(&mut slices) {
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        read => return Poll::Ready(read),
+                    }
+                }
+            }
+            Self::Channel(channel) => channel.poll_read(context, into),
+        }
+    }
+}
+
 /// Fewer system calls for reading, and a shutdown that never fails: russh forgets why a connection ended when its shutdown fails too, as it
 /// does after a reset. The listener says how much may be read: a limited download leaves in the kernel what is not due.
 pub(super) struct Wire<L> {
-    socket: TcpStream,
+    stream: Stream,
     listener: Arc<L>,
     /// Until more may be read.
     wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -29,9 +55,9 @@ pub(super) struct Wire<L> {
 }
 
 impl<L: Listener> Wire<L> {
-    pub(super) fn new(socket: TcpStream, listener: Arc<L>) -> Self {
+    pub(super) fn new(stream: Stream, listener: Arc<L>) -> Self {
         Self {
-            socket,
+            stream,
             listener,
             wait: None,
             spill: Box::new([0; SPILL_BYTES]),
@@ -69,14 +95,7 @@ impl<L: Listener> AsyncRead for Wire<L> {
             let wanted = wanted.get_mut(..first).unwrap_or_default();
             let spill = SPILL_BYTES.min(room - first);
             let spilled = this.spill.get_mut(..spill).unwrap_or_default();
-            let read = loop {
-                ready!(this.socket.poll_read_ready(context))?;
-                let mut slices = [IoSliceMut::new(wanted), IoSliceMut::new(spilled)];
-                match this.socket.try_read_vectored(&mut slices) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    read => break read?,
-                }
-            };
+            let read = ready!(this.stream.poll_read(context, [wanted, spilled]))?;
             buffer.advance(read.min(first));
             this.held = 0..read.saturating_sub(first);
             this.listener.was_read(read, this.held.len());
@@ -93,23 +112,54 @@ impl<L: Listener> AsyncRead for Wire<L> {
 
 impl<L: Listener> AsyncWrite for Wire<L> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(context, bytes)
+        match &mut self.stream {
+            Stream::Socket(socket) => Pin::new(socket).poll_write(context, bytes),
+            Stream::Channel(channel) => channel.poll_write(context, bytes),
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(context)
+        match &mut self.stream {
+            Stream::Socket(socket) => Pin::new(socket).poll_flush(context),
+            // What it has taken is the jump host's session's to send.
+            Stream::Channel(_) => Poll::Ready(Ok(())),
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context).map(|_| Ok(()))
+        match &mut self.stream {
+            Stream::Socket(socket) => Pin::new(socket).poll_shutdown(context).map(|_| Ok(())),
+            Stream::Channel(channel) => channel.poll_shutdown(context).map(Ok),
+        }
     }
 }
 
 /// Ends the connection when dropped, whoever still holds it: russh's task would wait for the server otherwise.
-pub(super) struct Breaker(pub(super) std::net::TcpStream);
+pub(super) enum Breaker {
+    Socket(std::net::TcpStream),
+    Channel {
+        pipe: Arc<Pipe>,
+        /// The jump host's session, which ends with what it carries.
+        below: Option<Box<Session<Pipe>>>,
+    },
+}
+
+impl Breaker {
+    pub(super) fn below(&mut self) -> Option<Session<Pipe>> {
+        match self {
+            Self::Socket(_) => None,
+            Self::Channel { below, .. } => below.take().map(|below| *below),
+        }
+    }
+}
 
 impl Drop for Breaker {
     fn drop(&mut self) {
-        let _ = self.0.shutdown(std::net::Shutdown::Both);
+        match self {
+            Self::Socket(socket) => {
+                let _ = socket.shutdown(std::net::Shutdown::Both);
+            }
+            Self::Channel { pipe, .. } => pipe.close(),
+        }
     }
 }

@@ -172,6 +172,7 @@ impl Sshd {
             user: std::env::var("USER").unwrap_or_else(|_| "root".into()),
             host: "127.0.0.1".into(),
             port: self.port,
+            is_jump: false,
         }
     }
 
@@ -207,7 +208,7 @@ impl Sshd {
         socket.set_nonblocking(true).unwrap();
         let listener = Arc::new(ConnectionListener::default());
         let session = open(
-            socket,
+            ferry_engine::ssh::Under::Socket(socket),
             &self.place(),
             options,
             Duration::from_secs(10),

@@ -339,13 +339,17 @@ pub struct Login {
 }
 
 /// `get` and `put` with sftp. Options, not defaults: with HTTP they are refused, so whether they were typed counts.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 #[command(next_help_heading = "SSH options")]
 #[expect(clippy::doc_markdown, reason = "help is no Markdown: backticks would be shown")]
 pub struct Ssh {
     /// Read hosts, users, keys and the like from FILE instead of ~/.ssh/config and the system's; with none, from nowhere. Flags come first
     #[arg(short = 'F', long = "ssh-config", value_name = "FILE|none", value_hint = clap::ValueHint::FilePath)]
     pub config: Option<PathBuf>,
+    /// Connect through these servers, one after the other: [USER@]HOST[:PORT] or ssh://[USER@]HOST[:PORT]; none is a direct connection
+    /// [default: ssh_config's ProxyJump]. Keys, certificates, passphrase and known hosts are for them too, --pin and --password-* for the last server
+    #[arg(short = 'J', long = "jump", value_name = "HOST[,HOST]")]
+    pub jump: Option<String>,
     /// Host keys and @cert-authority lines to trust; repeatable [default: ~/.ssh/known_hosts and the system's]
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub known_hosts: Vec<PathBuf>,

@@ -3,6 +3,7 @@
 mod convert;
 mod flags;
 mod generate;
+mod jump;
 mod login;
 mod netrc;
 pub mod progress;

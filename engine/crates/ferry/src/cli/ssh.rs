@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ferry_engine::options::{Family, Remote, SshArgs};
+use ferry_engine::options::{Family, Jump, Remote, SshArgs};
 
 use super::flags;
+use super::jump;
 use super::login::secret_from;
 use super::ssh_config::{self, Facts, Files, HostConfig, Question, Strict};
 use super::surroundings::Surroundings;
@@ -78,18 +79,18 @@ pub fn ssh_args(
                 return Err(Error::usage("--connections is at most 16 with sftp"));
             }
             let around = Surroundings::own();
-            let (config, local_user) = of_config(flags.config.clone(), remotes, &around)?;
+            let (args, config) = with_jumps(flags, login, remotes, &around)?;
             let timeout = config.connect_timeout.filter(|seconds| *seconds > 0);
             let timeout = timeout
                 .and_then(|seconds| u64::try_from(seconds).ok())
                 .map(Duration::from_secs);
             connection.timeout_connect = connection.timeout_connect.or(timeout);
-            let host = remotes.first().map(host_of).unwrap_or_default();
-            complete(flags, login, &config, &host, local_user, &around)
+            Ok(args)
         }
         Kind::Http => {
             kind.refuse(&[
                 ("--ssh-config (-F)", flags.config.is_some()),
+                ("--jump (-J)", flags.jump.is_some()),
                 ("--known-hosts", !flags.known_hosts.is_empty()),
                 ("--pin", !flags.pin.is_empty()),
                 ("--identity", !flags.identity.is_empty()),
@@ -113,54 +114,86 @@ fn host_of(remote: &Remote) -> String {
         .to_owned()
 }
 
-/// What `ssh_config` says of the server, and who asks. One run has one server.
-fn of_config(
-    file: Option<PathBuf>,
+/// Where `ssh_config` is read from, and who asks.
+pub struct Reading<'a> {
+    files: Files,
+    pub local_user: Option<String>,
+    around: &'a Surroundings<'a>,
+}
+
+impl<'a> Reading<'a> {
+    pub fn new(file: Option<&PathBuf>, around: &'a Surroundings<'a>) -> Self {
+        let local_user = ["USER", "LOGNAME", "USERNAME"]
+            .iter()
+            .find_map(|name| around.unicode(name));
+        Self {
+            files: match file {
+                None => Files::Usual,
+                Some(none) if none.as_os_str().eq_ignore_ascii_case("none") => Files::None,
+                Some(file) => Files::Only(file.clone()),
+            },
+            local_user,
+            around,
+        }
+    }
+
+    /// What is said of a host. How it is reached is the business of `jump`.
+    pub fn host(&self, host: &str, user: Option<&str>, port: Option<u16>) -> Result<HostConfig, Error> {
+        let question = Question {
+            host,
+            user,
+            port,
+            local_user: self.local_user.as_deref().unwrap_or_default(),
+        };
+        let mut config = ssh_config::resolve(&self.files, &question, self.around)?;
+        // Without any file, nothing was repeated of what was asked.
+        config.user = config.user.or_else(|| user.map(str::to_owned));
+        config.port = config.port.or(port);
+        let revoked = config.revoked_host_keys.as_deref().unwrap_or("none");
+        if !revoked.eq_ignore_ascii_case("none") {
+            return Err(Error::usage(format!(
+                "ssh_config has RevokedHostKeys for {host}, and ferry reads only @revoked lines of known_hosts; say otherwise with -F FILE or -F none"
+            )));
+        }
+        match config.strict_host_key_checking {
+            None | Some(Strict::Yes | Strict::Ask) => {}
+            Some(lax) => tracing::info!(
+                host,
+                ?lax,
+                "StrictHostKeyChecking is not followed: ferry takes known host keys only"
+            ),
+        }
+        Ok(config)
+    }
+}
+
+/// The server's, and those of all jump hosts on the way. One run has one server.
+fn with_jumps(
+    flags: flags::Ssh,
+    login: &flags::Login,
     remotes: &[Remote],
     around: &Surroundings,
-) -> Result<(HostConfig, Option<String>), Error> {
-    let files = match file {
-        None => Files::Usual,
-        Some(none) if none.as_os_str().eq_ignore_ascii_case("none") => Files::None,
-        Some(file) => Files::Only(file),
-    };
-    let local_user = ["USER", "LOGNAME", "USERNAME"]
-        .iter()
-        .find_map(|name| around.unicode(name));
-    let host = remotes.first().map(host_of).unwrap_or_default();
-    let question = Question {
-        host: &host,
-        user: remotes.first().and_then(|remote| remote.user.as_deref()),
-        port: remotes.first().and_then(|remote| remote.url.port()),
-        local_user: local_user.as_deref().unwrap_or_default(),
-    };
-    let config = ssh_config::resolve(&files, &question, around)?;
-    let instead = "; say otherwise with -F FILE or -F none";
-    let none = |value: &Option<String>| value.as_deref().is_none_or(|value| value.eq_ignore_ascii_case("none"));
-    if !none(&config.proxy_command) {
-        return Err(Error::usage(format!(
-            "ssh_config has a ProxyCommand for {host}, and ferry connects by no other program{instead}"
-        )));
+) -> Result<(SshArgs, HostConfig), Error> {
+    let reading = Reading::new(flags.config.as_ref(), around);
+    let first = remotes.first();
+    let host = first.map(host_of).unwrap_or_default();
+    let config = reading.host(
+        &host,
+        first.and_then(|remote| remote.user.as_deref()),
+        first.and_then(|remote| remote.url.port()),
+    )?;
+    let mut jumps = Vec::new();
+    for found in jump::way(flags.jump.as_deref(), &host, &config, &reading)? {
+        // A password or a fingerprint is one server's.
+        let flags = flags::Ssh {
+            pin: Vec::new(),
+            ..flags.clone()
+        };
+        let ssh = complete(flags, &flags::Login::default(), &found.config, &found.host, &reading)?;
+        jumps.push(Jump { host: found.host, ssh });
     }
-    if !none(&config.proxy_jump) {
-        return Err(Error::usage(format!(
-            "ssh_config has a ProxyJump for {host}, which ferry cannot do{instead}"
-        )));
-    }
-    if !none(&config.revoked_host_keys) {
-        return Err(Error::usage(format!(
-            "ssh_config has RevokedHostKeys for {host}, and ferry reads only @revoked lines of known_hosts{instead}"
-        )));
-    }
-    match config.strict_host_key_checking {
-        None | Some(Strict::Yes | Strict::Ask) => {}
-        Some(lax) => tracing::info!(
-            host,
-            ?lax,
-            "StrictHostKeyChecking is not followed: ferry takes known host keys only"
-        ),
-    }
-    Ok((config, local_user))
+    let own = complete(flags, login, &config, &host, &reading)?;
+    Ok((SshArgs { jumps, ..own }, config))
 }
 
 /// Flags, then what `ssh_config` says, then what OpenSSH's own defaults are.
@@ -169,9 +202,10 @@ fn complete(
     login: &flags::Login,
     config: &HostConfig,
     host: &str,
-    local_user: Option<String>,
-    around: &Surroundings,
+    reading: &Reading<'_>,
 ) -> Result<SshArgs, Error> {
+    let around = reading.around;
+    let local_user = reading.local_user.as_deref();
     let hostname = config
         .hostname
         .as_deref()
@@ -181,8 +215,8 @@ fn complete(
         host: hostname.as_deref().unwrap_or(host),
         original_host: host,
         port: config.port.unwrap_or(22),
-        user: config.user.as_deref().or(local_user.as_deref()).unwrap_or_default(),
-        local_user: local_user.as_deref().unwrap_or_default(),
+        user: config.user.as_deref().or(local_user).unwrap_or_default(),
+        local_user: local_user.unwrap_or_default(),
         alias: config.host_key_alias.as_deref(),
         around,
     };
@@ -249,7 +283,7 @@ fn complete(
         password,
         passphrase,
         askpass: askpass(around),
-        user: config.user.clone().or(local_user),
+        user: config.user.clone().or_else(|| reading.local_user.clone()),
         port: config.port,
         family: match config.address_family {
             Some(ssh_config::Family::Inet) => Family::Inet,
@@ -257,6 +291,7 @@ fn complete(
             Some(ssh_config::Family::Any) | None => Family::Any,
         },
         hostname,
+        jumps: usual.jumps,
         channels: flags.channels.map_or(usual.channels, usize::from),
         connections: flags.connections.map(usize::from),
     })

@@ -34,8 +34,7 @@ fn completed_for(url: &str, line: &str, home: Option<&Path>, variables: &[(&str,
         home: home.map(Path::to_owned),
     };
     let remote = ferry_engine::remote::parse_remote(url).unwrap();
-    let (config, local_user) = of_config(ssh.config.clone(), std::slice::from_ref(&remote), &around)?;
-    complete(ssh, &login, &config, &host_of(&remote), local_user, &around)
+    Ok(with_jumps(ssh, &login, std::slice::from_ref(&remote), &around)?.0)
 }
 
 #[test]
