@@ -92,10 +92,12 @@ def shell(
 
 
 def _apart(topology: str) -> Topology:
-    """A topology with a link. Raises UsageProblem for one host, which needs no lab for a person to work on."""
+    """A topology with a link that stays as it is. Raises UsageProblem for others."""
     found = load_topology(topology)
     if found.same_host:
         raise UsageProblem(f"{topology} is one host without a link to look at", remedy="use lab run CLIENT--same-host--TRANSFER")
+    if found.schedule:
+        raise UsageProblem(f"{topology} has a schedule, which runs with the samples of lab run only", remedy="use lab run CELL")
     return found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from itertools import pairwise
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -24,6 +25,9 @@ UNSHAPED_RATE = BitRate.parse("1 Gbit/s")
 # The default of a Linux interface (txqueuelen).
 _UNSHAPED_QUEUE = Queue.parse("1000 packets")
 _IMPAIRMENTS = ("loss", "reorder", "corrupt", "duplicate")
+_STEP_SETTINGS = ("rate", "queue", "loss", "jitter")
+# A ramp's pieces: a tenth of the shortest time over which the lab judges a rate.
+_RAMP_PIECE_NS = 10_000_000
 
 
 class LinkDirection(Model):
@@ -145,12 +149,115 @@ class Link(Model):
         return self
 
 
+class StepOverride(Model):
+    """Settings of one direction that a step changes."""
+
+    rate: BitRate | None = Field(None, description="bits per second on the wire in this direction")
+    queue: Queue | None = Field(None, description="length of the bottleneck's queue in this direction")
+    loss: Ratio | None = Field(None, description="share of packets lost at random in this direction")
+    jitter: Duration | None = Field(None, description="uniform variation of the one-way delay in this direction")
+
+
+class Step(Model):
+    """A change of the link at one instant, or over a time."""
+
+    at: Duration = Field(description="time since the start of the sample, or of the repetition")
+    over: Duration = Field(
+        Duration(0), description="a ramp: `rate` and `rtt` reach their new values after this time, in pieces of 10 ms"
+    )
+    outage: Duration = Field(
+        Duration(0), description="nothing enters the link for this long; what is on it still arrives. With settings: a handover"
+    )
+    rate: BitRate | None = Field(None, description="bits per second on the wire from then on")
+    rtt: Duration | None = Field(None, description="round-trip time of the idle link from then on")
+    queue: Queue | None = Field(None, description="length of the bottleneck's queue from then on")
+    loss: Ratio | None = Field(None, description="share of packets lost at random from then on")
+    jitter: Duration | None = Field(None, description="uniform variation of the one-way delay from then on")
+    up: StepOverride | None = Field(None, description="what differs from client to server from then on")
+    down: StepOverride | None = Field(None, description="what differs from server to client from then on")
+
+    @property
+    def end(self) -> Duration:
+        """When it is complete."""
+        return Duration(self.at.ns + max(self.over.ns, self.outage.ns))
+
+    def applied_to(self, link: Link) -> Link:
+        """The link once this step is complete. Raises ValueError where there is no such link."""
+        settings = {name: getattr(self, name) for name in (*_STEP_SETTINGS, "rtt") if getattr(self, name) is not None}
+        for side in _SIDES:
+            if (change := getattr(self, side)) is not None:
+                kept = getattr(link, side) or LinkOverride()
+                given = {name: getattr(change, name) for name in _STEP_SETTINGS if getattr(change, name) is not None}
+                settings[side] = LinkOverride.model_validate({**dict(kept), **given})
+        return Link.model_validate({**dict(link), **settings})
+
+    @model_validator(mode="after")
+    def _sane(self) -> Self:
+        given = {name for name in (*_STEP_SETTINGS, "rtt", *_SIDES) if getattr(self, name) is not None}
+        if not given and not self.outage.ns:
+            raise ValueError("a step needs a setting to change, or an outage")
+        if self.over.ns and self.outage.ns:
+            raise ValueError("a step has either `over` or `outage` (write two steps)")
+        if self.over.ns and given - {"rate", "rtt"}:
+            raise ValueError("a ramp (`over`) changes `rate` and `rtt` only (write the other settings as a step of their own)")
+        return self
+
+
+class LinkState(NamedTuple):
+    """The link from one instant of a schedule on; in an outage nothing enters it."""
+
+    at_ns: int
+    link: Link
+    passing: bool = True
+
+
+class Schedule(Model):
+    """How the link changes while a sample runs. Every sample sees it from its beginning."""
+
+    steps: Annotated[tuple[Step, ...], Field(min_length=1, description="changes in the order of time")]
+    repeat: Duration | None = Field(None, description="begin again after this time, with the link as at first; default: once")
+
+    def states(self, link: Link) -> list[LinkState]:
+        """The states of one repetition, the first of them at 0. Raises ValueError where a step asks for an impossible link."""
+        found = [LinkState(0, link)]
+        for step in self.steps:
+            before, after = found[-1].link, step.applied_to(found[-1].link)
+            if step.outage.ns:
+                found += [LinkState(step.at.ns, after, passing=False), LinkState(step.end.ns, after)]
+            else:
+                found += [
+                    LinkState(step.at.ns + passed, _between(before, after, passed + _RAMP_PIECE_NS // 2, step.over.ns))
+                    for passed in range(0, step.over.ns, _RAMP_PIECE_NS)
+                ]
+                found.append(LinkState(step.end.ns, after))
+        return found
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        for earlier, later in pairwise(self.steps):
+            if later.at < earlier.end or later.at <= earlier.at:
+                raise ValueError(f"the step at {later.at} begins before the one at {earlier.at} is complete ({earlier.end})")
+        if self.repeat is not None and self.repeat <= self.steps[-1].end:
+            raise ValueError(f"repeat {self.repeat} must be later than the end of the last step ({self.steps[-1].end})")
+        return self
+
+
+def _between(before: Link, after: Link, passed_ns: int, over_ns: int) -> Link:
+    """A link on a ramp, at that time of it."""
+    share = min(1.0, passed_ns / over_ns)
+    settings: dict[str, object] = {"rtt": Duration(round(before.rtt.ns + (after.rtt.ns - before.rtt.ns) * share))}
+    if before.rate is not None and after.rate is not None:
+        settings["rate"] = BitRate(round(before.rate.bit_s + (after.rate.bit_s - before.rate.bit_s) * share))
+    return Link.model_validate({**dict(after), **settings})
+
+
 class Topology(Model):
     """A network of client, router and server, of which only the link differs; or a client and a server on one host."""
 
     name: Slug = Field(description="name of the topology, as in the names of cells")
     description: str = Field(min_length=1, description="the network it represents, and the source of its figures")
     link: Link = Field(Link(), description="the shaped hop; default: not shaped")
+    schedule: Schedule | None = Field(None, description="how the link changes while a sample runs; default: it stays as it is")
     congestion_control: str = Field(
         "cubic", pattern=r"^[a-z][a-z0-9_]{0,14}$", description="congestion control of both hosts, by the kernel's name"
     )
@@ -163,6 +270,18 @@ class Topology(Model):
     def _unshaped_on_one_host(self) -> Self:
         if self.same_host and self.link != Link():
             raise ValueError("same_host has no router to shape a link (leave `link` out)")
+        return self
+
+    @model_validator(mode="after")
+    def _schedule_fits(self) -> Self:
+        if self.schedule is None:
+            return self
+        if any(self.link.direction(side).rate is None for side in _SIDES):
+            raise ValueError("a schedule needs a link with a rate in both directions (link.rate)")
+        try:
+            self.schedule.states(self.link)
+        except ValueError as problem:
+            raise ValueError(f"schedule: {first_problem(problem)}") from None
         return self
 
     def in_virtual_time(self) -> Self:

@@ -20,12 +20,13 @@ from lab.assets.tools import host_program
 from lab.hosts.host import Network
 from lab.hosts.virtual.machine import derived_seed
 from lab.link.plan import plan
+from lab.link.schedule import slowest_goodput_bit_s
 from lab.model import files
 from lab.model.cell import Cell
 from lab.model.errors import ThroughlineError
 from lab.model.paths import cache_dir
 from lab.model.results import Calibration, Certificate
-from lab.model.topology import Topology
+from lab.model.topology import DirectionName, Topology
 from lab.net.calibrate import Tolerance, calibrate
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import pin
@@ -107,12 +108,16 @@ def too_slow(cell: Cell, calibration: Calibration) -> str:
     needed = cell.needed_byte_s
     if needed is None:
         return ""
-    side = calibration.down if cell.transfer.direction == "get" else calibration.up
-    if side.goodput_bit_s >= needed * 8:
+    way: DirectionName = "down" if cell.transfer.direction == "get" else "up"
+    carried_bit_s = (calibration.down if way == "down" else calibration.up).goodput_bit_s
+    if schedule := cell.topology.schedule:
+        carried_bit_s = min(carried_bit_s, slowest_goodput_bit_s(cell.topology.link, schedule, way))
+    if carried_bit_s >= needed * 8:
         return ""
     limit_bit_s = (cell.transfer.limit_byte_s or 0) * 8
+    worst = " at its worst" if schedule else ""
     return (
-        f"the link carries {side.goodput_bit_s / 1e6:.2f} Mbit/s, too little to judge a limit of {limit_bit_s / 1e6:.2f} Mbit/s"
+        f"the link carries {carried_bit_s / 1e6:.2f} Mbit/s{worst}, too little to judge a limit of {limit_bit_s / 1e6:.2f} Mbit/s"
     )
 
 

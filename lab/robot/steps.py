@@ -65,6 +65,8 @@ class StepKeywords:
     ) -> Link:
         """Gives the link other settings; what is left out stays. With ``after``, that long after the next transfer begins.
 
+        Not on a link with a schedule, whose next step would undo it.
+
         | Change Link    rate=2 Mbit/s |
         | Change Link    loss=5 %    after=1 s |
         """

@@ -36,10 +36,15 @@ def is_windows_name(client: ClientSpec) -> bool:
 
 
 def clock_for(cells: Sequence[Cell], asked: ClockChoice) -> Clock:
-    """The clock that cells run by together. Raises NotSupported where virtual time was asked for and has no answer."""
+    """The clock that cells run by together. Raises NotSupported where the clock that was asked for has no answer."""
     if asked == "real":
+        if changing := next((cell for cell in cells if cell.topology.schedule), None):
+            why = f"{changing.id}: {changing.topology.name} has a schedule, which runs in virtual time only"
+            raise NotSupported(why, remedy="--clock virtual")
         return "real"
     reason = next((f"{cell.id}: {reason}" for cell in cells if (reason := needs_real_time(cell))), "")
     if reason and asked == "virtual":
         raise NotSupported(reason, remedy="--clock real")
+    if reason and any(cell.topology.schedule for cell in cells):
+        raise NotSupported(f"{reason}, and a link with a schedule runs in virtual time only", remedy="ask without one of them")
     return "real" if reason else "virtual"

@@ -32,6 +32,7 @@ from lab.model.results import (
 )
 from lab.net.certificates import begin_certificate, lab_problems, too_slow
 from lab.net.ports import PortSampler
+from lab.net.scheduled import scheduled
 from lab.net.shape import read_back
 from lab.run.lab import Lab
 from lab.run.sample import take_sample
@@ -224,5 +225,6 @@ class Interleaving:
             pcap_dir=self._captures(lane.cell.id) if self._captures else None,
             ports=ports,
             link=lane.cell.link_direction,
+            schedule=scheduled(self._network, lane.cell.topology),
         )
         return taken.model_copy(update={"seed": seed}) if self._virtual else taken

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from lab.model.transfer import Transfer
 from lab.net.pcap import capture
 from lab.net.ports import PortReading, PortSampler
 from lab.net.qdiscs import read_qdiscs
+from lab.net.scheduled import RunningSchedule
 from lab.net.series import SLOT_NS, Reading, build_series, late_slots, payload_between
 from lab.run import sets
 from lab.run.arrived import SAMPLE_VARIABLE, Arrived, collect, sink_count
@@ -66,12 +67,14 @@ def take_sample(
     ports: PortSampler | None = None,
     timeout_s: float | None = None,
     link: LinkDirection | None = None,
+    schedule: AbstractContextManager[RunningSchedule | None] | None = None,
     meanwhile: Callable[[Process], None] | None = None,
 ) -> Sample:
     """A client that fails, lies or hangs makes a sample that is not ok; LabFault is raised only when the lab itself fails.
 
     `ports` is a running sampler to cut this sample from; without one, one is started, which costs about 40 ms. `link` is
-    the direction in which the content goes, for the goodput at best. `meanwhile` is called once the client has been started.
+    the direction in which the content goes, for the goodput at best. `schedule` begins with the client. `meanwhile` is called
+    once the client has been started.
     """
     client, server = network.client, network.server
     size = transfer.total_bytes
@@ -88,6 +91,7 @@ def take_sample(
     pcap = pcap_dir / f"sample-{index:03d}.pcap" if pcap_dir else None
     mark = network.random_bytes(8).hex()
     with ExitStack() as stack, workers(network.clock, 4) as pool:
+        changing = stack.enter_context(schedule) if schedule else None
         counting = pool.submit(_count, network, sender)
         sampler = stack.enter_context(nullcontext(ports) if ports else PortSampler(network))
         tap = tap_for(sampler, transfer, receiver)
@@ -95,6 +99,8 @@ def take_sample(
             place = (receiver, receiver.capture_port) if receiver.capture_port else (network.wire, receiver_port)
             stack.enter_context(capture(*place, pcap, clock=network.clock))
         before = counting.result()
+        if changing:
+            changing.start()
         started_at = network.clock.now()
         done = run_client(
             client,
@@ -131,7 +137,7 @@ def take_sample(
     streams = numbers.stream_byte_s if numbers and not problem else []
     series = _series(sampler, rows, receiver_port, done, timed.start_s)
     total_s = timed.total_s or (numbers.total_s if numbers else None)
-    ideal_bit_s = ideal_goodput_bit_s(link) if link else None
+    ideal_bit_s = ideal_goodput_bit_s(link) if link and not changing else None
     return Sample(
         index=index,
         started_at=started_at,

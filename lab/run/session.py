@@ -135,6 +135,8 @@ class Session(Collected):
         Raises as `run_cell`. Afterwards the next cell shapes and calibrates the link again.
         """
         with self.noting_skip(what):
+            if topology.schedule:
+                raise NotSupported(f"{what} needs a link that stays as it is, and {topology.name} has a schedule")
             self.lab.begin()
             if self.options.clock != "real" and not real:
                 self.lab.boot([what], 0, same_host=topology.same_host)

@@ -20,6 +20,7 @@ from lab.model.results import Calibration, ClientIdentity, Sample, Verdict, Verd
 from lab.model.topology import Link, Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.net import shape
+from lab.net.scheduled import scheduled
 from lab.run import commands
 from lab.run.events.flap import link_down
 from lab.run.sample import take_sample
@@ -62,7 +63,7 @@ class Steps:
     def change(self, changes: dict[str, object], after_s: float | None = None) -> Link:
         """The link with these settings from now on, or so long after the next transfer begins. Raises ValueError."""
         network, _ = self._lab.up
-        self._started()
+        self._steady()
         link = Link.model_validate({**self._link.model_dump(), **changes})
 
         def act() -> None:
@@ -75,7 +76,7 @@ class Steps:
     def interrupt(self, lasting_s: float, after_s: float | None = None) -> None:
         """Both directions lose everything for that time."""
         network, _ = self._lab.up
-        self._started()
+        self._steady()
 
         def act() -> None:
             with link_down(network, self._link):
@@ -114,6 +115,7 @@ class Steps:
             transfer,
             index,
             link=cell.link_direction,
+            schedule=scheduled(network, cell.topology),
             meanwhile=(lambda process: self._meanwhile(process, planned)) if planned else None,
         )
         self._session.progress.sample(self.id, sample, index + 1)
@@ -174,6 +176,11 @@ class Steps:
             raise UsageProblem("no lab is up", remedy="begin with Start Lab")
         self._last_topology, self._backend = self._topology, self._lab.up[0].backend
         return self._topology
+
+    def _steady(self) -> None:
+        """Raises UsageProblem where a schedule changes the link: it would undo what is changed by hand."""
+        if (topology := self._started()).schedule:
+            raise UsageProblem(f"the schedule of {topology.name} changes its link already", remedy="take a topology without one")
 
     def _do(self, act: Callable[[], None], after_s: float | None) -> None:
         if after_s is None:

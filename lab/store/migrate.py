@@ -110,8 +110,11 @@ def _cell_1_2(cell: Document) -> dict[str, object]:
 
 
 def _asked_1_2(document: dict[str, object]) -> dict[str, object]:
-    """2.0 has networks of one host, and requests whose answers are kept, or discarded without a file."""
-    added: dict[str, Document] = {"topology": {"same_host": False}, "transfer": {"no_file": False, "repeat": False}}
+    """2.0 has networks of one host, links that change, and requests whose answers are kept, or discarded without a file."""
+    added: dict[str, Document] = {
+        "topology": {"same_host": False, "schedule": None},
+        "transfer": {"no_file": False, "repeat": False},
+    }
     return {**document, **{key: _with(document[key], **new) for key, new in added.items() if document.get(key) is not None}}
 
 

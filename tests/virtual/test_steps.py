@@ -55,3 +55,16 @@ def test_a_step_that_fails_says_whose_fault_it_was(tmp_path: Path, steps: str, c
     done = lab("run", str(suite), timeout=_LONGEST_S)
     assert done.returncode == code, done.stderr
     assert said in done.stdout + done.stderr
+
+
+def test_a_link_with_a_schedule_is_not_changed_by_hand(tmp_path: Path) -> None:
+    network = tmp_path / "alive.yaml"
+    network.write_text(
+        "name: alive\ndescription: A test.\nlink:\n  rate: 20 Mbit/s\n  rtt: 40 ms\n"
+        "schedule:\n  steps:\n    - at: 1 s\n      rate: 5 Mbit/s\n"
+    )
+    suite = tmp_path / "steps.robot"
+    suite.write_text(f"{HEAD}One\n    Start Lab    {network}\n    Change Link    rate=1 Mbit/s\n")
+    done = lab("run", str(suite), timeout=_LONGEST_S)
+    assert done.returncode == 2, done.stderr
+    assert "the schedule of alive changes its link already" in done.stdout + done.stderr

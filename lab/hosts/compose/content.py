@@ -141,7 +141,7 @@ def _link_tables() -> dict[str, bytes]:
     from lab.model.load import load_topology
 
     known = (load_topology(str(path)) for path in sorted(shipped_topologies_dir().glob("*.yaml")))
-    tables = {topology.name: links.table(topology) for topology in known if not topology.same_host}
+    tables = {topology.name: links.table(topology) for topology in known if not topology.same_host and not topology.schedule}
     return {name: json.dumps(table, indent=1, sort_keys=True).encode() + b"\n" for name, table in tables.items()}
 
 

@@ -93,7 +93,7 @@ def test_what_1_0_did_not_know_is_written_as_not_known() -> None:
     assert {sample["host"] for sample in upgraded["samples"]} == {None}
     assert upgraded["verdict"]["method"] is None
     assert (upgraded["verdict"]["host_notes"], upgraded["verdict"]["cause"]) == ([], None)
-    assert upgraded["topology"] == {**document["topology"], "same_host": False}
+    assert upgraded["topology"] == {**document["topology"], "same_host": False, "schedule": None}
     assert upgraded["transfer"] == {**document["transfer"], "no_file": False, "repeat": False}
     untouched = document.keys() - {"schema_version", "samples", "verdict", "topology", "transfer"}
     assert {key: upgraded[key] for key in untouched} == {key: document[key] for key in untouched}
