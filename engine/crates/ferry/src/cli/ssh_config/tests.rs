@@ -164,7 +164,7 @@ fn agrees(text: &str, question: &Question<'_>) -> Result<bool, TestCaseError> {
     let openssh = openssh(&file, question);
     let own = resolve(&Files::Only(file), question, &around(Some(folder.path())));
     let Some(expected) = openssh else {
-        // Which OpenSSH says when it has read the file; ferry takes no ProxyJump at all when it connects.
+        // OpenSSH says so when it has read the file, ferry when it resolves the way.
         if own.as_ref().is_ok_and(|own| jumps_to_itself(own, question)) {
             return Ok(true);
         }
