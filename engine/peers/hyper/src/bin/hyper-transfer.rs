@@ -4,7 +4,8 @@
 //! far were due. tokio's timers count milliseconds. What the server sends meanwhile waits in hyper's windows over h2.
 //!
 //! hyper's own windows (2 MB for a stream) are too small for a long fat link, and large ones cost time and memory where the link is fast:
-//! hyper reads all that has come before the body is asked for. So the window is an option, as it is the user's choice.
+//! hyper reads all that has come before the body is asked for. So the window is an option, as it is the user's choice; over HTTP/1.1 it is the
+//! size of hyper's read buffer. A limited download needs a small one, because what it holds comes at once.
 //!
 //! The last line on standard output is the report: bytes and seconds since the start; downloads also have the times of the first body byte and
 //! of the body. An upload's body is timed on the wire: hyper does not tell when its last byte has left.
@@ -33,6 +34,8 @@ const USAGE: &str = "usage: hyper-transfer [--http1.1|--http2] [--cacert FILE] [
 /// What one read of the file takes. Under a limit less, so that a piece is not a burst.
 const PIECE: usize = 64 << 10;
 const LIMITED_PIECE: usize = 16 << 10;
+/// hyper takes no smaller one.
+const LEAST_HTTP1_BUFFER: usize = 8 << 10;
 
 #[derive(Default)]
 struct Options {
@@ -164,8 +167,7 @@ where
     let stream = TokioIo::new(stream);
     if options.http2 {
         let mut builder = http2::Builder::new(Local);
-        // Under a limit a large window holds a burst.
-        if let Some(window) = options.window.filter(|_| options.limit.is_none()) {
+        if let Some(window) = options.window {
             builder
                 .initial_stream_window_size(window)
                 .initial_connection_window_size(window);
@@ -174,7 +176,11 @@ where
         spawn_local(connection);
         receive(options, sender.send_request(request).await?, start).await
     } else {
-        let (mut sender, connection) = http1::handshake(stream).await?;
+        let mut builder = http1::Builder::new();
+        if let Some(window) = options.window {
+            builder.max_buf_size((window as usize).max(LEAST_HTTP1_BUFFER));
+        }
+        let (mut sender, connection) = builder.handshake(stream).await?;
         spawn_local(connection);
         receive(options, sender.send_request(request).await?, start).await
     }
