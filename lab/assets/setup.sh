@@ -7,10 +7,10 @@ set -eu
 
 here=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$here"
-# Tests need more packages than the lab. An environment that has them serves both.
+# Tests need more packages than the lab, and a release runs one on its package for Debian. An environment that has them serves both.
 lock=requirements.lock
 stamp=.venv/.throughline-setup
-if [ -n "${THROUGHLINE_TESTERS:-}" ]; then
+if [ -n "${THROUGHLINE_TESTERS:-}${THROUGHLINE_RELEASE:-}" ]; then
     lock=requirements-test.lock
     stamp=.venv/.throughline-setup-test
 fi

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from lab.assets import engine, store, tools, windows
@@ -89,6 +90,8 @@ def require_clean(root: Path) -> None:
 
 def require_tools(*, with_windows: bool) -> Path:
     """The cargo to build with. Raises UsageProblem, which names everything that is missing, with the command that installs it."""
+    if find_spec("pytest") is None:
+        raise UsageProblem("a release tries its package for Debian with pytest, and .venv has none", remedy="make release")
     lacking = [tool.package for tool in tools.missing(tool for tool in tools.TOOLS if tool.group in ("release", "git"))]
     if with_windows and windows.find_toolchain() is None:
         lacking += windows.missing_packages()

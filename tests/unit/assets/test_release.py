@@ -145,6 +145,13 @@ def test_a_missing_program_is_exit_code_2_and_one_line(monkeypatch: pytest.Monke
     assert "\n" not in str(refused.value)
 
 
+def test_a_release_needs_what_tries_its_package_before_it_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fresh clone's environment had no pytest, which showed after an hour of building."""
+    monkeypatch.setattr(workshop, "find_spec", lambda _: None)
+    with pytest.raises(UsageProblem, match=r"with pytest, and \.venv has none \(make release\)"):
+        workshop.require_tools(with_windows=False)
+
+
 def test_a_clone_has_the_commit_and_its_time(repository: Path, tmp_path: Path) -> None:
     (repository / "file").write_text("not committed\n")
     shop = workshop.clone(repository, tmp_path / "clone", cargo=Path("/bin/cargo"), bin_folder=tmp_path, keep_compiled=False)
