@@ -143,7 +143,8 @@ def build(progress: Progress) -> Path:
     folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder()) as name:
         staged = Path(name) / "ferry.exe"
-        _mingw("strip", "--strip-debug", "-o", str(staged), str(built))
+        # All symbols: mingw's dlltool names some after rustc's temporary folders, so that no build would repeat another.
+        _mingw("strip", "--strip-all", "-o", str(staged), str(built))
         imported = imports(staged)
         if foreign := [dll for dll in imported if not _SYSTEM_DLLS.fullmatch(dll)]:
             names = ", ".join(foreign)

@@ -40,34 +40,44 @@ def make_certificates(
 ) -> Certificates:
     """EC P-256 throughout; the server's certificate is good for every DNS name and every IP address given.
 
-    Everything in it follows from `random_bytes` and `now` (the present where left out), signatures too (RFC 6979).
+    Everything in it follows from `random_bytes` and `now` (the present where left out), signatures too (RFC 6979). The system's
+    own random bytes repeat nothing: then signatures need not, and Debian 12's cryptography in a server's container will do.
     `age` is how long ago the server's was made, for tests of clients: it expires after a week. The authority is always new.
     """
     now = now or datetime.now(UTC)
+    repeatable = random_bytes is not os.urandom
     ca_key, server_key = _key(random_bytes), _key(random_bytes)
     ca_number, server_number = (int.from_bytes(random_bytes(20), "big") >> 1 for _ in range(2))
     ca_name, server_name = _name("Throughline CA of one run"), _name("server")
-    ca = (
+    ca = _signed(
         _builder(ca_name, ca_name, ca_key.public_key(), now, ca_number)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(ca=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
-        .sign(ca_key, hashes.SHA256(), ecdsa_deterministic=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False),
+        ca_key,
+        repeatable=repeatable,
     )
     alternatives: list[x509.GeneralName] = [x509.DNSName(name) for name in names]
     alternatives += [x509.IPAddress(ipaddress.ip_address(address)) for address in dict.fromkeys(addresses) if address]
-    server = (
+    server = _signed(
         _builder(server_name, ca_name, server_key.public_key(), now - age, server_number)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(ca=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
-        .sign(ca_key, hashes.SHA256(), ecdsa_deterministic=True)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False),
+        ca_key,
+        repeatable=repeatable,
     )
     pem = serialization.Encoding.PEM
     key_pem = server_key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return Certificates(ca.public_bytes(pem), server.public_bytes(pem), key_pem)
+
+
+def _signed(builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, *, repeatable: bool) -> x509.Certificate:
+    if repeatable:
+        return builder.sign(key, hashes.SHA256(), ecdsa_deterministic=True)
+    return builder.sign(key, hashes.SHA256())
 
 
 def _key(random_bytes: Callable[[int], bytes]) -> ec.EllipticCurvePrivateKey:

@@ -67,8 +67,9 @@ def _install(shop: Workshop, wheel: Path, target: Path, python: str) -> None:
     shutil.rmtree(target / "bin", ignore_errors=True)
     (target / ".lock").unlink(missing_ok=True)
     # Git's, for the checkout.
-    for path in target.rglob(".gitattributes"):
-        path.unlink()
+    for name in (".gitattributes", ".gitignore"):
+        for path in target.rglob(name):
+            path.unlink()
 
 
 def _link_equal_files(first: Path, second: Path) -> None:

@@ -31,7 +31,7 @@ esac
 """
 MINGW = {
     "gcc": "#!/bin/sh\necho 'gcc 12-posix'\n",
-    "strip": '#!/bin/sh\n[ "$1 $2" = "--strip-debug -o" ] && cp "$4" "$3"\n',
+    "strip": '#!/bin/sh\n[ "$1 $2" = "--strip-all -o" ] && cp "$4" "$3"\n',
     "objdump": """\
 #!/bin/sh
 foreign=$(cat "$(dirname "$0")/foreign" 2>/dev/null)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 from datetime import UTC, datetime, timedelta
+from random import Random
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import NameOID
 
@@ -38,3 +41,16 @@ def test_every_run_has_its_own_authority_and_no_key_is_shown() -> None:
     assert "PRIVATE" not in repr(one)
     subject = x509.load_pem_x509_certificate(one.ca_pem).subject
     assert subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == "Throughline CA of one run"
+
+
+def test_debian_12_can_sign_and_a_seed_repeats_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime(2026, 11, 25, tzinfo=UTC)
+    made = [make_certificates(["10.77.2.2"], now=now, random_bytes=Random(1).randbytes) for _ in range(2)]
+    assert made[0] == made[1]
+    sign = x509.CertificateBuilder.sign
+
+    def of_debian_12(builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, digest: SHA256) -> x509.Certificate:
+        return sign(builder, key, digest)
+
+    monkeypatch.setattr(x509.CertificateBuilder, "sign", of_debian_12)
+    assert make_certificates(["10.77.2.2"]).server_pem
