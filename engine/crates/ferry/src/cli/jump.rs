@@ -2,8 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 
-use super::ssh::Reading;
-use super::ssh_config::{self, HostConfig};
+use super::ssh_config::{self, HostConfig, Reading};
 use crate::error::Error;
 
 const INSTEAD: &str = "; say otherwise with --jump HOST, --jump none, -F FILE or -F none";

@@ -8,6 +8,7 @@ mod login;
 mod netrc;
 pub mod progress;
 mod rules;
+mod selection;
 mod ssh;
 mod ssh_config;
 mod surroundings;

@@ -8,7 +8,7 @@ use ferry_engine::options::{Family, Jump, Remote, SshArgs};
 use super::flags;
 use super::jump;
 use super::login::secret_from;
-use super::ssh_config::{self, Facts, Files, HostConfig, Question, Strict};
+use super::ssh_config::{self, Facts, HostConfig, Reading};
 use super::surroundings::Surroundings;
 use crate::error::Error;
 
@@ -112,59 +112,6 @@ fn host_of(remote: &Remote) -> String {
         .unwrap_or_default()
         .trim_matches(['[', ']'])
         .to_owned()
-}
-
-/// Where `ssh_config` is read from, and who asks.
-pub struct Reading<'a> {
-    files: Files,
-    pub local_user: Option<String>,
-    around: &'a Surroundings<'a>,
-}
-
-impl<'a> Reading<'a> {
-    pub fn new(file: Option<&PathBuf>, around: &'a Surroundings<'a>) -> Self {
-        let local_user = ["USER", "LOGNAME", "USERNAME"]
-            .iter()
-            .find_map(|name| around.unicode(name));
-        Self {
-            files: match file {
-                None => Files::Usual,
-                Some(none) if none.as_os_str().eq_ignore_ascii_case("none") => Files::None,
-                Some(file) => Files::Only(file.clone()),
-            },
-            local_user,
-            around,
-        }
-    }
-
-    /// What is said of a host. How it is reached is the business of `jump`.
-    pub fn host(&self, host: &str, user: Option<&str>, port: Option<u16>) -> Result<HostConfig, Error> {
-        let question = Question {
-            host,
-            user,
-            port,
-            local_user: self.local_user.as_deref().unwrap_or_default(),
-        };
-        let mut config = ssh_config::resolve(&self.files, &question, self.around)?;
-        // Without any file, nothing was repeated of what was asked.
-        config.user = config.user.or_else(|| user.map(str::to_owned));
-        config.port = config.port.or(port);
-        let revoked = config.revoked_host_keys.as_deref().unwrap_or("none");
-        if !revoked.eq_ignore_ascii_case("none") {
-            return Err(Error::usage(format!(
-                "ssh_config has RevokedHostKeys for {host}, and ferry reads only @revoked lines of known_hosts; say otherwise with -F FILE or -F none"
-            )));
-        }
-        match config.strict_host_key_checking {
-            None | Some(Strict::Yes | Strict::Ask) => {}
-            Some(lax) => tracing::info!(
-                host,
-                ?lax,
-                "StrictHostKeyChecking is not followed: ferry takes known host keys only"
-            ),
-        }
-        Ok(config)
-    }
 }
 
 /// The server's, and those of all jump hosts on the way. One run has one server.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use ferry_sftp::FileKind;
 
-use super::mirror::{Names, Stamp, Thing, in_the_way};
+use super::mirror::{Thing, in_the_way};
+use super::stamp::{Names, Stamp};
 use crate::error::Error;
 use crate::files::mode;
 use crate::filter::Filter;

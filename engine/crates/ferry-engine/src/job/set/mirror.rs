@@ -5,14 +5,11 @@ use std::path::PathBuf;
 
 use ferry_sftp::FileKind;
 
-use super::outbound::Pending;
+use super::stamp::{Names, Stamp};
 use super::walk::WalkedDirectory;
 use crate::error::Error;
-use crate::files::{is_unfinished, mode};
+use crate::files::is_unfinished;
 use crate::options::{Mirror, Remote};
-
-/// From a tree's root down.
-pub type Names = Vec<Vec<u8>>;
 
 /// Something in the destination.
 #[derive(Debug, Clone)]
@@ -24,43 +21,12 @@ pub struct Thing {
     pub keep: bool,
 }
 
-/// By what two versions of a file are told apart.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Stamp {
-    pub size: Option<u64>,
-    /// Seconds since 1970: SFTP knows no fractions.
-    pub modified: Option<u64>,
-    /// Permission bits; they do not make a version.
-    pub mode: Option<u32>,
-}
-
-impl Stamp {
-    /// What is unknown is different.
-    fn same(self, other: Self, window_s: u64) -> bool {
-        let sizes = self.size.zip(other.size).is_some_and(|(one, two)| one == two);
-        let times = self.modified.zip(other.modified);
-        sizes && times.is_some_and(|(one, two)| one.abs_diff(two) <= window_s)
-    }
-
-    /// Of a local file.
-    pub fn of(found: &std::fs::Metadata) -> Self {
-        let modified = found.modified().ok();
-        let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-        Self {
-            size: Some(found.len()),
-            modified: since.map(|since| since.as_secs()),
-            mode: mode::of(found),
-        }
-    }
-
-    /// Of a file on the server.
-    pub fn told(attrs: &ferry_sftp::Attrs) -> Self {
-        Self {
-            size: attrs.size,
-            modified: attrs.times.map(|(_, modified)| modified.into()),
-            mode: attrs.permissions.map(mode::bits),
-        }
-    }
+/// A file that a mirror has to send, unless the destination has it already.
+pub struct Pending {
+    pub names: Names,
+    pub remote: Remote,
+    pub path: PathBuf,
+    pub stamp: Stamp,
 }
 
 /// What becomes of a file of the source.

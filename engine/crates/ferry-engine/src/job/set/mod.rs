@@ -13,6 +13,7 @@ mod plan;
 mod progress;
 mod recorder;
 mod sending;
+mod stamp;
 mod walk;
 mod worklist;
 
@@ -25,9 +26,9 @@ use http::Method;
 
 use self::events::{Event, Tree};
 use self::factory::TaskFactory;
-use self::mirror::{Names, State};
-use self::outbound::Pending;
+use self::mirror::{Pending, State};
 use self::recorder::Recorder;
+use self::stamp::Names;
 use self::worklist::Runner;
 use super::download::Destination;
 use super::entry::{Entry, LocalFile};

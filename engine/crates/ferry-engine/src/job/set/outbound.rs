@@ -4,25 +4,16 @@ use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
 use super::super::entry::check;
-use super::mirror::{Names, Stamp};
 use super::progress::FileProgress;
 use crate::error::Error;
 use crate::files::{Algorithm, Digest, Source, mode};
-use crate::options::{Checksum, Remote};
+use crate::options::Checksum;
 use crate::sftp::{Outbound, Resume};
 use crate::transfer::Settings;
 use crate::transfer::send::Sender;
 
 /// Hexadecimal digits of the name's fingerprint: 64 bits tell a user's files apart.
 const FINGERPRINT_DIGITS: usize = 16;
-
-/// A file that a mirror has to send, unless the destination has it already.
-pub struct Pending {
-    pub names: Names,
-    pub remote: Remote,
-    pub path: PathBuf,
-    pub stamp: Stamp,
-}
 
 pub struct Upload {
     /// None for standard input.

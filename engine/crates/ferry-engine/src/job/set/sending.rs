@@ -6,8 +6,8 @@ use ferry_sftp::FileKind;
 
 use super::super::entry::LocalFile;
 use super::events::Event;
-use super::mirror::{Names, Stamp, State, Thing, Verdict, in_the_way, is_below};
-use super::outbound::Pending;
+use super::mirror::{Pending, State, Thing, Verdict, in_the_way, is_below};
+use super::stamp::{Names, Stamp};
 use super::worklist::{Runner, remote_of};
 use crate::error::{Class, Error};
 use crate::files::{is_unfinished, safe_component};

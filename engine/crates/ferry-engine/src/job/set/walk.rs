@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::mirror::{Names, Stamp};
+use super::stamp::{Names, Stamp};
 use crate::error::Error;
 use crate::files::mode;
 use crate::filter::Filter;

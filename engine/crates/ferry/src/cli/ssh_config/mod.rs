@@ -6,10 +6,12 @@
 mod expand;
 mod lexer;
 mod read;
+mod reading;
 
 use std::path::{Path, PathBuf};
 
 pub use expand::{Facts, agent, expanded, hostname};
+pub use reading::Reading;
 
 use super::surroundings::Surroundings;
 use crate::error::Error;
