@@ -265,7 +265,7 @@ pub struct RangeWork {
     pub kept: u64,
     pub shared: Arc<Shared>,
     pub part: Option<Part>,
-    /// Of the part, which the answer takes away.
+    /// The id of `part`, which is needed after the answer has taken the part away.
     pub part_id: u64,
     pub bar: Arc<Box<dyn Progress>>,
     /// Told when the first answer is there.

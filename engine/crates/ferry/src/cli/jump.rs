@@ -89,7 +89,7 @@ type Key = (String, u16, Option<String>);
 /// As in OpenSSH, where the last of a list is reached through the others, and the first one through its own `ProxyJump`.
 ///
 /// # Errors
-/// Class Usage: a name that is none, a jump host of itself, what `ssh_config` asks for and ferry does not do.
+/// Class Usage: a name that is not valid, a jump host of itself, what `ssh_config` asks for and ferry does not do.
 pub fn way(flag: Option<&str>, host: &str, config: &HostConfig, reading: &Reading<'_>) -> Result<Vec<Found>, Error> {
     let mut wanted = match flag {
         Some(list) => parse(list).map_err(|why| Error::usage(format!("--jump: {why}")))?,

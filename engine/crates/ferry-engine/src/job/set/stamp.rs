@@ -1,11 +1,11 @@
-//! A file's place in a tree, and by what its versions are told apart.
+//! The place of a file in a tree, and how its versions are told apart.
 
 use crate::files::mode;
 
 /// From a tree's root down.
 pub type Names = Vec<Vec<u8>>;
 
-/// By what two versions of a file are told apart.
+/// What distinguishes two versions of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stamp {
     pub size: Option<u64>,
