@@ -51,6 +51,26 @@ fn zstd_of_runs(window_log: u8, length: u32, blocks: u32) -> Vec<u8> {
     body
 }
 
+/// A frame by hand that says its window and its size, 300 bytes: one block of a repeated byte.
+fn zstd_with_size(window_log: u8) -> Vec<u8> {
+    let header = 300_u32 << 3 | 1 << 1 | 1;
+    let [low, middle, high, _] = header.to_le_bytes();
+    vec![
+        0x28,
+        0xb5,
+        0x2f,
+        0xfd,
+        0x40,
+        (window_log - 10) << 3,
+        44,
+        0,
+        low,
+        middle,
+        high,
+        b'x',
+    ]
+}
+
 fn skippable(content: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x5a, 0x2a, 0x4d, 0x18];
     frame.extend_from_slice(&u32::try_from(content.len()).unwrap().to_le_bytes());
@@ -169,6 +189,24 @@ fn what_follows_the_end_is_refused() {
             let (file, fault) = decode(coding, &[&body[..], tail].concat());
             assert_eq!((&file[..], fault), (&b"x"[..], Some(Fault::Behind)), "{coding:?}");
         }
+    }
+}
+
+/// libzstd itself looks at the window only of a frame that comes in pieces.
+#[test]
+fn a_window_that_is_too_large_is_refused_in_any_pieces() {
+    for pieces in [&[usize::MAX][..], &[1], &[8], &[9, 1]] {
+        let (file, fault) = decode_in(Coding::Zstd, &zstd_with_size(23), pieces);
+        assert_eq!((file, fault), (vec![b'x'; 300], None), "{pieces:?}");
+        let (file, fault) = decode_in(Coding::Zstd, &zstd_with_size(24), pieces);
+        assert_eq!(
+            (file, fault),
+            (
+                vec![],
+                Some(Fault::Malformed("Frame requires too much memory for decoding"))
+            ),
+            "{pieces:?}"
+        );
     }
 }
 

@@ -11,8 +11,8 @@ const WINDOW_LOG: u32 = 23;
 pub(super) struct Zstd {
     context: DCtx<'static>,
     output: Box<[u8]>,
-    /// The bytes so far end with a frame, and all of it was handed on.
-    complete: bool,
+    /// No byte of the next frame has come, and all of the last one was handed on.
+    between: bool,
     /// Of those that are to be skipped too.
     frames: u64,
 }
@@ -26,13 +26,13 @@ impl Zstd {
         Ok(Self {
             context,
             output: vec![0; PIECE].into_boxed_slice(),
-            complete: false,
+            between: true,
             frames: 0,
         })
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        self.complete
+        self.between && self.frames > 0
     }
 
     pub(super) fn decode(
@@ -40,21 +40,26 @@ impl Zstd {
         input: &[u8],
         put: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut source = InBuffer::around(input);
+        let mut left = input;
         loop {
+            // A frame that libzstd sees entire it decodes in another way, which does not look at the size of the window and finds other faults: what
+            // a body means would depend on how the network cut it. Without its first byte no frame is entire.
+            let shown = if self.between { left.get(..1) } else { None }.unwrap_or(left);
+            let mut source = InBuffer::around(shown);
             let mut target = OutBuffer::around(&mut self.output[..]);
             let missing = self
                 .context
                 .decompress_stream(&mut target, &mut source)
                 .map_err(|code| fault(code, self.frames > 0).into_error())?;
-            self.complete = missing == 0;
-            self.frames += u64::from(self.complete);
+            left = left.get(source.pos..).unwrap_or_default();
+            self.between = missing == 0;
+            self.frames += u64::from(self.between);
             let full = target.pos() == target.capacity();
             if target.pos() > 0 {
                 put(target.as_slice())?;
             }
             // A full buffer may leave more behind it; without anything to do, a call would begin another frame.
-            if source.pos >= input.len() && (self.complete || !full) {
+            if left.is_empty() && (self.between || !full) {
                 return Ok(());
             }
         }
