@@ -1,15 +1,19 @@
 //! How much of a download to ask for: what the network holds, and a little more for the server to have at hand.
 //!
-//! Not everything at once. sshd takes whatever its sftp-server has read into one buffer of at most 16 MiB (`CHAN_INPUT_MAX`); once that is
-//! nearly full, every further 32 KiB move the whole of it (`sshbuf_maybe_pack`), which was measured here as 3 MB/s at 100 ms. HPN-SSH caps
-//! its window at 15 MiB for the same servers.
+//! Not everything at once. sshd takes whatever its sftp-server has read into one buffer of at most 16 MiB (`CHAN_INPUT_MAX`). Every 32 KiB by which
+//! that grows are a copy of all of it into new memory, so that N MiB cost N^2; nearly full, it is moved at every step (`sshbuf_maybe_pack`).
+//! Measured here as 1.3 to 3 MB/s for seconds: at 1 Gbit/s, 53 ms, 500 MB took twice the time of the line. HPN-SSH caps its window at 15 MiB
+//! for the same servers.
 
 use std::time::{Duration, Instant};
 
-/// Whatever the network turns out to hold: enough for the first round trips of slow start, and for a server close by.
-const LEAST: u64 = 4 << 20;
+/// Whatever the network turns out to hold: what waits in sshd at any time, and enough for the first round trips of slow start.
+const LEAST: u64 = 1 << 20;
 /// Of all unlimited downloads together: one and a half times what 1.3 Gbit/s hold at 100 ms, besides the least.
 pub const MOST: u64 = 32 << 20;
+/// While slow start goes on, what is asked for beyond what the last round trip brought. All of it waits in sshd for a round trip if slow start ends,
+/// and sshd's price for a buffer of so many bytes grows with their square: it makes its buffer larger by 32 KiB at a time, and copies it each time.
+const MOST_AHEAD: u64 = 8 << 20;
 /// A shorter round trip than this is no time to measure in.
 const SHORTEST: Duration = Duration::from_millis(5);
 
@@ -18,8 +22,13 @@ const SHORTEST: Duration = Duration::from_millis(5);
 pub struct Flow {
     since: Instant,
     arrived: u64,
-    /// In the last whole round trip.
-    last: u64,
+    /// What the network is taken to hold: what arrived in the last whole round trip, at most twice and at least half of what it was before.
+    /// Behind a lost packet nothing is handed on for a round trip, and then all of two at once; neither is what the network holds.
+    holds: u64,
+    /// The most so far.
+    peak: u64,
+    /// The last round trip brought half as much again as any before: slow start goes on.
+    grows: bool,
 }
 
 impl Flow {
@@ -27,23 +36,37 @@ impl Flow {
         Self {
             since: now,
             arrived: 0,
-            last: 0,
+            holds: 0,
+            peak: 0,
+            grows: true,
         }
     }
 
     pub fn arrived(&mut self, bytes: u64, rtt: Duration, now: Instant) {
         self.arrived += bytes;
         if now.saturating_duration_since(self.since) >= rtt.max(SHORTEST) {
-            self.last = self.arrived;
+            self.holds = self.arrived.clamp(self.holds / 2, self.doubled());
+            self.grows = self.holds > self.peak / 2 * 3;
+            self.peak = self.peak.max(self.holds);
             self.arrived = 0;
             self.since = now;
         }
     }
 
-    /// What may be asked for and not yet have been handed on. Half as much again as arrives lets slow start double up to 8 MiB a round trip,
-    /// and grow by half from there on.
+    fn doubled(&self) -> u64 {
+        (2 * self.holds).max(LEAST)
+    }
+
+    /// What may be asked for and not yet have been handed on. What is asked for now comes in the next round trip, when slow start will have
+    /// doubled twice what is known of it here. Once it is over, the network fills up again to its peak after losses, and grows by the least.
     pub fn budget(&self) -> u64 {
-        (LEAST + self.last.max(self.arrived) / 2 * 3).min(MOST)
+        let next = if self.grows {
+            let holds = self.holds.max(self.arrived.min(self.doubled()));
+            holds + (3 * holds).min(MOST_AHEAD)
+        } else {
+            self.peak.min(2 * self.holds)
+        };
+        (LEAST + next).min(MOST)
     }
 }
 
@@ -53,37 +76,60 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(100);
 
-    #[test]
-    fn the_budget_keeps_ahead_of_slow_start_and_never_drowns_the_server() {
+    /// Round trips that bring so many bytes each.
+    fn after(round_trips: &[u64]) -> Flow {
         let mut now = Instant::now();
         let mut flow = Flow::new(now);
-        let line = 12_500_000_u64;
-        let mut network = 14_480_u64;
-        for _ in 0..30 {
-            let wanted = (2 * network).min(line);
-            assert!(flow.budget() >= wanted, "{} for {wanted}", flow.budget());
-            // What the network does not hold waits in sshd.
-            assert!(flow.budget() - wanted.min(flow.budget()) < 15 << 20);
-            network = wanted;
+        for bytes in round_trips {
             for _ in 0..10 {
                 now += RTT / 10;
-                flow.arrived(network / 10, RTT, now);
+                flow.arrived(bytes / 10, RTT, now);
             }
         }
-        assert_eq!(network, line);
+        flow
     }
 
     #[test]
-    fn it_falls_with_the_rate() {
-        let mut now = Instant::now();
-        let mut flow = Flow::new(now);
-        for bytes in [30_000_000, 1_000_000, 1_000_000] {
-            now += RTT;
-            flow.arrived(bytes, RTT, now);
+    fn the_budget_keeps_ahead_of_slow_start_and_never_drowns_the_server() {
+        let line = 12_500_000_u64;
+        let mut round_trips = Vec::new();
+        let mut network = 14_480_u64;
+        for _ in 0..30 {
+            let wanted = (2 * network).min(line);
+            let budget = after(&round_trips).budget();
+            assert!(budget >= wanted, "{budget} for {wanted}");
+            // What the network does not hold waits in sshd.
+            assert!(budget - wanted.min(budget) < 15 << 20);
+            network = wanted;
+            round_trips.push(network);
         }
-        assert_eq!(flow.budget(), LEAST + 1_500_000);
-        now += RTT;
-        flow.arrived(1 << 40, RTT, now);
-        assert_eq!(flow.budget(), MOST);
+        assert_eq!(network, line);
+        assert_eq!(after(&round_trips).budget(), LEAST + line);
+    }
+
+    #[test]
+    fn a_hole_and_the_burst_behind_it_are_not_what_the_network_holds() {
+        let line = 12_000_000_u64;
+        let mut round_trips = vec![line / 8, line / 4, line / 2, line, line];
+        for arrived in [line / 3, 0, 5 * line / 2, line / 2] {
+            round_trips.push(arrived);
+            let budget = after(&round_trips).budget();
+            assert!(budget <= LEAST + 2 * line, "{budget} after {arrived}");
+        }
+        round_trips.extend([line, line]);
+        assert!(after(&round_trips).budget() >= LEAST + line);
+    }
+
+    #[test]
+    fn it_falls_with_the_rate_by_half_at_most() {
+        assert_eq!(after(&[1_000_000, 2_000_000, 1_000_000]).budget(), LEAST + 2_000_000);
+        assert_eq!(
+            after(&[1_000_000, 2_000_000, 1_000_000, 0, 0]).budget(),
+            LEAST + 500_000
+        );
+        assert_eq!(
+            after(&(0..6).map(|power| LEAST << power).collect::<Vec<_>>()).budget(),
+            MOST
+        );
     }
 }
