@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from lab.clients.ferry import CONFIG_VARIABLE
+
 # No deadline for examples: the first one pays for imports, and other tests run at the same time.
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
@@ -29,6 +31,8 @@ _REALTIME = {"network", "compose", "engine", "vagrant"}
 
 def pytest_configure() -> None:
     """Here, because every way of starting tests comes by: a wrong value is one line, also with workers."""
+    # Nothing from the developer's own configuration, in any ferry that a test starts.
+    os.environ[CONFIG_VARIABLE] = "none"
     if "THROUGHLINE_TEST_FERRY" in os.environ:
         from tests.engine import under_wine
 

@@ -18,6 +18,8 @@ from lab.model.results import ClientIdentity, ClientNumbers
 from lab.model.transfer import Transfer
 
 PROGRAM_VARIABLE = "THROUGHLINE_FERRY"
+# ferry's own: names its configuration file, or is "none".
+CONFIG_VARIABLE = "FERRY_CONFIG"
 _PROTOCOL = {"http1": "--http1.1", "https1": "--http1.1", "h2": "--http2"}
 _LEAST_BUFFER, _LARGEST_BUFFER = 4 << 10, 16 << 20
 # Over HTTP each file's URL is a word of the command line, which is kept in results.
@@ -136,7 +138,9 @@ class Ferry:
         return {}
 
     def environment(self, endpoints: Endpoints) -> dict[str, str]:
-        return dict(clean_environment(endpoints))
+        # HOME alone is not enough: XDG_CONFIG_HOME or Windows's APPDATA may lead to a user's file.
+        # A variable, because older builds of ferry have no flag for it.
+        return {**clean_environment(endpoints), CONFIG_VARIABLE: "none"}
 
     def parse(self, transfer: Transfer, completed: Completed) -> ClientNumbers:
         return ferry_report.read_report(transfer, completed)

@@ -30,6 +30,8 @@ from tests.engine.sftp_harness import SftpBench
 from tests.support.sftp_programs import LackingError
 
 _HERE = Path(__file__).parent
+# Files of tests that bring no network up.
+_LOOPBACK = ("test_sftp", "test_windows", "test_under_wine", "test_hostile", "test_torture", "test_config")
 LINK = Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("2 ms"))
 
 
@@ -40,7 +42,7 @@ def pytest_report_header() -> list[str]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
-            if not item.path.name.startswith(("test_sftp", "test_windows", "test_under_wine", "test_hostile", "test_torture")):
+            if not item.path.name.startswith(_LOOPBACK):
                 item.add_marker(pytest.mark.network)
             under_wine.skip_senseless(item)
 

@@ -388,6 +388,12 @@ def test_a_ferry_that_is_not_there_is_the_users_problem(tmp_path: Path, program:
         Ferry("ferry-next", program).identify(LocalHost("client", tmp_path))
 
 
+def test_no_configuration_of_anybody_reaches_a_run_of_the_lab() -> None:
+    environment = Ferry("ferry-next", "/opt/ferry").environment(ENDS)
+    assert environment[ferry.CONFIG_VARIABLE] == "none"
+    assert environment["HOME"] == "/run/lab/client"
+
+
 def test_found_by_variable_before_the_checkouts_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, other = script(tmp_path / "own"), script(tmp_path / "other")
     monkeypatch.setattr(ferry, "built_ferry", lambda: own)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ferry::cli::progress::Bars;
-use ferry::cli::{self, Invocation, Reporting};
+use ferry::cli::{self, Invocation, Reporting, Surroundings};
 use ferry::{output, verbose};
 use ferry_engine::error::{Class, Error};
 use ferry_engine::job;
@@ -17,7 +17,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 fn main() -> ExitCode {
-    ExitCode::from(match cli::parse(std::env::args_os()) {
+    ExitCode::from(match cli::parse(std::env::args_os(), &Surroundings::own()) {
         Ok(invocation) => run(&invocation),
         Err(refusal) => refusal.report(),
     })
@@ -28,6 +28,7 @@ fn run(invocation: &Invocation) -> u8 {
     let (mut report, reporting, stop) = match invocation {
         Invocation::Man => return print(&cli::man_page()),
         Invocation::Completions(shell) => return print(&cli::completions(*shell)),
+        Invocation::Config(text) => return print(text.as_bytes()),
         Invocation::Schema => return print(cli::report_schema().as_bytes()),
         Invocation::Get(options, reporting) => {
             let stop = &options.common.stop;

@@ -18,6 +18,7 @@ use http::{HeaderMap, Method};
 use super::Reporting;
 use super::flags::{self, UploadMethod};
 use super::login::{authorize, proxies, secret_from};
+use super::scope::{Line, refuse_selection};
 use super::ssh::{Kind, ssh_args};
 use super::surroundings::Surroundings;
 use super::values::parse_header;
@@ -28,20 +29,14 @@ use crate::output::Destination;
 const MAX_REDIRECTS: u32 = 10;
 const RETRIES: u32 = 3;
 
-pub fn get(flags: flags::Get) -> Result<GetOptions, Error> {
+pub fn get(flags: flags::Get, line: Line<'_>) -> Result<GetOptions, Error> {
     let mut sources = flags
         .urls
         .iter()
         .map(|typed| remote(typed))
         .collect::<Result<Vec<_>, _>>()?;
     let kind = Kind::of(&sources)?;
-    match kind {
-        Kind::Http => kind.refuse(&[("--perms", flags.transfer.perms), ("--recursive", flags.recursive)])?,
-        Kind::Sftp => kind.refuse(&[
-            ("--max-redirects", flags.transfer.max_redirects.is_some()),
-            ("--compressed", flags.compressed),
-        ])?,
-    }
+    kind.refuse(line)?;
     let mut connection = flags.connection;
     let connections = flags.ssh.connections;
     let ssh = ssh_args(flags.ssh, &flags.login, kind, &sources, &mut connection)?;
@@ -88,15 +83,11 @@ pub fn get(flags: flags::Get) -> Result<GetOptions, Error> {
         }
         Kind::Sftp => 1,
     };
+    refuse_selection(line, flags.recursive, "get --recursive (-r)")?;
     let transfer = TransferOptions {
         max_filesize: flags.max_filesize,
         compressed: flags.compressed,
-        ..selected(
-            transfer(flags.transfer),
-            flags.selection,
-            flags.recursive,
-            "get --recursive (-r)",
-        )?
+        ..selected(transfer(flags.transfer), flags.selection)?
     };
     if transfer.mirror.is_some() && !matches!(target, Target::Tree(_)) {
         return Err(Error::usage("--mirror takes one URL and --output DIR"));
@@ -149,30 +140,13 @@ fn target(flags: flags::Output, kind: Kind, recursive: bool, sources: usize) -> 
     }
 }
 
-pub fn put(flags: flags::Put) -> Result<PutOptions, Error> {
+pub fn put(flags: flags::Put, line: Line<'_>) -> Result<PutOptions, Error> {
     let mut destination = remote(&flags.url)?;
     let kind = Kind::of(std::slice::from_ref(&destination))?;
-    match kind {
-        Kind::Http => kind.refuse(&[
-            ("--resume", flags.resume),
-            ("--connections", flags.ssh.connections.is_some()),
-            ("--no-sync", flags.no_sync),
-            ("--remote-time", flags.transfer.remote_time),
-            ("--perms", flags.transfer.perms),
-        ])?,
-        Kind::Sftp => kind.refuse(&[
-            ("--method POST", flags.method == UploadMethod::Post),
-            ("--retry-unsafe", flags.retry_unsafe),
-            ("--max-redirects", flags.transfer.max_redirects.is_some()),
-        ])?,
-    }
+    kind.refuse(line)?;
     let directory = !is_stdio(&flags.file) && flags.file.is_dir();
-    let transfer = selected(
-        transfer(flags.transfer),
-        flags.selection,
-        directory,
-        "put with a directory",
-    )?;
+    refuse_selection(line, directory, "put with a directory")?;
+    let transfer = selected(transfer(flags.transfer), flags.selection)?;
     let source = if is_stdio(&flags.file) {
         if flags.resume {
             return Err(Error::usage("--resume needs a file, not standard input"));
@@ -259,7 +233,6 @@ fn common(
     ssh: SshArgs,
     remotes: &mut [Remote],
 ) -> Result<Common, Error> {
-    kind.check_connection(&flags)?;
     if flags.insecure && !ssh.pins.is_empty() {
         return Err(Error::usage(
             "--insecure accepts any host key, --pin only one; give one of them",
@@ -352,16 +325,8 @@ fn transfer(flags: flags::Transfer) -> TransferOptions {
     }
 }
 
-/// What of directories is transferred, and how. Without directories, there is nothing to choose from.
-fn selected(
-    transfer: TransferOptions,
-    selection: flags::Selection,
-    directories: bool,
-    wanted: &str,
-) -> Result<TransferOptions, Error> {
-    if let Some(flag) = selection.given().filter(|_| !directories) {
-        return Err(Error::usage(format!("{flag}: for directories, {wanted}")));
-    }
+/// What of directories is transferred, and how.
+fn selected(transfer: TransferOptions, selection: flags::Selection) -> Result<TransferOptions, Error> {
     if transfer.perms && cfg!(windows) {
         return Err(Error::usage("--perms: Windows has no permission bits; leave it out"));
     }

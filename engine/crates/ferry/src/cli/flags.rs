@@ -1,5 +1,6 @@
 //! Every flag, once: parser, `--help`, man page and completions all come from here. What flags mean together is checked in `convert`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,6 +23,9 @@ sftp://user@host/dir/file is the absolute path /dir/file, sftp://host/~/file is 
 Exit codes: 0 done; 2 usage; 10 may work when tried again, and did not in all attempts; 11 will not work when tried again; \
 12 what arrived is not what was announced; 13 this machine (disk full, no permission, file exists); 130 and 143 interrupted by Ctrl-C or SIGTERM, with a report.
 
+The configuration file has flags by their long names (limit-rate = \"2 MB/s\"), for all transfers, in [get], [put] and [bench], and in tables of hosts such as \
+[host.\"*.example.org\"]. What is typed comes first, then the host's table, the command's, the top level. ferry config URL prints what counts, and why.
+
 Rates and sizes: K, M and G are times 1024, as in curl and wget; KiB, MiB and GiB too; kB, MB and GB are times 1000; 8 Mbit/s is 1 MB/s.";
 
 /// Transfers files over HTTP/1.1, HTTP/2 and SFTP, and keeps to its limits
@@ -40,6 +44,8 @@ pub enum Command {
     Put(Box<Put>),
     /// Measure many requests for one URL; what they bring is discarded
     Bench(Box<Bench>),
+    /// Print what a command line would use, with what says so: the default, a line of the configuration file, or the command line
+    Config(Config),
     /// Print the manual page
     Man,
     /// Print a shell's completions
@@ -93,6 +99,8 @@ pub struct Get {
     pub ssh: Ssh,
     #[command(flatten)]
     pub reporting: Reporting,
+    #[command(flatten)]
+    pub configuration: Configuration,
 }
 
 /// Exactly one.
@@ -144,6 +152,8 @@ pub struct Put {
     pub ssh: Ssh,
     #[command(flatten)]
     pub reporting: Reporting,
+    #[command(flatten)]
+    pub configuration: Configuration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -173,6 +183,8 @@ pub struct Bench {
     pub login: Login,
     #[command(flatten)]
     pub reporting: Reporting,
+    #[command(flatten)]
+    pub configuration: Configuration,
 }
 
 /// `get` and `put`.
@@ -379,6 +391,46 @@ pub struct Ssh {
     /// one for uploads that the first one's send buffer holds back]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub connections: Option<u8>,
+}
+
+/// Every command that connects.
+#[derive(Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Configuration options")]
+#[expect(clippy::doc_markdown, reason = "help is no Markdown: backticks would be shown")]
+pub struct Configuration {
+    /// Read flags that are not typed from FILE (TOML: limit-rate = "2 MB/s"); with none, from nowhere [default: FERRY_CONFIG, or
+    /// ~/.config/ferry/config.toml, on Windows %APPDATA%\ferry\config.toml]
+    #[arg(long = "config", value_name = "FILE|none", value_hint = clap::ValueHint::FilePath, conflicts_with = "no_config")]
+    pub config_file: Option<PathBuf>,
+    /// Read no configuration file
+    #[arg(long)]
+    pub no_config: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Config {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// get, put or bench (without one, get), and as much of its arguments as matters: a URL, flags
+    #[arg(value_name = "COMMAND LINE", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<OsString>,
+    #[command(flatten)]
+    pub file: Configuration,
+}
+
+impl Configuration {
+    /// As they were typed.
+    pub fn words(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        if let Some(file) = &self.config_file {
+            let mut word = OsString::from("--config=");
+            word.push(file);
+            words.push(word);
+        }
+        words.extend(self.no_config.then(|| "--no-config".into()));
+        words
+    }
 }
 
 /// How it went, for every command that connects.

@@ -1,5 +1,6 @@
 //! The command line: one definition per flag (`flags`), and what it means as plain values (`options`).
 
+mod config;
 mod convert;
 mod flags;
 mod generate;
@@ -8,6 +9,7 @@ mod login;
 mod netrc;
 pub mod progress;
 mod rules;
+mod scope;
 mod selection;
 mod ssh;
 mod ssh_config;
@@ -16,13 +18,15 @@ mod values;
 
 pub use flags::Args;
 pub use generate::{completions, man_page, report_schema};
+pub use surroundings::Surroundings;
 
 use std::ffi::OsString;
 
-use clap::Parser;
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 use ferry_bench::BenchOptions;
 use ferry_engine::options::{GetOptions, PutOptions};
 
+use self::scope::{Line, Verb};
 use crate::error::Error;
 use crate::output::Destination;
 
@@ -35,6 +39,8 @@ pub enum Invocation {
     Man,
     Completions(clap_complete::Shell),
     Schema,
+    /// What is printed.
+    Config(String),
 }
 
 /// Where a run is reported to the user, and in how much detail.
@@ -77,30 +83,83 @@ impl Refusal {
     }
 }
 
-/// Reads a command line, the program's name first.
+/// Reads a command line, the program's name first, and the configuration file for what was not typed.
 ///
 /// # Errors
-/// When it is wrong, and for `--help` and `--version`.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refusal> {
-    let args = Args::try_parse_from(arguments).map_err(Refusal::Parser)?;
+/// When one of them is wrong, and for `--help` and `--version`.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>, around: &Surroundings) -> Result<Invocation, Refusal> {
+    let mut words: Vec<OsString> = arguments.into_iter().collect();
+    let mut commands = Args::command();
+    let mut matches = commands.try_get_matches_from_mut(&words).map_err(Refusal::Parser)?;
+    let Some((verb, typed)) = verb(&matches) else {
+        return other(&matches, around);
+    };
+    let Some(file) = config::read(typed, &commands, around).map_err(Refusal::Usage)? else {
+        return build(&commands, &matches);
+    };
+    let Some(command) = commands.find_subcommand(verb.name()) else {
+        return build(&commands, &matches);
+    };
+    let line = Line {
+        verb,
+        command,
+        matches: typed,
+    };
+    let merged = config::Merged::of(&file, line).map_err(Refusal::Usage)?;
+    // Behind the program's name and the command's, which has no flags in front of it.
+    words.splice(2..2, merged.words());
+    commands = Args::command();
+    matches = commands.try_get_matches_from_mut(words).map_err(Refusal::Parser)?;
+    build(&commands, &matches).map_err(|refusal| match refusal {
+        Refusal::Usage(problem) => Refusal::Usage(merged.explain(problem)),
+        parser @ Refusal::Parser(_) => parser,
+    })
+}
+
+fn verb(matches: &ArgMatches) -> Option<(Verb, &ArgMatches)> {
+    let (name, typed) = matches.subcommand()?;
+    Some((Verb::of(name)?, typed))
+}
+
+/// A command that connects.
+fn build(commands: &Command, matches: &ArgMatches) -> Result<Invocation, Refusal> {
+    let args = Args::from_arg_matches(matches).map_err(Refusal::Parser)?;
+    let found = verb(matches).and_then(|(verb, typed)| Some((verb, typed, commands.find_subcommand(verb.name())?)));
+    let Some((verb, matches, command)) = found else {
+        return Err(Refusal::Usage(Error::usage("there is no such command")));
+    };
+    let line = Line { verb, command, matches };
     match args.command {
         flags::Command::Get(flags) => {
             let reporting = convert::reporting(&flags.reporting);
-            convert::get(*flags).map(|options| Invocation::Get(Box::new(options), reporting))
+            convert::get(*flags, line).map(|options| Invocation::Get(Box::new(options), reporting))
         }
         flags::Command::Put(flags) => {
             let reporting = convert::reporting(&flags.reporting);
-            convert::put(*flags).map(|options| Invocation::Put(Box::new(options), reporting))
+            convert::put(*flags, line).map(|options| Invocation::Put(Box::new(options), reporting))
         }
         flags::Command::Bench(flags) => {
             let reporting = convert::reporting(&flags.reporting);
             convert::bench(*flags).map(|options| Invocation::Bench(Box::new(options), reporting))
         }
-        flags::Command::Man => Ok(Invocation::Man),
-        flags::Command::Completions { shell } => Ok(Invocation::Completions(shell)),
-        flags::Command::Schema => Ok(Invocation::Schema),
+        _ => Err(Error::usage("the command connects to nothing")),
     }
     .map_err(Refusal::Usage)
+}
+
+/// A command that prints.
+fn other(matches: &ArgMatches, around: &Surroundings) -> Result<Invocation, Refusal> {
+    let args = Args::from_arg_matches(matches).map_err(Refusal::Parser)?;
+    Ok(match args.command {
+        flags::Command::Config(asked) => match config::show(&asked, around) {
+            Ok(text) => Invocation::Config(text),
+            Err(config::Problem::Parser(error)) => return Err(Refusal::Parser(error)),
+            Err(config::Problem::Usage(problem)) => return Err(Refusal::Usage(problem)),
+        },
+        flags::Command::Completions { shell } => Invocation::Completions(shell),
+        flags::Command::Schema => Invocation::Schema,
+        _ => Invocation::Man,
+    })
 }
 
 #[cfg(test)]

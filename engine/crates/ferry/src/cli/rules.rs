@@ -83,10 +83,6 @@ impl FromArgMatches for Rules {
 }
 
 impl Rules {
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// What they say, with those of files.
     pub fn read(self) -> Result<Vec<Rule>, Error> {
         let mut rules = Vec::new();

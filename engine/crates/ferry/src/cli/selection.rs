@@ -9,20 +9,6 @@ use crate::error::Error;
 use crate::units::ByteSize;
 
 impl Selection {
-    /// The first flag that was given, for a message that names it.
-    pub fn given(&self) -> Option<&'static str> {
-        [
-            (!self.rules.is_empty(), "--include, --exclude and --exclude-from"),
-            (self.min_size.is_some(), "--min-size"),
-            (self.max_size.is_some(), "--max-size"),
-            (self.newer_than.is_some(), "--newer-than"),
-            (self.older_than.is_some(), "--older-than"),
-            (self.mirror, "--mirror"),
-        ]
-        .into_iter()
-        .find_map(|(given, flag)| given.then_some(flag))
-    }
-
     pub fn mirroring(&self) -> Option<Mirror> {
         self.mirror.then_some(Mirror {
             delete: self.delete,

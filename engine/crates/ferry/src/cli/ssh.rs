@@ -1,4 +1,4 @@
-//! What only one kind of server takes, and where SSH finds what is not named.
+//! Where SSH finds what is not named.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,36 +30,9 @@ impl Kind {
             )),
         }
     }
-
-    /// Refuses the first flag that was given and means nothing to this kind of server: ignoring it would promise what is not kept.
-    pub fn refuse(self, flags: &[(&str, bool)]) -> Result<(), Error> {
-        let (wanted, other) = match self {
-            Self::Http => ("sftp", "http"),
-            Self::Sftp => ("http", "sftp"),
-        };
-        match flags.iter().find(|(_, given)| *given) {
-            Some((flag, _)) => Err(Error::usage(format!(
-                "{flag} is for {wanted} URLs only; leave it out with {other}"
-            ))),
-            None => Ok(()),
-        }
-    }
-
-    pub fn check_connection(self, flags: &flags::Connection) -> Result<(), Error> {
-        match self {
-            Self::Http => Ok(()),
-            Self::Sftp => self.refuse(&[
-                ("--http1.1", flags.http11),
-                ("--http2", flags.http2),
-                ("--header", !flags.header.is_empty()),
-                ("--cacert", flags.cacert.is_some()),
-                ("--cert", flags.cert.is_some()),
-            ]),
-        }
-    }
 }
 
-/// Checked, and filled in for sftp.
+/// Filled in for sftp.
 pub fn ssh_args(
     flags: flags::Ssh,
     login: &flags::Login,
@@ -69,12 +42,6 @@ pub fn ssh_args(
 ) -> Result<SshArgs, Error> {
     match kind {
         Kind::Sftp => {
-            kind.refuse(&[
-                ("--token-file", login.token_file.is_some()),
-                ("--token-env", login.token_env.is_some()),
-                ("--netrc", login.netrc),
-                ("--netrc-file", login.netrc_file.is_some()),
-            ])?;
             if flags.connections.is_some_and(|count| count > 16) {
                 return Err(Error::usage("--connections is at most 16 with sftp"));
             }
@@ -87,21 +54,7 @@ pub fn ssh_args(
             connection.timeout_connect = connection.timeout_connect.or(timeout);
             Ok(args)
         }
-        Kind::Http => {
-            kind.refuse(&[
-                ("--ssh-config (-F)", flags.config.is_some()),
-                ("--jump (-J)", flags.jump.is_some()),
-                ("--known-hosts", !flags.known_hosts.is_empty()),
-                ("--pin", !flags.pin.is_empty()),
-                ("--identity", !flags.identity.is_empty()),
-                ("--certificate", !flags.certificate.is_empty()),
-                ("--passphrase-file", flags.passphrase_file.is_some()),
-                ("--passphrase-env", flags.passphrase_env.is_some()),
-                ("--no-agent", flags.no_agent),
-                ("--channels", flags.channels.is_some()),
-            ])?;
-            Ok(SshArgs::default())
-        }
+        Kind::Http => Ok(SshArgs::default()),
     }
 }
 

@@ -19,7 +19,12 @@ fn parse_line(line: &str) -> Result<Invocation, Refusal> {
 }
 
 fn parse_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Invocation, Refusal> {
-    parse(["ferry"].into_iter().chain(words).map(OsString::from))
+    // Nothing from the developer's own configuration.
+    let nobody = Surroundings {
+        variable: &|_| None,
+        home: None,
+    };
+    parse(["ferry"].into_iter().chain(words).map(OsString::from), &nobody)
 }
 
 fn get(line: &str) -> GetOptions {
