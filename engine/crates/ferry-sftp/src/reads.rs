@@ -1,6 +1,7 @@
 //! The books of a download.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::error::RangeError;
 use crate::ranges::RangeSet;
@@ -73,11 +74,7 @@ impl Reads {
     /// offset first, then what was never asked for. `None` when all is asked for, or `most` is 0. Without a size there is
     /// always more; the caller has to bound it.
     pub fn next(&mut self, most: u32) -> Option<(u64, u32)> {
-        let end = self.bound();
-        let range = match self.gaps.first() {
-            Some(gap) if gap.start < end => gap.start..gap.end.min(end),
-            _ => self.frontier..end,
-        };
+        let range = self.gap().unwrap_or(self.frontier..self.bound());
         let length = u32::try_from(range.end.saturating_sub(range.start)).map_or(most, |length| length.min(most));
         if length == 0 {
             return None;
@@ -140,6 +137,12 @@ impl Reads {
         }
     }
 
+    /// Whether [`Self::next`] asks again for something that was answered short or lost.
+    #[must_use]
+    pub fn has_gap(&self) -> bool {
+        self.gap().is_some()
+    }
+
     /// Bytes that were asked for and not answered.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
@@ -167,6 +170,12 @@ impl Reads {
             End::Unknown => None,
             End::Told(size) | End::Seen(size) => Some(size),
         }
+    }
+
+    /// The lowest one below the end.
+    fn gap(&self) -> Option<Range<u64>> {
+        let (gap, end) = (self.gaps.first()?, self.bound());
+        (gap.start < end).then(|| gap.start..gap.end.min(end))
     }
 
     fn bound(&self) -> u64 {

@@ -148,6 +148,29 @@ fn everything_is_asked_for_at_once_up_to_the_budget_and_no_more() {
 }
 
 #[test]
+fn a_gap_is_asked_for_again_whatever_came_early_behind_it() {
+    let bench = Bench::new(1, &Limit::None);
+    let _over = bench.down(100 * MIB, &Limit::None);
+    let mut asked = bench.drain(0);
+    let (_, first, _, length) = asked.remove(0);
+    for (_, id, ..) in asked {
+        bench.core.data(0, 0, &data(id, &vec![0; 255 * 1024]));
+    }
+    for (_, id, ..) in bench.drain(0) {
+        bench.core.data(0, 0, &data(id, &vec![0; 255 * 1024]));
+    }
+    // The network has become slow.
+    bench.core.lock().flow = Flow::new(bench.now);
+    bench.core.data(0, 0, &data(first, &vec![0; length as usize - 7]));
+    let again: Vec<_> = bench
+        .drain(0)
+        .into_iter()
+        .map(|(_, _, offset, count)| (offset, count))
+        .collect();
+    assert_eq!(again, [(u64::from(length) - 7, 7)]);
+}
+
+#[test]
 fn what_comes_out_of_order_and_short_is_handed_on_in_order() {
     let bench = Bench::new(1, &Limit::None);
     let content: Vec<u8> = (0..600_000_u32).map(|at| u8::try_from(at % 251).unwrap()).collect();

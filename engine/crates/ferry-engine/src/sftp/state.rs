@@ -114,7 +114,9 @@ impl State {
             };
             match direction {
                 Direction::Down(down) => {
-                    while room > 0
+                    // What was answered short was in the room when it was first asked for. What came early behind it takes up the room until it is
+                    // there, which may have become less than that.
+                    while (room > 0 || down.reads.has_gap())
                         && count < READS_AT_ONCE
                         && channel.channel.in_flight() < MOST_IN_FLIGHT
                         && down.reads.in_flight() < down.ahead
