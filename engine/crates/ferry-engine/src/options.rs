@@ -339,6 +339,12 @@ impl Remote {
         self.url.scheme() == "sftp"
     }
 
+    /// The URL's, an IPv6 address without its brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.url.host_str().unwrap_or_default().trim_matches(['[', ']'])
+    }
+
     /// The URL's, or its scheme's own.
     #[must_use]
     pub fn port(&self) -> u16 {

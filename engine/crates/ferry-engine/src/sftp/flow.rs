@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Whatever the network turns out to hold: what waits in sshd at any time, and enough for the first round trips of slow start.
 const LEAST: u64 = 1 << 20;
-/// Of all unlimited downloads together: one and a half times what 1.3 Gbit/s hold at 100 ms, besides the least.
+/// Of all unlimited downloads together: twice what 1.3 Gbit/s hold at 100 ms.
 pub const MOST: u64 = 32 << 20;
-/// While slow start goes on, what is asked for beyond what the last round trip brought. All of it waits in sshd for a round trip if slow start ends,
-/// and sshd's price for a buffer of so many bytes grows with their square: it makes its buffer larger by 32 KiB at a time, and copies it each time.
+/// While slow start goes on, what is asked for beyond what the last round trip brought. If slow start ends, all of it waits in sshd.
 const MOST_AHEAD: u64 = 8 << 20;
 /// A shorter round trip than this is no time to measure in.
 const SHORTEST: Duration = Duration::from_millis(5);

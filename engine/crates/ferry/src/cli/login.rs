@@ -76,8 +76,7 @@ pub fn authorize(
             if complete || headers.contains_key(header::AUTHORIZATION) {
                 continue;
             }
-            let host = remote.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-            if let Some((login, password)) = netrc.find(host, remote.user.as_deref()) {
+            if let Some((login, password)) = netrc.find(remote.host(), remote.user.as_deref()) {
                 remote.authorization = Some(basic_authorization(login, password).map_err(Error::usage)?);
             }
         }

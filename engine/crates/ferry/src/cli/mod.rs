@@ -26,7 +26,7 @@ use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 use ferry_bench::BenchOptions;
 use ferry_engine::options::{GetOptions, PutOptions};
 
-use self::scope::{Line, Verb};
+use self::scope::Line;
 use crate::error::Error;
 use crate::output::Destination;
 
@@ -91,24 +91,15 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>, around: &Surrounding
     let mut words: Vec<OsString> = arguments.into_iter().collect();
     let mut commands = Args::command();
     let mut matches = commands.try_get_matches_from_mut(&words).map_err(Refusal::Parser)?;
-    let Some((verb, typed)) = verb(&matches) else {
+    let Some(line) = Line::of(&commands, &matches) else {
         return other(&matches, around);
     };
-    let Some(file) = config::read(typed, &commands, around).map_err(Refusal::Usage)? else {
+    let Some(file) = config::read(line.matches, &commands, around).map_err(Refusal::Usage)? else {
         return build(&commands, &matches);
-    };
-    let Some(command) = commands.find_subcommand(verb.name()) else {
-        return build(&commands, &matches);
-    };
-    let line = Line {
-        verb,
-        command,
-        matches: typed,
     };
     let merged = config::Merged::of(&file, line).map_err(Refusal::Usage)?;
     // Behind the program's name and the command's, which has no flags in front of it.
     words.splice(2..2, merged.words());
-    commands = Args::command();
     matches = commands.try_get_matches_from_mut(words).map_err(Refusal::Parser)?;
     build(&commands, &matches).map_err(|refusal| match refusal {
         Refusal::Usage(problem) => Refusal::Usage(merged.explain(problem)),
@@ -116,29 +107,19 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>, around: &Surrounding
     })
 }
 
-fn verb(matches: &ArgMatches) -> Option<(Verb, &ArgMatches)> {
-    let (name, typed) = matches.subcommand()?;
-    Some((Verb::of(name)?, typed))
-}
-
 /// A command that connects.
 fn build(commands: &Command, matches: &ArgMatches) -> Result<Invocation, Refusal> {
     let args = Args::from_arg_matches(matches).map_err(Refusal::Parser)?;
-    let found = verb(matches).and_then(|(verb, typed)| Some((verb, typed, commands.find_subcommand(verb.name())?)));
-    let Some((verb, matches, command)) = found else {
-        return Err(Refusal::Usage(Error::usage("there is no such command")));
-    };
-    let line = Line { verb, command, matches };
-    match args.command {
-        flags::Command::Get(flags) => {
+    match (args.command, Line::of(commands, matches)) {
+        (flags::Command::Get(flags), Some(line)) => {
             let reporting = convert::reporting(&flags.reporting);
             convert::get(*flags, line).map(|options| Invocation::Get(Box::new(options), reporting))
         }
-        flags::Command::Put(flags) => {
+        (flags::Command::Put(flags), Some(line)) => {
             let reporting = convert::reporting(&flags.reporting);
             convert::put(*flags, line).map(|options| Invocation::Put(Box::new(options), reporting))
         }
-        flags::Command::Bench(flags) => {
+        (flags::Command::Bench(flags), Some(_)) => {
             let reporting = convert::reporting(&flags.reporting);
             convert::bench(*flags).map(|options| Invocation::Bench(Box::new(options), reporting))
         }

@@ -39,7 +39,7 @@ pub enum Only {
     Directories,
 }
 
-/// Of a flag by its long name without dashes; `None` means something everywhere.
+/// What the flag with this long name, without dashes, needs; `None` if it has a meaning for every transfer.
 pub fn only(verb: Verb, flag: &str) -> Option<Only> {
     match (flag, verb) {
         (
@@ -69,12 +69,26 @@ pub struct Line<'a> {
     pub matches: &'a ArgMatches,
 }
 
-impl Line<'_> {
-    /// Whether a flag was given; one that says what is so without it was not.
+impl<'a> Line<'a> {
+    /// `None` if the command does not connect.
+    pub fn of(commands: &'a Command, matches: &'a ArgMatches) -> Option<Self> {
+        let (name, matches) = matches.subcommand()?;
+        Some(Self {
+            verb: Verb::of(name)?,
+            command: commands.find_subcommand(name)?,
+            matches,
+        })
+    }
+
+    /// Whether the command has a flag with this id, and it was typed.
+    pub fn typed(&self, id: &str) -> bool {
+        self.matches.try_contains_id(id).is_ok() && self.matches.value_source(id) == Some(ValueSource::CommandLine)
+    }
+
+    /// Whether a flag was typed with another value than its default.
     pub fn given(&self, flag: &clap::Arg) -> bool {
         let id = flag.get_id().as_str();
-        if self.matches.try_contains_id(id).is_err() || self.matches.value_source(id) != Some(ValueSource::CommandLine)
-        {
+        if !self.typed(id) {
             return false;
         }
         let usual = flag.get_default_values();
@@ -105,7 +119,7 @@ impl Kind {
             Self::Sftp => (Only::Http, "http", "sftp"),
         };
         match line.first_given(needs) {
-            // Who types PUT says nothing that sftp does not do.
+            // PUT is the default, and means the same with sftp.
             Some(flag) => Err(Error::usage(format!(
                 "--{flag}{} is for {wanted} URLs only; leave it out with {other}",
                 if flag == "method" { " POST" } else { "" }

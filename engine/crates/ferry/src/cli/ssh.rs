@@ -12,6 +12,9 @@ use super::ssh_config::{self, Facts, HostConfig, Reading};
 use super::surroundings::Surroundings;
 use crate::error::Error;
 
+/// Of one server.
+pub const MOST_CONNECTIONS: u8 = 16;
+
 /// Of all servers of a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -42,8 +45,10 @@ pub fn ssh_args(
 ) -> Result<SshArgs, Error> {
     match kind {
         Kind::Sftp => {
-            if flags.connections.is_some_and(|count| count > 16) {
-                return Err(Error::usage("--connections is at most 16 with sftp"));
+            if flags.connections.is_some_and(|count| count > MOST_CONNECTIONS) {
+                return Err(Error::usage(format!(
+                    "--connections is at most {MOST_CONNECTIONS} with sftp"
+                )));
             }
             let around = Surroundings::own();
             let (args, config) = with_jumps(flags, login, remotes, &around)?;
@@ -58,15 +63,6 @@ pub fn ssh_args(
     }
 }
 
-fn host_of(remote: &Remote) -> String {
-    remote
-        .url
-        .host_str()
-        .unwrap_or_default()
-        .trim_matches(['[', ']'])
-        .to_owned()
-}
-
 /// The server's, and those of all jump hosts on the way. One run has one server.
 fn with_jumps(
     flags: flags::Ssh,
@@ -76,14 +72,14 @@ fn with_jumps(
 ) -> Result<(SshArgs, HostConfig), Error> {
     let reading = Reading::new(flags.config.as_ref(), around);
     let first = remotes.first();
-    let host = first.map(host_of).unwrap_or_default();
+    let host = first.map_or("", Remote::host);
     let config = reading.host(
-        &host,
+        host,
         first.and_then(|remote| remote.user.as_deref()),
         first.and_then(|remote| remote.url.port()),
     )?;
     let mut jumps = Vec::new();
-    for found in jump::way(flags.jump.as_deref(), &host, &config, &reading)? {
+    for found in jump::way(flags.jump.as_deref(), host, &config, &reading)? {
         // A password or a fingerprint is one server's.
         let flags = flags::Ssh {
             pin: Vec::new(),
@@ -92,7 +88,7 @@ fn with_jumps(
         let ssh = complete(flags, &flags::Login::default(), &found.config, &found.host, &reading)?;
         jumps.push(Jump { host: found.host, ssh });
     }
-    let own = complete(flags, login, &config, &host, &reading)?;
+    let own = complete(flags, login, &config, host, &reading)?;
     Ok((SshArgs { jumps, ..own }, config))
 }
 

@@ -1,4 +1,4 @@
-//! The place of a file in a tree, and how its versions are told apart.
+//! Where a file is in a tree, and what distinguishes its versions.
 
 use crate::files::mode;
 

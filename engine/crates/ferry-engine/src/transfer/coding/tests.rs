@@ -51,24 +51,12 @@ fn zstd_of_runs(window_log: u8, length: u32, blocks: u32) -> Vec<u8> {
     body
 }
 
-/// A frame by hand that says its window and its size, 300 bytes: one block of a repeated byte.
+/// The same of one block of 300 bytes, with its size (a field of two bytes, less 256) in the header.
 fn zstd_with_size(window_log: u8) -> Vec<u8> {
-    let header = 300_u32 << 3 | 1 << 1 | 1;
-    let [low, middle, high, _] = header.to_le_bytes();
-    vec![
-        0x28,
-        0xb5,
-        0x2f,
-        0xfd,
-        0x40,
-        (window_log - 10) << 3,
-        44,
-        0,
-        low,
-        middle,
-        high,
-        b'x',
-    ]
+    let mut body = zstd_of_runs(window_log, 300, 1);
+    body[4] = 0x40;
+    body.splice(6..6, (300_u16 - 256).to_le_bytes());
+    body
 }
 
 fn skippable(content: &[u8]) -> Vec<u8> {

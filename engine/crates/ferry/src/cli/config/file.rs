@@ -47,8 +47,9 @@ impl File {
             Error::usage(format!("{}: not TOML: {why}", reader.place(at))).with_source(error)
         })?;
         let tables = reader.tables(document.get_ref())?;
+        let mut lenient = lenient(Args::command());
         for table in &tables {
-            reader.check_values(table)?;
+            reader.check_values(table, &mut lenient)?;
         }
         Ok(Self {
             path: path.to_owned(),
@@ -57,8 +58,12 @@ impl File {
     }
 
     pub fn place(&self, entry: &Entry) -> String {
-        format!("{}:{}", self.path.display(), entry.line)
+        place(&self.path, entry.line)
     }
+}
+
+fn place(path: &Path, line: usize) -> String {
+    format!("{}:{line}", path.display())
 }
 
 impl Reader<'_> {
@@ -68,7 +73,7 @@ impl Reader<'_> {
     }
 
     fn place(&self, at: usize) -> String {
-        format!("{}:{}", self.path.display(), self.line(at))
+        place(self.path, self.line(at))
     }
 
     fn wrong(&self, key: &Spanned<DeString<'_>>, why: &str) -> Error {
@@ -152,7 +157,7 @@ impl Reader<'_> {
     }
 
     /// The parser's own checks of values, for all tables: a mistake should not wait for the host whose table it is in.
-    fn check_values(&self, table: &Table) -> Result<(), Error> {
+    fn check_values(&self, table: &Table, lenient: &mut Command) -> Result<(), Error> {
         for verb in Verb::ALL {
             let words = table.entries.iter().filter(|entry| entry.verb == verb);
             let words: Vec<_> = words.flat_map(Entry::words).collect();
@@ -160,10 +165,10 @@ impl Reader<'_> {
                 continue;
             }
             let line = ["ferry", verb.name()].into_iter().map(OsString::from).chain(words);
-            let Err(error) = lenient(Args::command()).try_get_matches_from(line) else {
+            let Err(error) = lenient.try_get_matches_from_mut(line) else {
                 continue;
             };
-            let place = |entry: &Entry| format!("{}:{}", self.path.display(), entry.line);
+            let place = |entry: &Entry| place(self.path, entry.line);
             let wrong = match (error.kind(), named(&error, ContextKind::InvalidArg, table)) {
                 // It is another table, or the command line, that has what it needs.
                 (ErrorKind::MissingRequiredArgument, _) => continue,

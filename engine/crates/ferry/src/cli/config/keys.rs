@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use clap::builder::ArgAction;
 use clap::{Arg, Command, ValueHint};
 use ferry_engine::options::{Proxy, Rule};
-use http::header;
 use toml::de::DeValue;
 
 use super::NONE;
@@ -14,14 +13,12 @@ use super::table::{Name, Setting};
 use crate::cli::scope::Verb;
 use crate::cli::values::parse_header;
 
-/// Headers that are a login.
-const SECRET: [header::HeaderName; 3] = [header::AUTHORIZATION, header::PROXY_AUTHORIZATION, header::COOKIE];
 const INSTEAD: &str = "a secret does not belong in this file; name its file by token-file or password-file in a [host] table, or use .netrc";
 
 /// The flag that a key stands for, and the first command that has it.
 ///
 /// # Errors
-/// Why there is none, or not in this table.
+/// Why no flag has this name, or why it may not stand in this table.
 pub fn find<'a>(key: &str, table: &Name, commands: &'a Command) -> Result<(Verb, &'a Arg), String> {
     if let Some(why) = never(key) {
         return Err(why.into());
@@ -30,13 +27,10 @@ pub fn find<'a>(key: &str, table: &Name, commands: &'a Command) -> Result<(Verb,
         Name::Command(verb) => Some(*verb),
         Name::Top | Name::Host(_) => None,
     };
-    let verbs = Verb::ALL
+    let mut verbs = Verb::ALL
         .into_iter()
         .filter(|verb| wanted.is_none_or(|wanted| wanted == *verb));
-    let found = verbs
-        .into_iter()
-        .find_map(|verb| Some((verb, flag(commands, verb, key)?)));
-    let Some((verb, arg)) = found else {
+    let Some((verb, arg)) = verbs.find_map(|verb| Some((verb, flag(commands, verb, key)?))) else {
         return Err(unknown(key, wanted, commands));
     };
     if arg.is_required_set() {
@@ -157,13 +151,9 @@ fn text(value: &DeValue<'_>) -> Option<String> {
 
 /// No shell expands `~` here, and where ferry runs says nothing about where the file's author meant.
 fn word(arg: &Arg, key: &str, value: String, folder: &Path, home: Option<&Path>) -> Result<OsString, String> {
-    let login = value.split(':').next().unwrap_or_default().trim();
-    if key == "header" && SECRET.iter().any(|name| name.as_str().eq_ignore_ascii_case(login)) {
-        return Err(INSTEAD.into());
-    }
     // What the parser leaves to `cli::convert`, which knows no lines.
     match key {
-        "header" => parse_header(&value).map(drop)?,
+        "header" if parse_header(&value)?.1.is_sensitive() => return Err(INSTEAD.into()),
         "include" | "exclude" => Rule::parse(key == "include", &value)
             .map(drop)
             .map_err(|problem| problem.message)?,

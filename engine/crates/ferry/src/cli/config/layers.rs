@@ -131,18 +131,13 @@ fn is_named(message: &str, flag: &str) -> bool {
 
 /// The tables that are for these URLs, those that count most first: of several hosts' the one that says most about the name.
 fn ranked<'f>(file: &'f File, verb: Verb, remotes: &[Remote]) -> Result<Vec<&'f Table>, Error> {
-    let host = |remote: &Remote| {
-        remote
-            .url
-            .host_str()
-            .unwrap_or_default()
-            .trim_matches(['[', ']'])
-            .to_owned()
-    };
     let mut hosts = Vec::new();
     for table in &file.tables {
         let Name::Host(pattern) = &table.name else { continue };
-        let (for_it, others): (Vec<_>, Vec<_>) = remotes.iter().map(host).partition(|host| matches(pattern, host));
+        let (for_it, others): (Vec<_>, Vec<_>) = remotes
+            .iter()
+            .map(Remote::host)
+            .partition(|host| matches(pattern, host));
         if let (Some(one), Some(other)) = (for_it.first(), others.first()) {
             return Err(Error::usage(format!(
                 "{}: {} is for {one} and not for {other}; ask for one of them at a time, or use --no-config",
@@ -157,14 +152,12 @@ fn ranked<'f>(file: &'f File, verb: Verb, remotes: &[Remote]) -> Result<Vec<&'f 
         }
     }
     hosts.sort_by(|(one, _), (other, _)| other.cmp(one));
-    let named = |name: &'static Name| file.tables.iter().filter(move |table| table.name == *name);
-    let command: &'static Name = match verb {
-        Verb::Get => &Name::Command(Verb::Get),
-        Verb::Put => &Name::Command(Verb::Put),
-        Verb::Bench => &Name::Command(Verb::Bench),
-    };
+    let named = |name: Name| file.tables.iter().filter(move |table| table.name == name);
     let hosts = hosts.into_iter().map(|(_, table)| table);
-    Ok(hosts.chain(named(command)).chain(named(&Name::Top)).collect())
+    Ok(hosts
+        .chain(named(Name::Command(verb)))
+        .chain(named(Name::Top))
+        .collect())
 }
 
 /// `bench` takes from other tables than its own only what is every command's: its --connections is no other's.

@@ -1,6 +1,6 @@
 //! `ferry config`: what a command line would use, and who says so.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 
 use clap::builder::ArgAction;
@@ -58,25 +58,18 @@ pub fn show(asked: &Config, around: &Surroundings) -> Result<String, Problem> {
         words.insert(2 + place, word);
     }
     let matches = commands.try_get_matches_from_mut(words).map_err(Problem::Parser)?;
-    let verb = named.unwrap_or(Verb::Get);
-    let (Some(typed), Some(command)) = (
-        matches.subcommand_matches(verb.name()),
-        commands.find_subcommand(verb.name()),
-    ) else {
+    let Some(line) = Line::of(&commands, &matches) else {
         return Ok(String::new());
     };
-    let line = Line {
-        verb,
-        command,
-        matches: typed,
-    };
+    let verb = line.verb;
     let situation = Situation::of(line)?;
     let urls: Vec<_> = situation.remotes.iter().map(|remote| remote.url.as_str()).collect();
     let strict = Args::command();
-    let file = super::read(typed, &strict, around)?;
+    let file = super::read(line.matches, &strict, around)?;
     let merged = file.as_ref().map(|file| Merged::of(file, line)).transpose()?;
     let outcomes = merged.as_ref().map_or(&[][..], |merged| &merged.outcomes);
-    let rows: Vec<_> = command
+    let rows: Vec<_> = line
+        .command
         .get_arguments()
         .filter(|flag| flag.get_long().is_some_and(|key| is_key(&strict, verb, key)))
         .map(|flag| row(line, flag, outcomes))
@@ -95,52 +88,26 @@ fn row<'a>(line: Line<'a>, flag: &'a Arg, outcomes: &'a [Outcome<'a>]) -> Row<'a
     if line.given(flag) {
         let id = flag.get_id().as_str();
         let value = match flag.get_action() {
-            ArgAction::SetTrue => Value::Bool(true),
             ArgAction::Count => json!(line.matches.get_count(id)),
-            _ => {
-                let values = line.matches.get_raw(id).into_iter().flatten();
-                texts(flag, values.map(|value| value.to_string_lossy().into_owned()).collect())
-            }
+            ArgAction::SetTrue => Value::Bool(true),
+            _ => texts(flag, line.matches.get_raw(id).into_iter().flatten()),
         };
-        return Row {
-            key,
-            value,
-            from: Source::Typed,
-        };
+        let from = Source::Typed;
+        return Row { key, value, from };
     }
-    let used = outcomes
-        .iter()
-        .find(|outcome| outcome.without.is_none() && outcome.entry.key == key);
-    match used.map(|outcome| (outcome, &outcome.entry.setting)) {
-        Some((outcome, Setting::Values(values))) => {
-            let values = values.iter().map(|value| value.to_string_lossy().into_owned());
-            let value = texts(flag, values.collect());
-            Row {
-                key,
-                value,
-                from: Source::File(outcome),
-            }
-        }
-        Some((outcome, Setting::On(times))) => {
-            let count = matches!(flag.get_action(), ArgAction::Count);
-            let value = if count { json!(times) } else { Value::Bool(true) };
-            Row {
-                key,
-                value,
-                from: Source::File(outcome),
-            }
-        }
-        Some((outcome, Setting::Off)) => Row {
-            key,
-            value: usual(flag),
-            from: Source::File(outcome),
-        },
-        None => Row {
-            key,
-            value: usual(flag),
-            from: Source::Default,
-        },
-    }
+    let mut used = outcomes.iter().filter(|outcome| outcome.without.is_none());
+    let Some(outcome) = used.find(|outcome| outcome.entry.key == key) else {
+        let (value, from) = (usual(flag), Source::Default);
+        return Row { key, value, from };
+    };
+    let value = match (&outcome.entry.setting, flag.get_action()) {
+        (Setting::Values(values), _) => texts(flag, values.iter().map(OsString::as_os_str)),
+        (Setting::On(times), ArgAction::Count) => json!(times),
+        (Setting::On(_), _) => Value::Bool(true),
+        (Setting::Off, _) => usual(flag),
+    };
+    let from = Source::File(outcome);
+    Row { key, value, from }
 }
 
 fn usual(flag: &Arg) -> Value {
@@ -155,7 +122,8 @@ fn usual(flag: &Arg) -> Value {
     }
 }
 
-fn texts(flag: &Arg, mut values: Vec<String>) -> Value {
+fn texts<'v>(flag: &Arg, values: impl Iterator<Item = &'v OsStr>) -> Value {
+    let mut values: Vec<_> = values.map(|value| value.to_string_lossy().into_owned()).collect();
     match flag.get_action() {
         ArgAction::Append => json!(values),
         _ => values.pop().map_or(Value::Null, Value::String),

@@ -4,18 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use clap::parser::ValueSource;
 use ferry_engine::options::Remote;
 use ferry_engine::remote::parse_remote;
 use http::header;
 
 use super::table::{Entry, Setting};
 use crate::cli::scope::{Line, Only, Verb, only};
-use crate::cli::ssh::Kind;
+use crate::cli::ssh::{Kind, MOST_CONNECTIONS};
+use crate::cli::values::parse_header;
 use crate::error::Error;
-
-/// SSH's connections, as `cli::ssh` bounds them.
-const MOST_SFTP: u8 = 16;
 
 pub struct Situation<'a> {
     line: Line<'a>,
@@ -68,9 +65,9 @@ impl<'a> Situation<'a> {
             "checksum" if switch(self.line.matches, "mirror") => Some("a mirror compares sizes and times"),
             "connections" if self.kind == Some(Kind::Sftp) => {
                 let count = value(entry).and_then(|count| count.parse::<u8>().ok());
-                (count > Some(MOST_SFTP)).then_some("SFTP has at most 16 of them")
+                (count > Some(MOST_CONNECTIONS)).then_some("SFTP has at most 16 of them")
             }
-            "connections" if several || self.stream || self.typed("range") => {
+            "connections" if several || self.stream || self.line.typed("range") => {
                 Some("it is for one file, fetched in any order")
             }
             "token-file" | "token-env" | "password-file" | "password-env" => self.without_login(&entry.key),
@@ -82,10 +79,7 @@ impl<'a> Situation<'a> {
         if self.kind == Some(Kind::Sftp) {
             return None;
         }
-        let is_login = |field: &String| {
-            let name = field.split(':').next().unwrap_or_default().trim();
-            name.eq_ignore_ascii_case(header::AUTHORIZATION.as_str())
-        };
+        let is_login = |field: &String| parse_header(field).is_ok_and(|(name, _)| name == header::AUTHORIZATION);
         if all(self.line.matches, "header").iter().any(is_login) {
             return Some("an Authorization header was typed");
         }
@@ -104,11 +98,6 @@ impl<'a> Situation<'a> {
     /// Whether the bytes go nowhere: nothing puts them in order before they are summed.
     pub fn discards(&self) -> bool {
         switch(self.line.matches, "discard")
-    }
-
-    fn typed(&self, id: &str) -> bool {
-        self.line.matches.try_contains_id(id).is_ok()
-            && self.line.matches.value_source(id) == Some(ValueSource::CommandLine)
     }
 }
 
