@@ -12,7 +12,7 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
 use ferry_engine::error::Error;
 use ferry_engine::net::pipe::{Pipe, PipeError, Received};
 use ferry_engine::net::wait::{Ready, Waiter};
-use ferry_engine::options::{Common, Remote};
+use ferry_engine::options::{Common, Remote, TransferOptions};
 use ferry_engine::report::{Bench, Command, Report};
 use ferry_engine::transfer::connect::{ConnectOptions, Connection, Protocol, connect};
 use ferry_engine::transfer::throttle::Limit;
@@ -47,7 +47,12 @@ pub struct BenchOptions {
 #[must_use]
 pub fn run(options: &BenchOptions) -> Report {
     let begin = clock::begin();
-    let settings = job::settings(&options.common, Limit::None, 64 * 1024, options.parallel as usize);
+    let settings = job::settings(
+        &options.common,
+        &TransferOptions::default(),
+        Limit::None,
+        options.parallel as usize,
+    );
     let result = job::connect_options(
         &options.common,
         options.url.url.scheme() == "https",

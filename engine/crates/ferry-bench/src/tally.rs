@@ -49,7 +49,24 @@ pub fn percentiles(latencies: &mut [u32]) -> Percentiles {
 
 #[cfg(test)]
 mod tests {
-    use super::percentiles;
+    use std::time::Instant;
+
+    use super::{Tally, percentiles};
+
+    #[test]
+    fn only_requests_that_succeed_have_a_latency() {
+        let mut tally = Tally {
+            left: 0,
+            succeeded: 0,
+            failed: 0,
+            bytes: 0,
+            latencies: Vec::new(),
+            begin: Instant::now(),
+        };
+        tally.done(true, 7);
+        tally.done(false, 9);
+        assert_eq!((tally.succeeded, tally.failed, tally.latencies), (1, 1, vec![7]));
+    }
 
     #[test]
     fn percentiles_are_those_of_the_sorted_latencies() {

@@ -1,4 +1,4 @@
-//! ferry's engine: transfers over HTTP/1.1, HTTP/2 and SFTP that keep their limits.
+//! ferry's engine: transfers over HTTP/1.1, HTTP/2, HTTP/3 and SFTP that keep their limits.
 //!
 //! [`download`] and [`upload`] block until everything is done or has failed for good: they connect, retry, resume, follow redirects, verify
 //! checksums and put files in place. They return a [`Report`](report::Report) and print nothing. An [`Observer`](observer::Observer) follows
@@ -44,6 +44,7 @@ mod log;
 pub mod net;
 pub mod observer;
 pub mod options;
+mod pages;
 #[doc(hidden)]
 pub mod platform;
 pub mod remote;

@@ -15,7 +15,7 @@ pub use crate::filter::{Filter, Rule};
 pub use crate::net::dial::Family;
 pub use crate::net::proxy::{Proxies, Proxy};
 pub use crate::net::sndbuf::SendBuffer;
-pub use crate::platform::check_congestion;
+pub use crate::platform::{check_background, check_congestion};
 use crate::stop::Stop;
 use crate::units::{ByteRate, ByteSize, Peak};
 
@@ -105,7 +105,7 @@ pub struct SshArgs {
     pub jumps: Vec<Jump>,
     /// The most channels on a connection, 1 to 64.
     pub channels: usize,
-    /// 1 to 16; without a number, the engine decides.
+    /// 1 to 64; without a number, the engine decides.
     pub connections: Option<usize>,
 }
 
@@ -166,6 +166,9 @@ impl PasswordFrom {
 pub struct TransferOptions {
     /// In bytes per second of the body.
     pub limit: Option<ByteRate>,
+    /// Leave queues on the path to others: send, or let the server send, no more than keeps them short. Over one connection, or over those that
+    /// fetch ranges of one HTTP file; where [`check_background`] says so.
+    pub background: bool,
     /// How far above the limit 100 ms may be while lost time is made up.
     pub peak: Peak,
     /// The piece in which a body goes to or comes from its file.
@@ -199,6 +202,7 @@ impl Default for TransferOptions {
     fn default() -> Self {
         Self {
             limit: None,
+            background: false,
             peak: Peak::default(),
             buffer_size: ByteSize(64 * 1024),
             retries: 3,
@@ -391,6 +395,10 @@ pub enum Version {
     Http11,
     /// HTTP/2 only; every URL is https.
     Http2,
+    /// HTTP/3 only; every URL is https.
+    Http3,
+    /// HTTP/3 on https, and where a server does not answer so, what `Auto` says.
+    Http3First,
 }
 
 /// How long each step may take.

@@ -1,8 +1,9 @@
-//! ferry's SSH against Debian's sshd, where `tlab` has put one on this machine; where there is none, or it does not start, the reason is printed
-//! and nothing is tested.
+//! ferry's SSH against OpenSSH's sshd: the machine's, or the one that `make setup` has put into the lab's cache. Without one the tests fail.
 
 #[path = "ssh_openssh/certificates.rs"]
 mod certificates;
+#[path = "support/lacking.rs"]
+mod lacking;
 #[path = "ssh_openssh/passphrases.rs"]
 mod passphrases;
 #[path = "ssh_openssh/sshd.rs"]
@@ -11,6 +12,7 @@ mod sshd;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -18,6 +20,8 @@ use ferry_engine::error::Class;
 use ferry_engine::ssh::OpenRefused;
 use sshd::{Agent, Sshd, run, until};
 
+/// Only a failure waits for so long.
+const PATIENCE: Duration = Duration::from_secs(30);
 const INIT: &[u8] = b"\x00\x00\x00\x05\x01\x00\x00\x00\x03";
 
 #[test]
@@ -129,9 +133,9 @@ fn keys_that_are_refused_are_named_and_so_is_what_the_server_wants() {
 fn an_rsa_key_is_let_in_without_waiting_for_extensions() {
     let Some(sshd) = Sshd::start("") else { return };
     run(async {
-        let begin = Instant::now();
         let (session, _) = sshd.open(&sshd.options(&["id_rsa"])).await.unwrap();
-        assert!(begin.elapsed() < Duration::from_millis(900));
+        // russh would wait a second for the server's extensions.
+        assert!(session.timings().auth_s < 1.0, "{:?}", session.timings().auth_s);
         assert_eq!(session.facts().round_trips, 5);
         session.close().await;
     });
@@ -215,34 +219,41 @@ fn a_full_window_of_one_channel_does_not_stop_another_nor_outlive_the_channel() 
         let (session, listener) = sshd.open(&sshd.options(&["id"])).await.unwrap();
         let stuck = Arc::new(session.sftp().await.unwrap());
         let other = session.sftp().await.unwrap();
+        let pieces = Arc::new(AtomicUsize::new(0));
         let waiting = {
-            let stuck = Arc::clone(&stuck);
+            let (stuck, pieces) = (Arc::clone(&stuck), Arc::clone(&pieces));
             tokio::spawn(async move {
                 loop {
                     stuck.send(Bytes::from(vec![0; 256 << 10])).await?;
+                    pieces.fetch_add(1, Ordering::Relaxed);
                 }
                 #[expect(unreachable_code, reason = "says what the loop ends with")]
                 Ok::<(), ferry_engine::ssh::Closed>(())
             })
         };
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        // Its window is full when nothing more is taken for a while; on a slow machine that comes later.
+        let mut before = 0;
+        for same in std::iter::repeat_with(|| pieces.load(Ordering::Relaxed)) {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            if same == before && same > 0 {
+                break;
+            }
+            before = same;
+        }
         assert!(!waiting.is_finished());
-        let sent = tokio::time::timeout(Duration::from_secs(2), other.send(Bytes::from(vec![0; 1 << 20]))).await;
+        let sent = tokio::time::timeout(PATIENCE, other.send(Bytes::from(vec![0; 1 << 20]))).await;
         assert!(sent.is_ok_and(|sent| sent.is_ok()));
         // Whoever waits for the window is woken when the channel goes.
         stuck.close().await;
-        let woken = tokio::time::timeout(Duration::from_secs(2), waiting)
-            .await
-            .unwrap()
-            .unwrap();
+        let woken = tokio::time::timeout(PATIENCE, waiting).await.unwrap().unwrap();
         assert!(woken.is_err());
         assert!(listener.ends.lock().unwrap().is_empty());
         session.close().await;
     });
 }
 
-/// Each way takes this long.
-const WAY: Duration = Duration::from_millis(100);
+/// Each way takes this long: much longer than a loaded machine computes between two of them.
+const WAY: Duration = Duration::from_millis(400);
 
 /// A loopback connection to `port` on which everything arrives later.
 fn far(port: u16) -> u16 {
@@ -297,8 +308,8 @@ fn as_many_round_trips_are_waited_for_as_are_reported() {
         let channel_trips = trips(begin);
         eprintln!(
             "round trips: open {opening:.2} (kex {:.2}, auth {:.2}), channel to VERSION {channel_trips:.2}",
-            session.timings().kex_s * 5.0,
-            session.timings().auth_s * 5.0
+            session.timings().kex_s / (2.0 * WAY.as_secs_f64()),
+            session.timings().auth_s / (2.0 * WAY.as_secs_f64())
         );
         // Above them is what both sides compute, and sshd's own start, which a loaded machine makes long.
         let extra = opening - f64::from(session.facts().round_trips);

@@ -215,6 +215,7 @@ mod tests {
         let with_trailer = |length| decode(format!("0\r\nA:{}\r\n\r\n", "x".repeat(length)).as_bytes()).is_ok();
         assert!(with_trailer(MAX_TRAILERS - 4));
         assert!(!with_trailer(MAX_TRAILERS - 3));
+        assert!(with_trailer(16_380) && !with_trailer(16_381), "as the message says");
         assert!(decode(b"0000000000000001\r\na\r\n").is_ok());
         assert_eq!(
             decode(b"00000000000000001"),

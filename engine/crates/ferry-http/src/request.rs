@@ -184,4 +184,15 @@ mod tests {
         encode_last_chunk(&mut out);
         assert_eq!(out, b"1a\r\nxxxxxxxxxxxxxxxxxxxxxxxxxx\r\n0\r\n\r\n");
     }
+
+    #[test]
+    fn a_bad_request_says_what_is_wrong_with_it() {
+        for (bad, part) in [
+            (BadRequest::Target, "target"),
+            (BadRequest::Host, "host"),
+            (BadRequest::OwnHeader(http::header::CONTENT_LENGTH), "content-length"),
+        ] {
+            assert!(bad.to_string().contains(part), "{bad:?}: {bad}");
+        }
+    }
 }

@@ -203,6 +203,36 @@ mod tests {
     }
 
     #[test]
+    fn dates_in_their_three_forms() {
+        let sunday = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        for value in [
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+        ] {
+            assert_eq!(date(value), Some(sunday), "{value:?}");
+        }
+        assert_eq!(date("yesterday"), None);
+    }
+
+    #[test]
+    fn a_last_modified_is_strong_when_the_file_is_old_enough() {
+        let modified = "Sun, 06 Nov 1994 08:49:37 GMT";
+        let at = |date| strong_last_modified(modified, date, Duration::from_secs(60));
+        assert_eq!(at(Some("Sun, 06 Nov 1994 08:50:37 GMT")), Some(modified));
+        assert_eq!(at(Some("Mon, 07 Nov 1994 08:49:37 GMT")), Some(modified));
+        for date in [
+            Some("Sun, 06 Nov 1994 08:50:36 GMT"),
+            Some("Sun, 06 Nov 1994 08:49:36 GMT"),
+            Some("today"),
+            None,
+        ] {
+            assert_eq!(at(date), None, "{date:?}");
+        }
+        assert_eq!(strong_last_modified("lately", Some(modified), Duration::ZERO), None);
+    }
+
+    #[test]
     fn entity_tags() {
         for tag in ["\"\"", "\"a-1:!\"", "\"\u{e4}\""] {
             assert_eq!(strong_etag(tag), Some(tag));

@@ -234,6 +234,15 @@ fn what_never_ends() {
 }
 
 #[test]
+fn the_most_interim_answers_that_are_read() {
+    let last = "HTTP/1.1 204 None\r\n\r\n";
+    for (count, fits) in [(256, true), (257, false)] {
+        let wire = "HTTP/1.1 102 Processing\r\n\r\n".repeat(count) + last;
+        assert_eq!(drive(&Method::GET, wire.as_bytes(), &[]).end.is_ok(), fits, "{count}");
+    }
+}
+
+#[test]
 fn the_largest_head_that_is_read() {
     let frame = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nA: \r\n\r\n".len();
     for (extra, fits) in [(0, true), (1, false)] {

@@ -1,6 +1,6 @@
 //! When may how many body bytes move? A rate limit as pure arithmetic: no clock, no sleep, no I/O.
 //!
-//! [`Pacer`] limits one stream, [`Shared`] divides one limit among several. Time is a parameter ([`Nanos`]), so the
+//! [`Pacer`] limits one stream, [`Shared`] divides one limit among several, [`Background`] finds the rate that leaves a queue to others. Time is a parameter ([`Nanos`]), so the
 //! caller chooses the clock and the way to wait, and a test needs neither.
 //!
 //! ```
@@ -20,11 +20,13 @@
 //! ```
 
 #![forbid(unsafe_code)]
+mod background;
 mod pacer;
 mod rate;
 mod shared;
 mod time;
 
+pub use background::Background;
 pub use pacer::{Options, Pacer};
 pub use rate::Rate;
 pub use shared::{Member, Shared};

@@ -93,11 +93,23 @@ impl Options {
             ..self
         }
     }
+
+    fn quantum_at(&self, rate: Rate) -> u64 {
+        match self.quantum {
+            Some(bytes) => bytes.max(1),
+            None => rate.bytes_in(QUANTUM_NS).clamp(QUANTUM_MIN, QUANTUM_MAX),
+        }
+    }
+
+    fn depth_at(&self, rate: Rate, quantum: u64) -> u64 {
+        rate.bytes_in(self.catch_up_depth_ns).max(quantum.saturating_mul(2))
+    }
 }
 
 /// Decides when how many bytes of one stream may move.
 #[derive(Clone, Debug)]
 pub struct Pacer {
+    options: Options,
     quantum: u64,
     depth: u64,
     horizon_ns: u64,
@@ -115,13 +127,11 @@ impl Pacer {
     /// A pacer for `rate` that has not begun: its clock starts with the first byte taken.
     #[must_use]
     pub fn new(rate: Rate, options: Options) -> Self {
-        let quantum = match options.quantum {
-            Some(bytes) => bytes.max(1),
-            None => rate.bytes_in(QUANTUM_NS).clamp(QUANTUM_MIN, QUANTUM_MAX),
-        };
+        let quantum = options.quantum_at(rate);
         let fast = rate.plus_percent(options.catch_up_percent);
-        let depth = rate.bytes_in(options.catch_up_depth_ns).max(quantum.saturating_mul(2));
+        let depth = options.depth_at(rate, quantum);
         Self {
+            options,
             quantum,
             depth,
             horizon_ns: options.catch_up_horizon_ns,
@@ -142,6 +152,29 @@ impl Pacer {
             total: None,
             latest: Nanos(0),
         }
+    }
+
+    /// Goes on at another rate from `now` on. What was late is forgotten, and a quantum becomes what the new rate makes of it.
+    pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
+        self.settle(now);
+        if rate == self.rate() {
+            return;
+        }
+        self.deadline = Line {
+            rate,
+            since: self.latest,
+            base: self
+                .deadline
+                .at(self.latest)
+                .min(self.taken.saturating_add(self.ahead())),
+        };
+        self.quantum = self.options.quantum_at(rate);
+        self.depth = self.options.depth_at(rate, self.quantum);
+        self.catch_up = Line {
+            rate: rate.plus_percent(self.options.catch_up_percent),
+            since: self.latest,
+            base: self.catch_up.at(self.latest).min(self.taken.saturating_add(self.depth)),
+        };
     }
 
     /// The limit.
@@ -331,6 +364,24 @@ mod tests {
             ..Options::default()
         };
         assert_eq!(Pacer::new(pacer().rate(), none).quantum(), 1);
+    }
+
+    #[test]
+    fn another_rate_holds_from_now_on() {
+        let mut pacer = pacer();
+        pacer.take(Nanos(0), 2500);
+        pacer.take(Nanos(2_500_000), 2500);
+        pacer.set_rate(Nanos(5 * MS), Rate::new(500_000).expect("not zero"));
+        assert_eq!((pacer.quantum(), pacer.rate().byte_s()), (1250, 500_000));
+        let mut now = Nanos(5 * MS);
+        while pacer.taken() < 55_000 {
+            match pacer.allowance(now) {
+                0 => now = pacer.next_at(),
+                bytes => pacer.take(now, bytes),
+            }
+        }
+        // 50 kB at half a byte per microsecond, the last quantum as it begins.
+        assert!((Nanos(97 * MS)..=Nanos(105 * MS)).contains(&now), "{now:?}");
     }
 
     #[test]

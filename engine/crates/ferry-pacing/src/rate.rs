@@ -9,6 +9,9 @@ const NS_PER_S: u128 = 1_000_000_000;
 pub struct Rate(u64);
 
 impl Rate {
+    /// One byte per second.
+    pub const LEAST: Self = Self(1);
+
     /// A rate of `byte_s` bytes per second; `None` for 0, which would be a stop and not a limit.
     #[must_use]
     pub const fn new(byte_s: u64) -> Option<Self> {

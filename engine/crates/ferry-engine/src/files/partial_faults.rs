@@ -9,6 +9,10 @@ use super::*;
 use crate::error::Class;
 use crate::files::{check_target, existing};
 
+#[cfg(target_os = "linux")]
+#[path = "../../tests/support/lacking.rs"]
+mod lacking;
+
 /// A limit on the size of files, set in a shell: what the disk does when it is full, byte for byte, without being root.
 #[cfg(unix)]
 #[test]
@@ -61,7 +65,7 @@ fn child_that_meets_its_limit() {
     std::io::stdout().flush().unwrap();
 }
 
-/// A file system of its own, so full that even the journal may not fit. Needs root; elsewhere the limit above stands for it.
+/// A file system of its own, so full that even the journal may not fit. Only root may mount one; elsewhere the limit above stands for it.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_file_system() {
@@ -70,9 +74,9 @@ fn a_full_file_system() {
         .args(["-t", "tmpfs", "-o", "size=400k", "ferry-test"])
         .arg(dir.path())
         .output()
-        .is_ok_and(|output| output.status.success());
-    if !mounted {
-        return;
+        .unwrap();
+    if !mounted.status.success() {
+        return lacking::lacks("mount", &String::from_utf8_lossy(&mounted.stderr));
     }
     let target = dir.path().join("x");
     let result = std::panic::catch_unwind(|| {

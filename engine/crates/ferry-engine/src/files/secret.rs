@@ -1,10 +1,11 @@
 //! Files that hold a secret.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use crate::error::Error;
+use crate::platform::open_to_others;
 
 /// A file larger than this holds no password, token or list of logins.
 const MOST_BYTES: u64 = 1 << 20;
@@ -40,16 +41,4 @@ pub fn read_secret(flag: &str, path: &Path) -> Result<String, Error> {
 pub fn read_secret_line(flag: &str, path: &Path) -> Result<String, Error> {
     let text = read_secret(flag, path)?;
     Ok(text.lines().next().unwrap_or_default().to_owned())
-}
-
-#[cfg(unix)]
-fn open_to_others(found: &Metadata) -> Option<u32> {
-    use std::os::unix::fs::MetadataExt;
-    let mode = found.mode() & 0o777;
-    (found.is_file() && mode & 0o077 != 0).then_some(mode)
-}
-
-#[cfg(not(unix))]
-fn open_to_others(_found: &Metadata) -> Option<u32> {
-    None
 }

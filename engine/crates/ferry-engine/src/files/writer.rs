@@ -3,19 +3,17 @@
 use std::fs::File;
 use std::io::{self, Write};
 
+use crate::pages::{PAGE, Pages};
+
 /// What is gathered before it is written. Fits a core's own cache, where the copy costs little.
 const SLAB: usize = 256 * 1024;
 /// What one call writes at most, so that no call takes long.
 const MOST: usize = 1024 * 1024;
-/// The buffer begins on a page: the kernel's copy is fastest then.
-const PAGE: usize = 4096;
 
 pub(super) struct Writer {
     file: File,
     /// Made with the first small piece.
-    buffer: Vec<u8>,
-    /// Where the page begins in `buffer`.
-    skip: usize,
+    buffer: Pages,
     filled: usize,
     /// Bytes the system has, by offset in the file.
     written: u64,
@@ -28,8 +26,7 @@ impl Writer {
     pub(super) fn new(file: File, written: u64) -> Self {
         Self {
             file,
-            buffer: Vec::new(),
-            skip: 0,
+            buffer: Pages::default(),
             filled: 0,
             written,
             broken: false,
@@ -60,15 +57,26 @@ impl Writer {
     }
 
     pub(super) fn write(&mut self, mut data: &[u8]) -> io::Result<()> {
-        if self.filled > 0 || data.len() < SLAB {
-            data = self.gather(data)?;
+        if data.len() >= SLAB {
+            // Pages go as they are, without a copy of ours: only what ends a page and what begins one is gathered.
+            let behind = usize::try_from(self.position() % PAGE as u64).unwrap_or(0);
+            let ends_page = (PAGE - behind) % PAGE;
+            if self.filled > 0 || ends_page > 0 {
+                let (first, later) = data.split_at(ends_page);
+                self.gather_all(first)?;
+                self.flush()?;
+                data = later;
+            }
+            while data.len() >= PAGE {
+                let (now, later) = data.split_at(MOST.min(data.len() - data.len() % PAGE));
+                self.put(now)?;
+                data = later;
+            }
         }
-        // The whole slabs go as they are, without a copy of ours.
-        while data.len() >= SLAB {
-            let (now, later) = data.split_at(MOST.min(data.len() - data.len() % SLAB));
-            self.put(now)?;
-            data = later;
-        }
+        self.gather_all(data)
+    }
+
+    fn gather_all(&mut self, mut data: &[u8]) -> io::Result<()> {
         while !data.is_empty() {
             data = self.gather(data)?;
         }
@@ -80,15 +88,12 @@ impl Writer {
         if self.broken {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        if self.buffer.is_empty() {
-            self.buffer = vec![0; SLAB + PAGE];
-            self.skip = self.buffer.as_ptr().align_offset(PAGE).min(PAGE);
-        }
+        self.buffer.grow(SLAB);
         // The first slab after a resume ends where the file's slabs end, so that the others lie on pages of the file.
         let into_slab = usize::try_from(self.written % SLAB as u64).unwrap_or(0);
         let room = SLAB - into_slab - self.filled;
         let (now, later) = data.split_at(room.min(data.len()));
-        let begin = self.skip + self.filled;
+        let begin = self.filled;
         self.buffer[begin..begin + now.len()].copy_from_slice(now);
         self.filled += now.len();
         if now.len() == room {
@@ -102,8 +107,8 @@ impl Writer {
             return Ok(());
         }
         let buffer = std::mem::take(&mut self.buffer);
-        let end = self.skip + std::mem::take(&mut self.filled);
-        let result = self.put(&buffer[self.skip..end]);
+        let end = std::mem::take(&mut self.filled);
+        let result = self.put(&buffer[..end]);
         self.buffer = buffer;
         result
     }

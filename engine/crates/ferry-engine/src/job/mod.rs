@@ -28,7 +28,8 @@ use crate::observer::Observer;
 use crate::options::{ClientCertificate, Common, GetOptions, PutOptions, Remote, TransferOptions, Version};
 use crate::platform;
 use crate::report::{Command, Failure, ProcessUsage, Report, SCHEMA};
-use crate::transfer::connect::ConnectOptions;
+use crate::transfer::connect::{ConnectOptions, Http3, Without};
+use crate::transfer::pace::Pace;
 use crate::transfer::throttle::Limit;
 use crate::transfer::{Settings, Timeouts};
 
@@ -106,11 +107,12 @@ pub fn assemble(command: Command, begin: Instant, transfers: Result<Vec<crate::r
     }
 }
 
-pub fn settings(common: &Common, limit: Limit, buffer_size: usize, parallel: usize) -> Settings {
+pub fn settings(common: &Common, options: &TransferOptions, limit: Limit, parallel: usize) -> Settings {
     let timeouts = &common.timeouts;
     Settings {
         limit,
-        buffer_size,
+        background: options.background.then(Pace::default),
+        buffer_size: usize::try_from(options.buffer_size.bytes()).unwrap_or(usize::MAX),
         timeouts: Timeouts {
             connect: timeouts.connect,
             tls: timeouts.tls,
@@ -134,7 +136,7 @@ fn limit(options: &TransferOptions, each: bool) -> Limit {
 /// How servers are reached; `tls` is made only when some URL needs it, because reading the system's certificates takes milliseconds.
 pub fn connect_options(common: &Common, needs_tls: bool, version: Version) -> Result<ConnectOptions, Error> {
     let alpn = match version {
-        Version::Auto => AlpnPolicy::H2OrHttp11,
+        Version::Auto | Version::Http3 | Version::Http3First => AlpnPolicy::H2OrHttp11,
         Version::Http11 => AlpnPolicy::Http11,
         Version::Http2 => AlpnPolicy::H2,
     };
@@ -151,6 +153,11 @@ pub fn connect_options(common: &Common, needs_tls: bool, version: Version) -> Re
     };
     Ok(ConnectOptions {
         only_h2: version == Version::Http2,
+        http3: match version {
+            Version::Auto | Version::Http11 | Version::Http2 => Http3::Never,
+            Version::Http3 => Http3::Only,
+            Version::Http3First => Http3::First(Without::default()),
+        },
         dial: dial_options(common),
         tls,
     })

@@ -25,7 +25,7 @@ use crate::options::{Common, GetOptions, PutOptions, Target, TransferOptions, Ve
 use crate::report::Transfer;
 use crate::sync::lock;
 use crate::transfer::coding;
-use crate::transfer::connect::{ConnectOptions, Protocol};
+use crate::transfer::connect::ConnectOptions;
 use crate::transfer::send::Sender;
 use crate::transfer::throttle::Limit;
 use crate::transfer::{Ending, Outcome, Settings, Task, Work};
@@ -72,7 +72,7 @@ pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Vec<Transfer
                 overwrite: options.overwrite,
                 max_filesize: options.transfer.max_filesize.map(ByteSize::bytes),
                 remote_time: options.transfer.remote_time,
-                connections: options.connections.max(1),
+                connections: connections(options),
             };
             Kind::Ranged(Box::new(Ranged::new(Arc::new(wanted), state.resumable.take())))
         } else {
@@ -97,20 +97,26 @@ pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Vec<Transfer
             ..
         }]
     );
-    let one = options.sources.len() == 1 && !(ranged && options.connections > 1);
+    let one = options.sources.len() == 1 && !(ranged && connections(options) > 1);
     let limit = limit(&options.transfer, options.limit_each || one);
     let parallel = if ranged {
-        options.connections.max(1)
+        connections(options)
+    } else if options.transfer.background {
+        1
     } else {
         options.parallel.min(entries.len()).max(1)
     };
     Scheduler::new(entries, &options.common, &options.transfer, limit, parallel, false)?.run()
 }
 
+fn connections(options: &GetOptions) -> usize {
+    options.connections.max(1)
+}
+
 /// Whether a download is fetched in ranges: over several connections, or because an earlier run that did so has left holes.
 fn in_ranges(options: &GetOptions, state: &AttemptState) -> bool {
     let holes = state.resumable.as_ref().is_some_and(|found| !found.missing.is_empty());
-    let several = options.connections > 1 && options.sources.len() == 1 && options.target != Target::Stdout;
+    let several = connections(options) > 1 && options.sources.len() == 1 && options.target != Target::Stdout;
     options.range.is_none() && (several || holes)
 }
 
@@ -153,11 +159,10 @@ impl Scheduler {
     ) -> Result<Self, Error> {
         let ranged = entries.iter().any(|entry| matches!(entry.kind, Kind::Ranged(_)));
         let needs_tls = entries.iter().any(|entry| entry.url.scheme() == "https");
-        let buffer_size = usize::try_from(options.buffer_size.bytes()).unwrap_or(usize::MAX);
         let connect_options = connect_options(common, needs_tls, common.version)?;
         let (events, inbox) = mpsc::channel();
         Ok(Self {
-            settings: settings(common, limit, buffer_size, if ranged { 1 } else { parallel }),
+            settings: settings(common, options, limit, if ranged { 1 } else { parallel }),
             connect_options,
             retries: Retries {
                 most: options.retries,
@@ -184,7 +189,8 @@ impl Scheduler {
         for index in 0..self.entries.len() {
             self.enqueue(index, Instant::now());
         }
-        let mut protocols: HashMap<Origin, Protocol> = HashMap::new();
+        // For each server that was reached: does a connection to it carry several requests at once?
+        let mut shared: HashMap<Origin, bool> = HashMap::new();
         let mut patience = None;
         // Entries before this one are over, and stay so: a run of many thousands does not look at all of them after each.
         let mut first_open = 0;
@@ -203,7 +209,7 @@ impl Scheduler {
                 let until = *patience.get_or_insert(now + PATIENCE);
                 self.stop(&problem, now >= until);
             }
-            self.staff(&protocols)?;
+            self.staff(&shared)?;
             self.write_journals();
             match inbox.recv_timeout(Duration::from_millis(200)) {
                 Ok(Event::Done(outcome, answer)) => {
@@ -218,7 +224,7 @@ impl Scheduler {
                     total_s,
                 }) => {
                     // Who has answered before is starting again.
-                    problem.unreached &= !protocols.contains_key(&origin(&task.url));
+                    problem.unreached &= !shared.contains_key(&origin(&task.url));
                     let facts = no_connection(total_s);
                     self.record_attempt(Outcome {
                         task: *task,
@@ -228,9 +234,9 @@ impl Scheduler {
                         sender: None,
                     });
                 }
-                Ok(Event::Connected(origin, protocol, rtt)) => {
+                Ok(Event::Connected(origin, several, rtt)) => {
                     self.count_connection(rtt);
-                    protocols.insert(origin, protocol);
+                    shared.insert(origin, several);
                 }
                 Ok(Event::Answered(index)) => self.ask_for_ranges(index, Instant::now()),
                 Ok(Event::Ended(origin)) => {
@@ -258,8 +264,8 @@ impl Scheduler {
         }
     }
 
-    /// Enough threads for what is waiting: one until ALPN has spoken, one for h2, `parallel` for HTTP/1.1.
-    fn staff(&mut self, protocols: &HashMap<Origin, Protocol>) -> Result<(), Error> {
+    /// Enough threads for what is waiting: one until ALPN has spoken, one for h2 and h3, `parallel` for HTTP/1.1.
+    fn staff(&mut self, shared: &HashMap<Origin, bool>) -> Result<(), Error> {
         let waiting = lock(&self.queue).origins();
         for (origin, count) in waiting {
             let encrypted = origin.starts_with("https");
@@ -268,12 +274,12 @@ impl Scheduler {
                 self.connect_options = connect_options(&self.common, true, self.common.version)?;
             }
             let ranged = self.ranged;
-            let wanted = match protocols.get(&origin) {
+            let wanted = match shared.get(&origin) {
                 // Ranges of one file have a connection each.
                 _ if ranged => self.parallel.min(count),
-                Some(Protocol::H2) => 1,
+                Some(true) => 1,
                 None if encrypted && self.common.version != Version::Http11 => 1,
-                Some(Protocol::Http11) | None => self.parallel.min(count),
+                Some(false) | None => self.parallel.min(count),
             };
             // Those that are at work take the next task themselves; only what they cannot get to needs another thread.
             let most = if wanted == 1 && !ranged { 1 } else { self.parallel };
@@ -377,14 +383,9 @@ impl Scheduler {
             Kind::Send { .. } | Kind::Ranged(_) => unreachable!("an SFTP upload in an HTTP run, or ranges"),
             Kind::Put { source, method } => {
                 let digest = algorithm.map(Digest::new);
-                let sender = source.take().map(|source| {
-                    Sender::new(
-                        source,
-                        digest,
-                        self.settings.limit.throttle(),
-                        self.settings.buffer_size,
-                    )
-                });
+                let sender = source
+                    .take()
+                    .map(|source| Sender::new(source, digest, self.settings.outgoing(), self.settings.buffer_size));
                 (
                     method.clone(),
                     Box::new(PutWork {

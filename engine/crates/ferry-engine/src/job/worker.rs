@@ -11,8 +11,9 @@ use crate::error::Error;
 use crate::platform;
 use crate::report::Phases;
 use crate::sync::lock;
-use crate::transfer::connect::{ConnectOptions, Connection, Protocol, connect};
-use crate::transfer::{Facts, Outcome, Pull, Settings, Task, Tasks, session};
+use crate::transfer::connect::ConnectOptions;
+use crate::transfer::line::{Line, open};
+use crate::transfer::{Facts, Outcome, Pull, Settings, Task, Tasks};
 
 /// Scheme, host and port: what a connection is good for.
 pub type Origin = String;
@@ -114,7 +115,8 @@ pub enum Event {
         problem: Error,
         total_s: f64,
     },
-    Connected(Origin, Protocol, Duration),
+    /// Whether the connection carries several requests at once, and its round trip.
+    Connected(Origin, bool, Duration),
     /// The first range of a transfer is on its way, so that the others can be asked for.
     Answered(usize),
     Ended(Origin),
@@ -159,7 +161,7 @@ impl Worker {
 
     /// A connection for tasks that are to come. Whether there is one shows when they are there.
     fn connect_early(&self, url: &Url) {
-        if let Ok(connection) = connect(url, &self.connect_options, &self.settings) {
+        if let Ok(connection) = open(url, &self.connect_options, &self.settings) {
             self.stay(connection, None);
         }
     }
@@ -167,7 +169,7 @@ impl Worker {
     /// Connects for this task and stays for those that follow.
     fn serve(&self, task: Task) {
         let begin = Instant::now();
-        match connect(&task.url, &self.connect_options, &self.settings) {
+        match open(&task.url, &self.connect_options, &self.settings) {
             Ok(connection) => self.stay(connection, Some(Box::new(task))),
             Err(problem) => {
                 lock(&self.queue).active -= 1;
@@ -181,11 +183,11 @@ impl Worker {
         }
     }
 
-    fn stay(&self, connection: Connection, first: Option<Box<Task>>) {
-        let connected = Event::Connected(self.origin.clone(), connection.protocol, connection.rtt);
+    fn stay(&self, connection: Line, first: Option<Box<Task>>) {
+        let connected = Event::Connected(self.origin.clone(), connection.is_shared(), connection.rtt());
         let _ = self.events.send(connected);
         let mut queue = ConnectionQueue { worker: self, first };
-        session::run(connection, &mut queue, &self.settings);
+        connection.run(&mut queue, &self.settings);
     }
 }
 

@@ -20,7 +20,7 @@ use crate::platform;
 use crate::stop::Stop;
 
 /// RFC 8305, section 8: the delay after which the next address is tried beside the one that has not answered.
-const STAGGER: Duration = Duration::from_millis(250);
+pub const STAGGER: Duration = Duration::from_millis(250);
 
 /// `--resolve HOST:PORT:ADDRESS`.
 #[derive(Debug, Clone)]
@@ -122,14 +122,7 @@ pub fn dial(url: &Url, options: &DialOptions) -> Result<Dialed, Error> {
 /// Every failure is transient but a name that does not exist; one by which all addresses have refused, or
 /// none has answered in time, is marked as such.
 fn direct(url: &Url, options: &DialOptions, deadline: Instant) -> Result<Dialed, Error> {
-    let begin = Instant::now();
-    let (mut addresses, resolved) = resolve(url, options, deadline)?;
-    addresses.retain(|address| options.family.has(address));
-    if addresses.is_empty() {
-        let family = if options.family == Family::Inet { "IPv4" } else { "IPv6" };
-        return Err(Error::permanent(format!("{} has no {family} address", host_port(url))));
-    }
-    let dns = resolved.then(|| begin.elapsed());
+    let (addresses, dns) = addresses(url, options, deadline)?;
     let connecting = Instant::now();
     let (socket, remote) = connect_any(&addresses, options, deadline).map_err(|failure| {
         options.stop.problem().unwrap_or_else(|| Error {
@@ -160,6 +153,22 @@ fn direct(url: &Url, options: &DialOptions, deadline: Instant) -> Result<Dialed,
         rtt,
         forward: None,
     })
+}
+
+/// Where the URL's server is, in the order in which to try, and what it took to ask.
+pub fn addresses(
+    url: &Url,
+    options: &DialOptions,
+    deadline: Instant,
+) -> Result<(Vec<SocketAddr>, Option<Duration>), Error> {
+    let begin = Instant::now();
+    let (mut addresses, resolved) = resolve(url, options, deadline)?;
+    addresses.retain(|address| options.family.has(address));
+    if addresses.is_empty() {
+        let family = if options.family == Family::Inet { "IPv4" } else { "IPv6" };
+        return Err(Error::permanent(format!("{} has no {family} address", host_port(url))));
+    }
+    Ok((addresses, resolved.then(|| begin.elapsed())))
 }
 
 fn resolve(url: &Url, options: &DialOptions, deadline: Instant) -> Result<(Vec<SocketAddr>, bool), Error> {

@@ -1,9 +1,10 @@
-//! Connections: names to addresses, TCP, TLS, and a pipe of bytes whose waits are those of `platform`.
+//! Connections: names to addresses, TCP, TLS, QUIC, and a pipe of bytes whose waits are those of `platform`.
 
 pub mod dial;
 mod key_usage;
 pub mod pipe;
 pub mod proxy;
+pub mod quic;
 pub mod sndbuf;
 pub mod tls;
 mod tunnel;

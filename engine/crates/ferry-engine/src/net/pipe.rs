@@ -14,11 +14,14 @@ use socket2::SockRef;
 
 use super::sndbuf::{SendBuffer, Tuner};
 use super::wait::{Ready, Waiter};
+use crate::pages::Pages;
 use crate::platform;
 use crate::report::{SendBufferFacts, TlsFacts};
 
-/// What one read takes from the kernel: large enough to make the call's cost vanish, small enough to stay in the cache.
+/// What one read takes from the kernel where TLS decodes it: large enough to make the call's cost vanish, small enough to stay in the cache.
 const READ_BYTES: usize = 256 * 1024;
+/// The same without TLS, where the bytes are not touched again and whole pieces go to a file without a copy.
+const PLAIN_READ_BYTES: usize = 1024 * 1024;
 /// A TLS record at its largest: header, 2^14 bytes, and what a cipher may add (RFC 8446, section 5.2).
 const RECORD_BYTES: usize = 5 + 16384 + 256;
 /// What is gathered before the socket must take some.
@@ -78,7 +81,7 @@ pub struct Pipe {
     socket: TcpStream,
     tls: Option<Box<UnbufferedClientConnection>>,
     /// Filled from `start` to `end`. Between two calls: one incomplete record, or the records of one incomplete message of the handshake.
-    inbuf: Vec<u8>,
+    inbuf: Pages,
     start: usize,
     end: usize,
     /// To be sent from `sent` to `queued`; never shrunk, so that it need not be cleared again.
@@ -110,7 +113,7 @@ impl Pipe {
         Ok(Self {
             socket,
             tls,
-            inbuf: Vec::new(),
+            inbuf: Pages::default(),
             start: 0,
             end: 0,
             outbuf: Vec::new(),
@@ -349,17 +352,19 @@ impl Pipe {
             self.end -= self.start;
             self.start = 0;
         }
-        let upto = self.end + most.clamp(1, READ_BYTES);
+        let largest = if self.tls.is_some() {
+            READ_BYTES
+        } else {
+            PLAIN_READ_BYTES
+        };
+        let upto = self.end + most.clamp(1, largest);
         if self.inbuf.len() < upto {
             // Grown to its full size at once where much is wanted: a limited transfer keeps a small one.
-            self.inbuf.resize(
-                if most > RECORD_BYTES {
-                    upto.max(READ_BYTES + RECORD_BYTES)
-                } else {
-                    upto.max(2 * RECORD_BYTES)
-                },
-                0,
-            );
+            self.inbuf.grow(if most > RECORD_BYTES {
+                upto.max(largest + RECORD_BYTES)
+            } else {
+                upto.max(2 * RECORD_BYTES)
+            });
         }
         loop {
             match self.socket.read(part(&mut self.inbuf, self.end, upto)) {

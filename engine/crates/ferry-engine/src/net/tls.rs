@@ -1,10 +1,10 @@
 //! TLS as ferry wants it: verified unless told otherwise, TLS 1.2 and 1.3, AES-GCM before `ChaCha20`, `h2` and `http/1.1` by ALPN.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -13,6 +13,7 @@ use url::{Host, Url};
 
 use super::key_usage::{KeyUsage, key_usage};
 use crate::error::Error;
+use crate::sync::lock;
 
 /// Which protocols to offer, the preferred first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,8 +37,82 @@ impl AlpnPolicy {
 #[derive(Debug, Clone)]
 pub struct Tls {
     pub config: Arc<ClientConfig>,
+    verifier: Arc<dyn ServerCertVerifier>,
     /// What of the system's certificates could not be read.
     pub unread: Option<String>,
+}
+
+impl Tls {
+    /// For one QUIC connection to an HTTP/3 server, and where it will say why it has refused the server's certificate: QUIC itself keeps only
+    /// the words.
+    #[must_use]
+    pub fn for_quic(&self) -> (ClientConfig, Arc<Refusal>) {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = vec![b"h3".to_vec()];
+        // A ticket of TLS over TCP is for no QUIC connection.
+        config.resumption = Resumption::disabled();
+        let refusal = Arc::new(Refusal {
+            verifier: Arc::clone(&self.verifier),
+            error: Mutex::default(),
+        });
+        let verifier = Arc::clone(&refusal);
+        config.dangerous().set_certificate_verifier(verifier);
+        (config, refusal)
+    }
+}
+
+/// A verifier that remembers its last refusal.
+#[derive(Debug)]
+pub struct Refusal {
+    verifier: Arc<dyn ServerCertVerifier>,
+    error: Mutex<Option<rustls::Error>>,
+}
+
+impl Refusal {
+    #[must_use]
+    pub fn error(&self) -> Option<rustls::Error> {
+        lock(&self.error).clone()
+    }
+
+    fn kept<T>(&self, result: Result<T, rustls::Error>) -> Result<T, rustls::Error> {
+        result.inspect_err(|error| *lock(&self.error) = Some(error.clone()))
+    }
+}
+
+impl ServerCertVerifier for Refusal {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verifier = &self.verifier;
+        self.kept(verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.kept(self.verifier.verify_tls12_signature(message, cert, dss))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.kept(self.verifier.verify_tls13_signature(message, cert, dss))
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
 }
 
 /// What this client shows a server that asks for a certificate.
@@ -81,17 +156,19 @@ pub fn client_config(
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::local(format!("TLS cannot be set up: {error}")).with_source(error))?;
     let mut unread = None;
-    let builder = if insecure {
-        let verifier = Arc::new(AnyCertificate(algorithms));
-        builder.dangerous().with_custom_certificate_verifier(verifier)
+    let verifier: Arc<dyn ServerCertVerifier> = if insecure {
+        Arc::new(AnyCertificate(algorithms))
     } else {
         let roots;
         (roots, unread) = match cacert {
             Some(file) => (file_roots(file)?, None),
             None => system_roots()?,
         };
-        builder.dangerous().with_custom_certificate_verifier(verifier(roots)?)
+        verifier(roots)?
     };
+    let builder = builder
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::clone(&verifier));
     let mut config = match identity {
         None => builder.with_no_client_auth(),
         Some(Identity { chain, key }) => builder
@@ -105,6 +182,7 @@ pub fn client_config(
     }
     Ok(Tls {
         config: Arc::new(config),
+        verifier,
         unread,
     })
 }

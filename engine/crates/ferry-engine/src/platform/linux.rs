@@ -9,18 +9,21 @@ use std::time::Duration;
 
 use socket2::{Domain, SockRef, Socket, Type};
 
+use super::PathFigures;
 use crate::report::TcpSample;
 
 mod offset {
     /// One byte.
     pub const STATE: usize = 0;
     pub const SND_MSS: usize = 16;
+    pub const RCV_MSS: usize = 20;
     pub const UNACKED: usize = 24;
     pub const SACKED: usize = 28;
     pub const LOST: usize = 32;
     pub const RETRANS: usize = 36;
     pub const RTT: usize = 68;
     pub const SND_CWND: usize = 80;
+    pub const RCV_RTT: usize = 92;
     /// Linux 4.1.
     pub const BYTES_ACKED: usize = 120;
     /// Linux 4.1.
@@ -29,6 +32,8 @@ mod offset {
     pub const NOTSENT_BYTES: usize = 144;
     /// Linux 4.6.
     pub const MIN_RTT: usize = 148;
+    /// Linux 4.6.
+    pub const DATA_SEGS_IN: usize = 152;
     /// Linux 4.10.
     pub const SNDBUF_LIMITED: usize = 184;
     /// Linux 4.19.
@@ -198,6 +203,11 @@ pub fn hold_window(socket: &SockRef<'_>, bytes: usize) {
     if buffer <= 200 * 1024 {
         let _ = socket.set_recv_buffer_size(buffer);
     }
+    clamp_window(socket, bytes);
+}
+
+/// Lets the peer have at most `bytes` on its way until the kernel's tuning lifts that. What was offered before stays.
+pub fn clamp_window(socket: &SockRef<'_>, bytes: usize) {
     let clamp = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     // SAFETY: the descriptor is open as long as the reference lives, and the value is an int that outlives the call. What fails is only a tuning.
     let _ = unsafe {
@@ -209,6 +219,41 @@ pub fn hold_window(socket: &SockRef<'_>, bytes: usize) {
             libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(4),
         )
     };
+}
+
+/// The smoothed round trip of what is sent, or of what is received, and what has arrived at the other end, or here. A receiver's round trip is
+/// that of TCP's time stamps, whole milliseconds, averaged by the kernel; without them it is a guess.
+#[must_use]
+pub fn path_figures(socket: &SockRef<'_>, sends: bool) -> Option<PathFigures> {
+    let info = TcpInfo::of(socket)?;
+    let (rtt_us, in_order, segments) = if sends {
+        let ahead = info.segments(info.u32(offset::SACKED)?)?;
+        (info.rtt_us(), info.u64(offset::BYTES_ACKED)? + ahead, None)
+    } else {
+        let rtt_us = info.u32(offset::RCV_RTT).filter(|&us| us > 0);
+        (
+            rtt_us,
+            info.u64(offset::BYTES_RECEIVED)?,
+            info.u32(offset::DATA_SEGS_IN),
+        )
+    };
+    Some(PathFigures {
+        round_trip: Duration::from_micros(rtt_us?.into()),
+        in_order,
+        segments,
+        segment_bytes: info.u32(offset::RCV_MSS)?,
+    })
+}
+
+/// Whether this system tells what `--background` needs.
+///
+/// # Errors
+/// What is missing.
+pub fn check_background() -> Result<(), String> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(|error| error.to_string())?;
+    let told = TcpInfo::of(&SockRef::from(&socket)).and_then(|info| info.u64(offset::BYTES_RECEIVED));
+    told.map(|_| ())
+        .ok_or_else(|| "it needs Linux 4.1 or later, which counts the bytes of a connection".to_owned())
 }
 
 /// What has arrived is acknowledged at once, instead of with the next packet that goes out or after 40 ms (tcp(7), `TCP_QUICKACK`: for now,
@@ -289,9 +334,14 @@ mod tests {
         while let Ok(count) = near.write(&piece) {
             written += count as u64;
         }
-        std::thread::sleep(Duration::from_millis(50));
         let socket = SockRef::from(&near);
-        let (unsent, unacked) = (unsent_bytes(&socket).unwrap(), unacknowledged_bytes(&socket).unwrap());
+        let look = || (unsent_bytes(&socket).unwrap(), unacknowledged_bytes(&socket).unwrap());
+        let deadline = Instant::now() + Duration::from_secs(5);
+        // The peer's kernel takes what fits into its window, and says so.
+        while look().1 >= written && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (unsent, unacked) = look();
         assert!(
             0 < unsent && unsent <= unacked && unacked < written,
             "{unsent} {unacked} {written}"
@@ -320,7 +370,10 @@ mod tests {
     }
 
     #[test]
-    fn precise_timers_can_be_asked_for() {
+    fn precise_timers_are_those_of_this_thread() {
         precise_timers();
+        // SAFETY: returns a number, touches no memory.
+        let slack_ns = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
+        assert_eq!(slack_ns, 1);
     }
 }

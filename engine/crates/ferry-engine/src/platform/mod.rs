@@ -3,6 +3,8 @@
 
 #![allow(unsafe_code, reason = "one system call each, which no crate of the tree wraps")]
 
+#[cfg(windows)]
+mod access;
 #[cfg(any(windows, test))]
 mod alarm;
 mod common;
@@ -33,22 +35,36 @@ use windows as tcp;
 pub use common::{WindowsName, is_reserved_name, sleep_until, windows_name};
 #[cfg(not(target_os = "linux"))]
 pub use non_linux::{
-    acknowledge, check_congestion, held_by_send_buffer, hold_window, set_congestion, unacknowledged_bytes, unsent_bytes,
+    acknowledge, check_background, check_congestion, clamp_window, held_by_send_buffer, hold_window, path_figures,
+    set_congestion, unacknowledged_bytes, unsent_bytes,
 };
 #[cfg(not(windows))]
 pub use non_windows::{ASKS_FOR_SEND_BACKLOG, ideal_send_backlog, no_syn_repeats, until};
 pub use os::{
     POLL_GRANULARITY, append_at, create_private, ignore_file_size_signal, is_disk_full, is_ignored, may_create_in,
-    open_exclusive, process_usage, publish_new, read_at, replace, standard_input, standard_output, sync_directory,
-    write_at,
+    open_exclusive, open_to_others, own_and_open_to_others, process_usage, publish_new, read_at, replace,
+    standard_input, standard_output, sync_directory, write_at,
 };
 #[cfg(windows)]
 pub use tcp::{ASKS_FOR_SEND_BACKLOG, ideal_send_backlog, no_syn_repeats, until};
 #[cfg(target_os = "linux")]
 pub use tcp::{
-    acknowledge, check_congestion, held_by_send_buffer, hold_window, set_congestion, unacknowledged_bytes, unsent_bytes,
+    acknowledge, check_background, check_congestion, clamp_window, held_by_send_buffer, hold_window, path_figures,
+    set_congestion, unacknowledged_bytes, unsent_bytes,
 };
 pub use tcp::{peer_has_ended, precise_timers, rtt, tcp_sample};
+
+/// What TCP knows about the path of one connection.
+#[derive(Copy, Clone, Debug)]
+pub struct PathFigures {
+    /// Smoothed.
+    pub round_trip: std::time::Duration,
+    /// Bytes that arrived, since the connection began: here without a gap before them, at the peer all that it has acknowledged.
+    pub in_order: u64,
+    /// Segments that arrived here, those behind a gap too, and the size of a full one. An old kernel does not count them.
+    pub segments: Option<u32>,
+    pub segment_bytes: u32,
+}
 
 /// What a limited transfer moves at once, as the time that it is due in: longer than a wake-up is usually late by.
 pub const PACING_STEP_NS: u64 = if cfg!(windows) { 8_000_000 } else { 3_000_000 };

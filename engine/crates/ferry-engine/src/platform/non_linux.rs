@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use super::PathFigures;
+
 use socket2::SockRef;
 
 /// What lies in the send buffer is not told.
@@ -37,6 +39,21 @@ pub fn set_congestion(_socket: &SockRef<'_>, _name: &str) -> io::Result<()> {
 pub fn check_congestion(_name: &str) -> Result<(), String> {
     Err("only Linux lets a program choose".to_owned())
 }
+
+/// # Errors
+/// Always: only Linux tells the delay of a connection closely enough.
+pub fn check_background() -> Result<(), String> {
+    Err("only Linux tells enough about a connection".to_owned())
+}
+
+/// Not told.
+#[must_use]
+pub fn path_figures(_socket: &SockRef<'_>, _sends: bool) -> Option<PathFigures> {
+    None
+}
+
+/// Left as it is.
+pub fn clamp_window(_socket: &SockRef<'_>, _bytes: usize) {}
 
 /// Acknowledgements go by rules of the system's own.
 pub fn acknowledge(_socket: &SockRef<'_>) {}

@@ -233,6 +233,20 @@ pub fn standard_input() -> io::Result<File> {
     Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
+/// The mode of a regular file that other users may use.
+#[must_use]
+pub fn open_to_others(found: &fs::Metadata) -> Option<u32> {
+    let mode = found.mode() & 0o777;
+    (found.is_file() && mode & 0o077 != 0).then_some(mode)
+}
+
+/// As `open_to_others`, of a file that this user owns. OpenSSH refuses such a key, and takes one that another user owns (root's, shared
+/// with a group): `sshkey_perm_ok` in authfile.c.
+#[must_use]
+pub fn own_and_open_to_others(found: &fs::Metadata) -> Option<u32> {
+    open_to_others(found).filter(|_| found.uid() == rustix::process::geteuid().as_raw())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

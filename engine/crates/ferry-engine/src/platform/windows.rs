@@ -319,6 +319,8 @@ pub fn create_private(path: &Path) -> io::Result<File> {
 /// The system's own.
 pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
     let (old, new) = (wide(from)?, wide(to)?);
+    // By itself, because ReplaceFileW, which keeps it too, seldom works here. A failure changes nothing of the content.
+    let _ = super::access::copy(&new, &old);
     // SAFETY: both are strings with their NUL that live through the call; no backup, nothing reserved.
     let replaced = unsafe {
         ReplaceFileW(
@@ -333,7 +335,7 @@ pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
     if replaced != 0 {
         return Ok(());
     }
-    // ReplaceFileW keeps the attributes and the access list of what it replaces. It needs a file to replace, a file system that can, and a
+    // ReplaceFileW keeps the attributes, the times and the streams of what it replaces. It needs a file to replace, a file system that can, and a
     // replacement that nobody has open: it opens that one without sharing, so it fails while the caller's own handle holds the lock
     // (limits.md). After ERROR_UNABLE_TO_MOVE_REPLACEMENT (1176) the replaced file is gone and the replacement has its old name, after any other
     // error both have theirs: in each case a plain rename finishes what was asked for.
@@ -455,4 +457,16 @@ pub fn standard_output() -> io::Result<File> {
 /// The system's own.
 pub fn standard_input() -> io::Result<File> {
     Ok(File::from(io::stdin().as_handle().try_clone_to_owned()?))
+}
+
+/// Nothing: no mode tells.
+#[must_use]
+pub fn open_to_others(_found: &std::fs::Metadata) -> Option<u32> {
+    None
+}
+
+/// As `open_to_others`.
+#[must_use]
+pub fn own_and_open_to_others(found: &std::fs::Metadata) -> Option<u32> {
+    open_to_others(found)
 }

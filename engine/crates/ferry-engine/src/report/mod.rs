@@ -98,7 +98,7 @@ pub struct Transfer {
     pub final_url: Option<String>,
     /// Download or upload.
     pub direction: Command,
-    /// `http/1.1`, `h2` or `sftp`; null when no connection was made.
+    /// `http/1.1`, `h2`, `h3` or `sftp`; null when no connection was made.
     pub protocol: Option<&'static str>,
     /// The final status of HTTP.
     pub status: Option<u16>,
@@ -299,7 +299,7 @@ pub enum Action {
 pub struct TlsFacts {
     /// Such as `TLSv1.3`.
     pub version: String,
-    /// The cipher suite.
+    /// The cipher suite; empty over HTTP/3, because QUIC does not tell it.
     pub cipher: String,
 }
 

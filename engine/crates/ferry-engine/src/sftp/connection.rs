@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::task::spawn_local;
 
 use super::Plan;
@@ -173,8 +173,11 @@ fn into_std(socket: mio::net::TcpStream) -> Result<TcpStream, Error> {
 }
 
 /// One more connection with its channels; a server that does not want it does no harm, and the report says how many there were.
-pub async fn more(core: Shared, plan: Plan, connection: usize, channels: usize) {
+pub async fn more(core: Shared, plan: Plan, connection: usize, channels: usize, logins: Rc<Semaphore>) {
     let own = plan.clone();
+    let Ok(login) = logins.acquire().await else {
+        return;
+    };
     // Not tokio's spawn_blocking, which panics where no thread can be started.
     let (answer, dialed) = oneshot::channel();
     let thread = std::thread::Builder::new().spawn(move || {
@@ -186,6 +189,7 @@ pub async fn more(core: Shared, plan: Plan, connection: usize, channels: usize) 
     let Ok(connected) = connect(&plan, &core, dialed, connection).await else {
         return;
     };
+    drop(login);
     spawn_local(watch_end(
         Shared::clone(&core),
         Arc::clone(&connected.socket),

@@ -50,7 +50,6 @@ impl Core {
                 rtt,
                 least_rtt: Duration::ZERO,
                 idle_rtt: rtt,
-                flow: Flow::new(Instant::now()),
                 last_activity: Instant::now(),
                 failure: None,
                 undecoded: 0,
@@ -90,6 +89,7 @@ impl Core {
             channel: Channel::new(),
             control: Vec::new(),
             in_flight: 0,
+            flow: Flow::new(Instant::now()),
         };
         channel.channel.hello(&mut channel.control);
         if state.channels.is_empty() {
@@ -336,15 +336,14 @@ impl Core {
         let State {
             channels,
             open_files,
-            flow,
             rtt,
             ..
         } = &mut *state;
-        flow.arrived(bytes.len() as u64, *rtt, now);
         let mut open = channels.iter_mut();
         let Some(channel) = open.find(|channel| channel.address == (connection, number)) else {
             return;
         };
+        channel.flow.arrived(bytes.len() as u64, *rtt, now);
         let in_flight = &mut channel.in_flight;
         let mut over = Vec::new();
         let mut answered = false;

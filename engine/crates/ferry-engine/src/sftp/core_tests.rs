@@ -128,7 +128,7 @@ fn everything_is_asked_for_at_once_up_to_the_budget_and_no_more() {
     let _over = bench.down(100 * MIB, &Limit::None);
     let reads = bench.drain(0);
     let total: u64 = reads.iter().map(|(.., length)| u64::from(*length)).sum();
-    let budget = Flow::new(bench.now).budget();
+    let budget = Flow::new(bench.now).budget(1);
     assert!(total <= budget + 255 * 1024 && total + 255 * 1024 > budget, "{total}");
     assert!(
         reads
@@ -153,21 +153,25 @@ fn a_gap_is_asked_for_again_whatever_came_early_behind_it() {
     let _over = bench.down(100 * MIB, &Limit::None);
     let mut asked = bench.drain(0);
     let (_, first, _, length) = asked.remove(0);
-    for (_, id, ..) in asked {
-        bench.core.data(0, 0, &data(id, &vec![0; 255 * 1024]));
+    // What came early waits in memory, which has an end too.
+    let mut early = 0;
+    while !asked.is_empty() {
+        for (_, id, ..) in asked {
+            bench.core.data(0, 0, &data(id, &vec![0; 255 * 1024]));
+            early += 255 * 1024;
+        }
+        asked = bench.drain(0);
     }
-    for (_, id, ..) in bench.drain(0) {
-        bench.core.data(0, 0, &data(id, &vec![0; 255 * 1024]));
-    }
-    // The network has become slow.
-    bench.core.lock().flow = Flow::new(bench.now);
+    assert!(early <= 32 * MIB && early + 2 * 255 * 1024 > 32 * MIB, "{early}");
     bench.core.data(0, 0, &data(first, &vec![0; length as usize - 7]));
     let again: Vec<_> = bench
         .drain(0)
         .into_iter()
         .map(|(_, _, offset, count)| (offset, count))
         .collect();
-    assert_eq!(again, [(u64::from(length) - 7, 7)]);
+    assert_eq!(again.first(), Some(&(u64::from(length) - 7, 7)));
+    // What was handed on makes room for one more.
+    assert!(again.len() <= 2, "{again:?}");
 }
 
 #[test]

@@ -9,14 +9,23 @@ use std::time::{Duration, Instant};
 
 /// Whatever the network turns out to hold: what waits in sshd at any time, and enough for the first round trips of slow start.
 const LEAST: u64 = 1 << 20;
+/// Of one channel of many. What waits for a slow channel is what all others wait for in the end, and cannot be asked for elsewhere.
+const LEAST_EACH: u64 = 128 << 10;
 /// Of all unlimited downloads together: twice what 1.3 Gbit/s hold at 100 ms.
 pub const MOST: u64 = 32 << 20;
+/// The same over several connections. A connection that lost packets falls behind by some round trips. A file is written in order, so what the
+/// other connections bring meanwhile stays in memory.
+pub const MOST_OF_SEVERAL: u64 = 256 << 20;
 /// While slow start goes on, what is asked for beyond what the last round trip brought. If slow start ends, all of it waits in sshd.
 const MOST_AHEAD: u64 = 8 << 20;
+/// What may be asked for is at least so many READs.
+const LEAST_READS: u64 = 4;
+/// As long as OpenSSH's own client has always asked for, which every server answers whole.
+const SHORTEST_READ: u32 = 32 << 10;
 /// A shorter round trip than this is no time to measure in.
 const SHORTEST: Duration = Duration::from_millis(5);
 
-/// Bytes that arrive in a round trip.
+/// Bytes that arrive in a round trip, on one channel.
 #[derive(Debug)]
 pub struct Flow {
     since: Instant,
@@ -56,17 +65,27 @@ impl Flow {
         (2 * self.holds).max(LEAST)
     }
 
-    /// What may be asked for and not yet have been handed on. What is asked for now comes in the next round trip, when slow start will have
-    /// doubled twice what is known of it here. Once it is over, the network fills up again to its peak after losses, and grows by the least.
-    pub fn budget(&self) -> u64 {
+    /// What may be asked for and not yet have arrived, on one of so many channels. What is asked for now comes in the next round trip, when slow
+    /// start will have doubled twice what is known of it here. Once it is over, the network fills up again to its peak after losses, and grows by
+    /// the least.
+    pub fn budget(&self, channels: u64) -> u64 {
+        let channels = channels.max(1);
         let next = if self.grows {
             let holds = self.holds.max(self.arrived.min(self.doubled()));
-            holds + (3 * holds).min(MOST_AHEAD)
+            holds + (3 * holds).min(MOST_AHEAD / channels)
         } else {
             self.peak.min(2 * self.holds)
         };
-        (LEAST + next).min(MOST)
+        ((LEAST / channels).max(LEAST_EACH) + next).min(MOST)
     }
+}
+
+/// The length of a READ on a channel that may ask for so much. The next one is asked for when a whole one is there, so that a single one leaves
+/// its connection idle for a round trip behind it, in slow start most of all.
+pub fn read_bytes(budget: u64, longest: u32) -> u32 {
+    u32::try_from(budget / LEAST_READS)
+        .unwrap_or(u32::MAX)
+        .clamp(SHORTEST_READ.min(longest), longest)
 }
 
 #[cfg(test)]
@@ -95,7 +114,7 @@ mod tests {
         let mut network = 14_480_u64;
         for _ in 0..30 {
             let wanted = (2 * network).min(line);
-            let budget = after(&round_trips).budget();
+            let budget = after(&round_trips).budget(1);
             assert!(budget >= wanted, "{budget} for {wanted}");
             // What the network does not hold waits in sshd.
             assert!(budget - wanted.min(budget) < 15 << 20);
@@ -103,7 +122,7 @@ mod tests {
             round_trips.push(network);
         }
         assert_eq!(network, line);
-        assert_eq!(after(&round_trips).budget(), LEAST + line);
+        assert_eq!(after(&round_trips).budget(1), LEAST + line);
     }
 
     #[test]
@@ -112,22 +131,44 @@ mod tests {
         let mut round_trips = vec![line / 8, line / 4, line / 2, line, line];
         for arrived in [line / 3, 0, 5 * line / 2, line / 2] {
             round_trips.push(arrived);
-            let budget = after(&round_trips).budget();
+            let budget = after(&round_trips).budget(1);
             assert!(budget <= LEAST + 2 * line, "{budget} after {arrived}");
         }
         round_trips.extend([line, line]);
-        assert!(after(&round_trips).budget() >= LEAST + line);
+        assert!(after(&round_trips).budget(1) >= LEAST + line);
+    }
+
+    #[test]
+    fn each_of_many_channels_asks_for_little_more_than_it_brings() {
+        assert_eq!(after(&[]).budget(16), LEAST_EACH);
+        assert_eq!(after(&[40_000, 80_000, 40_000]).budget(16), LEAST_EACH + 80_000);
+        assert_eq!(after(&[]).budget(2), LEAST / 2);
+    }
+
+    #[test]
+    fn a_channel_of_many_has_several_reads_on_their_way() {
+        const LONGEST: u32 = 255 << 10;
+        assert_eq!(read_bytes(after(&[]).budget(1), LONGEST), LONGEST);
+        for channels in [2, 4, 16, 64] {
+            let budget = after(&[]).budget(channels);
+            assert!(
+                u64::from(read_bytes(budget, LONGEST)) * LEAST_READS <= budget,
+                "{channels}"
+            );
+        }
+        // A server may say itself what it answers at most.
+        assert_eq!(read_bytes(1 << 20, 16 << 10), 16 << 10);
     }
 
     #[test]
     fn it_falls_with_the_rate_by_half_at_most() {
-        assert_eq!(after(&[1_000_000, 2_000_000, 1_000_000]).budget(), LEAST + 2_000_000);
+        assert_eq!(after(&[1_000_000, 2_000_000, 1_000_000]).budget(1), LEAST + 2_000_000);
         assert_eq!(
-            after(&[1_000_000, 2_000_000, 1_000_000, 0, 0]).budget(),
+            after(&[1_000_000, 2_000_000, 1_000_000, 0, 0]).budget(1),
             LEAST + 500_000
         );
         assert_eq!(
-            after(&(0..6).map(|power| LEAST << power).collect::<Vec<_>>()).budget(),
+            after(&(0..6).map(|power| LEAST << power).collect::<Vec<_>>()).budget(1),
             MOST
         );
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use ferry_sftp::{Limits, Reply, Request};
 use socket2::SockRef;
+use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 
 use super::attempt::Opening;
@@ -18,6 +19,8 @@ use crate::error::Error;
 use crate::platform;
 use crate::report::{Phases, SendBufferFacts, SshReport};
 use crate::ssh::OpenRefused;
+use crate::transfer::background::Watch;
+use crate::transfer::pace::Pace;
 use crate::transfer::samples::Samples;
 
 /// Files begun at once on each channel: what a round trip of 100 ms lets 600 files a second be.
@@ -27,6 +30,9 @@ const BACKLOG: u64 = 8 << 20;
 /// For so many ticks in a row the send buffer has to be what holds an upload back.
 const HELD_TICKS: u32 = 5;
 const TICK: Duration = Duration::from_millis(100);
+/// sshd drops some of more than ten connections that have not logged in yet (`MaxStartups 10:30:100` in `sshd_config`(5)); others may be logging
+/// in meanwhile.
+const LOGINS_AT_ONCE: usize = 6;
 
 /// Works through a worklist over one server. `Err` is why files may be left over; the worklist has been given each of them back.
 pub fn run(plan: &Plan, worklist: &mut dyn Worklist) -> (SessionFacts, Result<(), Error>) {
@@ -100,8 +106,10 @@ async fn drive(plan: &Plan, worklist: &mut dyn Worklist, facts: &mut SessionFact
     let home = home.map_err(|error| no_channel(plan, &core, error))?;
     phases.channel_s = Some(opening.elapsed().as_secs_f64());
     phases.total_s = begin.elapsed().as_secs_f64();
+    let logins = Rc::new(Semaphore::new(LOGINS_AT_ONCE));
     for connection in 1..plan.connections.unwrap_or(1) {
-        helpers.spawn_local(more(Shared::clone(&core), plan.clone(), connection, extra + 1));
+        let (core, logins) = (Shared::clone(&core), Rc::clone(&logins));
+        helpers.spawn_local(more(core, plan.clone(), connection, extra + 1, logins));
     }
 
     let samples = Rc::new(RefCell::new(Samples::default()));
@@ -112,22 +120,7 @@ async fn drive(plan: &Plan, worklist: &mut dyn Worklist, facts: &mut SessionFact
         begin,
         Rc::clone(&samples),
     ));
-    spawn_local(watch_end(
-        Shared::clone(&core),
-        Arc::clone(&connected.socket),
-        plan.first_place().clone(),
-    ));
-    if plan.connections.is_none() && worklist.upload_bytes() > 0 {
-        spawn_local(open_second_connection(
-            Shared::clone(&core),
-            plan.clone(),
-            Arc::clone(&connected.socket),
-            extra + 1,
-        ));
-    }
-    if plan.settings.limit.rate().is_some() {
-        spawn_local(follow_limits(Shared::clone(&core)));
-    }
+    spawn_watchers(plan, worklist, &core, &connected.socket, extra + 1);
     learn_limits(&core, home);
     let result = work(
         plan,
@@ -156,6 +149,35 @@ async fn drive(plan: &Plan, worklist: &mut dyn Worklist, facts: &mut SessionFact
         }
     }
     result.and(failure.map_or(Ok(()), Err))
+}
+
+/// What goes on next to the work, and ends with the connection.
+fn spawn_watchers(plan: &Plan, worklist: &dyn Worklist, core: &Shared, socket: &Arc<TcpStream>, channels: usize) {
+    spawn_local(watch_end(
+        Shared::clone(core),
+        Arc::clone(socket),
+        plan.first_place().clone(),
+    ));
+    if let Some(pace) = &plan.settings.background {
+        let sends = worklist.upload_bytes() > 0;
+        spawn_local(yield_to_others(
+            Shared::clone(core),
+            Arc::clone(socket),
+            pace.clone(),
+            sends,
+        ));
+    }
+    if plan.connections.is_none() && worklist.upload_bytes() > 0 {
+        spawn_local(open_second_connection(
+            Shared::clone(core),
+            plan.clone(),
+            Arc::clone(socket),
+            channels,
+        ));
+    }
+    if plan.settings.limit.rate().is_some() {
+        spawn_local(follow_limits(Shared::clone(core)));
+    }
 }
 
 /// What the work comes to, unless somebody asks the run to end before.
@@ -260,6 +282,15 @@ async fn tick(core: Shared, socket: Arc<TcpStream>, plan: Plan, begin: Instant, 
     }
 }
 
+/// `--background`.
+async fn yield_to_others(core: Shared, socket: Arc<TcpStream>, pace: Pace, sends: bool) {
+    let mut watch = Watch::new(&pace);
+    while core.failure().is_none() {
+        watch.look(&SockRef::from(&*socket), sends, Instant::now());
+        platform::until(watch.next()).await;
+    }
+}
+
 /// One TCP connection sends no more in a round trip than its send buffer holds: where that is seen to be the limit, a second one doubles it.
 async fn open_second_connection(core: Shared, plan: Plan, socket: Arc<TcpStream>, channels: usize) {
     let mut ticks = tokio::time::interval(TICK);
@@ -278,7 +309,7 @@ async fn open_second_connection(core: Shared, plan: Plan, socket: Arc<TcpStream>
         before = held;
     }
     if core.failure().is_none() {
-        more(core, plan, 1, channels).await;
+        more(core, plan, 1, channels, Rc::new(Semaphore::new(1))).await;
     }
 }
 

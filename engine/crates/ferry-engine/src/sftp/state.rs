@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ferry_sftp::{Channel, Handle, Reply, Request, StatusCode};
 
-use super::flow::{Flow, MOST};
+use super::flow::{self, Flow, MOST, MOST_OF_SEVERAL};
 use super::open_file::{Direction, Down, OpenFile, ReplySender, Up, broken, read_refused};
 use super::span;
 use super::{AHEAD, nonsense, refused};
@@ -29,7 +29,6 @@ pub struct State {
     pub least_rtt: Duration,
     /// Before anything was sent.
     pub idle_rtt: Duration,
-    pub flow: Flow,
     /// When the server last said anything.
     pub last_activity: Instant,
     pub failure: Option<Error>,
@@ -52,6 +51,7 @@ pub struct OpenChannel {
     pub control: Vec<u8>,
     /// Of READs.
     pub in_flight: u64,
+    pub flow: Flow,
 }
 
 pub enum Context {
@@ -89,17 +89,18 @@ impl State {
             open_files,
             request,
             limit,
-            flow,
             ..
         } = self;
         let channels_open = channels.len() as u64;
         let Some(channel) = channels.get_mut(index) else {
             return Ok(Output::Stop);
         };
-        // Of several channels none may ask for everything.
-        let share = flow.budget() / channels_open;
+        let share = channel.flow.budget(channels_open);
         let mut room = room.min(share.saturating_sub(channel.in_flight));
-        let piece = limit.map_or(request.read, |rate| step(rate, request.read));
+        let piece = limit.map_or_else(
+            || flow::read_bytes(share, request.read),
+            |rate| step(rate, request.read),
+        );
         let mut count = 0;
         for (id, file) in open_files.iter_mut() {
             let OpenFile {
@@ -217,6 +218,12 @@ impl State {
         }
     }
 
+    fn several_connections(&self) -> bool {
+        let mut connections = self.channels.iter().map(|channel| channel.address.0);
+        let first = connections.next();
+        connections.any(|connection| Some(connection) != first)
+    }
+
     /// How much more may be asked for.
     fn request_room(&self) -> u64 {
         let pending: u64 = self
@@ -228,7 +235,9 @@ impl State {
             })
             .sum();
         let budget = match self.limit {
-            None => self.flow.budget(),
+            // What came early waits in the memory here, and not in a server.
+            None if self.several_connections() => MOST_OF_SEVERAL,
+            None => MOST,
             Some(rate) => {
                 // What the limit lets through while an answer is on its way.
                 let ahead = (self.rtt + AHEAD).as_micros().saturating_mul(rate.into()) / 1_000_000;

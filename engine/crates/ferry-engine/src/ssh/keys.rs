@@ -1,5 +1,7 @@
 //! What we may show a server: keys from files, an agent's, a password.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,6 +16,7 @@ use super::handler::Shared;
 use super::unlock::{self, unlock};
 use super::{Passphrase, SshOptions};
 use crate::error::Error;
+use crate::platform::own_and_open_to_others;
 
 pub(super) type Agent = AgentClient<Box<dyn AgentStream + Send + Unpin>>;
 
@@ -176,7 +179,17 @@ fn load_certificate(path: &Path) -> Result<Certificate, String> {
 
 fn load_one(path: &PathBuf) -> Result<Identity, Error> {
     let unusable = |why: String| Error::local(format!("the key file {} {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| unusable(format!("cannot be read: {error}")))?;
+    let cannot = |error: io::Error| unusable(format!("cannot be read: {error}"));
+    let mut file = File::open(path).map_err(cannot)?;
+    let open_to_others = own_and_open_to_others(&file.metadata().map_err(cannot)?);
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(cannot)?;
+    let shut = || match open_to_others {
+        None => Ok(()),
+        Some(mode) => Err(unusable(format!(
+            "may be read by other users of this machine (mode {mode:03o}); chmod 600 it"
+        ))),
+    };
     let made = |public, key| {
         Ok(Identity {
             path: path.clone(),
@@ -185,6 +198,7 @@ fn load_one(path: &PathBuf) -> Result<Identity, Error> {
         })
     };
     if unlock::is_encrypted(&text) {
+        shut()?;
         // OpenSSH's own format shows the public half; the others leave it to a file of the same name.
         let public = PrivateKey::from_openssh(&text)
             .map(|key| key.public_key().clone())
@@ -193,7 +207,10 @@ fn load_one(path: &PathBuf) -> Result<Identity, Error> {
         return made(public, Key::Encrypted(text));
     }
     match keys::decode_secret_key(&text, None) {
-        Ok(key) => made(Some(key.public_key().clone()), Key::Plain(Arc::new(key))),
+        Ok(key) => {
+            shut()?;
+            made(Some(key.public_key().clone()), Key::Plain(Arc::new(key)))
+        }
         Err(error) => match PublicKey::from_openssh(&text) {
             Ok(public) => made(Some(public), Key::Elsewhere),
             Err(_) => Err(unusable(format!("is no private key that ferry can read: {error}"))),

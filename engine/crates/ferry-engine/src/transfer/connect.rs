@@ -1,6 +1,7 @@
 //! A connection ready for requests: dialled, encrypted, and agreed on a protocol.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use url::Url;
@@ -13,14 +14,42 @@ use crate::net::pipe::{Pipe, PipeError};
 use crate::net::tls;
 use crate::net::wait::Waiter;
 use crate::report::{Phases, TlsFacts};
+use crate::sync::lock;
 
 /// How a server is reached; `tls` is for `https` only.
 #[derive(Clone)]
 pub struct ConnectOptions {
     /// `--http2`: nothing else will do.
     pub only_h2: bool,
+    pub http3: Http3,
     pub dial: DialOptions,
     pub tls: Option<tls::Tls>,
+}
+
+/// `--http3`.
+#[derive(Clone, Default)]
+pub enum Http3 {
+    #[default]
+    Never,
+    /// Nothing else will do.
+    Only,
+    /// Where a server does not answer, TCP will do.
+    First(Without),
+}
+
+/// Servers of this run that do not answer over QUIC. All clones are one list.
+#[derive(Clone, Default)]
+pub struct Without(Arc<Mutex<HashSet<String>>>);
+
+impl Without {
+    #[must_use]
+    pub fn has(&self, url: &Url) -> bool {
+        lock(&self.0).contains(&host_port(url))
+    }
+
+    pub fn add(&self, url: &Url) {
+        lock(&self.0).insert(host_port(url));
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

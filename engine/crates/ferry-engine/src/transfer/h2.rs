@@ -9,7 +9,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use super::exchange::Exchange;
 use super::send::Sender;
 use super::throttle::Limit;
-use super::wire::{Stream, Wire, host, target};
+use super::wire::{Stream, Wire, content_length, host, target};
 use super::{Head, Settings};
 use crate::error::Error;
 use crate::net::pipe::{Pipe, PipeError};
@@ -241,22 +241,6 @@ fn send_turn(connection: &mut Connection, id: StreamId, sender: &mut Sender, now
         }
     }
     Ok(left < TURN_BYTES - FRAME_HEADER)
-}
-
-/// Digits, and the same in every field (RFC 9110, section 8.6; RFC 9113, section 8.1.1).
-fn content_length(headers: &HeaderMap) -> Result<Option<u64>, ()> {
-    let mut found = None;
-    for value in headers.get_all(http::header::CONTENT_LENGTH) {
-        let text = value.to_str().map_err(|_| ())?;
-        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(());
-        }
-        let length: u64 = text.parse().map_err(|_| ())?;
-        if found.replace(length).is_some_and(|before| before != length) {
-            return Err(());
-        }
-    }
-    Ok(found)
 }
 
 struct H2Handler<'a> {

@@ -1,14 +1,18 @@
 //! One attempt at a transfer: a request, its answer and its body, over a connection that carries one or several at once.
 //!
-//! `session` runs the loop; `h1` and `h2` know their protocol; `exchange` is what both have in common. What an answer means for the
+//! `session` runs the loop; `h1` and `h2` know their protocol, `h3` has a loop of its own; `exchange` is what all have in common. `line` chooses. What an answer means for the
 //! local side is decided by the task (`Work`), what a failure means for the next attempt by `job`.
 
+pub mod background;
 pub mod coding;
 pub mod connect;
 mod decoding;
 pub mod exchange;
 mod h1;
 mod h2;
+pub mod h3;
+pub mod line;
+pub mod pace;
 pub mod receive;
 pub mod samples;
 pub mod send;
@@ -27,9 +31,10 @@ use crate::error::Error;
 use crate::report::{Phases, SendBufferFacts, SeriesFacts, TcpSample};
 use crate::stop::Stop;
 use coding::Coding;
+use pace::Pace;
 use receive::Receiver;
 use send::Sender;
-use throttle::Limit;
+use throttle::{Limit, Throttle};
 
 pub use decoding::Decoding;
 pub use wire::{addressed, host, target};
@@ -38,12 +43,29 @@ pub use wire::{addressed, host, target};
 #[derive(Clone)]
 pub struct Settings {
     pub limit: Limit,
+    /// Queues are left to others.
+    pub background: Option<Pace>,
     pub buffer_size: usize,
     pub timeouts: Timeouts,
     /// Looked at every 100 ms.
     pub stop: Stop,
     /// Streams at once on one connection.
     pub parallel: usize,
+}
+
+impl Settings {
+    /// What holds a body back that is sent.
+    #[must_use]
+    pub fn outgoing(&self) -> Throttle {
+        let limit = self.limit.throttle();
+        match &self.background {
+            None => limit,
+            Some(pace) => Throttle::Yielding {
+                limit: Box::new(limit),
+                pace: pace.clone(),
+            },
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

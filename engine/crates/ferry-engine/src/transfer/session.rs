@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::background::Watch;
 use super::connect::{Connection, Protocol};
 use super::exchange::Exchange;
 use super::h1::Http1;
@@ -20,7 +21,8 @@ use crate::{log, platform};
 const TICK: Duration = Duration::from_millis(100);
 /// Reads in a row before the rest of the loop gets its turn.
 const READS_IN_A_ROW: usize = 4;
-const LARGE_READ: usize = 256 * 1024;
+/// As much as one read of the pipe takes.
+const LARGE_READ: usize = usize::MAX;
 /// What may still be read of a connection that cannot be written to any more: the kernel holds no more than its largest buffer.
 const MOST_LAST_READS: usize = 1024;
 /// While the send buffer drains after the last byte of an upload, it is looked at this often.
@@ -60,6 +62,7 @@ pub fn run(connection: Connection, tasks: &mut dyn Tasks, settings: &Settings) {
         last_read_at: Instant::now(),
         next_tick: Instant::now() + TICK,
         next_listen: Instant::now(),
+        watch: settings.background.as_ref().map(Watch::new),
         served: false,
         lost: false,
     };
@@ -84,6 +87,8 @@ struct Session {
     next_tick: Instant,
     /// While a limited upload goes on, the socket is asked for an early answer from here on.
     next_listen: Instant,
+    /// Of `--background`.
+    watch: Option<Watch>,
     /// Something has been done on this connection.
     served: bool,
     lost: bool,
@@ -166,6 +171,10 @@ impl Session {
             if late && now.saturating_duration_since(self.last_read_at) >= timeouts.stall.min(timeouts.first_byte) / 2 {
                 self.wire.abandon();
             }
+        }
+        if let Some(watch) = &mut self.watch {
+            let sends = self.streams.iter().any(is_upload);
+            watch.look(&self.pipe.socket(), sends, now);
         }
         for stream in &mut self.streams {
             stream.exchange.poll_paced(now);
@@ -280,8 +289,7 @@ impl Session {
             if read_budget == 0 || !self.pipe.readable() || self.pipe.unsent() > MOST_UNSENT {
                 break;
             }
-            let most = read_budget.min(LARGE_READ);
-            let (received, problem) = self.receive(most, now);
+            let (received, problem) = self.receive(read_budget, now);
             if let Some(problem) = problem {
                 let now = Instant::now();
                 self.lost = true;
@@ -377,7 +385,12 @@ impl Session {
                 .is_some_and(|sender| sender.exhausted && sender.out().is_none())
         });
         let drained = draining.then(|| now + DRAIN_LOOK);
-        let until = [Some(self.next_tick), later, paced, drained]
+        let watched = self
+            .watch
+            .as_ref()
+            .filter(|_| !self.streams.is_empty())
+            .map(Watch::next);
+        let until = [Some(self.next_tick), later, paced, drained, watched]
             .into_iter()
             .flatten()
             .min()
@@ -433,6 +446,10 @@ impl Session {
             tasks.done(outcome);
         }
     }
+}
+
+fn is_upload(stream: &Stream) -> bool {
+    stream.exchange.sender.is_some()
 }
 
 fn is_paced_upload(stream: &Stream) -> bool {

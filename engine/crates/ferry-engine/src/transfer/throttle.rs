@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use ferry_pacing::{Member, Options, Pacer, Rate, Shared};
 
+use super::pace::Pace;
 use crate::clock::{instant, nanos};
 use crate::platform;
 use crate::sync::lock;
@@ -99,6 +100,11 @@ pub enum Throttle {
         backlogged: bool,
         quantum: u64,
     },
+    /// Held to a limit, and to what leaves the queue to others: of an upload only.
+    Yielding {
+        limit: Box<Throttle>,
+        pace: Pace,
+    },
 }
 
 impl Throttle {
@@ -119,6 +125,7 @@ impl Throttle {
             Self::None => u64::MAX,
             Self::Own(pacer) => pacer.allowance(nanos(now)),
             Self::Shared { shared, id, .. } => lock(shared).allowance(*id, nanos(now)),
+            Self::Yielding { limit, pace } => limit.allowance(now).min(pace.allowance(now)),
         }
     }
 
@@ -127,6 +134,10 @@ impl Throttle {
             Self::None => {}
             Self::Own(pacer) => pacer.take(nanos(now), bytes),
             Self::Shared { shared, id, .. } => lock(shared).take(*id, nanos(now), bytes),
+            Self::Yielding { limit, pace } => {
+                limit.take(now, bytes);
+                pace.take(now, bytes);
+            }
         }
     }
 
@@ -137,6 +148,7 @@ impl Throttle {
             Self::None => None,
             Self::Own(pacer) => Some(instant(pacer.next_at())),
             Self::Shared { shared, id, .. } => Some(instant(lock(shared).next_at(*id))),
+            Self::Yielding { limit, pace } => limit.next_at().max(Some(pace.next_at())),
         }
     }
 
@@ -147,25 +159,30 @@ impl Throttle {
             Self::None => None,
             Self::Own(pacer) => Some(instant(pacer.due())),
             Self::Shared { shared, .. } => Some(instant(lock(shared).due())),
+            Self::Yielding { limit, .. } => limit.due(),
         }
     }
 
     /// The last piece of a known total leaves at its own deadline.
     pub fn expect_total(&mut self, bytes: u64) {
-        if let Self::Own(pacer) = self {
-            pacer.expect_total(bytes);
+        match self {
+            Self::Own(pacer) => pacer.expect_total(bytes),
+            Self::Yielding { limit, .. } => limit.expect_total(bytes),
+            Self::None | Self::Shared { .. } => {}
         }
     }
 
     /// Whether there is anything to move: who has nothing must not hold up the others of a shared limit.
     pub fn set_backlogged(&mut self, wants: bool) {
-        if let Self::Shared {
-            shared, id, backlogged, ..
-        } = self
-            && *backlogged != wants
-        {
-            *backlogged = wants;
-            lock(shared).set_backlogged(*id, wants);
+        match self {
+            Self::Shared {
+                shared, id, backlogged, ..
+            } if *backlogged != wants => {
+                *backlogged = wants;
+                lock(shared).set_backlogged(*id, wants);
+            }
+            Self::Yielding { limit, .. } => limit.set_backlogged(wants),
+            _ => {}
         }
     }
 
@@ -176,6 +193,7 @@ impl Throttle {
             Self::None => return usize::MAX,
             Self::Own(pacer) => pacer.quantum(),
             Self::Shared { quantum, .. } => *quantum,
+            Self::Yielding { pace, .. } => pace.quantum(),
         };
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
@@ -187,6 +205,7 @@ impl Throttle {
             Self::None => 0,
             Self::Own(pacer) => pacer.shortfall_ns(),
             Self::Shared { shared, .. } => lock(shared).shortfall_ns(),
+            Self::Yielding { limit, .. } => return limit.shortfall_s(),
         };
         ns as f64 / 1e9
     }
@@ -197,5 +216,62 @@ impl Drop for Throttle {
         if let Self::Shared { shared, id, .. } = self {
             lock(shared).leave(*id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn yielding(limit: &Limit, pace: &Pace) -> Throttle {
+        Throttle::Yielding {
+            limit: Box::new(limit.throttle()),
+            pace: pace.clone(),
+        }
+    }
+
+    fn rate(byte_s: u64) -> Rate {
+        Rate::new(byte_s).unwrap()
+    }
+
+    /// Bytes that leave in the second after `begin`, by a clock of the test's own.
+    fn moved_in_a_second(throttle: &mut Throttle, begin: Instant) -> u64 {
+        let (mut now, mut moved) = (begin, 0);
+        while now < begin + Duration::from_secs(1) {
+            match throttle.allowance(now) {
+                0 => now = throttle.next_at().unwrap().max(now + Duration::from_micros(100)),
+                bytes => {
+                    throttle.take(now, bytes);
+                    moved += bytes;
+                }
+            }
+        }
+        moved
+    }
+
+    #[test]
+    fn the_lower_of_limit_and_pace_wins() {
+        for (limit, pace) in [(200_000, 1_000_000), (1_000_000, 200_000)] {
+            let (own, begin) = (Pace::default(), Instant::now());
+            own.set(nanos(begin), rate(pace));
+            let mut throttle = yielding(&Limit::Each(rate(limit), Peak::default()), &own);
+            let moved = moved_in_a_second(&mut throttle, begin);
+            assert!((190_000..=215_000).contains(&moved), "{limit} {pace}: {moved}");
+        }
+    }
+
+    #[test]
+    fn a_pace_that_changes_is_followed() {
+        let (own, begin) = (Pace::default(), Instant::now());
+        own.set(nanos(begin), rate(100_000));
+        let mut throttle = yielding(&Limit::None, &own);
+        let slow = moved_in_a_second(&mut throttle, begin);
+        let later = begin + Duration::from_secs(1);
+        own.set(nanos(later), rate(400_000));
+        let fast = moved_in_a_second(&mut throttle, later);
+        assert!((95_000..=110_000).contains(&slow), "{slow}");
+        assert!((390_000..=420_000).contains(&fast), "{fast}");
     }
 }

@@ -68,3 +68,19 @@ pub fn host(url: &Url) -> String {
     url.port()
         .map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"))
 }
+
+/// Digits, and the same in every field (RFC 9110, section 8.6; RFC 9113, section 8.1.1; RFC 9114, section 4.1.2).
+pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, ()> {
+    let mut found = None;
+    for value in headers.get_all(http::header::CONTENT_LENGTH) {
+        let text = value.to_str().map_err(|_| ())?;
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(());
+        }
+        let length: u64 = text.parse().map_err(|_| ())?;
+        if found.replace(length).is_some_and(|before| before != length) {
+            return Err(());
+        }
+    }
+    Ok(found)
+}

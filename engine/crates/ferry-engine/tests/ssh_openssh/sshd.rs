@@ -10,6 +10,8 @@ use ferry_engine::error::Error;
 use ferry_engine::ssh::{HostPort, Listener, Session, SshOptions, open};
 use tempfile::TempDir;
 
+use crate::lacking::lacks;
+
 /// Everything that was heard.
 #[derive(Default)]
 pub struct ConnectionListener {
@@ -66,12 +68,60 @@ impl Drop for Sshd {
     }
 }
 
+/// What the lab would run: the machine's own, or one that it has extracted into its cache.
 fn binary() -> Option<PathBuf> {
-    let cache = Path::new(&std::env::var_os("HOME")?).join(".cache/throughline");
-    let folders = std::fs::read_dir(cache).ok()?;
-    folders
-        .filter_map(|entry| Some(entry.ok()?.path().join("wrapped/sshd")))
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
+    let installed = std::env::split_paths(&path).chain(system);
+    let extracted = cache()
+        .and_then(|cache| std::fs::read_dir(cache).ok())
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().join("shown"));
+    installed
+        .chain(extracted)
+        .map(|folder| folder.join("sshd"))
         .find(|path| path.is_file())
+}
+
+/// As `lab/model/paths.py` finds it.
+fn cache() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    set("THROUGHLINE_CACHE").map(PathBuf::from).or_else(|| {
+        let caches = set("XDG_CACHE_HOME").map(PathBuf::from);
+        let caches = caches.or_else(|| set("HOME").map(|home| Path::new(&home).join(".cache")));
+        caches.map(|caches| caches.join("throughline"))
+    })
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// An sshd of root's wants `/run/sshd` and a user called sshd. A mount namespace of its own has both, whatever is installed.
+const ROOT: &str = r#"
+mount -t tmpfs tmpfs /run
+mkdir -m 755 /run/sshd
+cp /etc/passwd /run/passwd
+grep -q ^sshd: /run/passwd || echo sshd:x:65534:65534::/run/sshd:/bin/false >>/run/passwd
+mount --bind /run/passwd /etc/passwd
+exec "$0" "$@""#;
+
+fn command(binary: &Path) -> Command {
+    if !is_root() {
+        return Command::new(binary);
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "--", "/bin/sh", "-ec", ROOT]);
+    command.arg(binary);
+    command
+}
+
+fn user() -> String {
+    let said = Command::new("id").arg("-un").output().unwrap();
+    String::from_utf8(said.stdout).unwrap().trim().to_owned()
 }
 
 pub fn keygen(path: &Path, kind: &str, phrase: &str) {
@@ -91,7 +141,10 @@ impl Sshd {
     /// `prepare` gets the folder with all keys, and returns lines for the configuration: the first value of a keyword counts.
     pub fn start_with(prepare: impl FnOnce(&Path) -> String) -> Option<Self> {
         let Some(binary) = binary() else {
-            eprintln!("skipped: no sshd in ~/.cache/throughline");
+            lacks(
+                "sshd",
+                "none is on PATH or in the lab's cache, where `make setup` puts one",
+            );
             return None;
         };
         if Command::new("ssh-keygen")
@@ -100,7 +153,7 @@ impl Sshd {
             .status()
             .is_err()
         {
-            eprintln!("skipped: no ssh-keygen");
+            lacks("ssh-keygen", "it is not on PATH");
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -126,14 +179,14 @@ impl Sshd {
         );
         std::fs::write(at("config"), config).unwrap();
         let log = std::fs::File::create(at("log")).unwrap();
-        let mut child = Command::new(binary)
+        let mut child = command(&binary)
             .args(["-D", "-e", "-f"])
             .arg(at("config"))
             .stdin(Stdio::null())
             .stderr(log)
             .spawn()
-            .ok()?;
-        for _ in 0..200 {
+            .unwrap();
+        for _ in 0..500 {
             if TcpStream::connect(("127.0.0.1", port)).is_ok() {
                 return Some(Self { child, dir, port });
             }
@@ -143,7 +196,10 @@ impl Sshd {
             std::thread::sleep(Duration::from_millis(20));
         }
         let _ = child.kill();
-        eprintln!("skipped: {}", std::fs::read_to_string(at("log")).unwrap_or_default());
+        lacks(
+            "a running sshd",
+            &std::fs::read_to_string(at("log")).unwrap_or_default(),
+        );
         None
     }
 
@@ -169,7 +225,7 @@ impl Sshd {
     pub fn place(&self) -> HostPort {
         HostPort {
             // Whoever runs the test: sshd without root lets nobody else in.
-            user: std::env::var("USER").unwrap_or_else(|_| "root".into()),
+            user: user(),
             host: "127.0.0.1".into(),
             port: self.port,
             is_jump: false,
@@ -234,7 +290,7 @@ impl Agent {
             .stdout(Stdio::null())
             .spawn();
         let Ok(child) = started else {
-            eprintln!("skipped: no ssh-agent");
+            lacks("ssh-agent", "it is not on PATH");
             return None;
         };
         for _ in 0..100 {

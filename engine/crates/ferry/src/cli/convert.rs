@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use ferry_bench::BenchOptions;
 use ferry_engine::options::{
     ClientCertificate, Common, GetOptions, PutOptions, Remote, Source, SshArgs, Target, Timeouts, TransferOptions,
-    Version,
+    Version, check_background,
 };
 use ferry_engine::remote::parse_remote;
 use ferry_engine::sftp_url::{names_directory, within};
@@ -16,7 +16,7 @@ use ferry_engine::stop::Stop;
 use http::{HeaderMap, Method};
 
 use super::Reporting;
-use super::flags::{self, UploadMethod};
+use super::flags::{self, Http3, UploadMethod};
 use super::login::{authorize, proxies, secret_from};
 use super::scope::{Line, refuse_selection};
 use super::ssh::{Kind, ssh_args};
@@ -81,7 +81,10 @@ pub fn get(flags: flags::Get, line: Line<'_>) -> Result<GetOptions, Error> {
             let order = flags.range.is_some() || flags.transfer.checksum.is_some() && target == Target::Discard;
             http_connections(connections, &target, sources.len(), order)?
         }
-        Kind::Sftp => 1,
+        Kind::Sftp => {
+            alone_in_background(flags.transfer.background, connections)?;
+            1
+        }
     };
     refuse_selection(line, flags.recursive, "get --recursive (-r)")?;
     let transfer = TransferOptions {
@@ -109,6 +112,16 @@ pub fn get(flags: flags::Get, line: Line<'_>) -> Result<GetOptions, Error> {
         overwrite: flags.overwrite || mirror,
         recursive: flags.recursive,
     })
+}
+
+/// The connections of SFTP have no controller in common.
+fn alone_in_background(background: bool, connections: Option<u8>) -> Result<(), Error> {
+    if background && connections.is_some() {
+        return Err(Error::usage(
+            "--background uses one connection for SFTP; leave --connections out",
+        ));
+    }
+    Ok(())
 }
 
 /// Connections over which one URL is fetched in ranges.
@@ -144,6 +157,9 @@ pub fn put(flags: flags::Put, line: Line<'_>) -> Result<PutOptions, Error> {
     let mut destination = remote(&flags.url)?;
     let kind = Kind::of(std::slice::from_ref(&destination))?;
     kind.refuse(line)?;
+    if kind == Kind::Sftp {
+        alone_in_background(flags.transfer.background, flags.ssh.connections)?;
+    }
     let directory = !is_stdio(&flags.file) && flags.file.is_dir();
     refuse_selection(line, directory, "put with a directory")?;
     let transfer = selected(transfer(flags.transfer), flags.selection)?;
@@ -204,6 +220,11 @@ pub fn bench(flags: flags::Bench) -> Result<BenchOptions, Error> {
             url.url
         )));
     }
+    if flags.connection.http3.is_some() {
+        return Err(Error::usage(
+            "--http3: bench measures requests over HTTP/1.1 and HTTP/2; time HTTP/3 with ferry get --json",
+        ));
+    }
     if flags.connections > flags.parallel {
         return Err(Error::usage(format!(
             "--connections {} would leave some without a request; --parallel is {}, over all connections",
@@ -238,10 +259,11 @@ fn common(
             "--insecure accepts any host key, --pin only one; give one of them",
         ));
     }
-    if flags.http2
-        && let Some(plain) = remotes.iter().find(|remote| remote.url.scheme() == "http")
-    {
-        return Err(Error::usage(format!("--http2 needs https: {}", plain.url)));
+    let plain = remotes.iter().find(|remote| remote.url.scheme() == "http");
+    for (given, flag) in [(flags.http2, "--http2"), (flags.http3.is_some(), "--http3")] {
+        if let (true, Some(plain)) = (given, plain) {
+            return Err(Error::usage(format!("{flag} needs https: {}", plain.url)));
+        }
     }
     let mut headers = HeaderMap::new();
     for text in &flags.header {
@@ -262,9 +284,11 @@ fn common(
         &Surroundings::own(),
     )?;
     Ok(Common {
-        version: match (flags.http11, flags.http2) {
-            (true, _) => Version::Http11,
-            (_, true) => Version::Http2,
+        version: match (flags.http11, flags.http2, flags.http3) {
+            (true, ..) => Version::Http11,
+            (_, true, _) => Version::Http2,
+            (.., Some(Http3::Only)) => Version::Http3,
+            (.., Some(Http3::Fallback)) => Version::Http3First,
             _ => Version::Auto,
         },
         ca_file: flags.cacert,
@@ -309,6 +333,7 @@ pub fn reporting(flags: &flags::Reporting) -> Reporting {
 fn transfer(flags: flags::Transfer) -> TransferOptions {
     TransferOptions {
         limit: flags.limit_rate,
+        background: flags.background,
         peak: flags.limit_peak,
         buffer_size: flags.buffer_size,
         retries: flags.retry.unwrap_or(RETRIES),
@@ -329,6 +354,9 @@ fn transfer(flags: flags::Transfer) -> TransferOptions {
 fn selected(transfer: TransferOptions, selection: flags::Selection) -> Result<TransferOptions, Error> {
     if transfer.perms && cfg!(windows) {
         return Err(Error::usage("--perms: Windows has no permission bits; leave it out"));
+    }
+    if transfer.background {
+        check_background().map_err(|why| Error::usage(format!("--background: {why}; leave it out")))?;
     }
     let mirror = selection.mirroring();
     if mirror.is_some() && transfer.checksum.is_some() {

@@ -28,7 +28,7 @@ The configuration file has flags by their long names (limit-rate = \"2 MB/s\"), 
 
 Rates and sizes: K, M and G are times 1024, as in curl and wget; KiB, MiB and GiB too; kB, MB and GB are times 1000; 8 Mbit/s is 1 MB/s.";
 
-/// Transfers files over HTTP/1.1, HTTP/2 and SFTP, and keeps to its limits
+/// Transfers files over HTTP/1.1, HTTP/2, HTTP/3 and SFTP, and keeps to its limits
 #[derive(Debug, Parser)]
 #[command(name = "ferry", version, after_help = NOTES, subcommand_required = true, arg_required_else_help = true)]
 pub struct Args {
@@ -163,6 +163,14 @@ pub enum UploadMethod {
     Post,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Http3 {
+    /// Nothing else
+    Only,
+    /// Else what ALPN decides
+    Fallback,
+}
+
 #[derive(Debug, ClapArgs)]
 pub struct Bench {
     /// http or https; user:password@ in it is sent as Basic Authorization
@@ -194,6 +202,10 @@ pub struct Transfer {
     /// The most bytes per second: 2MB/s, 500K, 8 Mbit/s
     #[arg(long, value_name = "RATE")]
     pub limit_rate: Option<ByteRate>,
+    /// Leave the line to others: keep queues short, give way when others fill them, and use nearly all of what is left.
+    /// Over one connection, unless --connections fetches one URL in ranges; Linux only
+    #[arg(long, conflicts_with = "http3")]
+    pub background: bool,
     /// How many times the limit any 100 ms may see while lost time is made up, 1.15 to 10
     #[arg(long, value_name = "FACTOR", default_value = "1.5", requires = "limit_rate")]
     pub limit_peak: Peak,
@@ -264,11 +276,14 @@ pub struct Selection {
 #[expect(clippy::doc_markdown, reason = "help is no Markdown: backticks would be shown")]
 pub struct Connection {
     /// Speak HTTP/1.1 [default: ALPN decides on https, HTTP/1.1 on http]
-    #[arg(long = "http1.1", conflicts_with = "http2")]
+    #[arg(long = "http1.1", conflicts_with_all = ["http2", "http3"])]
     pub http11: bool,
     /// Speak HTTP/2, https only
-    #[arg(long)]
+    #[arg(long, conflicts_with = "http3")]
     pub http2: bool,
+    /// Speak HTTP/3, https only and without a proxy; with =fallback, TCP where a server does not answer over QUIC
+    #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "only")]
+    pub http3: Option<Http3>,
     /// Trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub cacert: Option<PathBuf>,
@@ -387,8 +402,8 @@ pub struct Ssh {
     /// The most SSH channels on a connection, 1 to 64 [default: 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub channels: Option<u8>,
-    /// Connections: of an HTTP download 1 to 64, over which the ranges of one file come [default: 1]; of SFTP 1 to 16 [default: 1, and a second
-    /// one for uploads that the first one's send buffer holds back]
+    /// Connections, 1 to 64: of an HTTP download, over which the ranges of one file come [default: 1]; of SFTP [default: 1, and a second one for
+    /// uploads that the first one's send buffer holds back]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub connections: Option<u8>,
 }

@@ -43,7 +43,7 @@ pub enum Only {
 pub fn only(verb: Verb, flag: &str) -> Option<Only> {
     match (flag, verb) {
         (
-            "http1.1" | "http2" | "header" | "cacert" | "cert" | "key" | "token-file" | "token-env" | "netrc"
+            "http1.1" | "http2" | "http3" | "header" | "cacert" | "cert" | "key" | "token-file" | "token-env" | "netrc"
             | "netrc-file" | "max-redirects" | "compressed" | "method" | "retry-unsafe",
             _,
         ) => Some(Only::Http),
@@ -85,7 +85,7 @@ impl<'a> Line<'a> {
         self.matches.try_contains_id(id).is_ok() && self.matches.value_source(id) == Some(ValueSource::CommandLine)
     }
 
-    /// Whether a flag was typed with another value than its default.
+    /// Whether a flag was typed with another value than its default: one typed as it would be anyway asks for nothing.
     pub fn given(&self, flag: &clap::Arg) -> bool {
         let id = flag.get_id().as_str();
         if !self.typed(id) {
@@ -156,7 +156,7 @@ mod tests {
             for flag in arguments(verb) {
                 let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
                 let Some(name) = flag.get_long() else { continue };
-                if help.contains("(http only)") || name == "http2" {
+                if help.contains("(http only)") || ["http2", "http3"].contains(&name) {
                     assert_eq!(only(verb, name), Some(Only::Http), "{name}");
                 }
                 if help.contains("(sftp only") && !help.contains("an upload (sftp only)") {

@@ -12,9 +12,6 @@ use super::ssh_config::{self, Facts, HostConfig, Reading};
 use super::surroundings::Surroundings;
 use crate::error::Error;
 
-/// Of one server.
-pub const MOST_CONNECTIONS: u8 = 16;
-
 /// Of all servers of a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -45,11 +42,6 @@ pub fn ssh_args(
 ) -> Result<SshArgs, Error> {
     match kind {
         Kind::Sftp => {
-            if flags.connections.is_some_and(|count| count > MOST_CONNECTIONS) {
-                return Err(Error::usage(format!(
-                    "--connections is at most {MOST_CONNECTIONS} with sftp"
-                )));
-            }
             let around = Surroundings::own();
             let (args, config) = with_jumps(flags, login, remotes, &around)?;
             let timeout = config.connect_timeout.filter(|seconds| *seconds > 0);

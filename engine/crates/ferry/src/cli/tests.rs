@@ -64,6 +64,25 @@ fn refused(line: &str) -> String {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn background_goes_with_a_limit_and_over_http_with_several_connections() {
+    let options = get("--discard http://h/x --background --limit-rate 2MB/s");
+    assert!(options.transfer.background && options.transfer.limit.is_some());
+    assert!(put("x sftp://me@h/x --background").transfer.background);
+    assert!(!get("--discard http://h/x").transfer.background);
+    let options = get("--discard http://h/x --background --connections 4");
+    assert!(options.transfer.background && options.connections == 4);
+    assert!(refused("get --discard sftp://me@h/x --background --connections 4").contains("--connections"));
+    assert!(refused("put x sftp://me@h/x --background --connections 4").contains("--connections"));
+}
+
+#[cfg(not(target_os = "linux"))]
+#[test]
+fn background_is_refused_in_one_line_where_the_system_tells_too_little() {
+    assert!(refused("get --discard http://h/x --background").starts_with("--background: only Linux"));
+}
+
 #[test]
 fn the_definitions_are_consistent() {
     Args::command().debug_assert();
@@ -137,6 +156,21 @@ fn everything_get_takes() {
 }
 
 #[test]
+fn which_http() {
+    for (flag, version) in [
+        ("", Version::Auto),
+        ("--http1.1", Version::Http11),
+        ("--http2", Version::Http2),
+        ("--http3", Version::Http3),
+        ("--http3=only", Version::Http3),
+        ("--http3=fallback", Version::Http3First),
+    ] {
+        assert_eq!(get(&format!("-O https://h/x {flag}")).common.version, version, "{flag}");
+    }
+    assert_eq!(get("-O --http3 https://h/x").common.version, Version::Http3);
+}
+
+#[test]
 fn where_it_goes() {
     assert_eq!(get("-o f http://h/").target, Target::File("f".into()));
     assert_eq!(get("-o - http://h/").target, Target::Stdout);
@@ -167,6 +201,12 @@ fn what_does_not_go_together() {
         "get -O https://h/x --http1.1 --http2",
         "get -O https://h/x http://h/y --http2",
         "put f http://h/x --http2",
+        "get -O https://h/x --http3 --http2",
+        "get -O https://h/x --http3=fallback --http1.1",
+        "get -O https://h/x --http3=never",
+        "get -O https://h/x http://h/y --http3",
+        "get -O https://h/x --http3 --background",
+        "bench https://h/ -n 1 -p 1 --http3",
         "get -O http://h/x http://h/y --checksum sha1:da39a3ee5e6b4b0d3255bfef95601890afd80709",
         "bench http://h/ -n 1 -p 1 -c 2",
         "get --json http://h/x --discard",

@@ -89,8 +89,8 @@ pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Run, Error> 
     let shared = !(options.limit_each || entries.len() == 1 && trees.is_empty());
     let settings = super::settings(
         common,
+        &options.transfer,
         limit(&options.transfer, !shared),
-        usize::try_from(options.transfer.buffer_size.bytes()).unwrap_or(usize::MAX),
         options.parallel,
     );
     let plan = plan::plan(common, first, settings, true)?;
@@ -175,8 +175,8 @@ pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> 
     }
     let settings = super::settings(
         common,
+        &options.transfer,
         limit(&options.transfer, entries.len() == 1),
-        usize::try_from(options.transfer.buffer_size.bytes()).unwrap_or(usize::MAX),
         1,
     );
     let plan = plan::plan(common, &options.destination, settings, options.sync)?;

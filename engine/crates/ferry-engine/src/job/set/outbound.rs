@@ -102,12 +102,7 @@ impl Outbound for Upload {
             (algorithm, _) => algorithm.map(Digest::new),
         };
         self.progress.begin(source.length().map(|length| length - offset));
-        Ok(Sender::new(
-            source,
-            digest,
-            settings.limit.throttle(),
-            settings.buffer_size,
-        ))
+        Ok(Sender::new(source, digest, settings.outgoing(), settings.buffer_size))
     }
 
     fn verify(&mut self, sender: &mut Sender) -> Result<(), Error> {

@@ -55,10 +55,14 @@ pub fn plan(common: &Common, remote: &Remote, settings: Settings, sync: bool) ->
         first,
         jumps,
         dial,
+        connections: if settings.background.is_some() {
+            Some(1)
+        } else {
+            args.connections
+        },
         settings,
         deadline: None,
         channels: args.channels,
-        connections: args.connections,
         sync,
     })
 }

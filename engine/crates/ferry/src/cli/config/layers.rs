@@ -63,7 +63,7 @@ impl<'f> Merged<'f> {
         let mut taken: Vec<Taken<'_>> = line
             .command
             .get_arguments()
-            .filter(|flag| line.given(flag))
+            .filter(|flag| line.typed(flag.get_id().as_str()))
             .map(|flag| Taken {
                 flag,
                 rank: 0,

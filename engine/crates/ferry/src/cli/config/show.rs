@@ -85,8 +85,8 @@ pub fn show(asked: &Config, around: &Surroundings) -> Result<String, Problem> {
 
 fn row<'a>(line: Line<'a>, flag: &'a Arg, outcomes: &'a [Outcome<'a>]) -> Row<'a> {
     let key = flag.get_long().unwrap_or_default();
-    if line.given(flag) {
-        let id = flag.get_id().as_str();
+    let id = flag.get_id().as_str();
+    if line.typed(id) {
         let value = match flag.get_action() {
             ArgAction::Count => json!(line.matches.get_count(id)),
             ArgAction::SetTrue => Value::Bool(true),

@@ -8,9 +8,9 @@ use ferry_engine::options::Remote;
 use ferry_engine::remote::parse_remote;
 use http::header;
 
-use super::table::{Entry, Setting};
+use super::table::Entry;
 use crate::cli::scope::{Line, Only, Verb, only};
-use crate::cli::ssh::{Kind, MOST_CONNECTIONS};
+use crate::cli::ssh::Kind;
 use crate::cli::values::parse_header;
 use crate::error::Error;
 
@@ -60,14 +60,13 @@ impl<'a> Situation<'a> {
         let several = self.remotes.len() > 1;
         match entry.key.as_str() {
             "resume" | "overwrite" if self.stream => Some("it is for files, not for standard input and output"),
-            "http2" if self.remotes.iter().any(|remote| remote.url.scheme() == "http") => Some("it is for https URLs"),
+            "http2" | "http3" if self.remotes.iter().any(|remote| remote.url.scheme() == "http") => {
+                Some("it is for https URLs")
+            }
+            "http3" if verb == Verb::Bench => Some("bench speaks HTTP/1.1 and HTTP/2"),
             "perms" if cfg!(windows) => Some("Windows has no permission bits"),
             "checksum" if switch(self.line.matches, "mirror") => Some("a mirror compares sizes and times"),
-            "connections" if self.kind == Some(Kind::Sftp) => {
-                let count = value(entry).and_then(|count| count.parse::<u8>().ok());
-                (count > Some(MOST_CONNECTIONS)).then_some("SFTP has at most 16 of them")
-            }
-            "connections" if several || self.stream || self.line.typed("range") => {
+            "connections" if self.kind != Some(Kind::Sftp) && (several || self.stream || self.line.typed("range")) => {
                 Some("it is for one file, fetched in any order")
             }
             "token-file" | "token-env" | "password-file" | "password-env" => self.without_login(&entry.key),
@@ -98,13 +97,6 @@ impl<'a> Situation<'a> {
     /// Whether the bytes go nowhere: nothing puts them in order before they are summed.
     pub fn discards(&self) -> bool {
         switch(self.line.matches, "discard")
-    }
-}
-
-pub fn value(entry: &Entry) -> Option<&str> {
-    match &entry.setting {
-        Setting::Values(values) => values.first()?.to_str(),
-        Setting::Off | Setting::On(_) => None,
     }
 }
 

@@ -120,6 +120,19 @@ fn typed_before_host_before_command_before_top() {
 }
 
 #[test]
+fn a_flag_typed_with_its_own_default_counts_as_typed() {
+    let home = Home::with("retry = 7\n");
+    assert_eq!(home.get("http://h/ --discard --retry 3").transfer.retries, 3);
+    let shown = home.shown("get http://h/ --retry 3");
+    let values = shown["values"].as_array().unwrap();
+    let row = values.iter().find(|row| row["key"] == "retry").unwrap();
+    assert_eq!(
+        (row["value"].to_string().as_str(), row["from"].as_str()),
+        ("\"3\"", Some("typed"))
+    );
+}
+
+#[test]
 fn false_takes_back_what_another_table_says() {
     let home = Home::with(
         "limit-rate = 1000\nresume = true\nheader = ['A: 1']\n[host.h]\nlimit-rate = false\nresume = false\nheader = []",
@@ -347,6 +360,7 @@ fn sample(key: &str) -> &'static str {
         "jump" => "'gate'",
         "pin" => "'SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'",
         "method" => "'POST'",
+        "http3" => "'fallback'",
         "verbose" => "2",
         "cacert" | "cert" | "key" | "identity" | "certificate" | "known-hosts" | "passphrase-file" => "'/f'",
         "passphrase-env" | "password-env" => "'PATH'",
@@ -403,7 +417,16 @@ fn no_setting_makes_another_transfer_fail() {
             let rest = if one { &mut own } else { &mut whole };
             // Two that a table cannot have together are not in the last file.
             if !rest.contains(&format!("\"{key}\""))
-                && !["http2", "compressed", "passphrase-env", "quiet", "pin"].contains(&key)
+                && ![
+                    "http2",
+                    "http3",
+                    "compressed",
+                    "passphrase-env",
+                    "quiet",
+                    "pin",
+                    "background",
+                ]
+                .contains(&key)
             {
                 rest.push_str(&setting);
             }

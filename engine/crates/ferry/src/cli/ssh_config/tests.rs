@@ -8,6 +8,9 @@ use proptest::prelude::*;
 
 use super::*;
 
+#[path = "../../../../ferry-engine/tests/support/lacking.rs"]
+mod lacking;
+
 const LOCAL_USER: &str = "root";
 
 fn around(home: Option<&Path>) -> Surroundings<'static> {
@@ -205,7 +208,7 @@ fn agrees(text: &str, question: &Question<'_>) -> Result<bool, TestCaseError> {
 fn has_openssh() -> bool {
     let there = Command::new("ssh").arg("-V").stderr(Stdio::null()).status().is_ok();
     if !there {
-        eprintln!("skipped: no ssh");
+        lacking::lacks("ssh", "it is not on PATH");
     }
     there
 }

@@ -147,6 +147,7 @@ fn flags_of_http_are_refused() {
     for flag in [
         "--http1.1",
         "--http2",
+        "--http3",
         "--header a:b",
         "--cacert f",
         "--max-redirects 10",
@@ -195,7 +196,7 @@ fn values_out_of_bounds() {
         "--channels 0",
         "--channels 65",
         "--connections 0",
-        "--connections 17",
+        "--connections 65",
         "--pin AAAA",
         "--pin SHA256:",
         "--pin MD5:00:11",

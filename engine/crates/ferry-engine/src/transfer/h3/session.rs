@@ -1,0 +1,277 @@
+//! The loop of an HTTP/3 connection: as `transfer::session`, with streams of QUIC in place of one stream of bytes.
+
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h3::error::Code;
+
+use super::Connection;
+use super::link::Link;
+use super::request::{Requests, Stream};
+use super::window::Window;
+use crate::error::{Class, Error};
+use crate::log;
+use crate::net::wait::Waiter;
+use crate::report::{Phases, SendBufferFacts};
+use crate::transfer::exchange::Exchange;
+use crate::transfer::{Ending, Pull, Settings, Task, Tasks};
+
+/// Time-outs, progress and the path are looked at this often.
+const TICK: Duration = Duration::from_millis(100);
+/// QUIC holds so much more of an upload than its congestion window: enough for the next round.
+const AHEAD: u64 = 256 * 1024;
+/// The same under a limit: enough that QUIC knows there is more. What the path does not take is the pacer's to make up for.
+const LITTLE_AHEAD: u64 = 8 * 1024;
+
+/// Runs tasks on the connection until there are none, or it is of no more use. Every task pulled comes back through `done`.
+pub fn run(connection: Connection, tasks: &mut dyn Tasks, settings: &Settings) {
+    let Connection {
+        link,
+        waiter,
+        driver,
+        requests,
+        remote,
+        tls,
+        rtt,
+        phases,
+        begin,
+        send_buffer,
+    } = connection;
+    let session = Session {
+        link,
+        waiter,
+        driver,
+        requests,
+        streams: Vec::new(),
+        window: settings.limit.rate().map(Window::new),
+        settings: settings.clone(),
+        remote,
+        tls,
+        rtt,
+        send_buffer,
+        first: Some((begin, phases)),
+        wrote_at: begin,
+        next_tick: Instant::now() + TICK,
+        served: false,
+        over: false,
+    };
+    session.run(tasks);
+}
+
+pub type Driver = h3::client::Connection<Link, Bytes>;
+
+struct Session {
+    link: Link,
+    waiter: Waiter,
+    driver: Driver,
+    requests: Requests,
+    streams: Vec<Stream>,
+    /// The window that keeps a limit; `None` without one.
+    window: Option<Window>,
+    settings: Settings,
+    remote: String,
+    tls: crate::report::TlsFacts,
+    rtt: Duration,
+    send_buffer: SendBufferFacts,
+    /// What the connection has cost, until its first exchange has taken it over.
+    first: Option<(Instant, Phases)>,
+    wrote_at: Instant,
+    next_tick: Instant,
+    /// Something has been done on this connection.
+    served: bool,
+    /// No other request may follow.
+    over: bool,
+}
+
+impl Session {
+    fn run(mut self, tasks: &mut dyn Tasks) {
+        loop {
+            let later = self.begin_tasks(tasks);
+            if self.streams.is_empty() && (self.over || later.is_none()) {
+                break;
+            }
+            self.turn(later);
+            self.retire(tasks);
+        }
+        self.link.with(|quic| quic.close(Code::H3_NO_ERROR.value(), b""));
+    }
+
+    /// Starts what may start; returns when something is due to start later.
+    fn begin_tasks(&mut self, tasks: &mut dyn Tasks) -> Option<Instant> {
+        while !self.over && self.streams.len() < self.settings.parallel && self.link.has_room() {
+            let now = Instant::now();
+            match tasks.pull(now) {
+                Pull::Empty => return None,
+                Pull::Later(at) => return Some(at),
+                Pull::Task(task) => self.begin(*task, now),
+            }
+        }
+        None
+    }
+
+    fn begin(&mut self, task: Task, now: Instant) {
+        let (begin, phases) = self.first.take().unwrap_or((now, Phases::default()));
+        tracing::debug!(method = %task.method, url = log::shown(&task.url), protocol = "h3", "request");
+        log::fields("request", &task.headers);
+        let exchange = Exchange::new(task, begin, phases, self.rtt, &self.settings);
+        let mut stream = Stream::open(exchange, &self.link, &mut self.requests, now);
+        stream.exchange.request_sent(Instant::now());
+        self.wrote_at = self.wrote_at.max(now);
+        if let Some(window) = &mut self.window {
+            window.begin(now);
+        }
+        self.streams.push(stream);
+    }
+
+    /// One round: moves everything that can move, and waits if nothing did.
+    fn turn(&mut self, later: Option<Instant>) {
+        let now = Instant::now();
+        if now >= self.next_tick {
+            self.next_tick = now + TICK;
+            self.tick(now);
+        }
+        for stream in &mut self.streams {
+            stream.exchange.poll_paced(now);
+        }
+        let mut moved = self.link.turn();
+        self.drive();
+        for stream in &mut self.streams {
+            if !stream.exchange.is_over() {
+                stream.receive(&self.link, &self.settings);
+                stream.send(&self.link, Instant::now());
+            }
+        }
+        self.grant(now);
+        moved |= self.link.flush();
+        let limited = self.settings.limit.rate().is_some();
+        let sent = self.link.with(|quic| {
+            let window = quic.connection.congestion_state().window();
+            quic.connection.set_send_window(if limited {
+                window + LITTLE_AHEAD
+            } else {
+                2 * window + AHEAD
+            });
+            quic.drive(Instant::now())
+        });
+        if sent {
+            self.wrote_at = now;
+        }
+        self.over |= self.link.is_lost();
+        if self.streams.iter().any(|stream| stream.exchange.is_over()) || moved || sent {
+            return;
+        }
+        if let Err(error) = self.wait(later) {
+            self.end(&Error::transient(format!("{}: {error}", self.remote)), Instant::now());
+        }
+    }
+
+    fn tick(&mut self, now: Instant) {
+        let timeouts = &self.settings.timeouts;
+        let mut late = false;
+        let expects = self.streams.iter().any(|stream| !stream.exchange.was_answered());
+        self.link.with(|quic| quic.look_at_path(expects, now));
+        for stream in &mut self.streams {
+            let wrote_at = self.wrote_at;
+            late |= self
+                .link
+                .with(|quic| stream.exchange.tick(&quic.socket(), wrote_at, timeouts, now));
+        }
+        if let Some(problem) = self.settings.stop.problem() {
+            self.end(&problem, now);
+            return;
+        }
+        // A server that says nothing on any stream cannot be asked again here.
+        let silent = self
+            .link
+            .with(|quic| quic.heard())
+            .is_none_or(|heard| now.saturating_duration_since(heard) >= timeouts.stall.min(timeouts.first_byte) / 2);
+        self.over |= late && silent;
+    }
+
+    /// The connection's own streams: settings, and the server's wish to end it.
+    fn drive(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(error) = self.driver.poll_close(&mut context) {
+            // Requests learn it from their streams, once what has come is read.
+            tracing::debug!(remote = self.remote, %error, "HTTP/3 ends");
+            self.over = true;
+        }
+    }
+
+    /// A limited download is sent no faster than it may be read.
+    fn grant(&mut self, now: Instant) {
+        let Some(window) = &mut self.window else { return };
+        if let (Some(rate), false) = (self.settings.limit.rate(), self.settings.limit.is_shared()) {
+            window.share(rate, self.streams.len() as u64);
+        }
+        let round_trip = self.link.with(|quic| quic.connection.rtt());
+        if let Some(bytes) = window.next(round_trip, self.link.ungranted(), now) {
+            self.link.set_window(bytes);
+        }
+    }
+
+    fn end(&mut self, problem: &Error, now: Instant) {
+        self.over = true;
+        for stream in &mut self.streams {
+            stream.exchange.failed(problem.clone(), now);
+        }
+    }
+
+    fn wait(&mut self, later: Option<Instant>) -> std::io::Result<()> {
+        let now = Instant::now();
+        let paced = self.streams.iter().filter_map(|stream| stream.exchange.next_at()).min();
+        let (timeout, round_trip) = self.link.with(|quic| (quic.timeout(), quic.connection.rtt()));
+        let window = self
+            .window
+            .as_ref()
+            .filter(|_| !self.streams.is_empty())
+            .and_then(|window| window.next_at(round_trip, now));
+        let until = [Some(self.next_tick), later, paced, timeout, window]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(self.next_tick);
+        let link = &self.link;
+        self.waiter
+            .wait(Some(until), |_, ready| link.with(|quic| quic.wake(ready)))
+    }
+
+    /// Hands back what is over.
+    fn retire(&mut self, tasks: &mut dyn Tasks) {
+        let mut index = 0;
+        while let Some(stream) = self.streams.get(index) {
+            if !stream.exchange.is_over() {
+                index += 1;
+                continue;
+            }
+            let mut stream = self.streams.remove(index);
+            stream.retire(&self.link);
+            let mut outcome = self.link.with(|quic| stream.exchange.finish(&quic.socket()));
+            let lost = self.over && self.served;
+            let unanswered = outcome.facts.phases.first_byte_s.is_none() && outcome.task.method.is_idempotent();
+            match &mut outcome.ending {
+                Ending::Done => self.served = true,
+                // A connection that has served others was closed with this request on its way (RFC 9110, section 9.2.2).
+                Ending::Failed(problem) if lost && unanswered && problem.class == Class::Transient => {
+                    problem.not_processed = true;
+                }
+                Ending::Failed(problem) => {
+                    // A server that takes no request at all is not to be asked again at once.
+                    problem.not_processed &= self.served;
+                    self.over |= problem.not_processed;
+                }
+                Ending::Redirect { .. } => {}
+            }
+            outcome.facts.protocol = Some("h3");
+            outcome.facts.remote = Some(self.remote.clone());
+            outcome.facts.sndbuf = Some(self.send_buffer.clone());
+            outcome.facts.tls = Some(self.tls.clone());
+            if matches!(outcome.ending, Ending::Failed(_)) {
+                // The program may end as soon as it learns of a failure, and the server is owed the reason.
+                self.link.with(|quic| quic.drive(Instant::now()));
+            }
+            tasks.done(outcome);
+        }
+    }
+}

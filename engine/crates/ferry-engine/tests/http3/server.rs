@@ -1,0 +1,219 @@
+//! An HTTP/3 server of quinn and h3, as odd as a test wants it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes};
+use h3::error::Code;
+use h3::server::{Connection, RequestStream};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use quinn::crypto::rustls::QuicServerConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+type Stream = RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
+type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+/// What the server has seen.
+#[derive(Default)]
+pub struct Seen {
+    pub requests: Vec<(Method, String, HeaderMap)>,
+    pub uploads: Vec<Vec<u8>>,
+    /// Since the last request: when QUIC had taken so many body bytes.
+    pub written: Vec<(Duration, u64)>,
+    pub connections: usize,
+}
+
+pub struct Server {
+    pub address: SocketAddr,
+    /// PEM of its certificate.
+    pub ca: PathBuf,
+    pub seen: Arc<Mutex<Seen>>,
+    _folder: tempfile::TempDir,
+    _runtime: tokio::runtime::Runtime,
+}
+
+/// The content of every file, up to a length.
+pub fn content(length: usize) -> Vec<u8> {
+    (0..length).map(|at| u8::try_from(at * 31 % 251).unwrap()).collect()
+}
+
+impl Server {
+    pub fn start() -> Self {
+        Self::offering(&[b"h3"])
+    }
+
+    /// With these protocols of ALPN.
+    pub fn offering(protocols: &[&[u8]]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let certified = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        let ca = folder.path().join("ca.pem");
+        std::fs::write(&ca, certified.cert.pem()).unwrap();
+        let chain = vec![CertificateDer::from(certified.cert)];
+        let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap();
+        tls.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        let config = quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let guard = runtime.enter();
+        let endpoint = quinn::Endpoint::server(config, SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        drop(guard);
+        let address = endpoint.local_addr().unwrap();
+        let shared = Arc::clone(&seen);
+        runtime.spawn(async move {
+            while let Some(incoming) = endpoint.accept().await {
+                tokio::spawn(serve(incoming, Arc::clone(&shared)));
+            }
+        });
+        Self {
+            address,
+            ca,
+            seen,
+            _folder: folder,
+            _runtime: runtime,
+        }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}/{path}", self.address.port())
+    }
+}
+
+async fn serve(incoming: quinn::Incoming, seen: Arc<Mutex<Seen>>) {
+    let Ok(quic) = incoming.await else { return };
+    seen.lock().unwrap().connections += 1;
+    let handle = quic.clone();
+    let Ok(mut connection) = Connection::<_, Bytes>::new(h3_quinn::Connection::new(quic)).await else {
+        return;
+    };
+    while let Ok(Some(resolver)) = connection.accept().await {
+        let Ok((request, stream)) = resolver.resolve_request().await else {
+            return;
+        };
+        let (method, path) = (
+            request.method().clone(),
+            request.uri().path().trim_matches('/').to_owned(),
+        );
+        let fields = request.headers().clone();
+        seen.lock().unwrap().requests.push((method, path.clone(), fields));
+        if path.starts_with("close") {
+            // With the request on its way.
+            handle.close(0x100_u32.into(), b"");
+            return;
+        }
+        let shared = Arc::clone(&seen);
+        tokio::spawn(async move {
+            let _ = answer(request, stream, shared, &path).await;
+        });
+    }
+}
+
+async fn answer(request: Request<()>, mut stream: Stream, seen: Arc<Mutex<Seen>>, path: &str) -> Outcome {
+    let words: Vec<_> = path.split('/').collect();
+    let respond = |status: u16| Response::builder().status(status);
+    match (request.method().as_str(), words.as_slice()) {
+        ("PUT", ["early"]) => {
+            // It never reads the body.
+            stream.stop_sending(Code::H3_NO_ERROR);
+            stream.send_response(respond(200).body(())?).await?;
+            stream.finish().await?;
+        }
+        ("PUT", ["full"]) => {
+            stream.stop_sending(Code::H3_NO_ERROR);
+            stream.send_response(respond(507).body(())?).await?;
+            stream.finish().await?;
+        }
+        ("PUT", _) => {
+            let mut body = Vec::new();
+            while let Some(mut piece) = stream.recv_data().await? {
+                let count = piece.remaining();
+                body.extend_from_slice(&piece.copy_to_bytes(count));
+            }
+            seen.lock().unwrap().uploads.push(body);
+            stream.send_response(respond(201).body(())?).await?;
+            stream.finish().await?;
+        }
+        (_, ["to", rest @ ..]) => {
+            let answer = respond(302).header(header::LOCATION, format!("/{}", rest.join("/")));
+            stream.send_response(answer.body(())?).await?;
+            stream.finish().await?;
+        }
+        (_, ["status", code]) => {
+            stream.send_response(respond(code.parse()?).body(())?).await?;
+            stream.finish().await?;
+        }
+        (_, ["reset", code]) => stream.stop_stream(Code::from(code.parse::<u64>()?)),
+        (_, ["short", size]) => {
+            let size: usize = size.parse()?;
+            let answer = respond(200).header(header::CONTENT_LENGTH, size + 1);
+            stream.send_response(answer.body(())?).await?;
+            stream.send_data(Bytes::from(content(size))).await?;
+            stream.finish().await?;
+        }
+        // Half of it, once for each file; then the path goes dark for this stream.
+        (_, ["cut", size]) => {
+            let size: usize = size.parse()?;
+            let first = seen.lock().unwrap().requests.len() == 1;
+            file(&request, &mut stream, &seen, size, first.then_some(size / 2)).await?;
+            if first {
+                stream.stop_stream(Code::H3_INTERNAL_ERROR);
+            } else {
+                stream.finish().await?;
+            }
+        }
+        (_, [size]) => {
+            file(&request, &mut stream, &seen, size.parse()?, None).await?;
+            stream.finish().await?;
+        }
+        _ => stream.stop_stream(Code::H3_INTERNAL_ERROR),
+    }
+    Ok(())
+}
+
+/// Answers a GET, with ranges from a byte on; at most `most` bytes of it.
+async fn file(
+    request: &Request<()>,
+    stream: &mut Stream,
+    seen: &Mutex<Seen>,
+    size: usize,
+    most: Option<usize>,
+) -> Outcome {
+    let range = request
+        .headers()
+        .get(header::RANGE)
+        .and_then(|range| range.to_str().ok());
+    let from = range.and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse::<usize>().ok());
+    let body = Bytes::from(content(size)).split_off(from.unwrap_or(0));
+    let mut answer = Response::builder()
+        .header(header::CONTENT_LENGTH, body.len())
+        .header(header::ETAG, "\"one\"")
+        .header(header::ACCEPT_RANGES, "bytes");
+    if let Some(from) = from {
+        let range = format!("bytes {from}-{}/{size}", size - 1);
+        answer = answer
+            .status(StatusCode::PARTIAL_CONTENT)
+            .header(header::CONTENT_RANGE, range);
+    }
+    let begin = Instant::now();
+    stream.send_response(answer.body(())?).await?;
+    let body = body.slice(..most.unwrap_or(body.len()));
+    let mut written = 0;
+    for piece in body.chunks(4096) {
+        stream.send_data(Bytes::copy_from_slice(piece)).await?;
+        written += piece.len() as u64;
+        seen.lock().unwrap().written.push((begin.elapsed(), written));
+    }
+    Ok(())
+}
