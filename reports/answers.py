@@ -151,7 +151,7 @@ def _block(answer: Answer, shown: Shown, known: Known) -> Block:
         grids.append(_parts(answer, known))
     facts = [(f"{seen.name}: {name}", fact) for seen in answer.observations for name, fact in seen.facts.items()]
     facts = list(dict.fromkeys(facts))
-    if answer.question == "bisection":
+    if answer.question in ("bisection", "threshold"):
         facts += answer.facts.items()
     if answer.rate_clock:
         facts.append(("rates", RATE_CLOCKS[answer.rate_clock]))
@@ -341,6 +341,12 @@ QUESTIONS: dict[Question, Shown] = {
         columns=(_VERDICT, _fact("figure"), _fact("why"), _fact("run")),
     ),
     "bisection-step": Shown("Steps", "The candidates of a search, in the order in which they were tried."),
+    "threshold": Shown(
+        "Thresholds",
+        "Up to which value of one variable a client passes. Every trial is a cell of this run, whose own verdict does not count.",
+        arms="trial",
+        columns=(_VERDICT, _fact("figure"), _fact("why")),
+    ),
     "as-reported": Shown("Reproductions", "Clients against what was reported of them."),
     "equal": Shown(
         "Ratios",

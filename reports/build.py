@@ -27,6 +27,7 @@ from lab.store.stored_run import StoredRun
 from reports import series, svg, uplot, words
 from reports.answers import NOTHING, sections
 from reports.cells import SAMPLE_HEADINGS, CellView, by_severity, ratio_judged
+from reports.curve import threshold_curve
 from reports.matrix import make_matrix, router_words
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def tally(run: StoredRun) -> Tally:
     if run.record is not None:
         judged, aside = run.record.verdicts, set(run.record.baselines)
     else:
-        judged, aside = run.verdicts, run.baselines
+        judged, aside = run.verdicts, set(run.baselines)
     counted = Counter(name for key, name in judged.items() if key not in aside)
     code = run.record.exit_code if run.record else exit_code(counted)
     if run.qualification is not None:
@@ -79,7 +80,7 @@ def run_page(run: StoredRun) -> str:
     packed = [each if RATE.applies(cell) else None for cell, each in zip(run.cells, series.choose(run.cells), strict=True)]
     baselines = run.baselines
     views = {
-        cell.id: CellView(cell, anchors[cell.id], each, cell.id in baselines)
+        cell.id: CellView(cell, anchors[cell.id], each, baselines.get(cell.id, ""))
         for cell, each in zip(run.cells, packed, strict=True)
     }
     matrix = make_matrix([run])
@@ -230,6 +231,7 @@ def _environment() -> Environment:
         "MEANING": words.MEANING,
         "NOTHING": NOTHING,
         "VERDICTS": VERDICTS,
+        "threshold_curve": threshold_curve,
         "SAMPLE_HEADINGS": SAMPLE_HEADINGS,
         "ratio_whisker": lambda interval, low, high: svg.whisker(ratio_judged(interval, low, high)),
     }

@@ -27,7 +27,7 @@ from reports.answers import NOTHING, judged_words
 from reports.matrix import client_words, link_words
 from reports.series import Packed, merge, worst_sample
 from reports.text import figure_number, figure_text
-from reports.words import percent, span
+from reports.words import percent, span, why_words
 
 _STATIC_POINTS = 60
 _STATIC_SLOT_MS = 100.0
@@ -171,7 +171,8 @@ class CellView:
     cell: CellResult
     anchor: str
     packed: Packed | None
-    baseline: bool = False
+    baseline: str = ""
+    """Why its verdict does not count, in a word: `baseline` or `trial`; empty where it counts."""
 
     @property
     def verdict(self) -> Verdict:
@@ -270,6 +271,11 @@ class CellView:
         return [(when, load_words(load)) for when, load in found if load is not None]
 
     @property
+    def why(self) -> str:
+        """What held its samples back, in one line; empty where they were not watched."""
+        return why_words(self.cell.samples)
+
+    @property
     def clock(self) -> str:
         """`virtual time` or `real time`."""
         return clock_words(self.cell.clock)
@@ -283,6 +289,11 @@ class CellView:
         doubt = f", not deterministic: {', '.join(broken)}" if broken else ""
         price = f"{guest.charge_ns} ns per system call or page fault"
         return f"kernel {guest.kernel_release}, SHA-256 {guest.kernel_sha256[:12]}…, seed {guest.seed}, {price}{doubt}"
+
+    @property
+    def userlands(self) -> list[tuple[str, str]]:
+        """The userland of each host that has one, in one line."""
+        return [(host, facts.words) for host, facts in self.cell.userlands.items()]
 
     @property
     def ideal_byte_s(self) -> float | None:
@@ -353,5 +364,5 @@ def ratio_judged(interval: Interval | None, band_low: float | None, band_high: f
 
 
 def by_severity(views: Sequence[CellView]) -> list[CellView]:
-    """FAIL first, PASS last, else as they ran; baselines, which do not count, after all others."""
-    return sorted(views, key=lambda view: (view.baseline, WORST_FIRST.index(view.verdict.name)))
+    """FAIL first, PASS last, else as they ran; cells that do not count after all others."""
+    return sorted(views, key=lambda view: (bool(view.baseline), WORST_FIRST.index(view.verdict.name)))

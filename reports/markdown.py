@@ -81,7 +81,7 @@ def _rows(run: StoredRun) -> list[Row]:
         words = _reason(verdict)
         if verdict.name == "PASS" and answer.expectation and answer.question in CELL_QUESTIONS:
             words = " (".join(judged_words(answer.expectation, verdict.interval)) + ")" if verdict.interval else NOTHING
-        marks = ["baseline"] if answer.id in baselines else []
+        marks = [baselines[answer.id]] if answer.id in baselines else []
         marks += [clocks_words(answer.clocks)] if mixed else []
         rows.append((verdict.name, f"{answer.id} ({', '.join(marks)})" if marks else answer.id, words))
     return sorted(rows, key=lambda row: WORST_FIRST.index(row[0]))

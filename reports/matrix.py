@@ -69,7 +69,9 @@ def link_words(topology: Topology) -> str:
     more = "".join(
         f", {name} {getattr(link, name)}" for name in ("loss", "jitter") if getattr(link, name) != getattr(plain, name)
     )
-    return f"{down if down == up else f'{down} down, {up} up'}, RTT {link.rtt.ms:g} ms{more}"
+    schedule = topology.schedule
+    changing = "" if schedule is None else ", following a trace" if schedule.trace else ", changing"
+    return f"{down if down == up else f'{down} down, {up} up'}, RTT {link.rtt.ms:g} ms{more}{changing}"
 
 
 def rate_words(link: Link, direction: DirectionName) -> str:

@@ -34,6 +34,7 @@ from lab.store.bundle import again
 from reports.answer_text import indented, print_line, render_answers, skipped_lines, verdict_word
 from reports.answers import NOTHING, judged_words
 from reports.matrix import client_words, link_words, rate_words
+from reports.words import why_words
 
 CALIBRATION_CONFIDENCE = 0.90
 
@@ -161,6 +162,8 @@ def _facts(cell: CellResult) -> Table:
         for when, looks in (("before", cell.certificate.before), ("after", cell.certificate.after)):
             if looks:
                 table.add_row(f"link {when}", Text(_calibration_words(looks, cell.clock)))
+    if why := why_words(cell.samples):
+        table.add_row("why", Text(why))
     for line in _host_lines(cell):
         table.add_row("host", Text(line))
     for warning in cell.verdict.warnings:
@@ -212,7 +215,7 @@ def _worst(figure: Figure, cell: CellResult) -> float | None:
 
 
 def _retransmits(samples: Sequence[Sample]) -> str:
-    counted = [sample.wire.retransmits for sample in samples if sample.wire is not None]
+    counted = [sample.wire.retransmits for sample in samples if sample.wire is not None and sample.wire.retransmits is not None]
     return f", {sum(counted)} retransmits" if any(counted) else ""
 
 
@@ -220,6 +223,9 @@ def _calibration_words(looks: Sequence[Calibration], clock: Clock) -> str:
     last = looks[-1]
     sides = ", ".join(f"{side.direction} {_goodput_words(side, clock)}" for side in (last.down, last.up))
     words = f"goodput {sides}; RTT {signed(last.rtt_excess_ms)} ms of {last.rtt_asked_ms:g} ms asked"
+    if last.trace:
+        worst = max((last.trace.down, last.trace.up), key=lambda side: abs(side.worst_slot_frames))
+        words += f"; each {last.trace.slot_ms} ms within {abs(worst.worst_slot_frames):g} frames of the trace"
     if len(looks) > 1:
         words += f"; attempt {len(looks)}"
     return words if last.ok else f"{words}; beyond tolerance: {'; '.join(last.problems)}"

@@ -6,11 +6,12 @@ MB/s is 10^6 bytes per second, Mbit/s 10^6 bits. `tell` functions take a value i
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from lab.model import numbers
-from lab.model.results import VerdictName, verdict_of_exit_code
+from lab.model.results import Sample, VerdictName, verdict_of_exit_code
 from reports.answers import NOTHING
 
 MEANING: Mapping[VerdictName, str] = {
@@ -35,6 +36,16 @@ def headline(counts: Mapping[VerdictName, int], exit_code: int) -> str:
         "INVALID": f"No FAIL, but in {share} the lab or its host was at fault.",
     }
     return sentences[name]
+
+
+def why_words(samples: Sequence[Sample]) -> str:
+    """What held most of the samples back, by one of them, and how many; empty where none was watched."""
+    found = [sample.why for sample in samples if sample.why]
+    if not found:
+        return ""
+    (cause, times), *_ = Counter(each.cause for each in found).most_common(1)
+    told = next(each.sentence for each in found if each.cause == cause)
+    return told if len(found) == 1 else f"{told} ({times} of {len(found)} samples)"
 
 
 def slug(text: str) -> str:

@@ -7,7 +7,8 @@ Documentation    Is exit code 0 always a complete and identical file, whatever h
 ...              after the fault, and how often it connected.
 ...
 ...              ``corrupt`` changes bits behind TCP's checksum. Over plain HTTP nothing in the protocol can notice it; TLS
-...              and SSH do. Faults of HTTP answers over h2 come from a faulty server behind nginx. No SFTP server lies.
+...              and SSH do, and QUIC throws such datagrams away. Faults of HTTP answers over h2 and h3 come from a faulty
+...              server behind nginx. No SFTP server lies.
 ...
 ...              Rows that a client cannot do are skipped. `-v SEEDS:15` takes 15 of each; `--seed 2` draws others.
 ...
@@ -46,6 +47,8 @@ Bits Changed, HTTP Down                     corrupt         http1       get
 Bits Changed, HTTP Up                       corrupt         http1       put
 Bits Changed, H2 Down                       corrupt         h2          get
 Bits Changed, H2 Up                         corrupt         h2          put
+Bits Changed, H3 Down                       corrupt         h3          get
+Bits Changed, H3 Up                         corrupt         h3          put
 Bits Changed, SFTP Down                     corrupt         sftp        get
 Bits Changed, SFTP Up                       corrupt         sftp        put
 Bits Changed, HTTPS Down                    corrupt         https1      get
@@ -60,43 +63,61 @@ Link Down 1 s, HTTP Down                    down-1s         http1       get
 Link Down 1 s, HTTP Up                      down-1s         http1       put
 Link Down 1 s, H2 Down                      down-1s         h2          get
 Link Down 1 s, H2 Up                        down-1s         h2          put
+Link Down 1 s, H3 Down                      down-1s         h3          get
+Link Down 1 s, H3 Up                        down-1s         h3          put
 Link Down 1 s, SFTP Down                    down-1s         sftp        get
 Link Down 1 s, SFTP Up                      down-1s         sftp        put
 Link Down 5 s, HTTP Down                    down-5s         http1       get
 Link Down 5 s, HTTP Up                      down-5s         http1       put
 Link Down 5 s, H2 Down                      down-5s         h2          get
 Link Down 5 s, H2 Up                        down-5s         h2          put
+Link Down 5 s, H3 Down                      down-5s         h3          get
+Link Down 5 s, H3 Up                        down-5s         h3          put
 Link Down 5 s, SFTP Down                    down-5s         sftp        get
 Link Down 5 s, SFTP Up                      down-5s         sftp        put
 Link Down 30 s, HTTP Down                   down-30s        http1       get
 Link Down 30 s, HTTP Up                     down-30s        http1       put
 Link Down 30 s, H2 Down                     down-30s        h2          get
 Link Down 30 s, H2 Up                       down-30s        h2          put
+Link Down 30 s, H3 Down                     down-30s        h3          get
+Link Down 30 s, H3 Up                       down-30s        h3          put
 Link Down 30 s, SFTP Down                   down-30s        sftp        get
 Link Down 30 s, SFTP Up                     down-30s        sftp        put
 Address Changed, HTTP Down                  address         http1       get
 Address Changed, HTTP Up                    address         http1       put
 Address Changed, H2 Down                    address         h2          get
 Address Changed, H2 Up                      address         h2          put
+Address Changed, H3 Down                    address         h3          get
+Address Changed, H3 Up                      address         h3          put
 Address Changed, SFTP Down                  address         sftp        get
 Address Changed, SFTP Up                    address         sftp        put
+Port Of The NAT Changed, H3 Down            rebind          h3          get
+Port Of The NAT Changed, H3 Up              rebind          h3          put
 Error Before The Answer, HTTP Down          http-error      http1       get
 Error Before The Answer, HTTP Up            http-error      http1       put
 Error Before The Answer, H2 Down            http-error      h2          get
 Error Before The Answer, H2 Up              http-error      h2          put
+Error Before The Answer, H3 Down            http-error      h3          get
+Error Before The Answer, H3 Up              http-error      h3          put
 Connection Ends In An Error, HTTP Down      error-cut       http1       get
 Connection Ends In An Error, HTTP Up        error-cut       http1       put
 Connection Ends In An Error, H2 Down        error-cut       h2          get
 Connection Ends In An Error, H2 Up          error-cut       h2          put
+Connection Ends In An Error, H3 Down        error-cut       h3          get
+Connection Ends In An Error, H3 Up          error-cut       h3          put
 Length Too Long, HTTP Down                  length-long     http1       get
 Length Too Long, H2 Down                    length-long     h2          get
+Length Too Long, H3 Down                    length-long     h3          get
 Length Too Short, HTTP Down                 length-short    http1       get
 Chunked Body Cut, HTTP Down                 chunked-cut     http1       get
 Chunked Body Cut, H2 Down                   chunked-cut     h2          get
+Chunked Body Cut, H3 Down                   chunked-cut     h3          get
 Another Range Than Asked, HTTP Down         wrong-range     http1       get
 Another Range Than Asked, H2 Down           wrong-range     h2          get
+Another Range Than Asked, H3 Down           wrong-range     h3          get
 Range Ignored, HTTP Down                    ignored-range   http1       get
 Range Ignored, H2 Down                      ignored-range   h2          get
+Range Ignored, H3 Down                      ignored-range   h3          get
 Success Before The End, HTTP Up             early-success   http1       put
 
 

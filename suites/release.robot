@@ -7,6 +7,9 @@ Documentation       What is a release put through before it goes out?
 ...                 baseline's, and if only speed is asked the candidate may not be slower. ``--quick`` takes the rows
 ...                 tagged ``quick``. `lab run release` runs the rows of one client as they stand.
 ...
+...                 The rows on ``4g-bad``, ``dsl-bloated`` and ``wifi-roaming`` are the bad networks: the link stalls, loses
+...                 in bursts and queues for long, and the file must arrive all the same, or the limit be kept.
+...
 ...                 Links follow each other, so that in real time a calibration serves two cells.
 ...
 ...                 Clock: virtual, except for rows about CPU and memory of an unshaped link.
@@ -80,6 +83,15 @@ link-local--h2-get-100MB                       as fast as the machine can, and e
 link-local--h2-put-100MB                       as fast as the machine can, and every byte right
 link-local--sftp-get-100MB                     as fast as the machine can, and every byte right
 link-local--sftp-put-100MB                     as fast as the machine can, and every byte right
+4g-bad--http1-get-2MB                          a stall, losses in bursts and a long queue: the file arrives, and the transfer ends
+4g-bad--h2-put-1MB                             a stall, losses in bursts and a long queue: the file arrives, and the transfer ends
+4g-bad--sftp-put-500kB                         a stall, losses in bursts and a long queue: the file arrives, and the transfer ends
+dsl-bloated--http1-put-1MB-at-200kBps          the limit is kept in front of a queue of 600 ms
+dsl-bloated--h2-get-5MiB-at-1MBps              the limit is kept in front of a queue of 600 ms
+dsl-bloated--sftp-put-1MB-at-200kBps           the limit is kept in front of a queue of 600 ms
+wifi-roaming--http1-get-40MB                   another access point every 20 s: the file arrives, and the transfer ends
+wifi-roaming--h2-put-40MB                      another access point every 20 s: the file arrives, and the transfer ends
+wifi-roaming--sftp-put-40MB                    another access point every 20 s: the file arrives, and the transfer ends
 link-local--h2-get-20x20MB-p20--memory         twenty streams at once do not pile up in memory
     [Tags]    quick
 dsl-50--http1-get-3MiB-at-2MBps                the limit is kept

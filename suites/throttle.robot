@@ -2,7 +2,7 @@
 Documentation       Does a transfer limited by the client keep to its limit, on every network it may meet?
 ...
 ...                 A client's rate limit is a promise about body bytes per second, from the first body byte to the last;
-...                 it is the same promise down and up, over HTTP/1.1, h2 and SFTP, whether or not the size is known beforehand.
+...                 it is the same promise down and up, over HTTP/1.1, h2, h3 and SFTP, whether or not the size is known.
 ...                 Every cell takes five complete transfers, and more while the interval straddles the band; it passes when the
 ...                 interval of the mean deviation lies inside 5 %. The link is calibrated before and after every cell.
 ...                 Tests tagged ``demo`` are one of each kind; `make demo` runs them on ferry and on the system's curl.
@@ -34,6 +34,9 @@ Link-Local, H1 Put, 16 Mbit/s                    link-local    http1       put  
 Link-Local, H2 Get, 16 Mbit/s                    link-local    h2          get          yes           16 Mbit/s
 Link-Local, H2 Get Of Unknown Size, 16 Mbit/s    link-local    h2          get          no            16 Mbit/s
 Link-Local, H2 Put, 16 Mbit/s                    link-local    h2          put          yes           16 Mbit/s
+Link-Local, H3 Get, 16 Mbit/s                    link-local    h3          get          yes           16 Mbit/s
+Link-Local, H3 Get Of Unknown Size, 16 Mbit/s    link-local    h3          get          no            16 Mbit/s
+Link-Local, H3 Put, 16 Mbit/s                    link-local    h3          put          yes           16 Mbit/s
 Link-Local, SFTP Get, 8 Mbit/s                   link-local    sftp        get          yes           8 Mbit/s
 Link-Local, SFTP Get, 16 Mbit/s                  link-local    sftp        get          yes           16 Mbit/s
 Link-Local, SFTP Put, 8 Mbit/s                   link-local    sftp        put          yes           8 Mbit/s
@@ -49,6 +52,9 @@ DSL 50, H2 Get Of Unknown Size, 16 Mbit/s        dsl-50        h2          get  
     [Tags]    demo
 DSL 50, H2 Put, 16 Mbit/s                        dsl-50        h2          put          yes           16 Mbit/s
     [Tags]    demo
+DSL 50, H3 Get, 16 Mbit/s                        dsl-50        h3          get          yes           16 Mbit/s
+DSL 50, H3 Get Of Unknown Size, 16 Mbit/s        dsl-50        h3          get          no            16 Mbit/s
+DSL 50, H3 Put, 16 Mbit/s                        dsl-50        h3          put          yes           16 Mbit/s
 DSL 50, SFTP Get, 8 Mbit/s                       dsl-50        sftp        get          yes           8 Mbit/s
 DSL 50, SFTP Get, 16 Mbit/s                      dsl-50        sftp        get          yes           16 Mbit/s
 DSL 50, SFTP Put, 8 Mbit/s                       dsl-50        sftp        put          yes           8 Mbit/s
@@ -68,6 +74,12 @@ DSL 20, H2 Get Of Unknown Size, 16 Mbit/s        dsl-20        h2          get  
 DSL 20, H2 Get Of Unknown Size, 8 Mbit/s         dsl-20        h2          get          no            8 Mbit/s
 DSL 20, H2 Put, 16 Mbit/s                        dsl-20        h2          put          yes           16 Mbit/s
 DSL 20, H2 Put, 8 Mbit/s                         dsl-20        h2          put          yes           8 Mbit/s
+DSL 20, H3 Get, 16 Mbit/s                        dsl-20        h3          get          yes           16 Mbit/s
+DSL 20, H3 Get, 8 Mbit/s                         dsl-20        h3          get          yes           8 Mbit/s
+DSL 20, H3 Get Of Unknown Size, 16 Mbit/s        dsl-20        h3          get          no            16 Mbit/s
+DSL 20, H3 Get Of Unknown Size, 8 Mbit/s         dsl-20        h3          get          no            8 Mbit/s
+DSL 20, H3 Put, 16 Mbit/s                        dsl-20        h3          put          yes           16 Mbit/s
+DSL 20, H3 Put, 8 Mbit/s                         dsl-20        h3          put          yes           8 Mbit/s
 DSL 20, SFTP Get, 8 Mbit/s                       dsl-20        sftp        get          yes           8 Mbit/s
 DSL 20, SFTP Get, 16 Mbit/s                      dsl-20        sftp        get          yes           16 Mbit/s
 DSL 20, SFTP Put, 8 Mbit/s                       dsl-20        sftp        put          yes           8 Mbit/s

@@ -44,6 +44,10 @@ H2 Put, 20 ms              metro-200     h2             put          16 MiB
 H2 Get, 20 ms              metro-200     h2             get          16 MiB
 H2 Put, 100 ms             far-200       h2             put          16 MiB
 H2 Get, 100 ms             far-200       h2             get          16 MiB
+H3 Put, 20 ms              metro-200     h3             put          16 MiB
+H3 Get, 20 ms              metro-200     h3             get          16 MiB
+H3 Put, 100 ms             far-200       h3             put          16 MiB
+H3 Get, 100 ms             far-200       h3             get          16 MiB
 
 
 *** Keywords ***
