@@ -23,6 +23,8 @@ from lab.model.errors import LabFault
 from lab.model.paths import cache_dir, shipped_root
 
 _PROGRAM = "linux"
+# Every first cell unpacks it, in two seconds; images of containers take minutes.
+_PART = "kernel"
 _CHECK_OUT = "restore it with `git checkout images/kernel`"
 # Since Linux 6.3. Without it some machines make memory files that cannot be executed.
 _MFD_EXEC = 0x10
@@ -67,7 +69,7 @@ def find() -> Path:
     """
     ready = _cached()
     if ready is None:
-        with store.locked(_quiet) as cache:
+        with store.locked(_quiet, _PART) as cache:
             ready = _cached() or _unpack(cache)
     if not os.access(ready, os.X_OK):
         raise LabFault(f"nothing can be executed from {ready.parent} (noexec?)", remedy="set THROUGHLINE_CACHE to another folder")
@@ -103,7 +105,7 @@ def _cached() -> Path | None:
 
 
 def _unpack(cache: Path) -> Path:
-    with store.staging(cache) as work:
+    with store.staging(cache, _PART) as work:
         staged = work / "kernel"
         staged.mkdir()
         program = staged / _PROGRAM

@@ -26,7 +26,7 @@ from lab.model.paths import cache_dir
 Progress = Callable[[str], None]
 
 MANIFEST = "manifest.json"
-_STAGING = ".building-"
+_ASSETS = "assets"
 
 
 def digests(directory: Path) -> dict[str, str]:
@@ -51,12 +51,15 @@ def load(directory: Path) -> dict[str, Any] | None:
 
 
 @contextmanager
-def locked(progress: Progress) -> Iterator[Path]:
-    """The cache folder, locked for this process. Leftovers of killed builds are removed first. Raises LabFault."""
+def locked(progress: Progress, part: str = _ASSETS) -> Iterator[Path]:
+    """The cache folder, locked for this process. Leftovers of killed builds are removed first. Raises LabFault.
+
+    `part` names a lock of its own, for what must not wait until the images of containers are built.
+    """
     cache = cache_dir()
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        lock = (cache / "assets.lock").open("a")
+        lock = (cache / f"{part}.lock").open("a")
     except OSError as error:
         raise LabFault(f"cannot write to the cache {cache}: {error.strerror}", remedy="set THROUGHLINE_CACHE") from error
     with lock:
@@ -65,16 +68,16 @@ def locked(progress: Progress) -> Iterator[Path]:
         except BlockingIOError:
             progress("another lab is building; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        for leftover in cache.glob(f"{_STAGING}*"):
+        for leftover in cache.glob(f"{_staging(part)}*"):
             shutil.rmtree(leftover, ignore_errors=True)
         yield cache
 
 
 @contextmanager
-def staging(cache: Path) -> Iterator[Path]:
+def staging(cache: Path, part: str = _ASSETS) -> Iterator[Path]:
     """A folder to build in, removed afterwards. An OSError in the block becomes a LabFault."""
     try:
-        with tempfile.TemporaryDirectory(prefix=_STAGING, dir=cache, ignore_cleanup_errors=True) as name:
+        with tempfile.TemporaryDirectory(prefix=_staging(part), dir=cache, ignore_cleanup_errors=True) as name:
             yield Path(name)
     except OSError as error:
         remedy = "free some space (300 MB) or set THROUGHLINE_CACHE"
@@ -140,6 +143,10 @@ def run(
                 output, _ = process.communicate()
             return 124, f"{output}\nno answer within {timeout_s:.0f} s"
         return process.returncode, output
+
+
+def _staging(part: str) -> str:
+    return f".building-{part}-"
 
 
 def reason(output: str) -> str:

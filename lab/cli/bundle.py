@@ -30,7 +30,7 @@ from lab.run.options import Options
 from lab.run.progress import Lines
 from lab.run.settings import WAIT, choose
 from lab.servers.sshd import SshdOptions
-from lab.store.bundle import Bundle, SshdSettings, bundle_name, read_bundle, write_bundle
+from lab.store.bundle import Bundle, SshdSettings, asked_userlands, bundle_name, read_bundle, write_bundle
 from lab.store.deterministic import first_difference, view
 from lab.store.run_dir import LATEST, RunDir
 from reports.answer_text import render_comparison, verdict_word
@@ -163,7 +163,7 @@ def repeating(packed: Bundle, options: Options, seed: int | None) -> Options:
     )
     if guest is None or clock != "virtual":
         return repeated
-    repeated = replace(repeated, charge_ns=guest.charge_ns)
+    repeated = replace(repeated, charge_ns=guest.charge_ns, userlands=asked_userlands(packed.cell))
     if seed is not None:
         return repeated
     if guest.session_seed is None:

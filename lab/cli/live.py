@@ -75,30 +75,53 @@ def shell(
 
     lab shell --rate 20mbit --rtt 40ms -- curl -o /dev/null http://server/files/5MiB
 
-    In virtual time a command has no terminal and no input, cannot write outside /run and /dev/shm, and prints when it has ended.
+    A topology that needs virtual time gets it, and a schedule begins with each command. In virtual time a command has no terminal
+    and no input, cannot write outside /run and /dev/shm, and prints when it has ended. A line on stderr then says what it moved
+    over TCP: goodput, retransmits, round trips, and what held it back.
     """
-    link = _apart(topology).link if topology else make_link(rate, rtt, loss, jitter, seed)
+    if topology:
+        wanted = _shaped(topology)
+        if clock == backend == router == "auto" and _needs_virtual_time(wanted):
+            clock = "virtual"
+    else:
+        link = make_link(rate, rtt, loss, jitter, seed)
+        wanted = Topology(name="shell", description="A link of the command line.", link=link)
     where = choose(clock, backend, router)
     if where.clock == "virtual":
-        with VirtualShell(link, DEFAULT_SEED if seed is None else seed) as virtual:
+        with VirtualShell(wanted, DEFAULT_SEED if seed is None else seed) as virtual:
             raise typer.Exit(virtual.run(words) if (words := bare(command)) else virtual.read_lines(sys.stdin))
+    _refuse_schedule(wanted, "leave --clock, --backend and --router out")
     network = open_live(where.backend, router=where.router)
     try:
-        servers = _prepare(network, link, "cubic")
+        servers = _prepare(network, wanted.link, wanted.congestion_control)
         code = _attached(network.client, bare(command) or [os.environ.get("SHELL", "/bin/sh")], servers.environment)
     finally:
         network.close()
     raise typer.Exit(code)
 
 
-def _apart(topology: str) -> Topology:
-    """A topology with a link that stays as it is. Raises UsageProblem for others."""
+def _shaped(topology: str) -> Topology:
+    """A topology with a link. Raises UsageProblem for others."""
     found = load_topology(topology)
     if found.same_host:
         raise UsageProblem(f"{topology} is one host without a link to look at", remedy="use lab run CLIENT--same-host--TRANSFER")
-    if found.schedule:
-        raise UsageProblem(f"{topology} has a schedule, which runs with the samples of lab run only", remedy="use lab run CELL")
     return found
+
+
+def _apart(topology: str) -> Topology:
+    """A topology with a link that stays as it is. Raises UsageProblem for others."""
+    found = _shaped(topology)
+    _refuse_schedule(found, "use lab run CELL, or lab shell --topology")
+    return found
+
+
+def _refuse_schedule(topology: Topology, remedy: str) -> None:
+    if topology.schedule:
+        raise UsageProblem(f"{topology.name} has a schedule, which runs in virtual time only, with a command", remedy=remedy)
+
+
+def _needs_virtual_time(topology: Topology) -> bool:
+    return topology.schedule is not None or bool(topology.link.virtual_only)
 
 
 def _prepare(network: Network, link: Link, congestion_control: str) -> Servers:

@@ -40,10 +40,13 @@ def _root(
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "run": ("run", "topologies"),
+    "traces": ("traces",),
     "report": ("report",),
     "repro": ("repro",),
     "bisect": ("bisect",),
     "bisect_step": ("bisect-step",),
+    "search": ("search",),
+    "harm": ("harm",),
     "compare": ("compare",),
     "history": ("history", "trend", "export"),
     "matrix": ("matrix",),
@@ -55,6 +58,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "calibrate": ("calibrate",),
     "live": ("shell", "up", "link", "exec", "status", "down"),
     "client": ("client",),
+    "userland": ("userland",),
     "new": ("new",),
     "images": ("images",),
     "results": ("results",),

@@ -29,7 +29,7 @@ name: NAME
 # A name on the PATH, or a path relative to this file. This start runs curl, until you put your own program here.
 program: curl
 version: [--version]
-# What it speaks of http1, https1, h2 and sftp. One command for all of them, or a mapping: `get: {http1: ..., sftp: ...}`.
+# What it speaks of http1, https1, h2, h3 and sftp. One command for all of them, or a mapping: `get: {http1: ..., sftp: ...}`.
 protocols: [http1, https1]
 # Words, as a shell splits them; no shell runs. The lab fills in {url}, {output}, {source}, {ca} and others.
 get: curl -sS --fail --cacert {ca} -o {output} {url}

@@ -11,10 +11,12 @@ from pydantic import ValidationError
 
 from lab.hosts.agent.router import RouterChoice
 from lab.hosts.choose import Backend, BackendChoice
+from lab.model.cell_name import parse_transfer
 from lab.model.clock import ClockChoice
 from lab.model.errors import UsageProblem
 from lab.model.topology import Link
-from lab.model.units import BitRate, Duration, Ratio
+from lab.model.transfer import Transfer
+from lab.model.units import BitRate, Duration, Ratio, Size
 from reports.no_verdict import NoVerdict
 
 T = TypeVar("T")
@@ -68,6 +70,14 @@ Price = Annotated[
     ),
 ]
 
+UserlandOf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--userland",
+        metavar="[HOST=]NAME|FOLDER",
+        help="In virtual time: run the programs of this root folder, e.g. debian:13; client=... or server=... for one host.",
+    ),
+]
 
 Rate = Annotated[BitRate | None, typer.Option(parser=quantity(BitRate.parse), metavar="RATE", help='e.g. 20mbit, "50 Mbit/s".')]
 Rtt = Annotated[Duration, typer.Option(parser=quantity(Duration.parse), metavar="TIME", help="Round trip, e.g. 40ms.")]
@@ -109,6 +119,13 @@ def bare(command: list[str] | None) -> list[str]:
     """The command without the `--` that stands before it."""
     words = list(command or [])
     return words[1:] if words[:1] == ["--"] else words
+
+
+def transfer_of(way: str, size: Size) -> Transfer:
+    """What `--transfer` names: one complete file of that size. Raises UsageProblem."""
+    if way.count("-") != 1:
+        raise UsageProblem(f"--transfer {way} is not PROTOCOL-DIRECTION", remedy="e.g. http1-get, h2-put or sftp-get")
+    return parse_transfer(f"{way}-{size.bytes}B")
 
 
 def make_link(rate: BitRate | None, rtt: Duration, loss: Ratio, jitter: Duration, seed: int | None) -> Link:

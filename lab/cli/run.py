@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from robot.api import TestSuite
 
-from lab.cli.options import AnyBackend, AnyHost, Beside, Clock, Json, JunitNoVerdict, Price, Router, RunSeed, Wait
+from lab.cli.options import AnyBackend, AnyHost, Beside, Clock, Json, JunitNoVerdict, Price, Router, RunSeed, UserlandOf, Wait
 from lab.cli.output import stdout_console
 from lab.judge.decide import VIRTUAL_PLAN, LookPlan
 from lab.model.cell import Cell
@@ -53,6 +53,7 @@ def run(
     clock: Clock = "auto",
     seed: RunSeed = None,
     price: Price = None,
+    userland: UserlandOf = None,
     router: Router = "auto",
     backend: AnyBackend = "auto",
     client: Annotated[
@@ -66,6 +67,7 @@ def run(
     test: Annotated[list[str] | None, typer.Option(help="Only tests of the suite that match this pattern.")] = None,
     variable: Annotated[list[str] | None, typer.Option("-v", help="A Robot variable, NAME:VALUE.")] = None,
     pcap: Annotated[bool, typer.Option("--pcap", help="Keep a capture per sample.")] = False,
+    why: Annotated[bool, typer.Option("--why", help="In virtual time: find what held each sample back.")] = False,
     flamegraph: Annotated[
         bool, typer.Option("--flamegraph", help="After each cell one run more, under perf; its flame graph is evidence.")
     ] = False,
@@ -125,14 +127,17 @@ def run(
         wait=wait,
         beside=beside,
         any_host=any_host,
+        userlands=userland or (),
     )
     cells = [] if suite is not None else named_cells(targets, client or (), topology or ())
     if list_only:
         _list(suite, cells, variables)
         return
+    if why and where.clock == "real":
+        raise UsageProblem("--why and real time contradict each other", remedy="watch in virtual time")
     if pcap and where.backend == "compose":
         raise UsageProblem("containers may not capture packets", remedy="use --pcap with --backend namespaces")
-    _check_workers(workers, needs or (), {"--pcap": pcap, "--flamegraph": flamegraph, "--syscalls": syscalls})
+    _check_workers(workers, needs or (), {"--pcap": pcap, "--why": why, "--flamegraph": flamegraph, "--syscalls": syscalls})
     begun = Resumed.find(resume) if resume else None
     progress = Lines()
     tools = get_ready(progress.step, where.backend) if flamegraph else None
@@ -143,6 +148,7 @@ def run(
         options = replace(
             common,
             pcap=pcap,
+            why=why,
             looks=_up_to(max_samples, LookPlan()),
             virtual_looks=_up_to(max_samples, VIRTUAL_PLAN),
             flamegraph=tools,
@@ -248,7 +254,10 @@ def topologies(json_output: Json = False) -> None:
     for topology in found:
         link = topology.link
         rate = str(link.rate) if link.rate else "loopback" if topology.same_host else "unshaped"
-        more = ", ".join(
-            f"{name} {getattr(link, name)}" for name in ("loss", "jitter") if getattr(link, name) != type(getattr(link, name))(0)
-        )
-        typer.echo(f"{topology.name:14} {rate:12} RTT {link.rtt!s:8} {more:24} {topology.description}")
+        notes = [
+            f"loss {link.loss.value * 100:.3g} %" if link.loss.value else "",
+            f"jitter {link.jitter.ms:g} ms" if link.jitter.ns else "",
+            "changes" if topology.schedule else "",
+        ]
+        more = ", ".join(filter(None, notes))
+        typer.echo(f"{topology.name:20} {rate:12} RTT {link.rtt!s:8} {more:36} {topology.description}")

@@ -13,11 +13,17 @@ import typer
 from lab.hosts.host import Completed
 from lab.hosts.virtual.machine import Patience
 from lab.hosts.virtual.network import open_network
+from lab.judge.diagnosis import unexplained
+from lab.model.diagnosis import Diagnosis
 from lab.model.errors import UsageProblem
-from lab.model.topology import Link
+from lab.model.topology import Topology
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import pin
+from lab.net.ports import PortSampler
+from lab.net.scheduled import scheduled
 from lab.net.shape import shape
+from lab.net.watch import Watch
+from lab.run.why import explain
 from lab.servers.bundle import start_servers
 
 _LONGEST_S = 24 * 3600.0
@@ -32,14 +38,18 @@ _WELCOME = (
 
 
 class VirtualShell:
-    """The client of a shaped network in virtual time, and its servers. Use as a context manager."""
+    """The client of a shaped network in virtual time, and its servers. Use as a context manager.
 
-    def __init__(self, link: Link, seed: int) -> None:
+    A schedule of the topology begins with each command.
+    """
+
+    def __init__(self, topology: Topology, seed: int) -> None:
+        self._topology = topology
         self._network = open_network(seed=seed, patience=_PATIENCE, name="shell")
         try:
-            pin(self._network, "cubic", link.mtu)
+            pin(self._network, topology.congestion_control, topology.link.mtu)
             assert_no_bypass(self._network)
-            shape(self._network, link)
+            shape(self._network, topology.link)
             servers = start_servers(self._network, clock=self._network.clock, random_bytes=self._network.random_bytes)
             self._environment = servers.environment
             self._folder = self._seen(Path.cwd())
@@ -77,19 +87,38 @@ class VirtualShell:
 
     def _do(self, words: list[str]) -> Completed:
         began = time.monotonic()
-        done = self._network.client.run(words, env=self._environment, cwd=self._folder, timeout_s=_LONGEST_S, check=False)
+        with (
+            scheduled(self._network, self._topology) as changing,
+            PortSampler(self._network) as ports,
+            Watch(self._network) as watch,
+        ):
+            if changing:
+                changing.start()
+            done = self._network.client.run(words, env=self._environment, cwd=self._folder, timeout_s=_LONGEST_S, check=False)
+            rows = ports.between(done.started_ns, done.ended_ns)
+            found = explain(self._network, watch, rows, done, None if changing else self._topology.link)
+        if found and changing:
+            found = unexplained(found, "the link changes, and so does what it can carry")
         took = time.monotonic() - began
         for stream, data in ((sys.stdout, done.stdout), (sys.stderr, done.stderr)):
             stream.flush()
             stream.buffer.write(data)
             stream.flush()
         typer.echo(f"lab: {done.wall_s:.6f} s of virtual time, {took:.1f} s of this machine's", err=True)
+        if found and found.goodput_byte_s:
+            typer.echo(f"lab: {report(found)}", err=True)
         return done
 
     def _seen(self, folder: Path) -> str | None:
         """The caller's folder if the machine can enter it, else None for the client's."""
         done = self._network.client.run(["test", "-x", str(folder)], check=False)
         return str(folder) if done.returncode == 0 else None
+
+
+def report(found: Diagnosis) -> str:
+    """One line on what a command moved: goodput, segments sent again, round trips, and what held it back."""
+    rtt = f"RTT {found.idle_rtt_ms or 0:.1f} ms, {found.loaded_rtt_ms or 0:.1f} ms under load"
+    return f"{(found.goodput_byte_s or 0) / 1e6:.3f} MB/s, {found.retransmits or 0} retransmits, {rtt}; {found.sentence}"
 
 
 def refusal(line: str) -> str:

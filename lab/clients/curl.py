@@ -1,4 +1,4 @@
-"""curl, any version since 7.60 (several at once since 7.66): HTTP/1.1, over TLS too, h2 and SFTP, both ways; sets of files.
+"""curl, any version since 7.60 (several at once since 7.66): HTTP/1.1, over TLS too, h2, h3 and SFTP, both ways; sets of files.
 
 A set is one process and, unless several files come at once over HTTP/1.1, one connection: a range of names in the URL (or in
 -T), which is short in a result and no list of files. Requests for one file are the same with a query that nginx ignores.
@@ -19,7 +19,7 @@ from lab.model.endpoints import SET_NAME, Endpoints
 from lab.model.results import ClientIdentity, ClientNumbers
 from lab.model.transfer import Transfer
 
-_PROTOCOL = {"http1": ["--http1.1"], "https1": ["--http1.1"], "h2": ["--http2"]}
+_PROTOCOL = {"http1": ["--http1.1"], "https1": ["--http1.1"], "h2": ["--http2"], "h3": ["--http3-only"]}
 _TEXT = ("http_version", "scheme")
 _NUMBERS = (
     "http_code",
@@ -76,8 +76,9 @@ class Curl:
     def supports(self, transfer: Transfer) -> str:
         if transfer.buffer_size is not None:
             return "curl has no option for its buffer size"
-        if transfer.protocol in self.lacks:
-            return f"{self.name} was built without {transfer.protocol}"
+        built_here = transfer.protocol == "h3" and _VERSION.match(self.name) is not None
+        if transfer.protocol in self.lacks or built_here:
+            return f"{self.name} was built without {transfer.protocol}{' (curl@debian13 has it)' if built_here else ''}"
         if transfer.protocol == "sftp" and (transfer.chunked or transfer.sink):
             return "chunked and sink are properties of an HTTP server"
         if transfer.parallel > 1 and "parallel" in self.lacks:
@@ -92,7 +93,7 @@ class Curl:
         # -q must come first to keep ~/.curlrc out; a failed request must be a failed command (--fail).
         words = [self.program, "-q", "-sS", "--fail", "-w", write_out(transfer)]
         words += _PROTOCOL.get(transfer.protocol, [])
-        if transfer.protocol in ("https1", "h2"):
+        if transfer.protocol in ("https1", "h2", "h3"):
             words += ["--cacert", endpoints.ca_path]
         if transfer.protocol == "sftp":
             # The server is checked against $HOME/.ssh/known_hosts (see `environment`), in every version, unlike --hostpubsha256.

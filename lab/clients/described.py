@@ -34,7 +34,7 @@ from lab.model.units import ByteRate, Size
 Q = TypeVar("Q", ByteRate, Size)
 # Readers that know the rate of each of several files.
 _TELL_STREAMS = ("curl", "ferry")
-_PROTOCOLS = {"http1": "HTTP/1.1", "https1": "HTTP/1.1 over TLS", "h2": "HTTP/2", "sftp": "SFTP"}
+_PROTOCOLS = {"http1": "HTTP/1.1", "https1": "HTTP/1.1 over TLS", "h2": "HTTP/2", "h3": "HTTP/3", "sftp": "SFTP"}
 
 
 def load_client(path: Path) -> ClientFile:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sysconfig
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from lab.clients import ferry_report, windows
@@ -20,10 +23,18 @@ from lab.model.transfer import Transfer
 PROGRAM_VARIABLE = "THROUGHLINE_FERRY"
 # ferry's own: names its configuration file, or is "none".
 CONFIG_VARIABLE = "FERRY_CONFIG"
-_PROTOCOL = {"http1": "--http1.1", "https1": "--http1.1", "h2": "--http2"}
+FERRY_BACKGROUND = "ferry-background"
+"""The client that is ferry with `--background`."""
+FERRY_BACKGROUND_MANY = "ferry-background-16"
+"""The same with `--connections 16` for downloads over HTTP/1.1: a connection alone keeps little where packets are lost."""
+FERRIES = frozenset({"ferry", FERRY_BACKGROUND, FERRY_BACKGROUND_MANY})
+"""The clients that are this program."""
+_MANY = "16"
+_PROTOCOL = {"http1": "--http1.1", "https1": "--http1.1", "h2": "--http2", "h3": "--http3"}
 _LEAST_BUFFER, _LARGEST_BUFFER = 4 << 10, 16 << 20
 # Over HTTP each file's URL is a word of the command line, which is kept in results.
 _MOST_URLS = 200
+_HELP_S = 10.0
 
 
 def built_ferry() -> Path:
@@ -59,6 +70,18 @@ def _bench_lacks(transfer: Transfer) -> str:
     return "has no buffer size" if transfer.buffer_size is not None else ""
 
 
+def _speaks_http3(program: Path) -> bool:
+    """Whether that build of ferry knows --http3, by its own help. A Windows program is not asked: that needs Wine."""
+    return not windows.is_windows_file(program) and _has_option(program, program.stat().st_mtime_ns, "--http3")
+
+
+@cache
+def _has_option(program: Path, changed_ns: int, option: str) -> bool:
+    del changed_ns  # another build at the same path is asked again
+    done = subprocess.run([program, "get", "--help"], capture_output=True, text=True, timeout=_HELP_S, check=False)
+    return re.search(rf"(?<![\w-]){re.escape(option)}(?![\w.-])", done.stdout) is not None
+
+
 @dataclass(frozen=True)
 class Ferry:
     """`name` is its name in results. `program` is a path on the machine of the lab; `ferry` stands for the checkout's build, and
@@ -74,6 +97,10 @@ class Ferry:
     program: str = "ferry"
     # `--sndbuf`, where a study wants another than its default.
     sndbuf: str = ""
+    # `--background`.
+    background: bool = False
+    # `--connections`, for downloads over HTTP/1.1.
+    connections: str = ""
 
     def identify(self, host: Host) -> ClientIdentity:
         """Copy the program to the host and identify it. Must come before the first `command` is run."""
@@ -95,6 +122,8 @@ class Ferry:
             return "ferry's buffer is 4 KiB to 16 MiB"
         if transfer.protocol == "sftp" and transfer.parallel > 1:
             return "over SFTP ferry itself decides how many files it moves at once"
+        if transfer.protocol == "h3" and not _speaks_http3(self._source()):
+            return f"{self.name} here has no --http3"
         if lacking := _bench_lacks(transfer):
             return f"ferry makes many requests by its bench, which {lacking}"
         if transfer.kept_set and transfer.protocol != "sftp" and transfer.files > _MOST_URLS:
@@ -109,12 +138,13 @@ class Ferry:
             words += ["--known-hosts", endpoints.known_hosts_path, "--identity", endpoints.ssh_key_path, "--no-agent"]
         else:
             words.append(_PROTOCOL[transfer.protocol])
-        if transfer.protocol in ("https1", "h2"):
+        if transfer.protocol in ("https1", "h2", "h3"):
             words += ["--cacert", endpoints.ca_path]
         if transfer.limit is not None:
             words += ["--limit-rate", str(transfer.limit.byte_s)]
         if transfer.buffer_size is not None:
             words += ["--buffer-size", str(transfer.buffer_size.bytes)]
+        words += self._in_background(transfer)
         if self.sndbuf:
             words += ["--sndbuf", self.sndbuf]
         url = endpoints.url(transfer, user=True)
@@ -165,10 +195,26 @@ class Ferry:
         remedy = windows.BUILD if Path(self.program).name == windows.FERRY else f"give {self.name}=PATH"
         raise UsageProblem(f"client {self.name}: there is no program {self.program}", remedy=remedy)
 
+    def _in_background(self, transfer: Transfer) -> list[str]:
+        if not self.background or transfer.requests:
+            return []
+        many = self.connections and transfer.direction == "get" and transfer.protocol in ("http1", "https1")
+        return ["--background", *(["--connections", self.connections] if many else [])]
+
     def _copy(self, workdir: str) -> str:
         return f"{workdir}/bin/{self.name}/ferry{'.exe' if is_windows_path(workdir) else ''}"
 
 
+def in_background(name: str, program: str, *, connections: str = "") -> Ferry:
+    """ferry that leaves queues to others."""
+    return Ferry(name, "ferry" if program in FERRIES else program, background=True, connections=connections)
+
+
+def in_background_many(name: str, program: str) -> Ferry:
+    """The same over several connections."""
+    return in_background(name, program, connections=_MANY)
+
+
 def _connections(transfer: Transfer) -> str:
-    """HTTP/1.1 has a connection for each request under way, h2 one for all."""
-    return "1" if transfer.protocol == "h2" else str(transfer.parallel)
+    """HTTP/1.1 has a connection for each request under way, h2 and h3 one for all."""
+    return "1" if transfer.protocol in ("h2", "h3") else str(transfer.parallel)

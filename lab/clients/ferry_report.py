@@ -18,7 +18,7 @@ from lab.model.results import ClientNumbers
 from lab.model.transfer import Transfer
 
 SCHEMA = "ferry-report-1"
-_VERSION = {"http/1.1": "1.1", "h2": "2"}
+_VERSION = {"http/1.1": "1.1", "h2": "2", "h3": "3"}
 # Evidence is worth keeping, but not megabytes of it: a minute of TCP samples, twenty minutes of slots.
 _KEPT_TCP_SAMPLES = 600
 _KEPT_SLOTS = 12_000

@@ -59,6 +59,8 @@ class Libcurl:
         return identify_program(host, self.name, self.program, ["--version"], notes=[note for note in notes if note])
 
     def supports(self, transfer: Transfer) -> str:
+        if transfer.protocol == "h3":
+            return f"the lab builds {self.name} without HTTP/3"
         if transfer.protocol in self.lacks:
             return f"{self.name} was built without {transfer.protocol}"
         if transfer.protocol == "sftp" and (transfer.chunked or transfer.sink):

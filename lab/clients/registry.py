@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path, PurePath
 
+from lab.assets import store
+from lab.assets.userlands import RECIPES
 from lab.clients import windows
 from lab.clients.adapter import ClientAdapter
 from lab.clients.curl import Curl
 from lab.clients.described import DescribedClient, described_files, load_client, program_of
-from lab.clients.ferry import Ferry
+from lab.clients.ferry import FERRIES, FERRY_BACKGROUND, FERRY_BACKGROUND_MANY, Ferry, in_background, in_background_many
 from lab.clients.libcurl import Libcurl
 from lab.model.base import YAML_SUFFIXES
 from lab.model.errors import NotSupported, UsageProblem, did_you_mean
 from lab.model.libcurl import LibcurlSettings
+from lab.model.results import ClientIdentity
 from lab.model.transfer import ClientSpec, Transfer
+from lab.model.userland import release_of
 
 # Clients whose reports, or whose way onto the host, need code.
-_CODE: dict[str, Callable[[str, str], ClientAdapter]] = {"ferry": Ferry, "curl": Curl, "libcurl": Libcurl}
+_CODE: dict[str, Callable[[str, str], ClientAdapter]] = {
+    "ferry": Ferry,
+    FERRY_BACKGROUND: in_background,
+    FERRY_BACKGROUND_MANY: in_background_many,
+    "curl": Curl,
+    "libcurl": Libcurl,
+}
+
+
+_HTTP3_LIBRARY = re.compile(r"\b(nghttp3|quiche|msh3)/")
 
 
 def list_clients() -> list[str]:
@@ -44,7 +59,7 @@ def adapter_for(name: str, path: str = "") -> ClientAdapter:
             f"unknown client {name!r}{did_you_mean(name, names)}",
             remedy=f"known: {', '.join(names)}; NAME=PATH names a build of one, PATH.yaml describes another",
         )
-    if known != "ferry" and windows.is_windows_file(Path(program)):
+    if known not in FERRIES and windows.is_windows_file(Path(program)):
         raise UsageProblem(
             f"client {name}: {program} is a Windows program, and of those only ferry runs here, under Wine",
             remedy=f"{windows.BUILD}, then --client {windows.FERRY}",
@@ -65,6 +80,16 @@ def parse_client(text: str) -> ClientSpec:
         raise UsageProblem(str(error)) from None
 
 
+def userland_of(client: ClientSpec) -> str:
+    """The userland that the client's name or its file asks for; empty for the machine's own programs."""
+    name, _, version = client.name.partition("@")
+    if client.program == client.name and (release := release_of(version)):
+        return release
+    program = Path(client.program)
+    file = program if program.suffix in YAML_SUFFIXES else described_files().get(name)
+    return load_client(file).userland if file else ""
+
+
 def resolve(client: ClientSpec) -> ClientAdapter:
     """The adapter of a cell's client; its results bear the cell's name for it."""
     return adapter_for(client.name, client.program)
@@ -81,6 +106,33 @@ def assert_able(adapter: ClientAdapter, client: ClientSpec, transfer: Transfer, 
     """Raises NotSupported if the client, already resolved, cannot do the transfer `what`."""
     if reason := adapter.supports(transfer):
         raise NotSupported(f"{client.name} cannot do {what}: {reason}")
+
+
+def assert_speaks(identity: ClientIdentity, transfer: Transfer, what: str) -> None:
+    """Raises NotSupported for HTTP/3 where this program of curl, once found, is built without it: it says so in its version."""
+    if transfer.protocol == "h3":
+        _check_http3(identity.name, identity.version, what)
+
+
+def assert_speaks_here(adapter: ClientAdapter, transfer: Transfer, what: str) -> None:
+    """As `assert_speaks`, for a program of this machine, before a userland is built for the other end."""
+    if transfer.protocol == "h3" and isinstance(adapter, Curl):
+        _check_http3(adapter.name, _version_here(adapter.program), what)
+
+
+def _check_http3(name: str, version: str, what: str) -> None:
+    if version.startswith("curl ") and not _HTTP3_LIBRARY.search(version.splitlines()[0]):
+        program = " ".join(version.split()[:2])
+        raise NotSupported(f"{name} cannot do {what}: {program} was built without HTTP/3 (curl@debian13 has it)")
+
+
+@cache
+def _version_here(program: str) -> str:
+    """Empty where the program cannot be started: its host says that better."""
+    try:
+        return store.run([program, "-q", "--version"], timeout_s=30)[1]
+    except OSError:
+        return ""
 
 
 def _find(name: str, program: str) -> str | None:
@@ -110,6 +162,9 @@ def _from_file(name: str, file: Path, program: str = "") -> ClientAdapter:
 def _of_version(name: str) -> ClientAdapter:
     from lab.clients import versions
 
+    base, _, word = name.partition("@")
+    if release := release_of(word):
+        return _of_userland(name, base, release)
     client, version = versions.split(name)
     if client == versions.CURL:
         return Curl(name, versions.program(name), versions.lacks(name))
@@ -120,6 +175,24 @@ def _of_version(name: str) -> ClientAdapter:
         with_others = f"{spec.package} {version} of PyPI, and what it needs by digest: {spec.package}-{version}.lock of the lab"
         return DescribedClient(name, versions.program(name), spec.model_copy(update={"notes": [*spec.notes, with_others]}))
     return _application(name, version, LibcurlSettings())
+
+
+def _of_userland(name: str, client: str, userland: str) -> ClientAdapter:
+    """A client by the program that its userland has of it."""
+    if userland not in RECIPES:
+        raise UsageProblem(
+            f"client {name}: no userland {userland!r}", remedy=f"known: {', '.join(RECIPES)}; or --userland client=FOLDER"
+        )
+    note = f"of the userland {userland}"
+    if client == "curl":
+        return Curl(name, client, notes=(note,))
+    if file := described_files().get(client):
+        spec = load_client(file)
+        if not spec.libcurl and "/" not in spec.program:
+            return DescribedClient(name, spec.program, spec.model_copy(update={"notes": [*spec.notes, note]}))
+    if client == "ferry":
+        return Ferry(name, client)
+    raise UsageProblem(f"{name}: no userland has a program of {client!r}", remedy="name one of its programs, e.g. curl@debian13")
 
 
 def _application(name: str, version: str, settings: LibcurlSettings, notes: Sequence[str] = ()) -> Libcurl:

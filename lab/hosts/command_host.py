@@ -9,8 +9,9 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from lab.hosts.host import AttachedProcess, Completed, Process
 from lab.model.errors import LabFault, UsageProblem
@@ -43,6 +44,10 @@ class CommandHost(ABC, Generic[Started_co]):
     shares_files = False
     interactive = False
     ends_orphans = True
+
+    @cached_property
+    def under_test(self) -> Self:
+        return self
 
     def run(
         self,

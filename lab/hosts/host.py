@@ -160,6 +160,11 @@ class Host(Protocol):
         ...
 
     @property
+    def under_test(self) -> Host:
+        """This host as the programs under test see it: in its userland, where it has one. The lab's own programs run outside."""
+        ...
+
+    @property
     def reads_host_files(self) -> bool:
         """Whether `copy` is almost free, because the host can read the lab machine's files."""
         ...

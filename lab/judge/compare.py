@@ -40,6 +40,7 @@ from lab.model.figures import COST, RATE
 from lab.model.numbers import geometric_mean
 from lab.model.results import Cause, CellResult, Interval, IntervalMethod, Verdict, VerdictName
 from lab.model.units import Ratio
+from lab.model.userland import HOSTS
 
 _MACHINE = ("kernel", "cpu_model", "cores")
 _GUEST = "guest "
@@ -287,6 +288,7 @@ def _circumstances(cells: Sequence[CellResult]) -> dict[str, list[str]]:
     return {
         "clock": _distinct(cell.clock for cell in cells),
         **{f"{_GUEST}{key}": _guest(cells, key) for key in ("kernel_sha256", "charge_ns", "charge_most_ns")},
+        **{f"userland of the {host}": _userland(cells, host) for host in HOSTS},
         "backend": _distinct(cell.backend for cell in cells),
         **{f"backend {key}": _distinct(cell.backend_facts.get(key) for cell in cells) for key in facts},
         **{f"router {key}": _distinct(cell.router.get(key) for cell in cells) for key in ("kind", "kernel", "iproute2")},
@@ -296,6 +298,10 @@ def _circumstances(cells: Sequence[CellResult]) -> dict[str, list[str]]:
         "git revision": _distinct(_revision(cell) for cell in cells),
         **{f"machine {key}": _distinct(cell.before.machine.get(key) for cell in cells) for key in _MACHINE},
     }
+
+
+def _userland(cells: Sequence[CellResult], host: str) -> list[str]:
+    return _distinct(cell.userlands[host].words if host in cell.userlands else "the machine itself" for cell in cells)
 
 
 def _guest(cells: Sequence[CellResult], key: str) -> list[str]:

@@ -10,15 +10,16 @@ meet a second netem on the same device, which some kernels refuse.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lab.link.theory import bdp_packets, frame_bytes
 from lab.model.errors import UsageProblem
 from lab.model.units import BitRate, Duration, Ratio
 
 if TYPE_CHECKING:
+    from lab.model.impairments import Distribution, Loss
     from lab.model.topology import LinkDirection
 
 Verb = Literal["add", "replace", "change"]
@@ -30,12 +31,27 @@ LEAST_QUEUE_PACKETS = 32
 # Where nothing limits the rate, the delay line must hold what a fast host can send meanwhile.
 UNLIMITED = BitRate(1_000_000_000)
 _BIT_NS_PER_BYTE = 8 * 10**9
+# tc's tables of a distribution reach four standard deviations (16-bit numbers in units of 1/8192).
+_TABLE_REACH = 4
 _PER_BDP = 1000  # a queue's multiple of the BDP comes in thousandths
+
+
+class LossModel(NamedTuple):
+    """Losses in bursts, by tc's name of the model and its probabilities, in tc's order and by the names that tc prints."""
+
+    name: str
+    probabilities: tuple[tuple[str, Ratio], ...]
+
+    def words(self) -> list[str]:
+        return ["loss", self.name, *(f"{share.percent()}%" for _, share in self.probabilities)]
 
 
 @dataclass(frozen=True)
 class QdiscPlan:
-    """The netem of one egress, resolved; `limit_packets` counts those on their way and those queued."""
+    """The netem of one egress, resolved; `limit_packets` counts those on their way and those queued.
+
+    With a `loss_model`, `loss` is its share in the long run; a loss of 100 % overrules the model.
+    """
 
     limit_packets: int
     delay: Duration
@@ -46,6 +62,18 @@ class QdiscPlan:
     corrupt: Ratio
     duplicate: Ratio
     seed: int | None
+    loss_model: LossModel | None = None
+    distribution: Distribution = "uniform"
+
+    @property
+    def reach_ns(self) -> int:
+        """How much later than the delay a packet may be."""
+        return self.jitter.ns * (1 if self.distribution == "uniform" else _TABLE_REACH)
+
+    @property
+    def bursts(self) -> LossModel | None:
+        """The loss model, unless everything is lost."""
+        return self.loss_model if self.loss.value < 1 else None
 
     def commands(self, device: str, verb: Verb = "replace") -> list[tuple[str, ...]]:
         """tc argument lists. `change` and `replace` alter a netem in place; a seed given again starts its sequence again."""
@@ -57,13 +85,17 @@ class QdiscPlan:
             words += ["delay", _tc_time(self.delay)]
             if self.jitter.ns:
                 words.append(_tc_time(self.jitter))
+                # tc without the word leaves the kernel's table as it is, and the kernel begins without one.
+                words += [] if self.distribution == "uniform" else ["distribution", self.distribution]
+        if self.bursts:
+            words += self.bursts.words()
         for name, share in (
-            ("loss", self.loss),
+            ("loss", Ratio(0) if self.bursts else self.loss),
             ("reorder", self.reorder),
             ("corrupt", self.corrupt),
             ("duplicate", self.duplicate),
         ):
-            if share.value > 0 or reset:
+            if share.value > 0 or (reset and not (name == "loss" and self.bursts)):
                 words += [name, f"{share.percent()}%"]
         if self.rate is not None or reset:
             words += ["rate", f"{self.rate.bit_s if self.rate else 0}bit"]
@@ -90,19 +122,32 @@ def plan(
         return None
     check_seed(direction.seed, supports_seed=supports_seed)
     rate = direction.rate or UNLIMITED
-    delay = max(direction.jitter, Duration(max(0, direction.delay.ns - own_delay.ns)))
-    on_the_way = bdp_packets(rate, Duration(delay.ns + direction.jitter.ns), direction.mtu)
-    return QdiscPlan(
-        limit_packets=on_the_way + queue_packets(direction, rate, rtt),
+    delay = Duration(max(direction.jitter.ns, direction.delay.ns - own_delay.ns))
+    found = QdiscPlan(
+        limit_packets=0,
         delay=delay,
-        jitter=direction.jitter,
+        jitter=Duration(direction.jitter.ns),
         rate=direction.rate,
-        loss=direction.loss,
+        loss=Ratio(direction.loss.value),
         reorder=direction.reorder,
         corrupt=direction.corrupt,
         duplicate=direction.duplicate,
         seed=direction.seed,
+        loss_model=loss_model(direction.loss),
+        distribution=direction.distribution,
     )
+    on_the_way = bdp_packets(rate, Duration(delay.ns + found.reach_ns), direction.mtu)
+    return replace(found, limit_packets=on_the_way + queue_packets(direction, rate, rtt))
+
+
+def loss_model(loss: Loss) -> LossModel | None:
+    """tc's words for losses in bursts; None for a share."""
+    if isinstance(loss, Ratio):
+        return None
+    if loss.model == "gilbert-elliott":
+        return LossModel("gemodel", (("p", loss.p), ("r", loss.r), ("1-h", loss.bad), ("1-k", loss.good)))
+    names = ("p13", "p31", "p32", "p23", "p14")
+    return LossModel("state", tuple((name, getattr(loss, name)) for name in names))
 
 
 def check_seed(seed: int | None, *, supports_seed: bool) -> None:
@@ -116,9 +161,11 @@ def check_seed(seed: int | None, *, supports_seed: bool) -> None:
 
 def queue_packets(direction: LinkDirection, rate: BitRate, rtt: Duration) -> int:
     """The bottleneck's queue. Only a queue given as a multiple of the BDP has a floor; 5 packets stay 5."""
-    queue = direction.queue
+    queue = direction.queue_limit
     if queue.kind == "packets":
         return queue.amount
+    if queue.kind == "bytes":
+        return max(1, queue.amount // frame_bytes(direction.mtu))
     if queue.kind == "time":
         return max(1, bdp_packets(rate, Duration(queue.amount), direction.mtu))
     exact = Fraction(rate.bit_s * rtt.ns * queue.amount, _BIT_NS_PER_BYTE * frame_bytes(direction.mtu) * _PER_BDP)
@@ -126,5 +173,6 @@ def queue_packets(direction: LinkDirection, rate: BitRate, rtt: Duration) -> int
 
 
 def _tc_time(duration: Duration) -> str:
-    """tc reads integer nanoseconds since iproute2 4.16 and 64-bit times since 5.0."""
-    return f"{duration.ns // 1000}us" if duration.ns % 1000 == 0 else f"{duration.ns}ns"
+    """tc refuses times in ns, and cuts fractions of a nanosecond off: 1.001 us would be 1000 ns. So there is a tenth to cut."""
+    whole, rest = divmod(duration.ns, 1000)
+    return f"{whole}.{rest:03d}1us" if rest else f"{whole}us"

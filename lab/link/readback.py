@@ -9,8 +9,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lab.link.layers import LayeredPlan
 from lab.link.plan import NETEM_DEFAULT_LIMIT, QdiscPlan
-from lab.model.units import Duration
+from lab.model.units import Duration, Ratio
 
 Qdisc = Mapping[str, Any]
 
@@ -23,12 +24,13 @@ _SHARE_STEP = 2.0**-32
 _TICK_NS = 64
 _TIME_STEP_S = _TICK_NS * 1e-9
 # The lab never asks for these; with any of them the link would differ from its plan.
-_NEVER_ASKED = ("slot", "ecn", "loss-state", "loss-gemodel")
+_NEVER_ASKED = ("slot", "ecn")
+_LOSS_MODELS = ("gemodel", "state")
 _IMPAIRMENTS = (("loss-random", "loss"), ("reorder", "reorder"), ("corrupt", "corrupt"), ("duplicate", "duplicate"))
 _OVERHEADS = ("packetoverhead", "cellsize", "celloverhead")
 
 
-def compare(plan: QdiscPlan | None, qdiscs: Sequence[Qdisc]) -> list[str]:
+def compare(plan: QdiscPlan | LayeredPlan | None, qdiscs: Sequence[Qdisc]) -> list[str]:
     """Every difference in words; empty when the port holds exactly the plan. `qdiscs` are all of one port, children too."""
     if plan is None:
         found = [str(qdisc.get("kind")) for qdisc in qdiscs]
@@ -37,8 +39,28 @@ def compare(plan: QdiscPlan | None, qdiscs: Sequence[Qdisc]) -> list[str]:
     if len(roots) != 1 or roots[0].get("kind") != "netem":
         kinds = ", ".join(str(qdisc.get("kind")) for qdisc in roots) or "nothing"
         return [f"netem is not there (found {kinds})"]
-    extra = [f"{qdisc.get('kind')} sits below netem" for qdisc in qdiscs if not _is_root(qdisc)]
+    below = [qdisc for qdisc in qdiscs if not _is_root(qdisc)]
+    if isinstance(plan, LayeredPlan):
+        return _compare_netem(plan.netem, roots[0].get("options", {})) + _compare_layers(plan, below)
+    extra = [f"{qdisc.get('kind')} sits below netem" for qdisc in below]
     return _compare_netem(plan, roots[0].get("options", {})) + extra
+
+
+def _compare_layers(plan: LayeredPlan, below: Sequence[Qdisc]) -> list[str]:
+    """The qdiscs below netem. tc prints neither the rate of an htb among them nor the probability of a red."""
+    wanted, found = plan.below, tuple(str(qdisc.get("kind")) for qdisc in below)
+    if found != wanted:
+        return [f"below netem is {' > '.join(found) or 'nothing'}, not {' > '.join(wanted)}"]
+    options = below[-1].get("options", {})
+    problems = []
+    for name, value in plan.queue.options:
+        # A switch that is off is not printed.
+        held = options.get(name, False if isinstance(value, bool) else None)
+        # Times come back a microsecond short, cut to ticks of 64 ns.
+        allowed = 1 if name in ("target", "interval") else 0
+        if not isinstance(held, int) or abs(held - value) > allowed:
+            problems.append(f"{name} of {plan.queue.kind} is {held}, not {value}")
+    return problems
 
 
 def drops(qdiscs: Sequence[Qdisc]) -> int:
@@ -70,7 +92,8 @@ def _compare_netem(plan: QdiscPlan, options: Mapping[str, Any]) -> list[str]:
         if not any(math.isclose(found_s, each, abs_tol=_TIME_STEP_S, rel_tol=_PRINT_TOLERANCE) for each in printed):
             problems.append(f"{name} is {found_s * 1e3:g} ms, not {wanted}")
     problems += _compare_rate(plan, options.get("rate", {}))
-    for (group, name), share in zip(_IMPAIRMENTS, (plan.loss, plan.reorder, plan.corrupt, plan.duplicate), strict=True):
+    random = Ratio(0) if plan.bursts else plan.loss
+    for (group, name), share in zip(_IMPAIRMENTS, (random, plan.reorder, plan.corrupt, plan.duplicate), strict=True):
         found = float(options.get(group, {}).get(name, 0.0))
         if not math.isclose(found, share.value, abs_tol=_SHARE_STEP, rel_tol=_PRINT_TOLERANCE):
             problems.append(f"{name} is {found * 100:.6g} %, not {share}")
@@ -79,9 +102,25 @@ def _compare_netem(plan: QdiscPlan, options: Mapping[str, Any]) -> list[str]:
     groups = ("delay", *(group for group, _ in _IMPAIRMENTS))
     problems += [f"{group} is correlated, which was not asked" for group in groups if options.get(group, {}).get("correlation")]
     problems += [f"{name} is set, which was not asked" for name in _NEVER_ASKED if options.get(name)]
+    problems += _compare_loss_model(plan, options)
     # tc sets a gap of 1 with every reorder; any other makes reordering regular instead of random.
     if options.get("gap", 0) not in ((0, 1) if plan.reorder.value > 0 else (0,)):
         problems.append(f"gap is {options['gap']}, which was not asked")
+    return problems
+
+
+def _compare_loss_model(plan: QdiscPlan, options: Mapping[str, Any]) -> list[str]:
+    """tc prints each model under a name of its own. A model that loses nothing is printed too."""
+    problems = []
+    for name in _LOSS_MODELS:
+        held = options.get(f"loss-{name}")
+        if plan.bursts is None or plan.bursts.name != name:
+            problems += [f"loss-{name} is set, which was not asked"] if held else []
+            continue
+        for key, share in plan.bursts.probabilities:
+            found = float((held or {}).get(key, math.nan))
+            if not math.isclose(found, share.value, abs_tol=_SHARE_STEP, rel_tol=_PRINT_TOLERANCE):
+                problems.append(f"{key} of the loss model is {found * 100:.6g} %, not {share}")
     return problems
 
 

@@ -1,69 +1,21 @@
-"""Link and schedule -> tc commands over time. Pure: nothing is run here.
-
-netem alone cannot change its rate in time: it fixes a packet's departure when the packet arrives, so what is queued leaves at
-the old rate (ADR 0030 has the figures). On a link with a schedule the parts are apart:
-
-    root 1: netem    loss and delay; its rate of 100 Gbit/s only keeps the order when the delay falls
-      2: htb         one class, 2:1, with the rate and no burst: a new rate holds from the next packet on
-        3: pfifo     the queue
-"""
+"""Link and schedule -> tc commands over time. Pure: nothing is run here."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
-from lab.link.plan import UNLIMITED, QdiscPlan, plan, queue_packets
-from lab.link.theory import bdp_packets, frame_bytes, ideal_goodput_bit_s
-from lab.model.errors import UsageProblem
+from lab.link.layers import LayeredPlan, layered
+from lab.link.theory import ideal_goodput_bit_s, payload_per_segment
+from lab.link.trace import MS_NS, peak_bit_s, period_ns, slowest_bit_s
 from lab.model.topology import DirectionName, Link, LinkState, Schedule
-from lab.model.units import BitRate, Duration, Ratio
+from lab.model.trace import Trace
+from lab.model.units import Ratio
 
-IN_ORDER = BitRate(100_000_000_000)
 _SEEDS = 2**32
-_ROOT, _SHAPER, _CLASS, _QUEUE = "1:", "2:", "2:1", "3:"
-# Room in the delay line, on top of what a fast host sends during the delay.
-_DELAY_LINE_PACKETS = 1000
-
-
-@dataclass(frozen=True)
-class ScheduledPlan:
-    """One egress in one state of a schedule."""
-
-    netem: QdiscPlan
-    rate: BitRate
-    queue_packets: int
-    frame_bytes: int
-
-    def setup(self, device: str) -> list[tuple[str, ...]]:
-        """tc argument lists that make it from nothing."""
-        (netem,) = self.netem.commands(device, "add")
-        return [
-            _with_handle(netem),
-            ("tc", "qdisc", "add", "dev", device, "parent", f"{_ROOT}1", "handle", _SHAPER, "htb", "default", "1"),
-            self._class(device, "add"),
-            self._queue(device, "add"),
-        ]
-
-    def changes(self, device: str, before: ScheduledPlan | None) -> list[tuple[str, ...]]:
-        """tc argument lists from that state to this one, in place; all of them without `before`."""
-        found: list[tuple[str, ...]] = []
-        if before is None or replace(before.netem, seed=self.netem.seed) != self.netem:
-            (netem,) = self.netem.commands(device, "change")
-            found.append(_with_handle(netem))
-        if before is None or before.rate != self.rate:
-            found.append(self._class(device, "change"))
-        if before is None or before.queue_packets != self.queue_packets:
-            found.append(self._queue(device, "change"))
-        return found
-
-    def _class(self, device: str, verb: str) -> tuple[str, ...]:
-        rate = f"{self.rate.bit_s}bit"
-        words = ["tc", "class", verb, "dev", device, "parent", _SHAPER, "classid", _CLASS, "htb", "rate", rate, "ceil", rate]
-        return (*words, "burst", "1", "cburst", "1", "quantum", str(self.frame_bytes))
-
-    def _queue(self, device: str, verb: str) -> tuple[str, ...]:
-        return ("tc", "qdisc", verb, "dev", device, "parent", _CLASS, "handle", _QUEUE, "pfifo", "limit", str(self.queue_packets))
+# The shortest time over which the lab judges a rate.
+_SPAN_MS = 100
 
 
 class Change(NamedTuple):
@@ -73,29 +25,22 @@ class Change(NamedTuple):
     commands: tuple[tuple[str, ...], ...]
 
 
-def plan_state(state: LinkState, way: DirectionName, index: int = 0) -> ScheduledPlan:
+def plan_state(state: LinkState, way: DirectionName, index: int = 0) -> LayeredPlan:
     """That direction in that state. `index` of the state decides the seed: netem starts its numbers again with every change."""
-    direction = state.link.direction(way)
-    found = plan(direction, state.link.rtt, supports_seed=True)
-    if found is None or direction.rate is None:
-        raise UsageProblem("a schedule needs a link with a rate in both directions", remedy="set link.rate")
-    on_the_way = bdp_packets(UNLIMITED, Duration(found.delay.ns + found.jitter.ns), direction.mtu)
+    found = layered(state.link.direction(way), state.link.rtt, supports_seed=True)
     netem = replace(
-        found,
-        rate=IN_ORDER,
-        limit_packets=_DELAY_LINE_PACKETS + on_the_way,
-        loss=found.loss if state.passing else Ratio(1.0),
+        found.netem,
+        loss=found.netem.loss if state.passing else Ratio(1.0),
         # `up` has the next number of `down`'s.
-        seed=None if found.seed is None else (found.seed + 2 * index) % _SEEDS,
+        seed=None if found.netem.seed is None else (found.netem.seed + 2 * index) % _SEEDS,
     )
-    queued = queue_packets(direction, direction.rate, state.link.rtt)
-    return ScheduledPlan(netem, direction.rate, queued, frame_bytes(direction.mtu))
+    return replace(found, netem=netem)
 
 
 def plan_changes(link: Link, schedule: Schedule, devices: dict[DirectionName, str]) -> list[Change]:
     """The changes of one repetition. Only a schedule that repeats has commands for its beginning: they set everything."""
     found: list[Change] = []
-    before: dict[DirectionName, ScheduledPlan | None] = dict.fromkeys(devices)
+    before: dict[DirectionName, LayeredPlan | None] = dict.fromkeys(devices)
     for index, state in enumerate(schedule.states(link)):
         commands: list[tuple[str, ...]] = []
         for way, device in devices.items():
@@ -109,13 +54,67 @@ def plan_changes(link: Link, schedule: Schedule, devices: dict[DirectionName, st
 
 
 def slowest_goodput_bit_s(link: Link, schedule: Schedule, way: DirectionName) -> float:
-    """TCP payload per second in the worst state; 0 with an outage."""
+    """TCP payload per second in the worst state, or in the worst 100 ms of a trace; 0 with an outage."""
+    if isinstance(schedule.trace, Trace):
+        return slowest_bit_s(schedule.trace, link, way, _SPAN_MS)
     states = schedule.states(link)
     if not all(state.passing for state in states):
         return 0.0
     return min(ideal_goodput_bit_s(state.link.direction(way)) or 0.0 for state in states)
 
 
-def _with_handle(netem: tuple[str, ...]) -> tuple[str, ...]:
-    at = netem.index("root") + 1
-    return (*netem[:at], "handle", _ROOT, *netem[at:])
+def fastest_bit_s(link: Link, schedule: Schedule, way: DirectionName) -> int:
+    """The highest rate that it has, over two milliseconds of a trace."""
+    if isinstance(schedule.trace, Trace):
+        return round(peak_bit_s(schedule.trace, link, way, 2))
+    rates = (state.link.direction(way).rate for state in schedule.states(link))
+    return max(rate.bit_s for rate in rates if rate is not None)
+
+
+class Course(NamedTuple):
+    """The times of a schedule, in nanoseconds: what comes once, and what then repeats. The last state of a schedule without
+    `repeat` lasts, so that any length stands for it."""
+
+    once_ns: int
+    period_ns: int
+
+    def visits(self, at_ns: int, until_ns: int) -> int:
+        """How often the link is as at `at_ns` before `until_ns`."""
+        if at_ns >= until_ns:
+            return 0
+        return 1 if at_ns < self.once_ns else 1 + (until_ns - at_ns - 1) // self.period_ns
+
+
+def course(schedule: Schedule | None, link: Link, least_ns: int) -> Course:
+    """A trace's round trips repeat with its way down."""
+    if schedule is None:
+        return Course(0, least_ns)
+    if isinstance(schedule.trace, Trace):
+        return Course(0, period_ns(schedule.trace, "down"))
+    if schedule.repeat is not None:
+        return Course(0, schedule.repeat.ns)
+    return Course(schedule.states(link)[-1].at_ns, least_ns)
+
+
+def carried_bytes(link: Link, schedule: Schedule, way: DirectionName, from_ns: int, to_ns: int) -> float:
+    """TCP payload that a full link carries between two instants of its schedule: nothing in an outage."""
+    return _carried_until(link, schedule, way, to_ns) - _carried_until(link, schedule, way, from_ns)
+
+
+def _carried_until(link: Link, schedule: Schedule, way: DirectionName, end_ns: int) -> float:
+    trace, total = schedule.trace, 0.0
+    if isinstance(trace, Trace):
+        rounds, rest_ns = divmod(end_ns, period_ns(trace, way))
+        counts = trace.direction(way).counts
+        frames = rounds * sum(counts) + sum(counts[: -(-rest_ns // MS_NS)])
+        return float(frames * payload_per_segment(link.direction(way).mtu))
+    states = schedule.states(link)
+    if schedule.repeat is not None:
+        rounds, end_ns = divmod(end_ns, schedule.repeat.ns)
+        if rounds:
+            total = rounds * _carried_until(link, schedule.model_copy(update={"repeat": None}), way, schedule.repeat.ns)
+    for state, following in pairwise([*states, LinkState(max(end_ns, states[-1].at_ns), link)]):
+        lasts_ns = max(0, min(end_ns, following.at_ns) - state.at_ns)
+        if state.passing:
+            total += (ideal_goodput_bit_s(state.link.direction(way)) or 0.0) / 8e9 * lasts_ns
+    return total

@@ -31,6 +31,7 @@ from lab.model.results import (
 from lab.model.topology import Topology
 from lab.model.transfer import Expectation, Transfer
 from lab.model.units import Ratio
+from lab.model.userland import UserlandFacts
 
 CELL_QUESTIONS: tuple[str, ...] = ("limit", "steady", "complete", *BOUNDED)
 """What a cell asks by its expectation; `complete` is that every transfer arrives and nothing more."""
@@ -46,6 +47,7 @@ Fault = Literal[
     "down-5s",
     "down-30s",
     "address",
+    "rebind",
     "http-error",
     "error-cut",
     "length-long",
@@ -66,6 +68,7 @@ _OTHERS = (
     "qualification",
     "bisection",
     "bisection-step",
+    "threshold",
     "as-reported",
     "equal",
 )
@@ -102,7 +105,9 @@ class Arm(Closed):
         description="interval of its own answer, where answers are compared; same-work: requests per second over the first arm's",
     )
     figures: dict[str, float] = Field(default_factory=dict, description="other figures by name with unit, e.g. cpu_s_per_GB")
-    facts: dict[str, str] = Field(default_factory=dict, description="bisection: the step's figure, why it was due, and its run")
+    facts: dict[str, str] = Field(
+        default_factory=dict, description="bisection, threshold: the step's figure, why it was due, and its run"
+    )
 
 
 class Observation(Closed):
@@ -146,6 +151,7 @@ class Answer(Closed):
         "automatic one; platform: what work costs this host; same-work: what the same requests cost by "
         "each arm; qualification: a release; bisection: the first candidate "
         "that has a bug; bisection-step: one candidate of a search; "
+        "threshold: up to which limit, round trip or loss a client passes; "
         "as-reported: a client against what was reported of it; equal: two cells or two answers"
     )
     run: RunName
@@ -172,6 +178,9 @@ class Answer(Closed):
         default_factory=dict, description="settings, or lines of a set, that the client does not have or cannot do, and why"
     )
     facts: dict[str, str] = Field(default_factory=dict, description="other parameters of the question, by name")
+    userlands: dict[str, UserlandFacts] = Field(
+        default_factory=dict, description="by host: the userland whose programs ran there; empty: none, or see the cells"
+    )
     rate_clock: RateClock | None = Field(
         default=None,
         description="time that the arms' rates are over; null where not known",
@@ -244,6 +253,13 @@ def answer_of(cell: CellResult) -> Answer:
         started_at=cell.started_at,
         ended_at=cell.ended_at,
     )
+
+
+def uncounted_cells(answers: Iterable[Answer]) -> dict[str, str]:
+    """Why the verdicts of some cells do not count, in a word, by id: `baseline`, or `trial` of a search."""
+    answers = list(answers)
+    trials = {arm.cell: "trial" for answer in asking(answers, "threshold") for arm in answer.arms}
+    return {**trials, **dict.fromkeys(baseline_cells(answers), "baseline")}
 
 
 def baseline_cells(answers: Iterable[Answer]) -> set[str]:

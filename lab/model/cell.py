@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from lab.model.base import Model
 from lab.model.cell_name import format_cell_name
-from lab.model.topology import LinkDirection, Topology
+from lab.model.topology import LinkDirection, Topology, carrier
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 
 
@@ -28,7 +28,7 @@ class Cell(Model):
     @property
     def link_direction(self) -> LinkDirection:
         """The direction of the link that carries the content."""
-        return self.topology.link.direction("down" if self.transfer.direction == "get" else "up")
+        return self.topology.link.direction(carrier(self.transfer.direction))
 
     @property
     def needed_byte_s(self) -> float | None:

@@ -17,7 +17,7 @@ from lab.model.errors import did_you_mean
 from lab.model.libcurl import LibcurlSettings
 from lab.model.units import ByteRate, Size
 
-Protocol = Literal["http1", "https1", "h2", "sftp"]
+Protocol = Literal["http1", "https1", "h2", "h3", "sftp"]
 Direction = Literal["get", "put"]
 ReportName = Literal["none", "curl", "ferry", "rclone"]
 Refusable = Literal[Protocol, Direction, "keep", "discard", "sets", "parallel", "chunked", "sink", "limit", "buffer"]
@@ -177,6 +177,7 @@ class ClientFile(Model):
     package: str = Field(
         "", description="the package of PyPI whose versions NAME@VERSION runs, with the program of that name in its environment"
     )
+    userland: str = Field("", description="the userland whose program it is, e.g. `debian:13`, or the path of a root folder")
     version: Words = Field(["--version"], description="arguments that print the version; its first line is recorded")
     teller: str = Field("", description="another program, in the same folder, that prints the version")
     protocols: list[Protocol] = Field([], description="protocols of every get and put that is not given per protocol")

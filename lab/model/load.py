@@ -16,6 +16,7 @@ from lab.model.base import YAML_SUFFIXES
 from lab.model.errors import UsageProblem, did_you_mean
 from lab.model.paths import topologies_dirs
 from lab.model.topology import Topology
+from lab.model.trace_file import with_trace
 
 M = TypeVar("M", bound=BaseModel)
 Place = tuple[int | str, ...]
@@ -49,7 +50,7 @@ def load_topology(name_or_path: str) -> Topology:
         path = known[name_or_path]
     topology = parse_topology(read_text("topology", path), str(path))
     check_name(topology.name, path)
-    return topology
+    return with_trace(topology, path.parent)
 
 
 def parse_topology(text: str, origin: str) -> Topology:
@@ -107,7 +108,8 @@ def _explain(error: ValidationError, model: type[BaseModel], data: object, origi
     """The first fault as one line. An unknown field comes first: misspelling a field also makes one missing."""
     faults = error.errors(include_url=False)
     fault = next((fault for fault in faults if fault["type"] in ("extra_forbidden", "invalid_key")), faults[0])
-    place: Place = tuple(fault["loc"])
+    # A field with several forms adds the form, as <mapping>, which is not in the file.
+    place: Place = tuple(part for part in fault["loc"] if not str(part).startswith("<"))
     line = _line(data, place)
     field = ".".join(str(part) for part in place) or "the file"
     if fault["type"] == "extra_forbidden":
@@ -124,14 +126,22 @@ def _explain(error: ValidationError, model: type[BaseModel], data: object, origi
 
 def _fields(model: type[BaseModel], place: Place) -> list[str]:
     """The fields of the model at `place`; empty where a part of `place` is not a model."""
+    names = set(model.model_fields)
     for part in place:
         field = model.model_fields.get(str(part))
-        kinds = (field.annotation, *get_args(field.annotation)) if field else ()
-        inner = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
-        if inner is None:
+        found = _models(field.annotation) if field else []
+        if not found:
             return []
-        model = inner
-    return sorted(model.model_fields)
+        model = found[0]
+        names = {name for each in found for name in each.model_fields}
+    return sorted(names)
+
+
+def _models(annotation: object) -> list[type[BaseModel]]:
+    """The models that a field may hold."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models(part)]
 
 
 def _line(data: object, place: Place) -> int:

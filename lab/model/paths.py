@@ -1,7 +1,8 @@
 """Paths of the lab's files. No function creates a folder.
 
 `THROUGHLINE_RESULTS` moves the results, `THROUGHLINE_CACHE` the cache. `THROUGHLINE_TOPOLOGIES`, `THROUGHLINE_SUITES` and
-`THROUGHLINE_CLIENTS` are folders with files of your own; `THROUGHLINE_LOCK` is the file that lets one measurement run at a time.
+`THROUGHLINE_CLIENTS` are folders with files of your own, `THROUGHLINE_TRACES` one with traces; `THROUGHLINE_LOCK` is the file
+that lets one measurement run at a time.
 An empty value counts as unset. Where the lab's own files are: docs/decisions/0021-an-installed-lab.md.
 """
 
@@ -63,6 +64,20 @@ def topologies_dirs() -> list[Path]:
     Raises UsageProblem if the variable does not name a folder.
     """
     return _folders("THROUGHLINE_TOPOLOGIES", "topologies", shipped_topologies_dir())
+
+
+def traces_dirs() -> list[Path]:
+    """Folders with traces: `$THROUGHLINE_TRACES`, `traces/` in the working directory, what was downloaded, the lab's own.
+
+    Raises as above.
+    """
+    own = _folders("THROUGHLINE_TRACES", "traces", shipped_topologies_dir() / "traces")
+    return [*own[:-1], downloaded_traces_dir(), own[-1]]
+
+
+def downloaded_traces_dir() -> Path:
+    """Where `lab traces NAME` puts a trace."""
+    return cache_dir() / "traces"
 
 
 def suites_dirs() -> list[Path]:

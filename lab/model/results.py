@@ -15,8 +15,9 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from lab.model.clock import Clock
 from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS
 from lab.model.sample import MOST_FILE_TIMES, BodyClock, ClientNumbers, HostLoad, Sample, WireCounters, WireSeries
-from lab.model.topology import Link, Topology
+from lab.model.topology import Link, Topology, carrier
 from lab.model.transfer import Expectation, Transfer
+from lab.model.userland import UserlandFacts
 
 # The parts of a sample may be imported from here as well.
 __all__ = ["MOST_FILE_TIMES", "BodyClock", "ClientNumbers", "HostLoad", "Sample", "WireCounters", "WireSeries"]
@@ -68,6 +69,24 @@ class DirectionCalibration(Closed):
     iperf3_bit_s: float | None = Field(description="goodput that iperf3's receiver reports for its complete run, start included")
 
 
+class TraceDirectionDelivery(Closed):
+    """What one direction delivered of its trace while it was kept full."""
+
+    delivered_bytes: list[int] = Field(description="frames' bytes per slot, from the trace's beginning on")
+    planned_bytes: list[int] = Field(description="frames' bytes per slot by the trace")
+    worst_slot_frames: float = Field(description="the largest difference of a slot, in full-sized frames; above 0: too much")
+    mean_error: float = Field(description="difference of the sums, as a fraction of the trace's")
+    problems: list[str] = Field(description="each way in which it is not the trace; empty when it is")
+
+
+class TraceDelivery(Closed):
+    """Proof that a link follows its trace: both directions at once, in a machine of their own."""
+
+    slot_ms: int = Field(gt=0, description="length of a slot")
+    up: TraceDirectionDelivery = Field(description="client to server")
+    down: TraceDirectionDelivery = Field(description="server to client")
+
+
 class Calibration(Closed):
     """One measurement of the link: both directions and the idle round trip."""
 
@@ -81,6 +100,7 @@ class Calibration(Closed):
     rtt_excess_ms: float = Field(description="median ping - rtt_ideal_ms; above 0 the link is slower than asked")
     ok: bool = Field(description="whether both directions and the round trip were within tolerance")
     problems: list[str] = Field(description="each way in which it is out of tolerance; empty when ok")
+    trace: TraceDelivery | None = Field(None, description="what a link that follows a trace delivered of it; null for others")
 
 
 class Certificate(Closed):
@@ -199,6 +219,10 @@ class CellResult(Closed):
     backend: str = Field(description="what made the hosts: virtual, namespaces, compose or vagrant")
     clock: Clock = Field(default="real", description="the clock of every time and rate of the cell")
     virtual: VirtualMachine | None = Field(default=None, description="the guest; null in real time, and where no guest came up")
+    userlands: dict[str, UserlandFacts] = Field(
+        default_factory=dict,
+        description="by host (client, server): the userland whose programs ran there; a host without one ran the machine's own",
+    )
     backend_facts: dict[str, str] = Field(
         default_factory=dict, description="what made the hosts: versions of a container engine, ids of images"
     )
@@ -224,7 +248,7 @@ class CellResult(Closed):
     @property
     def paced(self) -> bool:
         """Whether the transfer's limit or the link's rate that way sets the pace, and not the machine."""
-        way: DirectionName = "down" if self.transfer.direction == "get" else "up"
+        way = carrier(self.transfer.direction)
         return self.transfer.limit is not None or self.topology.link.direction(way).rate is not None
 
     @property
@@ -246,7 +270,9 @@ class RunRecord(Closed):
     clocks: list[Clock] = Field(default=["real"], description="every clock that its cells and answers ran by")
     cells: list[str] = Field(description="ids in the order in which they were done; files in cells/")
     answers: list[str] = Field(default_factory=list, description="ids in the order in which they were done; files in answers/")
-    baselines: list[str] = Field(default_factory=list, description="cells of a baseline, whose verdicts do not count")
+    baselines: list[str] = Field(
+        default_factory=list, description="cells of a baseline and trials of a search, whose verdicts do not count"
+    )
     verdicts: dict[str, VerdictName] = Field(
         description="verdicts of all cells and of all answers that are judged, by id; a qualification's repeats these"
     )
@@ -254,7 +280,7 @@ class RunRecord(Closed):
         default_factory=dict, description="cells and answers that were not run, because the client cannot do it, and why"
     )
     exit_code: int = Field(
-        description="exit code of the command: 0 pass, 1 fail, 3 inconclusive, 4 invalid; the verdicts of baselines do not count"
+        description="exit code of the command: 0 pass, 1 fail, 3 inconclusive, 4 invalid; those of `baselines` do not count"
     )
 
 

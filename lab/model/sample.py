@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import AwareDatetime, Field
 
 from lab.model.base import Model
+from lab.model.diagnosis import Diagnosis
 
 BodyClock = Literal["client", "wire", "exit"]
 # 2,500 numbers are 20 KB a sample; a larger set keeps every second, third, ... time.
@@ -45,7 +46,7 @@ class WireSeries(Model):
     """Payload per slot at the router's port towards the receiver, from the first to the last data packet."""
 
     slot_ms: float = Field(description="length of one slot")
-    goodput_bit_s: list[float] = Field(description="TCP payload of each slot, bits per second")
+    goodput_bit_s: list[float] = Field(description="TCP payload (over h3 UDP payload) of each slot, bits per second")
     worst_window_byte_s: float | None = Field(description="fastest 100 ms, bytes per second")
     slowest_window_byte_s: float | None = Field(description="slowest 100 ms between first and last byte")
     longest_gap_ms: float = Field(description="longest time between first and last byte in which nothing arrived")
@@ -73,8 +74,13 @@ class WireCounters(Model):
     wire_bytes_up: int = Field(description="Ethernet bytes towards the server")
     wire_packets_down: int = Field(description="Ethernet frames towards the client")
     wire_packets_up: int = Field(description="Ethernet frames towards the server")
-    payload_bytes: int = Field(description="TCP payload towards the receiver, retransmissions included")
-    retransmits: int = Field(description="segments the data's sender sent again (TcpRetransSegs of its namespace)")
+    payload_bytes: int = Field(
+        description="TCP payload towards the receiver, retransmissions included; over h3 UDP payload, with QUIC's own headers"
+    )
+    retransmits: int | None = Field(
+        description="segments the data's sender sent again (TcpRetransSegs of its namespace); null over h3, because QUIC "
+        "encrypts what would tell a datagram that is sent again from a new one"
+    )
     router_drops_down: int = Field(description="packets that the router's queue towards the client dropped")
     router_drops_up: int = Field(description="packets that the router's queue towards the server dropped")
 
@@ -170,6 +176,9 @@ class Sample(Model):
     )
     last_hundred_s_per_file: float | None = Field(default=None, description="the same for the last hundred")
     pcap: str | None = Field(default=None, description="packet capture, in the same folder as this file; null without --pcap")
+    why: Diagnosis | None = Field(
+        default=None, description="what held it back; null without --why, where it failed, and where nothing could be watched"
+    )
     host: HostLoad | None = Field(
         default=None, description="load of the machine during the sample; null where it was not watched"
     )

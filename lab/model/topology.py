@@ -8,10 +8,20 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from lab.model.base import Model, Slug, first_problem
+from lab.model.impairments import AnyQueue, Distribution, Jitter, Loss, ManagedQueue, Variation
+from lab.model.trace import AnyTrace, Trace
 from lab.model.units import ONE_BDP, BitRate, Duration, Queue, Ratio
+from lab.model.userland import TopologyUserlands
 
 DirectionName = Literal["up", "down"]
 _SIDES: tuple[DirectionName, ...] = ("up", "down")
+
+
+def carrier(transfer: str) -> DirectionName:
+    """The direction of the link that carries the content of a `get` or a `put`."""
+    return "down" if transfer == "get" else "up"
+
+
 # Below 2^53, so that every reader of JSON keeps it; netem takes 64 bits.
 Seed = Annotated[int, Field(ge=0, le=2**32 - 2, strict=True)]
 # 576 is the least a host must accept (RFC 791); the router's ports take 1500.
@@ -28,19 +38,20 @@ _IMPAIRMENTS = ("loss", "reorder", "corrupt", "duplicate")
 _STEP_SETTINGS = ("rate", "queue", "loss", "jitter")
 # A ramp's pieces: a tenth of the shortest time over which the lab judges a rate.
 _RAMP_PIECE_NS = 10_000_000
+_EITHER = "a schedule has either `steps` or a `trace`"
 
 
 class LinkDirection(Model):
-    """One direction of a link, all defaults resolved: the settings of one netem."""
+    """One direction of a link, all defaults resolved: the settings of its qdiscs."""
 
     rate: BitRate | None = Field(None, description="bits per second on the wire, Ethernet headers included; null: not limited")
     delay: Duration = Field(Duration(0), description="one-way delay")
-    queue: Queue = Field(ONE_BDP, description="length of the bottleneck's queue")
-    loss: Ratio = Field(_NONE, description="share of packets lost at random")
+    queue: AnyQueue = Field(ONE_BDP, description="the bottleneck's queue: its length, or a mapping with its `kind`")
+    loss: Loss = Field(_NONE, description="share of packets lost at random, or a `model` of losses in bursts")
     reorder: Ratio = Field(_NONE, description="share of packets that skip the delay (and the rate)")
     corrupt: Ratio = Field(_NONE, description="share of packets with one bit flipped")
     duplicate: Ratio = Field(_NONE, description="share of packets sent twice")
-    jitter: Duration = Field(Duration(0), description="uniform variation of the delay, plus or minus; reorders without a rate")
+    jitter: Variation = Field(Duration(0), description="uniform variation of the delay, plus or minus; reorders without a rate")
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = Field(
         None, description="makes the impairments repeatable; null: not set"
     )
@@ -51,21 +62,41 @@ class LinkDirection(Model):
         """Whether it needs a qdisc."""
         return self.rate is not None or self.delay.ns > 0 or any(getattr(self, name).value > 0 for name in _IMPAIRMENTS)
 
+    @property
+    def managed(self) -> ManagedQueue | None:
+        """The queue's discipline, where it is not that of packets behind a netem."""
+        if isinstance(self.queue, ManagedQueue):
+            return self.queue
+        return ManagedQueue(kind="fifo", limit=self.queue) if self.queue.kind == "bytes" else None
+
+    @property
+    def queue_limit(self) -> Queue:
+        """The most that the queue holds."""
+        return self.queue.limit if isinstance(self.queue, ManagedQueue) else self.queue
+
+    @property
+    def distribution(self) -> Distribution:
+        """How the jitter is distributed."""
+        return self.jitter.distribution if isinstance(self.jitter, Jitter) else "uniform"
+
     @model_validator(mode="after")
     def _sane(self) -> Self:
         if self.rate is not None and self.rate < _LEAST_RATE:
             raise ValueError(f"rate {self.rate} is too low (at least {_LEAST_RATE})")
         if self.delay > _LONGEST_DELAY:
             raise ValueError(f"delay {self.delay} is longer than {_LONGEST_DELAY}")
-        if self.jitter > self.delay:
+        if self.jitter.ns > self.delay.ns:
             raise ValueError(
-                f"jitter {self.jitter} is more than the one-way delay {self.delay}: packets cannot arrive before they are sent"
+                f"jitter {Duration(self.jitter.ns)} is more than the one-way delay {self.delay}: "
+                "packets cannot arrive before they are sent"
             )
         for name in _IMPAIRMENTS:
             if getattr(self, name).value >= 1:
                 raise ValueError(f"{name} must be below 100 %: no packet would arrive intact")
         if self.reorder.value > 0 and self.delay.ns == 0:
             raise ValueError("reorder needs a delay: packets are reordered by skipping it")
+        if self.managed and self.rate is None:
+            raise ValueError(f"queue {self.managed.kind} needs a rate: without one nothing queues (set rate)")
         return self
 
 
@@ -74,9 +105,9 @@ class LinkOverride(Model):
 
     rate: BitRate | None = Field(None, description="bits per second on the wire in this direction")
     delay: Duration | None = Field(None, description="one-way delay; the other direction gets the rest of the link's rtt")
-    queue: Queue | None = Field(None, description="length of the bottleneck's queue in this direction")
-    loss: Ratio | None = Field(None, description="share of packets lost at random in this direction")
-    jitter: Duration | None = Field(None, description="uniform variation of the one-way delay, plus or minus")
+    queue: AnyQueue | None = Field(None, description="the bottleneck's queue in this direction: its length, or a mapping")
+    loss: Loss | None = Field(None, description="share of packets lost at random in this direction, or a `model`")
+    jitter: Variation | None = Field(None, description="variation of the one-way delay, plus or minus, or a mapping")
     reorder: Ratio | None = Field(None, description="share of packets that skip the delay in this direction")
     corrupt: Ratio | None = Field(None, description="share of packets with one bit flipped in this direction")
     duplicate: Ratio | None = Field(None, description="share of packets sent twice in this direction")
@@ -91,10 +122,11 @@ class Link(Model):
     rtt: Duration = Field(
         Duration(0), description="round-trip time of the idle link; half of it in each direction unless a direction has a delay"
     )
-    queue: Queue = Field(ONE_BDP, description="length of the bottleneck's queue, per direction")
-    loss: Ratio = Field(_NONE, description="share of packets lost at random in each direction")
-    jitter: Duration = Field(
-        Duration(0), description="uniform variation of the one-way delay, plus or minus; reorders without a rate"
+    queue: AnyQueue = Field(ONE_BDP, description="the bottleneck's queue per direction: its length, or a mapping with its `kind`")
+    loss: Loss = Field(_NONE, description="share of packets lost at random in each direction, or a `model` of losses in bursts")
+    jitter: Variation = Field(
+        Duration(0),
+        description="uniform variation of the one-way delay, plus or minus, or a mapping; reorders without a rate",
     )
     reorder: Ratio = Field(_NONE, description="share of packets that skip the delay in each direction")
     corrupt: Ratio = Field(_NONE, description="share of packets with one bit flipped in each direction")
@@ -113,6 +145,17 @@ class Link(Model):
         override = self._override(name)
         found |= {field: value for field, value in override if value is not None and field != "delay"}
         return LinkDirection.model_validate(found)
+
+    @property
+    def virtual_only(self) -> str:
+        """The part that only virtual time can do, in words; empty where every router can do all of it."""
+        for side in _SIDES:
+            direction = self.direction(side)
+            if direction.managed:
+                return f"a queue of kind {direction.managed.kind}"
+            if direction.distribution != "uniform":
+                return f"jitter of distribution {direction.distribution}"
+        return ""
 
     @property
     def shaped(self) -> bool:
@@ -154,7 +197,7 @@ class StepOverride(Model):
 
     rate: BitRate | None = Field(None, description="bits per second on the wire in this direction")
     queue: Queue | None = Field(None, description="length of the bottleneck's queue in this direction")
-    loss: Ratio | None = Field(None, description="share of packets lost at random in this direction")
+    loss: Loss | None = Field(None, description="share of packets lost at random in this direction, or a `model`")
     jitter: Duration | None = Field(None, description="uniform variation of the one-way delay in this direction")
 
 
@@ -171,7 +214,7 @@ class Step(Model):
     rate: BitRate | None = Field(None, description="bits per second on the wire from then on")
     rtt: Duration | None = Field(None, description="round-trip time of the idle link from then on")
     queue: Queue | None = Field(None, description="length of the bottleneck's queue from then on")
-    loss: Ratio | None = Field(None, description="share of packets lost at random from then on")
+    loss: Loss | None = Field(None, description="share of packets lost at random from then on, or a `model`")
     jitter: Duration | None = Field(None, description="uniform variation of the one-way delay from then on")
     up: StepOverride | None = Field(None, description="what differs from client to server from then on")
     down: StepOverride | None = Field(None, description="what differs from server to client from then on")
@@ -214,12 +257,23 @@ class LinkState(NamedTuple):
 class Schedule(Model):
     """How the link changes while a sample runs. Every sample sees it from its beginning."""
 
-    steps: Annotated[tuple[Step, ...], Field(min_length=1, description="changes in the order of time")]
+    steps: tuple[Step, ...] = Field((), description="changes in the order of time")
+    trace: AnyTrace | None = Field(
+        None,
+        description="a recorded series in place of steps: a file (CSV, mahimahi's, Pensieve's), or one for `down` and for `up`",
+    )
     repeat: Duration | None = Field(None, description="begin again after this time, with the link as at first; default: once")
 
     def states(self, link: Link) -> list[LinkState]:
-        """The states of one repetition, the first of them at 0. Raises ValueError where a step asks for an impossible link."""
+        """The states of one repetition, the first of them at 0. Raises ValueError where a step asks for an impossible link.
+
+        A trace has one for each of its round trips, whose rate is the link's: what passes when is in the trace.
+        """
         found = [LinkState(0, link)]
+        if isinstance(self.trace, Trace):
+            for entry in self.trace.rtts:
+                found.append(LinkState(entry.at.ns, Link.model_validate({**dict(link), "rtt": entry.rtt})))
+            return found[1:] if len(found) > 1 and found[1].at_ns == 0 else found
         for step in self.steps:
             before, after = found[-1].link, step.applied_to(found[-1].link)
             if step.outage.ns:
@@ -234,6 +288,12 @@ class Schedule(Model):
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
+        if bool(self.steps) == bool(self.trace):
+            raise ValueError("a schedule needs `steps`, at least 1 item, or a `trace`" if not self.steps else _EITHER)
+        if self.trace:
+            if self.repeat is not None:
+                raise ValueError("a trace begins again at its end (leave `repeat` out)")
+            return self
         for earlier, later in pairwise(self.steps):
             if later.at < earlier.end or later.at <= earlier.at:
                 raise ValueError(f"the step at {later.at} begins before the one at {earlier.at} is complete ({earlier.end})")
@@ -261,6 +321,7 @@ class Topology(Model):
     congestion_control: str = Field(
         "cubic", pattern=r"^[a-z][a-z0-9_]{0,14}$", description="congestion control of both hosts, by the kernel's name"
     )
+    userlands: TopologyUserlands | None = Field(None, description="root folders whose programs the hosts run, in virtual time")
     same_host: bool = Field(
         False,
         description="client and server are one host, reached over its loopback as `localhost`; without a router, so never shaped",
@@ -276,12 +337,21 @@ class Topology(Model):
     def _schedule_fits(self) -> Self:
         if self.schedule is None:
             return self
-        if any(self.link.direction(side).rate is None for side in _SIDES):
+        trace = self.schedule.trace
+        if not trace and any(self.link.direction(side).rate is None for side in _SIDES):
             raise ValueError("a schedule needs a link with a rate in both directions (link.rate)")
         try:
-            self.schedule.states(self.link)
+            states = self.schedule.states(self.link)
         except ValueError as problem:
             raise ValueError(f"schedule: {first_problem(problem)}") from None
+        for side in _SIDES:
+            if trace and (self.link.direction(side).managed or self.link.direction(side).duplicate.value):
+                raise ValueError("schedule: a trace needs a plain queue, and cannot duplicate packets (queue, duplicate)")
+            found = [state.link.direction(side) for state in states]
+            if len({each.managed.kind if each.managed else "" for each in found}) > 1:
+                raise ValueError("schedule: a step cannot change the kind of the queue (leave its `queue` out)")
+            if len({each.distribution for each in found}) > 1:
+                raise ValueError("schedule: a step cannot change the distribution of the jitter (leave its `jitter` out)")
         return self
 
     def in_virtual_time(self) -> Self:

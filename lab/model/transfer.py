@@ -14,6 +14,7 @@ from lab.model.units import ByteRate, Ratio, Size
 
 BoundKind = FigureName
 """An expectation that a cell's name ends with: the figure that it bounds."""
+ProtocolName = Literal["http1", "https1", "h2", "h3", "sftp"]
 _TOLERANCE_KINDS: dict[str, str] = {"limit": "deviation", "steady": "slowdown", "none": "rate"}
 """The other kinds of expectation, and the figure that each is about."""
 _NONE = Ratio(0)
@@ -26,8 +27,8 @@ MOST_FILES_KEPT = 10_000
 class Transfer(Model):
     """One transfer: protocol, direction, files and limit."""
 
-    protocol: Literal["http1", "https1", "h2", "sftp"] = Field(
-        description="http1: HTTP/1.1; https1: the same over TLS; h2: HTTP/2 over TLS; sftp: over SSH"
+    protocol: ProtocolName = Field(
+        description="http1: HTTP/1.1; https1: the same over TLS; h2: HTTP/2 over TLS; h3: HTTP/3 over QUIC; sftp: over SSH"
     )
     direction: Literal["get", "put"] = Field(description="get: from server to client; put: to the server")
     size: Size = Field(description="body bytes of each file")
@@ -42,7 +43,7 @@ class Transfer(Model):
         1, description="number of files in a set, each of this size; with discard or repeat, number of requests for one file"
     )
     parallel: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
-        1, description="number of files at the same time; over h2 on one connection"
+        1, description="number of files at the same time; over h2 and h3 on one connection"
     )
     discard: bool = Field(False, description="download that the client discards")
     no_file: bool = Field(

@@ -352,16 +352,23 @@ _BYTE_SPELLINGS = (
     ("B", 1),
 )
 
-QueueKind = Literal["time", "packets", "bdp"]
+QueueKind = Literal["time", "packets", "bdp", "bytes"]
 # Multiples of the BDP are stored in thousandths: people write "1.5 BDP", not "1.0005 BDP".
 _PER_BDP = 1000
 _KINDS: Mapping[str, QueueKind] = {"packets": "packets", "packet": "packets", "BDP": "bdp", "bdp": "bdp"}
-_AMOUNT_OF: Mapping[QueueKind, str] = {"time": "nanoseconds", "packets": "packets", "bdp": "thousandths of a BDP"}
+_AMOUNT_OF: Mapping[QueueKind, str] = {
+    "time": "nanoseconds",
+    "packets": "packets",
+    "bdp": "thousandths of a BDP",
+    "bytes": "bytes",
+}
+# Not a bare number: it could be packets, bytes or milliseconds.
+_BYTE_UNITS = {unit: factor for unit, factor in Size.UNITS.items() if unit}
 
 
 @dataclass(frozen=True, slots=True)
 class Queue(Quantity):
-    """The length of a link's bottleneck queue: nanoseconds at the link's rate, full-sized packets, or thousandths of a BDP.
+    """The length of a link's bottleneck queue: nanoseconds at its rate, full-sized packets, bytes, or thousandths of a BDP.
 
     It is at least 1: a link without a queue would pass no packet.
     """
@@ -373,9 +380,12 @@ class Queue(Quantity):
     UNITS: ClassVar[Mapping[str, Fraction]] = {
         **Duration.UNITS,
         **{unit: Fraction(_PER_BDP if kind == "bdp" else 1) for unit, kind in _KINDS.items()},
+        **_BYTE_UNITS,
     }
-    SHOWN_UNITS: ClassVar[Sequence[str]] = ("ms", "packets", "BDP")
-    DESCRIPTION: ClassVar[str] = "A time at the link's rate, a number of full-sized packets, or a multiple of rate x RTT (BDP)."
+    SHOWN_UNITS: ClassVar[Sequence[str]] = ("ms", "packets", "kB", "BDP")
+    DESCRIPTION: ClassVar[str] = (
+        "A time at the link's rate, a number of full-sized packets, bytes, or a multiple of rate x RTT (BDP)."
+    )
     EXAMPLES: ClassVar[Sequence[str]] = ("1 BDP", "40 ms", "100 packets")
 
     def __post_init__(self) -> None:
@@ -385,7 +395,7 @@ class Queue(Quantity):
 
     @classmethod
     def _from_amount(cls, amount: Fraction, unit: str) -> Self:
-        kind = _KINDS.get(unit, "time")
+        kind = "bytes" if unit in _BYTE_UNITS else _KINDS.get(unit, "time")
         return cls(kind, integer(amount, _AMOUNT_OF[kind]))
 
     def __str__(self) -> str:
@@ -393,6 +403,8 @@ class Queue(Quantity):
             return str(Duration(self.amount))
         if self.kind == "packets":
             return f"{self.amount} packets"
+        if self.kind == "bytes":
+            return str(Size(self.amount))
         bdp, thousandths = divmod(self.amount, _PER_BDP)
         return f"{bdp}.{thousandths:03d}".rstrip("0").rstrip(".") + " BDP"
 

@@ -37,6 +37,9 @@ _LARGEST_OPENING_RUN = 3 << 10
 # SSH's client sends no more than this at a time once its two large runs have passed: its banner with the algorithms, and its key.
 _SSH_LARGE_RUNS = 2
 _SSH_LATER_RUN = 3 << 9
+# A run towards the receiver does not rest this long before it outgrows an opening, unless a segment was lost on the way or the
+# server waits: then what came before the rest may have been the answer's head alone, and the content's first byte behind it.
+_PAUSE_S = 0.05
 LEAST_BODY_BYTES = 64 << 10
 """A smaller body is over in a few segments: its opening exchange would be a large part of it."""
 
@@ -80,11 +83,14 @@ def time_body(events: Sequence[Event], protocol: str, way: Way, size: int, exit_
     before = min(_BEFORE.get((protocol, way), _OTHER) * max(1, len(opened)), passed - size)
     # Several connections may open at the same time, so their runs are not counted.
     large_runs = _SSH_LARGE_RUNS if (protocol, way) == ("sftp", "put") and len(opened) == 1 else len(steps)
-    first = _first(steps, before, large_runs)
+    first, certain = _first(steps, before, large_runs)
     largest = _LARGEST_CLOSING_RUN if (protocol, way) == ("sftp", "put") else passed
     last = _last(steps, passed - min(_AFTER.get(protocol, _OTHER), passed - size), largest)
     start_ns, wire_ns = steps[first].t0_ns, steps[last].t_ns
     end_ns, error_s = (wire_ns, 0.0) if way == "put" else _taken(events, steps[last:], wire_ns, exit_ns)
+    paused_s = (steps[certain].t0_ns - start_ns) / 1e9
+    if paused_s > _PAUSE_S:
+        error_s += paused_s
     return Body(min(opened.values()), start_ns, end_ns, error_s + _latest(events, start_ns, end_ns))
 
 
@@ -108,8 +114,8 @@ def _steps(events: Sequence[Event], opened: dict[int, int], *, towards_opener: b
     return steps
 
 
-def _first(steps: Sequence[_Step], before: int, large_runs: int) -> int:
-    """The first step of the content.
+def _first(steps: Sequence[_Step], before: int, large_runs: int) -> tuple[int, int]:
+    """The first step of the content, and the step that made it certain.
 
     It begins the first run towards the receiver that is too large, or too late, for an opening. The first
     `large_runs` may be larger.
@@ -124,7 +130,7 @@ def _first(steps: Sequence[_Step], before: int, large_runs: int) -> int:
             runs += 1
         largest = _LARGEST_OPENING_RUN if runs <= large_runs else _SSH_LATER_RUN
         if step.passed > before or step.passed - passed > largest:
-            return start
+            return start, index
     raise AssertionError("less has passed than came before the content")
 
 

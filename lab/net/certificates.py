@@ -19,15 +19,17 @@ from lab.assets import kernel
 from lab.assets.tools import host_program
 from lab.hosts.host import Network
 from lab.hosts.virtual.machine import derived_seed
-from lab.link.plan import plan
+from lab.link.layers import link_plan
 from lab.link.schedule import slowest_goodput_bit_s
 from lab.model import files
 from lab.model.cell import Cell
 from lab.model.errors import ThroughlineError
 from lab.model.paths import cache_dir
 from lab.model.results import Calibration, Certificate
-from lab.model.topology import DirectionName, Topology
-from lab.net.calibrate import Tolerance, calibrate
+from lab.model.topology import Topology, carrier
+from lab.model.trace import Trace
+from lab.net.calibrate import Tolerance, calibrate, wait_for_silence
+from lab.net.delivered import certify_trace
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import pin
 from lab.net.shape import Shaped, shape
@@ -46,7 +48,7 @@ Open = Callable[[int], Network]
 def certificate_key(topology: Topology, tolerance: Tolerance, charge: tuple[int, int]) -> str:
     """SHA-256 of all that the calibration of a link follows from, 64 hexadecimal digits."""
     link = topology.link
-    planned = [plan(link.direction(way), link.rtt, supports_seed=True) for way in ("up", "down")]
+    planned = [link_plan(link.direction(way), link.rtt, supports_seed=True) for way in ("up", "down")]
     facts = {
         "edition": _EDITION,
         "kernel": kernel.facts().sha256,
@@ -56,6 +58,7 @@ def certificate_key(topology: Topology, tolerance: Tolerance, charge: tuple[int,
         "congestion_control": topology.congestion_control,
         "tolerance": [tolerance.goodput, tolerance.rtt_ms],
         **({"same_host": True} if topology.same_host else {}),
+        **({"trace": trace.model_dump(mode="json")} if (trace := _trace_of(topology)) else {}),
         "programs": {name: files.digest(Path(host_program(name))) for name in ("iperf3", "tc", "ping")},
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
@@ -83,9 +86,24 @@ def take(topology: Topology, tolerance: Tolerance, opened: Open, key: str) -> Ca
         assert_no_bypass(network)
         wait_ready([launch_iperf3(network.server)])
         shape(network, topology.link)
-        return calibrate(network, topology.link, topology.congestion_control, tolerance=tolerance)
+        found = calibrate(network, topology.link, topology.congestion_control, tolerance=tolerance)
+        return _with_trace(network, topology, found) if found.ok and _trace_of(topology) else found
     finally:
         network.close()
+
+
+def _trace_of(topology: Topology) -> Trace | None:
+    schedule = topology.schedule
+    return schedule.trace if schedule and isinstance(schedule.trace, Trace) else None
+
+
+def _with_trace(network: Network, topology: Topology, found: Calibration) -> Calibration:
+    # The calibration leaves frames of other sizes behind, of which an opening lets one too many through.
+    wait_for_silence(network, topology.link.rtt.s)
+    delivery = certify_trace(network, topology)
+    sides = {"up": delivery.up, "down": delivery.down}
+    problems = [f"{way}: {problem}" for way, side in sides.items() for problem in side.problems]
+    return found.model_copy(update={"trace": delivery, "problems": problems, "ok": not problems})
 
 
 def _kept(path: Path) -> Calibration | None:
@@ -108,7 +126,7 @@ def too_slow(cell: Cell, calibration: Calibration) -> str:
     needed = cell.needed_byte_s
     if needed is None:
         return ""
-    way: DirectionName = "down" if cell.transfer.direction == "get" else "up"
+    way = carrier(cell.transfer.direction)
     carried_bit_s = (calibration.down if way == "down" else calibration.up).goodput_bit_s
     if schedule := cell.topology.schedule:
         carried_bit_s = min(carried_bit_s, slowest_goodput_bit_s(cell.topology.link, schedule, way))

@@ -17,7 +17,6 @@ sampler that reads the router's ports every 10 ms anyway, a small process of its
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -28,6 +27,7 @@ from typing import NamedTuple, Self
 
 import psutil
 
+from lab.judge.quantile import quantile
 from lab.model.results import HostLoad
 from lab.net.ports import Grid, PortSampler
 
@@ -89,12 +89,6 @@ def lateness_ms(times_ns: Sequence[int], grid: Grid) -> list[float]:
         return grid.base_ns + ((after_ns - grid.base_ns) // step + 1) * step
 
     return [max(0, later - due(earlier)) / 1e6 for earlier, later in pairwise(times_ns)]
-
-
-def quantile(values: Sequence[float], share: float) -> float | None:
-    """The smallest value that at least `share` of all are not above; None without values."""
-    ranked = sorted(values)
-    return ranked[max(0, math.ceil(share * len(ranked)) - 1)] if ranked else None
 
 
 def load_between(

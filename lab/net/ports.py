@@ -10,6 +10,7 @@ from typing import Self
 
 from lab.hosts.host import Host, Network
 from lab.model.errors import LabFault
+from lab.net.datagrams import DatagramTap
 from lab.net.printed import PrintedLines
 from lab.net.tap import Tap
 
@@ -56,6 +57,7 @@ class PortSampler:
         self._printed = PrintedLines("the port counters", network.clock)
         self._rows: list[PortReading] = []
         self._taps: dict[str, Tap] = {}
+        self._datagrams: dict[str, DatagramTap] = {}
         self.grid: Grid | None = None
 
     def __enter__(self) -> Self:
@@ -71,6 +73,8 @@ class PortSampler:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         while self._taps:
             self._taps.popitem()[1].__exit__(kind, value, trace)
+        while self._datagrams:
+            self._datagrams.popitem()[1].__exit__(kind, value, trace)
         self._printed.close()
 
     def tap(self, host: Host) -> Tap | None:
@@ -80,6 +84,14 @@ class PortSampler:
         if host.name not in self._taps:
             self._taps[host.name] = Tap(self._network, host).__enter__()
         return self._taps[host.name]
+
+    def datagrams(self, host: Host, port: int) -> DatagramTap | None:
+        """As `tap`, of a server's UDP port."""
+        if not host.tap_port:
+            return None
+        if host.name not in self._datagrams:
+            self._datagrams[host.name] = DatagramTap(self._network, host, port).__enter__()
+        return self._datagrams[host.name]
 
     def rows(self) -> list[PortReading]:
         """Every reading so far, oldest first."""

@@ -10,6 +10,8 @@ from lab.model.results import WireSeries
 
 # Ethernet 14 + IPv4 20 + TCP 20 + timestamps 12: what every frame of an established connection carries besides payload.
 HEADER_BYTES = 66
+# Ethernet 14 + IPv4 20 + UDP 8; QUIC's own headers are encrypted, and count as payload.
+_UDP_HEADER_BYTES = 42
 SLOT_NS = 10_000_000
 WINDOW_SLOTS = 10
 # What SSH sends towards the receiver of the content before its first byte (key exchange, authentication, SFTP's INIT and STAT:
@@ -32,9 +34,14 @@ class Reading(NamedTuple):
     packets: int
 
 
-def payload_between(first: Reading, last: Reading) -> int:
-    """TCP payload, retransmissions included. ARP and SYN make it a few bytes wrong, never negative."""
-    return max(0, last.bytes - first.bytes - HEADER_BYTES * (last.packets - first.packets))
+def header_bytes(protocol: str) -> int:
+    """What every frame of that protocol carries besides payload."""
+    return _UDP_HEADER_BYTES if protocol == "h3" else HEADER_BYTES
+
+
+def payload_between(first: Reading, last: Reading, headers: int = HEADER_BYTES) -> int:
+    """TCP or UDP payload, retransmissions included. ARP and SYN make it a few bytes wrong, never negative."""
+    return max(0, last.bytes - first.bytes - headers * (last.packets - first.packets))
 
 
 def late_slots(times_ns: Sequence[int], base_ns: int, interval_ns: int) -> int:
@@ -51,14 +58,14 @@ class BodySpan(NamedTuple):
     end_ns: int
 
 
-def body_span(readings: Sequence[Reading]) -> BodySpan | None:
+def body_span(readings: Sequence[Reading], headers: int = HEADER_BYTES) -> BodySpan | None:
     """For an SSH client without a report. None where there was too little data.
 
     Each end is the middle of the two readings between which it happened.
     """
     if len(readings) < _LEAST_BODY_READINGS:
         return None
-    sent = [payload_between(readings[0], each) for each in readings]
+    sent = [payload_between(readings[0], each, headers) for each in readings]
     if sent[-1] < _LEAST_BODY_BYTES:
         return None
     first = next(index for index, payload in enumerate(sent) if payload > _BEFORE_BODY_BYTES)
@@ -69,14 +76,16 @@ def body_span(readings: Sequence[Reading]) -> BodySpan | None:
     return BodySpan(start, end)
 
 
-def build_series(readings: Sequence[Reading], *, late: int = 0, slot_ns: int = SLOT_NS) -> WireSeries | None:
+def build_series(
+    readings: Sequence[Reading], *, late: int = 0, slot_ns: int = SLOT_NS, headers: int = HEADER_BYTES
+) -> WireSeries | None:
     """From the reading before the first data to the one after the last; None when there was no data.
 
     Readings may be uneven: payload is spread evenly between two of them, so it is conserved, and slots are exact. The first and
     last slot hold a beginning and an end, so the slowest window leaves them out. The longest gap is counted in readings without
     data: it is at most two reading intervals shorter than the real silence.
     """
-    steps = [(earlier, later, payload_between(earlier, later)) for earlier, later in pairwise(readings)]
+    steps = [(earlier, later, payload_between(earlier, later, headers)) for earlier, later in pairwise(readings)]
     with_data = [index for index, step in enumerate(steps) if step[2] >= LEAST_DATA_BYTES]
     if not with_data:
         return None

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.hosts.host import Network
-from lab.link.plan import QdiscPlan, plan
+from lab.link.layers import LayeredPlan, link_plan
+from lab.link.plan import QdiscPlan
 from lab.link.readback import compare
 from lab.model.errors import LabFault, NotSupported
 from lab.model.topology import DirectionName, Link
@@ -20,7 +21,7 @@ class Shaped:
     """A link as applied: the plan and the tc commands per direction ("up" leaves the router towards the server)."""
 
     link: Link
-    plans: dict[str, QdiscPlan | None]
+    plans: dict[str, QdiscPlan | LayeredPlan | None]
     commands: tuple[str, ...]
 
 
@@ -48,20 +49,27 @@ def change(network: Network, link: Link) -> Shaped:
 def _put(network: Network, link: Link, *, fresh: bool) -> Shaped:
     if link.shaped:
         assert_shapable(network)
-    plans: dict[str, QdiscPlan | None] = {}
+    refuse_in_real_time(network, link)
+    plans: dict[str, QdiscPlan | LayeredPlan | None] = {}
     commands: list[str] = []
     before, seeded = read_qdiscs(network), network.router_facts.supports_seed
     told = link if seeded or network.clock.kind == "real" else without_seed(link)
     for direction in DIRECTIONS:
         port = router_port(network, direction)
-        found = plan(told.direction(direction), link.rtt, supports_seed=seeded, own_delay=network.own_delay)
+        found = link_plan(told.direction(direction), link.rtt, supports_seed=seeded, own_delay=network.own_delay)
         plans[direction] = found
         shaped_now = before[port] and before[port][0].get("kind") == "netem"
-        if shaped_now and (fresh or found is None):
+        # Layers cannot grow below a netem with packets in it, nor change their kinds.
+        kept = shaped_now and not fresh and _below(found) == [str(qdisc.get("kind")) for qdisc in before[port][1:]]
+        if shaped_now and not kept:
             network.router.run(["tc", "qdisc", "del", "dev", port, "root"], root=True)
         if found is None:
             continue
-        for command in found.commands(port, "change" if shaped_now and not fresh else "add"):
+        if isinstance(found, LayeredPlan):
+            todo = found.changes(port, None) if kept else found.setup(port)
+        else:
+            todo = found.commands(port, "change" if kept else "add")
+        for command in todo:
             network.router.run(command, root=True)
             commands.append(" ".join(command))
     shaped = Shaped(link, plans, tuple(commands))
@@ -69,6 +77,19 @@ def _put(network: Network, link: Link, *, fresh: bool) -> Shaped:
     if problems:
         raise LabFault(f"the router does not hold the link it was given: {'; '.join(problems)}", remedy="see `lab doctor`")
     return shaped
+
+
+def _below(found: QdiscPlan | LayeredPlan | None) -> list[str] | None:
+    """The kinds of qdiscs below the root; None where nothing is to be there."""
+    if found is None:
+        return None
+    return list(found.below) if isinstance(found, LayeredPlan) else []
+
+
+def refuse_in_real_time(network: Network, link: Link) -> None:
+    """Raises NotSupported where the link needs virtual time: a router of real time has no kernel of the lab's choice."""
+    if link.virtual_only and network.clock.kind == "real":
+        raise NotSupported(f"{link.virtual_only} works in virtual time only", remedy="--clock virtual")
 
 
 def without_seed(link: Link) -> Link:

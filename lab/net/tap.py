@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from lab.hosts.host import Host, Network
 from lab.model.errors import LabFault
-from lab.net.printed import PrintedLines
+from lab.net.printed import Recording
 
 _SCRIPT = Path(__file__).with_name("tap_script.py")
 SETTLED_NS = 30_000_000
@@ -25,12 +24,24 @@ class Content(NamedTuple):
     position: int
 
 
+class Acked(NamedTuple):
+    """The first `position` bytes of content from the opener, or to it, are acknowledged."""
+
+    connection: int
+    from_opener: bool
+    t_ns: int
+    position: int
+
+
 class Mark(NamedTuple):
     """A connection was opened (SYN), or one way of it ended (FIN, RST)."""
 
     connection: int
     t_ns: int
     opened: bool
+    port: int = 0
+    peer_port: int = 0
+    """The opener's and its peer's; 0 for an end."""
 
 
 class Unread(NamedTuple):
@@ -47,7 +58,7 @@ class Woken(NamedTuple):
     late_ns: int
 
 
-Event = Content | Mark | Unread | Woken
+Event = Content | Acked | Mark | Unread | Woken
 
 
 def parse_line(line: bytes) -> Event | int:
@@ -57,10 +68,10 @@ def parse_line(line: bytes) -> Event | int:
         match words:
             case [b"d", number, way, first, last, position]:
                 return Content(int(number), way == b">", int(first), int(last), int(position))
-            case [b"s", number, t_ns]:
-                return Mark(int(number), int(t_ns), opened=True)
-            case [b"e", number, _, t_ns]:
-                return Mark(int(number), int(t_ns), opened=False)
+            case [b"a", number, way, t_ns, position]:
+                return Acked(int(number), way == b">", int(t_ns), int(position))
+            case [b"s" | b"e", number, *rest]:
+                return _mark(int(number), rest)
             case [b"q", t_ns, size]:
                 return Unread(int(t_ns), int(size))
             case [b"w", t_ns, late_ns]:
@@ -72,49 +83,31 @@ def parse_line(line: bytes) -> Event | int:
     raise LabFault(f"the tap printed {line[:80]!r}")
 
 
-class Tap:
-    """Use as a context manager. It may outlive many samples: `between` cuts one's events and forgets earlier ones."""
+def _mark(number: int, rest: list[bytes]) -> Mark:
+    """`T PORT PEER` of an opening, `WAY T` of an end."""
+    if len(rest) == 3:
+        return Mark(number, int(rest[0]), opened=True, port=int(rest[1]), peer_port=int(rest[2]))
+    _, t_ns = rest
+    return Mark(number, int(t_ns), opened=False)
 
-    def __init__(self, network: Network, host: Host) -> None:
-        self._host = host
-        self._printed = PrintedLines(f"the events of the tap on host {host.name}", network.clock)
-        self._started = False
-        self._seen_ns = -1
-        self._events: list[Event] = []
 
-    def __enter__(self) -> Self:
-        try:
-            self._printed.start(self._host, _SCRIPT, self._host.tap_port)
-            self._wait_until(0)
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
+class Tap(Recording[Event]):
+    """With `acks` there is an event for every acknowledgement, too."""
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        self._printed.close()
+    def __init__(self, network: Network, host: Host, *, acks: bool = False) -> None:
+        super().__init__(
+            f"the events of the tap on host {host.name}",
+            network,
+            host,
+            _SCRIPT,
+            host.tap_port,
+            *(["acks"] if acks else []),
+            begins=_begins,
+            parse=parse_line,
+            settled_ns=SETTLED_NS,
+        )
 
-    def between(self, start_ns: int, end_ns: int) -> list[Event]:
-        """Events from `start_ns` to `end_ns`, which is waited for. Raises LabFault when the tap has ended or is too slow."""
-        self._wait_until(end_ns + SETTLED_NS)
-        self._events = [event for event in self._events if event.t_ns >= start_ns]
-        return [event for event in self._events if event.t_ns <= end_ns]
 
-    def _seen(self) -> int:
-        """The time up to which every event has been read."""
-        lines = self._printed.new()
-        if lines and not self._started:
-            first = lines.pop(0)
-            if not first.startswith(b"throughline-tap 1 "):
-                raise LabFault(f"the tap begins with {first[:80]!r}")
-            self._started = True
-        for line in lines:
-            found = parse_line(line)
-            if isinstance(found, int):
-                self._seen_ns = found
-            else:
-                self._events.append(found)
-        return self._seen_ns
-
-    def _wait_until(self, t_ns: int) -> None:
-        self._printed.wait_until(lambda: self._seen() >= t_ns)
+def _begins(line: bytes) -> str:
+    """What is wrong with the first line; empty if nothing is."""
+    return "" if line.startswith(b"throughline-tap 1 ") else f"the tap begins with {line[:80]!r}"

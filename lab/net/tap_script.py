@@ -1,14 +1,15 @@
 """Runs on the receiving host: prints when TCP content passed its port, and how much of it no program has taken yet.
 
-usage: tap_script.py PORT
+usage: tap_script.py PORT [acks]
 
 Standard library only. Kernel and program share a ring of packet headers (PACKET_RX_RING, TPACKET_V3: packet(7), the kernel's
 Documentation/networking/packet_mmap.rst), so that a packet costs no system call: in virtual time system calls take time. A filter
 lets only segments with content, SYN, FIN and RST through.
 
 First line: `throughline-tap 1 PORT`. Then one line per event, times in ns of CLOCK_MONOTONIC:
-  s CONNECTION T            a connection was opened; they are numbered from 0
+  s CONNECTION T PORT PEER  a connection was opened from PORT to PEER; they are numbered from 0
   d CONNECTION WAY T0 T POS content from T0 to T; POS bytes in order since the connection was opened. WAY is `>` from the opener
+  a CONNECTION WAY T POS    only with `acks`: the first POS bytes of WAY are acknowledged
   e CONNECTION WAY T        FIN or RST
   q T BYTES                 bytes that arrived and that no program has read yet, every 10 ms and more often as a queue runs dry
   w T LATE                  this program woke up at T, LATE ns after it was due; not printed for less than 0.05 ms
@@ -34,7 +35,7 @@ _ETH_P_ALL = 3
 _OUTGOING = 4
 _BLOCK_BYTES, _BLOCKS, _FRAME_BYTES, _RETIRE_MS = 1 << 18, 64, 1 << 11, 5
 _SNAP_BYTES = 128
-_FIN, _SYN, _RST = 1, 2, 4
+_FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
 _TICK_NS = 10_000_000
 _LEAST_WAIT_NS = 500_000
 _LEAST_LATE_NS = 50_000
@@ -63,6 +64,8 @@ _FILTER = (
     (0x06, 0, 0, _SNAP_BYTES),
     (0x06, 0, 0, 0),
 )
+_IF_EMPTY = 15
+"""Which line of it drops segments without content."""
 
 
 def stop(_number: int, _frame: object) -> None:
@@ -104,8 +107,9 @@ class Stream:
 class Tap:
     """What has been seen, and the lines that are not printed yet."""
 
-    def __init__(self, *, loopback: bool) -> None:
+    def __init__(self, *, loopback: bool, acks: bool = False) -> None:
         self.loopback = loopback
+        self.acknowledged: dict[tuple[int, bytes], int] | None = {} if acks else None
         self.connections: dict[bytes, tuple[int, bytes]] = {}
         self.streams: dict[tuple[int, bytes], Stream] = {}
         self.open: set[int] = set()
@@ -136,12 +140,14 @@ class Tap:
         sequence = int.from_bytes(header[at + 4 : at + 8], "big")
         size -= (header[at + 12] >> 4) * 4
         if flags & _SYN:
-            self.opened(t_ns, key, back, sequence, answer=bool(flags & 16))
+            self.opened(t_ns, key, back, sequence, answer=bool(flags & _ACK))
             return
         found = self.connections.get(key)
         if found is None:
             return
         number, way = found
+        if self.acknowledged is not None and flags & _ACK:
+            self.acks(t_ns, self.connections[back], int.from_bytes(header[at + 8 : at + 12], "big"), self.acknowledged)
         if size > 0:
             stream = self.streams.get(found)
             if stream is None:
@@ -170,7 +176,18 @@ class Tap:
         self.connections[key], self.connections[back] = (number, b">"), (number, b"<")
         self.streams[number, b">"] = Stream((sequence + 1) & 0xFFFFFFFF)
         self.flush()
-        self.lines.append(b"s %d %d\n" % (number, t_ns))
+        port, peer_port = (int.from_bytes(part, "big") for part in (key[-4:-2], key[-2:]))
+        self.lines.append(b"s %d %d %d %d\n" % (number, t_ns, port, peer_port))
+
+    def acks(self, t_ns: int, way: tuple[int, bytes], number: int, known: dict[tuple[int, bytes], int]) -> None:
+        """`number` acknowledges content of `way`."""
+        stream = self.streams.get(way)
+        if stream is None:
+            return
+        position = stream.position - ((stream.next - number) & 0xFFFFFFFF)
+        if position > known.get(way, 0):
+            known[way] = position
+            self.lines.append(b"a %d %b %d %d\n" % (*way, t_ns, position))
 
     def content(self, number: int, way: bytes, t_ns: int, position: int) -> None:
         joined = self.joined
@@ -214,10 +231,11 @@ def read_ring(ring: mmap.mmap, block: int, tap: Tap, offset_ns: int) -> int:
         block = (block + 1) % _BLOCKS
 
 
-def listen(port: str) -> tuple[socket.socket, mmap.mmap]:
+def listen(port: str, *, acks: bool) -> tuple[socket.socket, mmap.mmap]:
     """A packet socket and its ring."""
     tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
-    code = array.array("B", b"".join(struct.pack("=HBBI", *line) for line in _FILTER))
+    lines = [(0x1D, 0, 0, 0) if acks and place == _IF_EMPTY else line for place, line in enumerate(_FILTER)]
+    code = array.array("B", b"".join(struct.pack("=HBBI", *line) for line in lines))
     tap.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("HP", len(_FILTER), code.buffer_info()[0]))
     tap.setsockopt(_SOL_PACKET, _VERSION, struct.pack("=i", _TPACKET_V3))
     frames = _BLOCK_BYTES // _FRAME_BYTES * _BLOCKS
@@ -227,10 +245,10 @@ def listen(port: str) -> tuple[socket.socket, mmap.mmap]:
     return tap, ring
 
 
-def main(port: str) -> int:
+def main(port: str, *options: str) -> int:
     signal.signal(signal.SIGTERM, stop)
-    sock, ring = listen(port)
-    tap = Tap(loopback=port == "lo")
+    sock, ring = listen(port, acks="acks" in options)
+    tap = Tap(loopback=port == "lo", acks="acks" in options)
     table = os.open("/proc/self/net/tcp", os.O_RDONLY)
     ready = select.poll()
     ready.register(sock, select.POLLIN)
@@ -274,4 +292,4 @@ def main(port: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:2]))
+    sys.exit(main(*sys.argv[1:3]))

@@ -20,7 +20,7 @@ from lab import __version__
 from lab.clients.registry import parse_client
 from lab.hosts.agent.router import RouterChoice
 from lab.hosts.choose import BackendChoice
-from lab.model.answer import Answer, Event
+from lab.model.answer import Answer
 from lab.model.base import first_problem
 from lab.model.cell import Cell
 from lab.model.cell_name import parse_cell_name, parse_transfer
@@ -44,7 +44,6 @@ from lab.run.questions import (
     Asking,
     BufferQuestion,
     CellQuestion,
-    EventQuestion,
     PlatformQuestion,
     Question,
     Result,
@@ -56,7 +55,7 @@ from lab.run.reproduce import check_clients, plan, reproduce
 from lab.run.settings import WAIT, choose
 from reports.files import make_reports
 
-Protocol = Literal["http1", "https1", "h2", "sftp"]
+Protocol = Literal["http1", "https1", "h2", "h3", "sftp"]
 Direction = Literal["get", "put"]
 Promise = Literal["limit", "overall", "burst", "cpu", "memory"]
 # Small enough that every link of the study is longer than it.
@@ -379,23 +378,6 @@ class LabLibrary(StepKeywords, FaultKeywords):
         if rounds < 1:
             raise UsageProblem(f"rounds={rounds}: at least one round is needed", remedy="use rounds=5")
         return self._answer(SendBufferQuestion(parse_client(client), load_topology(topology), transfer, fixed, rounds))
-
-    @keyword(tags=(QUESTION,))
-    def check_quirk(self, quirk: Event, *, client: str, topology: str, size: Size) -> Result:
-        """Does something to the client's network, and judges how the client takes it. The network is put back afterwards.
-
-        ``refused``: no server listens, at the server and at localhost; it must say so within a second more than the round trip.
-        ``silent``: the server drops every SYN; it must give up in time, with its own connect time-out of 5 s and without.
-        ``fallback``: only one of localhost's two addresses serves; it must use that within 2 s (topology same-host).
-        ``localhost``: it fetches from localhost, and must not ask the resolver for its address.
-        ``flap``: the link is down for a second in the middle of a download; it must finish intact, or fail with an error.
-        ``address``: its host gets another address meanwhile; the same, within 60 s. All over HTTP/1.1.
-
-        | Check Quirk    flap    client=curl    topology=dsl-20    size=8 MiB |
-        """
-        with _usage("no such transfer"):
-            transfer = Transfer(protocol="http1", direction="get", size=size)
-        return self._answer(EventQuestion(parse_client(client), load_topology(topology), transfer, quirk))
 
     # --- not keywords -----------------------------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ class StepKeywords:
         *,
         client: str,
         size: Size,
-        protocol: Literal["http1", "https1", "h2", "sftp"] = "http1",
+        protocol: Literal["http1", "https1", "h2", "h3", "sftp"] = "http1",
         direction: Literal["get", "put"] = "get",
         limit: ByteRate | None = None,
         files: int = 1,

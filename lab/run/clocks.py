@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lab.clients.registry import userland_of
 from lab.model.cell import Cell
 from lab.model.clock import Clock, ClockChoice
 from lab.model.errors import NotSupported
@@ -26,6 +27,20 @@ def needs_real_time(cell: Cell) -> str:
     return ""
 
 
+def needs_virtual_time(cell: Cell) -> str:
+    """The part of a cell that real time lacks, as a clause: "train has a schedule"; empty where it lacks nothing."""
+    name = cell.topology.name
+    if cell.topology.schedule:
+        return f"{name} has a schedule"
+    if what := cell.topology.link.virtual_only:
+        return f"{name} has {what}"
+    if cell.transfer.protocol == "h3":
+        return "HTTP/3 has a server from a userland"
+    if userland_of(cell.client):
+        return f"{cell.client.name} has a userland"
+    return f"{name} has a userland" if cell.topology.userlands else ""
+
+
 def servers_for(cells: Sequence[Cell]) -> set[ServerName]:
     """The servers that these cells talk to, where a machine is theirs alone."""
     return {"sshd" if cell.transfer.protocol == "sftp" else "nginx" for cell in cells}
@@ -38,13 +53,14 @@ def is_windows_name(client: ClientSpec) -> bool:
 def clock_for(cells: Sequence[Cell], asked: ClockChoice) -> Clock:
     """The clock that cells run by together. Raises NotSupported where the clock that was asked for has no answer."""
     if asked == "real":
-        if changing := next((cell for cell in cells if cell.topology.schedule), None):
-            why = f"{changing.id}: {changing.topology.name} has a schedule, which runs in virtual time only"
+        if found := next(((cell, what) for cell in cells if (what := needs_virtual_time(cell))), None):
+            cell, what = found
+            why = f"{cell.id}: {what}, which runs in virtual time only"
             raise NotSupported(why, remedy="--clock virtual")
         return "real"
     reason = next((f"{cell.id}: {reason}" for cell in cells if (reason := needs_real_time(cell))), "")
     if reason and asked == "virtual":
         raise NotSupported(reason, remedy="--clock real")
-    if reason and any(cell.topology.schedule for cell in cells):
-        raise NotSupported(f"{reason}, and a link with a schedule runs in virtual time only", remedy="ask without one of them")
+    if reason and (what := next(filter(None, map(needs_virtual_time, cells)), "")):
+        raise NotSupported(f"{reason}, and {what}, which runs in virtual time only", remedy="ask without one of them")
     return "real" if reason else "virtual"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from lab import __version__
-from lab.model.answer import Answer, baseline_cells
+from lab.model.answer import Answer, uncounted_cells
 from lab.model.clock import CLOCKS
 from lab.model.results import CellResult, RunRecord, VerdictName, exit_code
 from lab.store.provenance import git_revision
@@ -50,7 +50,7 @@ class Collected:
         verdicts: dict[str, VerdictName] = {cell.id: cell.verdict.name for cell in self.results}
         verdicts |= {answer.id: answer.verdict.name for answer in self.answers if answer.verdict and answer.counts}
         clocks = {cell.clock for cell in self.results} | {clock for answer in self.answers for clock in answer.clocks}
-        baselines = baseline_cells(self.answers)
+        baselines = uncounted_cells(self.answers)
         return RunRecord(
             run=self.run.name,
             command=sys.argv,

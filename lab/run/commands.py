@@ -65,7 +65,7 @@ def measure(
     client, ports = network.client, network.wire_ports
     mark = network.random_bytes(8).hex()
     with PortSampler(network) as sampler:
-        done = run_client(client, argv, {**environment, SAMPLE_VARIABLE: mark}, folder, timeout_s, meanwhile)
+        done = run_client(client.under_test, argv, {**environment, SAMPLE_VARIABLE: mark}, folder, timeout_s, meanwhile)
         client.end_processes(f"{SAMPLE_VARIABLE}={mark}")
         rows = sampler.between(done.started_ns, done.ended_ns + SLOT_NS)
     return Measured(

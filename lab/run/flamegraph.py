@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from lab.hosts.host import Host
 from lab.model.cell import Cell
 from lab.model.endpoints import Endpoints
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.scratch import scratch_folder
 from lab.model.transfer import Transfer
 from lab.run.sample import take_sample
 from lab.run.session import Session
@@ -54,7 +54,7 @@ def get_ready(progress: Callable[[str], None], backend: str = "namespaces") -> I
         raise UsageProblem("--flamegraph needs perf on the client's host", remedy="use it with --backend namespaces")
     if shutil.which("perf") is None:
         raise UsageProblem("--flamegraph needs perf, which is not installed", remedy="sudo apt-get install linux-perf")
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder("throughline-") as folder:
         argv = [*_RECORD, "-o", f"{folder}/perf.data", "--", "true"]
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=30, check=False)
     if done.returncode:
@@ -70,7 +70,7 @@ def record(session: Session, cell: Cell, tools: Inferno) -> Path:
         session.progress.step(f"{cell.id}: one run for the flame graph")
         client = network.client
         adapter = resolve(cell.client)
-        adapter.identify(client)
+        adapter.identify(client.under_test)
         data = str(client.workdir / "perf.data")
         recorded = cast(ClientAdapter, _Recorded(adapter, data))
         sample = take_sample(network, servers, recorded, cell.transfer, 0)

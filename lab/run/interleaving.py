@@ -16,7 +16,7 @@ from pathlib import Path
 from lab import __version__
 from lab.clients import windows
 from lab.clients.adapter import ClientAdapter
-from lab.clients.registry import assert_able, resolve
+from lab.clients.registry import assert_able, assert_speaks, assert_speaks_here, resolve
 from lab.judge.host import host_quality, judge_on_host, most_set_aside
 from lab.judge.tolerance import LookPlan, judge_samples
 from lab.model.cell import Cell
@@ -34,9 +34,11 @@ from lab.net.certificates import begin_certificate, lab_problems, too_slow
 from lab.net.ports import PortSampler
 from lab.net.scheduled import scheduled
 from lab.net.shape import read_back
+from lab.net.watch import can_watch
 from lab.run.lab import Lab
 from lab.run.sample import take_sample
 from lab.run.schedule import Schedule
+from lab.run.userlands import one_cell
 from lab.servers.bundle import Servers
 
 
@@ -80,6 +82,8 @@ class Interleaving:
         clients = {client: resolve(client) for client in dict.fromkeys(cell.client for cell in cells)}
         for cell in cells:
             assert_able(clients[cell.client], cell.client, cell.transfer, cell.id)
+            if not one_cell(cell.client, cell.topology, lab.options.userlands, http3=False).client:
+                assert_speaks_here(clients[cell.client], cell.transfer, cell.id)
         lab.ready(cells)
         self._lab = lab
         self._network, self._servers = lab.up
@@ -91,8 +95,11 @@ class Interleaving:
         self._idle_after: HostLoad | None = None
         self._certificate: Certificate | None = None
         with lab.timed("bring_up"):
-            identities = {client: adapter.identify(self._network.client) for client, adapter in clients.items()}
+            host = self._network.client.under_test
+            identities = {client: adapter.identify(host) for client, adapter in clients.items()}
             systems = {client: windows.system_of(identity) for client, identity in identities.items()}
+        for cell in cells:
+            assert_speaks(identities[cell.client], cell.transfer, cell.id)
         cells = [cell.in_virtual_time() for cell in cells] if self._virtual else cells
         self.lanes = [Lane(cell, clients[cell.client], identities[cell.client], system=systems[cell.client]) for cell in cells]
 
@@ -137,6 +144,7 @@ class Interleaving:
             backend_facts=dict(network.backend_facts),
             clock=network.clock.kind,
             virtual=self._lab.machines.facts(network),
+            userlands=dict(self._lab.userlands),
             router=network.router_facts.recorded,
             client=lane.identified(self._servers),
             topology=cell.topology,
@@ -212,6 +220,11 @@ class Interleaving:
             lab.progress.set_aside(name, sample, why)
         return False
 
+    def _watches(self, cell: Cell) -> bool:
+        """A link that changes would make one cause of several; of QUIC the kernels and the wire know too little."""
+        followed = self._lab.options.why and cell.transfer.protocol != "h3" and not cell.topology.schedule
+        return followed and can_watch(self._network)
+
     def _sample(self, lane: Lane, ports: PortSampler) -> Sample:
         index = len(lane.samples)
         seed = self._lab.machines.sample_seed(lane.cell.id, index)
@@ -226,5 +239,6 @@ class Interleaving:
             ports=ports,
             link=lane.cell.link_direction,
             schedule=scheduled(self._network, lane.cell.topology),
+            watched=lane.cell.topology.link if self._watches(lane.cell) else None,
         )
         return taken.model_copy(update={"seed": seed}) if self._virtual else taken

@@ -6,10 +6,11 @@ All of it is kept from one cell to the next while it is still good. In virtual t
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
+from lab.assets.userlands import get as get_userland
 from lab.hosts.choose import open_network, open_same_host
 from lab.hosts.host import Network
 from lab.model.cell import Cell
@@ -17,6 +18,7 @@ from lab.model.clock import Clock
 from lab.model.errors import LabFault, ThroughlineError
 from lab.model.results import Calibration, HostLoad, HostSnapshot
 from lab.model.topology import Topology
+from lab.model.userland import NO_USERLANDS, UserlandFacts, Userlands
 from lab.net.calibrate import calibrate
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import pin
@@ -25,6 +27,7 @@ from lab.run.clocks import clock_for, servers_for
 from lab.run.host_watch import Watcher
 from lab.run.options import Options
 from lab.run.progress import Progress
+from lab.run.userlands import check_http3, http3_wanted, refuse_in_real_time, userlands_for
 from lab.run.virtual_machines import VirtualMachines
 from lab.servers.bundle import DEFAULT_PAYLOADS, SAME_HOST, SERVERS, Places, ServerName, Servers, start_servers
 from lab.store.provenance import host_snapshot, machine_facts
@@ -42,6 +45,8 @@ class Lab:
         self.machines = VirtualMachines(options.seed, options.machine_seed, options.charge_ns, options.tolerance)
         self.client_facts: dict[str, object] = {}
         """Facts that were measured of the client's host: part of every snapshot from then on."""
+        self.userlands: Mapping[str, UserlandFacts] = {}
+        """Those of the network's hosts."""
         self.timing_s: dict[str, float] = {}
         self.started_at = datetime.now(UTC)
         self.abandoned = False
@@ -90,8 +95,16 @@ class Lab:
             same_host = cells[0].topology.same_host
             if clock_for(cells, self.options.clock) == "virtual":
                 most = max(cell.transfer.total_bytes for cell in cells)
-                self.boot([cell.id for cell in cells], most, servers=servers_for(cells), same_host=same_host)
+                self.boot(
+                    [cell.id for cell in cells],
+                    most,
+                    servers=servers_for(cells),
+                    same_host=same_host,
+                    userlands=userlands_for(cells, self.options.userlands),
+                    http3=http3_wanted(cells),
+                )
             else:
+                refuse_in_real_time(cells[0].id, self.options.userlands)
                 self.bring_up(same_host=same_host)
 
     def bring_up(self, *, same_host: bool = False) -> None:
@@ -99,6 +112,7 @@ class Lab:
         if self.network is not None and self.clock == "real" and self._same_host == same_host:
             return
         self.close_network()
+        self.userlands = {}
         self.progress.step("bringing the network up")
         if self.options.turn is not None and not self._has_turn:
             self._turn.enter_context(self.options.turn())
@@ -118,13 +132,20 @@ class Lab:
         servers: Collection[ServerName] = SERVERS,
         *,
         same_host: bool = False,
+        userlands: Userlands = NO_USERLANDS,
+        http3: bool = False,
     ) -> None:
         """A machine in virtual time for this work alone, its seed the work's: what ran before plays no part."""
         self.close_network()
+        named = {host: name for host, name in userlands._asdict().items() if name}
+        found = {host: get_userland(name, self.progress.step) for host, name in named.items()}
+        if http3:
+            check_http3(found.get("server"))
+        self.userlands = {host: each.facts for host, each in found.items()}
         self.progress.step(f"{ids[0]}: booting its machine")
-        self._take_up(self.machines.open_for(ids, payload_bytes, same_host=same_host), servers)
+        self._take_up(self.machines.open_for(ids, payload_bytes, same_host=same_host, userlands=found), servers, http3=http3)
 
-    def _take_up(self, network: Network, servers: Collection[ServerName] = SERVERS) -> None:
+    def _take_up(self, network: Network, servers: Collection[ServerName] = SERVERS, *, http3: bool = False) -> None:
         try:
             if network.clock.kind == "real":  # every cell pins its own machine when it shapes the link
                 pin(network, "cubic")
@@ -137,6 +158,7 @@ class Lab:
                 random_bytes=network.random_bytes,
                 wanted=servers,
                 places=SAME_HOST if network.router_facts.kind == "none" else Places(),
+                http3=http3,
             )
         except BaseException:
             network.close()

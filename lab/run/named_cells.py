@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from lab.clients.registry import parse_client, resolve_for
 from lab.model.cell import Cell
 from lab.model.cell_name import parse_cell_name
-from lab.model.errors import UsageProblem
+from lab.model.clock import ClockChoice
+from lab.model.errors import NotSupported, UsageProblem
 from lab.model.load import load_topology
 from lab.model.transfer import ClientSpec, Expectation
+from lab.run.clocks import clock_for
 from lab.run.measured import measured_run
 from lab.run.options import Options
 from lab.run.progress import Progress
@@ -70,10 +72,22 @@ def run_cells(
 
     A `crew` runs them on other machines; `resume` is a run that has some of them already.
 
-    Raises the first problem that kept a cell from a result, after all are done.
+    Raises NotSupported where no cell has an answer by the clock that was asked for, and the first problem that kept a cell from
+    a result, after all are done.
     """
+    refused = [problem for cell in cells if (problem := _refusal(cell, options.clock))]
+    if refused and len(refused) == len(cells):
+        raise refused[0]
     questions = [CellQuestion(cell) for cell in cells]
     done = resume.answered(questions, options) if resume else {}
     with measured_run(name, options, progress, reports=reports, resume=resume) as session:
         ask_all(Asking(session, crew, done), questions)
     return session
+
+
+def _refusal(cell: Cell, clock: ClockChoice) -> NotSupported | None:
+    try:
+        clock_for([cell], clock)
+    except NotSupported as problem:
+        return problem
+    return None

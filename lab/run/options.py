@@ -14,6 +14,7 @@ from lab.judge.decide import VIRTUAL_PLAN
 from lab.judge.host import HostLimits
 from lab.judge.tolerance import LookPlan
 from lab.model.clock import CHARGE_NS, ClockChoice
+from lab.model.userland import NO_USERLANDS, Userlands
 from lab.net.calibrate import Tolerance
 from lab.servers.sshd import SshdOptions
 
@@ -32,9 +33,13 @@ class Options:
     """That of every machine, in place of what follows from `seed` and its cells."""
     turn: Callable[[], AbstractContextManager[None]] | None = None
     """Entered before the first network in real time comes up: this machine's lock. Virtual time needs none."""
+    userlands: Userlands = NO_USERLANDS
+    """Root folders whose programs the hosts run in virtual time."""
     charge_ns: int = CHARGE_NS
     """What a system call takes in virtual time."""
     pcap: bool = False
+    why: bool = False
+    """Every sample in virtual time is watched at both ends, and says what held it back."""
     looks: LookPlan = field(default_factory=LookPlan)
     virtual_looks: LookPlan = VIRTUAL_PLAN
     """In virtual time, where samples are cheap."""

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
 from lab import __version__
 from lab.clients.adapter import ClientAdapter
-from lab.clients.registry import resolve
+from lab.clients.registry import resolve, userland_of
 from lab.hosts.local import LocalHost
 from lab.model.answer import BASELINE, CANDIDATE, Answer, Arm, Part
 from lab.model.clock import CLOCKS, Clock, ClockChoice
 from lab.model.errors import NotSupported, ThroughlineError
 from lab.model.results import CellResult, Verdict, VerdictName, count_line, worst
+from lab.model.scratch import scratch_folder
 from lab.model.transfer import ClientSpec
 from lab.model.units import Ratio
-from lab.run.clocks import clock_for, needs_real_time
+from lab.run.clocks import clock_for, needs_real_time, needs_virtual_time
 from lab.run.parallel import RUN_AGAIN, Job, run_all, run_jobs
 from lab.run.release import ReleaseRow
 from lab.run.session import Session
@@ -66,9 +65,14 @@ class Outcome:
 
 
 def check_program(client: ClientSpec) -> None:
-    """Start the client on this machine, which namespaces share, for its version. Raises UsageProblem when it does not."""
-    with tempfile.TemporaryDirectory(prefix="lab-") as folder:
-        resolve(client).identify(LocalHost("client", Path(folder)))
+    """Start the client on this machine, which namespaces share, for its version. Raises UsageProblem when it does not.
+
+    A userland's program is not there to be started before a machine in virtual time is.
+    """
+    if userland_of(client):
+        return
+    with scratch_folder("throughline-") as folder:
+        resolve(client).identify(LocalHost("client", folder))
 
 
 def plan(
@@ -155,6 +159,8 @@ def _reason_against(row: ReleaseRow, client: ClientSpec, adapter: ClientAdapter,
         return reason
     if clock == "virtual" and (reason := needs_real_time(row.cell(client))):
         return reason
+    if clock == "real" and (what := needs_virtual_time(row.cell(client))):
+        return f"{what}, which runs in virtual time only"
     if not row.buffers:
         return ""
     try:

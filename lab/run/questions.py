@@ -14,6 +14,7 @@ from typing import Protocol
 
 from lab.model.answer import Answer, Event, Fault
 from lab.model.cell import Cell
+from lab.model.cell_name import format_cell_name
 from lab.model.errors import NotSupported, ThroughlineError, UsageProblem
 from lab.model.results import CellResult
 from lab.model.study import BufferStudy
@@ -106,7 +107,7 @@ class EventQuestion:
 
     @property
     def id(self) -> str:
-        return f"{self.client.name}--{self.topology.name}--{self.event}"
+        return f"{format_cell_name(self.client.name, self.topology.name, self.transfer)}--{self.event}"
 
     def ask(self, session: Session) -> Answer:
         return run_quirk(session, self.client, self.topology, self.transfer, self.event)

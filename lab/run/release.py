@@ -13,10 +13,10 @@ from lab.model.cell_name import parse_cell_name
 from lab.model.clock import Clock, ClockChoice
 from lab.model.load import load_topology
 from lab.model.study import BufferStudy
-from lab.model.topology import Topology
+from lab.model.topology import Topology, carrier
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import ByteRate, Size
-from lab.run.clocks import needs_real_time
+from lab.run.clocks import needs_real_time, needs_virtual_time
 from lab.run.questions import BufferQuestion, CellQuestion
 
 _LIGHT_BYTE_S = ByteRate.parse("2 MB/s").byte_s
@@ -97,8 +97,11 @@ class ReleaseRow:
         return slow_link and not self.buffers and (transfer.limit_byte_s or _LIGHT_BYTE_S + 1) <= _LIGHT_BYTE_S
 
     def clock(self, choice: ClockChoice) -> Clock:
-        """The clock by which a Linux client runs this row. With `--clock virtual`, a row that needs `real` is skipped."""
-        return "real" if choice == "real" or needs_real_time(self.cell(ANY)) else "virtual"
+        """The clock by which a Linux client runs this row. A row that needs the other one than was asked for is skipped."""
+        cell = self.cell(ANY)
+        if needs_virtual_time(cell):
+            return "virtual"
+        return "real" if choice == "real" or needs_real_time(cell) else "virtual"
 
     def seconds(self, clients: int, looks: LookPlan, clock: Clock = "real") -> float:
         """Estimated, of one core, for as many transfers as the first look needs; in real time with one calibration."""
@@ -112,7 +115,7 @@ class ReleaseRow:
     def transfer_s(self) -> float:
         """Seconds of one transfer by a client that keeps its limit or fills the link, and asks for the files of a set in turn."""
         topology, transfer = self.topology, self.transfer
-        ideal = ideal_goodput_bit_s(topology.link.direction("down" if transfer.direction == "get" else "up"))
+        ideal = ideal_goodput_bit_s(topology.link.direction(carrier(transfer.direction)))
         rate = min(ideal / 8 if ideal else _UNSHAPED_BYTE_S, transfer.limit_byte_s or _UNSHAPED_BYTE_S)
         turns = transfer.files / transfer.parallel if transfer.kept_set else 0
         round_trips = _ROUND_TRIPS_TO_SPEED + _ROUND_TRIPS_PER_FILE * turns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from lab.clients import versions
-from lab.clients.registry import resolve_for
+from lab.clients.registry import resolve_for, userland_of
 from lab.model.answer import Answer, answer_of
 from lab.model.cell import Cell
 from lab.model.errors import NotSupported, ThroughlineError, UsageProblem
@@ -80,7 +80,9 @@ def check_clients(cells: Iterable[Cell]) -> None:
 
 def unbuilt(clients: Iterable[ClientSpec]) -> list[str]:
     """Versions that have not been built. Raises UsageProblem for an unknown version."""
-    named = dict.fromkeys(client.name for client in clients if "@" in client.name and client.program == client.name)
+    named = dict.fromkeys(
+        client.name for client in clients if "@" in client.name and client.program == client.name and not userland_of(client)
+    )
     return [name for name in named if versions.find(name) is None and name != f"{versions.CURL}@{versions.SYSTEM}"]
 
 

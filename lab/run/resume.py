@@ -12,6 +12,7 @@ from lab.run.collected import keep
 from lab.run.options import Options
 from lab.run.questions import CellQuestion, Question, Result
 from lab.run.session import Session
+from lab.run.userlands import userlands_for
 from lab.store.run_dir import RunDir
 from lab.store.stored_run import StoredRun, read_run_folder
 
@@ -70,6 +71,10 @@ def _unlike(stored: CellResult, question: CellQuestion, options: Options) -> str
     cell = question.cell.in_virtual_time() if virtual else question.cell
     looks = options.virtual_looks if virtual else options.looks
     guest = stored.virtual
+    there, here = (
+        {host: facts.name for host, facts in stored.userlands.items()},
+        userlands_for([question.cell], options.userlands),
+    )
     pairs = {
         "network": (stored.topology, cell.topology),
         "transfer": (stored.transfer, cell.transfer),
@@ -77,6 +82,7 @@ def _unlike(stored: CellResult, question: CellQuestion, options: Options) -> str
         "number of samples": (tuple(stored.plan), tuple(looks.looks)),
         "clock": (stored.clock, stored.clock if options.clock == "auto" else options.clock),
         "seed": (guest and guest.session_seed, guest and options.seed),
+        "userland": (there, {host: name for host, name in here._asdict().items() if name} if virtual else there),
         "price of a system call": (guest and guest.charge_ns, guest and options.charge_ns),
     }
     return next((what for what, (one, other) in pairs.items() if one != other), "")

@@ -13,7 +13,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from lab.assets import store
 from lab.clients.registry import list_clients
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.paths import cache_dir
+from lab.model.scratch import scratch_folder
 
 LONGEST_BUILD_S = 1800.0
 _LONGEST_GIT_S = 120.0
@@ -178,8 +178,8 @@ def build_folder(keep: Path | None, command: str) -> Iterator[Path]:
     Without `keep` a temporary one. Raises UsageProblem where another search is using it or it cannot be made.
     """
     if keep is None:
-        with tempfile.TemporaryDirectory(prefix="throughline-bisect-", ignore_cleanup_errors=True) as folder:
-            yield Path(folder)
+        with scratch_folder("throughline-bisect-") as folder:
+            yield folder
         return
     kept = keep.absolute() / hashlib.sha256(command.encode()).hexdigest()[:12]
     try:
@@ -270,8 +270,8 @@ def _git_must(repo: Path, *words: str) -> None:
 
 @contextmanager
 def _tree(repo: Path, revision: str, parent: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="tree-", dir=parent, ignore_cleanup_errors=True) as folder:
-        tree = Path(folder) / "tree"
+    with scratch_folder("tree-", parent) as folder:
+        tree = folder / "tree"
         words: list[str | Path] = ["git", "-C", repo, "worktree", "add", "--quiet", "--detach", tree, revision]
         try:
             code, said = store.run(words, timeout_s=_LONGEST_GIT_S)

@@ -17,16 +17,18 @@ from lab.link.readback import drops
 from lab.link.theory import ideal_goodput_bit_s
 from lab.model.endpoints import Endpoints
 from lab.model.results import ClientNumbers, Sample, WireCounters, WireSeries
-from lab.model.topology import LinkDirection
-from lab.model.transfer import Transfer
+from lab.model.topology import Link, LinkDirection
+from lab.model.transfer import ProtocolName, Transfer
 from lab.net.pcap import capture
 from lab.net.ports import PortReading, PortSampler
 from lab.net.qdiscs import read_qdiscs
 from lab.net.scheduled import RunningSchedule
-from lab.net.series import SLOT_NS, Reading, build_series, late_slots, payload_between
+from lab.net.series import SLOT_NS, Reading, build_series, header_bytes, late_slots, payload_between
+from lab.net.watch import Watch
 from lab.run import sets
 from lab.run.arrived import SAMPLE_VARIABLE, Arrived, collect, sink_count
 from lab.run.timed import tap_for, time_sample
+from lab.run.why import explain
 from lab.servers.bundle import Servers
 from lab.servers.payload import Payload, PayloadSet
 
@@ -34,7 +36,7 @@ from lab.servers.payload import Payload, PayloadSet
 # router sends, because its sockets bypass the queueing layer where taps sit (PACKET_QDISC_BYPASS).
 # ARP and RST have no timestamps: each makes the payload seem some 20 bytes less than it was.
 _UNCOUNTED_BYTES = 1 << 10
-_HTTP_VERSION = {"http1": "1.1", "https1": "1.1", "h2": "2"}
+_HTTP_VERSION = {"http1": "1.1", "https1": "1.1", "h2": "2", "h3": "3"}
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,13 @@ def take_sample(
     link: LinkDirection | None = None,
     schedule: AbstractContextManager[RunningSchedule | None] | None = None,
     meanwhile: Callable[[Process], None] | None = None,
+    watched: Link | None = None,
 ) -> Sample:
     """A client that fails, lies or hangs makes a sample that is not ok; LabFault is raised only when the lab itself fails.
 
     `ports` is a running sampler to cut this sample from; without one, one is started, which costs about 40 ms. `link` is
     the direction in which the content goes, for the goodput at best. `schedule` begins with the client. `meanwhile` is called
-    once the client has been started.
+    once the client has been started. With `watched`, the link as it stays, the sample says what held it back.
     """
     client, server = network.client, network.server
     size = transfer.total_bytes
@@ -86,7 +89,7 @@ def take_sample(
     for path, text in adapter.inputs(transfer, endpoints).items():
         client.write(path, text)
     memory_path = f"{endpoints.output_path}.rss"
-    command = usage.wrap(adapter.command(transfer, endpoints), usage.find_time(network.client), memory_path)
+    command = usage.wrap(adapter.command(transfer, endpoints), usage.find_time(network.client.under_test), memory_path)
     receiver_port = network.wire_ports.client if transfer.direction == "get" else network.wire_ports.server
     pcap = pcap_dir / f"sample-{index:03d}.pcap" if pcap_dir else None
     mark = network.random_bytes(8).hex()
@@ -94,16 +97,17 @@ def take_sample(
         changing = stack.enter_context(schedule) if schedule else None
         counting = pool.submit(_count, network, sender)
         sampler = stack.enter_context(nullcontext(ports) if ports else PortSampler(network))
-        tap = tap_for(sampler, transfer, receiver)
+        tap = tap_for(sampler, transfer, receiver, endpoints)
         if pcap:
             place = (receiver, receiver.capture_port) if receiver.capture_port else (network.wire, receiver_port)
             stack.enter_context(capture(*place, pcap, clock=network.clock))
+        watch = stack.enter_context(Watch(network)) if watched else None
         before = counting.result()
         if changing:
             changing.start()
         started_at = network.clock.now()
         done = run_client(
-            client,
+            client.under_test,
             command,
             {**adapter.environment(endpoints), SAMPLE_VARIABLE: mark},
             endpoints.client_workdir,
@@ -116,18 +120,18 @@ def take_sample(
         there_job = pool.submit(_arrival, servers, transfer, endpoints, payload, here_job)
         rows = sampler.between(done.started_ns, done.ended_ns + SLOT_NS)
         events = tap.between(done.started_ns, done.ended_ns) if tap else None
+        why = explain(network, watch, rows, done, watched, transfer) if watch else None
         after, here, there = after_job.result(), here_job.result(), there_job.result()
         end_job.result()
     report = _numbers(adapter, transfer, done)
     numbers = None if isinstance(report, str) else report
-    wire = _wire(network, rows, receiver_port, before, after)
-    lost = _discarded_problem(transfer, wire)
+    wire = _wire(network, rows, receiver_port, before, after, transfer.protocol)
     timed = time_sample(adapter, transfer, numbers, events, [reading_of(row, receiver_port) for row in rows], done)
     body_s = timed.body_s
     lines = (
         *_problems(adapter, transfer, done, report),
         there.problem,
-        lost,
+        _discarded_problem(transfer, wire),
         timed.contradiction(adapter.name, link, network.clock.kind),
     )
     problem = next((line for line in lines if line), "")
@@ -135,9 +139,8 @@ def take_sample(
     moved = numbers.bytes if numbers and numbers.bytes is not None else None if problem else size
     body_byte_s = size / body_s if body_s and not problem else None
     streams = numbers.stream_byte_s if numbers and not problem else []
-    series = _series(sampler, rows, receiver_port, done, timed.start_s)
+    series = _series(sampler, rows, receiver_port, done, timed.start_s, header_bytes(transfer.protocol))
     total_s = timed.total_s or (numbers.total_s if numbers else None)
-    ideal_bit_s = ideal_goodput_bit_s(link) if link and not changing else None
     return Sample(
         index=index,
         started_at=started_at,
@@ -158,7 +161,7 @@ def take_sample(
         slowest_stream_byte_s=min(streams, default=None),
         fastest_stream_byte_s=max(streams, default=None),
         burst_ratio=burst_ratio(transfer, series),
-        goodput_ratio=body_byte_s * 8 / ideal_bit_s if body_byte_s and ideal_bit_s else None,
+        goodput_ratio=None if changing else _ratio_to_ideal(body_byte_s, link),
         requests_per_s=transfer.files / body_s if transfer.requests and body_byte_s and body_s else None,
         cpu_user_s=done.user_s,
         cpu_system_s=done.system_s,
@@ -170,6 +173,7 @@ def take_sample(
         first_hundred_s_per_file=times.first_hundred_s_per_file,
         last_hundred_s_per_file=times.last_hundred_s_per_file,
         pcap=pcap.name if pcap else None,
+        why=None if problem else why,
     )
 
 
@@ -215,6 +219,11 @@ def burst_ratio(transfer: Transfer, series: WireSeries | None) -> float | None:
     """The fastest 100 ms over what the limit allows in them; once begun, as `WireSeries.begun_window_byte_s` says."""
     limit = transfer.limit_byte_s
     return series.begun_window_byte_s / limit if limit and series else None
+
+
+def _ratio_to_ideal(body_byte_s: float | None, link: LinkDirection | None) -> float | None:
+    ideal_bit_s = ideal_goodput_bit_s(link) if link else None
+    return body_byte_s * 8 / ideal_bit_s if body_byte_s and ideal_bit_s else None
 
 
 def _discarded_problem(transfer: Transfer, wire: WireCounters | None) -> str:
@@ -278,7 +287,9 @@ def _problems(adapter: ClientAdapter, transfer: Transfer, done: Completed, numbe
         yield f"{adapter.name} was asked for HTTP/{wanted} and spoke HTTP/{numbers.http_version}"
 
 
-def _series(sampler: PortSampler, rows: list[PortReading], port: str, done: Completed, body_start_s: float) -> WireSeries | None:
+def _series(  # noqa: PLR0917 - one caller
+    sampler: PortSampler, rows: list[PortReading], port: str, done: Completed, body_start_s: float, headers: int
+) -> WireSeries | None:
     """The series from the client's body start, so that the round trips of a handshake do not count as silence.
 
     The client's clock starts a few ms after the process, so the cut removes no part of the body.
@@ -288,7 +299,7 @@ def _series(sampler: PortSampler, rows: list[PortReading], port: str, done: Comp
     body = rows[first:]
     grid = sampler.grid
     late = late_slots([row.t_ns for row in body], grid.base_ns, grid.interval_ns) if grid else 0
-    return build_series([reading_of(row, port) for row in body], late=late)
+    return build_series([reading_of(row, port) for row in body], late=late, headers=headers)
 
 
 def reading_of(row: PortReading, port: str) -> Reading:
@@ -296,8 +307,8 @@ def reading_of(row: PortReading, port: str) -> Reading:
     return Reading(row.t_ns, row[port].tx_bytes, row[port].tx_packets)
 
 
-def _wire(
-    network: Network, rows: list[PortReading], receiver_port: str, before: _Counted, after: _Counted
+def _wire(  # noqa: PLR0917 - one caller
+    network: Network, rows: list[PortReading], receiver_port: str, before: _Counted, after: _Counted, protocol: ProtocolName
 ) -> WireCounters | None:
     if not rows:
         return None
@@ -308,8 +319,8 @@ def _wire(
         wire_bytes_up=last[up].tx_bytes - first[up].tx_bytes,
         wire_packets_down=last[down].tx_packets - first[down].tx_packets,
         wire_packets_up=last[up].tx_packets - first[up].tx_packets,
-        payload_bytes=payload_between(reading_of(first, receiver_port), reading_of(last, receiver_port)),
-        retransmits=after.retransmits - before.retransmits,
+        payload_bytes=payload_between(reading_of(first, receiver_port), reading_of(last, receiver_port), header_bytes(protocol)),
+        retransmits=None if protocol == "h3" else after.retransmits - before.retransmits,
         router_drops_down=after.drops_down - before.drops_down,
         router_drops_up=after.drops_up - before.drops_up,
     )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from lab.clients.registry import resolve
+from lab.clients.registry import assert_speaks_here, resolve
 from lab.hosts.host import Network
 from lab.judge.tolerance import LookPlan
 from lab.model.answer import Answer
@@ -21,6 +21,7 @@ from lab.model.errors import NotSupported
 from lab.model.results import CellResult
 from lab.model.study import BufferStudy
 from lab.model.topology import Topology
+from lab.model.transfer import ClientSpec, Transfer
 from lab.model.units import Ratio
 from lab.run.clocks import clock_for
 from lab.run.collected import Collected, keep
@@ -31,6 +32,7 @@ from lab.run.pair import MARGIN, check_pair, no_slower, pair_id, why_not_judged
 from lab.run.progress import Progress, Silent
 from lab.run.schedule import Schedule, beside_baseline, fixed_rounds, round_robin, until_decided
 from lab.run.study import arms_of, buffer_sizes
+from lab.run.userlands import one_cell, refuse_in_real_time
 from lab.servers.bundle import Servers
 from lab.store.run_dir import RunDir
 
@@ -129,8 +131,18 @@ class Session(Collected):
             return together.order, results
 
     @contextmanager
-    def bench(self, what: str, topology: Topology, *, real: bool = False) -> Iterator[tuple[Network, Servers]]:
+    def bench(
+        self,
+        what: str,
+        topology: Topology,
+        *,
+        real: bool = False,
+        client: ClientSpec | None = None,
+        transfer: Transfer | None = None,
+    ) -> Iterator[tuple[Network, Servers]]:
         """The network, shaped, for a question without a cell; `what` is its id, `real` that it asks about the machine.
+
+        `client` and `transfer` decide about userlands.
 
         Raises as `run_cell`. Afterwards the next cell shapes and calibrates the link again.
         """
@@ -139,8 +151,13 @@ class Session(Collected):
                 raise NotSupported(f"{what} needs a link that stays as it is, and {topology.name} has a schedule")
             self.lab.begin()
             if self.options.clock != "real" and not real:
-                self.lab.boot([what], 0, same_host=topology.same_host)
+                http3 = transfer is not None and transfer.protocol == "h3"
+                named = one_cell(client, topology, self.options.userlands, http3=http3)
+                if client and transfer and not named.client:
+                    assert_speaks_here(resolve(client), transfer, what)
+                self.lab.boot([what], 0, same_host=topology.same_host, userlands=named, http3=http3)
             else:
+                refuse_in_real_time(what, self.options.userlands)
                 self.lab.bring_up(same_host=topology.same_host)
             try:
                 self.lab.shape(topology.in_virtual_time() if self.lab.clock == "virtual" else topology)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ from lab.judge.host import HostLimits
 from lab.model.clock import CHARGE_NS, ClockChoice
 from lab.model.errors import UsageProblem
 from lab.model.units import Duration
+from lab.model.userland import NO_USERLANDS, Userlands
 from lab.run.lock import MachineLock
 from lab.run.options import Options
 
@@ -43,6 +44,7 @@ class RunSettings:
     wait: Duration = WAIT
     beside: bool = False
     watch_host: bool = True
+    userlands: Userlands = NO_USERLANDS
 
     @property
     def shares_programs(self) -> bool:
@@ -65,6 +67,7 @@ class RunSettings:
                 clock=self.clock,
                 seed=self.seed,
                 charge_ns=self.charge_ns,
+                userlands=self.userlands,
                 backend=self.backend,
                 router=self.router,
                 turn=lock.take,
@@ -88,6 +91,7 @@ def choose(
     wait: Duration = WAIT,
     beside: bool = False,
     any_host: bool = False,
+    userlands: Sequence[str] = (),
 ) -> RunSettings:
     """The settings that options come to. Raises UsageProblem, one line, where they contradict each other.
 
@@ -100,6 +104,8 @@ def choose(
         _contradiction(Only(f"--seed {seed}"), Only(real.words, "nothing repeats this machine's own time"))
     if real and price is not None:
         _contradiction(Only(f"--price {price}"), Only(real.words, "there a system call takes what it takes"))
+    if real and userlands:
+        _contradiction(Only(f"--userland {userlands[0]}"), Only(real.words, "userlands exist in virtual time only"))
     return RunSettings(
         clock="virtual" if virtual else "real" if real else "auto",
         backend="namespaces" if backend == "auto" or backend == "virtual" else backend,  # noqa: PLR1714 - narrows the type
@@ -109,6 +115,7 @@ def choose(
         wait=wait,
         beside=beside,
         watch_host=not any_host,
+        userlands=Userlands.parse(userlands),
     )
 
 

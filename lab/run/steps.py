@@ -11,20 +11,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lab import __version__
-from lab.clients.registry import resolve_for
+from lab.clients.registry import assert_speaks, resolve_for, userland_of
 from lab.hosts.host import Process
 from lab.model.answer import Answer, Observation
 from lab.model.cell import Cell
-from lab.model.errors import LabFault, UsageProblem
+from lab.model.errors import LabFault, NotSupported, UsageProblem
 from lab.model.results import Calibration, ClientIdentity, Sample, Verdict, VerdictName
 from lab.model.topology import Link, Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
+from lab.model.userland import H3_SERVER
 from lab.net import shape
 from lab.net.scheduled import scheduled
 from lab.run import commands
 from lab.run.events.flap import link_down
 from lab.run.sample import take_sample
 from lab.run.session import Session
+from lab.run.userlands import one_cell, refuse_in_real_time
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,11 @@ class Steps:
         self._lab.begin()
         self._started_at = self._lab.started_at
         if self._session.options.clock != "real":
-            self._lab.boot([self.id], largest_bytes, same_host=topology.same_host)
+            named = one_cell(None, topology, self._session.options.userlands, http3=False)
+            http3 = bool(named.server)
+            self._lab.boot([self.id], largest_bytes, same_host=topology.same_host, userlands=named, http3=http3)
         else:
+            refuse_in_real_time(self.id, self._session.options.userlands)
             self._lab.bring_up(same_host=topology.same_host)
         self._topology = topology.in_virtual_time() if self._lab.clock == "virtual" else topology
         self._link = self._topology.link
@@ -103,7 +108,9 @@ class Steps:
             expectation=Expectation(kind="none"),
         )
         adapter = resolve_for(client, transfer, cell.id)
-        identity = adapter.identify(network.client)
+        self._check_userland(client, transfer)
+        identity = adapter.identify(network.client.under_test)
+        assert_speaks(identity, transfer, cell.id)
         self._last = (identity.model_copy(update={"program": client.program}), transfer)
         index = len(self._seen)
         network.vary(self._lab.machines.sample_seed(f"{self.id} {cell.id}", index))
@@ -124,6 +131,14 @@ class Steps:
             figures["body_MBps"] = sample.body_byte_s / 1e6
         self._seen.append(Observation(name=f"{index + 1}. {cell.id}", problem=sample.problem, figures=figures))
         return sample
+
+    def _check_userland(self, client: ClientSpec, transfer: Transfer) -> None:
+        """A test in steps has one network, which was there before its clients were known."""
+        here, own = self._lab.userlands, userland_of(client)
+        if own and (own != here["client"].name if "client" in here else True):
+            raise NotSupported(f"{client.name} needs --userland client={own}")
+        if transfer.protocol == "h3" and "server" not in here:
+            raise NotSupported(f"HTTP/3 in steps needs --userland server={H3_SERVER}")
 
     def command(self, argv: Sequence[str], *, environment: Mapping[str, str], folder: str, timeout_s: float) -> commands.Measured:
         """Any command on the client's host, with what was planned for it. Raises as `commands.measure`."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 from lab.clients.adapter import ClientAdapter
@@ -19,6 +17,7 @@ from lab.clients.registry import resolve
 from lab.model.cell import Cell
 from lab.model.endpoints import Endpoints
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.scratch import scratch_folder
 from lab.model.transfer import Transfer
 from lab.run.sample import take_sample
 from lab.run.session import Session
@@ -56,8 +55,8 @@ def check(backend: str = "namespaces") -> None:
         raise UsageProblem("--syscalls needs perf on the client's host", remedy="use it with --backend namespaces")
     if shutil.which("perf") is None:
         raise UsageProblem("--syscalls needs perf, which is not installed", remedy="sudo apt-get install linux-perf")
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report"
+    with scratch_folder("throughline-") as folder:
+        report = folder / "report"
         argv = [*_COUNT, "-o", str(report), "--", "true"]
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=30, check=False)
         counted = read_report(report.read_text(encoding="utf-8", errors="replace")) if report.exists() else {}
@@ -74,7 +73,7 @@ def record(session: Session, cell: Cell) -> float:
         session.progress.step(f"{cell.id}: one run for its system calls")
         client = network.client
         adapter = resolve(cell.client)
-        adapter.identify(client)
+        adapter.identify(client.under_test)
         report = str(client.workdir / "syscalls")
         sample = take_sample(network, servers, cast(ClientAdapter, _Counted(adapter, report)), cell.transfer, 0)
         counted = read_report(client.run(["cat", report], check=False).text)

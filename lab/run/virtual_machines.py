@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from lab.assets.userlands import Userland
 from lab.hosts.host import Network
 from lab.hosts.virtual.machine import CHARGE_MOST_NS, derived_seed
 from lab.hosts.virtual.network import open_network
@@ -26,10 +27,12 @@ class VirtualMachines:
     charge_ns: int = CHARGE_NS
     tolerance: Tolerance = Tolerance()
 
-    def open_for(self, ids: Sequence[str], payload_bytes: int, *, same_host: bool = False) -> Network:
+    def open_for(
+        self, ids: Sequence[str], payload_bytes: int, *, same_host: bool = False, userlands: Mapping[str, Userland] | None = None
+    ) -> Network:
         """A machine whose seed follows from what it is for: what ran before plays no part. Raises LabFault."""
         seed = derived_seed(self.seed, *ids) if self.machine_seed is None else self.machine_seed
-        return self._boot(seed, payload_bytes, same_host=same_host)
+        return self._boot(seed, payload_bytes, same_host=same_host, userlands=userlands)
 
     def sample_seed(self, cell_id: str, index: int) -> int:
         return derived_seed(self.seed, cell_id, index)
@@ -44,9 +47,18 @@ class VirtualMachines:
         boot = partial(self._boot, same_host=topology.same_host)
         return certified(topology, self.tolerance, (self.charge_ns, CHARGE_MOST_NS), boot)
 
-    def _boot(self, seed: int, payload_bytes: int = 0, *, same_host: bool = False) -> Network:
+    def _boot(
+        self, seed: int, payload_bytes: int = 0, *, same_host: bool = False, userlands: Mapping[str, Userland] | None = None
+    ) -> Network:
         """Twice, where it must be: a file that is replaced while the machine reads it (an update of the lab) ends its boot."""
-        opened = partial(open_network, seed=seed, payload_bytes=payload_bytes, charge_ns=self.charge_ns, same_host=same_host)
+        opened = partial(
+            open_network,
+            seed=seed,
+            payload_bytes=payload_bytes,
+            charge_ns=self.charge_ns,
+            same_host=same_host,
+            userlands=userlands,
+        )
         try:
             return opened()
         except LabFault:

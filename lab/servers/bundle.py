@@ -129,6 +129,7 @@ def start_servers(
     clock: Clock = REAL,
     random_bytes: Callable[[int], bytes] = os.urandom,
     wanted: Collection[ServerName] = SERVERS,
+    http3: bool = False,
 ) -> Servers:
     """Start those that are `wanted`, write payloads and credentials, and return when each answers a real request.
 
@@ -153,6 +154,7 @@ def start_servers(
             bind_6=bind_6,
             worker_user=places.nginx_user,
             begin="nginx" in wanted,
+            http3=http3,
         )
         sshd_job = pool.submit(
             sshd_server.launch,

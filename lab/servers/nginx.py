@@ -1,4 +1,4 @@
-"""nginx: HTTP/1.1, HTTP/1.1 over TLS and h2; downloads of known and unknown size, uploads kept and thrown away."""
+"""nginx: HTTP/1.1, HTTP/1.1 over TLS, h2 and h3; downloads of known and unknown size, uploads kept and thrown away."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 HTTP_PORT = 80
 HTTPS_PORT = 443
+_HTTP3 = """
+        http3 on;
+        # What an h3 upload may send before it is read; the default of 64 KiB would be the limit of every longer line.
+        http3_stream_buffer_size 16m;
+        http3_max_concurrent_streams 1000;
+        add_header Alt-Svc 'h3=":443"; ma=86400' always;"""
 _SINK = Path(__file__).with_name("sink_script.py")
 
 
@@ -38,18 +44,22 @@ def render_config(
     bind_6: str = "",
     workers: int = 1,
     worker_user: str = "",
+    http3: bool = False,
 ) -> str:
     """nginx.conf for Debian 12's nginx 1.22 (`listen ... ssl http2`); nothing in it needs root or a path outside `workdir`.
 
     With `bind_6` it listens there as well. `worker_user` is for a master that is root (a container): its workers would otherwise
-    be `nobody` and could not write there.
+    be `nobody` and could not write there. `http3` needs nginx 1.25: it then listens for QUIC on the same port.
     """
     own = workdir / "nginx"
     user = f"user {worker_user};\n" if worker_user else ""
+    addresses = (bind, *([f"[{bind_6}]"] if bind_6 else []))
     listen = "\n".join(
         f"        listen {address}:{http_port} backlog=512;\n        listen {address}:{https_port} ssl http2 backlog=512;"
-        for address in (bind, *([f"[{bind_6}]"] if bind_6 else []))
+        for address in addresses
     )
+    if http3:
+        listen += "".join(f"\n        listen {address}:{https_port} quic reuseport;" for address in addresses) + _HTTP3
     temporary = "\n".join(f"    {kind}_temp_path {own}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     return f"""\
 {user}daemon off;
@@ -128,6 +138,7 @@ def launch(
     worker_user: str = "",
     config: str = "",
     begin: bool = True,
+    http3: bool = False,
 ) -> NginxServer:
     """Start without waiting; or, without `begin`, only prepare. `config` replaces the rendered one."""
     own = host.workdir / "nginx"
@@ -139,18 +150,19 @@ def launch(
         bind_6=bind_6,
         workers=workers,
         worker_user=worker_user,
+        http3=http3,
     )
     host.write(own / "nginx.conf", text.encode())
     host.write(own / "server.pem", certificates.server_pem)
     host.write(own / "server.key", certificates.server_key_pem, mode=0o600)
     host.write(host.workdir / "upload" / ".keep", b"")
     sink = script_command(host, _SINK, str(own / "sink.socket"), str(own / "sink.counts"))
-    argv = [program(host, "nginx", nginx), "-p", str(own), "-c", str(own / "nginx.conf"), "-e", str(own / "error.log")]
+    argv = [program(host.under_test, "nginx", nginx), "-p", str(own), "-c", str(own / "nginx.conf"), "-e", str(own / "error.log")]
     probe = host.address or "127.0.0.1"
     checks = (f"http,{probe},{http_port},/ready", f"put,{probe},{http_port},/sink/ready")
     if not begin:
         return NginxServer("nginx", host, (), (), own / "error.log", http_port, https_port)
-    processes = (host.start(sink), host.start(argv))
+    processes = (host.start(sink), host.under_test.start(argv))
     return NginxServer("nginx", host, processes, checks, own / "error.log", http_port, https_port)
 
 

@@ -33,6 +33,7 @@ from lab.model.files import replacing, write_faults
 from lab.model.load import load_topology
 from lab.model.results import CellResult, ClientIdentity, Closed
 from lab.model.transfer import ClientSpec, Expectation
+from lab.model.userland import H3_SERVER, TopologyUserlands, Userlands, release_of
 from lab.store.migrate import checked_version, upgrade
 from lab.store.run_dir import RunDir, parse_json, read_cell, validated
 
@@ -177,6 +178,7 @@ def again(cell: CellResult) -> str:
     place = _place_words(cell)
     if _named(cell):
         capture = ["--pcap"] if any(sample.pcap for sample in cell.samples) else []
+        capture += ["--why"] if any(sample.why for sample in cell.samples) else []
         cap = plan_of(cell).cap
         fewer = ["--max-samples", str(cap)] if cap != whole_plan(cell).cap else []
         return shlex.join(["lab", "run", *client, cell.id, *place, *capture, *fewer])
@@ -190,11 +192,23 @@ def _place_words(cell: CellResult) -> list[str]:
         guest = cell.virtual
         seed = ["--seed", str(guest.session_seed)] if guest and guest.session_seed is not None else []
         price = ["--price", f"{guest.charge_ns}ns"] if guest and guest.charge_ns != CHARGE_NS else []
-        return ["--clock", "virtual", *seed, *price]
+        asked = asked_userlands(cell)._asdict()
+        userlands = [word for host, name in asked.items() if name for word in ("--userland", f"{host}={name}")]
+        return ["--clock", "virtual", *seed, *price, *userlands]
     if cell.topology.same_host:
         return ["--clock", "real"]
     place = ["--router", str(cell.router.get("kind", "auto"))]
     return [*place, "--backend", cell.backend] if cell.backend != "namespaces" else place
+
+
+def asked_userlands(cell: CellResult) -> Userlands:
+    """Those that the command line has to name again: neither the client nor the topology names them, nor HTTP/3 implies them."""
+    named = cell.topology.userlands or TopologyUserlands()
+    implied = {
+        "client": (named.client, release_of(cell.client.name.partition("@")[2])),
+        "server": (named.server, H3_SERVER if cell.transfer.protocol == "h3" else ""),
+    }
+    return Userlands(**{host: facts.name for host, facts in cell.userlands.items() if facts.name not in implied[host]})
 
 
 def _client_words(client: ClientIdentity) -> list[str]:
@@ -220,7 +234,7 @@ def _named(cell: CellResult) -> bool:
         return False
     plan, whole = plan_of(cell), whole_plan(cell)
     looks = plan == replace(whole, looks=whole.looks[: len(plan.looks)])
-    network = (known.link, known.congestion_control) == (cell.topology.link, cell.topology.congestion_control)
+    network = all(getattr(known, part) == getattr(cell.topology, part) for part in ("link", "schedule", "congestion_control"))
     return looks and network and transfer == cell.transfer and cell.expectation == Expectation.of(transfer, kind=kind)
 
 

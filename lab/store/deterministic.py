@@ -27,6 +27,7 @@ def view(result: CellResult) -> dict[str, object]:
     found: dict[str, object] = {
         **_only(cell, "schema_version", "id", "backend", "clock"),
         "virtual": _without(virtual, "real_s") if virtual else None,
+        "userlands": cell["userlands"],
         **_only(cell, "topology", "transfer", "expectation", "plan"),
         "client": _client(cell["client"]),
         "router": cell["router"],

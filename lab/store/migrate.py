@@ -100,19 +100,26 @@ def _with(part: object, **unknown: object) -> object:
     return {**unknown, **part} if isinstance(part, dict) else part
 
 
+def _each(parts: object, **unknown: object) -> object:
+    return [_with(part, **unknown) for part in parts] if isinstance(parts, list) else parts
+
+
 _HOST_NOTE = "host was busy: "
 
 
 def _cell_1_2(cell: Document) -> dict[str, object]:
-    """2.0 keeps notes on the host apart from other warnings, and times bodies on the wire; older cells have no such times."""
-    grown = _with_samples(cell, body_error_s=None, said_body_s=None, tail_s=None)
-    return _asked_1_2({**grown, "verdict": _verdict_1_2(cell.get("verdict"))})
+    """2.0 keeps notes on the host apart from warnings, times bodies on the wire, and may say why; older cells have none of it."""
+    grown = _with_samples(cell, body_error_s=None, said_body_s=None, tail_s=None, why=None)
+    if isinstance(certificate := cell.get("certificate"), dict):
+        looks = {name: _each(certificate.get(name), trace=None) for name in ("before", "after")}
+        grown = {**grown, "certificate": {**certificate, **looks}}
+    return _asked_1_2({**grown, "userlands": {}, "verdict": _verdict_1_2(cell.get("verdict"))})
 
 
 def _asked_1_2(document: dict[str, object]) -> dict[str, object]:
-    """2.0 has networks of one host, links that change, and requests whose answers are kept, or discarded without a file."""
+    """2.0 has networks of one host, links that change, userlands, and requests that repeat or keep no file."""
     added: dict[str, Document] = {
-        "topology": {"same_host": False, "schedule": None},
+        "topology": {"same_host": False, "schedule": None, "userlands": None},
         "transfer": {"no_file": False, "repeat": False},
     }
     return {**document, **{key: _with(document[key], **new) for key, new in added.items() if document.get(key) is not None}}
@@ -136,6 +143,7 @@ def _run_1_2(run: Document) -> dict[str, object]:
 _NOT_RECORDED: Document = {
     "backend": "",
     "router": {},
+    "userlands": {},
     "machine": {},
     "client": None,
     "topology": None,

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from lab.model.answer import Answer, answer_of, asking, baseline_cells
+from lab.model.answer import Answer, answer_of, asking, uncounted_cells
 from lab.model.clock import Clock
 from lab.model.errors import UsageProblem
 from lab.model.results import CellResult, RunRecord, VerdictName
@@ -40,9 +40,9 @@ class StoredRun:
         return next(iter(asking(self.answers, "qualification")), None)
 
     @property
-    def baselines(self) -> set[str]:
-        """Ids of cells whose own verdicts do not count."""
-        return baseline_cells(self.answers) | set(self.record.baselines if self.record else ())
+    def baselines(self) -> dict[str, str]:
+        """Cells whose own verdicts do not count, by id, and why in a word: `baseline` or `trial`."""
+        return {**dict.fromkeys(self.record.baselines if self.record else (), "baseline"), **uncounted_cells(self.answers)}
 
     @property
     def everything(self) -> list[Answer]:

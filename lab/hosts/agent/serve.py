@@ -64,12 +64,16 @@ class Agent:
         """How long `serve` may wait for something to happen."""
         return self.console.seconds_to_deadline() if self.console else None
 
+    def after_waiting(self) -> None:
+        """Called each time `serve` has waited, whether something happened or not."""
+        if self.console:
+            self.console.expire()
+
     def serve(self) -> None:
         while not self.stopping:
             for key, _ in self.selector.select(self.timeout_s()):
                 key.data(key.fileobj)
-            if self.console:
-                self.console.expire()
+            self.after_waiting()
 
     def listen(self, listener: socket.socket, owner: int) -> None:
         """Serve the connections of a Unix socket to `owner`, a user id as this process sees it."""

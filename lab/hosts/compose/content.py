@@ -36,6 +36,7 @@ SHIPPED = (
     "model/paths.py",
     "model/units.py",
     "link/__init__.py",
+    "link/layers.py",
     "link/netem.py",
     "link/plan.py",
     "link/readback.py",
@@ -145,7 +146,7 @@ def _link_tables() -> dict[str, bytes]:
     from lab.model.load import load_topology
 
     known = (load_topology(str(path)) for path in sorted(shipped_topologies_dir().glob("*.yaml")))
-    tables = {topology.name: links.table(topology) for topology in known if not topology.same_host and not topology.schedule}
+    tables = {topology.name: links.table(topology) for topology in known if links.possible(topology)}
     return {name: json.dumps(table, indent=1, sort_keys=True).encode() + b"\n" for name, table in tables.items()}
 
 

@@ -131,14 +131,14 @@ def open_network(*, router: RouterChoice = "auto", name: str = "") -> ComposeNet
     made = images.require_all()
     facts |= {f"image {role}": image.id for role, image in made.items()}
     project = Project(name or f"lab-{secrets.token_hex(3)}")
-    project.claim()
-    try:
-        addresses = project.up(made, router)
-        project.wait_for_agents()
-        return _wire(project, addresses, router, facts)
-    except BaseException:
-        project.down()
-        raise
+    with project.claim():
+        try:
+            addresses = project.up(made, router)
+            project.wait_for_agents()
+            return _wire(project, addresses, router, facts)
+        except BaseException:
+            project.down()
+            raise
 
 
 def _wire(project: Project, addresses: Addresses, choice: RouterChoice, facts: Mapping[str, str]) -> ComposeNetwork:

@@ -5,6 +5,7 @@ All its containers and networks have two labels: the lab's name, and the user it
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from lab.hosts.compose import content, images, subnets
 from lab.hosts.compose.docker import ask, compose_command, docker, refusal, run
@@ -25,6 +27,8 @@ OWNER_LABEL = "org.throughline.owner"
 PROFILE = "real"
 """The profile of the three containers in docker-compose.yml."""
 UP_TIMEOUT_S = 120
+CLAIM = "claim"
+"""The file in the shared folder that a lab locks until it holds its containers (`lab.hosts.compose.inside.entry`)."""
 _PREFIX = "throughline-"
 # unix(7): sun_path is 108 bytes.
 _LONGEST_SOCKET = 107
@@ -52,8 +56,11 @@ class Project:
     def socket(self, role: str) -> str:
         return str(self.shared / f"{role}.socket")
 
-    def claim(self) -> None:
-        """Reserve the name before anything is made. Raises UsageProblem where it is taken."""
+    def claim(self) -> IO[bytes]:
+        """Reserve the name before anything is made. Raises UsageProblem where it is taken.
+
+        A container without a `hold` ends when the returned file is closed: a lab may be killed while Compose works.
+        """
         if self.folder.exists() or containers(self.name):
             raise UsageProblem(
                 f"a lab named {self.name!r} is already there", remedy=f"lab down {self.name}, or choose another --name"
@@ -66,6 +73,10 @@ class Project:
         # The containers' user writes here; the folder above keeps other users out.
         self.shared.mkdir()
         self.shared.chmod(0o777)
+        claim = (self.shared / CLAIM).open("wb")
+        (self.shared / CLAIM).chmod(0o644)
+        fcntl.flock(claim, fcntl.LOCK_EX)
+        return claim
 
     def up(self, made: Mapping[str, images.Image], router: str) -> Addresses:
         """Start the three containers of a claimed name; nothing waits for anything but its start. Returns the networks they got.

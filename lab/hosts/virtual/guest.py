@@ -20,7 +20,7 @@ import signal
 import sys
 import time
 
-from lab.hosts.agent import frames, spawn, syscalls
+from lab.hosts.agent import frames, roots, spawn, syscalls
 from lab.hosts.agent.places import HOME_DIR, LAB_UID, MARSHAL_VERSION, RUN_DIR
 
 TYPE_CHECKING = False
@@ -67,6 +67,8 @@ class Guest:
         self.namespaces: dict[str, int] = {}
         self.names: dict[str, int] = {}
         self.keep("router")
+        self.root = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.userlands: dict[str, str] = {}
         self.jobs: dict[int, Job] = {}
         self.by_pid: dict[int, Job] = {}
         self.last_job = 0
@@ -107,6 +109,8 @@ class Guest:
         """Show files over /etc's; returns the facts of the boot that the lab checks."""
         del blobs
         furnish(message["files"], int(message["run_bytes"]))
+        for host, root in message["userlands"].items():
+            self.userlands[host] = roots.open_userland(host, root, message["files"])
         with open("/proc/cmdline", encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs 10 ms of start-up
             words = file.read().split()
         return {"cmdline": words, "release": os.uname().release, "hwrng": os.path.exists("/dev/hwrng")}, []  # noqa: PTH110
@@ -211,7 +215,8 @@ class Guest:
         path = str(message["path"])
         own_folders(os.path.dirname(path))  # noqa: PTH120
         os.close(os.open(path, os.O_CREAT | os.O_CLOEXEC, 0o755))  # read-only: it may be bound already
-        syscalls.bind(str(message["source"]), path)
+        for root in ("", *self.userlands.values()):
+            syscalls.bind(str(message["source"]), root + path)
         return {}, []
 
     def op_copy(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
@@ -261,9 +266,11 @@ class Guest:
         """
         argv, env, root = list(message["argv"]), message["env"], bool(message["root"])
         actions = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(stdio)]
-        started_ns = time.monotonic_ns()
+        started_ns, pid, failure = time.monotonic_ns(), 0, None
         try:
             self.go(str(message["host"]))
+            if message["within"]:
+                os.chroot(self.userlands[message["within"]])
             if not root:
                 if message["host"] == "client":
                     weigh_for_oom(_FIRST_TO_GO)
@@ -272,17 +279,21 @@ class Guest:
             program = find_program(argv[0], env.get("PATH", ""))
             pid = os.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_DEFAULT_SIGNALS)
         except OSError as error:
-            os.write(stdio[2], f"{argv[0]}: {'not found' if error.errno == errno.ENOENT else error}\n".encode())
-            pid = os.posix_spawn(
-                "/bin/sh", ["sh", "-c", "exit 127" if error.errno == errno.ENOENT else "exit 126"], {}, setsid=True
-            )
+            failure = error
         finally:
             if not root:
                 become_root()
                 if message["host"] == "client":
                     weigh_for_oom(_NEVER)
+            if message["within"]:
+                os.fchdir(self.root)
+                os.chroot(".")
             os.chdir("/")
             self.go("router")
+        if failure:
+            missing = failure.errno == errno.ENOENT
+            os.write(stdio[2], f"{argv[0]}: {'not found' if missing else failure}\n".encode())
+            pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 127" if missing else "exit 126"], {}, setsid=True)
         return spawn.Child(pid, started_ns)
 
     def go(self, host: str) -> None:

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any
+from typing import Any, Self
 
 from lab.hosts.agent.protocol import HOME_DIR, LAB_USER, RUN_DIR
 from lab.hosts.command_host import Command
@@ -17,7 +17,7 @@ from lab.hosts.posix import PosixHost
 from lab.hosts.virtual.machine import EPOCH_S, Machine
 from lab.model import files
 from lab.model.clock import Clock as ClockName
-from lab.model.errors import LabFault
+from lab.model.errors import LabFault, UsageProblem
 from lab.model.paths import cache_dir
 
 _STANDARD = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -91,19 +91,37 @@ class VirtualHost(PosixHost[VirtualProcess]):
     shares_files = True
     reads_host_files = True
 
-    def __init__(self, machine: Machine, name: str, address: str, *, namespace: str = "", on_loopback: bool = False) -> None:
+    def __init__(
+        self, machine: Machine, name: str, address: str, *, namespace: str = "", on_loopback: bool = False, userland: str = ""
+    ) -> None:
         self._machine = machine
+        self._within = ""
+        self._found: dict[str, str] = {}
         self.on_loopback = on_loopback
         self.tap_port = self.capture_port
         self._namespace = namespace or name
         self.name, self.address = name, address
         self.workdir: PurePath = PurePosixPath(RUN_DIR, "lab", self._namespace)
+        self.under_test = self._in_userland(userland) if userland else self
 
     def renamed(self, name: str, address: str) -> VirtualHost:
         """The same namespace under another name."""
         return VirtualHost(self._machine, name, address, namespace=self._namespace)
 
+    def _in_userland(self, userland: str) -> Self:
+        """This host as a program under test sees it: the commands have the userland's root."""
+        name = f"{self.name} in userland {userland}"
+        found = type(self)(self._machine, name, self.address, namespace=self._namespace, on_loopback=self.on_loopback)
+        found._within = self._namespace
+        return found
+
     def program(self, name: str) -> str:
+        if self._within:
+            if name not in self._found:
+                self._found[name] = self.run(["/bin/sh", "-c", 'command -v -- "$1"', "find", name], check=False).text.strip()
+            if not self._found[name]:
+                raise UsageProblem(f"there is no {name} on host {self.name}", remedy="name a userland that has it")
+            return self._found[name]
         from lab.assets.tools import host_program
 
         return host_program(name)
@@ -145,9 +163,10 @@ class VirtualHost(PosixHost[VirtualProcess]):
         return {
             "host": self._namespace,
             "argv": command.argv,
-            "env": environment(command.env),
+            "env": environment(command.env, of_machine=not self._within),
             "cwd": command.cwd or str(self.workdir),
             "root": command.root,
+            "within": self._within,
         }
 
 
@@ -168,14 +187,15 @@ def kept_program(source: Path) -> Path | None:
     return path if os.access(path, os.X_OK) else None
 
 
-def environment(more: Mapping[str, str]) -> dict[str, str]:
+def environment(more: Mapping[str, str], *, of_machine: bool = True) -> dict[str, str]:
     """Variables of a command inside, none of them the caller's; `more` takes precedence.
 
-    PATH has the standard folders and those that the lab itself has filled (`lab.assets.extracted`). Looking for a program takes
-    time in every folder before its own, and even a longer PATH would make every figure another one.
+    PATH has the standard folders and, `of_machine`, those that the lab itself has filled (`lab.assets.extracted`). Looking for a
+    program takes time in every folder before its own, and even a longer PATH would make every figure another one.
     """
     cache = cache_dir()
-    ours = (folder for folder in os.environ.get("PATH", "").split(os.pathsep) if Path(folder).is_relative_to(cache))
+    folders = os.environ.get("PATH", "").split(os.pathsep) if of_machine else []
+    ours = (folder for folder in folders if Path(folder).is_relative_to(cache))
     return {
         "PATH": os.pathsep.join(dict.fromkeys((*_STANDARD, *ours))),
         "HOME": HOME_DIR,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lab.assets import kernel
+from lab.assets.userlands import Userland
 from lab.hosts import loopback
 from lab.hosts.agent import router as middle
 from lab.hosts.agent.protocol import HOME_DIR, LAB_USER
@@ -29,6 +30,8 @@ from lab.model.units import Duration
 _LEAST_MEMORY_BYTES = 768 << 20
 _MEMORY_PER_PAYLOAD_BYTE = 3
 _LONGEST_PHASE_S = 0.1
+# iputils' ping takes a clock whose seconds are 0 for one it has not read yet, and sends without waiting for its interval.
+_UP_S = 1.0
 
 
 @dataclass
@@ -99,24 +102,31 @@ def open_network(
     patience: Patience | None = None,
     name: str = "",
     same_host: bool = False,
+    userlands: Mapping[str, Userland] | None = None,
 ) -> VirtualNetwork:
-    """Boot and wire; with `same_host` client and server are one host. Raises LabFault where the machine does not boot or is
-    not deterministic.
+    """Boot and wire; with `same_host` client and server are one host. `userlands` are by host.
+
+    Raises LabFault where the machine does not boot or is not deterministic.
     """
     memory = memory_for(payload_bytes)
     boot = Boot(seed=seed, memory_bytes=memory, charge_ns=charge_ns, charge_most_ns=charge_most_ns)
     machine = Machine.start(boot, patience=patience)
     try:
-        return (_one_host if same_host else _wire)(machine, name or f"virtual-{secrets.token_hex(3)}")
+        made = (_one_host if same_host else _wire)(machine, name or f"virtual-{secrets.token_hex(3)}", userlands or {})
+        made.clock.sleep(_UP_S)
     except BaseException:
         machine.close()
         raise
+    return made
 
 
-def _wire(machine: Machine, name: str) -> VirtualNetwork:
-    conditions = _furnish(machine, {"client": CLIENT_ADDRESS, "server": SERVER_ADDRESS, "router": ADDRESSES.client_gateway})
+def _wire(machine: Machine, name: str, userlands: Mapping[str, Userland]) -> VirtualNetwork:
+    names = {"client": CLIENT_ADDRESS, "server": SERVER_ADDRESS, "router": ADDRESSES.client_gateway}
+    conditions = _furnish(machine, names, userlands)
     wire = VirtualHost(machine, "wire", "", namespace="router")
-    client, server = VirtualHost(machine, "client", CLIENT_ADDRESS), VirtualHost(machine, "server", SERVER_ADDRESS)
+    shown = {host: userland.name for host, userland in userlands.items()}
+    client = VirtualHost(machine, "client", CLIENT_ADDRESS, userland=shown.get("client", ""))
+    server = VirtualHost(machine, "server", SERVER_ADDRESS, userland=shown.get("server", ""))
     for host in (client, server):
         machine.ask({"op": "namespace", "name": host.name})
     wire.run(["/bin/sh", "-ec", ports_script()], root=True)
@@ -139,10 +149,14 @@ def _wire(machine: Machine, name: str) -> VirtualNetwork:
     )
 
 
-def _one_host(machine: Machine, name: str) -> VirtualNetwork:
-    conditions = _furnish(machine, loopback.NAMES)
+def _one_host(machine: Machine, name: str, userlands: Mapping[str, Userland]) -> VirtualNetwork:
+    conditions = _furnish(machine, loopback.NAMES, userlands)
     wire = VirtualHost(machine, "wire", "", namespace="router", on_loopback=True)
-    client, server = (VirtualHost(machine, each, loopback.ADDRESS, on_loopback=True) for each in ("client", "server"))
+    shown = {host: userland.name for host, userland in userlands.items()}
+    client, server = (
+        VirtualHost(machine, each, loopback.ADDRESS, on_loopback=True, userland=shown.get(each, ""))
+        for each in ("client", "server")
+    )
     for host in (client, server):
         machine.ask({"op": "namespace", "name": host.name, "same_host": True})
     wire.run(["/bin/sh", "-ec", loopback.setup_script(group=user_id())], root=True)
@@ -162,10 +176,11 @@ def _one_host(machine: Machine, name: str) -> VirtualNetwork:
     )
 
 
-def _furnish(machine: Machine, names: Mapping[str, str]) -> dict[str, bool]:
+def _furnish(machine: Machine, names: Mapping[str, str], userlands: Mapping[str, Userland]) -> dict[str, bool]:
     """The hosts' files; returns the conditions under which the machine is deterministic, which hold."""
     run_bytes = machine.boot.memory_bytes * 3 // 4
-    facts, _ = machine.ask({"op": "furnish", "files": _files(names), "run_bytes": run_bytes})
+    roots = {host: str(userland.root) for host, userland in userlands.items()}
+    facts, _ = machine.ask({"op": "furnish", "files": _files(names), "run_bytes": run_bytes, "userlands": roots})
     return assert_deterministic(machine.boot, facts["cmdline"], has_hwrng=bool(facts["hwrng"]))
 
 

@@ -17,7 +17,13 @@ from lab.hosts.virtual.guest import CHANNEL
 _ROOT = Path(__file__).resolve().parents[3]
 _PACKAGES = ("lab", "lab.hosts", "lab.hosts.agent")
 # What `lab.hosts.virtual.guest` imports of the lab, in the order in which they need each other.
-_MODULES = ("lab.hosts.agent.places", "lab.hosts.agent.frames", "lab.hosts.agent.syscalls", "lab.hosts.agent.spawn")
+_MODULES = (
+    "lab.hosts.agent.places",
+    "lab.hosts.agent.frames",
+    "lab.hosts.agent.syscalls",
+    "lab.hosts.agent.spawn",
+    "lab.hosts.agent.roots",
+)
 _PROGRAM = "lab.hosts.virtual.guest"
 _LOADER = """
 import sys

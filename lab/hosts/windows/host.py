@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from lab.hosts.windows.answers import NOT_RUN, PROVIDERS, bypass_problem, byte_c
 from lab.hosts.windows.process import WindowsProcess
 from lab.hosts.windows.shell import SCRIPT_S, START_S, MachineClock, PowerShell
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.scratch import scratch_folder
 
 WORK_FOLDER = "C:\\throughline"
 # Set-NetAdapter... restarts the port, which takes seconds.
@@ -76,8 +76,8 @@ class WindowsHost(CommandHost[WindowsProcess]):
         return self._programs[name]
 
     def write(self, path: str | PurePath, data: bytes, *, mode: int = 0o644) -> None:  # noqa: ARG002 - Windows has no such modes
-        with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder, "data")
+        with scratch_folder("throughline-") as folder:
+            source = folder / "data"
             source.write_bytes(data)
             self.put({PureWindowsPath(path): source})
 
@@ -99,8 +99,8 @@ class WindowsHost(CommandHost[WindowsProcess]):
         self.connection.copy("\n".join(lines) + "\n")
 
     def read(self, path: str | PurePath) -> bytes:
-        with tempfile.TemporaryDirectory() as folder:
-            target = Path(folder, "data")
+        with scratch_folder("throughline-") as folder:
+            target = folder / "data"
             self.connection.copy(f'get {_remote(PureWindowsPath(path))} "{target}"\n')
             return target.read_bytes()
 
@@ -114,8 +114,8 @@ class WindowsHost(CommandHost[WindowsProcess]):
     def make_payload(self, path: PurePath, size: int, seed: int, count: int = 0, name: str = "") -> list[str]:
         """Make the payload on the machine of the lab and copy it, because the Windows machine has no Python."""
         places = [path / (name % index) for index in range(count)] or [path]
-        with tempfile.TemporaryDirectory(prefix="lab-payload-") as folder:
-            sources = {place: Path(folder, str(index)) for index, place in enumerate(places)}
+        with scratch_folder("throughline-") as folder:
+            sources = {place: folder / str(index) for index, place in enumerate(places)}
             found = [write_payload(size, seed + index, str(source)) for index, source in enumerate(sources.values())]
             self.put(sources)
         return found

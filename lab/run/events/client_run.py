@@ -43,7 +43,7 @@ class ClientRun:
     command: list[str]
 
     def start(self) -> Process:
-        return self.bench.network.client.start(
+        return self.bench.network.client.under_test.start(
             self.command, env=self.bench.adapter.environment(self.endpoints), cwd=self.endpoints.client_workdir
         )
 

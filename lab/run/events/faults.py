@@ -2,7 +2,8 @@
 
 The client speaks to a program on the server's host, so that the faulty side is at the far end of the link: `middle_script` harms
 TCP connections to the lab's own servers, `odd_server_script` is an HTTP server that fails or lies. For h2 a second nginx is in
-front of that server. The seed decides the details of a fault: its byte, its bits, its status.
+front of that server. QUIC is harmed datagram by datagram. The seed decides the details of a fault: its byte, its bits, its
+status.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ HARMED = Ports(http=8180, https=8543, ssh=8122)
 ODD = Ports(http=8181, https=8544, ssh=0)
 _DOWN_S = {"down-1s": 1.0, "down-5s": 5.0, "down-30s": 30.0}
 _MARKED = (*_DOWN_S, "address")
-_CONNECTION: tuple[Fault, ...] = ("fin", "rst", "corrupt", "killed", "down-1s", "down-5s", "down-30s", "address")
+_CONNECTION: tuple[Fault, ...] = ("fin", "rst", "corrupt", "killed", "down-1s", "down-5s", "down-30s", "address", "rebind")
 _DOWNLOADS: tuple[Fault, ...] = ("length-long", "length-short", "chunked-cut", "wrong-range", "ignored-range")
+_NOT_AGAIN = "a server from a userland is not started again by the programs of the machine"
 _BEGIN_S = 60.0
 _PAUSE_S = 0.01
 _AGAIN_S = 1.0
@@ -50,13 +52,17 @@ def refusal(fault: Fault, transfer: Transfer) -> str:
     """Why there is no such fault of such a transfer; empty where there is."""
     behind_nginx = "nginx, which the lab has in front of its odd server"
     reasons = {
-        "the lab has no SFTP server that lies": transfer.protocol == "sftp",
+        "QUIC has neither FIN nor RST, and an attacker cannot write its close": transfer.protocol == "h3"
+        and fault in ("fin", "rst"),
+        "a TCP connection ends where its NAT forgets it": transfer.protocol != "h3" and fault == "rebind",
+        _NOT_AGAIN: transfer.protocol == "h3" and fault == "killed",
+        "the lab has no SFTP server that lies": transfer.protocol == "sftp" and fault not in _CONNECTION,
         f"{fault} is a fault of downloads": transfer.direction == "put" and fault in _DOWNLOADS,
         "early-success is a fault of uploads": transfer.direction == "get" and fault == "early-success",
         f"{behind_nginx}, cuts a body to its announced length": transfer.protocol != "http1" and fault == "length-short",
         f"{behind_nginx}, passes an upload on when it is complete": transfer.protocol != "http1" and fault == "early-success",
     }
-    return "" if fault in _CONNECTION else next((reason for reason, holds in reasons.items() if holds), "")
+    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def draw(fault: Fault, transfer: Transfer, sample: int, rng: random.Random) -> dict[str, Any]:
@@ -163,10 +169,13 @@ def set_up(stack: ExitStack, bench: Bench, transfer: Transfer, topology: Topolog
     stage = Stage(bench, transfer, topology, fault, folder, harmed)
     server.write(folder / "log", b"")
     probe = server.address
+    if fault == "killed" and server.under_test is not server and transfer.protocol != "sftp":
+        raise NotSupported(_NOT_AGAIN)
     if fault in _CONNECTION:
         ends = servers.endpoints
         routes = ((HARMED.http, ends.http_port), (HARMED.https, ends.https_port), (HARMED.ssh, ends.ssh_port))
-        words = script_command(server, _MIDDLE, str(folder), *(f"{port}:{target}" for port, target in routes))
+        datagrams = [f"udp:{HARMED.https}:{ends.https_port}"] if transfer.protocol == "h3" else []
+        words = script_command(server, _MIDDLE, str(folder), *(f"{port}:{target}" for port, target in routes), *datagrams)
         found = [ServerProcess("the middle", server, (server.start(words),), (f"http,{probe},{HARMED.http},/ready",))]
         _know_host(bench, servers.sshd.known_hosts)
     else:
@@ -174,9 +183,11 @@ def set_up(stack: ExitStack, bench: Bench, transfer: Transfer, topology: Topolog
         words = script_command(server, _ODD, str(folder), str(ODD.http), str(files), str(uploads))
         found = [ServerProcess("the odd server", server, (server.start(words),), (f"http,{probe},{ODD.http},/ready",))]
         if transfer.protocol != "http1":
-            server.write(folder / "nginx.conf", front_config(server.workdir, folder).encode())
-            argv = [server.program("nginx"), "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", str(folder / "error.log")]
-            front = server.start(argv)
+            config = front_config(server.workdir, folder, http3=transfer.protocol == "h3")
+            server.write(folder / "nginx.conf", config.encode())
+            nginx = server.under_test.program("nginx")
+            argv = [nginx, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", str(folder / "error.log")]
+            front = server.under_test.start(argv)
             found.append(
                 ServerProcess("nginx in front", server, (front,), (f"listen,{probe},{ODD.https}",), folder / "error.log")
             )
@@ -195,12 +206,13 @@ def _know_host(bench: Bench, known_hosts: str) -> None:
     bench.network.client.write(ends.known_hosts_path, text.encode(), mode=0o600)
 
 
-def front_config(workdir: PurePath, folder: PurePath) -> str:
+def front_config(workdir: PurePath, folder: PurePath, *, http3: bool = False) -> str:
     """nginx.conf of a server for TLS and h2 that passes every request on to the odd server, and its answer back as it comes."""
     own = workdir / "nginx"
     temporary = "\n".join(
         f"    {kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
+    quic = f"listen 0.0.0.0:{ODD.https} quic reuseport;\n        http3 on;" if http3 else ""
     return f"""\
 daemon off;
 pid {folder}/nginx.pid;
@@ -213,6 +225,7 @@ http {{
     client_max_body_size 0;
     server {{
         listen 0.0.0.0:{ODD.https} ssl http2;
+        {quic}
         ssl_certificate {own}/server.pem;
         ssl_certificate_key {own}/server.key;
         ssl_protocols TLSv1.2 TLSv1.3;

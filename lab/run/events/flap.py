@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from lab.hosts.clocks import Clock
 from lab.hosts.host import Completed, Host, Network, Process
 from lab.hosts.wiring import LEAF
-from lab.link.plan import LEAST_QUEUE_PACKETS, QdiscPlan, plan
+from lab.link.layers import LayeredPlan, link_plan
+from lab.link.plan import LEAST_QUEUE_PACKETS, QdiscPlan
 from lab.model.errors import ClientFault, LabFault
 from lab.model.topology import DirectionName, Link, Topology
 from lab.model.transfer import Transfer
@@ -67,9 +68,12 @@ def down_commands(
     """tc commands that make both egresses lose everything; `ports` by direction. Packets on their way still arrive."""
     commands: list[tuple[str, ...]] = []
     for direction in shape.DIRECTIONS:
-        found = plan(link.direction(direction), link.rtt, supports_seed=supports_seed, own_delay=own_delay)
-        lossy = replace(found or _BARE, loss=Ratio(1))
-        commands += lossy.commands(ports[direction], "change" if found else "add")
+        found = link_plan(link.direction(direction), link.rtt, supports_seed=supports_seed, own_delay=own_delay)
+        if isinstance(found, LayeredPlan):
+            lossy = replace(found, netem=replace(found.netem, loss=Ratio(1)))
+            commands += lossy.changes(ports[direction], found)
+            continue
+        commands += replace(found or _BARE, loss=Ratio(1)).commands(ports[direction], "change" if found else "add")
     return commands
 
 

@@ -1,6 +1,8 @@
 """Runs on the server's host: passes TCP connections on, and harms one of them as a plan says. Standard library only.
 
-usage: middle_script.py FOLDER LISTEN:TARGET...
+usage: middle_script.py FOLDER LISTEN:TARGET... [udp:LISTEN:TARGET]
+
+UDP is passed on as it comes: each address of a client has a socket of its own towards the server, as behind a NAT.
 
 FOLDER/plan.json has the harm of one sample: `fault` (fin, rst, corrupt, killed, or mark, which does nothing), the `direction` of
 the content, and the byte `at` of it, counted over all connections, at which the harm is done, once. This program ends both TCP
@@ -34,7 +36,7 @@ class Plan:
     def __init__(self, told: dict[str, Any]) -> None:
         self.told = told
         self.moved = 0
-        self.done = False
+        self.done = self.rebinds = False
         self.lock = threading.Lock()
 
     def crossing(self, size: int) -> int | None:
@@ -202,9 +204,57 @@ def listen(middle: Middle, port: int, target: int) -> None:
         Connection(middle, connection, target).start()
 
 
+def harmed(middle: Middle, plan: Plan, data: bytes, *, upwards: bool) -> bytes:
+    """A datagram as it goes on. Its size counts as content."""
+    told = plan.told
+    cut = plan.crossing(len(data)) if upwards == (told["direction"] == "put") else None
+    if cut is None:
+        return data
+    middle.note("fault", at=told["at"])
+    plan.rebinds = told["fault"] == "rebind"
+    return flipped(data, max(cut - 1, 0), told) if told["fault"] == "corrupt" else data
+
+
+def towards(target: int) -> socket.socket:
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    one.connect(("127.0.0.1", target))
+    return one
+
+
+def pass_datagrams(middle: Middle, port: int, target: int) -> None:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    listener.bind(("0.0.0.0", port))  # noqa: S104 - the lab's own network namespace
+    servers: dict[Any, socket.socket] = {}
+    clients: dict[socket.socket, tuple[Any, Plan]] = {}
+    while True:
+        for each in select.select([listener, *clients], [], [])[0]:
+            with contextlib.suppress(OSError):  # the server does not listen at the moment
+                data, address = each.recvfrom(1 << 16)
+                if each is not listener:
+                    client, plan = clients[each]
+                    listener.sendto(harmed(middle, plan, data, upwards=False), client)
+                    continue
+                if address not in servers:
+                    middle.note("connection", port=port)
+                    servers[address] = towards(target)
+                    clients[servers[address]] = address, middle.current()
+                plan = clients[servers[address]][1]
+                data = harmed(middle, plan, data, upwards=True)
+                if plan.rebinds:
+                    # A NAT that has forgotten the old port loses what still comes to it.
+                    plan.rebinds = False
+                    del clients[servers[address]]
+                    servers[address].close()
+                    servers[address] = towards(target)
+                    clients[servers[address]] = address, plan
+                servers[address].send(data)
+
+
 def main(folder: str, *routes: str) -> int:
     middle = Middle(folder)
-    pairs = [route.split(":") for route in routes]
+    pairs = [route.split(":") for route in routes if not route.startswith("udp:")]
+    for _, port, target in (route.split(":") for route in routes if route.startswith("udp:")):
+        threading.Thread(target=pass_datagrams, args=(middle, int(port), int(target)), daemon=True).start()
     for port, target in pairs[1:]:
         threading.Thread(target=listen, args=(middle, int(port), int(target)), daemon=True).start()
     listen(middle, int(pairs[0][0]), int(pairs[0][1]))

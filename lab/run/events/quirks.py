@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lab import __version__
-from lab.clients.registry import resolve_for
+from lab.clients.registry import assert_speaks, resolve_for
 from lab.hosts.host import Completed, Host
 from lab.judge.quirks import (
     ENDS_WITHIN_S,
@@ -44,6 +44,8 @@ from lab.run.session import Session
 from lab.store.provenance import machine_facts
 
 DOWN_S = 1.0
+INTERRUPTIONS: tuple[Event, ...] = ("flap", "address")
+"""What can happen to any transfer."""
 _TRIES = 3
 
 
@@ -86,9 +88,17 @@ def investigate(
     A LabFault meanwhile makes it INVALID.
     """
     started_at, rows, faults = datetime.now(UTC), list[Observation](), list[str]()
-    with session.bench(request.id, request.topology, real=is_windows_name(request.client)) as (network, servers):
+    bench_of = session.bench(
+        request.id,
+        request.topology,
+        real=is_windows_name(request.client),
+        client=request.client,
+        transfer=request.transfer,
+    )
+    with bench_of as (network, servers):
         adapter = resolve_for(request.client, request.transfer, request.id)
-        identity = adapter.identify(network.client)
+        identity = adapter.identify(network.client.under_test)
+        assert_speaks(identity, request.transfer, request.id)
         bench = Bench(network, servers, adapter)
         command = prepare(bench, request.transfer).command
         session.progress.step(request.id)
@@ -112,6 +122,7 @@ def investigate(
             topology=request.topology,
             transfer=request.transfer,
             observations=rows,
+            userlands=dict(session.lab.userlands),
             ratio=verdict.interval,
             verdict=verdict,
             started_at=started_at,

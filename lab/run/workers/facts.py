@@ -9,7 +9,6 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -18,15 +17,17 @@ from pathlib import Path
 from lab import __version__
 from lab.assets import kernel
 from lab.assets.tools import host_program
+from lab.assets.userlands import get as get_userland
 from lab.clients import windows
 from lab.clients.described import described_files
-from lab.clients.registry import resolve
+from lab.clients.registry import resolve, userland_of
 from lab.hosts.local import LocalHost
 from lab.model import files
 from lab.model.base import YAML_SUFFIXES
 from lab.model.errors import ThroughlineError
 from lab.model.paths import package_root
 from lab.model.results import Closed
+from lab.model.scratch import scratch_folder
 from lab.model.transfer import ClientSpec
 from lab.run.clocks import is_windows_name
 from lab.store.provenance import git_revision
@@ -138,14 +139,20 @@ def _client(client: ClientSpec) -> str:
     if shipped := described_files().get(client.name.partition("@")[0]):
         described.append(shipped)
     try:
+        if own := userland_of(client):
+            return _joined([get_userland(own, _silent).facts.digest, *map(files.digest, described)])
         if is_windows_name(client):  # it is not run to ask its version: that needs Wine
             return _joined([files.digest(windows.find_ferry() if "/" not in client.program else Path(client.program))])
-        with tempfile.TemporaryDirectory(prefix="throughline-") as folder:
-            identity = resolve(client).identify(LocalHost("client", Path(folder)))
+        with scratch_folder("throughline-") as folder:
+            identity = resolve(client).identify(LocalHost("client", folder))
             words = [identity.version, *identity.notes, identity.sha256, _with_libraries([Path(identity.path)])]
         return _joined([*words, *map(files.digest, described)])
     except (ThroughlineError, OSError) as problem:
         return f"missing: {problem}"
+
+
+def _silent(_text: str) -> None:
+    """A worker has no progress to show."""
 
 
 def _with_libraries(programs: Sequence[Path]) -> str:

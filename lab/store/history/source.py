@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, Protocol
 
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.paths import cache_dir, results_dir
+from lab.model.scratch import scratch_folder
 from lab.store.run_dir import RUN_FILE
 from lab.store.stored_run import StoredRun, read_run_folder
 
@@ -109,15 +109,15 @@ class RemoteSource:
         return {run: _digest(found) for run, found in sorted(files.items()) if any(str(each[0]) != RUN_FILE for each in found)}
 
     def read(self, run: str) -> StoredRun:
-        with tempfile.TemporaryDirectory(prefix="throughline-history-") as folder, self._told():
-            here = Path(folder) / run
+        with scratch_folder("throughline-history-") as folder, self._told():
+            here = folder / run
             (here / "cells").mkdir(parents=True)
             for path in self._fs.find(f"{self._root}/{run}"):
                 part = tuple(path.removeprefix(f"{self._root}/{run}/").split("/"))
                 if part in ((RUN_FILE,), ("cells", part[-1])):
                     self._fs.get_file(path, str(here.joinpath(*part)))
             found = read_run_folder(here)
-            found.problems[:] = [problem.replace(folder, self.name) for problem in found.problems]
+            found.problems[:] = [problem.replace(str(folder), self.name) for problem in found.problems]
             return found
 
     def index_folder(self) -> Path:

@@ -7,6 +7,7 @@ It runs as the ordinary user of the image from a Python that has file capabiliti
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
@@ -20,6 +21,9 @@ from lab.hosts.agent.serve import Agent
 from lab.hosts.agent.spawn import fork_into, wake_on_children
 
 SHARED = "/shared"
+# The lab locks this file while it makes its containers (`lab.hosts.compose.project`); a killed lab loses the lock.
+CLAIM = f"{SHARED}/claim"
+CLAIM_LOOK_S = 0.5
 OWN_SOCKET = f"{RUN_DIR}/lab/agent.socket"
 FOLDERS = ("lab/home", "lab/tmp", "lab/client", "lab/router", "lab/server", "uml")
 ROLE_MODULE = "lab.run.container"
@@ -28,16 +32,29 @@ ROLE_MODULE = "lab.run.container"
 class ContainerAgent(Agent):
     """Every command runs in this container; an ordinary user has no capabilities.
 
-    It ends with the connection that asked to be its `hold`: a lab that is killed takes its containers along.
+    It ends with the connection that asked to be its `hold`: a lab that is killed takes its containers along. Until there is such
+    a connection it ends with the lab's lock on the file `claim`.
     """
 
-    def __init__(self, listener: socket.socket, wake: int, owner: int) -> None:
+    def __init__(self, listener: socket.socket, wake: int, owner: int, claim: str | None = None) -> None:
         super().__init__(wake)
         self.listen(listener, owner)
         self.operations |= {"hold": self._keep_alive, "detach": self._detach}
         self.code = 0
         self.role_process = 0
         self._hold: Channel | None = None
+        self._claim = claim
+
+    def timeout_s(self) -> float | None:
+        other = super().timeout_s()
+        if self._claim is None:
+            return other
+        return CLAIM_LOOK_S if other is None else min(other, CLAIM_LOOK_S)
+
+    def after_waiting(self) -> None:
+        super().after_waiting()
+        if self._claim is not None and not locked(self._claim):
+            self.stopping = True
 
     def enter(self, host: str, uid: int | None) -> Callable[[], None]:
         del host
@@ -55,6 +72,7 @@ class ContainerAgent(Agent):
     def _keep_alive(self, channel: Channel, message: Message, fds: list[int]) -> Message:
         del message, fds
         self._hold = channel
+        self._claim = None
         return {}
 
     def _detach(self, channel: Channel, message: Message, fds: list[int]) -> Message:
@@ -64,6 +82,18 @@ class ContainerAgent(Agent):
         for job in self.jobs.values():
             job.kept = True
         return {}
+
+
+def locked(path: str) -> bool:
+    """Whether some process has locked the file; a file that is gone is locked by none."""
+    try:
+        with Path(path).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
 
 
 def listen(path: str) -> socket.socket:
@@ -88,7 +118,7 @@ def main() -> int:
         Path(RUN_DIR, folder).mkdir(parents=True, exist_ok=True)
     owner = int(os.environ["THROUGHLINE_OWNER"]) if driven else os.geteuid()
     listener = listen(f"{SHARED}/{role}.socket" if driven else OWN_SOCKET)
-    agent = ContainerAgent(listener, wake_on_children(), owner)
+    agent = ContainerAgent(listener, wake_on_children(), owner, CLAIM if driven else None)
 
     def stop(_number: int, _frame: object) -> None:
         agent.stopping = True

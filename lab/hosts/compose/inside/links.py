@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab.hosts.host import Host, Ports
-from lab.link.plan import QdiscPlan, plan
+from lab.link.plan import LossModel, QdiscPlan, plan
 from lab.link.readback import compare
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.units import BitRate, Duration, Ratio
@@ -39,6 +39,11 @@ class Profile:
         return Duration(sum(found.delay.ns for found in self.plans.values() if found))
 
 
+def possible(topology: Topology) -> bool:
+    """Whether a container's router can have that link: no schedule, and one netem in each direction."""
+    return not (topology.same_host or topology.schedule or topology.link.virtual_only)
+
+
 def table(topology: Topology) -> dict[str, Any]:
     """Plain JSON: integers of ns, bit/s and packets; shares as numbers. The container checks what its router supports."""
     link = topology.link
@@ -62,7 +67,16 @@ def _row(found: QdiscPlan) -> dict[str, Any]:
         "corrupt": found.corrupt.value,
         "duplicate": found.duplicate.value,
         "seed": found.seed,
+        "loss_model": _loss_row(found.loss_model),
     }
+
+
+def _loss_row(model: LossModel | None) -> list[Any] | None:
+    return [model.name, [[name, share.value] for name, share in model.probabilities]] if model else None
+
+
+def _loss_model(row: list[Any] | None) -> LossModel | None:
+    return LossModel(row[0], tuple((name, Ratio(share)) for name, share in row[1])) if row else None
 
 
 def load(name: str, folder: Path = FOLDER) -> Profile:
@@ -93,6 +107,7 @@ def _plan(row: Mapping[str, Any]) -> QdiscPlan:
         corrupt=Ratio(row["corrupt"]),
         duplicate=Ratio(row["duplicate"]),
         seed=row["seed"],
+        loss_model=_loss_model(row["loss_model"]),
     )
 
 

@@ -1,0 +1,226 @@
+"""Userlands: root folders of systems. Debian's are built from packages into the cache; any other is a folder of the user's.
+
+mmdebstrap installs the packages and hands over a tar, which is unpacked without owners: in virtual time the lab's user reads it.
+apt checks Debian's signatures and digests. The manifest has the version and the digest of every package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from lab.assets import store
+from lab.assets.store import Progress
+from lab.assets.tools import require
+from lab.model.errors import LabFault, UsageProblem, did_you_mean
+from lab.model.files import digest
+from lab.model.paths import cache_dir
+from lab.model.userland import UserlandFacts
+
+MIRROR = "http://deb.debian.org/debian"
+SECURITY = "http://deb.debian.org/debian-security"
+_CLIENTS = ("aria2", "curl", "lftp", "nginx", "openssh-client", "time", "wget", "wget2")
+# A guest has its own, or no client's program reads them.
+_NOT_KEPT = ("./dev", "./proc", "./run", "./sys", "./tmp", "./var/cache", "./var/lib/apt")
+_NOT_WANTED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/lintian/*")
+_LAYOUT = 1  # raise when a root changes in a way that the recipe does not show
+_BUILD_S = 1800
+_DPKG, _APK = "var/lib/dpkg/status", "lib/apk/db/installed"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A userland that the lab builds."""
+
+    name: str
+    suite: str
+    packages: tuple[str, ...]
+
+    @property
+    def place(self) -> Path:
+        recipe = "\n".join((self.suite, *self.packages, *_NOT_KEPT, *_NOT_WANTED, str(_LAYOUT)))
+        name = self.name.replace(":", "-")
+        return cache_dir() / f"userland-{name}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (Recipe("debian:12", "bookworm", _CLIENTS), Recipe("debian:13", "trixie", (*_CLIENTS, "python3-aioquic")))
+}
+
+
+@dataclass(frozen=True)
+class Userland:
+    root: Path
+    facts: UserlandFacts
+
+    @property
+    def name(self) -> str:
+        return self.facts.name
+
+
+def get(name: str, progress: Progress) -> Userland:
+    """The userland of that name, built at its first use, or the folder at that path.
+
+    Raises UsageProblem for an unknown name or folder, LabFault where it cannot be built.
+    """
+    if name not in RECIPES:
+        return _folder(name)
+    return find(name) or build(name, progress)
+
+
+def find(name: str) -> Userland | None:
+    """A built userland; None where it is not in the cache."""
+    place = RECIPES[name].place
+    return _load(place) if (place / store.MANIFEST).is_file() else None
+
+
+def build(name: str, progress: Progress, *, force: bool = False) -> Userland:
+    """Build it, unless it is in the cache (or if forced, with today's packages)."""
+    recipe = RECIPES[name]
+    mmdebstrap = require("mmdebstrap")
+    with store.locked(progress):
+        if not force and (ready := find(name)):
+            return ready
+        progress(f"building the userland {name} from Debian's packages (about 100 MB to download)")
+        with store.staging(cache_dir()) as work:
+            records = work / "records"
+            _bootstrap(mmdebstrap, recipe, work / "root.tar", records)
+            tree = work / "tree"
+            _unpack(work / "root.tar", tree / "root")
+            root = tree / "root"
+            installed = package_list(root)
+            facts = UserlandFacts(
+                name=name, distribution=distribution(root), digest=tree_digest(root), packages=installed
+            ).model_dump()
+            sums = package_sums(records.read_text(errors="replace"), installed)
+            store.write_manifest(tree, {"userland": facts, "sha256": sums}, {_DPKG: digest(root / _DPKG)})
+            store.publish(tree, recipe.place)
+        _load.cache_clear()
+    found = _load(recipe.place)
+    progress(f"{name}: {found.facts.distribution}, {len(found.facts.packages)} packages, digest {found.facts.digest[:12]}")
+    return found
+
+
+@cache
+def _load(place: Path) -> Userland:
+    """A userland of the cache. Its digest was taken when it was built. Raises LabFault where its manifest cannot be read."""
+    import json
+
+    try:
+        facts = UserlandFacts.model_validate(json.loads((place / store.MANIFEST).read_text())["userland"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LabFault(f"the userland in {place} cannot be read: {error}", remedy="lab userland build --force") from None
+    return Userland(place / "root", facts)
+
+
+@cache
+def _folder(text: str) -> Userland:
+    root = Path(text).expanduser()
+    if not root.is_dir():
+        hint = "" if "/" in text else did_you_mean(text, RECIPES)
+        raise UsageProblem(
+            f"no userland {text!r}{hint}", remedy=f"known: {', '.join(RECIPES)}; or give the path of a root folder"
+        )
+    root = root.resolve()
+    if not any((root / name).exists() for name in ("bin", "usr/bin")):
+        raise UsageProblem(f"{root} is not the root of a system: it has neither bin nor usr/bin", remedy="give an unpacked root")
+    try:
+        facts = UserlandFacts(name=text, distribution=distribution(root), digest=tree_digest(root), packages=package_list(root))
+    except OSError as error:
+        raise UsageProblem(f"userland {text}: {error.filename} cannot be read: {error.strerror}") from None
+    return Userland(root, facts)
+
+
+def _bootstrap(mmdebstrap: Path, recipe: Recipe, archive: Path, records: Path) -> None:
+    options = {"Acquire::Retries": "2", "Acquire::http::Timeout": "20", "APT::Install-Recommends": "false"}
+    sources = (
+        f"deb {MIRROR} {recipe.suite} main",
+        f"deb {MIRROR} {recipe.suite}-updates main",
+        f"deb {SECURITY} {recipe.suite}-security main",
+    )
+    code, output = store.run(
+        [
+            mmdebstrap,
+            "--variant=apt",
+            "--format=tar",
+            "--skip=output/dev",
+            *(f'--aptopt={name} "{value}"' for name, value in options.items()),
+            *(f"--dpkgopt=path-exclude={pattern}" for pattern in _NOT_WANTED),
+            f"--include={','.join(recipe.packages)}",
+            f'--customize-hook=chroot "$1" apt-cache dumpavail >{records}',
+            recipe.suite,
+            archive,
+            *sources,
+        ],
+        timeout_s=_BUILD_S,
+        scratch=archive.parent,
+    )
+    if code != 0:
+        raise LabFault(
+            f"cannot build the userland {recipe.name}: {store.reason(output)}", remedy="is the Debian mirror reachable?"
+        )
+
+
+def _unpack(archive: Path, root: Path) -> None:
+    root.mkdir(parents=True)
+    excluded = [f"--exclude={name}/*" for name in _NOT_KEPT]
+    code, output = store.run(["tar", "-xf", archive, "-C", root, "--no-same-owner", "--no-same-permissions", *excluded])
+    if code != 0:
+        raise LabFault(f"the userland cannot be unpacked: {store.reason(output)}", remedy="free some space")
+    for path in root.rglob("*"):  # what only root may read, a cell of another user could not
+        if not path.is_symlink() and (missing := (0o555 if path.is_dir() else 0o444) & ~path.stat().st_mode):
+            path.chmod(path.stat().st_mode | missing)
+
+
+def distribution(root: Path) -> str:
+    """PRETTY_NAME of os-release."""
+    for name in ("etc/os-release", "usr/lib/os-release"):
+        try:
+            text = (root / name).read_text(errors="replace")
+        except OSError:
+            continue
+        if match := re.search(r'^PRETTY_NAME="?([^"\n]*)"?$', text, re.MULTILINE):
+            return match[1]
+    return ""
+
+
+def package_list(root: Path) -> dict[str, str]:
+    """Versions by name, from dpkg's list or apk's; empty for a root without one of them."""
+    if (root / _DPKG).is_file():
+        found = _paragraphs((root / _DPKG).read_text(errors="replace"), "Package", "Version", "Status")
+        return dict(sorted((name, version) for name, version, status in found if status == "install ok installed"))
+    if (root / _APK).is_file():
+        return dict(sorted((name, version) for name, version in _paragraphs((root / _APK).read_text(errors="replace"), "P", "V")))
+    return {}
+
+
+def package_sums(records: str, installed: Mapping[str, str]) -> dict[str, str]:
+    """SHA-256 of the installed packages' files, from apt's records."""
+    found = _paragraphs(records, "Package", "Version", "SHA256")
+    return dict(sorted((name, sum_) for name, version, sum_ in found if sum_ and installed.get(name) == version))
+
+
+def _paragraphs(text: str, *fields: str) -> Iterator[tuple[str, ...]]:
+    """The values of these fields for each paragraph that has the first field; a missing field is empty."""
+    for paragraph in text.split("\n\n"):
+        lines = (line.partition(":") for line in paragraph.splitlines() if not line.startswith((" ", "\t")))
+        found = {name: value.strip() for name, _, value in lines}
+        if fields[0] in found:
+            yield tuple(found.get(field, "") for field in fields)
+
+
+def tree_digest(root: Path) -> str:
+    """SHA-256 over the paths, links and contents of all files, in the order of their paths. Raises OSError."""
+    whole = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        if path.is_symlink():
+            whole.update(f"{name} -> {path.readlink()}\n".encode(errors="surrogateescape"))
+        elif path.is_file():
+            whole.update(f"{name} {digest(path)}\n".encode(errors="surrogateescape"))
+    return whole.hexdigest()

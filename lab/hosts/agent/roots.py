@@ -1,0 +1,42 @@
+"""Roots of userlands inside a machine in virtual time: what its PID 1 mounts for chroot(2). Standard library only."""
+
+from __future__ import annotations
+
+import os
+
+from lab.hosts.agent import syscalls
+from lab.hosts.agent.places import RUN_DIR
+
+
+def open_userland(host: str, source: str, files: dict[str, str]) -> str:
+    """The root folder at `source` with this machine's file systems and the lab's names, ready for chroot(2); its path.
+
+    A tmpfs that shows the root's folders: the root itself is read-only and may lack some of them.
+    """
+    place = f"{RUN_DIR}/lab/userland/{host}"
+    os.makedirs(place)  # noqa: PTH103
+    syscalls.mount("userland", place, "tmpfs", syscalls.MS_NOSUID, "mode=755,size=1m")
+    for name in sorted(os.listdir(source)):  # noqa: PTH208
+        path, shown = f"{source}/{name}", f"{place}/{name}"
+        if os.path.islink(path):  # noqa: PTH114
+            os.symlink(os.readlink(path), shown)  # noqa: PTH115, PTH211
+        elif os.path.isdir(path) and name not in ("dev", "etc", "proc", "run", "sys", "tmp"):  # noqa: PTH112
+            os.mkdir(shown)  # noqa: PTH102
+            syscalls.bind(path, shown)
+    for name in ("dev", "proc", "run", "sys"):
+        os.mkdir(f"{place}/{name}")  # noqa: PTH102
+        syscalls.bind(f"/{name}", f"{place}/{name}", recursive=name == "dev")
+    for name in ("etc", "lab-etc", "tmp"):
+        os.mkdir(f"{place}/{name}")  # noqa: PTH102
+    os.chmod(f"{place}/tmp", 0o1777)  # noqa: PTH101, S103, S108 - as every /tmp is
+    names = []
+    if os.path.isdir(f"{source}/etc"):  # noqa: PTH112
+        syscalls.bind(f"{source}/etc", f"{place}/lab-etc")
+        names = sorted(os.listdir(f"{source}/etc"))  # noqa: PTH208
+    for name in names:
+        if f"/etc/{name}" not in files:
+            os.symlink(f"/lab-etc/{name}", f"{place}/etc/{name}")  # noqa: PTH211
+    for target, text in files.items():
+        with open(place + target, "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(text)
+    return place

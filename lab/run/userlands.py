@@ -1,0 +1,60 @@
+"""Which userlands the hosts of cells have: the command line's, the client's own, those of the topology, and h3's server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from lab.assets.userlands import Userland
+from lab.clients.registry import userland_of
+from lab.model.cell import Cell
+from lab.model.errors import NotSupported, UsageProblem
+from lab.model.topology import Topology
+from lab.model.transfer import ClientSpec
+from lab.model.userland import H3_SERVER, TopologyUserlands, Userlands
+
+_LEAST_NGINX = (1, 25)
+
+
+def userlands_for(cells: Sequence[Cell], asked: Userlands) -> Userlands:
+    """Those of cells that share one machine. Raises NotSupported where they need different ones, and as `one_cell`."""
+    found = {one_cell(cell.client, cell.topology, asked, http3=cell.transfer.protocol == "h3") for cell in cells}
+    if len(found) > 1:
+        names = " and ".join(sorted({each.client or "the machine" for each in found}))
+        raise NotSupported(f"{cells[0].id} and {cells[-1].id} need userlands of {names}, and share one machine")
+    return found.pop()
+
+
+def one_cell(client: ClientSpec | None, topology: Topology, asked: Userlands, *, http3: bool) -> Userlands:
+    """Those for one client. Raises UsageProblem where the client is of another userland than `asked`."""
+    own = userland_of(client) if client else ""
+    if client and own and asked.client not in ("", own):
+        raise UsageProblem(
+            f"{client.name} is of the userland {own}, and --userland says {asked.client}",
+            remedy="name a client without a userland",
+        )
+    named = topology.userlands or TopologyUserlands()
+    return Userlands(
+        client=own or asked.client or named.client, server=asked.server or named.server or (H3_SERVER if http3 else "")
+    )
+
+
+def refuse_in_real_time(what: str, asked: Userlands) -> None:
+    """Raise NotSupported for `what` where the command line asks for a userland."""
+    if any(asked):
+        raise NotSupported(f"{what} runs in real time, where there are no userlands", remedy="leave --userland out")
+
+
+def http3_wanted(cells: Iterable[Cell]) -> bool:
+    return any(cell.transfer.protocol == "h3" for cell in cells)
+
+
+def check_http3(server: Userland | None) -> None:
+    """Raise UsageProblem for a server's userland whose package of nginx is too old for HTTP/3."""
+    version = server.facts.packages.get("nginx", "") if server else ""
+    numbers = [int(word) for word in re.findall(r"\d+", version)[:2]]
+    if server and numbers and numbers < [*_LEAST_NGINX]:
+        raise UsageProblem(
+            f"the server's userland {server.name} has nginx {version}, and HTTP/3 needs 1.25",
+            remedy=f"--userland server={H3_SERVER}",
+        )
