@@ -1,8 +1,5 @@
 """Linux's TCP in virtual time against the standard: the average windows of RFC 9438, section 5.1, tables 1 and 2.
 
-python -m benchmarks.standards [--cell reno:100ms:1000]... [--jobs 2] [--seed 1]
-                               [--quickack] [--early 2.0] [--set fast_convergence=0]...     to find causes
-
 Each cell is one flow over a link that limits nothing (10 Gbit/s, a queue it never fills). The router drops exactly every
 1/p-th data packet, retransmissions included: the loss model of the tables. The result comes from
 the sender's TCP_INFO over complete epochs, from one planted loss to another: segments acknowledged per round-trip time.
@@ -10,26 +7,21 @@ the sender's TCP_INFO over complete epochs, from one planted loss to another: se
   client: reno or cubic ── veth ── router: nft drops every N-th, netem delays both ways ── veth ── server: discards it
 
 An early loss, at twice as many packets as the table's window, ends slow start near that window; otherwise it would go on to the
-first N-th packet and a window a hundred times too large. Then `WARM` epochs are left out. The exit code is 1 if a cell is out
-of its band.
+first N-th packet and a window a hundred times too large. Then `WARM` epochs are left out.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.common import keep, one_line_end, say
-from benchmarks.standards_script import COLUMNS
-from lab.assets import kernel
+from benchmarks.common import keep, say
+from benchmarks.standards.script import COLUMNS
 from lab.assets.tools import require
 from lab.hosts.scripts import script_command
 from lab.hosts.virtual.machine import Patience
@@ -40,7 +32,6 @@ from lab.model.units import Duration
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import pin
 from lab.net.shape import shape
-from lab.store.provenance import machine_facts
 
 # RFC 9438, section 5.1, tables 1 and 2, columns "Reno" (there from RFC 3649: 1.2 / p^0.5) and "CUBIC (C=0.4)", in segments.
 # CUBIC's entry is the larger of equation 6, 1.054 x RTT^0.75 / p^0.75, and of the Reno-friendly region, which is Reno's entry.
@@ -74,7 +65,7 @@ _NEVER = 2**31 - 1
 _LIMITED_SHARE = 0.01
 _STEADY = 0.02
 _PATIENCE = Patience(cpu_s=1800.0, real_s=7200.0)
-_SCRIPT = Path(__file__).with_name("standards_script.py")
+_SCRIPT = Path(__file__).with_name("script.py")
 _PARAMETERS = "/sys/module/tcp_cubic/parameters"
 
 
@@ -276,16 +267,8 @@ def markdown(found: Sequence[Found]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cell", action="append", type=Cell.parse, help="ALGORITHM:RTT:PERIOD; all twelve where none is given")
-    parser.add_argument("--jobs", type=int, default=2, help="cells at once, each a machine of its own")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--set", action="append", default=[], dest="settings", help="a parameter of tcp_cubic; to find causes")
-    parser.add_argument("--early", type=float, default=2.0, help="the first loss, in windows of the table; to find causes")
-    parser.add_argument("--quickack", action="store_true", help="the receiver acknowledges every segment; to find causes")
-    options = parser.parse_args()
-    asked = Asked(options.seed, options.early, options.quickack, tuple(options.settings))
+def run(cells: Sequence[Cell], asked: Asked, jobs: int) -> bool:
+    """Run the cells, print and keep them; whether all are in their bands."""
     require("nft")
 
     def one(cell: Cell) -> tuple[Found, list[list[int]]]:
@@ -294,17 +277,9 @@ def main() -> None:
         say(f"{cell}: {found.window:.1f} segments, {found.ratio:.3f} of the RFC's, {took}")
         return found, rows
 
-    with ThreadPoolExecutor(options.jobs) as pool:
-        done = list(pool.map(one, options.cell or all_cells()))
-    facts, shipped = machine_facts(), kernel.facts()
+    with ThreadPoolExecutor(jobs) as pool:
+        done = list(pool.map(one, cells))
     print(markdown([found for found, _ in done]))
-    print(f"\n{datetime.now(UTC):%Y-%m-%d}, {' '.join(['python -m benchmarks.standards', *sys.argv[1:]])}")
-    print(f"guest: Linux {shipped.release}, {shipped.sha256[:12]}; host: {facts}")
     raw = {str(found.cell): {**asdict(found), "columns": COLUMNS, "rows": rows} for found, rows in done}
     print(f"raw samples: {keep('standards', {'asked': asdict(asked), 'cells': raw})}")
-    if any(found.word != "in the band" for found, _ in done):
-        sys.exit(1)
-
-
-if __name__ == "__main__":
-    one_line_end(main)
+    return all(found.word == "in the band" for found, _ in done)
