@@ -8,6 +8,7 @@ BIN := .venv/bin
 	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far bench-engine bench-peers \
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle \
 	bench-history bench-report bench-standards bench-clocks ferry-windows vm-proof \
+	mutants-lab mutants-engine planted-noops \
 	virtual-thousand virtual-workers faults-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
 
 help: ## this list
@@ -78,6 +79,15 @@ fuzz: setup ## every fuzz target for FUZZ_S seconds, by default ten minutes, one
 test-lab: setup ## linters, types and the lab's tests: side by side in virtual time, then alone in real time
 	@.ci/lab-tests
 
+mutants-lab: setup ## do tests see cosmic-ray's mistakes in judge, store, net, run? COUNT=60 of each room, SEED=24, PARTS="judge" (docs/reference/quality.md)
+	@$(BIN)/python -m tests.support.mutants_lab $(COUNT:%=--count %) $(SEED:%=--seed %) $(PARTS)
+
+mutants-engine: setup ## the same of cargo-mutants in the protocol crates and in retry and resume: PARTS="ferry-http", COUNT=0 for all
+	@$(BIN)/python -m tests.support.mutants_engine $(COUNT:%=--count %) $(SEED:%=--seed %) $(PARTS)
+
+planted-noops: setup ## 30 functions of the lab and 30 of the engine that do nothing, drawn by SEED: which test sees each?
+	@code=0; for side in lab engine; do $(BIN)/python -m tests.support.planted_noops $(SEED:%=--seed %) $$side || code=1; done; exit $$code
+
 test-realtime: setup ## only the lab's tests in real time; they want a quiet machine
 	@.ci/lab-tests realtime
 
@@ -145,8 +155,9 @@ bench-sftp-throttle: setup ## how exactly ferry and curl keep 1 and 2 MB/s over 
 
 bench-standards: export THROUGHLINE_STANDARDS := yes
 
-bench-standards: setup ## Linux's Reno and CUBIC in virtual time against RFC 9438's tables: 12 cells of periodic loss (ten minutes)
-	@$(BIN)/python -m benchmarks.standards
+bench-standards: setup ## TCP and clients in virtual time against what others have published, bands fixed beforehand (a quarter of an hour): PARTS="rfc9438 two-flows"
+	@$(BIN)/lab client build rclone@1.75.2
+	@$(BIN)/python -m benchmarks.standards $(PARTS:%=--part %)
 
 bench-clocks: setup ## the throttle rows in real time and in virtual time: does a real interval exclude the virtual mean? (half an hour)
 	@$(BIN)/python -m benchmarks.clocks
@@ -181,6 +192,12 @@ vm-proof: setup ## three virtual machines by QEMU: their link's certificate, fer
 
 virtual-thousand: setup ## boots of one seed that agree, half of them next to four busy loops: BOOTS=1000 (an hour on an idle machine)
 	@$(BIN)/python -m tests.virtual.thousand $(or $(BOOTS),1000)
+
+torment: setup ## kill -9 at random moments of 21 commands, then a full disk, little memory, SIGSTOP and a clock that jumps: KILLS=1000 (two hours) SEED=1
+	@$(BIN)/python -m tests.torment --kills $(or $(KILLS),1000) --seed $(or $(SEED),1)
+
+torment-planted: setup ## verdicts on cells of a client whose truth is known: CELLS=100000 (days; some 2 s of processor time a cell) SEED=1
+	@$(BIN)/python -m tests.torment --planted $(or $(CELLS),100000) --seed $(or $(SEED),1)
 
 virtual-workers: setup ## cells on four workers of this machine, one killed every 20 s, against a run without workers: CELLS=500 (an hour)
 	@$(BIN)/python -m tests.virtual.workers $(or $(CELLS),500)

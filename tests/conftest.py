@@ -10,11 +10,14 @@ from hypothesis import settings
 
 from lab.clients.ferry import CONFIG_VARIABLE
 
-# No deadline for examples: the first one pays for imports, and other tests run at the same time.
-settings.register_profile("no-deadline", deadline=None)
-settings.load_profile("no-deadline")
+# No deadline for examples: the first one pays for imports, and other tests run at the same time. The same examples in every run,
+# so that a change is judged by what it changes; `--hypothesis-profile explore` looks for others.
+settings.register_profile("fixed", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, derandomize=False, print_blob=True)
+settings.load_profile("fixed")
 
-pytest_plugins = ["tests.support.noise"]
+pytest.register_assert_rewrite("tests.support.host_contract")
+pytest_plugins = ["tests.support.noise", "tests.support.skips"]
 os.environ["PATH"] += os.pathsep + os.pathsep.join(("/usr/sbin", "/sbin"))
 
 _HERE = Path(__file__).parent

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -51,6 +53,24 @@ def test_the_rerun_agrees(packed: Path, tmp_path: Path) -> None:
     assert (here.topology, here.transfer, here.expectation) == (MINE, TRANSFER, WIDE)
     assert here.client.sha256 == there.cell.client.sha256
     assert found.b.run == here.run
+
+
+def test_the_captures_have_the_packets_of_the_body(packed: Path, tmp_path: Path) -> None:
+    """Another program reads them: every sequence number of the upload once, and the time that the wire gave the body."""
+    cell = read_bundle(packed).cell
+    with zipfile.ZipFile(packed) as archive:
+        for sample in cell.samples:
+            capture = tmp_path / "capture.pcap"
+            capture.write_bytes(archive.read(f"pcap/{Path(sample.pcap or '').name}"))
+            printed = subprocess.run(
+                ["tcpdump", "-nn", "-tt", "-S", "-r", str(capture), "tcp dst port 80"], capture_output=True, text=True, check=True
+            ).stdout
+            segments = [(float(t), int(a), int(b)) for t, a, b in re.findall(r"^([\d.]+) .* seq (\d+):(\d+),", printed, re.M)]
+            head, *_ = segments
+            end = max(last for _, _, last in segments)
+            assert end - head[1] - TRANSFER.total_bytes in range(1, 1024), "the request's head, and the body"
+            body = [at for at, first, _ in segments if first >= end - TRANSFER.total_bytes]
+            assert sample.body_s == pytest.approx(body[-1] - body[0], abs=0.01)
 
 
 def test_a_client_that_is_not_here_is_one_line(packed: Path, tmp_path: Path) -> None:

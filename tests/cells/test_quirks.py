@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -32,9 +33,12 @@ VERSION = 'case "$*" in *--version*) exec /usr/bin/curl --version;; esac\n'
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    run = RunDir.create("test", results=tmp_path_factory.mktemp("results"))
-    with Session(run, Options(clock="virtual", virtual_looks=LookPlan(looks=(2,)))) as made:
+    with open_session(tmp_path_factory.mktemp("results")) as made:
         yield made
+
+
+def open_session(results: Path) -> Session:
+    return Session(RunDir.create("test", results=results), Options(clock="virtual", virtual_looks=LookPlan(looks=(2,))))
 
 
 def curl(folder: Path, text: str) -> ClientSpec:
@@ -124,6 +128,20 @@ def test_a_link_that_flaps(session: Session, tmp_path: Path) -> None:
     assert_as_it_was(session)
 
 
+@pytest.mark.parametrize(
+    ("client", "protocol", "direction"), [("curl", "h2", "put"), ("curl", "http1", "put"), ("ferry", "sftp", "put")]
+)
+def test_any_transfer_can_be_interrupted(
+    session: Session, client: str, protocol: Literal["http1", "h2", "sftp"], direction: Literal["get", "put"]
+) -> None:
+    transfer = Transfer(protocol=protocol, direction=direction, size=Size.parse("4 MiB"))
+    found = run_quirk(session, ClientSpec(name=client), LINK, transfer, "flap")
+    assert found.judged.name == "PASS", found.judged.reason
+    # Something had passed before, and the link was silent for a second.
+    assert all(row.figures["ended_after_s"] > 1 for row in found.observations)
+    assert found.id == f"{client}--quick--{protocol}-{direction}-4MiB--flap"
+
+
 def test_an_address_that_changes(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quirks, "ENDS_WITHIN_S", 8.0)
     patient = ask(session, "address")
@@ -149,17 +167,18 @@ def test_a_client_that_is_too_quick_to_be_interrupted_is_invalid(session: Sessio
     assert "exit code 3 before anything was done" in broken.judged.reason
 
 
-def test_send_buffers_and_the_cell_after(session: Session) -> None:
+def test_send_buffers_and_the_cell_after(tmp_path: Path) -> None:
+    """A session of its own, because it ends: then its record is complete."""
     far = LINK.model_copy(update={"link": Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("60 ms"))})
     upload = Transfer(protocol="http1", direction="put", size=Size.parse("1 MiB"))
-    found = compare_send_buffers(session, ClientSpec(name="curl"), far, upload, fixed=Size.parse("16 KiB"), rounds=2)
-    assert found.judged.name == "PASS", found.judged.reason
-    assert found.judged.interval is not None
-    assert found.judged.interval.mean > 1.5
-    assert_as_it_was(session)
-    cell = Cell(client=ClientSpec(name="curl"), topology=LINK, transfer=DOWNLOAD, expectation=Expectation(kind="none"))
-    assert session.run_cell(cell).verdict.name == "PASS"
-    session.close()
+    with open_session(tmp_path) as session:
+        found = compare_send_buffers(session, ClientSpec(name="curl"), far, upload, fixed=Size.parse("16 KiB"), rounds=2)
+        assert found.judged.name == "PASS", found.judged.reason
+        assert found.judged.interval is not None
+        assert found.judged.interval.mean > 1.5
+        assert_as_it_was(session)
+        cell = Cell(client=ClientSpec(name="curl"), topology=LINK, transfer=DOWNLOAD, expectation=Expectation(kind="none"))
+        assert session.run_cell(cell).verdict.name == "PASS"
     record = read_run(session.run.path)
     assert found.id in record.answers
     assert record.verdicts[found.id] == "PASS"

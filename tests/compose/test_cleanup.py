@@ -7,53 +7,74 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from lab.hosts.choose import labs
 from lab.hosts.compose.docker import ask, docker
 from lab.hosts.compose.network import open_network
-from lab.hosts.compose.project import containers
+from lab.hosts.compose.project import LAB_LABEL, containers
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import pin
+from tests.support.waiting import until
 
 LAB = [sys.executable, "-m", "lab.cli.main"]
 
 
+# A machine's engine has containers of others: only what the lab marks as its own may have come or gone.
+OURS = ("--filter", f"label={LAB_LABEL}")
+
+
 def _state() -> dict[str, list[str]]:
     return {
-        "containers": sorted(ask("ps", "--all", "--quiet").split()),
-        "networks": sorted(ask("network", "ls", "--quiet").split()),
-        "volumes": sorted(ask("volume", "ls", "--quiet").split()),
+        "containers": sorted(ask("ps", "--all", "--quiet", *OURS).split()),
+        "networks": sorted(ask("network", "ls", "--quiet", *OURS).split()),
+        "volumes": sorted(ask("volume", "ls", "--quiet", *OURS).split()),
     }
 
 
-def _settle(condition: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
+def _has_ended(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
 
 
 def test_a_killed_lab_stops_and_down_takes_the_rest(tmp_path: Path) -> None:
-    docker("network", "create", "somebody-elses", "--subnet", "10.78.9.0/24")
+    others = f"somebody-elses-{os.getpid()}"
+    docker("network", "create", others)
     try:
         before = _state()
         env = {**os.environ, "THROUGHLINE_RESULTS": str(tmp_path / "results")}
         argv = [*LAB, "run", "--backend", "compose", "curl--dsl-20--http1-get-5MiB-at-2MBps"]
         lab = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _settle(lambda: len(containers()) == 3 and all(entry["State"] == "running" for entry in containers()), 30)
-        assert len(containers()) == 3
+        until(lambda: [entry["State"] for entry in containers()] == ["running"] * 3, "three containers run", 30)
         lab.send_signal(signal.SIGKILL)
         lab.wait()
-        _settle(lambda: all(entry["State"] == "exited" for entry in containers()), 15)
-        assert {entry["State"] for entry in containers()} <= {"exited"}
+        until(lambda: {entry["State"] for entry in containers()} <= {"exited"}, "they have stopped", 15)
         done = subprocess.run([*LAB, "down", "--all"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert _state() == before
         assert "compose" not in labs().values()
+        assert others in ask("network", "ls", "--format", "{{.Name}}").split(), "what is not a lab's stays"
     finally:
-        docker("network", "rm", "somebody-elses")
+        docker("network", "rm", others)
+
+
+def test_a_lab_killed_before_it_holds_its_containers_stops(tmp_path: Path) -> None:
+    """Compose goes on by itself: it starts containers for a lab that is no more."""
+    before = _state()
+    env = {**os.environ, "THROUGHLINE_RESULTS": str(tmp_path / "results")}
+    argv = [*LAB, "run", "--backend", "compose", "curl--dsl-20--http1-get-5MiB-at-2MBps"]
+    lab = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    until(lambda: _state()["containers"] != before["containers"], "the first container is made", 30)
+    lab.send_signal(signal.SIGKILL)
+    lab.wait()
+    until(lambda: _has_ended(lab.pid), "Compose is done, or has given up", 60)
+    until(lambda: {entry["State"] for entry in containers()} <= {"exited", "created"}, "none runs", 15)
+    done = subprocess.run([*LAB, "down", "--all"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert _state() == before
 
 
 def test_an_orderly_end_leaves_nothing(tmp_path: Path) -> None:
@@ -85,17 +106,18 @@ def test_two_labs_at_once_keep_apart() -> None:
 
 def test_up_exec_link_down() -> None:
     before = _state()
+    box = f"Box{os.getpid()}"
 
     def lab(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*LAB, *words], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
 
-    made = lab("up", "dsl-20", "--backend", "compose", "--name", "Box")
+    made = lab("up", "dsl-20", "--backend", "compose", "--name", box)
     try:
         assert made.returncode == 0, made.stderr
         got = lab(
             "exec",
             "--lab",
-            "Box",
+            box,
             "client",
             "--",
             "curl",
@@ -107,10 +129,10 @@ def test_up_exec_link_down() -> None:
             "http://server/files/5MiB",
         )
         assert got.stdout == str(5 << 20), got.stderr
-        assert lab("link", "--lab", "Box", "--rate", "40mbit", "--rtt", "30ms").returncode == 0
+        assert lab("link", "--lab", box, "--rate", "40mbit", "--rtt", "30ms").returncode == 0
         told = json.loads(lab("status", "--json").stdout)
-        assert [(entry["name"], entry["backend"], entry["state"]) for entry in told] == [("Box", "compose", "up")]
+        assert [(entry["backend"], entry["state"]) for entry in told if entry["name"] == box] == [("compose", "up")]
     finally:
-        down = lab("down", "Box")
+        down = lab("down", box)
     assert down.returncode == 0, down.stderr
     assert _state() == before

@@ -49,14 +49,6 @@ def test_commands_are_not_root_and_only_the_labs_root_may_touch_the_network(shar
         host.run(["ip", "link", "set", "lo", "mtu", "60000"], root=True)
 
 
-def test_files_arrive_intact(shared: ComposeNetwork) -> None:
-    data = bytes(range(256)) * 1000
-    shared.server.write(shared.server.workdir / "deep/er/file", data, mode=0o600)
-    assert shared.server.read(shared.server.workdir / "deep/er/file") == data
-    with pytest.raises(LabFault):
-        shared.server.read("/no/such/file")
-
-
 def test_the_link_is_what_it_claims_and_changes_while_it_lives(shared: ComposeNetwork) -> None:
     pin(shared, "cubic")
     assert_no_bypass(shared)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from lab.clients.ferry import find_ferry
 from tests.conformance.cases import Outcome
 from tests.conformance.program import sdist
 from tests.support.hostile_http import serve_sockets
+from tests.support.waiting import until
 
 _PATIENCE_S = 60.0
 # ssh-audit would listen on every address of the machine.
@@ -68,11 +68,8 @@ def _audited(source: Path) -> dict[str, Any]:
     words = [sys.executable, "-c", _ON_LOOPBACK, "-c", "-p", str(port), "-j", "-n"]
     env = {**os.environ, "PYTHONPATH": str(source)}
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        deadline = time.monotonic() + _PATIENCE_S
-        while not _listens(port):
-            assert process.poll() is None, "ssh-audit has ended"
-            assert time.monotonic() < deadline, "ssh-audit does not listen"
-            time.sleep(0.05)
+        until(lambda: process.poll() is not None or _listens(port), "ssh-audit listens", _PATIENCE_S)
+        assert process.poll() is None, "ssh-audit has ended"
         _ferry(port)
         said, problem = process.communicate(timeout=_PATIENCE_S)
     assert said, problem.decode()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
@@ -19,6 +17,7 @@ from lab.hosts.namespaces.network import NamespaceNetwork
 from lab.model.errors import LabFault
 from lab.servers.certificates import Certificates, make_certificates
 from tests.support.faults import content
+from tests.support.waiting import until
 
 _SCRIPT = Path(__file__).parents[1] / "support" / "faulty_server.py"
 
@@ -104,14 +103,6 @@ def start_faulty_server(network: NamespaceNetwork) -> Faulty:
 
     until(listening, "the faulty server listens")
     return faulty
-
-
-def until(condition: Callable[[], bool], what: str, timeout_s: float = 10.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise LabFault(f"not within {timeout_s:g} s: {what}")
-        time.sleep(0.01)
 
 
 @dataclass(frozen=True)

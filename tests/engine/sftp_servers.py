@@ -25,8 +25,9 @@ from typing import Any
 
 from lab.model.errors import LabFault
 from lab.servers.sshd import KeyPair, known_hosts, make_key, render_config
-from tests.engine.harness import until
 from tests.support import sftp_programs
+from tests.support.ports import free_port
+from tests.support.waiting import until
 
 _ODD = Path(__file__).parents[1] / "support" / "odd_sftp.py"
 _STOP_S = 5.0
@@ -162,11 +163,6 @@ def descendants(pid: int) -> list[int]:
         found += more
         waiting += more
     return found
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
 
 
 def _prepare(name: str, root: Path, keys: Keys) -> SftpServer:

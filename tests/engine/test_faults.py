@@ -50,12 +50,12 @@ FAILURES = (
     Failure("h1-cut", "cut", "transient", "15000 bytes are kept for --resume", keeps=True),
     Failure("h1-chunked-cut", "chunked-cut", "transient", "15000 bytes are kept for --resume", keeps=True),
     Failure("h1-reset", "reset", "transient", "15000 bytes are kept for --resume", keeps=True),
-    Failure("h1-stall", "stall", "transient", "--stall", flags=("--stall", "200ms"), keeps=True),
+    Failure("h1-stall", "stall", "transient", "--stall", flags=("--stall", "2s"), keeps=True),
     Failure("https-cut", "cut", "transient", "15000 bytes are kept for --resume", "good", H1, keeps=True),
     Failure("https-reset", "reset", "transient", "15000 bytes are kept for --resume", "good", H1, keeps=True),
     Failure("h2-cut", "cut", "transient", "15000 bytes are kept for --resume", "good", H2, keeps=True),
     Failure("h2-reset", "reset", "transient", "15000 bytes are kept for --resume", "good", H2, keeps=True),
-    Failure("h2-stall", "stall", "transient", "--stall", "good", (*H2, "--stall", "200ms"), keeps=True),
+    Failure("h2-stall", "stall", "transient", "--stall", "good", (*H2, "--stall", "2s"), keeps=True),
     Failure("h2-stream-reset", "reset-stream", "transient", "INTERNAL_ERROR", "good", H2, keeps=True),
     Failure("h2-stream-refused", "refuse-stream", "transient", "REFUSED_STREAM", "good", H2),
     Failure("h2-go-away-at-once", "go-away-at-once", "transient", "", "good", H2),
@@ -67,8 +67,8 @@ FAILURES = (
     Failure("h2-too-much", "long", "integrity", "30000", "good", H2, status=200),
     # No head, or none that can be read
     Failure("h1-no-answer", "closed", "transient", "closed the connection"),
-    Failure("h1-silent", "silent", "transient", "--timeout-first-byte", flags=("--timeout-first-byte", "200ms")),
-    Failure("h2-silent", "silent", "transient", "--timeout-first-byte", "good", (*H2, "--timeout-first-byte", "200ms")),
+    Failure("h1-silent", "silent", "transient", "--timeout-first-byte", flags=("--timeout-first-byte", "2s")),
+    Failure("h2-silent", "silent", "transient", "--timeout-first-byte", "good", (*H2, "--timeout-first-byte", "2s")),
     Failure("h1-garbage", "garbage", "integrity", "/garbage/"),
     Failure("h2-garbage", "garbage", "integrity", "HTTP/2", "good", H2),
     Failure("h1-huge-head", "huge-head", "integrity", "/huge-head/"),
@@ -80,7 +80,7 @@ FAILURES = (
     Failure("304", "says", "permanent", "304", status=304, options=(("status", "304"),)),
     Failure("302-to-nowhere", "says", "permanent", "302 Found", status=302, options=(("status", "302"),)),
     # Time
-    Failure("total", "stall", "transient", "--timeout-total", flags=("--timeout-total", "300ms"), tries=1, keeps=True),
+    Failure("total", "stall", "transient", "--timeout-total", flags=("--timeout-total", "2s"), tries=1, keeps=True),
     # Where it is
     Failure("redirect-loop", "loop", "permanent", "--max-redirects", status=302, flags=("--max-redirects", "2")),
     Failure(
@@ -134,12 +134,12 @@ RECOVERIES = (
     Recovery("h1-cut", "cut", resumes=True),
     Recovery("h1-chunked-cut", "chunked-cut", resumes=True),
     Recovery("h1-reset", "reset", resumes=True),
-    Recovery("h1-stall", "stall", flags=("--stall", "1s"), resumes=True),
+    Recovery("h1-stall", "stall", flags=("--stall", "2s"), resumes=True),
     Recovery("h1-500", "says", options=(("status", "500"),)),
     Recovery("https-cut", "cut", "good", H1, resumes=True),
     Recovery("h2-cut", "cut", "good", H2, resumes=True),
     Recovery("h2-reset", "reset", "good", H2, resumes=True),
-    Recovery("h2-stall", "stall", "good", (*H2, "--stall", "1s"), resumes=True),
+    Recovery("h2-stall", "stall", "good", (*H2, "--stall", "2s"), resumes=True),
     Recovery("h2-stream-reset", "reset-stream", "good", H2, resumes=True),
     Recovery("h2-stream-refused", "refuse-stream", "good", H2),
     Recovery("h2-go-away-at-once", "go-away-at-once", "good", H2),
@@ -316,7 +316,11 @@ def test_credentials_stay_with_their_origin(bench: Bench, at: str, login: str) -
     assert bench.files() == {"file": sha256(SIZE)}
 
 
-@pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", "other"], ids=["up", "absolute", "other"])
+# No other program has a file of this name.
+ABSOLUTE = "/tmp/throughline-test-escaped"
+
+
+@pytest.mark.parametrize("name", ["../../escaped", ABSOLUTE, "other"], ids=["up", "absolute", "other"])
 def test_a_server_names_no_path(bench: Bench, name: str) -> None:
     assert bench.get(bench.url("named", name=name)).code == 0
     assert bench.files() == {"file": sha256(SIZE)}
@@ -324,7 +328,7 @@ def test_a_server_names_no_path(bench: Bench, name: str) -> None:
     told = bench.run("get", "-O", bench.url("says", status=302, to=bench.url("named", name=name)))
     assert told.code == 0, told.error
     assert bench.files() == {"30000": sha256(SIZE)}
-    assert bench.shell("ls -d escaped ../escaped ../../escaped ../../../escaped /tmp/escaped 2>/dev/null || :") == ""
+    assert bench.shell(f"ls -d escaped ../escaped ../../escaped ../../../escaped {ABSOLUTE} 2>/dev/null || :") == ""
 
 
 def test_an_encoded_path_stays_one_name(bench: Bench) -> None:

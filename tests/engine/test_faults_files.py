@@ -17,9 +17,9 @@ from tests.engine.harness import (
     failed,
     is_one_clear_line,
     sha256,
-    until,
 )
 from tests.support.faults import content
+from tests.support.waiting import until
 
 # Standard output takes nothing back
 
@@ -60,15 +60,15 @@ def test_overwriting_replaces_at_once_or_not_at_all(bench: Bench) -> None:
     bench.write("file", b"old")
     failed(bench.get(bench.url("cut"), "--overwrite", *ONCE), "transient")
     assert bench.shell("cat file; rm .file*") == "old"
-    running = bench.start("get", "-o", "file", "--overwrite", "--limit-rate", "100kB/s", bench.url("honest", 50_000))
+    running = bench.start("get", "-o", "file", "--overwrite", "--limit-rate", "100kB/s", bench.url("honest", 300_000))
     until(lambda: ".file.ferry-partial" in bench.files(), "the download has begun")
     assert bench.shell("cat file") == "old"
     assert running.wait(20.0).returncode == 0
-    assert bench.files() == {"file": sha256(50_000)}
+    assert bench.files() == {"file": sha256(300_000)}
 
 
 def test_a_file_that_appears_meanwhile_is_not_replaced(bench: Bench) -> None:
-    running = bench.start("get", "-o", "file", "--limit-rate", "1MB/s", bench.url("honest", 500_000))
+    running = bench.start("get", "-o", "file", "--limit-rate", "1MB/s", bench.url("honest", 3_000_000))
     until(lambda: ".file.ferry-partial" in bench.files(), "the download has begun")
     bench.write("file", b"somebody else's")
     failed(Told.of(running.wait(20.0)), "local", "file")
@@ -76,13 +76,13 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(bench: Bench) -> None:
 
 
 def test_two_write_the_same_file(bench: Bench) -> None:
-    url = bench.url("honest", 500_000)
+    url = bench.url("honest", 3_000_000)
     running = bench.start("get", "-o", "file", "--limit-rate", "1MB/s", url)
     until(lambda: ".file.ferry-partial" in bench.files(), "the download has begun")
     failed(bench.get(url), "local", "another ferry")
     assert running.wait(20.0).returncode == 0
     assert len(bench.asked()) == 1
-    assert bench.files() == {"file": sha256(500_000)}
+    assert bench.files() == {"file": sha256(3_000_000)}
 
 
 @pytest.mark.parametrize(

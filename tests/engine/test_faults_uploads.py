@@ -117,7 +117,7 @@ def test_many_honest_successes_on_a_busy_machine(bench: Bench, at: str, protocol
 
 @pytest.mark.parametrize(("at", "protocol"), [("plain", PLAIN), ("good", H1), ("good", H2)], ids=["h1", "https", "h2"])
 def test_an_upload_without_a_reader_stalls(bench: Bench, at: str, protocol: tuple[str, ...]) -> None:
-    told = bench.put(20_000_000, bench.url("deaf", at=at), *protocol, "--stall", "400ms", *ONCE)
+    told = bench.put(20_000_000, bench.url("deaf", at=at), *protocol, "--stall", "2s", *ONCE)
     failed(told, "transient", "--stall")
     assert told.transfer["bytes"] < 20_000_000
 

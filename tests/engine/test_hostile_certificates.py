@@ -22,8 +22,9 @@ from lab.assets import extracted
 from lab.servers.certificates import make_certificates
 from tests.engine.harness import failed
 from tests.engine.test_hostile_http import BODY, arrived, ferry
-from tests.engine.test_hostile_proxy import free_port, listens
+from tests.engine.test_hostile_proxy import listens
 from tests.support.hostile_http import head, serve_sockets
+from tests.support.ports import free_port
 
 NGINX = """\
 {2}daemon off; pid {0}/pid; error_log {0}/error.log; worker_processes 1; events {{ }}

@@ -19,10 +19,10 @@ from lab.clients.ferry import find_ferry
 from lab.servers import nginx
 from lab.servers.certificates import Certificates, make_certificates
 from tests.engine.harness import Told, failed
-from tests.engine.sftp_servers import free_port
 from tests.engine.test_hostile_http import arrived, ferry
 from tests.support.hostile_http import DATA, END_HEADERS, END_STREAM, HEADERS, HostileServer, Talk, block, frame, head, serve
 from tests.support.local_host import LocalHost
+from tests.support.ports import free_port
 
 FILE = b"".join(b"line %d of a file that is worth compressing\n" % number for number in range(4_000))
 GZIP = gzip.compress(FILE, mtime=0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,9 @@ from tests.engine.sftp_harness import SftpBench, done, sha256
 from tests.engine.sftp_servers import Odd
 from tests.engine.test_hostile_http import BODY, arrived, ferry
 from tests.support.hostile_http import HostileServer, SocketServer, Talk, head, serve, serve_sockets
+from tests.support.ports import free_port
 from tests.support.sftp_programs import LackingError, find
+from tests.support.waiting import until
 
 VARIABLES = [name for scheme in ("http", "https", "sftp", "all", "no") for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper())]
 TINYPROXY = 'Port {port}\nListen 127.0.0.1\nTimeout 60\nAllow 127.0.0.1\nLogLevel Error\nLogFile "{folder}/log"\n'
@@ -60,11 +61,6 @@ PROXIES = (
 by_name = pytest.mark.parametrize("proxy", PROXIES, ids=lambda proxy: proxy.name)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 @contextlib.contextmanager
 def running(proxy: Proxy, folder: Path) -> Iterator[int]:
     """Its port."""
@@ -89,13 +85,13 @@ def running(proxy: Proxy, folder: Path) -> Iterator[int]:
 
 
 def listens(process: subprocess.Popen[bytes], port: int) -> None:
-    deadline = time.monotonic() + 10.0
-    while True:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
-            return
+    def answers() -> bool:
         assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5.0):
+            return True
+        return False
+
+    until(answers, "it listens")
 
 
 def answers(talk: Talk, server: HostileServer) -> None:
@@ -225,7 +221,7 @@ def test_what_a_proxy_refuses_is_an_error_with_its_class(tmp_path: Path, refusal
 @pytest.mark.parametrize("scheme", ["http", "socks5h"])
 def test_a_proxy_that_says_nothing_is_given_up_in_time(tmp_path: Path, scheme: str) -> None:
     with scripted(then=lambda sock: sock.recv(1)) as (server, _):
-        told = through(tmp_path, server, scheme, "https://server.example/file", "--timeout-connect", "300ms")
+        told = through(tmp_path, server, scheme, "https://server.example/file", "--timeout-connect", "2s")
     failed(told, "transient", "--timeout-connect")
 
 

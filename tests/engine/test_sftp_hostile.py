@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.harness import EXIT_CODES, failed, is_one_clear_line, until
+from tests.engine.harness import EXIT_CODES, failed, is_one_clear_line
 from tests.engine.sftp_harness import MIB, ONCE, SftpBench, content, digests, done, left_over, sha256, until_gone
 from tests.engine.sftp_servers import Odd, SftpServer, person, write
 from tests.engine.test_sftp_sets import by_url, get_tree, tree_there
+from tests.support.waiting import until
 
 KIB = 1 << 10
 # What a resumed upload sends again at most: the span that unacknowledged bytes may have, and the largest piece.
 OVERLAP = 32 * MIB + 255 * KIB
-STALL = ("--stall", "1s")
+STALL = ("--stall", "2s")
 
 
 def contents(folder: Path) -> set[str]:

@@ -135,11 +135,12 @@ def test_a_download_is_resumed(desk: SftpBench, server: SftpServer) -> None:
 
 
 def test_an_upload_is_resumed(desk: SftpBench, server: SftpServer) -> None:
-    size = 8 * MIB
+    """The last 32 MiB and a piece of what is there are sent again, and 32 MiB more may never have arrived."""
+    size, held = 72 * MIB, 68 * MIB
     there = desk.remote(server) / "file"
     source = desk.source(size)
     with proxy_to(server.port) as proxy:
-        proxy.hold_after("up", size // 2)
+        proxy.hold_after("up", held)
         ferry = desk.start(*desk.put_words(source, server, there, *ONCE, port=proxy.port))
         proxy.wait_held()
         proxy.cut()
@@ -147,6 +148,7 @@ def test_an_upload_is_resumed(desk: SftpBench, server: SftpServer) -> None:
         assert not there.exists()
         told = desk.put(source, server, there, "--resume", port=proxy.port)
     done(told)
+    assert held - 65 * MIB <= told.transfer["offset"] <= held - 32 * MIB
     assert told.transfer["offset"] + told.transfer["bytes"] == size
     assert digests(there.parent) == {"file": sha256(size)}
 

@@ -11,8 +11,9 @@ import pytest
 from lab.servers.sshd import known_hosts, make_key
 from tests.engine.harness import failed, is_one_clear_line
 from tests.engine.sftp_harness import MIB, ONCE, SftpBench, content, digests, done, sha256, until_gone
-from tests.engine.sftp_servers import Keys, SftpServer, free_port, openssh, running
+from tests.engine.sftp_servers import Keys, SftpServer, openssh, running
 from tests.engine.test_sftp_trust import fingerprint
+from tests.support.ports import free_port
 from tests.support.tcp_proxy import proxy_to
 
 SIZE = 30_000
@@ -199,11 +200,11 @@ def test_a_hop_that_goes_silent(desk: SftpBench, openssh: SftpServer, gate: Sftp
         keys = known_hosts(["127.0.0.1"], proxy.port, gate.host_key)
         words = (*known(desk, openssh, more=keys), "-J", place(gate, proxy.port), *ONCE)
         proxy.hold_after("down", 200)
-        early = desk.run("get", openssh.url(there), "-o", "file", *words, "--timeout-tls", "1s")
-        failed(early, "transient", f"jump host 127.0.0.1:{proxy.port}: ", "within 1 s")
+        early = desk.run("get", openssh.url(there), "-o", "file", *words, "--timeout-tls", "2s")
+        failed(early, "transient", f"jump host 127.0.0.1:{proxy.port}: ", "within 2 s")
         proxy.cut()
         proxy.hold_after("down", LARGE // 2)
-        late = desk.run("get", openssh.url(there), "-o", "file", *words, "--stall", "1s")
+        late = desk.run("get", openssh.url(there), "-o", "file", *words, "--stall", "2s")
         failed(late, "transient", "--stall")
 
 

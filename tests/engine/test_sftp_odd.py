@@ -12,7 +12,7 @@ from tests.engine.sftp_servers import Odd
 
 SIZE = 3 * MIB
 BRIEFLY = ("--retry", "2", "--retry-max-wait", "50ms")
-STALL = ("--stall", "500ms")
+STALL = ("--stall", "2s")
 
 
 ALLOWED = ("honest", "unordered", "short-reads", "random-reads", "tiny", "bare", "bare-strict", "one-channel", "two-channels")
@@ -103,7 +103,7 @@ FAILURES = (
     Failure("closes-connection", "transient"),
     Failure("disconnects", "transient"),
     Failure("stall", "transient", STALL),
-    Failure("silent", "transient", ("--timeout-first-byte", "500ms")),
+    Failure("silent", "transient", ("--timeout-first-byte", "2s")),
     # It says no
     Failure("no-space", "permanent"),
     Failure("denied", "permanent"),
@@ -136,7 +136,7 @@ def test_failure(desk: SftpBench, odd: Odd, row: Failure, way: str) -> None:
 
 @pytest.mark.parametrize("way", ["get", "put"])
 def test_a_reply_that_comes_twice(desk: SftpBench, odd: Odd, way: str) -> None:
-    """The second answer has no request. Ending is right, and so is ignoring it."""
+    """The second answer has no request: whatever else that server says is not believed either."""
     there = desk.remote(odd.server) / "file"
     if way == "get":
         told = desk.get(odd.server, desk.give(odd.server, SIZE), *BRIEFLY, login="duplicate")
@@ -144,11 +144,9 @@ def test_a_reply_that_comes_twice(desk: SftpBench, odd: Odd, way: str) -> None:
     else:
         told = desk.put(desk.source(SIZE), odd.server, there, *BRIEFLY, login="duplicate")
         found = digests(there.parent)
-    if told.code:
-        failed(told, "integrity")
-        assert "file" not in found
-    else:
-        assert found["file"] == sha256(SIZE)
+    failed(told, "integrity")
+    assert len(told.attempts) == 1
+    assert "file" not in found
 
 
 @pytest.mark.parametrize("way", ["get", "put"])
@@ -198,13 +196,10 @@ def test_a_file_that_has_changed_is_not_resumed(desk: SftpBench, odd: Odd) -> No
 
 
 def test_a_file_that_grows(desk: SftpBench, odd: Odd) -> None:
-    """ferry fetches the size from STAT or reports the change; never something in between."""
+    """ferry looks again at the end: as many bytes as STAT announced are a file that has never been."""
     told = desk.get(odd.server, desk.give(odd.server, SIZE), *ONCE, login="grows")
-    if told.code:
-        failed(told, "integrity")
-        assert "file" not in desk.files()
-    else:
-        assert desk.files() == {"file": sha256(SIZE)}
+    failed(told, "integrity")
+    assert "file" not in desk.files()
 
 
 def test_channels_that_are_refused(desk: SftpBench, odd: Odd) -> None:

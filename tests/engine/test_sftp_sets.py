@@ -139,25 +139,30 @@ def test_names_that_lead_elsewhere(desk: SftpBench, odd: Odd, oddity: str) -> No
     told = get_tree(desk, odd.server, root, login=oddity)
     found = digests(desk.folder)
     assert not [name for name in found if "escaped" in name], found
-    assert not Path("/tmp/escaped").exists()
+    assert not Path("/tmp/throughline-test-escaped").exists()
     assert not (desk.folder.parent / "escaped").exists()
     if oddity == "name-dots":
         # Every folder has that name; no file has it.
         done(told)
     else:
-        assert told.code in (EXIT_CODES["integrity"], EXIT_CODES["permanent"]), told.report
-    if found:
-        assert {name.removeprefix("back/"): digest for name, digest in found.items()} == expected
+        assert told.code == EXIT_CODES["permanent"], told.report
+        [refused] = [transfer["error"] for transfer in by_url(told).values() if transfer.get("error")]
+        assert refused["class"] == "permanent"  # type: ignore[index]
+    assert {name.removeprefix("back/"): digest for name, digest in found.items()} == expected, "the others arrive"
 
 
 def test_a_name_that_comes_twice(desk: SftpBench, odd: Odd) -> None:
     root = tree_there(desk, odd.server)
     told = get_tree(desk, odd.server, root, login="name-twice")
     found = digests(desk.folder / "back")
-    assert told.code in (0, 12, 13), told.report
-    for name, digest in digests(root).items():
-        assert found.get(name) == digest
-    assert not [name for name in found if "ferry-partial" in name]
+    done(told)
+    asked = [str(transfer["url"]).rsplit("/", 1)[1] for transfer in told.report["transfers"]]
+    folders = ("", "sub/", "sub/deeper/")
+    assert asked.count("twice") == len(folders), "once in each of them"
+    assert len(asked) == told.report["set"]["files"] == FEW + len(folders)
+    expected = digests(root)
+    assert found.keys() == expected.keys() | {f"{folder}twice" for folder in folders}
+    assert {name: found[name] for name in expected} == expected
 
 
 def test_a_name_that_is_not_utf_8(desk: SftpBench, odd: Odd) -> None:
@@ -210,15 +215,20 @@ def test_a_set_on_a_connection_that_ends(desk: SftpBench, odd: Odd) -> None:
 
 
 def test_a_set_is_resumed(desk: SftpBench, odd: Odd) -> None:
-    """Files that have arrived are not fetched again, or at least do not stop the transfer."""
+    """A file that was cut short goes on where it ended; complete files are fetched again, as `--overwrite` says."""
     root = tree_there(desk, odd.server)
     (root / "big").write_bytes(content(3_000_000))
     expected = digests(root)
     login = f"closes-connection.once.{desk.word}"
     assert get_tree(desk, odd.server, root, "--retry", "0", login=login).code == EXIT_CODES["transient"]
+    (part,) = (path for path in (desk.folder / "back").rglob("*") if path.name.endswith(".ferry-partial"))
+    kept = part.stat().st_size
     told = get_tree(desk, odd.server, root, "--resume", "--overwrite", login=login)
     done(told)
     assert digests(desk.folder / "back") == expected
+    big = by_url(told)["big"]
+    assert (big["offset"], big["bytes"]) == (kept, 3_000_000 - kept)
+    assert kept > 0
 
 
 def test_an_empty_tree(desk: SftpBench, openssh: SftpServer) -> None:

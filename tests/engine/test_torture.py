@@ -16,11 +16,12 @@ import pytest
 
 from lab.clients.ferry import find_ferry
 from lab.servers.certificates import make_certificates
-from tests.engine.harness import sha256, until
+from tests.engine.harness import sha256
 from tests.engine.sftp_harness import SftpBench
 from tests.engine.sftp_servers import SftpServer, person
 from tests.support import faults
 from tests.support.torture import Attempt, Rack, build
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(900)
 

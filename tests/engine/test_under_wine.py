@@ -15,8 +15,8 @@ import pytest
 
 from lab.assets import windows, wine
 from tests.engine import under_wine
-from tests.engine.harness import until
 from tests.engine.sftp_servers import person
+from tests.support.waiting import until
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]

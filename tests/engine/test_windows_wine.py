@@ -21,11 +21,13 @@ import pytest
 from lab.assets import windows, wine
 from lab.servers.certificates import make_certificates
 from tests.engine import sftp_servers
-from tests.engine.harness import Told, failed, until
+from tests.engine.harness import Told, failed
 from tests.engine.sftp_harness import MIB, ONCE, SftpBench, content, digests, done, sha256
-from tests.engine.sftp_servers import SftpServer, free_port, may_mount, person, write
+from tests.engine.sftp_servers import SftpServer, may_mount, person, write
 from tests.support import faults, faulty_server
+from tests.support.ports import free_port
 from tests.support.tcp_proxy import proxy_to
+from tests.support.waiting import until
 
 SIZE = 3 * MIB + 17
 PROTOCOLS = {"http1": ("plain", ()), "https1": ("good", ("--http1.1",)), "h2": ("good", ("--http2",))}
@@ -114,6 +116,16 @@ def test_get_over_http(desk: SftpBench, web: Web, protocol: str) -> None:
     assert moved(told)["protocol"] == ("h2" if protocol == "h2" else "http/1.1")
     assert (desk.folder / "file").read_bytes() == faults.content(SIZE)
     assert set(desk.files()) == {"file"}
+
+
+def test_a_file_that_replaces_another_is_as_open_to_others(desk: SftpBench, web: Web) -> None:
+    """Wine keeps what everyone may do as permissions of the file; everyone may read a new file of this desk."""
+    for name, mode in (("shut", 0o600), ("open", 0o644)):
+        desk.write(name, b"old")
+        (desk.folder / name).chmod(mode)
+        moved(desk.run("get", "-o", name, "--overwrite", web.url(1000)))
+        assert (desk.folder / name).read_bytes() == faults.content(1000)
+        assert (desk.folder / name).stat().st_mode & 0o004 == mode & 0o004
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

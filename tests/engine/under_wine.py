@@ -23,8 +23,8 @@ from lab.assets import windows, wine
 from lab.clients.ferry import Ferry
 from lab.clients.windows import BUILD, FERRY
 from lab.model.errors import LabFault
-from tests.engine.harness import until
 from tests.engine.sftp_servers import person
+from tests.support.waiting import until
 
 VARIABLE = "THROUGHLINE_TEST_FERRY"
 WINE = "wine"

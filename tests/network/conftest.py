@@ -54,7 +54,7 @@ def good_looks() -> dict[str, Calibration]:
 def calibrated_once(good_looks: dict[str, Calibration], monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of clients: their link is calibrated for the first of them and not again by each.
 
-    A module's last test goes without it, so that the link is looked at again after all that was done on it.
+    The module's session looks at the link again after its last test, without this.
     """
     calibrate = lab_module.calibrate
 

@@ -6,12 +6,25 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lab.hosts.namespaces.launch import running_labs
 from tests.support.command import lab, one_line
+from tests.support.processes import adopting, descendants
+from tests.support.waiting import until
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    """Other labs of this machine do not count: only what descends from the test."""
+    with adopting():
+        before = descendants(os.getpid())
+        yield
+        until(lambda: descendants(os.getpid()).keys() <= before.keys(), "what the test has started ends")
+
 
 SHORT_CELL = "curl--link-local--http1-get-200kB-at-2MBps"
 
@@ -39,7 +52,6 @@ def test_bad_input_is_one_line_and_exit_code_2(words: list[str], said: str, tmp_
     done = lab(*words, env={"THROUGHLINE_RESULTS": str(tmp_path / "results")})
     assert done.returncode == 2, done.stderr
     assert said in one_line(done)
-    assert running_labs() == []
 
 
 def test_a_typo_in_a_topology_names_file_line_and_field(tmp_path: Path) -> None:
@@ -65,7 +77,6 @@ def test_missing_iperf3_is_one_line(tmp_path: Path) -> None:
     done = lab("run", SHORT_CELL, "--clock", "real", env=env)
     assert done.returncode == 4
     assert "this machine has no iperf3, and no apt-get to fetch them with" in one_line(done)
-    assert running_labs() == []
 
 
 def test_no_user_namespaces_is_one_line(tmp_path: Path) -> None:
@@ -105,7 +116,6 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(tmp_path: Path)
     assert done.returncode == 4, done.stderr
     assert "space" in one_line(done)
     assert "left:" not in done.stdout
-    assert running_labs() == []
 
 
 def test_a_cell_by_name_leaves_its_result_and_reports(tmp_path: Path) -> None:
@@ -149,9 +159,11 @@ def test_shell_gives_the_commands_own_exit_code_and_the_links_round_trip() -> No
 def test_calibrate_prints_errors_and_intervals() -> None:
     done = lab("calibrate", "--rate", "33mbit", "--rtt", "12ms", "-n", "2", "--json")
     report = json.loads(done.stdout)
-    assert done.returncode in (0, 4), done.stderr
+    assert done.returncode == 0, done.stderr
     assert {"up", "down"} == set(report["directions"])
-    error = report["directions"]["down"]["goodput_error"]
-    assert error["n"] == 2
-    assert error["low"] <= error["mean"] <= error["high"]
+    for found in report["directions"].values():
+        error = found["goodput_error"]
+        assert error["n"] == 2
+        assert error["low"] <= error["mean"] <= error["high"]
+        assert abs(error["mean"]) < 0.01
     assert set(report["rtt_excess_ms"]) >= {"mean", "low", "high", "values"}

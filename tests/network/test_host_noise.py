@@ -52,16 +52,19 @@ def test_two_cpu_hogs_do_not_make_a_cell_fail(hogs: None, tmp_path: Path) -> Non
     started = time.monotonic()
     done = lab("run", CELL, "--clock", "real", "--max-samples", "5", "--json", env=env)
     took_s = time.monotonic() - started
-    assert done.returncode in (EXIT_INCONCLUSIVE, EXIT_INVALID), done.stderr
     run = json.loads(done.stdout)
-    assert run["verdicts"][CELL] in ("INCONCLUSIVE", "INVALID")
     result = read_cell(RunDir.find(run["run"], results=tmp_path).cell_path(CELL))
+    # Next to hogs a link may calibrate or not, before the samples and after them. Where it does both times, there are too few.
+    proof = result.certificate
+    calibrated = bool(proof and proof.before[-1].ok)
+    held = bool(calibrated and proof and proof.after and proof.after[-1].ok)
+    assert run["verdicts"][CELL] == result.verdict.name == ("INCONCLUSIVE" if held else "INVALID")
+    assert done.returncode == (EXIT_INCONCLUSIVE if held else EXIT_INVALID), done.stderr
     assert result.host
     assert result.host.before
     assert result.host.before.foreign_cores is not None
     assert result.host.before.foreign_cores > 0.5 * result.host.before.cores, "hogs have at least what the lab leaves"
-    # A link that does not calibrate next to them has no samples at all, and the reason says so.
-    if result.certificate and result.certificate.before[-1].ok:
+    if calibrated:
         assert 1 <= len(result.set_aside) <= 5
         assert all("other processes took" in each.reason for each in result.set_aside)
         loads = [each.sample.host.foreign_cores for each in result.set_aside if each.sample.host]

@@ -7,17 +7,15 @@ from pathlib import Path
 import pytest
 
 from lab.hosts.namespaces.launch import running_labs
-from lab.judge.tolerance import LookPlan
 from lab.model.transfer import ClientSpec, Expectation
 from lab.model.units import Ratio
-from lab.net.calibrate import Tolerance
 from lab.run.parallel import Job, run_jobs
 from lab.run.release import ReleaseRow
-from lab.run.session import Options, Session
+from lab.run.session import Session
 from lab.store.run_dir import RunDir, read_cell, read_run
+from tests.support.sessions import LENIENT
 
 # A busy machine does not decide these.
-LENIENT = Options(looks=LookPlan(looks=(2, 3)), tolerance=Tolerance(goodput=0.5, rtt_ms=50.0))
 LIMITED = ReleaseRow.named("dsl-50--http1-get-1MiB-at-1MBps", "-")
 
 

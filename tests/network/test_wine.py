@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,17 +15,16 @@ from lab.assets import windows, wine
 from lab.clients.ferry import Ferry
 from lab.hosts.namespaces.network import open_network
 from lab.judge.matching import os_of
-from lab.judge.tolerance import LookPlan
 from lab.model.cell import Cell
 from lab.model.cell_name import parse_transfer
 from lab.model.transfer import ClientSpec, Expectation
-from lab.net.calibrate import Tolerance
 from lab.run.events.send_buffers import compare_send_buffers
-from lab.run.session import Options, Session
+from lab.run.session import Session
 from lab.store.run_dir import RunDir, read_cell
-from tests.support.sessions import FAST
+from tests.support.processes import adopting, command, descendants
+from tests.support.sessions import FAST, LENIENT
+from tests.support.waiting import until
 
-LENIENT = Options(looks=LookPlan(looks=(2, 3)), tolerance=Tolerance(goodput=0.5, rtt_ms=50.0))
 FERRY = ClientSpec(name="ferry", program="ferry.exe")
 
 
@@ -73,11 +71,9 @@ def test_the_send_buffer_off_and_automatic(session: Session) -> None:
 
 
 def _left(folder: Path) -> list[str]:
-    """What still runs out of the lab's namespaces, and what lies where the machine keeps temporary files."""
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in listed.splitlines() if "wineserver" in line and " -p" in line] + [
-        path.name for path in folder.iterdir()
-    ]
+    """What still runs of the test's, and what lies where the machine keeps temporary files."""
+    running = [command(pid) for pid in descendants(os.getpid())]
+    return [line for line in running if "wineserver" in line and " -p" in line] + [path.name for path in folder.iterdir()]
 
 
 KILLED = """\
@@ -96,15 +92,14 @@ def test_a_killed_lab_takes_wine_along(tmp_path: Path) -> None:
     folder.mkdir()
     before = _left(folder)
     environment = {**os.environ, "TMPDIR": str(folder)}
-    with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, env=environment) as process:
+    argv = [sys.executable, "-c", KILLED]
+    with adopting(), subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout
         assert "not Windows" in process.stdout.readline()
         assert len(_left(folder)) > len(before), "its wineserver runs"
         process.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 10
-    while _left(folder) != before and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert _left(folder) == before
+        process.wait()
+        until(lambda: _left(folder) == before, "Wine and its files have gone")
 
 
 def test_the_boot_of_wine_is_not_in_a_sample() -> None:

@@ -234,16 +234,23 @@ def test_pages_of_a_comparison_and_a_trend(open_page: Open, make_cell: MakeCell,
 
 
 def test_pictures_are_kept(open_page: Open, pages: dict[str, Path], screenshots: Path) -> None:
-    """Screenshots for a person to look at: light, dark, narrow, with an open cell, printed."""
-    for name in ("throttle", "qualify", "windows"):
+    """Screenshots for a person to look at: light, dark, narrow, with an open cell, printed. Earlier ones are removed."""
+    cells = {"throttle": True, "qualify": True, "windows": False}
+    looks = ("light", "dark", "narrow", *(f"{scheme}-cell" for scheme in ("light", "dark")))
+    wanted = {f"{name}-{look}.png" for name in cells for look in looks if cells[name] or not look.endswith("-cell")}
+    for old in (*wanted, "throttle.pdf"):
+        (screenshots / old).unlink(missing_ok=True)
+    for name, has_cells in cells.items():
         for scheme in ("light", "dark"):
             page = open_page(pages[name], scheme=scheme).page
             page.screenshot(path=screenshots / f"{name}-{scheme}.png", full_page=True)
-            if page.locator("details.cell").count():
+            assert (page.locator("details.cell").count() > 0) is has_cells
+            if has_cells:
                 unfold(page.locator("details.cell").first)
                 page.locator("details.cell").first.screenshot(path=screenshots / f"{name}-{scheme}-cell.png")
         narrow = open_page(pages[name], width=400, height=800).page
         narrow.screenshot(path=screenshots / f"{name}-narrow.png", full_page=True)
     page = open_page(pages["throttle"]).page
     page.pdf(path=screenshots / "throttle.pdf", format="A4")
-    assert len(list(screenshots.glob("*.png"))) >= 10
+    assert {name for name in wanted if (screenshots / name).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")} == wanted
+    assert (screenshots / "throttle.pdf").read_bytes().startswith(b"%PDF-")

@@ -8,11 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from tests.support.waiting import until
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
@@ -66,12 +67,13 @@ class DaskCluster:
         words = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--dashboard-address", "127.0.0.1:0")
         words = ("-m", "distributed.cli.dask_scheduler", *words, "--scheduler-file", str(place))
         self.scheduler = start(*words, env=self.env, log=self.folder / "scheduler.log")
-        deadline = time.monotonic() + _READY_S
-        while not (text := place.read_text() if place.exists() else "").endswith("}"):
+
+        def ready() -> bool:
             assert self.scheduler.poll() is None, (self.folder / "scheduler.log").read_text()
-            assert time.monotonic() < deadline, "the scheduler does not start"
-            time.sleep(0.02)
-        self.address = json.loads(text)["address"]
+            return place.exists() and place.read_text().endswith("}")
+
+        until(ready, "the scheduler starts", _READY_S)
+        self.address = json.loads(place.read_text())["address"]
 
     def revive(self) -> list[str]:
         """Start the workers that have ended; their names."""

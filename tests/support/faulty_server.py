@@ -45,7 +45,7 @@ PATIENCE_S = 20.0
 # Some round trips of the lab's link.
 _ARRIVED_S = 0.05
 # Nothing is taken from the socket for so long.
-_DEAF_S = 2.0
+_DEAF_S = 8.0
 _FRAME_BYTES = 16_384
 _NO_LINGER = struct.pack("ii", 1, 0)
 

@@ -11,12 +11,12 @@ import ssl
 import struct
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.servers.certificates import make_certificates
+from tests.support.waiting import until
 
 PATIENCE_S = 30.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -206,10 +206,7 @@ def _drain(sock: socket.socket) -> None:
 def everything_is_read(sock: socket.socket) -> None:
     """Waits until nothing is left in this connection's queues, ours and the client's."""
     ports = {sock.getsockname()[1], sock.getpeername()[1]}
-    deadline = time.monotonic() + PATIENCE_S
-    while _queued(ports) != 0:
-        assert time.monotonic() < deadline, "the client does not read"
-        time.sleep(0.002)
+    until(lambda: _queued(ports) == 0, "the client reads", PATIENCE_S)
 
 
 def _queued(ports: set[int]) -> int:

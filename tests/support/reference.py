@@ -96,8 +96,8 @@ def table(name: str) -> str:
 def _type(field: dict[str, Any]) -> str:
     if "$ref" in field:
         return str(field["$ref"]).rsplit("/", 1)[-1]
-    if "anyOf" in field:
-        return " or ".join(dict.fromkeys(_type(each) for each in field["anyOf"]))
+    if forms := field.get("anyOf", field.get("oneOf")):
+        return " or ".join(dict.fromkeys(_type(each) for each in forms))
     if "const" in field or "enum" in field:
         return ", ".join(f"`{value}`" for value in field.get("enum", [field.get("const")]))
     if "examples" in field:

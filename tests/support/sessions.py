@@ -5,14 +5,19 @@ from __future__ import annotations
 import pytest
 
 from lab.hosts.host import Network
+from lab.judge.tolerance import LookPlan
 from lab.model.cell import Cell
 from lab.model.topology import Link, Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import BitRate, ByteRate, Duration, Ratio, Size
 from lab.net import shape as shaping
+from lab.net.calibrate import Tolerance
+from lab.run.options import Options
 from lab.run.sample import take_sample
 
 FAST = Topology(name="fast", description="-", link=Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("4 ms")))
+LENIENT = Options(looks=LookPlan(looks=(2, 3)), tolerance=Tolerance(goodput=0.5, rtt_ms=50.0))
+"""For real-time tests of everything but the calibration itself, so that a busy machine does not decide them."""
 FASTER = Link(rate=BitRate.parse("140 Mbit/s"), rtt=Duration.parse("4 ms"))
 """Faster than FAST, so that a single calibration notices it."""
 

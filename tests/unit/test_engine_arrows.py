@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 CRATES = Path(__file__).parents[2] / "engine/crates"
-PLAIN = {"clock", "error", "filter", "log", "observer", "options", "report", "stop", "sync", "units"}
+PLAIN = {"clock", "error", "filter", "log", "observer", "options", "pages", "report", "stop", "sync", "units"}
 """Types and helpers that every room may use."""
 ROOMS = {
     "platform": set[str](),

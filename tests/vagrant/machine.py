@@ -7,13 +7,14 @@ import pwd
 import signal
 import socket
 import subprocess
-import time
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from lab.assets.tools import require
 from lab.hosts.ssh.config import Target
 from lab.servers.sshd import KeyPair, known_hosts, make_key, render_config
+from tests.support.ports import free_port
+from tests.support.waiting import until
 
 # Root's sshd wants a user and a folder that exist only where openssh-server is installed: here they exist for it alone.
 _AS_ROOT = """\
@@ -25,12 +26,6 @@ mount --bind "$1/passwd" /etc/passwd
 shift
 exec "$@"
 """
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 @dataclass
@@ -58,13 +53,11 @@ class Machine:
             unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"]
             argv = [*unshare, "/bin/sh", "-ec", _AS_ROOT, "sh", str(self.folder), *argv]
         self.process = subprocess.Popen(argv, start_new_session=True, stdin=subprocess.DEVNULL)
-        deadline = time.monotonic() + 10
-        while not self._answers():
-            assert self.process.poll() is None, (self.folder / "log").read_text()
-            assert time.monotonic() < deadline, "sshd does not answer"
-            time.sleep(0.02)
+        until(self._answers, "sshd answers")
 
     def _answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, (self.folder / "log").read_text()
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=2.0) as sock:
                 return sock.recv(4) == b"SSH-"

@@ -22,6 +22,7 @@ from lab.model.topology import Link
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import assert_pinned, pin
 from lab.net.shape import Shaped
+from tests.support.waiting import until
 from tests.vagrant.three import NEEDS, Three
 
 pytestmark = NEEDS
@@ -110,9 +111,8 @@ def test_what_was_started_ends_with_it_and_the_machines_can_be_had_again(
     monkeypatch.setenv(machines.CONFIG_VARIABLE, str(three.folder / "config"))
     again = network.open_network()
     try:
-        deadline = time.monotonic() + 5
-        while again.server.run(["pgrep", "-f", "^sleep 631"], check=False).returncode == 0:
-            assert time.monotonic() < deadline
+        still = ["pgrep", "-f", "^sleep 631"]
+        until(lambda: again.server.run(still, check=False).returncode != 0, "what was started has ended")
     finally:
         again.close()
 

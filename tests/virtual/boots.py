@@ -37,12 +37,14 @@ class Boot:
     captures: tuple[str, ...]
 
 
-def cell_of(protocol: str, topology: Topology, size: str = "256 KiB", limit: str | None = "200 kB/s") -> Cell:
+def cell_of(
+    protocol: str, topology: Topology, size: str = "256 KiB", limit: str | None = "200 kB/s", client: str = "curl"
+) -> Cell:
     """A short download by curl."""
     transfer = Transfer.model_validate(
         {"protocol": protocol, "direction": "get", "size": Size.parse(size), "limit": ByteRate.parse(limit) if limit else None}
     )
-    return Cell(client=ClientSpec(name="curl"), topology=topology, transfer=transfer, expectation=Expectation(kind="none"))
+    return Cell(client=ClientSpec(name=client), topology=topology, transfer=transfer, expectation=Expectation(kind="none"))
 
 
 def run(cell: Cell, seed: int, folder: Path) -> tuple[CellResult, Boot]:

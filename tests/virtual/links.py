@@ -15,7 +15,6 @@ from lab.model.errors import LabFault
 from lab.model.paths import results_dir
 from lab.model.results import Calibration
 from lab.model.topology import Link
-from lab.model.units import BitRate, Duration
 from lab.net.calibrate import Tolerance, calibrate
 from lab.net.pins import pin
 from lab.net.shape import shape
@@ -28,9 +27,9 @@ RATES = ("7 Mbit/s", "20 Mbit/s", "50 Mbit/s", "200 Mbit/s", "1000 Mbit/s")
 RTTS = ("2 ms", "20 ms", "100 ms", "600 ms")
 
 
-def measure(rate: str, rtt: str) -> Calibration:
-    """Calibrate a link in a new machine."""
-    link = Link(rate=BitRate.parse(rate), rtt=Duration.parse(rtt))
+def measure(rate: str, rtt: str, queue: object = None) -> Calibration:
+    """Calibrate a link in a new machine; `queue` as a topology writes it, where it is not a plain one."""
+    link = Link.model_validate({"rate": rate, "rtt": rtt} | ({"queue": queue} if queue else {}))
     network = open_network(seed=1, payload_bytes=256 << 20 if link.rtt.s > 0.5 else 64 << 20)
     try:
         pin(network, "cubic")

@@ -72,8 +72,10 @@ def test_a_command_on_a_link(results: Path) -> None:
     code, seconds = done.stdout.split()
     assert code == "200"
     assert 5242880 * 8 / 20e6 < float(seconds) < 2.5, "the link's rate, and some round trips"
-    told = re.fullmatch(r"lab: ([0-9.]+) s of virtual time, [0-9.]+ s of this machine's", done.stderr.splitlines()[-1])
+    clock, why = done.stderr.splitlines()[-2:]
+    told = re.fullmatch(r"lab: ([0-9.]+) s of virtual time, [0-9.]+ s of this machine's", clock)
     assert told
+    assert "; limited by the line:" in why
     assert float(told[1]) == pytest.approx(float(seconds), abs=0.1)
 
 
@@ -101,6 +103,7 @@ def test_a_link_of_ones_own(results: Path) -> None:
         ("calibrate", "--clock", "virtual", "--router", "uml"),
         ("shell", "--backend", "virtual", "--clock", "real", "--", "true"),
         ("run", CELL, "--clock", "virtual", "--flamegraph"),
+        ("run", CELL, "--clock", "real", "--why"),
     ],
 )
 def test_contradictions_are_one_line(results: Path, words: tuple[str, ...]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from bisect import bisect_left
 from itertools import pairwise
 from pathlib import Path
@@ -154,3 +156,24 @@ def test_every_sample_of_a_cell_sees_the_schedule_from_its_beginning(tmp_path: P
     bodies = [sample.body_s for sample in cell.samples if sample.body_s is not None]
     # 20 Mbit/s would carry it in 1.7 s, 5 Mbit/s in 6.7 s.
     assert bodies == pytest.approx([4.258] * 5, abs=0.02)
+
+
+def test_a_shell_sees_the_schedule_from_the_beginning_of_each_command(tmp_path: Path) -> None:
+    file = tmp_path / "alive.yaml"
+    file.write_text(
+        "name: alive\ndescription: A test.\nlink:\n  rate: 20 Mbit/s\n  rtt: 40 ms\n"
+        "schedule:\n  steps:\n    - at: 1 s\n      rate: 5 Mbit/s\n",
+        encoding="utf-8",
+    )
+    fetch = "curl -s -o /dev/null -w '%{time_total}\\n' http://server/files/5MiB; "
+    done = subprocess.run(
+        [sys.executable, "-m", "lab.cli.main", "shell", "--topology", str(file)],
+        input=f"{fetch}\n{fetch}\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    # 20 Mbit/s would carry it in 2.2 s, 5 Mbit/s in 8.8 s.
+    assert [float(line) for line in done.stdout.split()] == pytest.approx([6.42] * 2, abs=0.05)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.assets import store
+from lab.assets import kernel, store
 from lab.model.errors import LabFault
 
 
@@ -63,9 +63,17 @@ def test_publish_replaces_and_staging_leaves_nothing(cache: Path) -> None:
 
 
 def test_leftover_of_a_killed_build_is_swept(cache: Path) -> None:
-    (cache / ".building-abc" / "tree").mkdir(parents=True)
+    (cache / ".building-assets-abc" / "tree").mkdir(parents=True)
+    (cache / ".building-kernel-abc" / "tree").mkdir(parents=True)
     with store.locked(print):
-        assert not list(cache.glob(".building-*"))
+        # Under another lock something may still be building.
+        assert [path.name for path in cache.glob(".building-*")] == [".building-kernel-abc"]
+
+
+def test_the_kernel_of_virtual_time_waits_for_no_other_build(cache: Path) -> None:
+    """The first cell needs it, and images of containers take minutes."""
+    with store.locked(print):
+        assert kernel.find().parent.parent == cache
 
 
 def _hold(ready: Event, release: Event) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.standards import BANDS, EPOCHS, RFC_WINDOWS, WARM, Cell, Found, all_cells, markdown, measure
-from benchmarks.standards_script import COLUMNS
+from benchmarks.standards.rfc9438 import BANDS, EPOCHS, RFC_WINDOWS, WARM, Cell, Found, all_cells, markdown, measure
+from benchmarks.standards.script import COLUMNS
 from lab.model.errors import LabFault, UsageProblem
 
 CELL = Cell.parse("reno:100ms:1000")

@@ -53,7 +53,7 @@ def ended(commands: Sequence[Sequence[str]], closed: str = "stdout", **more: str
         [sys.executable, "-c", FORKS, json.dumps(commands), closed],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
         check=False,
         env={**os.environ, **more},
     )
@@ -75,6 +75,7 @@ def every_command() -> Iterator[tuple[str, ...]]:
     yield from below(typer.main.get_command(app), ())
 
 
+@pytest.mark.timeout(600)
 def test_every_command() -> None:
     commands = list(every_command())
     assert {words[0] for words in commands if words} == {name for names in GROUPS.values() for name in names}

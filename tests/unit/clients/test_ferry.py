@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lab.clients import ferry
 from lab.clients.adapter import UnreadableReportError
 from lab.clients.ferry import Ferry, find_ferry
+from lab.clients.registry import parse_client, resolve
 from lab.hosts.host import Completed
 from lab.model.endpoints import Endpoints
 from lab.model.errors import UsageProblem
@@ -411,3 +412,51 @@ def test_a_missing_ferry_says_what_builds_it(tmp_path: Path, monkeypatch: pytest
     monkeypatch.delenv(ferry.PROGRAM_VARIABLE, raising=False)
     with pytest.raises(UsageProblem, match=r"not been built \(make setup\)"):
         Ferry().identify(LocalHost("client", tmp_path))
+
+
+@pytest.mark.parametrize("name", ["ferry-background", "ferry-background=/opt/ferry"])
+def test_in_the_background_it_is_ferry_with_a_flag(name: str) -> None:
+    adapter = resolve(parse_client(name))
+    wanted = Transfer(protocol="http1", direction="get", size=Size(5), limit=ByteRate(9))
+    command = adapter.command(wanted, ENDS)
+    assert isinstance(adapter, Ferry)
+    assert adapter.program == name.partition("=")[2] or adapter.program == "ferry"
+    assert "--background" in command
+    assert "--limit-rate" in command
+    assert "--background" not in Ferry().command(wanted, ENDS)
+
+
+def test_over_several_connections_in_the_background_only_downloads_over_http1_have_them() -> None:
+    adapter = resolve(parse_client("ferry-background-16"))
+    wanted = Transfer(protocol="http1", direction="get", size=Size(5))
+    command = adapter.command(wanted, ENDS)
+    assert command[command.index("--connections") + 1] == "16"
+    assert "--background" in command
+    for other in (wanted.model_copy(update={"direction": "put"}), wanted.model_copy(update={"protocol": "sftp"})):
+        command = adapter.command(other, ENDS)
+        assert "--background" in command
+        assert "--connections" not in command
+
+
+@pytest.mark.parametrize(
+    ("help_text", "reason"),
+    [
+        ("  --http2\n  --http3  only HTTP/3\n", ""),
+        ("  --http2\n", "has no --http3"),
+        ("  --http3-only-later\n", "has no --http3"),
+    ],
+)
+def test_a_build_without_http3_is_refused_for_it(tmp_path: Path, help_text: str, reason: str) -> None:
+    program = tmp_path / "ferry"
+    program.write_text(f"#!/bin/sh\nprintf '%s' '{help_text}'\n")
+    program.chmod(0o755)
+    told = Ferry("ferry", str(program)).supports(Transfer(protocol="h3", direction="get", size=Size(1 << 20)))
+    assert told.endswith(reason)
+    assert bool(told) == bool(reason)
+
+
+def test_http3_is_asked_for_with_the_runs_authority() -> None:
+    words = Ferry().command(Transfer(protocol="h3", direction="get", size=Size(1 << 20)), ENDS)
+    assert "--http3" in words
+    assert words[words.index("--cacert") + 1] == ENDS.ca_path
+    assert words[-1].startswith("https://")

@@ -63,7 +63,7 @@ class TestCommands:
         chosen.filter(included_tests=[prove.SUITE[2]])
         rows = [test.name for test in every.tests if test.body[0].args[0] == "dsl-20"]
         assert [test.name for test in chosen.tests] == rows
-        assert len(rows) == 16
+        assert len(rows) == 22
         link, arguments = load_topology("dsl-20").link, prove._parser().parse_args([])
         assert (link.rate, link.rtt) == (BitRate.parse(arguments.rate), Duration.parse(arguments.rtt)), "that the looks are at"
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is not an installed package
 
 from lab.model.results import CellResult, RunRecord, Sample
 from lab.store.run_dir import RunDir

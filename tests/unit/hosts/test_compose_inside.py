@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.server
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from lab.hosts.agent import router as middle
+from lab.hosts.agent.protocol import UnixChannel
 from lab.hosts.compose.inside import links
+from lab.hosts.compose.inside.entry import ContainerAgent
 from lab.hosts.host import Completed, Ports
 from lab.hosts.local import LocalHost
 from lab.link.plan import QdiscPlan, plan
@@ -102,6 +106,44 @@ def printed(found: QdiscPlan | None) -> str:
 def router_with(profile: links.Profile) -> Stub:
     plans = {PORTS.server: profile.plans["up"], PORTS.client: profile.plans["down"]}
     return Stub({f"tc -j qdisc show dev {port}": printed(found) for port, found in plans.items()})
+
+
+# agent -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def claimed(tmp_path: Path) -> Iterator[tuple[ContainerAgent, IO[bytes]]]:
+    """A container's agent, and the lock of the lab that is making the container."""
+    waking, wake = os.pipe()
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with here, there, (tmp_path / "claim").open("wb") as claim:
+        fcntl.flock(claim, fcntl.LOCK_EX)
+        yield ContainerAgent(here, waking, os.getuid(), str(tmp_path / "claim")), claim
+    os.close(waking)
+    os.close(wake)
+
+
+def test_a_container_without_a_hold_ends_with_the_lock_of_its_lab(claimed: tuple[ContainerAgent, IO[bytes]]) -> None:
+    agent, claim = claimed
+    agent.after_waiting()
+    assert not agent.stopping
+    assert agent.timeout_s() is not None, "it looks again without being asked anything"
+    claim.close()
+    agent.after_waiting()
+    assert agent.stopping
+
+
+def test_a_container_with_a_hold_ends_with_that_connection(claimed: tuple[ContainerAgent, IO[bytes]]) -> None:
+    agent, claim = claimed
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with here, there:
+        channel = UnixChannel(here)
+        agent.request(channel, {"op": "hold"}, [])
+        claim.close()
+        agent.after_waiting()
+        assert not agent.stopping
+        agent.hang_up(channel)
+        assert agent.stopping
 
 
 # links -----------------------------------------------------------------------------------------------------------------
@@ -326,9 +368,16 @@ def test_driven_needs_a_socket_that_is_one(tmp_path: Path) -> None:
 
 
 def test_a_check_waits_for_the_start(setup: ContainerSetup, port: int) -> None:
-    timer = threading.Timer(0.2, setup.note, ("server", {"checks": [f"http,127.0.0.1,{port},/ready"]}))
+    begun = threading.Event()
+
+    def begin() -> None:
+        begun.set()
+        setup.note("server", {"checks": [f"http,127.0.0.1,{port},/ready"]})
+
+    timer = threading.Timer(0.2, begin)
     timer.start()
     health.server(setup)
+    assert begun.is_set(), "it waited"
     timer.join()
 
 

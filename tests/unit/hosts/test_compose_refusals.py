@@ -12,7 +12,7 @@ import pytest
 from lab.hosts.compose import project, subnets
 from lab.hosts.compose.docker import refusal
 from lab.hosts.compose.project import Project
-from lab.model.errors import UsageProblem
+from lab.model.errors import LabFault, UsageProblem
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,24 @@ def test_every_subnet_taken_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_pat
     Project("x").claim()
     with pytest.raises(UsageProblem, match=r"no network of 10\.77\.0\.0/16 is free"):
         Project("x").up({}, "auto")
+
+
+def test_what_compose_says_is_in_the_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = subprocess.CompletedProcess(["docker"], 1, b"client started\n", b"ERROR: router is tired\n")
+    monkeypatch.setattr(project, "run", lambda *_, **__: refused)
+    monkeypatch.setattr(project, "compose_command", lambda: ["docker-compose"])
+    monkeypatch.setattr(subnets, "taken", list)
+    with pytest.raises(LabFault, match="router is tired"):
+        Project("x").up({}, "auto")
+
+
+def test_the_last_words_of_a_container_that_ended_are_in_the_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
+    monkeypatch.setattr(project, "containers", lambda _name: [{"ID": "7", "Names": "x-router", "State": "exited"}])
+    logs = subprocess.CompletedProcess(["docker"], 0, b"begun\n", b"no netem\n")
+    monkeypatch.setattr(project, "docker", lambda *words, **_: logs if words[-1] == "7" else None)
+    with pytest.raises(LabFault, match=r"x-router has not started: begun \| no netem"):
+        Project("x").wait_for_agents()
 
 
 def test_a_path_too_long_for_a_socket_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

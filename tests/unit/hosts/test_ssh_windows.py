@@ -25,6 +25,7 @@ from lab.hosts.windows.host import WORK_FOLDER, WindowsHost, open_windows
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.paths import project_root
 from tests.support.fake_windows import take_apart
+from tests.support.waiting import until
 
 FOLDERS = ("images/vagrant/windows", "lab/hosts/windows", ".ci")
 SCRIPTS = sorted(script for folder in FOLDERS for script in project_root().glob(f"{folder}/*.ps1"))
@@ -183,9 +184,7 @@ class TestHost:
 
     def test_one_in_the_background_is_stopped(self, windows: Callable[[], WindowsHost], tmp_path: Path) -> None:
         process = windows().start(["sh", "-c", "echo begun; exec sleep 60"], stdout=tmp_path / "out")
-        deadline = time.monotonic() + 20
-        while process._pid is None and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: process._pid is not None, "it has a process id", 20)
         assert process.running()
         assert process.stop().returncode != 0
         assert (tmp_path / "out").read_text() == "begun\n"

@@ -18,8 +18,6 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is not an installed package
-
 from lab.clients import windows as windows_programs
 from lab.clients.curl import Curl
 from lab.clients.ferry import Ferry, built_ferry

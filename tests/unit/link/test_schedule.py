@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.link.schedule import plan_changes, plan_state, slowest_goodput_bit_s
+from lab.link.schedule import Course, carried_bytes, course, plan_changes, plan_state, slowest_goodput_bit_s
 from lab.link.theory import ideal_goodput_bit_s
 from lab.model.topology import DirectionName, Topology
 from lab.model.units import BitRate, Duration
@@ -33,7 +33,7 @@ def changes(found: Topology) -> dict[int, list[str]]:
 
 def test_a_step_changes_only_what_it_names() -> None:
     found = topology({"at": "1 s", "up": {"rate": "5 Mbit/s"}}, link={**LINK, "queue": "50 packets"})
-    words = "class change dev eth1 parent 2: classid 2:1 htb rate 5000000bit ceil 5000000bit burst 1 cburst 1 quantum 1514"
+    words = "class change dev eth1 parent 2: classid 2:1 htb rate 5000000bit ceil 5000000bit burst 2 cburst 2 quantum 1514"
     assert changes(found) == {1000: [words]}
 
 
@@ -131,3 +131,34 @@ def test_commands_bring_every_state_about(times: list[int], rates: list[int], lo
         wanted = plan_state(state, "down")
         assert held == {"rate": f"{wanted.rate.bit_s}bit", "loss": f"{wanted.netem.loss.percent()}%"}
     assert wanted.rate == BitRate(rates[len(times) - 1])
+
+
+PAYLOAD = 1448 / 1514
+"""The part of a frame that is TCP payload."""
+
+
+def carried(found: Topology, from_s: float, to_s: float) -> float:
+    assert found.schedule is not None
+    return carried_bytes(found.link, found.schedule, "down", round(from_s * 1e9), round(to_s * 1e9))
+
+
+def test_a_link_carries_what_its_states_do_and_nothing_in_an_outage() -> None:
+    steps = ({"at": "1 s", "rate": "8 Mbit/s"}, {"at": "2 s", "outage": "500 ms"})
+    once, again = topology(*steps), topology(*steps, repeat="4 s")
+    round_bytes = (2.5e6 + 1e6 + 1.5 * 1e6) * PAYLOAD
+    assert carried(once, 0, 4) == pytest.approx(round_bytes)
+    assert carried(once, 2.0, 2.5) == 0
+    assert carried(once, 4, 6) == pytest.approx(2e6 * PAYLOAD)
+    assert carried(again, 0, 8.5) == pytest.approx(2 * round_bytes + 1.25e6 * PAYLOAD)
+    assert carried(again, 4.5, 5.0) == pytest.approx(1.25e6 * PAYLOAD)
+
+
+def test_a_course_says_how_often_the_link_was_as_at_a_time() -> None:
+    once = topology({"at": "1 s", "rate": "8 Mbit/s"})
+    assert course(None, once.link, 5) == Course(0, 5)
+    assert course(once.schedule, once.link, 5_000_000_000) == Course(1_000_000_000, 5_000_000_000)
+    again = topology({"at": "1 s", "rate": "8 Mbit/s"}, repeat="4 s")
+    assert course(again.schedule, again.link, 5) == Course(0, 4_000_000_000)
+    found = Course(10, 4)
+    assert [found.visits(at, 20) for at in (0, 9, 10, 11, 12, 13)] == [1, 1, 3, 3, 2, 2]
+    assert [found.visits(at, 10) for at in (0, 9, 10)] == [1, 1, 0]

@@ -16,12 +16,19 @@ from lab.model.units import BitRate, Duration
 
 GOOD = "name: mine\ndescription: A test.\nlink:\n  rate: 20 Mbit/s\n  rtt: 30 ms\n"
 SHIPPED = [
+    "3g",
+    "4g-bad",
+    "4g-good",
+    "5g-driving",
+    "cable",
     "coast-200",
     "dsl-20",
     "dsl-50",
+    "dsl-bloated",
     "far-200",
     "far-50",
     "far-500",
+    "geo-satellite",
     "gigabit-far",
     "lan-20",
     "lan-50",
@@ -29,10 +36,22 @@ SHIPPED = [
     "link-local",
     "lossy-wifi",
     "lte",
+    "made-lte",
     "metro-200",
+    "office-vpn",
+    "rtt-0",
+    "rtt-10",
+    "rtt-100",
+    "rtt-30",
+    "rtt-300",
+    "rtt-600",
     "same-host",
     "satellite",
+    "starlink",
+    "train",
     "transatlantic",
+    "transatlantic-lossy",
+    "wifi-roaming",
 ]
 
 

@@ -52,6 +52,20 @@ def test_a_download_begins_with_its_first_segment_and_ends_with_the_last_that_th
     assert seconds(events) == (60, 60 + LAST_MS)
 
 
+def test_a_rest_behind_the_head_of_the_answer_may_be_before_the_body_or_in_it() -> None:
+    """The first segment of the body was lost, and came 0.7 s later: the client's clock begins there, the wire's with the head."""
+    head = [opened(), content(False, 30, 80), content(True, 60, 250)]
+    errors = []
+    for begin_ms in (760, 61):
+        last_ms = begin_ms + LAST_MS
+        looks = queue((last_ms - 2, 0), (last_ms + 5, 0))
+        body = time_body([*head, *flow(250, begin_ms), *looks], "http1", "get", SIZE, 10_000 * MS)
+        assert body is not None
+        assert body.start_ns == 60 * MS
+        errors.append(body.error_s)
+    assert errors[0] - errors[1] == pytest.approx(0.7)
+
+
 def test_what_lies_in_the_receive_queue_has_not_been_taken() -> None:
     last = 60 + LAST_MS
     looks = queue((last - 1, 70_000), (last + 9, 40_000), (last + 29, 9_000), (last + 31, 0), (last + 39, 0))

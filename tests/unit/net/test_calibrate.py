@@ -33,6 +33,14 @@ def test_nothing_is_full_before_data_flows() -> None:
     assert full_ns(readings([0] * 500), PLAN, RATE, 0.02) is None
 
 
+def test_a_slow_link_shows_that_data_flows_over_several_slots() -> None:
+    """At 1 Mbit/s a frame takes 12 ms: no slot of 10 ms ever has three."""
+    found = readings([0, 1, 1, 1, 0, 1])
+    assert first_data_ns(found) is None
+    assert first_data_ns(found, 1e6) == found[4].t_ns
+    assert first_data_ns(readings([1, 0, 0, 0, 0, 1] * 20), 1e6) is None
+
+
 def test_a_full_link_counts_as_full_after_the_least_warm_up_and_not_before() -> None:
     rate = 41 * 1514 * 8 * 100
     assert full_ns(readings(steady(0.25)), PLAN, rate, 0.02) is None

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.model.errors import LabFault
-from lab.net.tap import Content, Mark, Unread, Woken, parse_line
+from lab.net.tap import Acked, Content, Mark, Unread, Woken, parse_line
 from lab.net.tap_script import Stream, Tap
 
 CLIENT, SERVER = (bytes([10, 77, 1, 2]), 40_000), (bytes([10, 77, 2, 2]), 80)
@@ -22,6 +22,11 @@ def segment(source: tuple[bytes, int], target: tuple[bytes, int], flags: int, se
     """IPv4 and TCP headers of a segment with a 12-byte option."""
     ip = struct.pack("!BBHHHBBH", 0x45, 0, 52 + size, 1, 0, 64, 6, 0) + source[0] + target[0]
     return ip + struct.pack("!HHIIBBHHH", source[1], target[1], sequence, 0, 8 << 4, flags, 100, 0, 0) + bytes(12)
+
+
+def acknowledging(source: tuple[bytes, int], target: tuple[bytes, int], sequence: int, acked: int) -> bytes:
+    packet = segment(source, target, ACK, sequence)
+    return packet[:28] + struct.pack("!I", acked) + packet[32:]
 
 
 def handshake(tap: Tap, client: int = 100, server: int = 500) -> None:
@@ -56,12 +61,21 @@ def test_the_way_of_a_segment_is_seen_from_the_opener() -> None:
     tap.packet(900_000, 4, segment(CLIENT, SERVER, ACK | FIN, 181))
     tap.flush()
     assert [parse_line(line) for line in tap.lines] == [
-        Mark(0, 1, opened=True),
+        Mark(0, 1, opened=True, port=40_000, peer_port=80),
         Content(0, from_opener=True, t0_ns=3, t_ns=3, position=80),
         Content(0, from_opener=False, t0_ns=4_000, t_ns=6_000, position=2896),
         Mark(0, 900_000, opened=False),
     ]
     assert not tap.open
+
+
+def test_an_acknowledgement_is_printed_where_it_is_asked_for() -> None:
+    tap = Tap(loopback=False, acks=True)
+    handshake(tap)
+    tap.packet(10, 4, segment(SERVER, CLIENT, ACK, 501, 1448))
+    tap.packet(40, 0, acknowledging(CLIENT, SERVER, 101, 1949))
+    tap.packet(50, 0, acknowledging(CLIENT, SERVER, 101, 1949))
+    assert [parse_line(line) for line in tap.lines[1:]] == [Acked(0, from_opener=False, t_ns=40, position=1448)]
 
 
 def test_a_hole_holds_back_what_follows_it() -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is not an installed package
 
 from lab.model.results import CellResult, RunRecord
 from lab.store.stored_run import StoredRun, read_run_folder

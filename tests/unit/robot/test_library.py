@@ -27,10 +27,10 @@ SETTINGS = "*** Settings ***\nLibrary    lab.robot.library.LabLibrary\n*** Test 
 
 def test_every_row_of_the_buffer_suite_is_a_study_of_its_own(notes: NotedSession) -> None:
     run_suite(BUFFERS, notes, {})
-    assert len({study.id for study in notes.studies}) == len(notes.studies) == 18
+    assert len({study.id for study in notes.studies}) == len(notes.studies) == 22
     assert {study.topology.name for study in notes.studies} == {"link-local", "metro-200", "far-200"}
     assert {study.transfer.direction for study in notes.studies} == {"put", "get"}
-    assert {study.transfer.protocol for study in notes.studies} == {"sftp", "http1", "h2"}
+    assert {study.transfer.protocol for study in notes.studies} == {"sftp", "http1", "h2", "h3"}
     sizes = [str(size) for size in notes.studies[0].buffers]
     assert sizes == ["16 KiB", "64 KiB", "256 KiB", "1 MiB", "4 MiB", "16 MiB"]
     assert notes.studies[0].floor.value == 0.9

@@ -9,7 +9,8 @@ import pytest
 from lab.model.errors import UsageProblem
 from lab.model.paths import shipped_suites_dir
 from lab.model.units import BitRate
-from lab.robot.suite import Choice, find_suite, list_suites
+from lab.robot.suite import Choice, find_suite, list_suites, read_suites, suite_file
+from lab.robot.tables import read_rows
 from lab.run.named_cells import named_cells
 from tests.support.noted_session import NotedSession, run_suite
 
@@ -114,3 +115,14 @@ def test_a_suite_of_your_own_is_found_by_name(tmp_path: Path, monkeypatch: pytes
     own.write_text("*** Test Cases ***\nNothing\n    No Operation\n")
     assert find_suite("hotel") == own
     assert {"hotel", "throttle"} <= {*list_suites()}
+
+
+def test_interruptions_are_asked_over_every_protocol_both_ways() -> None:
+    rows = read_rows(read_suites([suite_file("windows-quirks")], ()), {})
+    asked = [question.id for row in rows for question in row.questions]
+    for event in ("flap", "address"):
+        transfers = {name.split("--")[2] for name in asked if name.endswith(f"--{event}")}
+        assert transfers == {
+            f"{way}-8MiB" for protocol in ("http1", "h2", "sftp") for way in (f"{protocol}-get", f"{protocol}-put")
+        }
+    assert len(asked) == len({*asked}) == 16

@@ -47,7 +47,7 @@ class FakeNetwork(InRealTime):
 
     name: str
     open: bool = True
-    client: None = None
+    client: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(under_test=None))
     server: None = None
     backend: str = "fake"
     backend_facts: dict[str, str] = field(default_factory=dict)

@@ -15,7 +15,8 @@ from lab.model.answer import Fault
 from lab.model.transfer import Transfer
 from lab.model.units import Size
 from lab.run.events import left_script, middle_script, odd_server_script
-from lab.run.events.faults import HARMED, draw, front_config, refusal
+from lab.run.events.faults import HARMED, ODD, draw, front_config, refusal
+from tests.support.waiting import until
 
 SIZE = 300_000
 FAULTS: tuple[Fault, ...] = get_args(Fault)
@@ -48,6 +49,89 @@ def test_which_faults_there_are() -> None:
     assert ("length-short", "http1", "put") not in there
     assert {each for each in there if each[0] == "early-success"} == {("early-success", "http1", "put")}
     assert len(there) == 66
+
+
+def test_quic_has_the_faults_that_others_than_its_ends_can_make() -> None:
+    there = {fault for fault in FAULTS if not refusal(fault, transfer("h3", "get"))}
+    assert {"corrupt", "down-1s", "address", "rebind", "length-long", "wrong-range"} <= there
+    assert refusal("rebind", transfer("h2", "get"))
+    assert there.isdisjoint({"fin", "rst", "killed", "length-short", "early-success"})
+
+
+def test_the_server_in_front_listens_for_quic_only_where_it_is_wanted() -> None:
+    assert f"listen 0.0.0.0:{ODD.https} quic reuseport;" in front_config(Path("/w"), Path("/w/faults"), http3=True)
+    assert "quic" not in front_config(Path("/w"), Path("/w/faults"))
+
+
+def told_to(fault: str, folder: Path, at: int, direction: str = "get") -> tuple[middle_script.Middle, middle_script.Plan]:
+    plan = {"sample": 0, "fault": fault, "direction": direction, "at": at, "bit": 0, "bytes": 1}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    middle = middle_script.Middle(str(folder))
+    return middle, middle.current()
+
+
+def test_one_datagram_is_harmed_and_once(tmp_path: Path) -> None:
+    middle, plan = told_to("corrupt", tmp_path, 150)
+    passed = [middle_script.harmed(middle, plan, bytes(100), upwards=upwards) for upwards in (True, False, False, False)]
+    assert [each.count(0) for each in passed] == [100, 100, 99, 100]
+    assert passed[2][49] == 1
+    assert json.loads((tmp_path / "log").read_text())["what"] == "fault"
+
+
+def test_a_mark_harms_no_datagram(tmp_path: Path) -> None:
+    middle, plan = told_to("mark", tmp_path, 50, "put")
+    assert middle_script.harmed(middle, plan, bytes(100), upwards=True) == bytes(100)
+    assert "fault" in (tmp_path / "log").read_text()
+
+
+def test_datagrams_are_passed_on_both_ways_and_each_client_has_its_own_way_back(tmp_path: Path) -> None:
+    middle, _ = told_to("none", tmp_path, 1)
+    server, first, second = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3))
+    for each in (server, first, second):
+        each.bind(("127.0.0.1", 0))
+        each.settimeout(10)
+    port = free_udp_port()
+    threading.Thread(target=middle_script.pass_datagrams, args=(middle, port, server.getsockname()[1]), daemon=True).start()
+    until(lambda: udp_is_taken(port), "the relay listens")
+    for text, client in ((b"one", first), (b"two", second)):
+        client.sendto(text, ("127.0.0.1", port))
+        got, came_from = server.recvfrom(100)
+        assert got == text
+        server.sendto(got.upper(), came_from)
+        assert client.recv(100) == text.upper()
+    assert (tmp_path / "log").read_text().count("connection") == 2
+
+
+def test_a_nat_that_rebinds_gives_a_client_another_port_and_loses_what_comes_to_the_old_one(tmp_path: Path) -> None:
+    middle, _ = told_to("rebind", tmp_path, 3, "put")
+    server, client = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+    for each in (server, client):
+        each.bind(("127.0.0.1", 0))
+        each.settimeout(10)
+    port = free_udp_port()
+    threading.Thread(target=middle_script.pass_datagrams, args=(middle, port, server.getsockname()[1]), daemon=True).start()
+    until(lambda: udp_is_taken(port), "the relay listens")
+    ports = []
+    for text in (b"ab", b"cd", b"ef"):
+        client.sendto(text, ("127.0.0.1", port))
+        got, (_, source) = server.recvfrom(100)
+        assert got == text
+        ports.append(source)
+    assert ports[0] != ports[1]
+    assert ports[1] == ports[2]
+    server.sendto(b"late", ("127.0.0.1", ports[0]))
+    server.sendto(b"now", ("127.0.0.1", ports[1]))
+    assert client.recv(100) == b"now"
+
+
+def free_udp_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def udp_is_taken(port: int) -> bool:
+    return any(line.split()[1].endswith(f":{port:04X}") for line in Path("/proc/self/net/udp").read_text().splitlines()[1:])
 
 
 def test_the_server_in_front_is_complete() -> None:

@@ -91,12 +91,10 @@ def test_what_is_no_longer_expected_is_ended(bench: Bench) -> None:
     """v3 FAILs, so the tries of v4 to v6 begun meanwhile are useless and must not occupy the core."""
     bench.first_bad = 2
     bench.slow = {"v4", "v5", "v6"}
-    started = time.monotonic()
     _, found = walked()
     assert found.conclusion.suspects == ("v2",)
     # Whether one of them was begun at all depends on how quickly threads come to run.
     assert {name for name, _ in bench.begun} & bench.slow <= set(bench.ended)
-    assert time.monotonic() - started < 30
 
 
 def test_what_must_be_built_first_is_built_when_it_is_due_and_not_before(bench: Bench) -> None:

@@ -100,6 +100,14 @@ def test_what_a_client_cannot_do_is_skipped_with_its_reason(clients: dict[str, F
     assert problem.value.exit_code == 2
 
 
+def test_a_link_that_changes_is_skipped_in_real_time_and_no_reason_to_stop(clients: dict[str, FakeClient]) -> None:
+    changing = ReleaseRow.named("4g-bad--http1-get-2MB", "it stalls")
+    assert changing.clock("real") == "virtual"
+    asked, skipped = plan([LIMITED, changing], NEW, "real")
+    assert (asked, skipped) == ([LIMITED], {changing.name: "4g-bad has a schedule, which runs in virtual time only"})
+    assert plan([LIMITED, changing], NEW, "virtual")[0] == [LIMITED, changing]
+
+
 def test_a_missing_or_unusable_program_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match="there is no /nowhere/curl"):
         check_program(ClientSpec(name="curl", program="/nowhere/curl"))

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from lab.model.errors import LabFault, UsageProblem
 from lab.run import revisions
 from lab.run.revisions import Builder, build_folder, client_name, commit_facts, revisions_between, skipped_revisions
+from tests.support.waiting import until
 
 MakeBuilder = Callable[..., Builder]
 
@@ -307,9 +307,12 @@ def test_a_search_that_is_stopped_in_a_build_leaves_nothing(repo: Path, tmp_path
     log = tmp_path / "cache" / f"build-curl-{short(repo, 'one')}.log"
     argv = [sys.executable, "-m", "lab.cli.main", "bisect", *words]
     with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        while not (log.is_file() and log.read_text().endswith("\n")):
+
+        def building() -> bool:
             assert process.poll() is None, process.communicate()
-            time.sleep(0.05)
+            return log.is_file() and log.read_text().endswith("\n")
+
+        until(building, "the first candidate is being built", 60)
         process.send_signal(number)
         process.communicate(timeout=60)
     assert process.returncode == code

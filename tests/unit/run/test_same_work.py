@@ -73,6 +73,25 @@ def test_ratios_are_to_the_first_arm_round_by_round(made: Session, fake_lab: Fak
     )
 
 
+@pytest.mark.parametrize(
+    ("clients", "suffixes", "names"),
+    [
+        (["new", "old"], ["-discard", "-discard"], ["new", "old"]),
+        (["new", "new", "new"], ["-discard", "-discard-nofile", "-repeat"], ["null device", "no file", "files"]),
+        (["new", "old"], ["-discard", "-discard-nofile"], ["new null device", "old no file"]),
+    ],
+)
+def test_arms_are_named_by_what_they_differ_in(
+    made: Session, fake_lab: FakeLab, clients: list[str], suffixes: list[str], names: list[str]
+) -> None:
+    work = REQUESTS.removesuffix("-discard")
+    with made:
+        answer = run_same_work(
+            made, [cell(client, work + suffix) for client, suffix in zip(clients, suffixes, strict=True)], rounds=2
+        )
+    assert [arm.name for arm in answer.arms] == names
+
+
 def test_a_client_that_fails_decides_the_answer(made: Session, fake_lab: FakeLab) -> None:
     fake_lab.rate = lambda client, _: None if client == "old" else 1e6
     with made:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 import pwd
-import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[3]))  # `tests` is not an installed package
-
 from lab.assets import tools
 from lab.servers.bundle import Places, Servers, start_servers
 from tests.support.local_host import LocalNetwork
+from tests.support.ports import free_ports
 
 # sshd started by root wants /run/sshd and a user called sshd, which a machine without an installed sshd lacks: a mount
 # namespace of its own has both.
@@ -30,14 +27,6 @@ grep -q ^sshd: /run/passwd || echo sshd:x:65534:65534::/run/sshd:/bin/false >>/r
 mount --bind /run/passwd /etc/passwd
 exec {sshd} "$@"' sshd "$@"
 """
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 @pytest.fixture(scope="session")

@@ -177,3 +177,11 @@ def test_config_needs_nothing_outside_the_workdir() -> None:
     assert all(path.startswith("/run/lab/server/") or path == "/nothing" for path in paths)
     assert "worker_processes 3;" in text
     assert "\nuser " not in text
+
+
+def test_quic_is_configured_only_where_it_is_wanted() -> None:
+    plain, http3 = (render_config(Path("/w"), bind_6="::1", http3=wanted) for wanted in (False, True))
+    assert "quic" not in plain
+    assert http3.count("listen 0.0.0.0:443 quic reuseport;") == http3.count("listen [::1]:443 quic reuseport;") == 1
+    assert "http3 on;" in http3
+    assert http3.count("{") == http3.count("}")

@@ -307,12 +307,13 @@ def test_an_unshaped_link_and_another_price_in_virtual_time_are_named(make_cell:
     assert "--seed 4 --price 10000ns" in again(dear)
 
 
-@pytest.mark.parametrize("what", ["link", "network", "tolerance", "promise", "looks"])
+@pytest.mark.parametrize("what", ["link", "schedule", "network", "tolerance", "promise", "looks"])
 def test_a_cell_whose_name_does_not_say_everything_is_repeated_from_a_bundle(make_cell: MakeCell, what: str) -> None:
     cell = described(make_cell, {"protocol": "http1", "direction": "get", "size": "5 MiB", "limit": "8 Mbit/s"})
     other = load_topology("dsl-50")
     update: dict[str, dict[str, object]] = {
         "link": {"topology": cell.topology.model_copy(update={"link": other.link})},
+        "schedule": {"topology": cell.topology.model_copy(update={"schedule": load_topology("4g-good").schedule})},
         "network": {"topology": cell.topology.model_copy(update={"name": "mine"}), "id": cell.id.replace("dsl-20", "mine")},
         "tolerance": {"expectation": Expectation(kind="limit", tolerance=Ratio(0.02))},
         "promise": {"expectation": Expectation(kind="none")},

@@ -107,6 +107,14 @@ def test_in_real_time_no_moment_is_part_of_it(cell: CellResult) -> None:
     assert first_difference(view(cell), view(cell.model_copy(update={"samples": late}))) is None
 
 
+def test_in_real_time_all_but_the_moments_is_part_of_it(cell: CellResult) -> None:
+    found = view(cell)
+    in_virtual_time = view(cell.model_copy(update={"clock": "virtual", "virtual": GUEST}))
+    assert set(found) == set(in_virtual_time)
+    renamed = [sample.model_copy(update={"index": sample.index + 1}) for sample in cell.samples]
+    assert first_difference(found, view(cell.model_copy(update={"samples": renamed}))) == "$.samples[0].index: 0, 1"
+
+
 @pytest.mark.parametrize(
     ("a", "b", "said"),
     [

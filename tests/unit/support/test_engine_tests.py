@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.attempts import Attempt
-from tests.support.engine_tests import Count, RustTest, by_cargo_test, ignored, outcomes, settle, totals
+from tests.support.engine_tests import Count, RustTest, by_cargo_test, ignored, noted, outcomes, settle, totals
 
 PASS, FAIL, NOISE = Attempt(passed=True), Attempt(passed=False), Attempt(passed=False, disturbed="hogs")
 TIMED = RustTest("ferry-engine::ssh_openssh", "a_server_that_dies_is_heard_of_once")
@@ -83,3 +83,9 @@ def test_the_plain_counts_of_both_runners() -> None:
         "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured",
     ]
     assert str(by_cargo_test(lines)) == "6 passed, 2 failed, 1 skipped"
+
+
+def test_a_test_that_says_it_was_skipped_has_not_passed() -> None:
+    full = "files::partial::faults::a_full_file_system: no mount: mount: permission denied."
+    lines = [full, "the_corpus_is_read_as_openssh_reads_it: no ssh: it is not on PATH", full]
+    assert str(Count(passed=5) + noted(lines)) == "3 passed, 0 failed, 2 skipped"

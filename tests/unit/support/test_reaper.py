@@ -13,6 +13,7 @@ import pytest
 from lab.net.host_load import Look
 from tests.support import reaper, spans
 from tests.support.spans import Spans, container_engines
+from tests.support.waiting import until
 
 ORPHAN = "import os, subprocess; subprocess.run(['sh', '-c', 'sleep 20 >&- 2>&- & echo $!'])"
 
@@ -69,8 +70,7 @@ def test_every_span_and_the_total_have_a_load() -> None:
 
 def test_a_long_test_has_more_than_one_span() -> None:
     with Spans(span_s=0.001) as spans:
-        while len(spans.loads) < 3:
-            time.sleep(0.001)
+        until(lambda: len(spans.loads) >= 3, "three spans")
 
 
 def test_cpu_time_of_a_lab_that_has_ended_is_not_another_programs(monkeypatch: pytest.MonkeyPatch) -> None:

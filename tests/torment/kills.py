@@ -1,0 +1,184 @@
+"""kill -9 of a command at a moment drawn by the seed, and the checks that follow."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from lab.hosts.compose.docker import ask
+from lab.hosts.compose.project import LAB_LABEL, containers
+from lab.model.answer import Answer
+from lab.model.errors import ThroughlineError
+from lab.model.paths import cache_dir
+from lab.model.results import CellResult, RunRecord
+from lab.store.run_dir import LATEST, RunDir, read_result, run_folders
+from tests.support.own_machine import OwnMachine
+from tests.support.processes import descendants
+from tests.support.waiting import until
+from tests.torment.rows import CELL, LAB, ROWS, VIRTUAL, Row, furnish
+
+SETTLE_S = 30.0
+_TIDY_S = 120.0
+
+
+@dataclass
+class Tally:
+    """Counts of a row's kills. `alive`: the command still ran."""
+
+    kills: int = 0
+    alive: int = 0
+    whole: int = 0
+    temporaries: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+class Torment:
+    """A machine of a test's own, a folder for each row, and the draws of one seed. A context manager; `adopting` must be on."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self._kept = tempfile.TemporaryDirectory(prefix="throughline-torment-")
+        self.work = Path(self._kept.name)
+        self.machine = OwnMachine(self.work / "tmp")
+
+    def __enter__(self) -> Self:
+        self.machine.__enter__()
+        furnish(self.work)
+        # For commands that read a run.
+        self.said(*VIRTUAL, "--max-samples", "5", results=self.work / "stored")
+        RunDir.find("latest", results=self.work / "stored").path.rename(self.work / "run")
+        self.said("bundle", CELL, "--run", str(self.work / "run"), "-o", str(self.work / "cell.zip"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.machine.__exit__()
+        self._kept.cleanup()
+
+    def start(self, *words: str, results: Path, under: Sequence[str] = (), **to: int) -> subprocess.Popen[bytes]:
+        """The lab's command in this machine, with a home folder of its own and the user's cache. `under` runs it."""
+        home = self.work / "home"
+        home.mkdir(exist_ok=True)
+        env = self.machine.environment(
+            THROUGHLINE_RESULTS=str(results),
+            THROUGHLINE_CACHE=str(cache_dir()),
+            HOME=str(home),
+            # `lab doctor` asks cargo for its version, and rustup writes to a home folder that has none.
+            RUSTUP_HOME=os.environ.get("RUSTUP_HOME", str(Path.home() / ".rustup")),
+        )
+        argv = [*under, *LAB, *(word.replace("{work}", str(self.work)) for word in words)]
+        return subprocess.Popen(self.machine.command(*argv), env=env, stdin=subprocess.DEVNULL, cwd=self.work, **to)
+
+    def said(self, *words: str, results: Path | None = None) -> str:
+        """The output of a command, which has to end well."""
+        command = self.start(*words, results=results or self.work / "results", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said, _ = command.communicate(timeout=_TIDY_S)
+        assert command.returncode in (0, 1, 3), f"{words}: exit code {command.returncode}: {said.decode()}"
+        return said.decode()
+
+    def kill(self, row: Row, tally: Tally) -> None:
+        """Once. Problems and counts go to `tally`."""
+        results = self.work / "results"
+        shutil.rmtree(results, ignore_errors=True)
+        before, others = self.state(row), self.machine.processes()
+        log = (self.work / "said").open("wb")
+        moment_s = self._chance.uniform(0.0, row.latest_s)
+        with log:
+            command = self.start(*row.words, results=results, stdout=log.fileno(), stderr=log.fileno())
+            end = time.monotonic() + moment_s
+            while time.monotonic() < end and command.poll() is None:
+                time.sleep(0.01)
+            tally.kills += 1
+            tally.alive += command.poll() is None
+            command.kill()
+            command.wait()
+        where = f"{row.name}, killed after {moment_s:.3f} s"
+        tally.problems += (f"{where}: {problem}" for problem in self._left(row, before, others))
+        whole, temporaries, halves = read_all(results)
+        tally.whole += whole
+        tally.temporaries += temporaries
+        tally.problems += (f"{where}: {half}" for half in [*halves, *_half_outputs(self.work)])
+
+    def state(self, row: Row) -> dict[str, object]:
+        """What the command must leave as it was."""
+        own = ("--filter", f"label={LAB_LABEL}")
+        engine: dict[str, object] = {"containers": containers(), "networks": ask("network", "ls", "--quiet", *own)}
+        return {**self.machine.state(), "home": _names(self.work / "home"), **(engine if row.containers else {})}
+
+    def _left(self, row: Row, before: dict[str, object], others: list[str]) -> Iterator[str]:
+        try:
+            if row.containers:
+                # Compose may still be starting some for a lab that is no more.
+                until(lambda: {entry["State"] for entry in containers()} <= {"exited"}, "containers have stopped", SETTLE_S)
+            if row.tidy:
+                self.said(*row.tidy)
+            until(lambda: self.machine.processes() == others, "the last process has ended", SETTLE_S)
+        except TimeoutError as late:
+            yield f"{late}: {set(self.machine.processes()) - set(others)}"
+            for pid in descendants(os.getpid()):
+                with suppress(ProcessLookupError):
+                    if pid != self.machine.holder:
+                        os.kill(pid, 9)
+        after = self.state(row)
+        yield from (f"{name}: {before[name]!r} became {after[name]!r}" for name in before if before[name] != after[name])
+
+
+def read_all(results: Path) -> tuple[int, int, list[str]]:
+    """Complete results below the folder, temporary files that a kill left, and a line for each half file."""
+    whole, halves = 0, []
+    for folder in run_folders(results) if results.is_dir() else ():
+        run = RunDir.open(folder)
+        for kind in (CellResult, Answer, RunRecord):
+            for path in run.files(kind):
+                try:
+                    read_result(path, kind)
+                    whole += 1
+                except ThroughlineError as fault:
+                    halves.append(fault.message)
+    files = [path for path in results.rglob("*") if path.is_file()] if results.is_dir() else []
+    halves += (f"{path.name} is half a page" for path in files if path.suffix == ".html" and not _ends(path, b"</html>"))
+    hidden = [path for path in files if path.name.startswith(".") and path.name != LATEST]
+    return whole, len(hidden), halves
+
+
+def _half_outputs(work: Path) -> Iterator[str]:
+    """Half files among the outputs that the words name."""
+    for path in work.glob("out.*"):
+        with path.open("rb") as file:
+            if path.suffix == ".zip" and (not zipfile.is_zipfile(file) or zipfile.ZipFile(path).testzip()):
+                yield f"{path.name} is half an archive"
+        if path.suffix == ".json":
+            try:
+                json.loads(path.read_bytes())
+            except ValueError:
+                yield f"{path.name} is half a document"
+        if path.suffix == ".html" and not _ends(path, b"</html>"):
+            yield f"{path.name} is half a page"
+        path.unlink()
+
+
+def _ends(path: Path, ending: bytes) -> bool:
+    return path.read_bytes().rstrip().endswith(ending)
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def rows(names: list[str]) -> list[Row]:
+    """Those of these names, or all. Containers only where an engine answers."""
+    engine = shutil.which("docker") is not None
+    chosen = [row for row in ROWS if (not names or row.name in names) and (engine or not row.containers)]
+    if unknown := set(names) - {row.name for row in ROWS}:
+        raise SystemExit(f"torment: no row called {', '.join(sorted(unknown))}; there are {', '.join(row.name for row in ROWS)}")
+    return chosen

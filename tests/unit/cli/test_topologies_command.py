@@ -1,0 +1,28 @@
+"""`lab topologies`: every network that ships, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lab.cli.run import topologies
+from lab.model.load import list_topologies, load_topology
+from lab.model.topology import Topology
+
+
+def test_every_network_has_a_line_with_its_rate_and_round_trip(capsys: pytest.CaptureFixture[str]) -> None:
+    topologies()
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert list(lines) == list_topologies()
+    for name, line in lines.items():
+        link = load_topology(name).link
+        assert f"RTT {link.rtt}" in line
+        assert (str(link.rate) if link.rate else "loopback" if name == "same-host" else "unshaped") in line
+    assert "jitter 4 ms" in lines["lte"]
+
+
+def test_a_program_reads_complete_topologies(capsys: pytest.CaptureFixture[str]) -> None:
+    topologies(json_output=True)
+    found = [Topology.model_validate(each) for each in json.loads(capsys.readouterr().out)]
+    assert found == [load_topology(name) for name in list_topologies()]
