@@ -21,6 +21,7 @@ from pathlib import Path, PurePath
 
 from lab.assets import store
 from lab.clients.registry import list_clients
+from lab.model.ended import wait_for_end
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.paths import cache_dir
 from lab.model.scratch import scratch_folder
@@ -297,7 +298,7 @@ def _run(command: str, tree: Path, log: Path, longest_s: float) -> int | None:
                     start_new_session=True,
                     env=_environment(tree),
                 )
-            return process.wait(longest_s)
+            return wait_for_end(process, longest_s)
         except subprocess.TimeoutExpired:
             return None
         finally:

@@ -26,6 +26,7 @@ from lab.hosts.agent import frames
 from lab.hosts.agent.handle import AgentHandle
 from lab.hosts.agent.protocol import Message
 from lab.hosts.ssh.connection import Connection
+from lab.model.ended import wait_for_end
 from lab.model.errors import LabFault
 from lab.model.paths import package_root
 
@@ -224,7 +225,7 @@ class AgentLink(AgentHandle):
         with self._writing:
             self._ssh.stdin.close()
         try:
-            self._ssh.wait(5)
+            wait_for_end(self._ssh, 5)
         except subprocess.TimeoutExpired:
             self._ssh.kill()
             self._ssh.wait()
@@ -270,7 +271,7 @@ class AgentLink(AgentHandle):
     def _lost(self) -> LabFault:
         """Why there is no connection, in ssh's own words where there never was one."""
         try:
-            code = self._ssh.wait(5)
+            code = wait_for_end(self._ssh, 5)
         except subprocess.TimeoutExpired:
             code = None
         if threading.current_thread() is not self._threads[0]:

@@ -30,6 +30,7 @@ from lab.hosts.virtual.cores import Core
 from lab.hosts.virtual.ending import why
 from lab.hosts.virtual.program import bootstrap, first_program
 from lab.model.clock import CHARGE_NS
+from lab.model.ended import wait_for_end
 from lab.model.errors import LabFault
 
 # 1 January 2026, in every machine: a wall clock that is the same in every boot, and after the birth of every program's defaults.
@@ -225,7 +226,7 @@ class Machine:
 
     def _last_words(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(5.0)
+            wait_for_end(self.process, 5.0)
         text = os.pread(self.console, 1 << 20, 0).decode(errors="replace") if not self._closed else ""
         return f"the machine in virtual time ended: {why(text, self.process.returncode, self.boot.memory_bytes)[:300]}"
 

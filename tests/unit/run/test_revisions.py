@@ -264,13 +264,10 @@ def test_an_interrupted_build_leaves_no_tree(repo: Path, builder: MakeBuilder, m
 def test_what_an_interrupted_command_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The group is the command's own: a Ctrl-C of the terminal does not reach it."""
 
-    def wait(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
-        if timeout is not None:
-            raise KeyboardInterrupt
-        return real(process)
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
 
-    real = subprocess.Popen.wait
-    monkeypatch.setattr(subprocess.Popen, "wait", wait)
+    monkeypatch.setattr(revisions, "wait_for_end", interrupted)
     started: list[subprocess.Popen[bytes]] = []
     make = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda *words, **more: started.append(make(*words, **more)) or started[-1])

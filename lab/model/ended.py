@@ -1,0 +1,33 @@
+"""Waiting for a process, with a limit, in a way that a signal can end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import time
+
+# A signal that arrives between the interpreter's last look and the system call is handled when the call returns.
+_LOOK_S = 0.1
+
+
+def wait_for_end(process: subprocess.Popen[bytes] | subprocess.Popen[str], longest_s: float) -> int:
+    """The exit code. Raises subprocess.TimeoutExpired after `longest_s`.
+
+    Popen.wait with a limit takes a lock that it keeps for ever where a signal's handler raises at the wrong moment (CPython's
+    subprocess.py, `_wait`: between `acquire(False)` and `try`); every later wait for that process then never ends, also where the
+    process was killed. Without a limit it takes the lock in a `with`, which nothing comes between.
+    """
+    limit_s = time.monotonic() + longest_s
+    with contextlib.suppress(ProcessLookupError):  # another thread has waited for it
+        descriptor = os.pidfd_open(process.pid)
+        try:
+            end = select.poll()
+            end.register(descriptor, select.POLLIN)
+            while not end.poll(max(0.0, min(_LOOK_S, limit_s - time.monotonic())) * 1000):
+                if time.monotonic() >= limit_s:
+                    raise subprocess.TimeoutExpired(process.args, longest_s)
+        finally:
+            os.close(descriptor)
+    return process.wait()
