@@ -33,10 +33,8 @@ from lab.model.results import (
 from lab.net.certificates import begin_certificate, lab_problems, too_slow
 from lab.net.ports import PortSampler
 from lab.net.scheduled import scheduled
-from lab.net.shape import read_back
 from lab.net.watch import can_watch
 from lab.run.lab import Lab
-from lab.run.sample import take_sample
 from lab.run.schedule import Schedule
 from lab.run.userlands import one_cell
 from lab.servers.bundle import Servers
@@ -86,6 +84,7 @@ class Interleaving:
                 assert_speaks_here(clients[cell.client], cell.transfer, cell.id)
         lab.ready(cells)
         self._lab = lab
+        self._by = lab.options.instruments
         self._network, self._servers = lab.up
         self._schedule = schedule
         self._captures = captures
@@ -179,7 +178,7 @@ class Interleaving:
             return certificate
         with lab.timed("transfer"):
             self._take_samples()
-        problems, qdiscs = read_back(network, shaped)
+        problems, qdiscs = self._by.read_back(network, shaped)
         if self._virtual:
             if problems:
                 raise LabFault(f"the link has changed: {'; '.join(problems)}")
@@ -195,7 +194,7 @@ class Interleaving:
         return certificate.model_copy(update={"after": after, "qdisc_readback": dict(qdiscs)})
 
     def _take_samples(self) -> None:
-        with PortSampler(self._network) as ports:
+        with self._by.watch_ports(self._network) as ports:
             for turn, goal in self._schedule([lane.samples for lane in self.lanes]):
                 if not self._take_turn(ports, turn, goal):
                     return
@@ -229,7 +228,7 @@ class Interleaving:
         index = len(lane.samples)
         seed = self._lab.machines.sample_seed(lane.cell.id, index)
         self._network.vary(seed)
-        taken = take_sample(
+        taken = self._by.take_sample(
             self._network,
             self._servers,
             lane.adapter,

@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
 from lab.assets.userlands import get as get_userland
-from lab.hosts.choose import open_network, open_same_host
 from lab.hosts.host import Network
 from lab.model.cell import Cell
 from lab.model.clock import Clock
@@ -19,18 +18,15 @@ from lab.model.errors import LabFault, ThroughlineError
 from lab.model.results import Calibration, HostLoad, HostSnapshot
 from lab.model.topology import Topology
 from lab.model.userland import NO_USERLANDS, UserlandFacts, Userlands
-from lab.net.calibrate import calibrate
-from lab.net.guard import assert_no_bypass
-from lab.net.pins import pin
-from lab.net.shape import Shaped, shape
+from lab.net.shape import Shaped
 from lab.run.clocks import clock_for, servers_for
 from lab.run.host_watch import Watcher
 from lab.run.options import Options
 from lab.run.progress import Progress
 from lab.run.userlands import check_http3, http3_wanted, refuse_in_real_time, userlands_for
 from lab.run.virtual_machines import VirtualMachines
-from lab.servers.bundle import DEFAULT_PAYLOADS, SAME_HOST, SERVERS, Places, ServerName, Servers, start_servers
-from lab.store.provenance import host_snapshot, machine_facts
+from lab.servers.bundle import DEFAULT_PAYLOADS, SAME_HOST, SERVERS, Places, ServerName, Servers
+from lab.store.provenance import machine_facts
 
 CALIBRATION_ATTEMPTS = 2
 
@@ -42,6 +38,7 @@ class Lab:
         self.options = options
         self.name = options.name or name
         self.progress = progress
+        self._by = options.instruments
         self.machines = VirtualMachines(options.seed, options.machine_seed, options.charge_ns, options.tolerance)
         self.client_facts: dict[str, object] = {}
         """Facts that were measured of the client's host: part of every snapshot from then on."""
@@ -118,11 +115,9 @@ class Lab:
             self._turn.enter_context(self.options.turn())
             self._has_turn = True
         if same_host:
-            network = open_same_host(self.options.backend, name=self.name)
-        elif self.options.open_network:
-            network = self.options.open_network()
+            network = self._by.open_same_host(self.options.backend, name=self.name)
         else:
-            network = open_network(self.options.backend, router=self.options.router, name=self.name)
+            network = self._by.open_network(self.options.backend, router=self.options.router, name=self.name)
         self._take_up(network)
 
     def boot(
@@ -148,9 +143,9 @@ class Lab:
     def _take_up(self, network: Network, servers: Collection[ServerName] = SERVERS, *, http3: bool = False) -> None:
         try:
             if network.clock.kind == "real":  # every cell pins its own machine when it shapes the link
-                pin(network, "cubic")
-            assert_no_bypass(network)
-            self.servers = start_servers(
+                self._by.pin(network, "cubic")
+            self._by.assert_no_bypass(network)
+            self.servers = self._by.start_servers(
                 network,
                 payload_sizes=DEFAULT_PAYLOADS if network.clock.kind == "real" else (),
                 sshd_options=self.options.sshd,
@@ -194,8 +189,8 @@ class Lab:
             return self._shaped[1]
         with self.timed("shape"):
             self.forget_link()
-            pin(network, topology.congestion_control, topology.link.mtu)
-            shaped = shape(network, topology.link)
+            self._by.pin(network, topology.congestion_control, topology.link.mtu)
+            shaped = self._by.shape(network, topology.link)
         self._shaped = (topology, shaped)
         return shaped
 
@@ -211,7 +206,7 @@ class Lab:
             for attempt in range(1, CALIBRATION_ATTEMPTS + 1):
                 self.progress.step(f"{topology.name}: calibrating the link")
                 looks.append(
-                    calibrate(
+                    self._by.calibrate(
                         network,
                         topology.link,
                         topology.congestion_control,
@@ -246,7 +241,7 @@ class Lab:
         """The hosts' facts now; without those of the hosts where they cannot be read."""
         with self.timed("provenance"):
             try:
-                found = host_snapshot(self.up[0])
+                found = self._by.snapshot(self.up[0])
                 client = {**found.hosts["client"], **self.client_facts}
                 return found.model_copy(update={"hosts": {**found.hosts, "client": client}})
             except ThroughlineError:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from lab.assets.inferno import Inferno
 from lab.hosts.agent.router import RouterChoice
 from lab.hosts.choose import Backend
-from lab.hosts.host import Network
 from lab.judge.decide import VIRTUAL_PLAN
 from lab.judge.host import HostLimits
 from lab.judge.tolerance import LookPlan
 from lab.model.clock import CHARGE_NS, ClockChoice
 from lab.model.userland import NO_USERLANDS, Userlands
 from lab.net.calibrate import Tolerance
+from lab.run.instruments import Instruments
 from lab.servers.sshd import SshdOptions
 
 
@@ -44,12 +44,13 @@ class Options:
     virtual_looks: LookPlan = VIRTUAL_PLAN
     """In virtual time, where samples are cheap."""
     tolerance: Tolerance = field(default_factory=Tolerance)
-    open_network: Callable[[], Network] | None = None
     sshd: SshdOptions = field(default_factory=SshdOptions)
     flamegraph: Inferno | None = None
     """With these tools, one run more per cell of a suite."""
     syscalls: bool = False
     """One run more per cell of a suite, with its system calls counted."""
+    instruments: Instruments = field(default_factory=Instruments)
+    """What acts on hosts and links."""
     name: str = ""
     """The network's name; left out, it is the run's."""
     host_limits: HostLimits | None = None

@@ -10,6 +10,7 @@ Tests on xdist's workers run at the same time as others, so every failure there 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 import time
@@ -118,7 +119,7 @@ class Watching(Runner):
                 reports = runtestprotocol(item, nextitem=nextitem, log=False)
             finally:
                 self._test = None
-        return reports, self._why_disturbed(item, spans) if any(report.failed for report in reports) else None
+        return reports, self._why_disturbed(item, spans) if _may_be_noise(reports) else None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -167,7 +168,7 @@ class OnWorker(Runner):
 
     def run(self, item: pytest.Item, nextitem: pytest.Item | None) -> tuple[list[pytest.TestReport], str | None]:
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        return reports, self._why if any(report.failed for report in reports) else None
+        return reports, self._why if _may_be_noise(reports) else None
 
 
 def _first_reason(item: pytest.Item, spans: Spans) -> str | None:
@@ -249,6 +250,18 @@ class Again:
 
 
 _CAPTURED: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+
+
+# A busy machine makes programs late, and answers missing (None). It does not make a name or an argument wrong.
+_DEFECT = re.compile(
+    r"(AttributeError|ImportError|ModuleNotFoundError|NameError|SyntaxError|TypeError|UnboundLocalError)\b(?!.*NoneType)"
+)
+
+
+def _may_be_noise(reports: list[pytest.TestReport]) -> bool:
+    """Whether there is a failure, and none that only a defect of the program or the test explains."""
+    failed = [report for report in reports if report.failed]
+    return bool(failed) and not any(_DEFECT.match(_message(report)) for report in failed)
 
 
 def _message(report: pytest.TestReport) -> str:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -30,7 +30,7 @@ from lab.model.cell import Cell
 from lab.model.endpoints import Endpoints
 from lab.model.errors import LabFault
 from lab.model.load import load_topology
-from lab.model.results import CellResult
+from lab.model.results import CellResult, Sample
 from lab.model.topology import Link
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import Size
@@ -38,10 +38,10 @@ from lab.net.calibrate import calibrate
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import assert_pinned, pin
 from lab.net.shape import differences, shape
-from lab.run import interleaving
-from lab.run import lab as lab_module
+from lab.run.instruments import Instruments
 from lab.run.session import Options, Session
 from lab.servers import iperf3
+from lab.servers.bundle import Servers
 from lab.store.run_dir import RunDir, read_cell
 from tests.support import fake_windows
 from tests.support.windows_answers import PINS, WAY, tell
@@ -216,21 +216,28 @@ class TestCalibration:
 
 
 @pytest.fixture
-def run_cell(measured: VagrantNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], CellResult]:
-    """A cell over an unshaped link, all real but its samples: those need an nginx of the server's own."""
+def run_cell(measured: VagrantNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., CellResult]:
+    """A cell over an unshaped link, all real but its samples, which need an nginx on the server; `meanwhile` runs in each."""
     ends = Endpoints("server", "/srv", str(measured.client.workdir), "ca.pem", "known_hosts", "key")
-    monkeypatch.setattr(lab_module, "start_servers", lambda *_, **__: SimpleNamespace(endpoints=ends))
-    monkeypatch.setattr(interleaving, "take_sample", lambda *words, **_: make_sample(words[4], None))
     monkeypatch.setattr(measured, "close", lambda: None)
 
-    def run() -> CellResult:
+    def run(meanwhile: Callable[[], object] = lambda: None) -> CellResult:
+        def sample(*words: Any, **_: object) -> Sample:
+            meanwhile()
+            return make_sample(words[4], None)
+
+        instruments = Instruments(
+            open_network=lambda *_, **__: measured,
+            start_servers=lambda *_, **__: cast("Servers", SimpleNamespace(endpoints=ends)),
+            take_sample=sample,
+        )
         cell = Cell(
             client=ClientSpec(name="curl"),
             topology=load_topology("link-local"),
             transfer=Transfer.model_validate({"protocol": "http1", "direction": "get", "size": Size(300_000)}),
             expectation=Expectation(kind="none"),
         )
-        options = Options(open_network=lambda: measured, looks=LookPlan(looks=(2, 4)))
+        options = Options(instruments=instruments, looks=LookPlan(looks=(2, 4)))
         with Session(RunDir.create("prober", results=tmp_path / "results"), options) as session:
             result = session.run_cell(cell)
             return read_cell(session.run.cell_path(result.id))
@@ -239,7 +246,7 @@ def run_cell(measured: VagrantNetwork, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 class TestResult:
-    def test_it_names_the_prober_and_the_client(self, run_cell: Callable[[], CellResult]) -> None:
+    def test_it_names_the_prober_and_the_client(self, run_cell: Callable[..., CellResult]) -> None:
         result = run_cell()
         assert result.verdict.name == "PASS", result.verdict.reason
         facts = result.backend_facts
@@ -253,14 +260,9 @@ class TestResult:
         assert result.before.hosts["client"]["system"] == "Microsoft Windows Server 2022 20348"
 
     def test_a_prober_that_loses_its_pins_makes_it_invalid_and_is_named(
-        self, run_cell: Callable[[], CellResult], measured: VagrantNetwork, monkeypatch: pytest.MonkeyPatch
+        self, run_cell: Callable[..., CellResult], measured: VagrantNetwork
     ) -> None:
-        def spoilt(*words: Any, **_: object) -> object:
-            at(measured.prober, "echo 0 >/proc/sys/net/ipv4/tcp_sack")
-            return make_sample(words[4], None)
-
-        monkeypatch.setattr(interleaving, "take_sample", spoilt)
-        result = run_cell()
+        result = run_cell(lambda: at(measured.prober, "echo 0 >/proc/sys/net/ipv4/tcp_sack"))
         assert result.verdict.name == "INVALID"
         assert "prober does not hold its settings: net.ipv4.tcp_sack is '0'" in result.verdict.reason
 

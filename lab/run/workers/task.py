@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from lab.model.errors import ThroughlineError
 from lab.model.transfer import ClientSpec
+from lab.run.instruments import Instruments
 from lab.run.lock import MachineLock
 from lab.run.options import Options
 from lab.run.questions import Question
@@ -72,7 +73,7 @@ async def probe(clients: Sequence[tuple[str, str]]) -> dict[str, object]:
 
 def sendable(options: Options) -> Options:
     """The options without what belongs to the machine that gives the command."""
-    return replace(options, turn=None, open_network=None)
+    return replace(options, turn=None, instruments=Instruments())
 
 
 def answer(order: Order) -> Parcel:

@@ -11,10 +11,9 @@ import json
 import platform
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path, PureWindowsPath
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -37,10 +36,11 @@ from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import Size
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import assert_host_pinned, pin_host
-from lab.run import doctor, interleaving
-from lab.run import lab as lab_module
+from lab.net.shape import Shaped
+from lab.run import doctor
 from lab.run.arrived import collect
 from lab.run.cpu_score import measure_cpu_score
+from lab.run.instruments import Instruments
 from lab.run.sample import take_sample
 from lab.run.session import Options, Session
 from lab.servers.bundle import Places, Servers, start_servers
@@ -297,9 +297,7 @@ def test_a_truncated_file_fails_the_sample(mixed: WindowsNetwork, serve: Servers
     assert "1 of 300000 bytes arrived" in take_sample(mixed, serve, Curl(), wanted, 0).problem
 
 
-def test_a_cell_from_the_network_to_its_result(
-    mixed: WindowsNetwork, serve: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_from_the_network_to_its_result(mixed: WindowsNetwork, serve: Servers, tmp_path: Path) -> None:
     """Everything that concerns the client is real; the link of this machine's loopback is neither shaped nor calibrated."""
     pinned: list[str] = []
 
@@ -310,18 +308,15 @@ def test_a_cell_from_the_network_to_its_result(
     def guard(found: Network) -> None:
         assert found.client.bypass(found.server) == ""
 
-    replaced: dict[str, Callable[..., Any]] = {
-        "pin": pin,
-        "assert_no_bypass": guard,
-        "start_servers": lambda *_, **__: serve,
-        "shape": lambda *_: SimpleNamespace(commands=(), plans={}),
-        "read_back": lambda *_: ([], {}),
-        "calibrate": lambda *_, attempt, **__: make_calibration(attempt=attempt),
-    }
-    for name, value in replaced.items():
-        for module in (lab_module, interleaving):
-            if name in vars(module):
-                monkeypatch.setattr(module, name, value)
+    instruments = Instruments(
+        open_network=lambda *_, **__: mixed,
+        pin=pin,
+        assert_no_bypass=guard,
+        start_servers=lambda *_, **__: serve,
+        shape=lambda *_: cast("Shaped", SimpleNamespace(commands=(), plans={})),
+        read_back=lambda *_: ([], {}),
+        calibrate=lambda *_, attempt, **__: make_calibration(attempt=attempt),
+    )
     cell = Cell(
         client=ClientSpec(name="curl"),
         topology=load_topology("dsl-20"),
@@ -329,7 +324,7 @@ def test_a_cell_from_the_network_to_its_result(
         expectation=Expectation(kind="none"),
     )
     run = RunDir.create("windows", results=tmp_path / "results")
-    options = Options(open_network=lambda: mixed, looks=LookPlan(looks=(2, 4)))
+    options = Options(instruments=instruments, looks=LookPlan(looks=(2, 4)))
     with Session(run, options) as session:
         result = session.run_cell(cell)
     assert pinned == ["client", "client"]

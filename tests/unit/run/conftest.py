@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from lab.clients import registry
 from tests.unit.servers.conftest import network, places, servers
 from tests.unit.store.conftest import cell, make_cell_fixture, make_sample
 
@@ -19,9 +20,9 @@ def make_sample_fixture() -> Callable[..., object]:
 
 @pytest.fixture(name="fake_lab")
 def fake_lab_fixture(monkeypatch: pytest.MonkeyPatch) -> object:
-    """A lab without a network for every Session of the test; its clients know every transfer."""
-    from tests.unit.run.fake_lab import FakeLab, install
+    """A lab without a network; its clients `new`, `old`, `one` and `two` know every transfer."""
+    from tests.unit.run.fake_lab import FakeClient, FakeLab
 
-    lab = FakeLab()
-    install(lab, {}, monkeypatch)
-    return lab
+    for name in ("new", "old", "one", "two"):
+        monkeypatch.setitem(registry._CODE, name, FakeClient)
+    return FakeLab()

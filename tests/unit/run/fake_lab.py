@@ -8,18 +8,14 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from lab.clients import registry
 from lab.hosts.clocks import InRealTime
 from lab.hosts.host import RouterFacts
 from lab.judge.tolerance import LookPlan
 from lab.model.results import Calibration, ClientIdentity, HostSnapshot, Sample
-from lab.model.transfer import ClientSpec, Transfer
-from lab.run import interleaving
-from lab.run import lab as lab_module
-from lab.run import session as session_module
+from lab.model.transfer import Transfer
+from lab.run.instruments import Instruments
 from lab.run.session import Options, Session
+from lab.store.run_dir import RunDir
 from tests.unit.store.conftest import AT, make_calibration, make_sample
 
 
@@ -28,6 +24,7 @@ class FakeClient:
     """Knows every transfer but `cannot`."""
 
     name: str
+    program: str = ""
     cannot: str = ""
 
     def supports(self, transfer: Transfer) -> str:
@@ -64,6 +61,10 @@ class FakeLab:
     rate: Callable[[str, int], float | None] = lambda *_: 1e6
     broken: Callable[[Any], bool] = lambda _: False
     opened: list[Any] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
+    """`shape` and `look` (a calibration), in their order."""
+    read_back_problems: list[str] = field(default_factory=list)
+    """Found when the link is read back for the first time."""
 
     def open(self, name: str) -> Any:
         network = FakeNetwork(name)
@@ -82,35 +83,37 @@ class FakeLab:
         deviation = rate / limit - 1 if rate and limit else None
         return sample.model_copy(update={"body_byte_s": rate, "deviation": deviation})
 
+    def shape(self, *_: object) -> Any:
+        self.steps.append("shape")
+        return SimpleNamespace(commands=())
+
+    def read_back(self, *_: object) -> tuple[list[str], dict[str, Any]]:
+        problems, self.read_back_problems = self.read_back_problems, []
+        return problems, {}
+
     def calibrate(self, network: Any, *_: object, attempt: int, **__: object) -> Calibration:
+        self.steps.append("look")
         found = make_calibration(attempt=attempt)
         return found.model_copy(update={"ok": False, "problems": ["9 % low"]}) if self.broken(network) else found
 
+    @property
+    def instruments(self) -> Instruments:
+        return Instruments(
+            open_network=lambda _, *, name, **__: self.open(name),
+            open_same_host=lambda _, *, name: self.open_same_host(name),
+            pin=lambda *_: None,
+            assert_no_bypass=lambda _: None,
+            start_servers=lambda *_, **__: SimpleNamespace(endpoints=None),
+            shape=self.shape,
+            read_back=self.read_back,
+            calibrate=self.calibrate,
+            watch_ports=nullcontext,
+            take_sample=self.take,
+            snapshot=lambda _: HostSnapshot(at=AT, machine={}, hosts={"client": {}}),
+        )
 
-def install(lab: FakeLab, clients: dict[str, FakeClient], patch: pytest.MonkeyPatch) -> None:
-    def resolve(client: ClientSpec) -> FakeClient:
-        return clients.get(client.name, FakeClient(client.name))
+    def options(self, looks: Sequence[int] = (2, 4)) -> Options:
+        return Options(looks=LookPlan(looks=tuple(looks)), instruments=self.instruments)
 
-    for module in (session_module, registry, interleaving):
-        patch.setattr(module, "resolve", resolve)
-    replaced: dict[str, Any] = {
-        "open_network": lambda _, *, name, **__: lab.open(name),
-        "open_same_host": lambda _, *, name: lab.open_same_host(name),
-        "pin": lambda *_: None,
-        "assert_no_bypass": lambda _: None,
-        "start_servers": lambda *_, **__: SimpleNamespace(endpoints=None),
-        "shape": lambda *_: SimpleNamespace(commands=()),
-        "read_back": lambda *_: ([], {}),
-        "calibrate": lab.calibrate,
-        "PortSampler": nullcontext,
-        "take_sample": lab.take,
-        "host_snapshot": lambda _: HostSnapshot(at=AT, machine={}, hosts={"client": {}}),
-    }
-    for name, value in replaced.items():
-        for module in (lab_module, interleaving):
-            if name in vars(module):
-                patch.setattr(module, name, value)
-
-
-def session(run: Any, looks: Sequence[int] = (2, 4)) -> Session:
-    return Session(run, Options(looks=LookPlan(looks=tuple(looks))))
+    def session(self, run: RunDir, looks: Sequence[int] = (2, 4)) -> Session:
+        return Session(run, self.options(looks))

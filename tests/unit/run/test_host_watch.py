@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +12,6 @@ import pytest
 from rich.console import Console
 
 from lab.judge.host import HostLimits
-from lab.judge.tolerance import LookPlan
 from lab.model.cell import Cell
 from lab.model.results import HostLoad
 from lab.model.study import BufferStudy
@@ -22,7 +21,7 @@ from lab.model.units import Size
 from lab.run import host_watch
 from lab.run.progress import Lines
 from lab.run.release import ReleaseRow
-from lab.run.session import Options, Session
+from lab.run.session import Session
 from lab.store.run_dir import RunDir, read_cell
 from reports.text import render_run
 from tests.unit.run.fake_lab import FakeLab
@@ -89,7 +88,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.fixture(name="made")
 def session(tmp_path: Path, fake_lab: FakeLab) -> Iterator[Session]:
-    options = Options(looks=LookPlan(looks=(3, 5)), host_limits=HostLimits())
+    options = replace(fake_lab.options((3, 5)), host_limits=HostLimits())
     with Session(RunDir.create("test", results=tmp_path), options) as it:
         yield it
 
@@ -108,7 +107,7 @@ def test_on_a_quiet_machine_the_load_is_only_reported(made: Session, machine: Ma
 
 def test_unwatched_nothing_is_reported_or_set_aside(fake_lab: FakeLab, machine: Machine, tmp_path: Path) -> None:
     machine.idle = machine.samples = [BUSY]
-    with Session(RunDir.create("test", results=tmp_path), Options(looks=LookPlan(looks=(3, 5)))) as it:
+    with fake_lab.session(RunDir.create("test", results=tmp_path), (3, 5)) as it:
         result = it.run_cell(LIMITED)
     assert (result.verdict.name, result.host, result.set_aside, result.plan) == ("PASS", None, [], [3, 5])
     assert result.samples[0].host is None

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lab.model.cell import Cell
 from lab.model.transfer import ClientSpec
-from lab.run import interleaving
-from lab.run import lab as lab_module
 from lab.run.release import ReleaseRow
 from lab.run.session import Session
 from lab.store.run_dir import RunDir
-from tests.unit.run.fake_lab import FakeLab, session
+from tests.unit.run.fake_lab import FakeLab
 
 LIMITED = "dsl-50--http1-get-5MiB-at-1MBps"
 
@@ -26,26 +23,14 @@ def cell(client: str) -> Cell:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Session:
-    return session(RunDir.create("test", results=tmp_path))
+def made(tmp_path: Path, fake_lab: FakeLab) -> Session:
+    return fake_lab.session(RunDir.create("test", results=tmp_path))
 
 
 @pytest.fixture
-def steps(fake_lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def steps(fake_lab: FakeLab) -> list[str]:
     """`shape` and `look`, in their order."""
-    order: list[str] = []
-
-    def shape(*_: object) -> object:
-        order.append("shape")
-        return SimpleNamespace(commands=())
-
-    def calibrate(*words: Any, **more: Any) -> object:
-        order.append("look")
-        return fake_lab.calibrate(*words, **more)
-
-    monkeypatch.setattr(lab_module, "shape", shape)
-    monkeypatch.setattr(lab_module, "calibrate", calibrate)
-    return order
+    return fake_lab.steps
 
 
 def spoilt(*which: int) -> Callable[[Any], bool]:
@@ -81,11 +66,8 @@ def test_a_second_look_that_is_good_keeps_it(made: Session, steps: list[str], fa
     assert steps == ["shape", "look", "look", "look", "look"]
 
 
-def test_a_link_that_the_router_no_longer_holds_is_put_on_again(
-    made: Session, steps: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers = iter([["down: delay is 9 ms, not 10 ms"], []])
-    monkeypatch.setattr(interleaving, "read_back", lambda *_: (next(answers), {}))
+def test_a_link_that_the_router_no_longer_holds_is_put_on_again(made: Session, steps: list[str], fake_lab: FakeLab) -> None:
+    fake_lab.read_back_problems = ["down: delay is 9 ms, not 10 ms"]
     first, second = (made.run_cell(cell(client)) for client in ("one", "two"))
     assert (first.verdict.name, second.verdict.name) == ("INVALID", "PASS")
     assert "down: delay is 9 ms, not 10 ms" in first.verdict.reason

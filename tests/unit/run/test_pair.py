@@ -16,7 +16,7 @@ from lab.run.pair import check_pair
 from lab.run.release import ReleaseRow
 from lab.run.session import Session
 from lab.store.run_dir import RunDir, read_cell, read_result, read_run
-from tests.unit.run.fake_lab import FakeLab, session
+from tests.unit.run.fake_lab import FakeLab
 
 LIMITED = "dsl-50--http1-get-5MiB-at-1MBps"
 FILL = "metro-200--http1-get-50MB"
@@ -28,8 +28,8 @@ def cells(name: str) -> tuple[Cell, Cell]:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Session:
-    return session(RunDir.create("test", results=tmp_path))
+def made(tmp_path: Path, fake_lab: FakeLab) -> Session:
+    return fake_lab.session(RunDir.create("test", results=tmp_path))
 
 
 def test_samples_are_interleaved_between_one_pair_of_calibrations(made: Session, fake_lab: FakeLab) -> None:

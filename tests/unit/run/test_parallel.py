@@ -17,7 +17,7 @@ from lab.run.parallel import Job, run_jobs
 from lab.run.release import ReleaseRow
 from lab.run.session import Session
 from lab.store.run_dir import RunDir, read_cell, read_run
-from tests.unit.run.fake_lab import FakeLab, session
+from tests.unit.run.fake_lab import FakeLab
 
 NAMES = [f"dsl-50--http1-get-{size}MB-at-1MBps" for size in range(1, 5)]
 
@@ -32,7 +32,7 @@ def spoilt(result: CellResult) -> bool:
 
 @pytest.fixture
 def made(tmp_path: Path, fake_lab: FakeLab) -> Session:
-    return session(RunDir.create("test", results=tmp_path))
+    return fake_lab.session(RunDir.create("test", results=tmp_path))
 
 
 def test_every_lane_has_a_network_and_all_results_are_one_run(made: Session, fake_lab: FakeLab) -> None:

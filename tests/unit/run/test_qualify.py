@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from lab.cli import main as cli
 from lab.cli import qualify as command
+from lab.clients import registry
 from lab.judge.tolerance import LookPlan
 from lab.model.answer import Answer, asking
 from lab.model.errors import NotSupported, UsageProblem
@@ -19,7 +21,6 @@ from lab.model.transfer import ClientSpec, Transfer
 from lab.model.units import Ratio
 from lab.robot.release import release_rows
 from lab.robot.suite import Choice, suite_file
-from lab.run import qualify as qualify_module
 from lab.run.lab import Lab
 from lab.run.parallel import RUN_AGAIN
 from lab.run.qualify import check_program, plan, qualify
@@ -27,7 +28,7 @@ from lab.run.release import QUICK_LOOKS, ReleaseRow, set_seconds
 from lab.run.session import Session
 from lab.store.run_dir import RunDir, read_result, read_run
 from reports.answer_text import render_qualification
-from tests.unit.run.fake_lab import FakeClient, FakeLab, install, session
+from tests.unit.run.fake_lab import FakeClient, FakeLab
 
 FULL, QUICK = (release_rows([suite_file("release")], Choice(include=[tag])) for tag in ("full", "quick"))
 NEW, OLD = ClientSpec(name="new"), ClientSpec(name="old")
@@ -41,17 +42,15 @@ class OnlyHttp(FakeClient):
         return "it knows no SFTP" if transfer.protocol == "sftp" else ""
 
 
-@pytest.fixture(name="clients")
-def known_clients(monkeypatch: pytest.MonkeyPatch, fake_lab: FakeLab) -> dict[str, FakeClient]:
-    clients: dict[str, FakeClient] = {}
-    install(fake_lab, clients, monkeypatch)
-    monkeypatch.setattr(qualify_module, "resolve", lambda client: clients.get(client.name, FakeClient(client.name)))
-    return clients
+@pytest.fixture
+def knows_only_http(fake_lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes a client such a one. After `fake_lab`, which makes clients that know everything."""
+    return lambda name: monkeypatch.setitem(registry._CODE, name, OnlyHttp)
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Session:
-    return session(RunDir.create("test", results=tmp_path))
+def made(tmp_path: Path, fake_lab: FakeLab) -> Session:
+    return fake_lab.session(RunDir.create("test", results=tmp_path))
 
 
 # --- the sets -----------------------------------------------------------------------------------------------------------------
@@ -90,8 +89,8 @@ def test_light_is_what_leaves_the_machine_alone() -> None:
 # --- what is skipped ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_client_cannot_do_is_skipped_with_its_reason(clients: dict[str, FakeClient]) -> None:
-    clients["new"] = OnlyHttp("new")
+def test_what_a_client_cannot_do_is_skipped_with_its_reason(knows_only_http: Callable[[str], None]) -> None:
+    knows_only_http("new")
     asked, skipped = plan([LIMITED, WHOLE, BUFFERS], NEW)
     assert asked == [LIMITED]
     assert skipped == dict.fromkeys((WHOLE.name, BUFFERS.name), "it knows no SFTP")
@@ -100,7 +99,8 @@ def test_what_a_client_cannot_do_is_skipped_with_its_reason(clients: dict[str, F
     assert problem.value.exit_code == 2
 
 
-def test_a_link_that_changes_is_skipped_in_real_time_and_no_reason_to_stop(clients: dict[str, FakeClient]) -> None:
+@pytest.mark.usefixtures("fake_lab")
+def test_a_link_that_changes_is_skipped_in_real_time_and_no_reason_to_stop() -> None:
     changing = ReleaseRow.named("4g-bad--http1-get-2MB", "it stalls")
     assert changing.clock("real") == "virtual"
     asked, skipped = plan([LIMITED, changing], NEW, "real")
@@ -121,7 +121,7 @@ def test_a_missing_or_unusable_program_is_refused(tmp_path: Path) -> None:
 # --- what it comes to ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_good_release_is_qualified(made: Session, clients: dict[str, FakeClient]) -> None:
+def test_a_good_release_is_qualified(made: Session) -> None:
     with made:
         found, outcomes = qualify(made, NEW, OLD, [LIMITED, WHOLE, BUFFERS], set_name="quick", margin=Ratio(0.05))
     assert found.judged.reason == "QUALIFIED: 4 PASS, 0 FAIL, 0 INCONCLUSIVE, 0 INVALID"
@@ -138,7 +138,7 @@ def test_a_good_release_is_qualified(made: Session, clients: dict[str, FakeClien
 
 
 def test_a_regression_alone_is_enough_not_to_qualify(
-    made: Session, clients: dict[str, FakeClient], fake_lab: FakeLab, capsys: pytest.CaptureFixture[str]
+    made: Session, fake_lab: FakeLab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_lab.rate = lambda client, _: 0.9e6 if client == "new" else 1e6
     found, _ = qualify(made, NEW, OLD, [WHOLE], set_name="quick", margin=Ratio(0.05))
@@ -151,24 +151,24 @@ def test_a_regression_alone_is_enough_not_to_qualify(
     assert said.endswith(found.judged.reason)
 
 
-def test_a_known_failure_is_a_failure_and_said_to_be_known(
-    made: Session, clients: dict[str, FakeClient], fake_lab: FakeLab
-) -> None:
+def test_a_known_failure_is_a_failure_and_said_to_be_known(made: Session, fake_lab: FakeLab) -> None:
     fake_lab.rate = lambda *_: 2e6
     found, _ = qualify(made, NEW, OLD, [LIMITED], set_name="quick", margin=Ratio(0.05))
     assert found.judged.reason.startswith("NOT QUALIFIED: 0 PASS, 1 FAIL")
     assert "the baseline fails this too" in found.parts[0].notes
 
 
-def test_a_fault_of_the_baseline_alone_does_not_matter(made: Session, clients: dict[str, FakeClient], fake_lab: FakeLab) -> None:
+def test_a_fault_of_the_baseline_alone_does_not_matter(made: Session, fake_lab: FakeLab) -> None:
     fake_lab.rate = lambda client, _: 1e6 if client == "new" else 2e6
     found, _ = qualify(made, NEW, OLD, [LIMITED], set_name="quick", margin=Ratio(0.05))
     assert (exit_code([found.judged.name]), found.parts[0].baseline) == (0, "FAIL")
     assert made.record().exit_code == 0
 
 
-def test_a_baseline_that_cannot_run_a_line_leaves_the_candidate_alone(made: Session, clients: dict[str, FakeClient]) -> None:
-    clients["old"] = OnlyHttp("old")
+def test_a_baseline_that_cannot_run_a_line_leaves_the_candidate_alone(
+    made: Session, knows_only_http: Callable[[str], None]
+) -> None:
+    knows_only_http("old")
     found, _ = qualify(made, NEW, OLD, [WHOLE], set_name="quick", margin=Ratio(0.05))
     assert (found.parts[0].verdict, found.parts[0].comparison) == ("PASS", None)
     assert found.parts[0].notes == ["old cannot do it: it knows no SFTP"]
@@ -176,7 +176,7 @@ def test_a_baseline_that_cannot_run_a_line_leaves_the_candidate_alone(made: Sess
 
 @pytest.mark.parametrize(("broken", "word", "code"), [(True, "INVALID", 4), (False, "UNDECIDED", 3)])
 def test_neither_a_lab_fault_nor_an_open_verdict_qualifies(
-    made: Session, clients: dict[str, FakeClient], fake_lab: FakeLab, broken: bool, word: str, code: int
+    made: Session, fake_lab: FakeLab, broken: bool, word: str, code: int
 ) -> None:
     fake_lab.broken = lambda _: broken
     fake_lab.rate = lambda _, index: (0.9e6, 1.1e6)[index % 2]
@@ -184,8 +184,8 @@ def test_neither_a_lab_fault_nor_an_open_verdict_qualifies(
     assert (found.judged.reason.partition(":")[0], exit_code([found.judged.name])) == (word, code)
 
 
-def test_lanes_come_to_the_same(made: Session, clients: dict[str, FakeClient], fake_lab: FakeLab) -> None:
-    clients["new"] = OnlyHttp("new")
+def test_lanes_come_to_the_same(made: Session, knows_only_http: Callable[[str], None]) -> None:
+    knows_only_http("new")
     items = [LIMITED, ReleaseRow.named("dsl-20--http1-get-5MiB-at-1MBps", "-"), WHOLE]
     found, _ = qualify(made, NEW, OLD, items, set_name="quick", margin=Ratio(0.05), lanes=2)
     assert found.judged.reason == "QUALIFIED: 2 PASS, 0 FAIL, 0 INCONCLUSIVE, 0 INVALID, 1 skipped"
@@ -193,7 +193,7 @@ def test_lanes_come_to_the_same(made: Session, clients: dict[str, FakeClient], f
     assert len(asking(made.answers, "no-slower")) == 2
 
 
-def test_what_a_lane_spoilt_is_reported(made: Session, clients: dict[str, FakeClient], fake_lab: FakeLab) -> None:
+def test_what_a_lane_spoilt_is_reported(made: Session, fake_lab: FakeLab) -> None:
     fake_lab.broken = lambda network: "-lane" in network.name
     items = [LIMITED, ReleaseRow.named("dsl-20--http1-get-5MiB-at-1MBps", "-")]
     found, _ = qualify(made, NEW, OLD, items, set_name="quick", margin=Ratio(0.05), lanes=2)

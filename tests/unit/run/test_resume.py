@@ -20,23 +20,29 @@ from tests.unit.run.fake_lab import FakeLab
 CELLS = [ReleaseRow.named(f"dsl-50--http1-get-{size}MB-at-1MBps", "-").cell(ClientSpec(name="new")) for size in range(1, 5)]
 
 
+@pytest.fixture
+def options(fake_lab: FakeLab) -> Options:
+    return fake_lab.options()
+
+
 @pytest.fixture(autouse=True)
-def results(tmp_path: Path, fake_lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> Path:
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path))
     return tmp_path
 
 
-def begun(cells: int = 2) -> RunDir:
-    """A run with these cells, killed before it could write its record."""
-    run = run_cells(CELLS[:cells], Options(), Silent()).run
-    (run.path / "run.json").unlink()
-    return run
+@pytest.fixture
+def run(options: Options, results: Path) -> RunDir:
+    """A run with two of the cells, killed before it could write its record."""
+    del results  # where it is
+    made = run_cells(CELLS[:2], options, Silent()).run
+    (made.path / "run.json").unlink()
+    return made
 
 
-def test_only_what_is_missing_is_asked(results: Path) -> None:
-    run = begun()
+def test_only_what_is_missing_is_asked(results: Path, run: RunDir, options: Options) -> None:
     before = {path.name: path.read_bytes() for path in run.cells.glob("*.json")}
-    session = run_cells(CELLS, Options(), Silent(), resume=Resumed.find(run.name))
+    session = run_cells(CELLS, options, Silent(), resume=Resumed.find(run.name))
     assert session.run.path == run.path
     assert [result.id for result in session.results] == [cell.id for cell in CELLS]
     assert {name: (run.cells / name).read_bytes() for name in before} == before
@@ -46,19 +52,17 @@ def test_only_what_is_missing_is_asked(results: Path) -> None:
     assert [each.name for each in results.iterdir() if not each.is_symlink()] == [run.name]
 
 
-def test_a_file_that_was_cut_off_is_asked_again() -> None:
-    run = begun()
+def test_a_file_that_was_cut_off_is_asked_again(run: RunDir, options: Options) -> None:
     broken = run.cell_path(CELLS[0].id)
     broken.write_bytes(broken.read_bytes()[:100])
-    session = run_cells(CELLS, Options(), Silent(), resume=Resumed.find(run.name))
+    session = run_cells(CELLS, options, Silent(), resume=Resumed.find(run.name))
     assert {cell.id for cell in run.read_cells()} == {cell.id for cell in CELLS}
     assert {result.id for result in session.results} == {cell.id for cell in CELLS}
 
 
 @pytest.mark.parametrize("what", ["number of samples", "expectation", "network"])
-def test_another_question_is_refused_and_the_run_stays_as_it_was(what: str) -> None:
-    run = begun()
-    options, cell = Options(), CELLS[0]
+def test_another_question_is_refused_and_the_run_stays_as_it_was(what: str, run: RunDir, options: Options) -> None:
+    cell = CELLS[0]
     if what == "number of samples":
         options = replace(options, looks=replace(options.looks, looks=options.looks.looks[:-1]))
     elif what == "expectation":
@@ -73,8 +77,7 @@ def test_another_question_is_refused_and_the_run_stays_as_it_was(what: str) -> N
     assert sorted((path, path.read_bytes()) for path in run.path.rglob("*.json")) == before
 
 
-def test_a_run_of_another_lab_is_refused() -> None:
-    run = begun()
+def test_a_run_of_another_lab_is_refused(run: RunDir) -> None:
     path = run.cell_path(CELLS[0].id)
     cell = next(cell for cell in run.read_cells() if cell.id == CELLS[0].id)
     path.unlink()

@@ -18,7 +18,7 @@ from lab.run.same_work import answer_of_same_work, run_same_work, same_work_id
 from lab.run.session import Session
 from lab.run.system_calls import read_report
 from lab.store.run_dir import RunDir, read_result
-from tests.unit.run.fake_lab import FakeLab, session
+from tests.unit.run.fake_lab import FakeLab
 
 REQUESTS = "h2-get-500x10kB-p100-discard"
 
@@ -33,8 +33,8 @@ def cell(client: str, transfer: str = REQUESTS) -> Cell:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Session:
-    return session(RunDir.create("test", results=tmp_path))
+def made(tmp_path: Path, fake_lab: FakeLab) -> Session:
+    return fake_lab.session(RunDir.create("test", results=tmp_path))
 
 
 def with_costs(result: CellResult, rates: list[float], cpu_s: list[float]) -> CellResult:

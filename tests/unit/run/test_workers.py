@@ -15,6 +15,7 @@ import pytest
 from lab.model.errors import LabFault, NotSupported, ThroughlineError, UsageProblem
 from lab.model.results import CellResult
 from lab.model.transfer import ClientSpec
+from lab.run.instruments import Instruments
 from lab.run.questions import CellQuestion
 from lab.run.release import ReleaseRow
 from lab.run.session import Session
@@ -26,7 +27,7 @@ from lab.run.workers.parcel import Document, HeldRun, Parcel, found_problem, pro
 from lab.run.workers.task import Order, Turns, answer, sendable
 from lab.store.provenance import WORKER, machine_facts
 from lab.store.run_dir import RunDir, read_cell
-from tests.unit.run.fake_lab import FakeLab, session
+from tests.unit.run.fake_lab import FakeLab
 
 HERE = facts()
 ASKED = [
@@ -42,7 +43,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def made(tmp_path: Path, fake_lab: FakeLab) -> Session:
-    return session(RunDir.create("test", results=tmp_path))
+    return fake_lab.session(RunDir.create("test", results=tmp_path))
 
 
 @dataclass
@@ -89,6 +90,8 @@ class FakeCluster:
     lost_after: int = 10**6
     address: str = "tcp://test"
     orders: list[Order] = field(default_factory=list)
+    instruments: Instruments = field(default_factory=Instruments)
+    """Those of the workers' machine."""
 
     @property
     def client(self) -> FakeCluster:
@@ -116,13 +119,18 @@ class FakeCluster:
             worker.loses -= 1
             worker.births += 1
             return FakeFuture(None)
-        return FakeFuture(lambda: function(pickle.loads(pickle.dumps(order))))
+        return FakeFuture(lambda: function(self._arrived(order)))
+
+    def _arrived(self, order: Order) -> Order:
+        found: Order = pickle.loads(pickle.dumps(order))
+        return replace(found, options=replace(found.options, instruments=self.instruments))
 
     def _unheard(self) -> Parcel:
         raise TimeoutError
 
 
 def ask(cluster: FakeCluster, made: Session, questions: Sequence[CellQuestion] = ASKED) -> list[Any]:
+    cluster.instruments = made.options.instruments
     return DaskCrew(cluster, wait_s=5.0).answer(made, questions)  # type: ignore[arg-type]
 
 
@@ -235,7 +243,8 @@ def test_a_client_by_a_relative_path_is_refused(made: Session) -> None:
 
 
 def parcel_of(made: Session, question: CellQuestion = ASKED[0]) -> Parcel:
-    order = Order(question, sendable(made.options), made.run.name, "a", HERE.instance, alone=False, wait_s=1.0)
+    options = replace(sendable(made.options), instruments=made.options.instruments)
+    order = Order(question, options, made.run.name, "a", HERE.instance, alone=False, wait_s=1.0)
     return answer(order)
 
 

@@ -72,6 +72,21 @@ def test_a_test_whose_every_attempt_was_disturbed_is_skipped_with_the_reason(pyt
     )
 
 
+@pytest.mark.parametrize("line", ["[].nothing", "unknown", "len(1)", "import lab.nowhere"])
+def test_what_only_a_defect_explains_fails_at_once_on_any_machine(pytester: pytest.Pytester, line: str) -> None:
+    pytester.makeconftest(CONFTEST.format(disturbed=EVERY))
+    pytester.makepyfile(test_one=f"import pytest\n@pytest.mark.realtime\ndef test_it():\n    {line}\n")
+    done = run(pytester)
+    done.assert_outcomes(failed=1)
+    done.stdout.no_fnmatch_line("*run again*")
+
+
+def test_an_answer_that_is_missing_may_be_noise(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.format(disturbed=[1, 2, 3, 4]))
+    pytester.makepyfile(test_one="import pytest\n@pytest.mark.realtime\ndef test_it():\n    None.answer\n")
+    run(pytester).assert_outcomes(skipped=1)
+
+
 def test_a_test_that_passes_when_the_machine_is_quiet_passes_with_a_note(pytester: pytest.Pytester) -> None:
     done = session(pytester, failing=[1, 2], disturbed=[1, 2])
     done.assert_outcomes(passed=1)
