@@ -45,7 +45,7 @@ def test_a_planted_limit_is_found_and_the_run_can_be_read(tmp_path: Path) -> Non
 
 def test_a_planted_round_trip_is_found(tmp_path: Path) -> None:
     truth_ms = 61.8
-    done = invoke("rtt", *planted_rtt(tmp_path, truth_ms), "--from", "40ms", "--to", "100ms", "--json")
+    done = invoke("rtt", *planted_rtt(tmp_path, truth_ms), "--from", "56ms", "--to", "70ms", "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     passed = max(arm["figures"]["rtt_s"] for arm in found["arms"] if arm["verdict"] == "PASS")
