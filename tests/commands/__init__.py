@@ -1,0 +1,1 @@
+"""Commands as users type them: `python -m tests.commands --help`."""
