@@ -8,7 +8,7 @@ BIN := .venv/bin
 	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far bench-engine bench-peers \
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle \
 	bench-history bench-report bench-standards bench-clocks ferry-windows vm-proof \
-	mutants-lab mutants-engine planted-noops test-commands \
+	mutants-lab mutants-engine planted-noops test-commands test-nightly \
 	virtual-thousand virtual-workers faults-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
 
 help: ## this list
@@ -65,7 +65,7 @@ demo: setup ## do ferry and the system's curl keep their rate limit on three net
 
 # Every runner's own last line is followed by the plain count that a CI can read: `N passed, N failed, N skipped`.
 # Tests of reports need a browser, which setup then brings.
-test test-lab test-commands test-realtime fuzz bench-report: export THROUGHLINE_TESTERS := yes
+test test-lab test-commands test-nightly test-realtime fuzz bench-report: export THROUGHLINE_TESTERS := yes
 
 test: setup ## linters, types and all tests: the engine's, then the lab's, those that bring networks up included
 	@code=0; for part in test-engine test-lab; do $(MAKE) --no-print-directory $$part || code=1; done; exit $$code
@@ -87,6 +87,10 @@ mutants-engine: setup ## the same of cargo-mutants in the protocol crates and in
 
 planted-noops: setup ## 30 functions of the lab and 30 of the engine that do nothing, drawn by SEED: which test sees each?
 	@code=0; for side in lab engine; do $(BIN)/python -m tests.support.planted_noops $(SEED:%=--seed %) $$side || code=1; done; exit $$code
+
+# What tests/skips.txt leaves to the night: several Debians, pages of commands that take minutes.
+test-nightly: setup ## all tests of the lab, those that CI leaves to the night too; then test-commands and torment have commands of their own
+	@THROUGHLINE_NIGHTLY=yes .ci/lab-tests
 
 test-commands: setup ## every command of the README and the how-tos as a user types it, from a clean clone: an hour or more (tests/commands)
 	@$(BIN)/python -m tests.commands $(ROWS)

@@ -20,6 +20,7 @@ from tests.conformance.heads import broken_heads
 from tests.conformance.lengths import content_lengths
 from tests.conformance.limbo import limbo
 from tests.conformance.program import answers, crate, members
+from tests.conformance.qpack import qpack
 from tests.conformance.ssh_clients import ssh_audit, strict_kex
 from tests.conformance.urls import unicode_hosts, wpt_urls
 
@@ -117,6 +118,7 @@ def _differs(wanted: _Logged, answer: dict[str, Any]) -> str:
 
 COLLECTIONS = (
     Collection("HPACK blocks of 14 encoders", "hpack-test-case", "the decoder of header fields", hpack),
+    Collection("QPACK blocks of two encoders", "qifs", "the decoder of header fields over HTTP/3", qpack),
     Collection("HTTP/2 frames", "http2-frame-test-case", "the decoder of frames and its error codes", frames),
     Collection("HTTP/1.1 responses of llhttp", "llhttp", "the reader of responses", llhttp),
     Collection("Tests of curl", "curl-data", "what is asked for and written, and how the program ends", curl_replies),

@@ -24,6 +24,8 @@ from _pytest.terminal import TerminalReporter
 
 MAYBE = "maybe "
 ALWAYS = "always"
+NIGHTLY = "THROUGHLINE_NIGHTLY is not set"
+"""The condition of tests that take minutes. They need no skip of their own: the file decides (tests/conftest.py)."""
 _NO, _NOT_SET = "no ", " is not set"
 
 
@@ -71,6 +73,12 @@ def differences(entries: Sequence[Entry], ran: Mapping[str, str | None], holds: 
         elif must := next((entry for entry in live if not entry.maybe and entry.covers(test)), None):
             found.append(f"{test} ran, but line {must.line} says that it is skipped here ({must.condition})")
     return found
+
+
+def left_to_the_night(entries: Sequence[Entry], test: str) -> str:
+    """Why this test does not run now; empty if it does."""
+    mine = (entry for entry in entries if entry.condition == NIGHTLY and holds(NIGHTLY) and entry.covers(test))
+    return next((entry.reason for entry in mine), "")
 
 
 def _matches(text: str, pattern: str) -> bool:

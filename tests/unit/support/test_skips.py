@@ -75,6 +75,17 @@ def test_the_projects_own_budget_is_one_and_its_tests_are_there() -> None:
         assert any(function in each.read_text() for each in paths), f"line {entry.line}: there is no test called {name}"
 
 
+def test_what_the_file_leaves_to_the_night_does_not_run_by_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = parse(f"{skips.NIGHTLY} | tests/a.py::test_long[*] | minutes: make test-nightly\nalways | tests/b.py::* | no")
+    for value, reason in (("", "minutes: make test-nightly"), ("yes", "")):
+        skips.holds.cache_clear()
+        monkeypatch.setenv("THROUGHLINE_NIGHTLY", value)
+        assert skips.left_to_the_night(entries, "tests/a.py::test_long[12]") == reason
+        assert skips.left_to_the_night(entries, "tests/a.py::test_short") == ""
+        assert skips.left_to_the_night(entries, "tests/b.py::test_short") == ""
+    skips.holds.cache_clear()
+
+
 def test_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
     skips.holds.cache_clear()
     monkeypatch.setenv("THROUGHLINE_TEST_WORD", "yes")

@@ -4,6 +4,7 @@
 mod certificate;
 mod h2;
 mod hpack;
+mod qpack;
 mod response;
 mod url;
 
@@ -18,6 +19,8 @@ use serde_json::Value;
 enum Case {
     /// Header blocks that share a decoder.
     Hpack { blocks: Vec<hpack::Block> },
+    /// A header block of HTTP/3, without a dynamic table: ferry allows none.
+    Qpack { block: String },
     /// What a server sends behind its SETTINGS.
     H2 { wire: String },
     /// What an HTTP/1.1 server answers, until it closes.
@@ -31,6 +34,7 @@ enum Case {
 fn answer(case: Case) -> Result<Value, String> {
     match case {
         Case::Hpack { blocks } => hpack::decode(&blocks),
+        Case::Qpack { block } => qpack::decode(&bytes(&block)?),
         Case::H2 { wire } => h2::receive(&bytes(&wire)?),
         Case::Response { method, wire } => response::read(&method, &bytes(&wire)?),
         Case::Certificate(path) => certificate::verify(&path),
