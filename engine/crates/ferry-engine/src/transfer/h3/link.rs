@@ -18,6 +18,8 @@ use crate::net::tls;
 
 /// Read of a stream and not understood yet: a head, or a frame that means nothing. More than that is no server's honest wish.
 const MOST_UNREAD: u64 = 1 << 20;
+/// Besides, the framing of content may be such a part of it: a frame of 64 bytes has 3 more.
+const FRAMING_PART: u64 = 16;
 /// A connection's control streams carry settings and little else.
 const MOST_CONTROL: u64 = 16 << 20;
 
@@ -53,6 +55,12 @@ struct Lane {
     ends: bool,
     delivered: bool,
     stopped: Option<u64>,
+}
+
+impl Lane {
+    fn has_too_much(&self) -> bool {
+        self.read.saturating_sub(self.understood) > MOST_UNREAD + self.understood / FRAMING_PART
+    }
 }
 
 /// How the sending side of a request stands.
@@ -271,9 +279,7 @@ impl Inner {
             |error: Box<dyn std::error::Error + Send + Sync>| Poll::Ready(Err(StreamErrorIncoming::Unknown(error)));
         let lane = self.lanes.get(&id);
         let most = match lane {
-            Some(lane) if lane.request && lane.read - lane.understood.min(lane.read) > MOST_UNREAD => {
-                return unknown(Box::new(TooMuch));
-            }
+            Some(lane) if lane.request && lane.has_too_much() => return unknown(Box::new(TooMuch)),
             Some(lane) if lane.request && lane.budget == 0 => return Poll::Pending,
             Some(lane) if lane.request => lane.budget,
             _ if self.control_bytes > MOST_CONTROL => return unknown(Box::new(TooMuch)),
@@ -451,5 +457,25 @@ impl quic::SendStream<Bytes> for Half {
 
     fn send_id(&self) -> quic::StreamId {
         self.number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn framing_may_grow_with_the_content_and_nothing_else_may() {
+        let lane = |read, understood| Lane {
+            read,
+            understood,
+            ..Lane::default()
+        };
+        assert!(!lane(MOST_UNREAD, 0).has_too_much());
+        assert!(lane(MOST_UNREAD + 1, 0).has_too_much());
+        // 64 GB in frames of 4 KiB.
+        let frames = 16_000_000;
+        assert!(!lane(frames * 4099, frames * 4096).has_too_much());
+        assert!(lane(frames * 2, frames).has_too_much());
     }
 }
