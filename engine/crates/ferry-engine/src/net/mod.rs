@@ -1,5 +1,6 @@
 //! Connections: names to addresses, TCP, TLS, QUIC, and a pipe of bytes whose waits are those of `platform`.
 
+pub mod congestion;
 pub mod dial;
 mod key_usage;
 pub mod pipe;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use ferry_pacing::Rate;
 use mio::net::UdpSocket;
-use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, Event,
@@ -18,6 +18,7 @@ use quinn_udp::{EcnCodepoint, RecvMeta, UdpSockRef, UdpSocketState};
 use rustls::pki_types::ServerName;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use super::congestion::{Start, controller};
 use super::sndbuf::SendBuffer;
 use super::tls::{Refusal, Tls};
 use super::wait::{Ready, Waiter};
@@ -50,18 +51,11 @@ const MOST_REFUSALS: u32 = 3;
 #[cfg(unix)]
 const ERRORS_IN_A_ROW: usize = 16;
 
-/// The congestion window to begin with under a limit, 32 datagrams: they leave in steps, not as a burst. With quinn's ten the path would be late
-/// from the first round trip on, and what is late is made up for above the limit.
-const PACED_WINDOW: u64 = 32 * 1452;
-
-/// Congestion controls that quinn has, by Linux's names for them.
-pub const CONGESTION: [&str; 3] = ["cubic", "reno", "bbr"];
-
 pub struct Options<'a> {
     /// Offers `h3`.
     pub tls: &'a Tls,
     pub send_buffer: SendBuffer,
-    /// One of [`CONGESTION`].
+    /// One of [`super::congestion::CONGESTION`].
     pub congestion: Option<&'a str>,
     /// What is sent is held to a limit.
     pub limited: bool,
@@ -101,6 +95,8 @@ pub struct Quic {
     /// The last STREAM frame was sent.
     sent_stream: Option<Instant>,
     asked: Option<Instant>,
+    /// Under a limit.
+    start: Option<Start>,
 }
 
 impl Quic {
@@ -125,7 +121,8 @@ impl Quic {
         let crypto = QuicClientConfig::try_from(tls)
             .map_err(|error| Error::local(format!("QUIC cannot be set up: {error}")).with_source(error))?;
         let mut client = ClientConfig::new(Arc::new(crypto));
-        client.transport_config(Arc::new(transport(options)));
+        let start = options.limited.then(Start::default);
+        client.transport_config(Arc::new(transport(options, start.clone())));
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, !udp.may_fragment(), None);
         let now = Instant::now();
         let (handle, connection) = endpoint
@@ -152,6 +149,7 @@ impl Quic {
             heard: None,
             sent_stream: None,
             asked: None,
+            start,
         };
         quic.transmit(now);
         Ok(quic)
@@ -170,6 +168,13 @@ impl Quic {
     pub fn wake(&mut self, ready: Ready) {
         self.readable |= ready.readable;
         self.writable |= ready.writable;
+    }
+
+    /// What is sent from now on is held to `rate`, and leaves in its steps.
+    pub fn begin_paced(&self, rate: Rate) {
+        if let Some(start) = &self.start {
+            start.set(rate, self.connection.rtt());
+        }
     }
 
     pub fn remote(&self) -> SocketAddr {
@@ -450,7 +455,7 @@ fn local_address(remote: SocketAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|address| address.ip())
 }
 
-fn transport(options: &Options<'_>) -> TransportConfig {
+fn transport(options: &Options<'_>, start: Option<Start>) -> TransportConfig {
     let mut transport = TransportConfig::default();
     let window = options.window.and_then(|window| VarInt::from_u64(window).ok());
     transport
@@ -461,26 +466,6 @@ fn transport(options: &Options<'_>) -> TransportConfig {
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
         .receive_window(window.unwrap_or(VarInt::from_u32(CONNECTION_WINDOW)))
         .datagram_receive_buffer_size(None);
-    transport.congestion_controller_factory(controller(options));
+    transport.congestion_controller_factory(controller(options.congestion, start));
     transport
-}
-
-fn controller(options: &Options<'_>) -> Arc<dyn ControllerFactory + Send + Sync> {
-    match options.congestion {
-        Some("reno") => {
-            let mut reno = NewRenoConfig::default();
-            if options.limited {
-                reno.initial_window(PACED_WINDOW);
-            }
-            Arc::new(reno)
-        }
-        Some("bbr") => Arc::new(BbrConfig::default()),
-        _ => {
-            let mut cubic = CubicConfig::default();
-            if options.limited {
-                cubic.initial_window(PACED_WINDOW);
-            }
-            Arc::new(cubic)
-        }
-    }
 }

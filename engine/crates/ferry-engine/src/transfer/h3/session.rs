@@ -99,6 +99,9 @@ impl Begins for Session {
         if let Some(window) = &mut self.window {
             window.begin(now);
         }
+        if let (Some(rate), Some(_)) = (self.settings.limit.rate(), &stream.exchange.sender) {
+            self.link.with(|quic| quic.begin_paced(rate));
+        }
         self.streams.push(stream);
     }
 }
