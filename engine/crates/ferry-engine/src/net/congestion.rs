@@ -12,6 +12,8 @@ use quinn_proto::congestion::{
 
 use ferry_pacing::Rate;
 
+use super::slow_start::Watched;
+
 /// Congestion controls that quinn has, by Linux's names for them.
 pub const CONGESTION: [&str; 3] = ["cubic", "reno", "bbr"];
 
@@ -28,8 +30,11 @@ type Factory = Arc<dyn ControllerFactory + Send + Sync>;
 pub fn controller(name: Option<&str>, start: Option<Start>) -> Factory {
     let name = name.unwrap_or_default().to_owned();
     match start {
-        Some(start) if name != "bbr" => Arc::new(Paced { name, start }),
-        _ => factory(&name, None),
+        _ if name == "bbr" => factory(&name, None),
+        Some(start) => Arc::new(Paced { name, start }),
+        None => Arc::new(Watched {
+            inner: factory(&name, None),
+        }),
     }
 }
 

@@ -6,6 +6,7 @@ mod key_usage;
 pub mod pipe;
 pub mod proxy;
 pub mod quic;
+mod slow_start;
 pub mod sndbuf;
 pub mod tls;
 mod tunnel;

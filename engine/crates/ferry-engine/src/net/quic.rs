@@ -24,9 +24,6 @@ use super::tls::{Refusal, Tls};
 use super::wait::{Ready, Waiter};
 use crate::error::Error;
 
-/// Without a limit, what the server may have on its way: 500 Mbit/s at 160 ms. TCP's own buffers keep an HTTP/2 server from more; here nothing else
-/// would, and a server that fills every queue on the path loses more than it gains (ADR 0038).
-const CONNECTION_WINDOW: u32 = 10 << 20;
 /// No window of its own for a stream.
 const STREAM_WINDOW: u32 = 64 << 20;
 /// HTTP/3 needs three streams of the server's own; nothing is pushed.
@@ -59,8 +56,8 @@ pub struct Options<'a> {
     pub congestion: Option<&'a str>,
     /// What is sent is held to a limit.
     pub limited: bool,
-    /// What the server may send at first, on all streams together. `None`: more than any path holds.
-    pub window: Option<u64>,
+    /// What the server may send at first, on all streams together.
+    pub window: u64,
 }
 
 /// Why there is no connection any more.
@@ -457,14 +454,14 @@ fn local_address(remote: SocketAddr) -> Option<IpAddr> {
 
 fn transport(options: &Options<'_>, start: Option<Start>) -> TransportConfig {
     let mut transport = TransportConfig::default();
-    let window = options.window.and_then(|window| VarInt::from_u64(window).ok());
+    let window = VarInt::from_u64(options.window).unwrap_or(VarInt::MAX);
     transport
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .max_concurrent_uni_streams(VarInt::from_u32(PEER_STREAMS))
         .max_idle_timeout(IdleTimeout::try_from(SILENCE).ok())
         .keep_alive_interval(Some(KEEP_ALIVE))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
-        .receive_window(window.unwrap_or(VarInt::from_u32(CONNECTION_WINDOW)))
+        .receive_window(window)
         .datagram_receive_buffer_size(None);
     transport.congestion_controller_factory(controller(options.congestion, start));
     transport

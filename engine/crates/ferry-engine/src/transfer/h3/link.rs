@@ -37,6 +37,8 @@ struct Inner {
     control_bytes: u64,
     /// Read since the server was last given window.
     ungranted: u64,
+    /// Read in all.
+    taken: u64,
     /// Something has been read or written since this was last asked.
     moved: bool,
 }
@@ -97,6 +99,7 @@ impl Link {
             last: None,
             control_bytes: 0,
             ungranted: 0,
+            taken: 0,
             moved: false,
         })))
     }
@@ -213,6 +216,11 @@ impl Link {
         self.0.borrow().ungranted
     }
 
+    /// Bytes that were read in all.
+    pub fn taken(&self) -> u64 {
+        self.0.borrow().taken
+    }
+
     /// The server may have so much on its way, and hears of what was read. quinn would wait until that is an eighth of the window.
     pub fn set_window(&self, bytes: u64) {
         let mut inner = self.0.borrow_mut();
@@ -297,6 +305,7 @@ impl Inner {
                 let count = chunk.bytes.len();
                 self.moved = true;
                 self.ungranted += count as u64;
+                self.taken += count as u64;
                 match self.lanes.get_mut(&id) {
                     Some(lane) if lane.request => {
                         lane.read += count as u64;

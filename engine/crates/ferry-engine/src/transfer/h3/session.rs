@@ -7,6 +7,7 @@ use bytes::Bytes;
 use h3::error::Code;
 
 use super::Connection;
+use super::follow::Follow;
 use super::link::Link;
 use super::request::{Requests, Stream};
 use super::window::Window;
@@ -44,6 +45,7 @@ pub fn run(connection: Connection, tasks: &mut dyn Tasks, settings: &Settings) {
         requests,
         streams: Vec::new(),
         window: settings.limit.rate().map(Window::new),
+        follow: Follow::new(),
         settings: settings.clone(),
         remote,
         tls,
@@ -68,6 +70,8 @@ struct Session {
     streams: Vec<Stream>,
     /// The window that keeps a limit; `None` without one.
     window: Option<Window>,
+    /// The window without a limit.
+    follow: Follow,
     settings: Settings,
     remote: String,
     tls: crate::report::TlsFacts,
@@ -186,13 +190,18 @@ impl Session {
         }
     }
 
-    /// A limited download is sent no faster than it may be read.
+    /// A limited download is sent no faster than it may be read, any other no faster than the path carries it.
     fn grant(&mut self, now: Instant) {
-        let Some(window) = &mut self.window else { return };
+        let round_trip = self.link.with(|quic| quic.connection.rtt());
+        let Some(window) = &mut self.window else {
+            if let Some(bytes) = self.follow.next(round_trip, self.link.taken(), now) {
+                self.link.set_window(bytes);
+            }
+            return;
+        };
         if let (Some(rate), false) = (self.settings.limit.rate(), self.settings.limit.is_shared()) {
             window.share(rate, self.streams.len() as u64);
         }
-        let round_trip = self.link.with(|quic| quic.connection.rtt());
         if let Some(bytes) = window.next(round_trip, self.link.ungranted(), now) {
             self.link.set_window(bytes);
         }
