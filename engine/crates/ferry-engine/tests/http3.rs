@@ -5,11 +5,13 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferry_engine::error::Class;
 use ferry_engine::observer::Silent;
-use ferry_engine::options::{Common, GetOptions, Proxies, Proxy, PutOptions, Source, Target, Version};
+use ferry_engine::options::{
+    ClientCertificate, Common, GetOptions, Proxies, Proxy, PutOptions, Source, Target, Version,
+};
 use ferry_engine::remote::parse_remote;
 use ferry_engine::report::Report;
 use ferry_engine::{download, upload};
@@ -194,18 +196,21 @@ fn a_server_that_closes_is_asked_again() {
 #[test]
 fn a_limited_download_takes_its_time_and_the_server_cannot_run_ahead() {
     const LIMIT: u64 = 400_000;
-    let server = Server::start();
-    let mut options = get_options(&server, "300000", Target::Discard);
-    options.transfer.limit = Some("400kB/s".parse().unwrap());
-    let report = download(&options, &Silent);
-    succeeded(&report);
-    let transfer = &report.transfers[0];
-    // Bytes leave at their deadlines and never before.
-    assert!(transfer.phases.body_s.unwrap() >= 0.7499, "{:?}", transfer.phases);
-    // Without the limit everything would be written at once. The later it is, the more is allowed; a busy machine has a longer round trip.
-    for (since, written) in &server.seen.lock().unwrap().written {
-        let allowed = LIMIT as f64 * (since.as_secs_f64() + 0.3);
-        assert!(*written as f64 <= allowed, "{written} bytes after {since:?}");
+    // One frame for each 4096 bytes, or many small ones, of which h3 would hold more and more.
+    for path in ["300000", "frames/300000/200"] {
+        let server = Server::start();
+        let mut options = get_options(&server, path, Target::Discard);
+        options.transfer.limit = Some("400kB/s".parse().unwrap());
+        let report = download(&options, &Silent);
+        succeeded(&report);
+        let transfer = &report.transfers[0];
+        // Bytes leave at their deadlines and never before.
+        assert!(transfer.phases.body_s.unwrap() >= 0.7499, "{:?}", transfer.phases);
+        // Without the limit everything would be written at once. The later it is, the more is allowed; a busy machine has a longer round trip.
+        for (since, written) in &server.seen.lock().unwrap().written {
+            let allowed = LIMIT as f64 * (since.as_secs_f64() + 0.3);
+            assert!(*written as f64 <= allowed, "{path}: {written} bytes after {since:?}");
+        }
     }
 }
 
@@ -249,6 +254,71 @@ fn a_certificate_that_nobody_trusts_is_a_permanent_problem_in_the_words_of_tls()
     assert!(message.contains("--cacert"), "{message}");
     options.common.insecure = true;
     succeeded(&download(&options, &Silent));
+}
+
+#[test]
+fn a_server_that_asks_for_a_certificate_serves_who_has_it_and_nobody_else() {
+    let client = rcgen::generate_simple_self_signed(["client".to_owned()]).unwrap();
+    let server = Server::asking_for(&client.cert);
+    let chain = temporary(client.cert.pem().as_bytes());
+    let key = temporary(client.signing_key.serialize_pem().as_bytes());
+    let mut options = get_options(&server, "5000", Target::Discard);
+    options.transfer.retries = 0;
+    let (class, message) = failure(&download(&options, &Silent));
+    assert_eq!(class, Class::Permanent, "{message}");
+    assert!(message.contains("--cert"), "{message}");
+    assert!(server.seen.lock().unwrap().requests.is_empty());
+
+    options.common.client_certificate = Some(ClientCertificate {
+        chain: chain.path().to_owned(),
+        key: key.path().to_owned(),
+    });
+    let report = download(&options, &Silent);
+    succeeded(&report);
+    assert_eq!(report.transfers[0].bytes, 5000);
+}
+
+#[test]
+fn the_ranges_of_a_file_come_over_several_connections() {
+    const SIZE: usize = 12 << 20;
+    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    let mut options = get_options(&server, &SIZE.to_string(), Target::File(file.clone()));
+    options.connections = 3;
+    let report = download(&options, &Silent);
+    succeeded(&report);
+    assert!(std::fs::read(file).unwrap() == content(SIZE));
+    let transfer = &report.transfers[0];
+    assert_eq!((transfer.protocol, transfer.attempts.len()), (Some("h3"), 1));
+    assert!(transfer.ranges.unwrap() > 1, "{transfer:?}");
+    let seen = server.seen.lock().unwrap();
+    assert!((2..=3).contains(&seen.connections), "{}", seen.connections);
+    assert!(
+        seen.requests
+            .iter()
+            .all(|(_, _, fields)| fields.contains_key(header::RANGE))
+    );
+}
+
+#[test]
+fn two_downloads_share_a_limit() {
+    let server = Server::start();
+    let mut options = get_options(&server, "150000", Target::Discard);
+    options.sources = vec![options.sources[0].clone(), parse_remote(&server.url("150001")).unwrap()];
+    options.transfer.limit = Some("400kB/s".parse().unwrap());
+    let begin = Instant::now();
+    let report = download(&options, &Silent);
+    let took = begin.elapsed();
+    succeeded(&report);
+    // With a limit of its own, each would take half as long.
+    assert!(took >= Duration::from_millis(749), "{took:?}");
+    let [one, other] = &report.transfers[..] else {
+        panic!("{report:?}");
+    };
+    assert!(one.limit_shared && other.limit_shared);
+    assert_eq!((one.bytes, other.bytes), (150_000, 150_001));
+    assert_eq!(server.seen.lock().unwrap().connections, 1);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use ferry_pacing::Rate;
 use mio::net::UdpSocket;
-use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, Event,
@@ -18,14 +18,12 @@ use quinn_udp::{EcnCodepoint, RecvMeta, UdpSockRef, UdpSocketState};
 use rustls::pki_types::ServerName;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use super::congestion::{Start, controller};
 use super::sndbuf::SendBuffer;
 use super::tls::{Refusal, Tls};
 use super::wait::{Ready, Waiter};
 use crate::error::Error;
 
-/// Without a limit, what the server may have on its way: 500 Mbit/s at 160 ms. TCP's own buffers keep an HTTP/2 server from more; here nothing else
-/// would, and a server that fills every queue on the path loses more than it gains (ADR 0038).
-const CONNECTION_WINDOW: u32 = 10 << 20;
 /// No window of its own for a stream.
 const STREAM_WINDOW: u32 = 64 << 20;
 /// HTTP/3 needs three streams of the server's own; nothing is pushed.
@@ -50,23 +48,16 @@ const MOST_REFUSALS: u32 = 3;
 #[cfg(unix)]
 const ERRORS_IN_A_ROW: usize = 16;
 
-/// The congestion window to begin with under a limit, 32 datagrams: they leave in steps, not as a burst. With quinn's ten the path would be late
-/// from the first round trip on, and what is late is made up for above the limit.
-const PACED_WINDOW: u64 = 32 * 1452;
-
-/// Congestion controls that quinn has, by Linux's names for them.
-pub const CONGESTION: [&str; 3] = ["cubic", "reno", "bbr"];
-
 pub struct Options<'a> {
     /// Offers `h3`.
     pub tls: &'a Tls,
     pub send_buffer: SendBuffer,
-    /// One of [`CONGESTION`].
+    /// One of [`super::congestion::CONGESTION`].
     pub congestion: Option<&'a str>,
     /// What is sent is held to a limit.
     pub limited: bool,
-    /// What the server may send at first, on all streams together. `None`: more than any path holds.
-    pub window: Option<u64>,
+    /// What the server may send at first, on all streams together.
+    pub window: u64,
 }
 
 /// Why there is no connection any more.
@@ -101,6 +92,8 @@ pub struct Quic {
     /// The last STREAM frame was sent.
     sent_stream: Option<Instant>,
     asked: Option<Instant>,
+    /// Under a limit.
+    start: Option<Start>,
 }
 
 impl Quic {
@@ -125,7 +118,8 @@ impl Quic {
         let crypto = QuicClientConfig::try_from(tls)
             .map_err(|error| Error::local(format!("QUIC cannot be set up: {error}")).with_source(error))?;
         let mut client = ClientConfig::new(Arc::new(crypto));
-        client.transport_config(Arc::new(transport(options)));
+        let start = options.limited.then(Start::default);
+        client.transport_config(Arc::new(transport(options, start.clone())));
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, !udp.may_fragment(), None);
         let now = Instant::now();
         let (handle, connection) = endpoint
@@ -152,6 +146,7 @@ impl Quic {
             heard: None,
             sent_stream: None,
             asked: None,
+            start,
         };
         quic.transmit(now);
         Ok(quic)
@@ -170,6 +165,13 @@ impl Quic {
     pub fn wake(&mut self, ready: Ready) {
         self.readable |= ready.readable;
         self.writable |= ready.writable;
+    }
+
+    /// What is sent from now on is held to `rate`, and leaves in its steps.
+    pub fn begin_paced(&self, rate: Rate) {
+        if let Some(start) = &self.start {
+            start.set(rate, self.connection.rtt());
+        }
     }
 
     pub fn remote(&self) -> SocketAddr {
@@ -450,37 +452,17 @@ fn local_address(remote: SocketAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|address| address.ip())
 }
 
-fn transport(options: &Options<'_>) -> TransportConfig {
+fn transport(options: &Options<'_>, start: Option<Start>) -> TransportConfig {
     let mut transport = TransportConfig::default();
-    let window = options.window.and_then(|window| VarInt::from_u64(window).ok());
+    let window = VarInt::from_u64(options.window).unwrap_or(VarInt::MAX);
     transport
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .max_concurrent_uni_streams(VarInt::from_u32(PEER_STREAMS))
         .max_idle_timeout(IdleTimeout::try_from(SILENCE).ok())
         .keep_alive_interval(Some(KEEP_ALIVE))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
-        .receive_window(window.unwrap_or(VarInt::from_u32(CONNECTION_WINDOW)))
+        .receive_window(window)
         .datagram_receive_buffer_size(None);
-    transport.congestion_controller_factory(controller(options));
+    transport.congestion_controller_factory(controller(options.congestion, start));
     transport
-}
-
-fn controller(options: &Options<'_>) -> Arc<dyn ControllerFactory + Send + Sync> {
-    match options.congestion {
-        Some("reno") => {
-            let mut reno = NewRenoConfig::default();
-            if options.limited {
-                reno.initial_window(PACED_WINDOW);
-            }
-            Arc::new(reno)
-        }
-        Some("bbr") => Arc::new(BbrConfig::default()),
-        _ => {
-            let mut cubic = CubicConfig::default();
-            if options.limited {
-                cubic.initial_window(PACED_WINDOW);
-            }
-            Arc::new(cubic)
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! One attempt at a transfer: a request, its answer and its body, over a connection that carries one or several at once.
 //!
-//! `session` runs the loop; `h1` and `h2` know their protocol, `h3` has a loop of its own; `exchange` is what all have in common. `line` chooses. What an answer means for the
-//! local side is decided by the task (`Work`), what a failure means for the next attempt by `job`.
+//! `session` runs the loop; `h1` and `h2` know their protocol, `h3` has a loop of its own; `exchange` and `rounds` are what all have in common. `line` chooses. What an answer means
+//! for the local side is decided by the task (`Work`), what a failure means for the next attempt by `job`.
 
 pub mod background;
 pub mod coding;
@@ -14,6 +14,7 @@ pub mod h3;
 pub mod line;
 pub mod pace;
 pub mod receive;
+mod rounds;
 pub mod samples;
 pub mod send;
 pub mod session;

@@ -8,8 +8,9 @@ use super::connect::{Connection, Protocol};
 use super::exchange::Exchange;
 use super::h1::Http1;
 use super::h2::Http2;
+use super::rounds::{Begins, Signs, TICK, tick};
 use super::wire::{Stream, Wire};
-use super::{Ending, Pull, Settings, Task, Tasks};
+use super::{Ending, Settings, Task, Tasks};
 use crate::error::{Class, Error};
 use crate::net::pipe::{Pipe, PipeError, Received};
 use crate::net::tls;
@@ -17,8 +18,6 @@ use crate::net::wait::{Ready, Waiter};
 use crate::report::Phases;
 use crate::{log, platform};
 
-/// TCP's own view, time-outs and progress are looked at this often.
-const TICK: Duration = Duration::from_millis(100);
 /// Reads in a row before the rest of the loop gets its turn.
 const READS_IN_A_ROW: usize = 4;
 /// As much as one read of the pipe takes.
@@ -97,6 +96,30 @@ struct Session {
 /// Bytes that the peer has not taken: above, nothing is read, so that answers to its PINGs and SETTINGS cannot pile up.
 const MOST_UNSENT: usize = 2 << 20;
 
+impl Begins for Session {
+    fn has_room(&mut self) -> bool {
+        !self.lost && self.streams.len() < self.settings.parallel && self.wire.slots(self.streams.len()) > 0
+    }
+
+    fn begin(&mut self, task: Task, now: Instant) {
+        let (begin, phases) = self.first.take().unwrap_or((now, Phases::default()));
+        let mut exchange = Exchange::new(task, begin, phases, self.rtt, &self.settings);
+        let key = match self.wire.open(&mut exchange, &mut self.pipe) {
+            Ok(key) => key,
+            Err(problem) => {
+                exchange.broken(problem, now);
+                0
+            }
+        };
+        exchange.request_sent(Instant::now());
+        let task = &exchange.task;
+        tracing::debug!(method = %task.method, url = log::shown(&task.url), protocol = self.protocol.name(), "request");
+        log::fields("request", &task.headers);
+        exchange.sample_tcp(&self.pipe.socket(), now);
+        self.streams.push(Stream { key, exchange });
+    }
+}
+
 impl Session {
     fn run(mut self, tasks: &mut dyn Tasks) {
         loop {
@@ -119,56 +142,18 @@ impl Session {
         self.pipe.close();
     }
 
-    /// Starts what may start; returns when something is due to start later.
-    fn begin_tasks(&mut self, tasks: &mut dyn Tasks) -> Option<Instant> {
-        while !self.lost && self.streams.len() < self.settings.parallel && self.wire.slots(self.streams.len()) > 0 {
-            let now = Instant::now();
-            match tasks.pull(now) {
-                Pull::Empty => return None,
-                Pull::Later(at) => return Some(at),
-                Pull::Task(task) => self.begin(*task, now),
-            }
-        }
-        None
-    }
-
-    fn begin(&mut self, task: Task, now: Instant) {
-        let (begin, phases) = self.first.take().unwrap_or((now, Phases::default()));
-        let mut exchange = Exchange::new(task, begin, phases, self.rtt, &self.settings);
-        let key = match self.wire.open(&mut exchange, &mut self.pipe) {
-            Ok(key) => key,
-            Err(problem) => {
-                exchange.broken(problem, now);
-                0
-            }
-        };
-        exchange.request_sent(Instant::now());
-        let task = &exchange.task;
-        tracing::debug!(method = %task.method, url = log::shown(&task.url), protocol = self.protocol.name(), "request");
-        log::fields("request", &task.headers);
-        exchange.sample_tcp(&self.pipe.socket(), now);
-        self.streams.push(Stream { key, exchange });
-    }
-
     /// One round: moves everything that can move, and waits if nothing did.
     fn turn(&mut self, later: Option<Instant>) {
         let now = Instant::now();
         if now >= self.next_tick {
             self.next_tick = now + TICK;
-            let (socket, timeouts) = (self.pipe.socket(), &self.settings.timeouts);
-            let mut late = false;
-            for stream in &mut self.streams {
-                late |= stream.exchange.tick(&socket, self.wrote_at, timeouts, now);
-            }
-            if let Some(problem) = self.settings.stop.problem() {
-                self.wire.abandon();
-                for stream in &mut self.streams {
-                    stream.exchange.failed(problem.clone(), now);
-                }
-            }
-            // A server that says nothing on any stream cannot be asked again here: the path may be gone, and only TCP does not know it yet.
-            // Half of the time-out, because the last bytes that came may have been no content.
-            if late && now.saturating_duration_since(self.last_read_at) >= timeouts.stall.min(timeouts.first_byte) / 2 {
+            let signs = Signs {
+                socket: self.pipe.socket(),
+                wrote_at: self.wrote_at,
+                heard: Some(self.last_read_at),
+            };
+            let exchanges = self.streams.iter_mut().map(|stream| &mut stream.exchange);
+            if tick(exchanges, &signs, &self.settings, now) {
                 self.wire.abandon();
             }
         }

@@ -11,6 +11,7 @@ use h3::server::{Connection, RequestStream};
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use quinn::crypto::rustls::QuicServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
 
 type Stream = RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
 type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
@@ -46,6 +47,15 @@ impl Server {
 
     /// With these protocols of ALPN.
     pub fn offering(protocols: &[&[u8]]) -> Self {
+        Self::with(protocols, None)
+    }
+
+    /// Serves only clients with a certificate that this one has signed.
+    pub fn asking_for(client: &rcgen::Certificate) -> Self {
+        Self::with(&[b"h3"], Some(client.der().clone()))
+    }
+
+    fn with(protocols: &[&[u8]], client: Option<CertificateDer<'static>>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let certified = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
         let ca = folder.path().join("ca.pem");
@@ -53,12 +63,18 @@ impl Server {
         let chain = vec![CertificateDer::from(certified.cert)];
         let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+        let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
             .unwrap();
+        let builder = if let Some(client) = client {
+            let mut roots = rustls::RootCertStore::empty();
+            roots.add(client).unwrap();
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            builder.with_client_cert_verifier(verifier.build().unwrap())
+        } else {
+            builder.with_no_client_auth()
+        };
+        let mut tls = builder.with_single_cert(chain, key).unwrap();
         tls.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         let config = quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).unwrap()));
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -173,6 +189,12 @@ async fn answer(request: Request<()>, mut stream: Stream, seen: Arc<Mutex<Seen>>
                 stream.finish().await?;
             }
         }
+        // Without a length, in frames of so many bytes.
+        (_, ["frames", size, frame]) => {
+            stream.send_response(respond(200).body(())?).await?;
+            body(&mut stream, &seen, &content(size.parse()?), frame.parse()?).await?;
+            stream.finish().await?;
+        }
         (_, [size]) => {
             file(&request, &mut stream, &seen, size.parse()?, None).await?;
             stream.finish().await?;
@@ -182,7 +204,18 @@ async fn answer(request: Request<()>, mut stream: Stream, seen: Arc<Mutex<Seen>>
     Ok(())
 }
 
-/// Answers a GET, with ranges from a byte on; at most `most` bytes of it.
+/// First byte and end of `bytes=FIRST-` or `bytes=FIRST-LAST`.
+fn range(text: &str, size: usize) -> Option<(usize, usize)> {
+    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+    let end = if last.is_empty() {
+        size
+    } else {
+        size.min(last.parse::<usize>().ok()? + 1)
+    };
+    Some((first.parse().ok()?, end))
+}
+
+/// Answers a GET, with ranges; at most `most` bytes of it.
 async fn file(
     request: &Request<()>,
     stream: &mut Stream,
@@ -190,27 +223,35 @@ async fn file(
     size: usize,
     most: Option<usize>,
 ) -> Outcome {
-    let range = request
-        .headers()
-        .get(header::RANGE)
-        .and_then(|range| range.to_str().ok());
-    let from = range.and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse::<usize>().ok());
-    let body = Bytes::from(content(size)).split_off(from.unwrap_or(0));
+    let asked = request.headers().get(header::RANGE).and_then(|text| text.to_str().ok());
+    let asked = asked.and_then(|text| range(text, size));
+    let (from, to) = asked.unwrap_or((0, size));
+    let content = Bytes::from(content(size)).slice(from..to);
     let mut answer = Response::builder()
-        .header(header::CONTENT_LENGTH, body.len())
+        .header(header::CONTENT_LENGTH, content.len())
         .header(header::ETAG, "\"one\"")
         .header(header::ACCEPT_RANGES, "bytes");
-    if let Some(from) = from {
-        let range = format!("bytes {from}-{}/{size}", size - 1);
+    if asked.is_some() {
+        let range = format!("bytes {from}-{}/{size}", to - 1);
         answer = answer
             .status(StatusCode::PARTIAL_CONTENT)
             .header(header::CONTENT_RANGE, range);
     }
-    let begin = Instant::now();
     stream.send_response(answer.body(())?).await?;
-    let body = body.slice(..most.unwrap_or(body.len()));
+    body(
+        stream,
+        seen,
+        content.get(..most.unwrap_or(content.len())).unwrap_or_default(),
+        4096,
+    )
+    .await
+}
+
+/// Sends it in frames of so many bytes.
+async fn body(stream: &mut Stream, seen: &Mutex<Seen>, content: &[u8], frame: usize) -> Outcome {
+    let begin = Instant::now();
     let mut written = 0;
-    for piece in body.chunks(4096) {
+    for piece in content.chunks(frame) {
         stream.send_data(Bytes::copy_from_slice(piece)).await?;
         written += piece.len() as u64;
         seen.lock().unwrap().written.push((begin.elapsed(), written));

@@ -18,6 +18,8 @@ use crate::net::tls;
 
 /// Read of a stream and not understood yet: a head, or a frame that means nothing. More than that is no server's honest wish.
 const MOST_UNREAD: u64 = 1 << 20;
+/// Besides, the framing of content may be such a part of it: a frame of 64 bytes has 3 more.
+const FRAMING_PART: u64 = 16;
 /// A connection's control streams carry settings and little else.
 const MOST_CONTROL: u64 = 16 << 20;
 
@@ -35,6 +37,8 @@ struct Inner {
     control_bytes: u64,
     /// Read since the server was last given window.
     ungranted: u64,
+    /// Read in all.
+    taken: u64,
     /// Something has been read or written since this was last asked.
     moved: bool,
 }
@@ -53,6 +57,12 @@ struct Lane {
     ends: bool,
     delivered: bool,
     stopped: Option<u64>,
+}
+
+impl Lane {
+    fn has_too_much(&self) -> bool {
+        self.read.saturating_sub(self.understood) > MOST_UNREAD + self.understood / FRAMING_PART
+    }
 }
 
 /// How the sending side of a request stands.
@@ -89,6 +99,7 @@ impl Link {
             last: None,
             control_bytes: 0,
             ungranted: 0,
+            taken: 0,
             moved: false,
         })))
     }
@@ -205,6 +216,11 @@ impl Link {
         self.0.borrow().ungranted
     }
 
+    /// Bytes that were read in all.
+    pub fn taken(&self) -> u64 {
+        self.0.borrow().taken
+    }
+
     /// The server may have so much on its way, and hears of what was read. quinn would wait until that is an eighth of the window.
     pub fn set_window(&self, bytes: u64) {
         let mut inner = self.0.borrow_mut();
@@ -271,9 +287,7 @@ impl Inner {
             |error: Box<dyn std::error::Error + Send + Sync>| Poll::Ready(Err(StreamErrorIncoming::Unknown(error)));
         let lane = self.lanes.get(&id);
         let most = match lane {
-            Some(lane) if lane.request && lane.read - lane.understood.min(lane.read) > MOST_UNREAD => {
-                return unknown(Box::new(TooMuch));
-            }
+            Some(lane) if lane.request && lane.has_too_much() => return unknown(Box::new(TooMuch)),
             Some(lane) if lane.request && lane.budget == 0 => return Poll::Pending,
             Some(lane) if lane.request => lane.budget,
             _ if self.control_bytes > MOST_CONTROL => return unknown(Box::new(TooMuch)),
@@ -291,6 +305,7 @@ impl Inner {
                 let count = chunk.bytes.len();
                 self.moved = true;
                 self.ungranted += count as u64;
+                self.taken += count as u64;
                 match self.lanes.get_mut(&id) {
                     Some(lane) if lane.request => {
                         lane.read += count as u64;
@@ -451,5 +466,25 @@ impl quic::SendStream<Bytes> for Half {
 
     fn send_id(&self) -> quic::StreamId {
         self.number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn framing_may_grow_with_the_content_and_nothing_else_may() {
+        let lane = |read, understood| Lane {
+            read,
+            understood,
+            ..Lane::default()
+        };
+        assert!(!lane(MOST_UNREAD, 0).has_too_much());
+        assert!(lane(MOST_UNREAD + 1, 0).has_too_much());
+        // 64 GB in frames of 4 KiB.
+        let frames = 16_000_000;
+        assert!(!lane(frames * 4099, frames * 4096).has_too_much());
+        assert!(lane(frames * 2, frames).has_too_much());
     }
 }

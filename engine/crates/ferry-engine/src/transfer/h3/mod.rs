@@ -1,7 +1,8 @@
 //! HTTP/3: requests and their bodies on the streams of a QUIC connection (ADR 0038).
 //!
-//! `link` gives h3 its QUIC, `request` is one exchange, `window` holds a limited server back, `session` is the loop.
+//! `link` gives h3 its QUIC, `request` is one exchange, `window` holds a limited server back, `follow` any other, `session` is the loop.
 
+mod follow;
 mod link;
 mod request;
 pub mod session;
@@ -20,8 +21,9 @@ use super::Settings;
 use super::connect::ConnectOptions;
 use crate::error::Error;
 use crate::log::host_port;
+use crate::net::congestion::CONGESTION;
 use crate::net::dial::{STAGGER, addresses};
-use crate::net::quic::{CONGESTION, Lost, Options, Quic};
+use crate::net::quic::{Lost, Options, Quic};
 use crate::net::sndbuf::Tuner;
 use crate::net::tls::{self, Tls};
 use crate::net::wait::Waiter;
@@ -212,7 +214,7 @@ impl Race<'_> {
             send_buffer: self.options.dial.send_buffer,
             congestion: self.options.dial.congestion.as_deref(),
             limited: self.settings.limit.rate().is_some(),
-            window: self.settings.limit.rate().map(Window::first),
+            window: self.settings.limit.rate().map_or(follow::FIRST, Window::first),
         };
         Quic::connect(address, &self.name, &options, waiter, token)
     }

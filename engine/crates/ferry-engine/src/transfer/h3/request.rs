@@ -149,8 +149,7 @@ impl Stream {
             if budget == 0 || self.has_body {
                 return;
             }
-            link.allow(id, budget);
-            let came = match self.step(settings, at) {
+            let came = match self.next(id, link, budget, settings, at) {
                 Poll::Ready(Ok(came)) => came,
                 Poll::Ready(Err(error)) => return self.fail(link, &error, at),
                 Poll::Pending => return,
@@ -158,6 +157,24 @@ impl Stream {
             link.understood(id, came);
             left = left.saturating_sub(came);
         }
+    }
+
+    /// One event of the answer, out of what h3 holds already or of at most `budget` bytes more. h3 reads before it looks at what it holds, and would
+    /// hold more with every frame: content that the limit does not know of.
+    fn next(
+        &mut self,
+        id: StreamId,
+        link: &Link,
+        budget: usize,
+        settings: &Settings,
+        at: Instant,
+    ) -> Poll<Result<usize, StreamError>> {
+        link.allow(id, 0);
+        if let Poll::Ready(event) = self.step(settings, at) {
+            return Poll::Ready(event);
+        }
+        link.allow(id, budget);
+        self.step(settings, at)
     }
 
     /// One event of the answer; how much content it was.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use h3::error::Code;
 
 use super::Connection;
+use super::follow::Follow;
 use super::link::Link;
 use super::request::{Requests, Stream};
 use super::window::Window;
@@ -15,10 +16,9 @@ use crate::log;
 use crate::net::wait::Waiter;
 use crate::report::{Phases, SendBufferFacts};
 use crate::transfer::exchange::Exchange;
-use crate::transfer::{Ending, Pull, Settings, Task, Tasks};
+use crate::transfer::rounds::{Begins, Signs, TICK, tick};
+use crate::transfer::{Ending, Settings, Task, Tasks};
 
-/// Time-outs, progress and the path are looked at this often.
-const TICK: Duration = Duration::from_millis(100);
 /// QUIC holds so much more of an upload than its congestion window: enough for the next round.
 const AHEAD: u64 = 256 * 1024;
 /// The same under a limit: enough that QUIC knows there is more. What the path does not take is the pacer's to make up for.
@@ -45,6 +45,7 @@ pub fn run(connection: Connection, tasks: &mut dyn Tasks, settings: &Settings) {
         requests,
         streams: Vec::new(),
         window: settings.limit.rate().map(Window::new),
+        follow: Follow::new(),
         settings: settings.clone(),
         remote,
         tls,
@@ -69,6 +70,8 @@ struct Session {
     streams: Vec<Stream>,
     /// The window that keeps a limit; `None` without one.
     window: Option<Window>,
+    /// The window without a limit.
+    follow: Follow,
     settings: Settings,
     remote: String,
     tls: crate::report::TlsFacts,
@@ -84,30 +87,9 @@ struct Session {
     over: bool,
 }
 
-impl Session {
-    fn run(mut self, tasks: &mut dyn Tasks) {
-        loop {
-            let later = self.begin_tasks(tasks);
-            if self.streams.is_empty() && (self.over || later.is_none()) {
-                break;
-            }
-            self.turn(later);
-            self.retire(tasks);
-        }
-        self.link.with(|quic| quic.close(Code::H3_NO_ERROR.value(), b""));
-    }
-
-    /// Starts what may start; returns when something is due to start later.
-    fn begin_tasks(&mut self, tasks: &mut dyn Tasks) -> Option<Instant> {
-        while !self.over && self.streams.len() < self.settings.parallel && self.link.has_room() {
-            let now = Instant::now();
-            match tasks.pull(now) {
-                Pull::Empty => return None,
-                Pull::Later(at) => return Some(at),
-                Pull::Task(task) => self.begin(*task, now),
-            }
-        }
-        None
+impl Begins for Session {
+    fn has_room(&mut self) -> bool {
+        !self.over && self.streams.len() < self.settings.parallel && self.link.has_room()
     }
 
     fn begin(&mut self, task: Task, now: Instant) {
@@ -121,7 +103,24 @@ impl Session {
         if let Some(window) = &mut self.window {
             window.begin(now);
         }
+        if let (Some(rate), Some(_)) = (self.settings.limit.rate(), &stream.exchange.sender) {
+            self.link.with(|quic| quic.begin_paced(rate));
+        }
         self.streams.push(stream);
+    }
+}
+
+impl Session {
+    fn run(mut self, tasks: &mut dyn Tasks) {
+        loop {
+            let later = self.begin_tasks(tasks);
+            if self.streams.is_empty() && (self.over || later.is_none()) {
+                break;
+            }
+            self.turn(later);
+            self.retire(tasks);
+        }
+        self.link.with(|quic| quic.close(Code::H3_NO_ERROR.value(), b""));
     }
 
     /// One round: moves everything that can move, and waits if nothing did.
@@ -167,26 +166,18 @@ impl Session {
     }
 
     fn tick(&mut self, now: Instant) {
-        let timeouts = &self.settings.timeouts;
-        let mut late = false;
         let expects = self.streams.iter().any(|stream| !stream.exchange.was_answered());
-        self.link.with(|quic| quic.look_at_path(expects, now));
-        for stream in &mut self.streams {
-            let wrote_at = self.wrote_at;
-            late |= self
-                .link
-                .with(|quic| stream.exchange.tick(&quic.socket(), wrote_at, timeouts, now));
-        }
-        if let Some(problem) = self.settings.stop.problem() {
-            self.end(&problem, now);
-            return;
-        }
-        // A server that says nothing on any stream cannot be asked again here.
-        let silent = self
-            .link
-            .with(|quic| quic.heard())
-            .is_none_or(|heard| now.saturating_duration_since(heard) >= timeouts.stall.min(timeouts.first_byte) / 2);
-        self.over |= late && silent;
+        let exchanges = self.streams.iter_mut().map(|stream| &mut stream.exchange);
+        let (settings, wrote_at) = (&self.settings, self.wrote_at);
+        self.over |= self.link.with(|quic| {
+            quic.look_at_path(expects, now);
+            let signs = Signs {
+                heard: quic.heard(),
+                socket: quic.socket(),
+                wrote_at,
+            };
+            tick(exchanges, &signs, settings, now)
+        });
     }
 
     /// The connection's own streams: settings, and the server's wish to end it.
@@ -199,13 +190,18 @@ impl Session {
         }
     }
 
-    /// A limited download is sent no faster than it may be read.
+    /// A limited download is sent no faster than it may be read, any other no faster than the path carries it.
     fn grant(&mut self, now: Instant) {
-        let Some(window) = &mut self.window else { return };
+        let round_trip = self.link.with(|quic| quic.connection.rtt());
+        let Some(window) = &mut self.window else {
+            if let Some(bytes) = self.follow.next(round_trip, self.link.taken(), now) {
+                self.link.set_window(bytes);
+            }
+            return;
+        };
         if let (Some(rate), false) = (self.settings.limit.rate(), self.settings.limit.is_shared()) {
             window.share(rate, self.streams.len() as u64);
         }
-        let round_trip = self.link.with(|quic| quic.connection.rtt());
         if let Some(bytes) = window.next(round_trip, self.link.ungranted(), now) {
             self.link.set_window(bytes);
         }

@@ -1,0 +1,88 @@
+//! What the loop of a connection does in every round, whatever carries its exchanges: begin what may begin, and give up what takes too long.
+
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+
+use super::exchange::Exchange;
+use super::{Pull, Settings, Task, Tasks, Timeouts};
+
+/// Time-outs, progress, the stop and TCP's own view are looked at this often.
+pub const TICK: Duration = Duration::from_millis(100);
+
+/// A connection that exchanges begin on.
+pub trait Begins {
+    /// Another exchange may begin now.
+    fn has_room(&mut self) -> bool;
+
+    fn begin(&mut self, task: Task, now: Instant);
+
+    /// Starts what may start; returns when something is due to start later.
+    fn begin_tasks(&mut self, tasks: &mut dyn Tasks) -> Option<Instant> {
+        while self.has_room() {
+            let now = Instant::now();
+            match tasks.pull(now) {
+                Pull::Empty => return None,
+                Pull::Later(at) => return Some(at),
+                Pull::Task(task) => self.begin(*task, now),
+            }
+        }
+        None
+    }
+}
+
+/// What a tick knows of its connection.
+pub struct Signs<'a> {
+    pub socket: SockRef<'a>,
+    /// When the connection last took anything.
+    pub wrote_at: Instant,
+    /// When the server last sent anything.
+    pub heard: Option<Instant>,
+}
+
+/// Every [`TICK`]: ends what takes too long, or all if the run is to stop. True when no other exchange may begin on this connection.
+pub fn tick<'a>(
+    exchanges: impl Iterator<Item = &'a mut Exchange>,
+    signs: &Signs<'_>,
+    settings: &Settings,
+    now: Instant,
+) -> bool {
+    let timeouts = &settings.timeouts;
+    let stop = settings.stop.problem();
+    let mut late = false;
+    for exchange in exchanges {
+        late |= exchange.tick(&signs.socket, signs.wrote_at, timeouts, now);
+        if let Some(problem) = &stop {
+            exchange.failed(problem.clone(), now);
+        }
+    }
+    stop.is_some() || (late && is_silent(signs.heard, timeouts, now))
+}
+
+/// A server that says nothing on any stream cannot be asked again on this connection: the path may be gone, and only the system does not know it
+/// yet. Half of the time-out, because the last bytes that came may have been no content.
+fn is_silent(heard: Option<Instant>, timeouts: &Timeouts, now: Instant) -> bool {
+    let patience = timeouts.stall.min(timeouts.first_byte) / 2;
+    heard.is_none_or(|heard| now.saturating_duration_since(heard) >= patience)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_silent_after_half_of_the_shorter_time_out() {
+        let second = Duration::from_secs(1);
+        let timeouts = Timeouts {
+            connect: second,
+            tls: second,
+            first_byte: 30 * second,
+            stall: 20 * second,
+            total: None,
+        };
+        let heard = Instant::now();
+        let silent = |after: Duration| is_silent(Some(heard), &timeouts, heard + after);
+        assert!(!silent(Duration::from_millis(9_999)) && silent(10 * second));
+        assert!(is_silent(None, &timeouts, heard));
+    }
+}
