@@ -20,6 +20,7 @@ SHIPPED = [
     "4g-bad",
     "4g-good",
     "5g-driving",
+    "aioquic-20",
     "cable",
     "coast-200",
     "dsl-20",
