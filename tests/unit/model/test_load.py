@@ -40,6 +40,8 @@ SHIPPED = [
     "made-lte",
     "metro-200",
     "office-vpn",
+    "policed-20",
+    "reordering-20",
     "rtt-0",
     "rtt-10",
     "rtt-100",
@@ -52,6 +54,7 @@ SHIPPED = [
     "train",
     "transatlantic",
     "transatlantic-lossy",
+    "tunnel-1280",
     "wifi-roaming",
 ]
 
