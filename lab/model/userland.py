@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,6 +14,7 @@ from lab.model.errors import UsageProblem
 HOSTS = ("client", "server")
 H3_SERVER = "debian:13"
 """The userland whose nginx serves HTTP/3 where no other is named."""
+Http3Server = Literal["nginx", "aioquic"]
 _RELEASE = re.compile(r"([a-z]+)(\d+(?:\.\d+)*)")
 
 
@@ -51,6 +52,9 @@ class TopologyUserlands(Model):
 
     client: str = Field("", description="userland of the client's host: `debian:13`, or the path of a root folder")
     server: str = Field("", description="userland of the server's host")
+    http3: Http3Server = Field(
+        "nginx", description="the program of the server's userland that serves HTTP/3; `aioquic` has other limits than nginx"
+    )
 
 
 class UserlandFacts(BaseModel):

@@ -17,13 +17,13 @@ from lab.model.clock import Clock
 from lab.model.errors import LabFault, ThroughlineError
 from lab.model.results import Calibration, HostLoad, HostSnapshot
 from lab.model.topology import Topology
-from lab.model.userland import NO_USERLANDS, UserlandFacts, Userlands
+from lab.model.userland import NO_USERLANDS, Http3Server, UserlandFacts, Userlands
 from lab.net.shape import Shaped
 from lab.run.clocks import clock_for, servers_for
 from lab.run.host_watch import Watcher
 from lab.run.options import Options
 from lab.run.progress import Progress
-from lab.run.userlands import check_http3, http3_wanted, refuse_in_real_time, userlands_for
+from lab.run.userlands import check_http3, http3_server, refuse_in_real_time, userlands_for
 from lab.run.virtual_machines import VirtualMachines
 from lab.servers.bundle import DEFAULT_PAYLOADS, SAME_HOST, SERVERS, Places, ServerName, Servers
 from lab.store.provenance import machine_facts
@@ -98,7 +98,7 @@ class Lab:
                     servers=servers_for(cells),
                     same_host=same_host,
                     userlands=userlands_for(cells, self.options.userlands),
-                    http3=http3_wanted(cells),
+                    http3=http3_server(cells),
                 )
             else:
                 refuse_in_real_time(cells[0].id, self.options.userlands)
@@ -128,19 +128,19 @@ class Lab:
         *,
         same_host: bool = False,
         userlands: Userlands = NO_USERLANDS,
-        http3: bool = False,
+        http3: Http3Server | None = None,
     ) -> None:
         """A machine in virtual time for this work alone, its seed the work's: what ran before plays no part."""
         self.close_network()
         named = {host: name for host, name in userlands._asdict().items() if name}
         found = {host: get_userland(name, self.progress.step) for host, name in named.items()}
         if http3:
-            check_http3(found.get("server"))
+            check_http3(found.get("server"), http3)
         self.userlands = {host: each.facts for host, each in found.items()}
         self.progress.step(f"{ids[0]}: booting its machine")
         self._take_up(self.machines.open_for(ids, payload_bytes, same_host=same_host, userlands=found), servers, http3=http3)
 
-    def _take_up(self, network: Network, servers: Collection[ServerName] = SERVERS, *, http3: bool = False) -> None:
+    def _take_up(self, network: Network, servers: Collection[ServerName] = SERVERS, *, http3: Http3Server | None = None) -> None:
         try:
             if network.clock.kind == "real":  # every cell pins its own machine when it shapes the link
                 self._by.pin(network, "cubic")

@@ -32,7 +32,7 @@ from lab.run.pair import MARGIN, check_pair, no_slower, pair_id, why_not_judged
 from lab.run.progress import Progress, Silent
 from lab.run.schedule import Schedule, beside_baseline, fixed_rounds, round_robin, until_decided
 from lab.run.study import arms_of, buffer_sizes
-from lab.run.userlands import one_cell, refuse_in_real_time
+from lab.run.userlands import http3_server_of, one_cell, refuse_in_real_time
 from lab.servers.bundle import Servers
 from lab.store.run_dir import RunDir
 
@@ -151,8 +151,8 @@ class Session(Collected):
                 raise NotSupported(f"{what} needs a link that stays as it is, and {topology.name} has a schedule")
             self.lab.begin()
             if self.options.clock != "real" and not real:
-                http3 = transfer is not None and transfer.protocol == "h3"
-                named = one_cell(client, topology, self.options.userlands, http3=http3)
+                http3 = http3_server_of(topology) if transfer is not None and transfer.protocol == "h3" else None
+                named = one_cell(client, topology, self.options.userlands, http3=http3 is not None)
                 if client and transfer and not named.client:
                     assert_speaks_here(resolve(client), transfer, what)
                 self.lab.boot([what], 0, same_host=topology.same_host, userlands=named, http3=http3)

@@ -26,7 +26,7 @@ from lab.run import commands
 from lab.run.events.flap import link_down
 from lab.run.sample import take_sample
 from lab.run.session import Session
-from lab.run.userlands import one_cell, refuse_in_real_time
+from lab.run.userlands import http3_server_of, one_cell, refuse_in_real_time
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Steps:
         self._started_at = self._lab.started_at
         if self._session.options.clock != "real":
             named = one_cell(None, topology, self._session.options.userlands, http3=False)
-            http3 = bool(named.server)
+            http3 = http3_server_of(topology) if named.server else None
             self._lab.boot([self.id], largest_bytes, same_host=topology.same_host, userlands=named, http3=http3)
         else:
             refuse_in_real_time(self.id, self._session.options.userlands)

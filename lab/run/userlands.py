@@ -11,7 +11,8 @@ from lab.model.cell import Cell
 from lab.model.errors import NotSupported, UsageProblem
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec
-from lab.model.userland import H3_SERVER, TopologyUserlands, Userlands
+from lab.model.userland import H3_SERVER, Http3Server, TopologyUserlands, Userlands
+from lab.servers.aioquic import PACKAGE as AIOQUIC_PACKAGE
 
 _LEAST_NGINX = (1, 25)
 
@@ -45,12 +46,23 @@ def refuse_in_real_time(what: str, asked: Userlands) -> None:
         raise NotSupported(f"{what} runs in real time, where there are no userlands", remedy="leave --userland out")
 
 
-def http3_wanted(cells: Iterable[Cell]) -> bool:
-    return any(cell.transfer.protocol == "h3" for cell in cells)
+def http3_server(cells: Iterable[Cell]) -> Http3Server | None:
+    """The program that serves HTTP/3 to these cells; None where none of them speaks it."""
+    return next((http3_server_of(cell.topology) for cell in cells if cell.transfer.protocol == "h3"), None)
 
 
-def check_http3(server: Userland | None) -> None:
-    """Raise UsageProblem for a server's userland whose package of nginx is too old for HTTP/3."""
+def http3_server_of(topology: Topology) -> Http3Server:
+    return topology.userlands.http3 if topology.userlands else "nginx"
+
+
+def check_http3(server: Userland | None, program: Http3Server) -> None:
+    """Raise UsageProblem for a server's userland whose package of nginx is too old for HTTP/3, or that has no aioquic."""
+    if program == "aioquic":
+        if server and server.facts.packages and AIOQUIC_PACKAGE not in server.facts.packages:
+            raise UsageProblem(
+                f"the server's userland {server.name} has no {AIOQUIC_PACKAGE}", remedy=f"--userland server={H3_SERVER}"
+            )
+        return
     version = server.facts.packages.get("nginx", "") if server else ""
     numbers = [int(word) for word in re.findall(r"\d+", version)[:2]]
     if server and numbers and numbers < [*_LEAST_NGINX]:

@@ -1,4 +1,4 @@
-"""The three servers of a network and what a client needs to reach them, started together."""
+"""The servers of a network and what a client needs to reach them, started together."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from lab.hosts import loopback
 from lab.hosts.clocks import REAL, Clock, workers
 from lab.hosts.host import Host
 from lab.model.endpoints import CA_FILE, KNOWN_HOSTS_FILE, SSH_KEY_FILE, Endpoints
+from lab.model.userland import Http3Server
+from lab.servers import aioquic as aioquic_server
 from lab.servers import iperf3 as iperf3_server
 from lab.servers import nginx as nginx_server
 from lab.servers import sshd as sshd_server
@@ -70,6 +72,7 @@ class Servers:
     iperf3: ServerProcess
     ca_pem: bytes
     endpoints: Endpoints
+    aioquic: ServerProcess | None = None
     _payloads: dict[tuple[str, int], Payload] = field(default_factory=dict)
     _sets: dict[tuple[str, int, int], PayloadSet] = field(default_factory=dict)
     _uploads: Iterator[int] = field(default_factory=count)
@@ -108,7 +111,8 @@ class Servers:
 
     @property
     def all(self) -> tuple[ServerProcess, ...]:
-        return self.nginx, self.sshd, self.iperf3
+        own = (self.nginx, self.sshd, self.iperf3)
+        return (*own, self.aioquic) if self.aioquic else own
 
     def error_log(self) -> str:
         """The servers' error logs: evidence for a failed cell."""
@@ -116,7 +120,7 @@ class Servers:
         return "".join(f"== {name}\n{log}\n" for name, log in logs if log)
 
     def stop(self) -> None:
-        with ThreadPoolExecutor(3) as pool:
+        with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda server: server.stop(), self.all))
 
 
@@ -129,7 +133,7 @@ def start_servers(
     clock: Clock = REAL,
     random_bytes: Callable[[int], bytes] = os.urandom,
     wanted: Collection[ServerName] = SERVERS,
-    http3: bool = False,
+    http3: Http3Server | None = None,
 ) -> Servers:
     """Start those that are `wanted`, write payloads and credentials, and return when each answers a real request.
 
@@ -154,7 +158,7 @@ def start_servers(
             bind_6=bind_6,
             worker_user=places.nginx_user,
             begin="nginx" in wanted,
-            http3=http3,
+            http3=http3 == "nginx",
         )
         sshd_job = pool.submit(
             sshd_server.launch,
@@ -169,10 +173,18 @@ def start_servers(
             begin="sshd" in wanted,
         )
         iperf3_job = pool.submit(iperf3_server.launch, host, port=places.iperf3_port, bind=places.bind, begin="iperf3" in wanted)
+        aioquic_job = pool.submit(
+            aioquic_server.launch,
+            host,
+            certificates,
+            port=places.https_port,
+            bind=places.bind,
+            begin=http3 == "aioquic" and "nginx" in wanted,
+        )
         payload_jobs = [pool.submit(write_payload, host, size) for size in payload_sizes]
         servers: list[ServerProcess] = []
         failures: list[BaseException] = []
-        for job in (nginx_job, sshd_job, iperf3_job):
+        for job in (nginx_job, sshd_job, iperf3_job, aioquic_job):
             if problem := job.exception():
                 failures.append(problem)
             else:
@@ -199,6 +211,7 @@ def start_servers(
             iperf3_job.result(),
             certificates.ca_pem,
             endpoints,
+            aioquic_job.result() if http3 == "aioquic" else None,
             payloads,
         )
         started.pop_all()

@@ -2,6 +2,7 @@
 
 usage: ready_script.py SECONDS CHECK...
   listen,ADDRESS,PORT        the kernel has a listening socket there (for a server that a probe's connection would disturb)
+  udp,ADDRESS,PORT           the kernel has a datagram socket there
   banner,ADDRESS,PORT,TEXT   a connection is greeted with TEXT
   http,ADDRESS,PORT,PATH     GET PATH is answered 2xx
   put,ADDRESS,PORT,PATH      PUT of one byte is answered 2xx
@@ -13,13 +14,14 @@ import socket
 import sys
 import time
 
-_LISTEN = "0A"
+_STATES = {"tcp": "0A", "udp": "07"}
+"""The state of a socket that takes whatever comes, as the kernel's table has it."""
 _PAUSE_S = 0.005
 
 
 def answers(kind: str, address: str, port: int, text: str, timeout_s: float = 1.0) -> bool:
-    if kind == "listen":
-        return listening(port)
+    if kind in ("listen", "udp"):
+        return listening(port, "udp" if kind == "udp" else "tcp")
     with socket.create_connection((address, port), timeout=timeout_s) as connection:
         if kind == "banner":
             return connection.recv(256).startswith(text.encode())
@@ -34,14 +36,14 @@ def answers(kind: str, address: str, port: int, text: str, timeout_s: float = 1.
         return connection.recv(256).startswith(b"HTTP/1.1 2")
 
 
-def listening(port: int) -> bool:
-    for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
+def listening(port: int, protocol: str = "tcp") -> bool:
+    for table in (f"/proc/self/net/{protocol}", f"/proc/self/net/{protocol}6"):
         try:
             with open(table) as file:  # noqa: PTH123 - pathlib costs 10 ms of start-up
                 rows = [line.split() for line in file]
         except OSError:
             continue
-        if any(row[1].endswith(f":{port:04X}") and row[3] == _LISTEN for row in rows[1:]):
+        if any(row[1].endswith(f":{port:04X}") and row[3] == _STATES[protocol] for row in rows[1:]):
             return True
     return False
 

@@ -11,11 +11,18 @@ from lab.assets import userlands
 from lab.assets.userlands import Userland
 from lab.hosts.host import Host
 from lab.hosts.virtual.network import VirtualNetwork, open_network
+from lab.judge.tolerance import LookPlan
+from lab.model.cell import Cell
 from lab.model.errors import EXIT_PASS, EXIT_USAGE, LabFault, UsageProblem
+from lab.model.load import load_topology
 from lab.model.topology import Topology
+from lab.model.transfer import ClientSpec, Expectation, Transfer
+from lab.model.units import Size
+from lab.run.session import Options, Session
 from lab.store.run_dir import RunDir, read_cell
 from tests.support.command import lab, one_line
 from tests.virtual.boots import CLEAN, LOSSY, SAMPLES, cell_of, run
+from tests.virtual.thousand import HTTP3_CLIENTS
 
 pytestmark = pytest.mark.timeout(2400)
 _LONGEST_S = 600
@@ -72,16 +79,16 @@ def test_a_program_that_it_lacks_does_not_exist_and_the_machines_root_is_back(ne
 
 
 @pytest.mark.parametrize("topology", [CLEAN, LOSSY], ids=lambda topology: topology.name)
-def test_one_seed_gives_the_same_packets_over_http3(debian: Userland, topology: Topology, tmp_path: Path) -> None:
-    cell = cell_of("h3", topology, client="curl@debian13")
+@pytest.mark.parametrize("client", HTTP3_CLIENTS)
+def test_one_seed_gives_the_same_packets_over_http3(debian: Userland, client: str, topology: Topology, tmp_path: Path) -> None:
+    cell = cell_of("h3", topology, client=client)
     result, first = run(cell, 1, tmp_path)
     assert result.verdict.name == "PASS", result.verdict.reason
     assert len(set(first.captures)) == SAMPLES, "samples of one cell differ on purpose"
     assert run(cell, 1, tmp_path)[1] == first
     assert run(cell, 2, tmp_path)[1] != first
-    assert {host: found.digest for host, found in result.userlands.items()} == dict.fromkeys(
-        ("client", "server"), debian.facts.digest
-    )
+    hosts = ("server",) if client == "ferry" else ("client", "server")
+    assert {host: found.digest for host, found in result.userlands.items()} == dict.fromkeys(hosts, debian.facts.digest)
 
 
 def test_http3_is_spoken_and_what_the_wire_cannot_tell_is_null(debian: Userland, tmp_path: Path) -> None:
@@ -96,6 +103,25 @@ def test_http3_is_spoken_and_what_the_wire_cannot_tell_is_null(debian: Userland,
         # A first datagram that is lost makes the client see its first byte later than the wire does.
         assert sample.said_body_s == pytest.approx(sample.body_s, abs=0.2)
     assert result.userlands["server"].packages["nginx"] == debian.facts.packages["nginx"]
+
+
+@pytest.mark.parametrize("direction", ["get", "put"])
+def test_aioquic_serves_http3_in_place_of_nginx(debian: Userland, direction: str, tmp_path: Path) -> None:
+    transfer = Transfer.model_validate({"protocol": "h3", "direction": direction, "size": Size.parse("256 KiB")})
+    cell = Cell(
+        client=ClientSpec(name="ferry"),
+        topology=load_topology("aioquic-20"),
+        transfer=transfer,
+        expectation=Expectation(kind="none"),
+    )
+    looks = LookPlan(looks=(SAMPLES, SAMPLES + 1))
+    with Session(RunDir.create("aioquic", results=tmp_path), Options(clock="virtual", virtual_looks=looks)) as session:
+        result = session.run_cell(cell)
+        network, servers = session.lab.up
+        assert servers.aioquic in servers.all
+        assert "quic" not in network.server.read(network.server.workdir / "nginx" / "nginx.conf").decode()
+    assert result.verdict.name == "PASS", result.verdict.reason
+    assert result.userlands["server"].packages["python3-aioquic"] == debian.facts.packages["python3-aioquic"]
 
 
 def test_a_folder_is_a_userland_and_one_without_the_program_is_refused_in_one_line(debian: Userland, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""`python -m tests.virtual.thousand [BOOTS]`: how many boots of one seed agree, half of them next to four busy loops.
+"""`python -m tests.virtual.thousand [BOOTS] [h3]`: how many boots of one seed agree, half of them next to four busy loops.
 
-Six cells share the boots: HTTP/1.1, h2 and SFTP, on a link without loss and on one with 1 %. The first boot of each cell is the
-reference for the others: the digest of the result, and the SHA-256 of each capture.
+Six cells share the boots: HTTP/1.1, h2 and SFTP, on a link without loss and on one with 1 %. With `h3` they are four cells of
+HTTP/3: ferry, and curl of Debian 13. The first boot of each cell is the reference for the others: the digest of the result, and
+the SHA-256 of each capture.
 """
 
 from __future__ import annotations
@@ -13,14 +14,22 @@ from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 
+from lab.model.cell import Cell
 from tests.virtual.boots import CLEAN, LOSSY, PROTOCOLS, Boot, busy_loops, cell_of, run
 
 SEED = 1
+HTTP3_CLIENTS = ("ferry", "curl@debian13")
+
+
+def cells_of(words: list[str]) -> list[Cell]:
+    """The cells that share the boots."""
+    kinds = [("h3", client) for client in HTTP3_CLIENTS] if "h3" in words else [(protocol, "curl") for protocol in PROTOCOLS]
+    return [cell_of(protocol, topology, client=client) for topology in (CLEAN, LOSSY) for protocol, client in kinds]
 
 
 def main(words: list[str]) -> int:
     boots = int(words[0]) if words else 1000
-    cells = [cell_of(protocol, topology) for topology in (CLEAN, LOSSY) for protocol in PROTOCOLS]
+    cells = cells_of(words[1:])
     first: dict[str, Boot] = {}
     agree: Counter[str] = Counter()
     done: Counter[str] = Counter()

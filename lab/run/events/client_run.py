@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 
 from lab.clients.adapter import ClientAdapter
@@ -82,9 +83,30 @@ def prepare(bench: Bench, transfer: Transfer, *, server: str = "", http_port: in
 
 
 def last_words(done: Completed) -> str:
-    """The last line with a word that a client printed, at most 200 characters; empty for none."""
+    """What a client said last, at most 200 characters: its last line with a word, and of a report in JSON its `message`.
+
+    Empty for none.
+    """
     lines = (done.stdout + b"\n" + done.stderr).decode(errors="replace").splitlines()
-    return next((line.strip()[:200] for line in reversed(lines) if any(letter.isalpha() for letter in line)), "")
+    said_alone = "" if done.stderr.strip() else reported(done.stdout)
+    return said_alone[:200] or next((line.strip()[:200] for line in reversed(lines) if any(map(str.isalpha, line))), "")
+
+
+def reported(report: bytes) -> str:
+    """The last text under the name `message` in a document of JSON; empty where there is none."""
+    try:
+        left: list[object] = [json.loads(report)]
+    except ValueError:
+        return ""
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            if isinstance(each.get("message"), str):
+                return str(each["message"])
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
+    return ""
 
 
 def said(done: Completed) -> bool:

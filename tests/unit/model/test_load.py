@@ -20,6 +20,7 @@ SHIPPED = [
     "4g-bad",
     "4g-good",
     "5g-driving",
+    "aioquic-20",
     "cable",
     "coast-200",
     "dsl-20",
@@ -39,6 +40,8 @@ SHIPPED = [
     "made-lte",
     "metro-200",
     "office-vpn",
+    "policed-20",
+    "reordering-20",
     "rtt-0",
     "rtt-10",
     "rtt-100",
@@ -51,6 +54,7 @@ SHIPPED = [
     "train",
     "transatlantic",
     "transatlantic-lossy",
+    "tunnel-1280",
     "wifi-roaming",
 ]
 

@@ -11,10 +11,12 @@ from typing import Any, get_args
 
 import pytest
 
+from lab.hosts.host import Completed
 from lab.model.answer import Fault
 from lab.model.transfer import Transfer
 from lab.model.units import Size
 from lab.run.events import left_script, middle_script, odd_server_script
+from lab.run.events.client_run import last_words
 from lab.run.events.faults import HARMED, ODD, draw, front_config, refusal
 from tests.support.waiting import until
 
@@ -339,3 +341,17 @@ def test_a_look_at_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_the_relay_has_ports_of_its_own() -> None:
     assert len({HARMED.http, HARMED.https, HARMED.ssh, 80, 443, 22}) == 6
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "wanted"),
+    [
+        (b'{"transfers": [{"attempts": [{"message": "first"}, {"message": "cut"}]}], "process": {"rss": 1}}', b"", "cut"),
+        (b'{"message": "in the report"}', b"on standard error\n", "on standard error"),
+        (b'{"process": {"rss": 1}}\n', b"", '{"process": {"rss": 1}}'),
+        (b"", b"one\ntwo\n---\n", "two"),
+        (b"", b"", ""),
+    ],
+)
+def test_a_client_says_why_it_failed_on_its_last_line_or_in_its_report(out: bytes, error: bytes, wanted: str) -> None:
+    assert last_words(Completed((), 1, out, error, 0, 0, 0.0, 0.0)) == wanted

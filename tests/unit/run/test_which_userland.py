@@ -20,7 +20,7 @@ from lab.model.userland import NO_USERLANDS, TopologyUserlands, UserlandFacts, U
 from lab.run.clocks import clock_for
 from lab.run.options import Options
 from lab.run.settings import choose
-from lab.run.userlands import check_http3, one_cell, userlands_for
+from lab.run.userlands import check_http3, http3_server, one_cell, userlands_for
 
 
 def cell(name: str, topology: Topology | None = None) -> Cell:
@@ -112,9 +112,18 @@ def userland(nginx: str) -> Userland:
 
 def test_a_server_too_old_for_http3_is_refused() -> None:
     for fine in (userland("1.26.3-3"), userland("1.25.1"), userland("2.0"), userland(""), None):
-        check_http3(fine)
+        check_http3(fine, "nginx")
     with pytest.raises(UsageProblem, match=r"nginx 1\.22\.1-9"):
-        check_http3(userland("1.22.1-9"))
+        check_http3(userland("1.22.1-9"), "nginx")
+
+
+def test_a_topology_names_the_program_that_serves_http3_and_its_userland_must_have_it() -> None:
+    other = "ferry--aioquic-20--h3-get-1MiB"
+    assert [http3_server([cell(name)]) for name in (H1, H3, other)] == [None, "nginx", "aioquic"]
+    assert of([other]) == Userlands(server="debian:13")
+    check_http3(userland(""), "aioquic")
+    with pytest.raises(UsageProblem, match="has no python3-aioquic"):
+        check_http3(userland("1.26.3-3"), "aioquic")
 
 
 def identity(version: str) -> ClientIdentity:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from lab.model.errors import LabFault
-from lab.servers import iperf3, nginx
+from lab.servers import iperf3, nginx, ready_script
 from lab.servers.bundle import Places, Servers
 from lab.servers.certificates import make_certificates
 from lab.servers.nginx import render_config
@@ -185,3 +186,12 @@ def test_quic_is_configured_only_where_it_is_wanted() -> None:
     assert http3.count("listen 0.0.0.0:443 quic reuseport;") == http3.count("listen [::1]:443 quic reuseport;") == 1
     assert "http3 on;" in http3
     assert http3.count("{") == http3.count("}")
+
+
+def test_a_server_of_datagrams_is_ready_once_its_port_is_bound() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        assert ready_script.listening(port, "udp")
+        assert not ready_script.listening(port)
+    assert not ready_script.listening(port, "udp")
