@@ -80,8 +80,8 @@ DSL 20, H3 Get Of Unknown Size, 16 Mbit/s        dsl-20        h3          get  
 DSL 20, H3 Get Of Unknown Size, 8 Mbit/s         dsl-20        h3          get          no            8 Mbit/s
 DSL 20, H3 Put, 16 Mbit/s                        dsl-20        h3          put          yes           16 Mbit/s
 DSL 20, H3 Put, 8 Mbit/s                         dsl-20        h3          put          yes           8 Mbit/s
-DSL 20 To Aioquic, H3 Get, 8 Mbit/s              aioquic-20    h3          get          yes           8 Mbit/s
-DSL 20 To Aioquic, H3 Put, 8 Mbit/s              aioquic-20    h3          put          yes           8 Mbit/s
+Aioquic 20, H3 Get, 8 Mbit/s                     aioquic-20    h3          get          yes           8 Mbit/s
+Aioquic 20, H3 Put, 8 Mbit/s                     aioquic-20    h3          put          yes           8 Mbit/s
 DSL 20, SFTP Get, 8 Mbit/s                       dsl-20        sftp        get          yes           8 Mbit/s
 DSL 20, SFTP Get, 16 Mbit/s                      dsl-20        sftp        get          yes           16 Mbit/s
 DSL 20, SFTP Put, 8 Mbit/s                       dsl-20        sftp        put          yes           8 Mbit/s

@@ -1,4 +1,4 @@
-"""What a command must have left. Each check gives a line per problem."""
+"""Looks at what a command left. Each check gives a line per problem."""
 
 from __future__ import annotations
 
