@@ -9,13 +9,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import PurePath
-from typing import Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from lab.hosts import loopback
 from lab.hosts.clocks import REAL, Clock, workers
 from lab.hosts.host import Host
 from lab.model.endpoints import CA_FILE, KNOWN_HOSTS_FILE, SSH_KEY_FILE, Endpoints
-from lab.model.userland import Http3Server
 from lab.servers import aioquic as aioquic_server
 from lab.servers import iperf3 as iperf3_server
 from lab.servers import nginx as nginx_server
@@ -25,6 +24,9 @@ from lab.servers.nginx import NginxServer
 from lab.servers.payload import Payload, PayloadSet, write_payload, write_payload_set
 from lab.servers.process import ServerProcess, wait_ready
 from lab.servers.sshd import Sshd, SshdOptions
+
+if TYPE_CHECKING:
+    from lab.model.userland import Http3Server
 
 DEFAULT_PAYLOADS = (5 * 1024 * 1024,)
 ServerName = Literal["nginx", "sshd", "iperf3"]
