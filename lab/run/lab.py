@@ -21,6 +21,7 @@ from lab.model.userland import NO_USERLANDS, Http3Server, UserlandFacts, Userlan
 from lab.net.shape import Shaped
 from lab.run.clocks import clock_for, servers_for
 from lab.run.host_watch import Watcher
+from lab.run.instruments import Instruments
 from lab.run.options import Options
 from lab.run.progress import Progress
 from lab.run.userlands import check_http3, http3_server, refuse_in_real_time, userlands_for
@@ -38,7 +39,6 @@ class Lab:
         self.options = options
         self.name = options.name or name
         self.progress = progress
-        self._by = options.instruments
         self.machines = VirtualMachines(options.seed, options.machine_seed, options.charge_ns, options.tolerance)
         self.client_facts: dict[str, object] = {}
         """Facts that were measured of the client's host: part of every snapshot from then on."""
@@ -66,6 +66,10 @@ class Lab:
         assert self.network is not None
         assert self.servers is not None
         return self.network, self.servers
+
+    @property
+    def _by(self) -> Instruments:
+        return self.options.instruments
 
     @property
     def _same_host(self) -> bool:

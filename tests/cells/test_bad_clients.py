@@ -10,12 +10,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lab.judge.tolerance import LookPlan
-from lab.run import interleaving
+from lab.model.results import Sample
+from lab.run.instruments import Instruments
 from lab.run.progress import Lines
+from lab.run.sample import take_sample
 from lab.run.session import Options, Session
 from lab.store.run_dir import RunDir
 from tests.support.bad_clients import run_client
@@ -36,17 +39,14 @@ def said() -> io.StringIO:
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory, said: io.StringIO) -> Iterator[Session]:
     """One run for all: each cell is also the proof that the one before did not end it."""
-    options = Options(clock="virtual", virtual_looks=LookPlan(looks=(2, 3)))
-    take = interleaving.take_sample
 
-    def impatient(*args: object, **more: object) -> object:
-        return take(*args, **{**more, "timeout_s": PATIENCE_S})  # type: ignore[arg-type]
+    def impatient(*args: Any, **more: Any) -> Sample:
+        return take_sample(*args, **{**more, "timeout_s": PATIENCE_S})
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(interleaving, "take_sample", impatient)
-        run = RunDir.create("bad", results=tmp_path_factory.mktemp("results"))
-        with Session(run, options, progress=Lines(said)) as made:
-            yield made
+    options = Options(clock="virtual", virtual_looks=LookPlan(looks=(2, 3)), instruments=Instruments(take_sample=impatient))
+    run = RunDir.create("bad", results=tmp_path_factory.mktemp("results"))
+    with Session(run, options, progress=Lines(said)) as made:
+        yield made
 
 
 def left_running(session: Session) -> list[str]:

@@ -31,8 +31,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.fixture
-def changing_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    change_link_after_samples(monkeypatch)
+def changing_link(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_link_after_samples(session, monkeypatch)
 
 
 def script(folder: Path, text: str) -> str:

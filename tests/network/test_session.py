@@ -6,6 +6,7 @@ Tests of clients and of the lab's logic are in `tests/cells`, in virtual time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,16 @@ from lab.hosts.host import Network
 from lab.judge.tolerance import LookPlan
 from lab.model.cell import Cell
 from lab.model.cell_name import parse_transfer
-from lab.model.results import Certificate
+from lab.model.results import Calibration, Certificate
 from lab.model.topology import Link, Topology
 from lab.model.transfer import ClientSpec, Expectation
 from lab.net import shape as shaping
-from lab.run import interleaving
-from lab.run import lab as lab_module
+from lab.net.calibrate import calibrate
+from lab.run.lab import CALIBRATION_ATTEMPTS
+from lab.run.sample import take_sample
 from lab.run.session import Options, Session
 from lab.store.run_dir import RunDir, read_cell
-from tests.support.sessions import FAST, LENIENT, cell, change_link_after_samples
+from tests.support.sessions import FAST, LENIENT, cell, change_link_after_samples, give
 
 TWO_LOOKS = LookPlan(looks=(2, 3))
 
@@ -45,13 +47,36 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def good_looks() -> dict[str, Calibration]:
+    """The good calibrations of this module's links."""
+    return {}
+
+
+@pytest.fixture
+def calibrated_once(lenient: Session, good_looks: dict[str, Calibration], monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of clients: their link is calibrated for the first of them and not again by each.
+
+    The module's session looks at the link again after its last test, without this.
+    """
+
+    def look(network: Network, link: Link, *args: object, **more: object) -> Calibration:
+        key = link.model_dump_json()
+        found = good_looks.get(key) or calibrate(network, link, *args, **more)  # type: ignore[arg-type]
+        if found.ok:
+            good_looks[key] = found
+        return found
+
+    give(lenient, monkeypatch, calibrate=look)
+
+
 def called(name: str) -> Topology:
     return FAST.model_copy(update={"name": name})
 
 
 @pytest.fixture
-def changing_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    change_link_after_samples(monkeypatch)
+def changing_link(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_link_after_samples(session, monkeypatch)
 
 
 def assert_seen_by_calibration(certificate: Certificate | None) -> None:
@@ -102,14 +127,14 @@ def test_a_wrong_rate_on_the_router_is_invalid_not_fail(session: Session, monkey
         )
         return shaped
 
-    monkeypatch.setattr(lab_module, "shape", sabotaged)
+    give(session, monkeypatch, shape=sabotaged)
     result = session.run_cell(cell(topology=called("wrong"), limit="2 MB/s"))
     assert result.verdict.name == "INVALID"
     assert "down: goodput" in result.verdict.reason
     assert result.samples == []
     assert result.certificate
-    assert len(result.certificate.before) == lab_module.CALIBRATION_ATTEMPTS
-    monkeypatch.setattr(session.lab, "options", LENIENT)
+    assert len(result.certificate.before) == CALIBRATION_ATTEMPTS
+    monkeypatch.setattr(session.lab, "options", replace(LENIENT, instruments=session.lab.options.instruments))
     again = session.run_cell(cell(topology=called("wrong")))
     assert len(fresh) == 2
     assert again.certificate
@@ -152,8 +177,7 @@ def test_what_a_client_leaves_running_is_ended(
     lenient: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
 ) -> None:
     """By the agent of the namespaces; `tests/cells/test_bad_clients.py` has the machine's, and more such clients."""
-    take = interleaving.take_sample
-    monkeypatch.setattr(interleaving, "take_sample", lambda *args, **more: take(*args, **{**more, "timeout_s": 3.0}))
+    give(lenient, monkeypatch, take_sample=lambda *args, **more: take_sample(*args, **{**more, "timeout_s": 3.0}))
     path = tmp_path / "curl"
     path.write_text(f'#!/bin/sh\ncase "$*" in *--version*) exec /usr/bin/curl --version;; esac\n{text}\n')
     path.chmod(0o755)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
 from lab.hosts.host import Network
@@ -14,6 +17,7 @@ from lab.net import shape as shaping
 from lab.net.calibrate import Tolerance
 from lab.run.options import Options
 from lab.run.sample import take_sample
+from lab.run.session import Session
 
 FAST = Topology(name="fast", description="-", link=Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("4 ms")))
 LENIENT = Options(looks=LookPlan(looks=(2, 3)), tolerance=Tolerance(goodput=0.5, rtt_ms=50.0))
@@ -29,7 +33,14 @@ def cell(program: str = "curl", *, topology: Topology = FAST, limit: str | None 
     return Cell(client=ClientSpec(name="curl", program=program), topology=topology, transfer=transfer, expectation=expectation)
 
 
-def change_link_after_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+def give(session: Session, monkeypatch: pytest.MonkeyPatch, **instruments: Callable[..., object]) -> None:
+    """Until the test ends, the session's lab has these instruments in place of its own."""
+    options = session.lab.options
+    changed = replace(options, instruments=replace(options.instruments, **instruments))  # type: ignore[arg-type]
+    monkeypatch.setattr(session.lab, "options", changed)
+
+
+def change_link_after_samples(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the link FASTER after every sample, which only the calibrations can notice."""
 
     def sabotaging(network: Network, *args: object, **more: object) -> object:
@@ -37,4 +48,4 @@ def change_link_after_samples(monkeypatch: pytest.MonkeyPatch) -> None:
         shaping.change(network, FASTER)
         return sample
 
-    monkeypatch.setattr("lab.run.interleaving.take_sample", sabotaging)
+    give(session, monkeypatch, take_sample=sabotaging)
