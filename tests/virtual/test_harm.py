@@ -78,10 +78,11 @@ def test_ferry_in_the_background_leaves_the_bloated_queue_to_others(tmp_path: Pa
 
 
 def test_ferry_in_the_background_follows_a_satellite_and_takes_its_jitter_for_no_queue(tmp_path: Path) -> None:
-    words = ("ferry-background", "--topology", "starlink", "--transfer", "http1-put", "-n", "1")
-    found = harm(tmp_path, *words)["clients"]["ferry-background"]
-    (sample,) = found["samples"]
-    assert found["added_p95_ms"] <= MOST_ADDED_MS
+    """By one sample, which scatters from seed to seed (ADR 0035), so it is compared with what the client adds otherwise."""
+    words = ("ferry", "ferry-background", "--topology", "starlink", "--transfer", "http1-put", "-n", "1")
+    clients = harm(tmp_path, *words)["clients"]
+    assert clients["ferry-background"]["added_p95_ms"] <= clients["ferry"]["added_p95_ms"] / 10
+    (sample,) = clients["ferry-background"]["samples"]
     assert sample["share"] >= LEAST_SATELLITE_SHARE
 
 
