@@ -12,6 +12,7 @@ from tests.conformance.program import sources
 
 LEAST = {
     "hpack-test-case": 47_142,
+    "qifs": 776,
     "http2-frame-test-case": 34,
     "llhttp": 74,
     "curl-data": 359,
