@@ -1,4 +1,4 @@
-"""Unit tests are no measurement of this machine: they neither wait for a lab that runs on it, nor keep one waiting."""
+"""Unit tests do not measure this machine: they neither wait for a lab that runs on it, nor keep one waiting."""
 
 from __future__ import annotations
 
