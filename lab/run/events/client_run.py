@@ -93,7 +93,7 @@ def last_words(done: Completed) -> str:
 
 
 def reported(report: bytes) -> str:
-    """The last text under the name `message` in a document of JSON; empty where there is none."""
+    """The text of the last `message` in a JSON document; empty if it has none."""
     try:
         left: list[object] = [json.loads(report)]
     except ValueError:
