@@ -20,34 +20,12 @@ from benchmarks.throttle import Choice as ThrottleChoice
 from lab.clients.curl import Curl
 from lab.clients.ferry import Ferry
 from lab.model.load import load_topology
-from lab.model.results import Calibration, ClientNumbers, DirectionCalibration, Sample
+from lab.model.results import Calibration, ClientNumbers, DirectionCalibration
 from lab.model.transfer import Transfer
 from lab.model.units import ByteRate, Size
+from tests.support.samples import sample
 
 GET = Transfer(protocol="sftp", direction="get", size=Size(1_000_000))
-
-
-def sample(**more: object) -> Sample:
-    whole: dict[str, object] = {
-        "index": 0,
-        "started_at": datetime(2026, 1, 1, tzinfo=UTC),
-        "exit_code": 0,
-        "ok": True,
-        "expected_bytes": 1_000_000,
-        "client": None,
-        "wall_s": 1.5,
-        "body_s": 1.0,
-        "body_clock": "client",
-        "body_byte_s": 1e6,
-        "total_byte_s": None,
-        "deviation": None,
-        "cpu_user_s": 0.25,
-        "cpu_system_s": 0.25,
-        "max_rss_bytes": None,
-        "series": None,
-        "wire": None,
-    }
-    return Sample.model_validate(whole | more)
 
 
 def look(*, ok: bool) -> Calibration:

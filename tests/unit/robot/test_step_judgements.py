@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -10,6 +10,7 @@ from lab.model.errors import ClientFault, UsageProblem
 from lab.model.sample import Sample
 from lab.model.units import ByteRate, Duration, Ratio
 from lab.robot.steps import StepKeywords
+from tests.support.samples import sample as any_sample
 
 
 class Keywords(StepKeywords):
@@ -20,27 +21,7 @@ class Keywords(StepKeywords):
         raise AssertionError("no lab is asked")
 
 
-def sample(**more: object) -> Sample:
-    facts: dict[str, object] = {
-        "index": 0,
-        "started_at": datetime(2026, 1, 1, tzinfo=UTC),
-        "exit_code": 0,
-        "ok": True,
-        "expected_bytes": 1_000_000,
-        "client": None,
-        "wall_s": 1.5,
-        "body_s": 1.0,
-        "body_clock": "client",
-        "body_byte_s": 1e6,
-        "total_byte_s": None,
-        "deviation": -0.04,
-        "cpu_user_s": 0.25,
-        "cpu_system_s": 0.0,
-        "max_rss_bytes": None,
-        "series": None,
-        "wire": None,
-    }
-    return Sample.model_validate(facts | more)
+sample = partial(any_sample, deviation=-0.04)
 
 
 FAILED = sample(ok=False, exit_code=18, problem="cut")
