@@ -82,6 +82,8 @@ FOLDERS = (
     *(f"{READY}/{name}" for name in ("ca", "site", "tree")),
 )
 _SCRIPTS = ("excludes", "install", "finish", "stage")
+_TABLES: dict[str, dict[str, bytes]] = {}
+"""Tables of links by a digest of the files they come from: every role has the same, and reading forty topologies takes a second."""
 
 
 def scripts(role: str) -> dict[str, bytes]:
@@ -148,9 +150,14 @@ def _link_tables() -> dict[str, bytes]:
     from lab.hosts.compose.inside import links
     from lab.model.load import load_topology
 
-    known = (load_topology(str(path)) for path in sorted(shipped_topologies_dir().glob("*.yaml")))
-    tables = {topology.name: links.table(topology) for topology in known if links.possible(topology)}
-    return {name: json.dumps(table, indent=1, sort_keys=True).encode() + b"\n" for name, table in tables.items()}
+    folder = shipped_topologies_dir()
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    made = digest(files)
+    if made not in _TABLES:
+        known = (load_topology(str(path)) for path in sorted(folder.glob("*.yaml")))
+        tables = {topology.name: links.table(topology) for topology in known if links.possible(topology)}
+        _TABLES[made] = {name: json.dumps(table, indent=1, sort_keys=True).encode() + b"\n" for name, table in tables.items()}
+    return _TABLES[made]
 
 
 def _compiled(role: str) -> dict[str, bytes]:
