@@ -3,6 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 BIN := .venv/bin
+# With it each worker of the tests, and each lab that a test starts, would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup peers clients images image-lab demo test test-lab test-realtime test-engine fuzz engine clean wheel deb release libdoc kernel-router reference \
 	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far bench-engine bench-peers \
@@ -73,7 +75,7 @@ test: setup ## linters, types and all tests: the engine's, then the lab's, those
 test-engine: setup ## cargo fmt, clippy and the engine's tests
 	@.ci/engine-tests
 
-fuzz: setup ## every fuzz target for FUZZ_S seconds, by default ten minutes, one per processor; CI gives each a minute
+fuzz: setup ## every fuzz target for FUZZ_S seconds, by default ten minutes, one per processor
 	@$(BIN)/python tests/support/reaper.py -m tests.support.fuzz --seconds $(or $(FUZZ_S),600)
 
 test-lab: setup ## linters, types and the lab's tests: side by side in virtual time, then alone in real time
@@ -89,8 +91,8 @@ planted-noops: setup ## 30 functions of the lab and 30 of the engine that do not
 	@code=0; for side in lab engine; do $(BIN)/python -m tests.support.planted_noops $(SEED:%=--seed %) $$side || code=1; done; exit $$code
 
 # What tests/skips.txt leaves to the night: several Debians, pages of commands that take minutes.
-test-nightly: setup ## all tests of the lab, those that CI leaves to the night too; then test-commands and torment have commands of their own
-	@THROUGHLINE_NIGHTLY=yes .ci/lab-tests
+test-nightly: setup ## all tests of the lab, those that CI leaves to the night too, and a minute of each fuzz target; test-commands and torment have commands of their own
+	@code=0; THROUGHLINE_NIGHTLY=yes .ci/lab-tests || code=1; $(MAKE) --no-print-directory fuzz FUZZ_S=60 || code=1; exit $$code
 
 test-commands: setup ## every command of the README and the how-tos as a user types it, from a clean clone: an hour or more (tests/commands)
 	@$(BIN)/python -m tests.commands $(ROWS)

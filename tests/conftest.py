@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,9 @@ _HERE = Path(__file__).parent
 _ALONE = {_HERE / "unit/run/test_sample.py", _HERE / "unit/hosts/test_windows_client.py"}
 # They judge nothing by real time and leave the loopback alone: cells in virtual time, pages in a browser, the Vagrantfile.
 # The first ones begin first: a file runs on one worker, and all others wait for a long file that begins late.
-_BESIDE = ("install", "engine", "docs", "cells", "virtual", "report", "conformance", "vagrant/test_vagrantfile.py", "unit")
+_BESIDE = ("install", "virtual", "docs", "cells", "report", "conformance", "engine", "vagrant/test_vagrantfile.py", "unit")
+_WAITING = "engine"
+"""These tests mostly wait, for the time-outs of ferry and of servers. One of their files is due after each file that computes, so that both share the processors."""
 _SLOW = 600
 """Seconds for what a busy machine slows down and does not change."""
 # They bring networks up, time real processes, or run ferry against servers that wait: a disturbed machine can make them fail.
@@ -58,6 +61,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if path.parts[0] in ("cells", "virtual", "conformance") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_SLOW))
     items.sort(key=_turn)
+    items[:] = _interleaved(items)
+
+
+def _interleaved(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The same files, one that waits after each that computes."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    waiting = [file for path, file in files.items() if path.relative_to(_HERE).parts[0] == _WAITING]
+    computing = [file for path, file in files.items() if path.relative_to(_HERE).parts[0] != _WAITING]
+    pairs = zip_longest(computing, waiting, fillvalue=[])
+    return [item for pair in pairs for file in pair for item in file]
 
 
 def _turn(item: pytest.Item) -> int:

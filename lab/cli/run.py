@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from robot.api import TestSuite
 
 from lab.cli.options import AnyBackend, AnyHost, Beside, Clock, Json, JunitNoVerdict, Price, Router, RunSeed, UserlandOf, Wait
 from lab.cli.output import stdout_console
@@ -31,6 +30,9 @@ from lab.servers.sshd import SshdOptions
 from lab.store.retention import keep_newest
 from reports.files import make_reports
 from reports.text import render_run
+
+if TYPE_CHECKING:
+    from robot.api import TestSuite
 
 
 def register(app: typer.Typer) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from robot.api import TestSuite
-
 from lab.model.errors import UsageProblem, did_you_mean
 from lab.model.paths import shipped_suites_dir
 from lab.model.scenario import Scenario, scenario_of_cell
@@ -20,6 +18,8 @@ def list_scenarios(path: Path | None = None) -> list[Scenario]:
     path = path or shipped_suites_dir() / REPROS
     if not path.is_file():
         raise UsageProblem(f"no suite {path}", remedy="give the path of a .robot file")
+    from robot.api import TestSuite
+
     found: list[Scenario] = []
     for row in read_rows(TestSuite.from_file_system(str(path))):
         scenarios = [declared.scenario for declared in row.declared if declared.scenario]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
-from robot.api import TestSuite
 
 from lab.model.base import YAML_SUFFIXES, Model, Slug
 from lab.model.clock import ClockChoice
@@ -16,6 +15,9 @@ from lab.model.load import check_name, files_by_name, parse_model, read_text
 from lab.model.paths import suites_dirs
 from lab.robot.suite import Choice, read_suites, suite_file, under
 from reports.no_verdict import NoVerdict
+
+if TYPE_CHECKING:
+    from robot.api import TestSuite
 
 MARK = "@"
 _FOLDER = "profiles"

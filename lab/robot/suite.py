@@ -10,10 +10,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from robot.api import ResultWriter, TestSuite
-from robot.errors import DataError
+from typing import TYPE_CHECKING, Any
 
 from lab.clients.registry import parse_client, resolve
 from lab.model.errors import LabFault, UsageProblem
@@ -28,6 +25,10 @@ from lab.run.questions import Asking, Crew, Question
 from lab.run.resume import Resumed
 from lab.run.session import Session
 from lab.store.run_dir import RunDir
+
+if TYPE_CHECKING:
+    # Robot is imported where a suite is read: it takes a quarter of a second, and a cell needs none of it.
+    from robot.api import TestSuite
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ def under(name: str, parts: Sequence[TestSuite]) -> TestSuite:
     """The suites as one; a single one as it is."""
     if len(parts) == 1:
         return parts[0]
+    from robot.api import TestSuite
+
     found = TestSuite(name=name)
     for part in parts:
         found.suites.append(part)
@@ -101,6 +104,8 @@ def under(name: str, parts: Sequence[TestSuite]) -> TestSuite:
 
 
 def _read(path: Path, choice: Choice | None, client: str, variables: Mapping[str, str]) -> TestSuite:
+    from robot.api import TestSuite
+
     suite = TestSuite.from_file_system(str(path))
     if choice:
         choice.apply(suite)
@@ -170,6 +175,9 @@ def run_suite(
 
 def _write_reports(folder: Path) -> None:
     """`TestSuite.run` writes output.xml only; log, report and xunit are made from it, complete or not at all."""
+    from robot.api import ResultWriter
+    from robot.errors import DataError
+
     made = {"log": folder / "log.html", "report": folder / "report.html", "xunit": folder / "xunit.xml"}
     options = {name: str(path) for name, path in made.items()}
     try:

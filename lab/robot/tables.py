@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from robot.errors import DataError
-from robot.running import TestSuite
-from robot.running.testlibraries import TestLibrary
-from robot.utils import normalize
-from robot.variables import Variables
+from typing import TYPE_CHECKING, Any
 
 from lab.model.errors import NotSupported, ThroughlineError, UsageProblem
 from lab.robot.declared import LIBRARY, QUESTION, Declared, NotedError
 from lab.run.questions import Question
 from lab.run.reproduce import check_clients
+
+if TYPE_CHECKING:
+    from robot.running import TestSuite
+    from robot.running.testlibraries import TestLibrary
+    from robot.variables import Variables
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,8 @@ class Row:
 
 def read_rows(suite: TestSuite, variables: Mapping[str, Any] | None = None) -> list[Row]:
     """The rows of a suite and of the suites in it. `variables`, by their name without decoration, win over the suite's own."""
+    from robot.running.testlibraries import TestLibrary
+
     library = TestLibrary.from_name(LIBRARY)
     noted: list[Declared] = []
     library.instance.noted = noted
@@ -66,6 +67,10 @@ def _skipped(row: Row) -> bool:
 
 
 def _rows(suite: TestSuite, library: TestLibrary, noted: list[Declared], given: Mapping[str, Any]) -> Iterator[Row]:
+    from robot.errors import DataError
+    from robot.utils import normalize
+    from robot.variables import Variables
+
     variables = Variables()
     for name, value in given.items():
         variables[name] = value
@@ -86,6 +91,8 @@ def _rows(suite: TestSuite, library: TestLibrary, noted: list[Declared], given: 
 
 def _note(body: Sequence[Any], own: Mapping[str, Any], library: TestLibrary, variables: Variables) -> bool:
     """Note the questions of keywords; whether all of them are questions."""
+    from robot.utils import normalize
+
     for item in body:
         if item.type != "KEYWORD":
             return False

@@ -35,7 +35,7 @@ def doctor(debian: Debian, *, user: str = "user", chroot: bool = False) -> dict[
 
 
 def test_a_user_gets_verdicts(debian: Debian) -> None:
-    code, said = debian.run("lab-venv/bin/lab run throttle --client curl --include demo && ls")
+    code, said = debian.run("lab-venv/bin/lab run throttle --client curl --include demo --max-samples 5 && ls")
     assert code in (0, 1, 3), said
     assert "0 INVALID" in said
     assert "lab: downloading iproute2, ethtool," in said

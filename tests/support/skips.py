@@ -2,7 +2,7 @@
 
 A line is `CONDITION | TESTS | REASON`. Where the condition holds on this machine, every test whose name matches TESTS is
 skipped, for a reason that matches REASON. Where it does not hold, none may be. `maybe` before the condition: some may be.
-Patterns are those of a shell; a name is the test's path below the repository. Conditions are `CONDITIONS`, `no PROGRAM`, and
+Patterns are those of a shell, `{one,other}` included; a name is the test's path below the repository. Conditions are `CONDITIONS`, `no PROGRAM`, and
 `VARIABLE is not set`.
 
 Only the tests that ran are judged, so that a lane is judged by the same file as a run of all tests.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,9 +82,19 @@ def left_to_the_night(entries: Sequence[Entry], test: str) -> str:
     return next((entry.reason for entry in mine), "")
 
 
+@cache
+def _expanded(pattern: str) -> tuple[str, ...]:
+    """One pattern for each choice of the braces, which do not nest."""
+    found = re.search(r"\{([^{}]*)\}", pattern)
+    if found is None:
+        # Brackets are those of a parametrized test, and no set of characters.
+        return (pattern.replace("[", "[[]"),)
+    before, after = pattern[: found.start()], pattern[found.end() :]
+    return tuple(each for word in found[1].split(",") for each in _expanded(before + word + after))
+
+
 def _matches(text: str, pattern: str) -> bool:
-    # Brackets are those of a parametrized test, and no set of characters.
-    return fnmatchcase(text, pattern.replace("[", "[[]"))
+    return any(fnmatchcase(text, each) for each in _expanded(pattern))
 
 
 def _is_root() -> bool:

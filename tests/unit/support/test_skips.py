@@ -40,6 +40,14 @@ def test_a_line_without_a_meaning(line: str) -> None:
         parse(f"# first\n{line}\n")
 
 
+@pytest.mark.parametrize(
+    ("test", "covered"), [("a::t[x-1]", True), ("a::u[y-1]", True), ("a::t[z-1]", False), ("a::v[x-1]", False), ("a::t[x,y-1]", False)]
+)
+def test_braces_are_a_choice(test: str, *, covered: bool) -> None:
+    (entry,) = parse("always | a::{t,u}[{x,y}-1] | *")
+    assert entry.covers(test) == covered
+
+
 COMPOSE, PAGE = "tests/compose/test_x.py::test_y", "tests/unit/test_page.py::test_a[1]"
 DOCS = "tests/docs/test_p.py::test_not_run[a]"
 
