@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far bench-engine bench-peers \
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle \
 	bench-history bench-report bench-standards bench-clocks ferry-windows vm-proof \
-	mutants-lab mutants-engine planted-noops test-commands test-nightly \
+	mutants-lab mutants-engine planted-noops test-commands test-nightly loaded-ci \
 	virtual-thousand virtual-workers faults-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
 
 help: ## this list
@@ -93,6 +93,9 @@ planted-noops: setup ## 30 functions of the lab and 30 of the engine that do not
 # What tests/skips.txt leaves to the night: several Debians, pages of commands that take minutes.
 test-nightly: setup ## all tests of the lab, those that CI leaves to the night too, and a minute of each fuzz target; test-commands and torment have commands of their own
 	@code=0; THROUGHLINE_NIGHTLY=yes .ci/lab-tests || code=1; $(MAKE) --no-print-directory fuzz FUZZ_S=60 || code=1; exit $$code
+
+loaded-ci: setup ## CI three times in a row next to four busy loops: the same result each time? Hours (TIMES=3 LOOPS=4)
+	@$(BIN)/python -m tests.support.loaded_ci $(TIMES:%=--times %) $(LOOPS:%=--loops %) --keep build/loaded-ci
 
 test-commands: setup ## every command of the README and the how-tos as a user types it, from a clean clone: an hour or more (tests/commands)
 	@$(BIN)/python -m tests.commands $(ROWS)

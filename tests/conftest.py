@@ -28,7 +28,7 @@ _ALONE = {_HERE / "unit/run/test_sample.py", _HERE / "unit/hosts/test_windows_cl
 # The first ones begin first: a file runs on one worker, and all others wait for a long file that begins late.
 _BESIDE = ("install", "virtual", "docs", "cells", "report", "conformance", "engine", "vagrant/test_vagrantfile.py", "unit")
 _WAITING = "engine"
-"""These tests mostly wait, for the time-outs of ferry and of servers. One of their files is due after each file that computes, so that both share the processors."""
+"""These tests mostly wait, for the time-outs of ferry and of servers. A file of them follows each file whose tests compute."""
 _SLOW = 600
 """Seconds for what a busy machine slows down and does not change."""
 # They bring networks up, time real processes, or run ferry against servers that wait: a disturbed machine can make them fail.
@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _interleaved(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The same files, one that waits after each that computes."""
+    """The same files; one whose tests wait follows each whose tests compute."""
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)

@@ -2,8 +2,8 @@
 
 A line is `CONDITION | TESTS | REASON`. Where the condition holds on this machine, every test whose name matches TESTS is
 skipped, for a reason that matches REASON. Where it does not hold, none may be. `maybe` before the condition: some may be.
-Patterns are those of a shell, `{one,other}` included; a name is the test's path below the repository. Conditions are `CONDITIONS`, `no PROGRAM`, and
-`VARIABLE is not set`.
+Patterns are those of a shell, `{one,other}` included; a name is the test's path below the repository. Conditions are
+`CONDITIONS`, `no PROGRAM`, and `VARIABLE is not set`.
 
 Only the tests that ran are judged, so that a lane is judged by the same file as a run of all tests.
 """

@@ -13,7 +13,7 @@ from tests.support.command import lab, one_line
 from tests.support.dask_cluster import DaskCluster, start
 from tests.virtual.workers import Runs, begun, differences, draw, lost, read, repeated, without_scheduler
 
-CELLS = 12
+CELLS = 8
 FEW = 5
 """`python -m tests.virtual.workers` is the long version."""
 
