@@ -24,9 +24,11 @@ os.environ["PATH"] += os.pathsep + os.pathsep.join(("/usr/sbin", "/sbin"))
 _HERE = Path(__file__).parent
 # They count what crosses the machine's loopback while they transfer something over it.
 _ALONE = {_HERE / "unit/run/test_sample.py", _HERE / "unit/hosts/test_windows_client.py"}
+_NO_MACHINES = ("vagrant/test_vagrantfile.py", "vagrant/test_vagrant_up.py")
+"""Vagrant itself, with a provider that has none."""
 # They judge nothing by real time and leave the loopback alone: cells in virtual time, pages in a browser, the Vagrantfile.
 # The first ones begin first: a file runs on one worker, and all others wait for a long file that begins late.
-_BESIDE = ("install", "virtual", "docs", "cells", "report", "conformance", "engine", "vagrant/test_vagrantfile.py", "unit")
+_BESIDE = ("install", "virtual", "docs", "cells", "report", "conformance", "engine", *_NO_MACHINES, "unit")
 _WAITING = "engine"
 """These tests mostly wait, for the time-outs of ferry and of servers. A file of them follows each file whose tests compute."""
 _SLOW = 600
@@ -56,7 +58,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         path = item.path.relative_to(_HERE)
         if _turn(item) < len(_BESIDE):
             item.add_marker("beside")
-        if (path.parts[0] in _REALTIME and path.name != "test_vagrantfile.py") or item.path in _ALONE:
+        if (path.parts[0] in _REALTIME and str(path) not in _NO_MACHINES) or item.path in _ALONE:
             item.add_marker(pytest.mark.realtime(containers=path.parts[0] == "compose"))
         if path.parts[0] in ("cells", "virtual", "conformance") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_SLOW))

@@ -29,31 +29,6 @@ def _nothing_is_left() -> Iterator[None]:
 SHORT_CELL = "curl--link-local--http1-get-200kB-at-2MBps"
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["run", "nosuch"], "no suite called 'nosuch'"),
-        (["run", "curl--dsl-21--http1-get-5MiB"], "did you mean 'dsl-20'"),
-        (["run", "curl--dsl-20--http1-fetch-5MiB"], "http1-fetch-5MiB"),
-        (["run", "curlew--dsl-20--http1-get-5MiB"], "unknown client 'curlew'"),
-        (["run", "curl--dsl-20--http1-get-5MiB", "--client", "curl=/nowhere/curl"], "there is no /nowhere/curl"),
-        (["run", "throttle", "--test", "Nothing Like It"], "no test of throttle matches"),
-        (["shell", "--rate", "20mbitt", "--", "true"], "unknown unit 'mbitt'"),
-        (["shell", "--loss", "130%", "--", "true"], "130%"),
-        (["shell", "--rtt", "2ms", "--jitter", "9ms", "--", "true"], "jitter"),
-        (["shell", "--", "nosuchcommand"], "no such command"),
-        (["exec", "client", "--", "true"], "no lab is up"),
-        (["down", "nosuch"], "no lab called 'nosuch' is up"),
-        (["up", "--router", "quantum"], "'quantum' is not one of"),
-        (["frobnicate"], "No such command"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(words: list[str], said: str, tmp_path: Path) -> None:
-    done = lab(*words, env={"THROUGHLINE_RESULTS": str(tmp_path / "results")})
-    assert done.returncode == 2, done.stderr
-    assert said in one_line(done)
-
-
 def test_a_typo_in_a_topology_names_file_line_and_field(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("name: mine\ndescription: d\nlink:\n  rate: 50 Mbit/s\n  rt: 20 ms\n")
