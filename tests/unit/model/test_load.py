@@ -21,11 +21,13 @@ SHIPPED = [
     "4g-good",
     "5g-driving",
     "aioquic-20",
+    "black-hole-20",
     "cable",
     "coast-200",
     "dsl-20",
     "dsl-50",
     "dsl-bloated",
+    "ecn-20",
     "far-200",
     "far-50",
     "far-500",
@@ -55,6 +57,8 @@ SHIPPED = [
     "transatlantic",
     "transatlantic-lossy",
     "tunnel-1280",
+    "udp-blocked-20",
+    "udp-policed-20",
     "wifi-roaming",
 ]
 
