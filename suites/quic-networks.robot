@@ -2,7 +2,7 @@
 Documentation       Does HTTP/3 get through networks that treat UDP or its datagrams badly, as well as TCP does?
 ...
 ...                 A row is one transfer without a limit over a network with a small MTU, a policer, packets out of order, a
-...                 policer or a firewall that only UDP meets, an MTU that nobody is told, or a queue that marks.
+...                 policer or a firewall that only UDP meets, an MTU that the hosts do not know, or a queue that marks.
 ...                 HTTP/2 has the same rows as HTTP/3. A row passes when the body's mean rate is shown to reach ``${FLOOR}``
 ...                 of what TCP can carry over that link without losses, or UDP where it is policed alone.
 ...

@@ -58,7 +58,7 @@ class LinkDirection(Model):
         None, description="makes the impairments repeatable; null: not set"
     )
     mtu: Mtu = Field(1500, description="largest IP packet in this direction, bytes")
-    hidden_mtu: Mtu | None = Field(None, description="largest IP packet that passes, bytes, which no host is told; null: `mtu`")
+    hidden_mtu: Mtu | None = Field(None, description="largest IP packet that passes, bytes, unknown to the hosts; null: `mtu`")
     udp: Udp = Field("open", description="what becomes of UDP: `blocked`, or a mapping with the rate to which it is `policed`")
 
     @property
@@ -137,7 +137,7 @@ class LinkOverride(Model):
     duplicate: Ratio | None = Field(None, description="share of packets sent twice in this direction")
     seed: Seed | None = Field(None, description="seed of this direction, used as it is")
     mtu: Mtu | None = Field(None, description="largest IP packet in this direction, bytes")
-    hidden_mtu: Mtu | None = Field(None, description="largest IP packet that passes in this direction, which no host is told")
+    hidden_mtu: Mtu | None = Field(None, description="largest IP packet that passes in this direction, unknown to the hosts")
     udp: Udp | None = Field(None, description="what becomes of UDP in this direction: `open`, `blocked`, or a mapping")
 
 

@@ -163,7 +163,7 @@ def calibrate(
 ) -> Calibration:
     """One look at the link, both ways; a few seconds.
 
-    What the link does to UDP alone and to large packets is taken away while its line is measured, and then proven by itself.
+    Wires that treat UDP or large packets apart are taken away while the line is measured, and proven after that.
 
     Raises LabFault when a host does not hold its settings, or when nothing can be measured at all.
     """

@@ -13,9 +13,9 @@ from lab.model.topology import DirectionName, Link, LinkDirection
 from lab.model.units import BitRate
 from lab.net.counted import Flow, count
 
-# Enough to see one that should not have passed.
+# Enough to see a packet that should not have passed.
 _PROBES, _PROBE_BYTES = 200, 500
-# What passes after the bucket is empty: a frame more or less is then a thousandth.
+# So many pass after the bucket is empty that a frame more or less is a thousandth.
 _POLICED_PACKETS = 1000
 # How fast a link without a rate is probed, and how much of a link's rate: what its queue drops is not the policer's doing.
 _UNLIMITED = BitRate(100_000_000)
@@ -32,7 +32,7 @@ class Probe(NamedTuple):
 
 
 def probes(side: LinkDirection) -> list[Probe]:
-    """Those that show what the direction does to UDP and to large packets; none where it does nothing of the kind."""
+    """Those that show what the direction does to UDP and to large packets; none where it treats all packets alike."""
     carried = (side.for_udp().rate or _UNLIMITED).bit_s
     found = []
     if side.udp == "blocked":
