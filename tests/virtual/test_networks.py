@@ -38,6 +38,8 @@ CALIBRATED = (
     *NAMES,
     *STEADY,
     "ecn-20",
+    "line-1000",
+    "line-250",
     "lossy-wifi",
     "lte",
     "metro-200",

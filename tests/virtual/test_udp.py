@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lab.clients.ferry import find_ferry
 from lab.hosts.virtual.network import VirtualNetwork
+from lab.model.errors import EXIT_PASS
 from lab.model.load import load_topology
 from lab.model.topology import Link
 from lab.net.counted import Flow, count
 from lab.net.hops import count_datagrams, count_problems
 from lab.net.qdiscs import read_qdiscs
 from lab.net.shape import change, differences, shape
+from lab.store.run_dir import RunDir, read_cell
+from tests.support.command import lab
 from tests.virtual.test_links import take
 
 LINE = {"rate": "20 Mbit/s", "rtt": "30 ms"}
@@ -55,3 +61,34 @@ def test_it_appears_with_the_link_changes_with_it_and_goes_with_it(network: Virt
     assert sorted(read_qdiscs(network)) == ["to-client", "to-server"]
     (found,) = count(network, "up", [Flow(100, 1_000_000)], size=1500)
     assert not found.missing
+
+
+def test_ferry_says_in_one_line_that_udp_gets_no_answer_and_gives_up_after_its_time_out(network: VirtualNetwork) -> None:
+    shape(network, load_topology("udp-blocked-20").link)
+    client = network.client
+    program = client.workdir / "ferry"
+    client.copy(find_ferry(), program, mode=0o755)
+    words = [
+        "get",
+        "--http3",
+        "--timeout-connect",
+        "4s",
+        "-o",
+        str(client.workdir / "got"),
+        f"https://{network.server.address}/x",
+    ]
+    done = client.run([str(program), *words], timeout_s=60, check=False)
+    assert done.returncode
+    assert done.wall_s < 5
+    (line,) = done.stderr.decode().splitlines()
+    assert network.server.address in line
+
+
+def test_a_client_that_falls_back_gets_its_file_over_tcp(tmp_path: Path) -> None:
+    name = "ferry-fallback--udp-blocked-20--h2-get-1MB"
+    done = lab("run", name, "--max-samples", "5", "--json", env={"THROUGHLINE_RESULTS": str(tmp_path)})
+    assert done.returncode == EXIT_PASS, done.stderr
+    cell = read_cell(RunDir(tmp_path / json.loads(done.stdout)["run"]).cell_path(name))
+    # It asks by UDP first: a quarter of the ten seconds that a connection may take.
+    assert {sample.ok and sample.wall_s > 2.5 for sample in cell.samples} == {True}
+    assert {sample.client.http_version for sample in cell.samples if sample.client} == {"2"}
