@@ -6,8 +6,8 @@ Documentation       Does HTTP/3 get through networks that treat UDP or its datag
 ...                 HTTP/2 has the same rows as HTTP/3. A row passes when the body's mean rate is shown to reach ``${FLOOR}``
 ...                 of what TCP can carry over that link without losses, or UDP where it is policed alone.
 ...
-...                 Where UDP is blocked only TCP gets through: ``--client ferry-fallback`` asks by HTTP/3 first. Over a black hole
-...                 only HTTP/3 does, because Linux does not look for one by TCP (tcp_mtu_probing is 0).
+...                 Where UDP is blocked only TCP gets through; ``--client ferry-fallback`` asks by HTTP/3 first. A black hole
+...                 lets only HTTP/3 through, because Linux does not look for one by TCP (tcp_mtu_probing is 0).
 ...
 ...                 Clock: virtual.
 Metadata            Study    quic-networks

@@ -36,6 +36,8 @@ SHIPPED = [
     "lan-20",
     "lan-50",
     "lan-700",
+    "line-1000",
+    "line-250",
     "link-local",
     "lossy-wifi",
     "lte",
