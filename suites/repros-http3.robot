@@ -2,9 +2,10 @@
 Documentation       Two bugs of curl's HTTP/3 that others measured on links of known figures: are they where they were reported?
 ...
 ...                 As `repros`. No registry has a bad version with HTTP/3, so a row takes the program as a variable: a bad one
-...                 by its path, and its libraries by ``--userland client=FOLDER``. Without one, the good clients alone are asked:
-...                 `lab run repros-http3`, or with all of it
-...                 `lab run repros-http3 -v BAD_WINDOWS:curl-bad=/opt/curl-bad/curl --userland client=/srv/root`.
+...                 by its path, and its libraries by ``--userland client=FOLDER``, which then is that of the good clients too.
+...                 Without one, the good clients alone are asked: `lab run repros-http3`, or with a bad one
+...                 `lab run repros-http3 --test h3-windows -v BAD_WINDOWS:curl-8.10.1=/opt/curl-8.10.1/curl
+...                 -v GOOD:ferry --userland client=/srv/root`.
 ...
 ...                 Clock: virtual.
 Metadata            Study    repros-http3
