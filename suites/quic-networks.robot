@@ -49,10 +49,10 @@ UDP Blocked, H2 Get           udp-blocked-20    h2         get
 UDP Blocked, H2 Put           udp-blocked-20    h2         put
 Black Hole, H3 Get            black-hole-20     h3         get
 Black Hole, H3 Put            black-hole-20     h3         put
-Marks, H2 Get                 ecn-20            h2         get
-Marks, H2 Put                 ecn-20            h2         put
-Marks, H3 Get                 ecn-20            h3         get
-Marks, H3 Put                 ecn-20            h3         put
+Queue With Marks, H2 Get      ecn-20            h2         get
+Queue With Marks, H2 Put      ecn-20            h2         put
+Queue With Marks, H3 Get      ecn-20            h3         get
+Queue With Marks, H3 Put      ecn-20            h3         put
 
 
 *** Keywords ***
