@@ -94,8 +94,8 @@ class DatagramCount(Closed):
     packet_bytes: int = Field(description="size of each IP packet")
     sent: int = Field(description="packets sent")
     arrived: int = Field(description="packets that arrived intact")
-    least: int = Field(description="the fewest arrivals that are as asked")
-    most: int = Field(description="the most arrivals that are as asked")
+    least: int = Field(description="the fewest packets that must arrive")
+    most: int = Field(description="the most packets that may arrive")
 
 
 class Calibration(Closed):

@@ -137,7 +137,9 @@ class LinkOverride(Model):
     duplicate: Ratio | None = Field(None, description="share of packets sent twice in this direction")
     seed: Seed | None = Field(None, description="seed of this direction, used as it is")
     mtu: Mtu | None = Field(None, description="largest IP packet in this direction, bytes")
-    hidden_mtu: Mtu | None = Field(None, description="largest IP packet that passes in this direction, unknown to the hosts")
+    hidden_mtu: Mtu | None = Field(
+        None, description="largest IP packet that passes in this direction, bytes, unknown to the hosts"
+    )
     udp: Udp | None = Field(None, description="what becomes of UDP in this direction: `open`, `blocked`, or a mapping")
 
 
