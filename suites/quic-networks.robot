@@ -1,9 +1,13 @@
 *** Settings ***
 Documentation       Does HTTP/3 get through networks that treat UDP or its datagrams badly, as well as TCP does?
 ...
-...                 A row is one transfer without a limit over a network with a small MTU, a policer, or packets out of order.
+...                 A row is one transfer without a limit over a network with a small MTU, a policer, packets out of order, a
+...                 policer or a firewall that only UDP meets, an MTU that the hosts do not know, or a queue that marks.
 ...                 HTTP/2 has the same rows as HTTP/3. A row passes when the body's mean rate is shown to reach ``${FLOOR}``
-...                 of what TCP can carry over that link without losses.
+...                 of what TCP can carry over that link without losses, or UDP where it is policed alone.
+...
+...                 Where UDP is blocked only TCP gets through; ``--client ferry-fallback`` asks by HTTP/3 first. A black hole
+...                 lets only HTTP/3 through, because Linux does not look for one by TCP (tcp_mtu_probing is 0).
 ...
 ...                 Clock: virtual.
 Metadata            Study    quic-networks
@@ -36,6 +40,19 @@ Reordering, H2 Get            reordering-20    h2          get
 Reordering, H2 Put            reordering-20    h2          put
 Reordering, H3 Get            reordering-20    h3          get
 Reordering, H3 Put            reordering-20    h3          put
+
+UDP Policed, H2 Get           udp-policed-20    h2         get
+UDP Policed, H2 Put           udp-policed-20    h2         put
+UDP Policed, H3 Get           udp-policed-20    h3         get
+UDP Policed, H3 Put           udp-policed-20    h3         put
+UDP Blocked, H2 Get           udp-blocked-20    h2         get
+UDP Blocked, H2 Put           udp-blocked-20    h2         put
+Black Hole, H3 Get            black-hole-20     h3         get
+Black Hole, H3 Put            black-hole-20     h3         put
+Queue With Marks, H2 Get      ecn-20            h2         get
+Queue With Marks, H2 Put      ecn-20            h2         put
+Queue With Marks, H3 Get      ecn-20            h3         get
+Queue With Marks, H3 Put      ecn-20            h3         put
 
 
 *** Keywords ***

@@ -27,7 +27,9 @@ FERRY_BACKGROUND = "ferry-background"
 """The client that is ferry with `--background`."""
 FERRY_BACKGROUND_MANY = "ferry-background-16"
 """The same with `--connections 16` for downloads over HTTP/1.1: a connection alone keeps little where packets are lost."""
-FERRIES = frozenset({"ferry", FERRY_BACKGROUND, FERRY_BACKGROUND_MANY})
+FERRY_FALLBACK = "ferry-fallback"
+"""ferry with `--http3=fallback`, for cells of h2: HTTP/3 first, and h2 over TCP where no QUIC connection comes about."""
+FERRIES = frozenset({"ferry", FERRY_BACKGROUND, FERRY_BACKGROUND_MANY, FERRY_FALLBACK})
 """The clients that are this program."""
 _MANY = "16"
 _PROTOCOL = {"http1": "--http1.1", "https1": "--http1.1", "h2": "--http2", "h3": "--http3"}
@@ -63,11 +65,12 @@ def _bench_lacks(transfer: Transfer) -> str:
     """What `ferry bench` cannot do of requests for one file; empty if it can do them."""
     if not transfer.requests:
         return ""
+    lacks = "has no buffer size" if transfer.buffer_size is not None else ""
     if transfer.repeat:
-        return "keeps no answer"
-    if transfer.limit is not None:
-        return "has no limit"
-    return "has no buffer size" if transfer.buffer_size is not None else ""
+        lacks = "keeps no answer"
+    elif transfer.limit is not None:
+        lacks = "has no limit"
+    return f"ferry makes many requests by its bench, which {lacks}" if lacks else ""
 
 
 def _speaks_http3(program: Path) -> bool:
@@ -101,6 +104,8 @@ class Ferry:
     background: bool = False
     # `--connections`, for downloads over HTTP/1.1.
     connections: str = ""
+    # `--http3=fallback`.
+    fallback: bool = False
 
     def identify(self, host: Host) -> ClientIdentity:
         """Copy the program to the host and identify it. Must come before the first `command` is run."""
@@ -122,12 +127,17 @@ class Ferry:
             return "ferry's buffer is 4 KiB to 16 MiB"
         if transfer.protocol == "sftp" and transfer.parallel > 1:
             return "over SFTP ferry itself decides how many files it moves at once"
-        if transfer.protocol == "h3" and not _speaks_http3(self._source()):
-            return f"{self.name} here has no --http3"
-        if lacking := _bench_lacks(transfer):
-            return f"ferry makes many requests by its bench, which {lacking}"
+        if lacking := self._http3_lacks(transfer) or _bench_lacks(transfer):
+            return lacking
         if transfer.kept_set and transfer.protocol != "sftp" and transfer.files > _MOST_URLS:
             return f"over HTTP ferry is given every URL on its command line, at most {_MOST_URLS}"
+        return ""
+
+    def _http3_lacks(self, transfer: Transfer) -> str:
+        if self.fallback and (transfer.protocol != "h2" or transfer.requests):
+            return f"{self.name} tries HTTP/3 and is measured over h2, to which it falls back"
+        if (transfer.protocol == "h3" or self.fallback) and not _speaks_http3(self._source()):
+            return f"{self.name} here has no --http3"
         return ""
 
     def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:
@@ -137,7 +147,7 @@ class Ferry:
         if transfer.protocol == "sftp":
             words += ["--known-hosts", endpoints.known_hosts_path, "--identity", endpoints.ssh_key_path, "--no-agent"]
         else:
-            words.append(_PROTOCOL[transfer.protocol])
+            words.append("--http3=fallback" if self.fallback else _PROTOCOL[transfer.protocol])
         if transfer.protocol in ("https1", "h2", "h3"):
             words += ["--cacert", endpoints.ca_path]
         if transfer.limit is not None:
@@ -213,6 +223,11 @@ def in_background(name: str, program: str, *, connections: str = "") -> Ferry:
 def in_background_many(name: str, program: str) -> Ferry:
     """The same over several connections."""
     return in_background(name, program, connections=_MANY)
+
+
+def with_fallback(name: str, program: str) -> Ferry:
+    """ferry that tries HTTP/3 first."""
+    return Ferry(name, "ferry" if program in FERRIES else program, fallback=True)
 
 
 def _connections(transfer: Transfer) -> str:

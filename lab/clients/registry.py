@@ -14,7 +14,16 @@ from lab.clients import windows
 from lab.clients.adapter import ClientAdapter
 from lab.clients.curl import Curl
 from lab.clients.described import DescribedClient, described_files, load_client, program_of
-from lab.clients.ferry import FERRIES, FERRY_BACKGROUND, FERRY_BACKGROUND_MANY, Ferry, in_background, in_background_many
+from lab.clients.ferry import (
+    FERRIES,
+    FERRY_BACKGROUND,
+    FERRY_BACKGROUND_MANY,
+    FERRY_FALLBACK,
+    Ferry,
+    in_background,
+    in_background_many,
+    with_fallback,
+)
 from lab.clients.libcurl import Libcurl
 from lab.model.base import YAML_SUFFIXES
 from lab.model.errors import NotSupported, UsageProblem, did_you_mean
@@ -28,6 +37,7 @@ _CODE: dict[str, Callable[[str, str], ClientAdapter]] = {
     "ferry": Ferry,
     FERRY_BACKGROUND: in_background,
     FERRY_BACKGROUND_MANY: in_background_many,
+    FERRY_FALLBACK: with_fallback,
     "curl": Curl,
     "libcurl": Libcurl,
 }

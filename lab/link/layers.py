@@ -157,12 +157,16 @@ def _queue(direction: LinkDirection, rate: BitRate, rtt: Duration) -> QueuePlan:
     frame = frame_bytes(direction.mtu)
     if managed.kind == "policer":
         assert managed.burst is not None
-        burst = managed.burst.bytes
-        bucket = ("rate", f"{rate.bit_s}bit", "burst", str(burst), "limit", str(frame))
-        return QueuePlan("tbf", bucket, (("rate", rate.bit_s // 8), ("limit", frame)))
+        return policer(rate, managed.burst.bytes, frame)
     if managed.kind == "red":
         return _red(managed, size, rate, frame)
     return _delay_managed(managed, packets)
+
+
+def policer(rate: BitRate, burst_bytes: int, frame: int) -> QueuePlan:
+    """A bucket that passes `burst_bytes` at once and `rate` in the long run, and drops the rest (ADR 0032, decision 4)."""
+    bucket = ("rate", f"{rate.bit_s}bit", "burst", str(burst_bytes), "limit", str(frame))
+    return QueuePlan("tbf", bucket, (("rate", rate.bit_s // 8), ("limit", frame)))
 
 
 def _delay_managed(managed: ManagedQueue, packets: int) -> QueuePlan:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lab.link.layers import LayeredPlan
+from lab.link.layers import LayeredPlan, QueuePlan
 from lab.link.plan import NETEM_DEFAULT_LIMIT, QdiscPlan
 from lab.model.units import Duration, Ratio
 
@@ -51,15 +51,19 @@ def _compare_layers(plan: LayeredPlan, below: Sequence[Qdisc]) -> list[str]:
     wanted, found = plan.below, tuple(str(qdisc.get("kind")) for qdisc in below)
     if found != wanted:
         return [f"below netem is {' > '.join(found) or 'nothing'}, not {' > '.join(wanted)}"]
-    options = below[-1].get("options", {})
+    return compare_options(plan.queue, below[-1].get("options", {}))
+
+
+def compare_options(queue: QueuePlan, options: Mapping[str, Any]) -> list[str]:
+    """The options of a queue as tc prints them."""
     problems = []
-    for name, value in plan.queue.options:
+    for name, value in queue.options:
         # A switch that is off is not printed.
         held = options.get(name, False if isinstance(value, bool) else None)
         # Times come back a microsecond short, cut to ticks of 64 ns.
         allowed = 1 if name in ("target", "interval") else 0
         if not isinstance(held, int) or abs(held - value) > allowed:
-            problems.append(f"{name} of {plan.queue.kind} is {held}, not {value}")
+            problems.append(f"{name} of {queue.kind} is {held}, not {value}")
     return problems
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from lab.model.base import Model
-from lab.model.units import ONE_BDP, Duration, Queue, Ratio, Size
+from lab.model.units import ONE_BDP, BitRate, Duration, Queue, Ratio, Size
 
 _NONE, _ALL = Ratio(0), Ratio(1)
 Distribution = Literal["uniform", "normal", "pareto", "paretonormal"]
@@ -159,6 +159,22 @@ _SETTINGS: dict[Discipline, tuple[str, ...]] = {
 _LEAST_BURST = 1514
 
 
+class PolicedUdp(Model):
+    """A policer that only UDP meets; everything else passes it by."""
+
+    policed: BitRate = Field(description="bits per second of UDP that pass, Ethernet headers included; the rest is lost at once")
+    burst: Size = Field(description="the bucket, bytes that pass at once after a pause")
+
+    def __str__(self) -> str:
+        return f"policed to {self.policed}"
+
+    @model_validator(mode="after")
+    def _sane(self) -> Self:
+        if self.burst.bytes < _LEAST_BURST:
+            raise ValueError(f"policed UDP needs a `burst` of at least a full-sized frame ({_LEAST_BURST} B)")
+        return self
+
+
 def _form(value: Any) -> str:
     """Which form of a field was written: a text, or a mapping by its `model`."""
     if isinstance(value, dict):
@@ -176,3 +192,7 @@ Loss = Annotated[
 ]
 Variation = Annotated[Annotated[Duration, Tag("<text>")] | Annotated[Jitter, Tag("<mapping>")], Discriminator(_form)]
 AnyQueue = Annotated[Annotated[Queue, Tag("<text>")] | Annotated[ManagedQueue, Tag("<mapping>")], Discriminator(_form)]
+Udp = Annotated[
+    Annotated[Literal["open", "blocked"], Tag("<text>")] | Annotated[PolicedUdp, Tag("<mapping>")],
+    Discriminator(_form),
+]

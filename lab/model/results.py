@@ -87,6 +87,17 @@ class TraceDelivery(Closed):
     down: TraceDirectionDelivery = Field(description="server to client")
 
 
+class DatagramCount(Closed):
+    """Numbered datagrams through what a link does to UDP alone or to large packets, counted at their receiver."""
+
+    direction: DirectionName = Field(description="up: client to server; down: server to client")
+    packet_bytes: int = Field(description="size of each IP packet")
+    sent: int = Field(description="packets sent")
+    arrived: int = Field(description="packets that arrived intact")
+    least: int = Field(description="the fewest packets that must arrive")
+    most: int = Field(description="the most packets that may arrive")
+
+
 class Calibration(Closed):
     """One measurement of the link: both directions and the idle round trip."""
 
@@ -100,6 +111,7 @@ class Calibration(Closed):
     rtt_excess_ms: float = Field(description="median ping - rtt_ideal_ms; above 0 the link is slower than asked")
     ok: bool = Field(description="whether both directions and the round trip were within tolerance")
     problems: list[str] = Field(description="each way in which it is out of tolerance; empty when ok")
+    datagrams: list[DatagramCount] = Field([], description="proof of `udp` and `hidden_mtu`; empty for links without them")
     trace: TraceDelivery | None = Field(None, description="what a link that follows a trace delivered of it; null for others")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from lab.model.base import Model, Slug, first_problem
-from lab.model.impairments import AnyQueue, Distribution, Jitter, Loss, ManagedQueue, Variation
+from lab.model.impairments import AnyQueue, Distribution, Jitter, Loss, ManagedQueue, PolicedUdp, Udp, Variation
 from lab.model.trace import AnyTrace, Trace
 from lab.model.units import ONE_BDP, BitRate, Duration, Queue, Ratio
 from lab.model.userland import TopologyUserlands
@@ -34,6 +34,8 @@ UNSHAPED_RATE = BitRate.parse("1 Gbit/s")
 """The rate that virtual time gives to a link without one."""
 # The default of a Linux interface (txqueuelen).
 _UNSHAPED_QUEUE = Queue.parse("1000 packets")
+# A policer shows only where the line carries clearly more.
+_MOST_POLICED = 0.9
 _IMPAIRMENTS = ("loss", "reorder", "corrupt", "duplicate")
 _STEP_SETTINGS = ("rate", "queue", "loss", "jitter")
 # A ramp's pieces: a tenth of the shortest time over which the lab judges a rate.
@@ -56,11 +58,23 @@ class LinkDirection(Model):
         None, description="makes the impairments repeatable; null: not set"
     )
     mtu: Mtu = Field(1500, description="largest IP packet in this direction, bytes")
+    hidden_mtu: Mtu | None = Field(None, description="largest IP packet that passes, bytes, unknown to the hosts; null: `mtu`")
+    udp: Udp = Field("open", description="what becomes of UDP: `blocked`, or a mapping with the rate to which it is `policed`")
 
     @property
     def shaped(self) -> bool:
         """Whether it needs a qdisc."""
         return self.rate is not None or self.delay.ns > 0 or any(getattr(self, name).value > 0 for name in _IMPAIRMENTS)
+
+    @property
+    def has_hops(self) -> bool:
+        """Whether it treats UDP, or packets of some size, unlike others."""
+        return self.udp != "open" or self.hidden_mtu is not None
+
+    @property
+    def policed_udp(self) -> PolicedUdp | None:
+        """The policer that UDP meets."""
+        return self.udp if isinstance(self.udp, PolicedUdp) else None
 
     @property
     def managed(self) -> ManagedQueue | None:
@@ -97,7 +111,17 @@ class LinkDirection(Model):
             raise ValueError("reorder needs a delay: packets are reordered by skipping it")
         if self.managed and self.rate is None:
             raise ValueError(f"queue {self.managed.kind} needs a rate: without one nothing queues (set rate)")
+        if self.hidden_mtu is not None and self.hidden_mtu >= self.mtu:
+            raise ValueError(f"hidden_mtu {self.hidden_mtu} must be below the mtu {self.mtu} that the hosts know")
+        if self.hidden_mtu is not None and self.udp == "blocked":
+            raise ValueError("hidden_mtu cannot be proven where UDP is blocked (leave one out)")
+        if self.policed_udp and self.rate is not None and self.policed_udp.policed.bit_s > _MOST_POLICED * self.rate.bit_s:
+            raise ValueError(f"udp is policed to {self.policed_udp.policed}, more than nine tenths of the link's rate")
         return self
+
+    def for_udp(self) -> LinkDirection:
+        """The direction as UDP has it: its rate is the policer's."""
+        return self.model_copy(update={"rate": self.policed_udp.policed}) if self.policed_udp else self
 
 
 class LinkOverride(Model):
@@ -113,6 +137,10 @@ class LinkOverride(Model):
     duplicate: Ratio | None = Field(None, description="share of packets sent twice in this direction")
     seed: Seed | None = Field(None, description="seed of this direction, used as it is")
     mtu: Mtu | None = Field(None, description="largest IP packet in this direction, bytes")
+    hidden_mtu: Mtu | None = Field(
+        None, description="largest IP packet that passes in this direction, bytes, unknown to the hosts"
+    )
+    udp: Udp | None = Field(None, description="what becomes of UDP in this direction: `open`, `blocked`, or a mapping")
 
 
 class Link(Model):
@@ -133,6 +161,10 @@ class Link(Model):
     duplicate: Ratio = Field(_NONE, description="share of packets sent twice in each direction")
     seed: Seed | None = Field(None, description="makes the impairments repeatable; `down` uses it, `up` the next number")
     mtu: Mtu = Field(1500, description="largest IP packet of the link, bytes")
+    hidden_mtu: Mtu | None = Field(
+        None, description="a black hole: larger IP packets disappear without a message, and the hosts know `mtu` only; bytes"
+    )
+    udp: Udp = Field("open", description="what becomes of UDP: `blocked`, or a mapping with the rate to which it is `policed`")
     up: LinkOverride | None = Field(None, description="settings from client to server that differ")
     down: LinkOverride | None = Field(None, description="settings from server to client that differ")
 
@@ -155,6 +187,10 @@ class Link(Model):
                 return f"a queue of kind {direction.managed.kind}"
             if direction.distribution != "uniform":
                 return f"jitter of distribution {direction.distribution}"
+            if direction.hidden_mtu is not None:
+                return "a hidden MTU"
+            if direction.udp != "open":
+                return f"UDP that is {'policed' if direction.policed_udp else direction.udp}"
         return ""
 
     @property

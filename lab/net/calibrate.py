@@ -20,13 +20,14 @@ from lab.link import theory
 from lab.link.readback import backlog, drops
 from lab.model.clock import Clock as ClockName
 from lab.model.errors import LabFault
-from lab.model.results import Calibration, DirectionCalibration, DirectionName
+from lab.model.results import Calibration, DatagramCount, DirectionCalibration, DirectionName
 from lab.model.topology import Link, LinkDirection
 from lab.model.units import BitRate
+from lab.net.hops import count_datagrams, count_problems
 from lab.net.pins import assert_pinned
 from lab.net.ports import PortReading, PortSampler
 from lab.net.qdiscs import read_qdiscs
-from lab.net.shape import router_port
+from lab.net.shape import DIRECTIONS, lift_hops, put_hops, router_port
 from lab.servers import iperf3
 
 # One cubic flow may leave slow start long before the link is full; four never all do.
@@ -162,10 +163,15 @@ def calibrate(
 ) -> Calibration:
     """One look at the link, both ways; a few seconds.
 
+    Wires that treat UDP or large packets apart are taken away while the line is measured, and proven after that.
+
     Raises LabFault when a host does not hold its settings, or when nothing can be measured at all.
     """
     at = network.clock.now()
     assert_pinned(network, congestion_control)
+    has_hops = any(link.direction(way).has_hops for way in DIRECTIONS)
+    if has_hops:
+        lift_hops(network)
     wait_for_silence(network, link.rtt.s)
     # A quarter of a second of them, but never too few for a median.
     probes = max(LEAST_PINGS, min(MOST_PINGS, int(0.25 / max(link.rtt.s, 0.001))))
@@ -186,6 +192,13 @@ def calibrate(
             problems.append(
                 f"{side.direction}: frames of {side.mean_packet_bytes:.0f} bytes enter the router: segmentation offload is on"
             )
+    datagrams: list[DatagramCount] = []
+    if has_hops:
+        put_hops(network, link)
+        for way in DIRECTIONS:
+            wait_for_silence(network, link.rtt.s)
+            datagrams += count_datagrams(network, link, way, tolerance.goodput)
+        problems += count_problems(datagrams)
     return Calibration(
         at=at,
         attempt=attempt,
@@ -197,6 +210,7 @@ def calibrate(
         rtt_excess_ms=excess,
         ok=not problems,
         problems=problems,
+        datagrams=datagrams,
     )
 
 

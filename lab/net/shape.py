@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lab.hosts.host import Network
+from lab.link.hops import HOPS, Hop, hops_of, removal
 from lab.link.layers import LayeredPlan, link_plan
 from lab.link.plan import QdiscPlan
 from lab.link.readback import compare
 from lab.model.errors import LabFault, NotSupported
 from lab.model.topology import DirectionName, Link
 from lab.net.qdiscs import read_qdiscs
+
+Qdiscs = Mapping[str, Sequence[Mapping[str, Any]]]
 
 DIRECTIONS: tuple[DirectionName, ...] = ("up", "down")
 
@@ -23,6 +27,7 @@ class Shaped:
     link: Link
     plans: dict[str, QdiscPlan | LayeredPlan | None]
     commands: tuple[str, ...]
+    hops: tuple[Hop, ...] = ()
 
 
 def assert_shapable(network: Network) -> None:
@@ -72,11 +77,41 @@ def _put(network: Network, link: Link, *, fresh: bool) -> Shaped:
         for command in todo:
             network.router.run(command, root=True)
             commands.append(" ".join(command))
-    shaped = Shaped(link, plans, tuple(commands))
+    hops = _hops(network, link)
+    commands += _put_hops(network, hops, before, fresh=fresh)
+    shaped = Shaped(link, plans, tuple(commands), tuple(hops))
     problems = differences(network, shaped)
     if problems:
         raise LabFault(f"the router does not hold the link it was given: {'; '.join(problems)}", remedy="see `lab doctor`")
     return shaped
+
+
+def lift_hops(network: Network) -> None:
+    """Take away what the link does to UDP alone and to large packets: its line can then be measured by any traffic."""
+    _put_hops(network, [], read_qdiscs(network), fresh=True)
+
+
+def put_hops(network: Network, link: Link) -> None:
+    """The opposite of `lift_hops`."""
+    _put_hops(network, _hops(network, link), read_qdiscs(network), fresh=True)
+
+
+def _hops(network: Network, link: Link) -> list[Hop]:
+    enters = {"up": network.router_ports.client, "down": network.router_ports.server}
+    return [hop for way in DIRECTIONS for hop in hops_of(link.direction(way), way, enters[way])]
+
+
+def _put_hops(network: Network, hops: Sequence[Hop], before: Qdiscs, *, fresh: bool) -> list[str]:
+    """Make the router's own wires those of the link; returns the commands. `fresh`: counters at zero and full buckets."""
+    held = sorted(before.keys() & HOPS)
+    if not fresh and held == sorted(hop.device for hop in hops) and not any(hop.problems(before[hop.device]) for hop in hops):
+        return []
+    commands = [command for device in held for command in removal(device)]
+    for hop in hops:
+        commands += hop.setup((network.server if hop.device.endswith("-up") else network.client).address)
+    for command in commands:
+        network.router.run(command, root=True)
+    return [" ".join(command) for command in commands]
 
 
 def _below(found: QdiscPlan | LayeredPlan | None) -> list[str] | None:
@@ -113,4 +148,8 @@ def read_back(network: Network, shaped: Shaped) -> tuple[list[str], dict[str, li
     for direction in DIRECTIONS:
         port = router_port(network, direction)
         problems += [f"{direction}: {problem}" for problem in compare(shaped.plans[direction], qdiscs[port])]
+    wires = qdiscs.keys() & HOPS
+    for hop in shaped.hops:
+        problems += hop.problems(qdiscs.get(hop.device, []))
+    problems += [f"{device} is there, which was not asked" for device in sorted(wires - {hop.device for hop in shaped.hops})]
     return problems, qdiscs

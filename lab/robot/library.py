@@ -243,8 +243,8 @@ class LabLibrary(StepKeywords, FaultKeywords):
 
         ``transfer`` is that part of a cell's name. ``expect`` is ``limit``, ``burst``, ``memory``, ``cpu`` or ``fill``, with a
         bound at its end where the default does not apply: ``fill at least 0.5``. ``bad`` and ``good`` are clients with commas
-        between them. ``report`` is a link, or ``none``; ``symptom`` is what was reported. Passes when every bad client FAILs
-        and every good one PASSes; skipped, with the reason, where one has not been built.
+        between them, or ``none``. ``report`` is a link, or ``none``; ``symptom`` is what was reported. Passes when every bad
+        client FAILs and every good one PASSes; skipped, with the reason, where one has not been built.
 
         | Reproduce Bug    mine    dsl-50    http1-put-1999999B-at-1MBps    limit    curl@8.22.0    curl@8.17.0    none |
         """
@@ -451,7 +451,8 @@ def _expected(text: str) -> Expectation:
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    """Names with commas between them; `none` for none."""
+    return () if text == "none" else tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 @contextmanager

@@ -161,7 +161,7 @@ def take_sample(
         slowest_stream_byte_s=min(streams, default=None),
         fastest_stream_byte_s=max(streams, default=None),
         burst_ratio=burst_ratio(transfer, series),
-        goodput_ratio=None if changing else _ratio_to_ideal(body_byte_s, link),
+        goodput_ratio=None if changing else _ratio_to_ideal(body_byte_s, link, transfer.protocol),
         requests_per_s=transfer.files / body_s if transfer.requests and body_byte_s and body_s else None,
         cpu_user_s=done.user_s,
         cpu_system_s=done.system_s,
@@ -221,8 +221,8 @@ def burst_ratio(transfer: Transfer, series: WireSeries | None) -> float | None:
     return series.begun_window_byte_s / limit if limit and series else None
 
 
-def _ratio_to_ideal(body_byte_s: float | None, link: LinkDirection | None) -> float | None:
-    ideal_bit_s = ideal_goodput_bit_s(link) if link else None
+def _ratio_to_ideal(body_byte_s: float | None, link: LinkDirection | None, protocol: str) -> float | None:
+    ideal_bit_s = ideal_goodput_bit_s(link.for_udp() if protocol == "h3" else link) if link else None
     return body_byte_s * 8 / ideal_bit_s if body_byte_s and ideal_bit_s else None
 
 

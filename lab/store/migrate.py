@@ -111,8 +111,8 @@ def _cell_1_2(cell: Document) -> dict[str, object]:
     """2.0 keeps notes on the host apart from warnings, times bodies on the wire, and may say why; older cells have none of it."""
     grown = _with_samples(cell, body_error_s=None, said_body_s=None, tail_s=None, why=None)
     if isinstance(certificate := cell.get("certificate"), dict):
-        looks = {name: _each(certificate.get(name), trace=None) for name in ("before", "after")}
-        grown = {**grown, "certificate": {**certificate, **looks}}
+        looks = {name: _each(certificate.get(name), trace=None, datagrams=[]) for name in ("before", "after")}
+        grown = {**grown, "certificate": {**_with_link(certificate), **looks}}
     return _asked_1_2({**grown, "userlands": {}, "verdict": _verdict_1_2(cell.get("verdict"))})
 
 
@@ -122,7 +122,19 @@ def _asked_1_2(document: dict[str, object]) -> dict[str, object]:
         "topology": {"same_host": False, "schedule": None, "userlands": None},
         "transfer": {"no_file": False, "repeat": False},
     }
-    return {**document, **{key: _with(document[key], **new) for key, new in added.items() if document.get(key) is not None}}
+    grown = {key: _with(document[key], **new) for key, new in added.items() if document.get(key) is not None}
+    if isinstance(topology := grown.get("topology"), dict):
+        grown["topology"] = _with_link(topology)
+    return {**document, **grown}
+
+
+def _with_link(part: Document) -> dict[str, object]:
+    """2.0 has links that treat UDP or large packets apart."""
+    link = part.get("link")
+    if not isinstance(link, dict):
+        return {**part}
+    ways = {way: _with(link[way], udp=None, hidden_mtu=None) for way in ("up", "down") if link.get(way) is not None}
+    return {**part, "link": {"udp": "open", "hidden_mtu": None, **link, **ways}}
 
 
 def _verdict_1_2(verdict: object) -> object:

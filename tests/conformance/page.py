@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lab.model.paths import project_root
+from tests.conformance import quic_interop
 from tests.conformance.cases import Collection, Excluded, Outcome
 from tests.conformance.collections import COLLECTIONS
 from tests.conformance.explained import ALLOWED, EXPLAINED
@@ -27,6 +28,14 @@ listed below, or where this page is out of date.
 - *not passed*: everything else, each with its reason.
 - *excluded*: the case asks for something that ferry does not have. The rules are below; none looks at what ferry makes of a case.
 """
+
+_QUIC = f"""\
+## The client's cases of quic-interop-runner
+
+Restated from [quic-interop-runner](https://github.com/quic-interop/quic-interop-runner) {quic_interop.COMMIT}.
+They are not counted above: the runner pairs programs in containers over a simulator, while these tests have aioquic of Debian 13
+over links of virtual time. CI fails where a test of the table does not exist, and runs all but the rows of a suite
+(`lab run faults`)."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,7 @@ def page() -> str:
             *_table("excluded", "cases", ((rule, f"{count:,}") for rule, count in sorted(each.excluded.items()))),
         ]
         lines += ["", f"## {each.collection.name}", *tables] if tables else []
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", _QUIC, "", *quic_interop.table()]) + "\n"
 
 
 def _table(left: str, right: str, rows: Iterable[tuple[str, str]]) -> list[str]:

@@ -34,7 +34,22 @@ def network() -> Iterator[VirtualNetwork]:
 
 # Links that do not change; `rtt-*` are one link with another delay.
 STEADY = ("coast-200", "dsl-20", "dsl-50", "far-200", "far-50", "far-500", "gigabit-far", "lan-20", "lan-50", "link-local")
-CALIBRATED = (*NAMES, *STEADY, "lossy-wifi", "lte", "metro-200", "rtt-600", "satellite", "transatlantic")
+CALIBRATED = (
+    *NAMES,
+    *STEADY,
+    "ecn-20",
+    "line-1000",
+    "line-250",
+    "lossy-wifi",
+    "lte",
+    "metro-200",
+    "policed-20",
+    "reordering-20",
+    "rtt-600",
+    "satellite",
+    "transatlantic",
+    "tunnel-1280",
+)
 
 
 @pytest.mark.parametrize("name", CALIBRATED)

@@ -438,6 +438,21 @@ def test_over_several_connections_in_the_background_only_downloads_over_http1_ha
         assert "--connections" not in command
 
 
+def test_with_fallback_it_tries_http3_and_is_measured_over_h2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "ferry"
+    program.write_text("#!/bin/sh\necho '  --http3[=<WHEN>]'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv(ferry.PROGRAM_VARIABLE, str(program))
+    adapter = resolve(parse_client("ferry-fallback"))
+    wanted = Transfer(protocol="h2", direction="get", size=Size(5))
+    assert adapter.supports(wanted) == ""
+    command = adapter.command(wanted, ENDS)
+    assert "--http3=fallback" in command
+    assert "--http2" not in command
+    for other in ("http1", "https1", "h3", "sftp"):
+        assert "falls back" in adapter.supports(wanted.model_copy(update={"protocol": other}))
+
+
 @pytest.mark.parametrize(
     ("help_text", "reason"),
     [

@@ -10,6 +10,7 @@ from lab.clients import versions
 from lab.clients.registry import list_clients
 from lab.model.cell_name import parse_cell_name
 from lab.model.errors import UsageProblem
+from lab.model.paths import shipped_suites_dir
 from lab.model.scenario import Scenario
 from lab.model.transfer import ClientSpec
 from lab.robot.bugs import find_scenario, list_scenarios
@@ -41,6 +42,13 @@ def test_a_shipped_scenario_can_be_run_as_it_stands(name: str) -> None:
         # A result's name says what was expected, so that it can be run again by it.
         assert parse_cell_name(cell.id) == (client, scenario.topology, scenario.transfer, scenario.expectation.named)
         assert versions.parse(client) if "@" in client else client in list_clients()
+
+
+def test_the_bugs_of_http3_can_be_run_without_the_bad_versions_that_no_registry_has() -> None:
+    for scenario in list_scenarios(shipped_suites_dir() / "repros-http3.robot"):
+        assert (scenario.bad, scenario.good) == ((), ("curl@debian13", "ferry"))
+        assert scenario.report
+        assert scenario.cell("ferry").id == f"ferry--{scenario.what}"
 
 
 def test_few_versions_are_needed_and_no_two_results_have_one_name() -> None:

@@ -93,11 +93,14 @@ def test_what_1_0_did_not_know_is_written_as_not_known() -> None:
     assert {sample["host"] for sample in upgraded["samples"]} == {None}
     assert upgraded["verdict"]["method"] is None
     assert (upgraded["verdict"]["host_notes"], upgraded["verdict"]["cause"]) == ([], None)
-    assert upgraded["topology"] == {**document["topology"], "same_host": False, "schedule": None, "userlands": None}
+    link = {**document["topology"]["link"], "udp": "open", "hidden_mtu": None}
+    assert upgraded["topology"] == {**document["topology"], "link": link, "same_host": False, "schedule": None, "userlands": None}
+    assert upgraded["certificate"]["link"]["udp"] == "open"
     assert upgraded["transfer"] == {**document["transfer"], "no_file": False, "repeat": False}
     looks = [look for name in ("before", "after") for look in upgraded["certificate"][name]]
     assert looks
-    assert {look["trace"] for look in looks} == {None}
+    assert [look["trace"] for look in looks] == [None] * len(looks)
+    assert [look["datagrams"] for look in looks] == [[]] * len(looks)
     untouched = document.keys() - {"schema_version", "samples", "verdict", "topology", "transfer", "certificate"}
     assert {key: upgraded[key] for key in untouched} == {key: document[key] for key in untouched}
     unknown = dict.fromkeys(("host", "seed", "body_error_s", "said_body_s", "tail_s", "why"))
