@@ -17,6 +17,9 @@ use super::slow_start::Watched;
 /// Congestion controls that quinn has, by Linux's names for them.
 pub const CONGESTION: [&str; 3] = ["cubic", "reno", "bbr"];
 
+/// Ten datagrams of the size that an Ethernet carries, as TCP begins there (RFC 6928). quinn counts those of 1200 bytes of which it is sure: RFC 9002 (7.2)
+/// allows 14,720 bytes once larger ones are.
+const FIRST_WINDOW: u64 = 10 * 1452;
 /// Under a limit the window begins with 32 datagrams: they leave in steps, not as a burst.
 const PACED_WINDOW: u64 = 32 * 1452;
 /// It may begin with more where the limit needs it for a round trip, up to this: nothing is known of the path yet.
@@ -33,7 +36,7 @@ pub fn controller(name: Option<&str>, start: Option<Start>, round_trip: &RoundTr
         _ if name == "bbr" => factory(&name, None),
         Some(start) => Arc::new(Paced { name, start }),
         None => Arc::new(Watched {
-            inner: factory(&name, None),
+            inner: factory(&name, Some(FIRST_WINDOW)),
             round_trip: round_trip.clone(),
         }),
     }
@@ -207,6 +210,14 @@ mod tests {
         window.on_sent(now, 1200, 1);
         assert_eq!(window.window(), left);
         assert!(left < PACED_WINDOW);
+    }
+
+    #[test]
+    fn an_upload_without_a_limit_begins_with_ten_datagrams_of_an_ethernet() {
+        for name in [None, Some("cubic"), Some("reno")] {
+            let window = controller(name, None, &RoundTrip::default()).build(Instant::now(), 1200);
+            assert_eq!(window.window(), 14_520, "{name:?}");
+        }
     }
 
     #[test]
