@@ -17,6 +17,9 @@ use super::slow_start::Watched;
 /// Congestion controls that quinn has, by Linux's names for them.
 pub const CONGESTION: [&str; 3] = ["cubic", "reno", "bbr"];
 
+/// Ten datagrams of the size that an Ethernet carries, as TCP begins there (RFC 6928). quinn counts those of 1200 bytes of which it is sure: RFC 9002 (7.2)
+/// allows 14,720 bytes once larger ones are.
+const FIRST_WINDOW: u64 = 10 * 1452;
 /// Under a limit the window begins with 32 datagrams: they leave in steps, not as a burst.
 const PACED_WINDOW: u64 = 32 * 1452;
 /// It may begin with more where the limit needs it for a round trip, up to this: nothing is known of the path yet.
@@ -27,13 +30,14 @@ const ACK_DELAY: Duration = Duration::from_millis(25);
 type Factory = Arc<dyn ControllerFactory + Send + Sync>;
 
 /// By its name; `None` is cubic. With `start`, what is sent is held to a limit; bbr begins with a window that is large enough.
-pub fn controller(name: Option<&str>, start: Option<Start>) -> Factory {
+pub fn controller(name: Option<&str>, start: Option<Start>, round_trip: &RoundTrip) -> Factory {
     let name = name.unwrap_or_default().to_owned();
     match start {
         _ if name == "bbr" => factory(&name, None),
         Some(start) => Arc::new(Paced { name, start }),
         None => Arc::new(Watched {
-            inner: factory(&name, None),
+            inner: factory(&name, Some(FIRST_WINDOW)),
+            round_trip: round_trip.clone(),
         }),
     }
 }
@@ -51,6 +55,23 @@ fn factory(name: &str, window: Option<u64>) -> Factory {
             window.map(|window| cubic.initial_window(window));
             Arc::new(cubic)
         }
+    }
+}
+
+/// The last round trip that was measured; quinn tells the mean of the last ones. All clones are one.
+#[derive(Clone, Default)]
+pub struct RoundTrip(Arc<AtomicU64>);
+
+impl RoundTrip {
+    pub fn set(&self, time: Duration) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.0.store(ns, Ordering::Relaxed);
+    }
+
+    /// `None` before the first one, and with controllers that are not watched.
+    pub fn get(&self) -> Option<Duration> {
+        let ns = self.0.load(Ordering::Relaxed);
+        (ns > 0).then(|| Duration::from_nanos(ns))
     }
 }
 
@@ -163,7 +184,7 @@ mod tests {
     fn the_window_of_a_limited_upload_begins_with_what_the_limit_needs_for_a_round_trip() {
         for name in ["cubic", "reno"] {
             let (start, now) = (Start::default(), Instant::now());
-            let mut window = controller(Some(name), Some(start.clone())).build(now, 1452);
+            let mut window = controller(Some(name), Some(start.clone()), &RoundTrip::default()).build(now, 1452);
             window.on_sent(now, 1200, 0);
             assert_eq!(window.window(), PACED_WINDOW, "{name}: nothing is known yet");
             start.set(rate(1_000_000), 100 * MS);
@@ -182,12 +203,28 @@ mod tests {
     #[test]
     fn a_path_that_has_lost_something_is_given_no_window() {
         let (start, now) = (Start::default(), Instant::now());
-        let mut window = controller(None, Some(start.clone())).build(now, 1452);
+        let mut window = controller(None, Some(start.clone()), &RoundTrip::default()).build(now, 1452);
         window.on_congestion_event(now, now, false, 1452);
         let left = window.window();
         start.set(rate(1_000_000), 100 * MS);
         window.on_sent(now, 1200, 1);
         assert_eq!(window.window(), left);
         assert!(left < PACED_WINDOW);
+    }
+
+    #[test]
+    fn an_upload_without_a_limit_begins_with_ten_datagrams_of_an_ethernet() {
+        for name in [None, Some("cubic"), Some("reno")] {
+            let window = controller(name, None, &RoundTrip::default()).build(Instant::now(), 1200);
+            assert_eq!(window.window(), 14_520, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_round_trip_is_unknown_until_one_was_measured() {
+        let told = RoundTrip::default();
+        assert_eq!(told.get(), None);
+        told.clone().set(20 * MS);
+        assert_eq!(told.get(), Some(20 * MS));
     }
 }

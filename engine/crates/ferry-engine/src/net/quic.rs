@@ -18,7 +18,7 @@ use quinn_udp::{EcnCodepoint, RecvMeta, UdpSockRef, UdpSocketState};
 use rustls::pki_types::ServerName;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use super::congestion::{Start, controller};
+use super::congestion::{RoundTrip, Start, controller};
 use super::sndbuf::SendBuffer;
 use super::tls::{Refusal, Tls};
 use super::wait::{Ready, Waiter};
@@ -97,6 +97,7 @@ pub struct Quic {
     asked: Option<Instant>,
     /// Under a limit.
     start: Option<Start>,
+    round_trip: RoundTrip,
 }
 
 impl Quic {
@@ -122,7 +123,8 @@ impl Quic {
             .map_err(|error| Error::local(format!("QUIC cannot be set up: {error}")).with_source(error))?;
         let mut client = ClientConfig::new(Arc::new(crypto));
         let start = options.limited.then(Start::default);
-        client.transport_config(Arc::new(transport(options, start.clone())));
+        let round_trip = RoundTrip::default();
+        client.transport_config(Arc::new(transport(options, start.clone(), &round_trip)));
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, !udp.may_fragment(), None);
         let now = Instant::now();
         let (handle, connection) = endpoint
@@ -150,6 +152,7 @@ impl Quic {
             sent_stream: None,
             asked: None,
             start,
+            round_trip,
         };
         quic.transmit(now);
         Ok(quic)
@@ -175,6 +178,16 @@ impl Quic {
         if let Some(start) = &self.start {
             start.set(rate, self.connection.rtt());
         }
+    }
+
+    /// The last round trip that was measured.
+    pub fn round_trip(&self) -> Duration {
+        self.round_trip.get().unwrap_or_else(|| self.connection.rtt())
+    }
+
+    /// Bytes that have come in datagrams.
+    pub fn came(&self) -> u64 {
+        self.connection.stats().udp_rx.bytes
     }
 
     pub fn remote(&self) -> SocketAddr {
@@ -455,7 +468,7 @@ fn local_address(remote: SocketAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|address| address.ip())
 }
 
-fn transport(options: &Options<'_>, start: Option<Start>) -> TransportConfig {
+fn transport(options: &Options<'_>, start: Option<Start>, round_trip: &RoundTrip) -> TransportConfig {
     let mut transport = TransportConfig::default();
     let window = VarInt::from_u64(options.window).unwrap_or(VarInt::MAX);
     transport
@@ -467,6 +480,6 @@ fn transport(options: &Options<'_>, start: Option<Start>) -> TransportConfig {
         .receive_window(window)
         .packet_threshold(REORDERED)
         .datagram_receive_buffer_size(None);
-    transport.congestion_controller_factory(controller(options.congestion, start));
+    transport.congestion_controller_factory(controller(options.congestion, start, round_trip));
     transport
 }

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
+use super::congestion::RoundTrip;
+
 /// RFC 9406, section 4.3. There a window grows on for five careful rounds, by a quarter each; it would be three times what it was when the queue was
 /// seen, and that was up to twice what the path holds. Here it stays as it is for a round.
 const SAMPLES: usize = 8;
@@ -18,6 +20,7 @@ const RISE_PART: u32 = 8;
 /// Makes quinn's controllers, and watches their slow start.
 pub struct Watched {
     pub inner: Arc<dyn ControllerFactory + Send + Sync>,
+    pub round_trip: RoundTrip,
 }
 
 impl ControllerFactory for Watched {
@@ -27,6 +30,7 @@ impl ControllerFactory for Watched {
             phase: Phase::Fast,
             round: Round::default(),
             sent: 0,
+            round_trip: self.round_trip.clone(),
         })
     }
 }
@@ -77,6 +81,7 @@ struct SlowStart {
     round: Round,
     /// The last packet that has left.
     sent: u64,
+    round_trip: RoundTrip,
 }
 
 impl SlowStart {
@@ -122,7 +127,9 @@ impl Controller for SlowStart {
         } else {
             bytes
         };
-        self.round.sample(now.saturating_duration_since(sent));
+        let round_trip = now.saturating_duration_since(sent);
+        self.round_trip.set(round_trip);
+        self.round.sample(round_trip);
         self.inner.on_ack(now, sent, grows, app_limited, rtt);
     }
 
@@ -158,6 +165,7 @@ impl Controller for SlowStart {
             phase: self.phase,
             round: self.round.clone(),
             sent: self.sent,
+            round_trip: self.round_trip.clone(),
         })
     }
 
@@ -185,6 +193,7 @@ mod tests {
             phase: Phase::Fast,
             round: Round::default(),
             sent: 0,
+            round_trip: RoundTrip::default(),
         }
     }
 

@@ -9,19 +9,23 @@ use ferry_pacing::Rate;
 pub const FIRST: u64 = 32 * 1024;
 /// 500 Mbit/s at 550 ms. No stream has less.
 const MOST: u64 = 64 << 20;
-/// No path is taken for slower than 6 Mbit/s.
+/// No path is taken for slower than 6 Mbit/s, of which so many round trips may be on their way.
 const LEAST_RATE: u64 = 750_000;
-/// So many round trips of the rate may be on their way while there is no queue: the server's own window doubles in slow start.
-const EMPTY: f64 = 1.8;
-/// The same once there is one. More would only fill it until it overflows.
+const LEAST_ROUND_TRIPS: f64 = 1.8;
+/// So many round trips of the rate may be on their way while there is no queue. The server's own window doubles in slow start, and a grant takes
+/// half a round trip, for which 2.0 would be enough; looks are an eighth apart.
+const EMPTY: f64 = 3.0;
+/// The same once there is a queue. More would only fill it until it overflows.
 const QUEUED: f64 = 1.6;
 /// The round trip of an empty path may be longer than the shortest by an eighth, or by this.
-const NO_QUEUE: Duration = Duration::from_millis(4);
+const NO_QUEUE: Duration = Duration::from_millis(1);
+/// It is a queue if it stands for such a part of a round trip.
+const STANDING: u32 = 3;
 /// What late wake-ups of this side may cost.
 const SLACK: Duration = Duration::from_millis(3);
 /// A rate is measured over a round trip, and no less than this.
 const LEAST_SPAN: Duration = Duration::from_millis(10);
-/// Looks at the rate in this time.
+/// Looks in this time, and while such a part of the window comes: a burst of a slow start is over sooner.
 const LOOKS: u32 = 8;
 /// A rate counts as higher if it is by so much: a window that buys no rate fills a queue.
 const HIGHER_PERCENT: u64 = 10;
@@ -29,6 +33,24 @@ const HIGHER_PERCENT: u64 = 10;
 const LOWER_PERCENT: u64 = 80;
 const USED_PERCENT: u64 = 75;
 const GROWS_PERCENT: u64 = 125;
+/// A queue that overflows leaves a gap, behind which nothing can be read: less than so much of what came. Then the window shrinks by so much, at most once in
+/// a round trip, to what keeps the path busy without a queue.
+const READABLE_PERCENT: u64 = 50;
+const SHRINKS_PERCENT: u64 = 88;
+const BUSY: f64 = 1.25;
+/// Fewer bytes say nothing about a gap.
+const TELLING: u64 = 4 * 1200;
+
+/// What a look at the connection finds.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    /// The last round trip that was measured.
+    pub round_trip: Duration,
+    /// Bytes that have come, whether they can be read or not.
+    pub came: u64,
+    /// Bytes that were read.
+    pub taken: u64,
+}
 
 /// The window of a connection, which grows as long as that makes it faster, or as others make it slower.
 #[derive(Debug)]
@@ -40,13 +62,17 @@ pub struct Follow {
     shortest: Duration,
     /// There has been a queue.
     queued: bool,
-    /// When how many bytes had come, over one span.
-    seen: VecDeque<(Instant, u64)>,
-    grew: Option<Instant>,
+    /// When how much had come, over one span.
+    seen: VecDeque<(Instant, Look)>,
+    changed: Option<Instant>,
 }
 
 fn bytes(rate: Rate, time: Duration) -> u64 {
     rate.bytes_in(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+fn percent(of: u64, percent: u64) -> u64 {
+    of / 100 * percent
 }
 
 impl Follow {
@@ -57,53 +83,97 @@ impl Follow {
             shortest: Duration::MAX,
             queued: false,
             seen: VecDeque::new(),
-            grew: None,
+            changed: None,
         }
     }
 
-    /// What to announce now, when `taken` bytes have come in all: the window, if it grows.
-    pub fn next(&mut self, round_trip: Duration, taken: u64, now: Instant) -> Option<u64> {
-        let span = round_trip.max(LEAST_SPAN);
-        if self.seen.back().is_some_and(|(last, _)| now < *last + span / LOOKS) {
+    /// The window to announce now, if it changes. A smaller one holds back what is read until it is reached.
+    pub fn next(&mut self, look: Look, now: Instant) -> Option<u64> {
+        let span = look.round_trip.max(LEAST_SPAN);
+        if let Some((at, last)) = self.seen.back()
+            && now < *at + span / LOOKS
+            && look.came - last.came < self.current / u64::from(LOOKS)
+        {
             return None;
         }
-        self.shortest = self.shortest.min(round_trip);
-        self.queued |= round_trip > self.shortest + (self.shortest / 8).max(NO_QUEUE);
-        self.seen.push_back((now, taken));
+        self.shortest = self.shortest.min(look.round_trip);
+        self.seen.push_back((now, look));
         while self.seen.get(1).is_some_and(|(at, _)| *at + span <= now) {
             self.seen.pop_front();
         }
+        // A burst of a slow start makes a queue that goes away again.
+        let recent = self
+            .seen
+            .iter()
+            .rev()
+            .take_while(|(at, _)| *at + span / STANDING >= now);
+        let least = recent.map(|(_, look)| look.round_trip).min();
+        let queue = least.is_some_and(|least| least > self.shortest + (self.shortest / 8).max(NO_QUEUE));
+        let first = queue && !self.queued;
+        self.queued |= queue;
         let Some(chosen) = self.rate else {
-            return self.choose(Rate::new(LEAST_RATE)?, now);
+            let least = Rate::new(LEAST_RATE)?;
+            self.rate = Some(least);
+            return self.grow(bytes(least, self.shortest.mul_f64(LEAST_ROUND_TRIPS) + SLACK), now);
         };
         let (since, before) = *self.seen.front()?;
         let time = now.saturating_duration_since(since).max(span);
-        let rate = Rate::new(u64::try_from(u128::from(taken - before) * 1_000_000_000 / time.as_nanos()).ok()?)?;
-        let percent = |of: u64, percent: u64| of / 100 * percent;
+        let came = look.came - before.came;
+        let rate = Rate::new(u64::try_from(u128::from(came) * 1_000_000_000 / time.as_nanos()).ok()?)?;
         if rate.byte_s() >= percent(chosen.byte_s(), 100 + HIGHER_PERCENT) {
-            return self.choose(rate, now);
+            self.rate = Some(rate);
+            return self.grow(self.wanted(rate), now);
         }
-        let held_back = bytes(rate, round_trip) >= percent(self.current, USED_PERCENT);
+        if first {
+            return self.shrink(self.wanted(chosen.max(rate)), now);
+        }
+        let settled = self.changed.is_none_or(|at| at + span <= now);
+        if !settled {
+            return None;
+        }
+        let gap = self.has_gap(look);
+        if gap && queue {
+            let least = bytes(chosen.max(rate), self.shortest.mul_f64(BUSY));
+            return self.shrink(percent(self.current, SHRINKS_PERCENT).max(least), now);
+        }
+        let held_back = bytes(rate, look.round_trip) >= percent(self.current, USED_PERCENT);
         let slower = rate.byte_s() <= percent(chosen.byte_s(), LOWER_PERCENT);
-        if held_back && slower && self.grew.is_none_or(|at| at + span <= now) {
+        if held_back && slower && !gap {
             return self.grow(percent(self.current, GROWS_PERCENT), now);
         }
         None
     }
 
-    fn choose(&mut self, rate: Rate, now: Instant) -> Option<u64> {
-        self.rate = Some(rate);
+    /// What came last cannot be read.
+    fn has_gap(&self, look: Look) -> bool {
+        let telling = self
+            .seen
+            .iter()
+            .rev()
+            .find(|(_, before)| look.came - before.came >= TELLING);
+        telling
+            .is_some_and(|(_, before)| look.taken - before.taken < percent(look.came - before.came, READABLE_PERCENT))
+    }
+
+    fn wanted(&self, rate: Rate) -> u64 {
         let round_trips = if self.queued { QUEUED } else { EMPTY };
-        self.grow(bytes(rate, self.shortest.mul_f64(round_trips) + SLACK), now)
+        bytes(rate, self.shortest.mul_f64(round_trips) + SLACK)
     }
 
     fn grow(&mut self, window: u64, now: Instant) -> Option<u64> {
-        let window = window.min(MOST);
-        if window <= self.current {
+        self.change(window.min(MOST).max(self.current), now)
+    }
+
+    fn shrink(&mut self, window: u64, now: Instant) -> Option<u64> {
+        self.change(window.min(self.current), now)
+    }
+
+    fn change(&mut self, window: u64, now: Instant) -> Option<u64> {
+        if window == self.current {
             return None;
         }
         self.current = window;
-        self.grew = Some(now);
+        self.changed = Some(now);
         Some(window)
     }
 }
@@ -113,6 +183,14 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+
+    fn look(round_trip: Duration, came: u64, taken: u64) -> Look {
+        Look {
+            round_trip,
+            came,
+            taken,
+        }
+    }
 
     /// A server that sends whatever it may, over a path of `byte_s` with an endless queue: the window at the end, and what came of 3 s.
     fn run(byte_s: u64, base: Duration) -> (u64, f64) {
@@ -136,7 +214,7 @@ mod tests {
                 let (at, upto, left) = way.pop_front().unwrap();
                 (taken, round_trip) = (upto, at.saturating_sub(left) + base / 2);
             }
-            follow.next(round_trip, taken, begin + t);
+            follow.next(look(round_trip, taken, taken), begin + t);
             let granted = taken + follow.current;
             grants.push_back((t + base / 2, granted));
         }
@@ -157,29 +235,30 @@ mod tests {
     #[test]
     fn a_window_begins_with_what_six_mbit_s_need() {
         let mut follow = Follow::new();
-        assert_eq!(follow.next(300 * MS, 0, Instant::now()), Some(407_250));
-        assert_eq!(Follow::new().next(2 * MS, 0, Instant::now()), None);
+        assert_eq!(follow.next(look(300 * MS, 0, 0), Instant::now()), Some(407_250));
+        assert_eq!(Follow::new().next(look(2 * MS, 0, 0), Instant::now()), None);
     }
 
     /// The window after a second at `byte_s` and this round trip, of one that was chosen for 1 MB/s at 100 ms.
     fn later(byte_s: u64, round_trip: Duration) -> (u64, u64) {
         let (begin, mut follow) = (Instant::now(), Follow::new());
-        follow.next(100 * MS, 0, begin);
-        follow.next(100 * MS, 100_000, begin + 100 * MS);
+        follow.next(look(100 * MS, 0, 0), begin);
+        follow.next(look(100 * MS, 100_000, 100_000), begin + 100 * MS);
         let chosen = follow.current;
         for step in 1..100_u32 {
             let taken = 100_000 + byte_s / 100 * u64::from(step);
-            follow.next(round_trip, taken, begin + 100 * MS + 10 * MS * step);
+            follow.next(look(round_trip, taken, taken), begin + 100 * MS + 10 * MS * step);
         }
         (chosen, follow.current)
     }
 
     #[test]
     fn a_window_grows_when_others_make_the_path_slower_and_not_for_its_own_queue() {
-        let (chosen, same) = later(1_000_000, 170 * MS);
-        assert_eq!(chosen, same);
-        let (chosen, grown) = later(500_000, 480 * MS);
-        assert!(grown > chosen, "{chosen} {grown}");
+        // 1.6 round trips of 1 MB/s, and 3 ms.
+        let (chosen, settled) = later(1_000_000, 170 * MS);
+        assert_eq!((chosen, settled), (303_000, 163_000));
+        let (_, grown) = later(500_000, 480 * MS);
+        assert!(grown > settled, "{settled} {grown}");
         // It is not the window that holds the server back.
         let (chosen, same) = later(500_000, 100 * MS);
         assert_eq!(chosen, same);
@@ -188,8 +267,43 @@ mod tests {
     #[test]
     fn no_window_is_larger_than_a_streams() {
         let (begin, mut follow) = (Instant::now(), Follow::new());
-        follow.next(300 * MS, 0, begin);
-        assert_eq!(follow.next(300 * MS, 1 << 30, begin + 300 * MS), Some(MOST));
-        assert_eq!(follow.next(300 * MS, 1 << 33, begin + 600 * MS), None);
+        follow.next(look(300 * MS, 0, 0), begin);
+        assert_eq!(
+            follow.next(look(300 * MS, 1 << 30, 1 << 30), begin + 300 * MS),
+            Some(MOST)
+        );
+        assert_eq!(follow.next(look(300 * MS, 1 << 33, 1 << 33), begin + 600 * MS), None);
+    }
+
+    /// The window after so many round trips of 1 MB/s, of which nothing can be read, and before.
+    fn with_gap(round_trip: Duration) -> (u64, u64) {
+        let (begin, mut follow) = (Instant::now(), Follow::new());
+        follow.next(look(20 * MS, 0, 0), begin);
+        follow.next(look(20 * MS, 20_000, 20_000), begin + 20 * MS);
+        let before = follow.current;
+        for step in 1..100_u32 {
+            let came = 20_000 + 5_000 * u64::from(step);
+            follow.next(look(round_trip, came, 20_000), begin + 20 * MS + 5 * MS * step);
+        }
+        (before, follow.current)
+    }
+
+    #[test]
+    fn a_window_that_made_a_queue_overflow_shrinks_to_what_keeps_the_path_busy() {
+        let (before, after) = with_gap(35 * MS);
+        assert_eq!((before, after), (63_000, 25_000));
+        // What is lost without a queue is not the window's doing.
+        let (before, after) = with_gap(20 * MS);
+        assert_eq!(before, after);
+    }
+
+    #[test]
+    fn a_burst_is_looked_at_before_it_is_over() {
+        let (begin, mut follow) = (Instant::now(), Follow::new());
+        follow.next(look(300 * MS, 0, 0), begin);
+        assert_eq!(follow.next(look(300 * MS, 50_000, 50_000), begin + MS), None);
+        assert!(follow.seen.len() == 1);
+        follow.next(look(300 * MS, 60_000, 60_000), begin + MS);
+        assert!(follow.seen.len() == 2);
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use h3::error::Code;
 
 use super::Connection;
-use super::follow::Follow;
+use super::follow::{Follow, Look};
 use super::link::Link;
 use super::request::{Requests, Stream};
 use super::window::Window;
@@ -192,13 +192,20 @@ impl Session {
 
     /// A limited download is sent no faster than it may be read, any other no faster than the path carries it.
     fn grant(&mut self, now: Instant) {
-        let round_trip = self.link.with(|quic| quic.connection.rtt());
         let Some(window) = &mut self.window else {
-            if let Some(bytes) = self.follow.next(round_trip, self.link.taken(), now) {
+            let (round_trip, came) = self.link.with(|quic| (quic.round_trip(), quic.came()));
+            let taken = self.link.taken();
+            let look = Look {
+                round_trip,
+                came,
+                taken,
+            };
+            if let Some(bytes) = self.follow.next(look, now) {
                 self.link.set_window(bytes);
             }
             return;
         };
+        let round_trip = self.link.with(|quic| quic.connection.rtt());
         if let (Some(rate), false) = (self.settings.limit.rate(), self.settings.limit.is_shared()) {
             window.share(rate, self.streams.len() as u64);
         }
