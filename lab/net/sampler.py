@@ -33,6 +33,12 @@ def counters(table: bytes, port: bytes) -> list[bytes]:
     return []
 
 
+def reading(now: int, table: bytes, ports: list[bytes]) -> bytes:
+    """The line of one reading; empty where a port is not there."""
+    row = [number for port in ports for number in counters(table, port)]
+    return b"%d %b\n" % (now, b" ".join(row)) if len(row) == 8 else b""
+
+
 def main(client: str, server: str, interval_ms: str) -> int:
     signal.signal(signal.SIGTERM, stop)
     interval = round(float(interval_ms) * 1e6)
@@ -44,11 +50,11 @@ def main(client: str, server: str, interval_ms: str) -> int:
     while True:
         text = os.pread(table, 1 << 16, 0)
         now = time.monotonic_ns()
-        row = [number for port in ports for number in counters(text, port)]
-        if len(row) != 8:
+        line = reading(now, text, ports)
+        if not line:
             print(f"interface {client} or {server} is not here", file=sys.stderr)
             return 1
-        os.write(1, b"%d %b\n" % (now, b" ".join(row)))
+        os.write(1, line)
         # The next deadline of the fixed grid: being late once must not move all that follow, nor be made up for by a burst.
         deadline += interval * max(1, -(-(now - deadline) // interval))
         time.sleep(max(0, deadline - time.monotonic_ns()) / 1e9)
