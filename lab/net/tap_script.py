@@ -46,6 +46,7 @@ _OTHER = {b">": b"<", b"<": b">"}
 _BLOCK_HEAD = struct.Struct("=III")
 _PACKET_HEAD = struct.Struct("=IIII10xH30xB")  # struct tpacket3_hdr and the type of the packet in the sockaddr_ll behind it
 _TABLE_BYTES = 1 << 20
+_LEAST_PAGE, _LONGEST_LINE = 1 << 12, 1 << 8
 # Classic BPF over the IP header: (code, jump if true, jump if false, constant).
 _FILTER = (
     (0x30, 0, 0, 0),  # A = version and header length
@@ -208,10 +209,19 @@ class Tap:
             self.joined = None
 
 
+def read_table(table: int, text: bytearray) -> int:
+    """Read a table of /proc into `text`; its size. The kernel gives what fits into a page, and the rest on the next call."""
+    size = 0
+    while read := os.preadv(table, [memoryview(text)[size:]], size):
+        size += read
+        if read < _LEAST_PAGE - _LONGEST_LINE:
+            break
+    return size
+
+
 def unread(table: int, text: bytearray) -> int:
     """Bytes in the receive queues of connected sockets, by /proc/net/tcp (proc(5)), which is read into `text`."""
-    total = 0
-    size = os.preadv(table, [text], 0)
+    total, size = 0, read_table(table, text)
     for line in text[:size].splitlines()[1:]:
         words = line.split()
         if words[3] != b"0A":
