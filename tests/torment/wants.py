@@ -23,7 +23,7 @@ from lab.store.run_dir import RunDir
 from tests.torment.kills import Torment, read_all
 from tests.torment.rows import VIRTUAL
 
-_FAKETIME = "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+_FAKETIME = "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 STOPPED_S = 30.0
 _LONGEST_S = 180.0
 _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCONCLUSIVE)
