@@ -17,7 +17,7 @@ from lab.hosts.command_host import Command
 from lab.hosts.host import Completed, Ports, RouterFacts
 from lab.model.units import Duration
 
-# A process is told of the end of the thread that made it, and servers are started by threads that end at once.
+# A process ends with the thread that made it, and servers are started by threads that end at once.
 _LASTING = ThreadPoolExecutor(1, "local-host")
 # Not by SIGKILL: nginx ends its workers only where it is asked to end itself.
 _END_WITH_TESTS = partial(die_with_parent, number=signal.SIGTERM)
@@ -25,7 +25,7 @@ _END_WITH_TESTS = partial(die_with_parent, number=signal.SIGTERM)
 
 @dataclass
 class LocalHost(local.LocalHost):
-    """The servers may be the cache's. What it starts ends with the process of the tests, even one that is killed."""
+    """The servers may be the cache's. What it starts ends with the tests' process, even if that is killed."""
 
     programs: Callable[[str], str] = host_program
     before: Callable[[], None] | None = _END_WITH_TESTS

@@ -122,7 +122,7 @@ def _run(three: Three, results: Path, after_s: float, pulled_s: float | None) ->
 
 
 def _still(name: str, holder: int) -> list[int]:
-    """Stop every process inside a machine but the one that holds it."""
+    """Stop every process inside a machine except its holder."""
     mine = Path(f"/proc/{holder}/ns/net").readlink()
     found = []
     for path in Path("/proc").glob("[0-9]*"):

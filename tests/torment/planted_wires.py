@@ -121,7 +121,7 @@ class Score:
             transfer, truth, read = planted.cell.transfer, planted.truth, max(errors, default=0.0)
             line = (
                 f"cell {planted.number} ({transfer.protocol} {transfer.direction}): {found}, by the planted rates {expected}; "
-                f"planted {truth.factor - 1:+.3%}, spread {truth.spread:.1%}, read {read:.3%} beside it; {verdict.reason}"
+                f"planted {truth.factor - 1:+.3%}, spread {truth.spread:.1%}, read {read:.3%} off; {verdict.reason}"
             )
             # Chance may make a verdict false; here it is the reading that did.
             (self.beyond if found == "INVALID" or found.startswith("false") else self.others).append(line)
@@ -179,5 +179,5 @@ def judge(count: int, seed: int, kept: Path | None) -> Score:
             )
     print("\n".join([*score.beyond, *score.others, score.table()]))
     transfers = score.cells * SAMPLES
-    print(f"{score.misread} of {transfers} transfers read more than {_MISREAD:.1%} beside their rate, at most {score.widest:.3%}")
+    print(f"{score.misread} of {transfers} transfers read more than {_MISREAD:.1%} off, at most {score.widest:.3%}")
     return score

@@ -189,7 +189,7 @@ def make(begin_ns: int, protocol: str, way: str, size: int, byte_s: float, chanc
         if from_client == get:
             now = back.flight(now + _THINK_NS, count, sent=True)
         else:
-            # The server's last words wait for nobody: they are behind the content.
+            # The server's last words follow the content at once.
             now = toward.flight(int(arrived[-1]) + _FRAME_NS if get else now + RTT_NS, count, sent=False)
             now = max(now, end_ns)
     ended_ns = now + _EXIT_NS + (0 if get else RTT_NS // 2)

@@ -74,6 +74,7 @@ def test_an_engine_that_is_restarted_is_waited_for(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_engine_that_does_not_come_back_is_one_line_with_the_way_to_tidy_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project, "_RETRY_S", 0.0)
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     with pytest.raises(LabFault, match="what is left of lab x cannot be removed: the container engine is not running") as fault:
         Project("x").down(patience_s=0.01)
