@@ -22,7 +22,7 @@ from tests.torment.wires import WireNetwork
 def compare(count: int, seed: int) -> int:
     """`count` cells of each protocol and direction, without spread; prints a table, returns how many verdicts differ."""
     chance, differences = random.Random(seed), 0
-    print("| protocol | direction | cells | verdicts that differ | whole cell - truth | wire - truth |")
+    print("| protocol | direction | cells | verdicts that differ | complete cell - truth | wire - truth |")
     print("|---|---|--:|--:|--:|--:|", flush=True)
     for protocol, direction in product(PROTOCOLS, DIRECTIONS):
         with tempfile.TemporaryDirectory(prefix="throughline-planted-") as place:

@@ -28,7 +28,7 @@ def test_the_lab_reads_the_rate_of_a_wire(protocol: str, direction: str, spoil: 
     assert [sample.deviation for sample in samples] == pytest.approx([factor - 1 for factor in FACTORS], abs=5e-4)
 
 
-def test_a_verdict_that_only_the_reading_made_false_is_told_apart() -> None:
+def test_a_verdict_that_only_the_reading_made_false_is_counted_apart() -> None:
     """The judge would be right on the planted rates; what the lab has measured is 8 % less."""
     cell = limited(CLIENT, "http1", "put", "300 kB", "2 MB/s")
     network, score = WireNetwork(random.Random(19)), Score(seed=1)
