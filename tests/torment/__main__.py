@@ -21,7 +21,7 @@ from tests.torment.kills import PHASES, Tally, Torment, rows
 from tests.torment.rows import Row
 from tests.torment.wants import WANTS, lacking
 
-_COLUMNS = ("kills", *PHASES, "whole results", "temporary files", "problems")
+_COLUMNS = ("kills", *PHASES, "complete results", "temporary files", "problems")
 
 
 def main(words: list[str]) -> int:
