@@ -211,6 +211,9 @@ torment: setup ## kill -9 at random moments of 21 commands, then a full disk, li
 torment-planted: setup ## verdicts on cells of a client whose truth is known: CELLS=100000 (days; some 2 s of processor time a cell) SEED=1
 	@$(BIN)/python -m tests.torment --planted $(or $(CELLS),100000) --seed $(or $(SEED),1)
 
+torment-wires: setup ## verdicts on generated wires whose rate is known: CELLS=100000 (an hour of a processor) SEED=1
+	@$(BIN)/python -m tests.torment --wires $(or $(CELLS),100000) --seed $(or $(SEED),1)
+
 virtual-workers: setup ## cells on four workers of this machine, one killed every 20 s, against a run without workers: CELLS=500 (an hour)
 	@$(BIN)/python -m tests.virtual.workers $(or $(CELLS),500)
 

@@ -104,6 +104,7 @@ TOOLS: tuple[Tool, ...] = (
     ),
     Tool("rubocop", "rubocop", "lints the Vagrantfile", group="test"),
     Tool("shellcheck", "shellcheck", "lints the scripts of virtual machines", group="test"),
+    Tool("faketime", "faketime", "sets the clock of a command that is tormented", group="test"),
     Tool("c++", "g++", "compiles what runs ferry's fuzz targets", group="test"),
     Tool("git", "git", "records the revision a result was made with", group="git"),
     Tool("lftp", "lftp", "a client to compare with, over SFTP", group="peers"),

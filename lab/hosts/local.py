@@ -86,12 +86,13 @@ def find_on_path(name: str) -> str:
 
 @dataclass
 class LocalHost(PosixHost[LocalProcess]):
-    """`programs` finds a program by name."""
+    """`programs` finds a program by name. `before` runs in each child before its program does: a system call, and no more."""
 
     name: str
     workdir: PurePath
     address: str = "127.0.0.1"
     programs: Callable[[str], str] = find_on_path
+    before: Callable[[], None] | None = None
     shares_files = True
     ends_orphans = False
     started: list[LocalProcess] = field(default_factory=list)
@@ -146,5 +147,6 @@ class LocalHost(PosixHost[LocalProcess]):
                 env={**os.environ, **command.env},
                 cwd=command.cwd or str(self.workdir),
                 start_new_session=True,
+                preexec_fn=self.before,  # noqa: PLW1509 - a system call
             )
         return LocalProcess(command.argv, popen, out, err, (command.stdout is None, command.stderr is None))

@@ -95,10 +95,7 @@ class PortSampler:
 
     def rows(self) -> list[PortReading]:
         """Every reading so far, oldest first."""
-        lines = self._printed.new()
-        if lines and self.grid is None:
-            self.grid = parse_header(lines.pop(0))
-        self._rows += [parse_row(line, self._network.wire_ports.client, self._network.wire_ports.server) for line in lines]
+        self._read()
         return list(self._rows)
 
     def between(self, start_ns: int, end_ns: int) -> list[PortReading]:
@@ -108,7 +105,16 @@ class PortSampler:
 
     def wait_until(self, t_ns: int) -> None:
         """Until a reading at or after `t_ns` is there. Raises LabFault when the sampler has ended or is too slow."""
-        self._printed.wait_until(lambda: bool(self.rows()) and self._rows[-1].t_ns >= t_ns)
+        self._printed.wait_until(lambda: self._read() >= t_ns, t_ns)
+
+    def _read(self) -> int:
+        """The time of the last reading; -1 before the first."""
+        lines = self._printed.new()
+        if lines and self.grid is None:
+            self.grid = parse_header(lines.pop(0))
+        client, server = self._network.wire_ports.client, self._network.wire_ports.server
+        self._rows += [parse_row(line, client, server) for line in lines]
+        return self._rows[-1].t_ns if self._rows else -1
 
 
 def cut(rows: list[PortReading], start_ns: int, end_ns: int) -> list[PortReading]:

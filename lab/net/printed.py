@@ -61,8 +61,12 @@ class PrintedLines:
         self._offset += len(complete)
         return complete.splitlines()
 
-    def wait_until(self, arrived: Callable[[], bool]) -> None:
-        """Until `arrived`, which reads `new`, is true. Raises LabFault when the script has ended or is too slow."""
+    def wait_until(self, arrived: Callable[[], bool], t_ns: int = 0) -> None:
+        """Until `arrived`, which reads `new`, is true; it cannot be before `t_ns`, and is not asked until then.
+
+        Each look at a machine in virtual time is a request to it. Raises LabFault when the script has ended or is too slow.
+        """
+        self._clock.sleep(max(0, t_ns - self._clock.monotonic_ns()) / 1e9)
         deadline_ns = self._clock.monotonic_ns() + round(_PATIENCE_S * 1e9)
         while not arrived():
             assert self._process is not None
@@ -132,4 +136,4 @@ class Recording(Generic[E]):
         return self._seen_ns
 
     def _wait_until(self, t_ns: int) -> None:
-        self._printed.wait_until(lambda: self._seen() >= t_ns)
+        self._printed.wait_until(lambda: self._seen() >= t_ns, t_ns)

@@ -42,6 +42,11 @@ _LEAST_LATE_NS = 50_000
 # Segments that follow each other within this are one line.
 _JOINED_NS = 100_000
 _TO_KERNEL, _TO_USER = 0, 1
+_OTHER = {b">": b"<", b"<": b">"}
+_BLOCK_HEAD = struct.Struct("=III")
+_PACKET_HEAD = struct.Struct("=IIII10xH30xB")  # struct tpacket3_hdr and the type of the packet in the sockaddr_ll behind it
+_TABLE_BYTES = 1 << 20
+_LEAST_PAGE, _LONGEST_LINE = 1 << 12, 1 << 8
 # Classic BPF over the IP header: (code, jump if true, jump if false, constant).
 _FILTER = (
     (0x30, 0, 0, 0),  # A = version and header length
@@ -125,29 +130,27 @@ class Tap:
         if header[0] >> 4 == 4:
             at = (header[0] & 15) * 4
             size = int.from_bytes(header[2:4], "big") - at
-            ends = header[12:20]
-            key, back = ends + header[at : at + 4], header[16:20] + header[12:16] + header[at + 2 : at + 4] + header[at : at + 2]
+            key = header[12:20] + header[at : at + 4]
         else:
             if header[6] != 6:
                 return
             at = 40
             size = int.from_bytes(header[4:6], "big")
-            key = header[8:40] + header[40:44]
-            back = header[24:40] + header[8:24] + header[42:44] + header[40:42]
+            key = header[8:44]
         if len(header) < at + 14:
             return
         flags = header[at + 13]
         sequence = int.from_bytes(header[at + 4 : at + 8], "big")
         size -= (header[at + 12] >> 4) * 4
         if flags & _SYN:
-            self.opened(t_ns, key, back, sequence, answer=bool(flags & _ACK))
+            self.opened(t_ns, key, sequence, answer=bool(flags & _ACK))
             return
         found = self.connections.get(key)
         if found is None:
             return
         number, way = found
         if self.acknowledged is not None and flags & _ACK:
-            self.acks(t_ns, self.connections[back], int.from_bytes(header[at + 8 : at + 12], "big"), self.acknowledged)
+            self.acks(t_ns, (number, _OTHER[way]), int.from_bytes(header[at + 8 : at + 12], "big"), self.acknowledged)
         if size > 0:
             stream = self.streams.get(found)
             if stream is None:
@@ -160,7 +163,7 @@ class Tap:
             self.lines.append(b"e %d %b %d\n" % (number, way, t_ns))
             self.open.discard(number)
 
-    def opened(self, t_ns: int, key: bytes, back: bytes, sequence: int, *, answer: bool) -> None:
+    def opened(self, t_ns: int, key: bytes, sequence: int, *, answer: bool) -> None:
         if answer:
             if key in self.connections:
                 self.streams[self.connections[key]] = Stream((sequence + 1) & 0xFFFFFFFF)
@@ -173,6 +176,9 @@ class Tap:
         number = self.count
         self.count += 1
         self.open.add(number)
+        # Two addresses, then two ports.
+        middle = (len(key) - 4) // 2
+        back = key[middle:-4] + key[:middle] + key[-2:] + key[-4:-2]
         self.connections[key], self.connections[back] = (number, b">"), (number, b"<")
         self.streams[number, b">"] = Stream((sequence + 1) & 0xFFFFFFFF)
         self.flush()
@@ -203,10 +209,20 @@ class Tap:
             self.joined = None
 
 
-def unread(table: int) -> int:
-    """Bytes in the receive queues of connected sockets, by /proc/net/tcp (proc(5))."""
-    total = 0
-    for line in os.pread(table, 1 << 20, 0).splitlines()[1:]:
+def read_table(table: int, text: bytearray) -> int:
+    """Read a table of /proc into `text`; its size. The kernel gives what fits into a page, and the rest on the next call."""
+    size = 0
+    while read := os.preadv(table, [memoryview(text)[size:]], size):
+        size += read
+        if read < _LEAST_PAGE - _LONGEST_LINE:
+            break
+    return size
+
+
+def unread(table: int, text: bytearray) -> int:
+    """Bytes in the receive queues of connected sockets, by /proc/net/tcp (proc(5)), which is read into `text`."""
+    total, size = 0, read_table(table, text)
+    for line in text[:size].splitlines()[1:]:
         words = line.split()
         if words[3] != b"0A":
             total += int(words[4].partition(b":")[2], 16)
@@ -217,15 +233,14 @@ def read_ring(ring: mmap.mmap, block: int, tap: Tap, offset_ns: int) -> int:
     """Read every block that the kernel has finished; the number of the next one."""
     while True:
         base = block * _BLOCK_BYTES
-        status, packets, at = struct.unpack_from("=III", ring, base + 8)
+        status, packets, at = _BLOCK_HEAD.unpack_from(ring, base + 8)
         if not status & _TO_USER:
             return block
         at += base
         for _ in range(packets):
-            following, seconds, nanoseconds, snapped = struct.unpack_from("=IIII", ring, at)
-            (net,) = struct.unpack_from("=H", ring, at + 26)
-            kind = ring[at + 48 + 10]
-            tap.packet(seconds * 1_000_000_000 + nanoseconds - offset_ns, kind, ring[at + net : at + net + snapped])
+            following, seconds, nanoseconds, snapped, net, kind = _PACKET_HEAD.unpack_from(ring, at)
+            net += at
+            tap.packet(seconds * 1_000_000_000 + nanoseconds - offset_ns, kind, ring[net : net + snapped])
             at += following
         struct.pack_into("=I", ring, base + 8, _TO_KERNEL)
         block = (block + 1) % _BLOCKS
@@ -245,6 +260,44 @@ def listen(port: str, *, acks: bool) -> tuple[socket.socket, mmap.mmap]:
     return tap, ring
 
 
+class Looks:
+    """When the tap looks at its ring and the receive queues, and what it prints then. The next look is due at `due`."""
+
+    def __init__(self, tap: Tap, ring: mmap.mmap, table: int, now: int) -> None:
+        self.tap, self.ring, self.table = tap, ring, table
+        self.text = bytearray(_TABLE_BYTES)
+        self.block = self.queued = 0
+        self.tick = self.look = now + _TICK_NS
+        self.wait = _TICK_NS
+
+    @property
+    def due(self) -> int:
+        return min(self.tick, self.look)
+
+    def at(self, now: int, offset_ns: int) -> bytes:
+        """The lines of a look at `now`. `offset_ns`: the wall clock of the packets, less the monotonic one."""
+        tap = self.tap
+        self.block = read_ring(self.ring, self.block, tap, offset_ns)
+        if tap.open:
+            before, self.queued = self.queued, unread(self.table, self.text)
+            tap.flush()
+            tap.lines.append(b"q %d %d\n" % (now, self.queued))
+            # A client that reads what is left in its queue: the last byte it takes ends the transfer.
+            sooner = _LEAST_WAIT_NS if before != self.queued else self.wait * 2
+            self.wait = min(_TICK_NS, sooner) if self.queued and not tap.arrived else _TICK_NS
+            tap.arrived = False
+        else:
+            self.wait = _TICK_NS
+        self.look = now + self.wait
+        if now >= self.tick:
+            tap.flush()
+            tap.lines.append(b"t %d\n" % now)
+            self.tick += _TICK_NS * max(1, -(-(now + 1 - self.tick) // _TICK_NS))
+        text = b"".join(tap.lines)
+        tap.lines.clear()
+        return text
+
+
 def main(port: str, *options: str) -> int:
     signal.signal(signal.SIGTERM, stop)
     sock, ring = listen(port, acks="acks" in options)
@@ -253,12 +306,10 @@ def main(port: str, *options: str) -> int:
     ready = select.poll()
     ready.register(sock, select.POLLIN)
     os.write(1, b"throughline-tap 1 %b\n" % port.encode())
-    block, queued = 0, 0
     now = time.monotonic_ns()
-    tick, wait = now + _TICK_NS, _TICK_NS
-    look = tick
+    looks = Looks(tap, ring, table, now)
     while True:
-        due = min(tick, look)
+        due = looks.due
         asleep = time.monotonic_ns()
         wait_ms = max(0, -(-(due - asleep) // 1_000_000)) if due - now > 2_000_000 else 0
         woken = ready.poll(wait_ms)
@@ -271,24 +322,8 @@ def main(port: str, *options: str) -> int:
         if late >= _LEAST_LATE_NS and tap.open:
             tap.flush()
             tap.lines.append(b"w %d %d\n" % (now, late))
-        block = read_ring(ring, block, tap, time.time_ns() - time.monotonic_ns())
-        if tap.open:
-            before, queued = queued, unread(table)
-            tap.flush()
-            tap.lines.append(b"q %d %d\n" % (now, queued))
-            # A client that reads what is left in its queue: the last byte it takes ends the transfer.
-            wait = min(_TICK_NS, _LEAST_WAIT_NS if before != queued else wait * 2) if queued and not tap.arrived else _TICK_NS
-            tap.arrived = False
-        else:
-            wait = _TICK_NS
-        look = now + wait
-        if now >= tick:
-            tap.flush()
-            tap.lines.append(b"t %d\n" % now)
-            tick += _TICK_NS * max(1, -(-(now + 1 - tick) // _TICK_NS))
-        if tap.lines:
-            os.write(1, b"".join(tap.lines))
-            tap.lines.clear()
+        if text := looks.at(now, time.time_ns() - time.monotonic_ns()):
+            os.write(1, text)
 
 
 if __name__ == "__main__":

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lab.assets.tools import host_program
 from lab.hosts import local
+from lab.hosts.agent.syscalls import die_with_parent
 from lab.hosts.clocks import InRealTime
+from lab.hosts.command_host import Command
 from lab.hosts.host import Completed, Ports, RouterFacts
 from lab.model.units import Duration
+
+# A process ends with the thread that made it, and servers are started by threads that end at once.
+_LASTING = ThreadPoolExecutor(1, "local-host")
+# Not by SIGKILL: nginx ends its workers only where it is asked to end itself.
+_END_WITH_TESTS = partial(die_with_parent, number=signal.SIGTERM)
 
 
 @dataclass
 class LocalHost(local.LocalHost):
-    """The servers may be the cache's."""
+    """The servers may be the cache's. What it starts ends with the tests' process, even if that is killed."""
 
     programs: Callable[[str], str] = host_program
+    before: Callable[[], None] | None = _END_WITH_TESTS
+
+    def _spawn(self, command: Command) -> local.LocalProcess:
+        return _LASTING.submit(super()._spawn, command).result()
 
 
 @dataclass

@@ -6,18 +6,22 @@ Ends with exit 1 where something was left, changed or half, or a verdict was fal
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from lab.model import files
 from tests.support.processes import adopting
-from tests.torment import planted
-from tests.torment.kills import Tally, Torment, rows
+from tests.torment import planted, planted_wires
+from tests.torment.compare import compare
+from tests.torment.kills import PHASES, Tally, Torment, rows
+from tests.torment.rows import Row
 from tests.torment.wants import WANTS, lacking
 
-_HEADING = """\
-| command | kills | it still ran | whole results | temporary files | problems |
-|---|--:|--:|--:|--:|--:|"""
+_COLUMNS = ("kills", *PHASES, "complete results", "temporary files", "problems")
 
 
 def main(words: list[str]) -> int:
@@ -26,45 +30,77 @@ def main(words: list[str]) -> int:
     parser.add_argument("--minutes", type=float, default=120, help="kill no more after that")
     parser.add_argument("--wants", type=int, default=3, help="take each of: disk, memory, time, clock, this often")
     parser.add_argument("--planted", type=int, default=0, help="judge this many cells whose truth is known, and do nothing else")
+    parser.add_argument(
+        "--wires", type=int, default=0, help="judge this many generated wires whose truth is known, and do nothing else"
+    )
+    parser.add_argument("--compare", type=int, default=0, help="whole cells and wires, this many of each kind")
+    parser.add_argument("--kept", type=Path, help="keep the counts of --wires or --kills here, and go on from them")
+    parser.add_argument("--from", dest="first", type=int, default=0, help="the number of the first kill, which decides its draws")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--row", action="append", default=[], help="only this row of tests/torment/rows.py; may be repeated")
     given = parser.parse_args(words)
     if given.planted:
         score = planted.judge(given.planted, given.seed)
         return 1 if score.false_pass or score.false_fail or score.invalid else 0
-    problems = torment(given.kills, given.minutes, given.wants, given.seed, given.row)
+    if given.wires:
+        return 1 if planted_wires.judge(given.wires, given.seed, given.kept).beyond else 0
+    if given.compare:
+        return 1 if compare(given.compare, given.seed) else 0
+    problems = torment(given)
     print("\n".join(problems) or "all is well")
     return 1 if problems else 0
 
 
-def torment(kills: int, minutes: float, wants: int, seed: int, names: list[str]) -> list[str]:
-    """Prints a table of rows; returns a line for each problem."""
-    chosen, begun, problems = rows(names), time.monotonic(), []
-    tallies = {row.name: Tally() for row in chosen}
-    with adopting(), Torment(seed) as machine:
-        for number in range(kills):
-            if time.monotonic() - begun > minutes * 60:
+def torment(given: argparse.Namespace) -> list[str]:
+    """Prints a table of rows in Markdown; returns a line for each problem."""
+    chosen, begun = rows(given.row), time.monotonic()
+    first, tallies = _kept(given, chosen)
+    with adopting(), Torment(given.seed) as machine:
+        for number in range(first, given.kills):
+            if time.monotonic() - begun > given.minutes * 60:
                 break
             row = chosen[number % len(chosen)]
             tally, known = tallies[row.name], len(tallies[row.name].problems)
-            machine.kill(row, tally)
+            machine.kill(row, number, tally)
             for problem in tally.problems[known:]:
                 print(problem, flush=True)
+            if given.kept:
+                kept = {"seed": given.seed, "next": number + 1, "tallies": {name: vars(each) for name, each in tallies.items()}}
+                files.write_text(given.kept, json.dumps(kept, indent=1))
             if number % 20 == 19:
                 print(f"[{time.monotonic() - begun:7.0f} s] {number + 1} kills", flush=True)
-        print(f"seed {seed}\n{_HEADING}")
-        for name, tally in tallies.items():
-            print(f"| {name} | {tally.kills} | {tally.alive} | {tally.whole} | {tally.temporaries} | {len(tally.problems)} |")
-            problems += tally.problems
-        chance = random.Random(seed)
-        for name, want in WANTS.items() if not names else ():
+        print(f"seed {given.seed}\n{_table(tallies)}")
+        problems = [problem for tally in tallies.values() for problem in tally.problems]
+        chance = random.Random(given.seed)
+        for name, want in WANTS.items() if not given.row else ():
             if why := lacking(name):
                 print(f"{name}: not tried: {why}")
                 continue
-            found = [problem for _ in range(wants) for problem in want(machine, chance)]
-            print("\n".join([f"{name}: {wants} times, {len(found)} problems", *found]), flush=True)
+            found = [problem for _ in range(given.wants) for problem in want(machine, chance)]
+            print("\n".join([f"{name}: {given.wants} times, {len(found)} problems", *found]), flush=True)
             problems += found
     return problems
+
+
+def _kept(given: argparse.Namespace, chosen: Sequence[Row]) -> tuple[int, dict[str, Tally]]:
+    """The number of the next kill, and the counts so far."""
+    tallies = {row.name: Tally() for row in chosen}
+    if given.kept is None or not given.kept.exists():
+        return given.first, tallies
+    kept = json.loads(given.kept.read_text())
+    if kept["seed"] != given.seed or kept["tallies"].keys() != tallies.keys():
+        raise SystemExit(f"torment: {given.kept} is of seed {kept['seed']}, or of other rows")
+    return kept["next"], {name: Tally(**tally) for name, tally in kept["tallies"].items()}
+
+
+def _table(tallies: Mapping[str, Tally]) -> str:
+    lines = [f"| command | {' | '.join(_COLUMNS)} |", f"|---|{'--:|' * len(_COLUMNS)}"]
+    counts = {
+        name: [each.kills, *each.phases.values(), each.whole, each.temporaries, len(each.problems)]
+        for name, each in tallies.items()
+    }
+    counts["all"] = [sum(column) for column in zip(*counts.values(), strict=True)]
+    return "\n".join([*lines, *(f"| {name} | {' | '.join(map(str, row))} |" for name, row in counts.items())])
 
 
 if __name__ == "__main__":

@@ -1,16 +1,21 @@
-"""kill -9 of a command at a moment drawn by the seed, and the checks that follow."""
+"""kill -9 of a command at a moment drawn by the seed, and the checks that follow.
+
+Half of the moments are drawn from the command's start, so that kills meet its first second too. The others are drawn from what
+the command has come to: on a busy machine it would otherwise die before it measures anything.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,15 +34,24 @@ from tests.support.waiting import until
 from tests.torment.rows import CELL, LAB, ROWS, VIRTUAL, Row, furnish
 
 SETTLE_S = 30.0
-_TIDY_S = 120.0
+# At the lowest priority on a busy machine, what takes ten seconds has taken two minutes.
+_TIDY_S = 900.0
+# How long a command is in a phase, as a share of the longest time to its start's end; on a busy machine it comes to one later.
+_LASTS = {"started": 1.0, "network": 0.4, "measuring": 0.4, "writing": 0.05}
+_PATIENCE = 30.0
+
+
+PHASES = ("started", "network", "measuring", "writing", "done")
+"""What a command has come to: it has processes of its own, has told of a sample, has written a result, has ended."""
+_SAMPLE = re.compile(rb"  [0-9]+/[0-9]+  ")
 
 
 @dataclass
 class Tally:
-    """Counts of a row's kills. `alive`: the command still ran."""
+    """Counts of a row's kills. `phases`: what the command had come to."""
 
     kills: int = 0
-    alive: int = 0
+    phases: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PHASES, 0))
     whole: int = 0
     temporaries: int = 0
     problems: list[str] = field(default_factory=list)
@@ -47,18 +61,23 @@ class Torment:
     """A machine of a test's own, a folder for each row, and the draws of one seed. A context manager; `adopting` must be on."""
 
     def __init__(self, seed: int) -> None:
-        self._chance = random.Random(seed)
+        self._seed = seed
+        self._begun = 0.0
         self._kept = tempfile.TemporaryDirectory(prefix="throughline-torment-")
         self.work = Path(self._kept.name)
         self.machine = OwnMachine(self.work / "tmp")
 
     def __enter__(self) -> Self:
         self.machine.__enter__()
-        furnish(self.work)
-        # For commands that read a run.
-        self.said(*VIRTUAL, "--max-samples", "5", results=self.work / "stored")
-        RunDir.find("latest", results=self.work / "stored").path.rename(self.work / "run")
-        self.said("bundle", CELL, "--run", str(self.work / "run"), "-o", str(self.work / "cell.zip"))
+        try:
+            furnish(self.work)
+            # For commands that read a run.
+            self.said(*VIRTUAL, "--max-samples", "5", results=self.work / "stored")
+            RunDir.find("latest", results=self.work / "stored").path.rename(self.work / "run")
+            self.said("bundle", CELL, "--run", str(self.work / "run"), "-o", str(self.work / "cell.zip"))
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -82,32 +101,51 @@ class Torment:
     def said(self, *words: str, results: Path | None = None) -> str:
         """The output of a command, which has to end well."""
         command = self.start(*words, results=results or self.work / "results", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        said, _ = command.communicate(timeout=_TIDY_S)
+        try:
+            said, _ = command.communicate(timeout=_TIDY_S)
+        finally:
+            command.kill()
         assert command.returncode in (0, 1, 3), f"{words}: exit code {command.returncode}: {said.decode()}"
         return said.decode()
 
-    def kill(self, row: Row, tally: Tally) -> None:
-        """Once. Problems and counts go to `tally`."""
-        results = self.work / "results"
+    def kill(self, row: Row, number: int, tally: Tally) -> None:
+        """Once; the moment is drawn by the seed and `number`. Problems and counts go to `tally`."""
+        chance = random.Random(f"{self._seed}/{number}")
+        results, said = self.work / "results", self.work / "said"
         shutil.rmtree(results, ignore_errors=True)
         before, others = self.state(row), self.machine.processes()
-        log = (self.work / "said").open("wb")
-        moment_s = self._chance.uniform(0.0, row.latest_s)
-        with log:
+        after = "started" if chance.random() < 0.5 else chance.choice(PHASES[1:-1] if row.measures else ("writing",))
+        delay_s = chance.uniform(0.0, row.latest_s * _LASTS[after])
+        self._begun = time.time()
+        with said.open("wb") as log:
             command = self.start(*row.words, results=results, stdout=log.fileno(), stderr=log.fileno())
-            end = time.monotonic() + moment_s
-            while time.monotonic() < end and command.poll() is None:
-                time.sleep(0.01)
-            tally.kills += 1
-            tally.alive += command.poll() is None
+
+            def phase() -> str:
+                return self._phase(command, said, results)
+
+            _until(lambda: PHASES.index(phase()) >= PHASES.index(after), row.latest_s * _PATIENCE)
+            _until(lambda: command.poll() is not None, delay_s)
+            met = phase()
             command.kill()
             command.wait()
-        where = f"{row.name}, killed after {moment_s:.3f} s"
+        tally.kills += 1
+        tally.phases[met] += 1
+        where = f"{row.name}, kill {number}, {delay_s:.3f} s after {after}, in {met}"
         tally.problems += (f"{where}: {problem}" for problem in self._left(row, before, others))
         whole, temporaries, halves = read_all(results)
         tally.whole += whole
         tally.temporaries += temporaries
         tally.problems += (f"{where}: {half}" for half in [*halves, *_half_outputs(self.work)])
+
+    def _phase(self, command: subprocess.Popen[bytes], said: Path, results: Path) -> str:
+        if command.poll() is not None:
+            return "done"
+        pages = (path for path in (self.work / "run").glob("*.html") if path.stat().st_mtime > self._begun)
+        if any(results.glob("*/*/*.json")) or any(self.work.glob("out.*")) or any(pages):
+            return "writing"
+        if _SAMPLE.search(said.read_bytes()):
+            return "measuring"
+        return "network" if descendants(command.pid) else "started"
 
     def state(self, row: Row) -> dict[str, object]:
         """What the command must leave as it was."""
@@ -131,6 +169,12 @@ class Torment:
                         os.kill(pid, 9)
         after = self.state(row)
         yield from (f"{name}: {before[name]!r} became {after[name]!r}" for name in before if before[name] != after[name])
+
+
+def _until(condition: Callable[[], bool], timeout_s: float) -> None:
+    end = time.monotonic() + timeout_s
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def read_all(results: Path) -> tuple[int, int, list[str]]:

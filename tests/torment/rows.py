@@ -16,12 +16,15 @@ _NETWORK = "name: torment\ndescription: d\nlink:\n  rate: 20 Mbit/s\n  rtt: 20 m
 
 @dataclass(frozen=True)
 class Row:
-    """The command's words, in which `{work}` stands for a folder. It is killed at most `latest_s` after its start."""
+    """The command's words, in which `{work}` stands for a folder. It is killed at most `latest_s` after its start, or later where
+    it takes longer to come to what it is killed in."""
 
     name: str
     words: tuple[str, ...]
     latest_s: float
     containers: bool = False
+    measures: bool = True
+    """Whether it has a network and tells of samples."""
     tidy: tuple[str, ...] = ()
     """Another command, which removes what this one leaves on purpose: the network of `lab up`."""
 
@@ -36,18 +39,18 @@ ROWS = (
     Row("harm", ("harm", "curl", "--topology", "dsl-20", "--size", "2 MiB", "--save", "{work}/out.json"), 12),
     Row("search limit", ("search", "limit", "curl", "--topology", "dsl-20"), 12),
     Row("repro", ("repro", "sftp-upload-window"), 8),
-    Row("shell, virtual", ("shell", "--clock", "virtual", "--rate", "20mbit", "--", "sleep", "20"), 6),
-    Row("shell, namespaces", ("shell", "--rate", "20mbit", "--", "sleep", "20"), 6),
-    Row("up", ("up", "{work}/torment.yaml"), 4, tidy=("down", "--all")),
-    Row("calibrate", ("calibrate", "--rate", "20mbit", "--clock", "virtual"), 6),
-    Row("simulate", ("simulate",), 4),
-    Row("report", ("report", "{work}/run"), 4),
-    Row("compare", ("compare", "{work}/run", "{work}/run", "--html", "{work}/out.html"), 4),
-    Row("export", ("export", "hyperfine", "{work}/run", "--output", "{work}/out.json"), 3),
-    Row("history", ("history", "--reindex"), 4),
-    Row("bundle", ("bundle", CELL, "--run", "{work}/run", "-o", "{work}/out.zip"), 4),
+    Row("shell, virtual", ("shell", "--clock", "virtual", "--rate", "20mbit", "--", "sleep", "20"), 6, measures=False),
+    Row("shell, namespaces", ("shell", "--rate", "20mbit", "--", "sleep", "20"), 6, measures=False),
+    Row("up", ("up", "{work}/torment.yaml"), 4, tidy=("down", "--all"), measures=False),
+    Row("calibrate", ("calibrate", "--rate", "20mbit", "--clock", "virtual"), 6, measures=False),
+    Row("simulate", ("simulate",), 4, measures=False),
+    Row("report", ("report", "{work}/run"), 4, measures=False),
+    Row("compare", ("compare", "{work}/run", "{work}/run", "--html", "{work}/out.html"), 4, measures=False),
+    Row("export", ("export", "hyperfine", "{work}/run", "--output", "{work}/out.json"), 3, measures=False),
+    Row("history", ("history", "--reindex"), 4, measures=False),
+    Row("bundle", ("bundle", CELL, "--run", "{work}/run", "-o", "{work}/out.zip"), 4, measures=False),
     Row("rerun", ("rerun", "{work}/cell.zip"), 8),
-    Row("doctor", ("doctor",), 4),
+    Row("doctor", ("doctor",), 4, measures=False),
 )
 
 

@@ -20,11 +20,14 @@ from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PA
 from lab.model.results import CellResult
 from lab.store.deterministic import first_difference, view
 from lab.store.run_dir import RunDir
+from tests.torment import cables
 from tests.torment.kills import Torment, read_all
 from tests.torment.rows import VIRTUAL
 
-_FAKETIME = "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+_FAKETIME = "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 STOPPED_S = 30.0
+# The judge would ask for up to 80 samples of this client.
+_FEW = (*VIRTUAL, "--max-samples", "5")
 _LONGEST_S = 180.0
 _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCONCLUSIVE)
 # A machine in virtual time has 176 MB and more of its own; below that the lab cannot start, far above nothing is lacking.
@@ -42,7 +45,7 @@ def full_disk(torment: Torment, chance: random.Random) -> Iterator[str]:
     results.mkdir(exist_ok=True)
     torment.machine.said("mount", "-t", "tmpfs", "-o", f"size={size_kb or 4}k", "small", str(results))
     try:
-        code, said = _end(torment.start(*VIRTUAL, results=results, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+        code, said = _end(torment.start(*_FEW, results=results, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
         where = f"disk of {size_kb} kB"
         if code not in _VERDICTS:
             yield from _one_line(where, code, said, "disk is full")
@@ -63,7 +66,7 @@ def little_memory(torment: Torment, chance: random.Random) -> Iterator[str]:
     before, others = torment.machine.state(), torment.machine.processes()
     with _memory_group(limit_mb) as procs:
         enter = ["/bin/sh", "-c", f'echo $$ >{procs}; exec "$0" "$@"']
-        command = torment.start(*VIRTUAL, results=results, under=enter, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        command = torment.start(*_FEW, results=results, under=enter, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         code, said = _end(command)
         where = f"{limit_mb} MB of memory"
         # Negative: the kernel has ended the lab itself.
@@ -112,6 +115,8 @@ WANTS: dict[str, Want] = {
     "little memory": little_memory,
     "stopped for 30 s": stopped,
     "clock set": clock_set,
+    "cable pulled": cables.pulled,
+    "cable pulled for good": cables.pulled_for_good,
 }
 
 
@@ -121,6 +126,8 @@ def lacking(name: str) -> str:
         return "this user may not make a control group for memory"
     if name == "clock set" and shutil.which("faketime") is None:
         return "faketime is not installed: apt-get install faketime"
+    if name.startswith("cable") and os.geteuid():
+        return "only root may make machines of namespaces"
     return ""
 
 
@@ -129,7 +136,7 @@ def _same_result(
 ) -> Iterator[str]:
     results = torment.work / "results"
     shutil.rmtree(results, ignore_errors=True)
-    command = torment.start(*VIRTUAL, results=results, under=under or [], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    command = torment.start(*_FEW, results=results, under=under or [], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     meanwhile(command)
     code, said = _end(command)
     if code not in _VERDICTS:
@@ -144,7 +151,7 @@ def _expected(torment: Torment) -> CellResult:
     """The result of the same cell, undisturbed; made once."""
     results = torment.work / "undisturbed"
     if not results.exists():
-        torment.said(*VIRTUAL, results=results)
+        torment.said(*_FEW, results=results)
     return RunDir.find("latest", results=results).read_cells()[0]
 
 

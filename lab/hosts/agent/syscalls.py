@@ -74,13 +74,13 @@ def sethostname(name: str) -> None:
     _check(_libc.sethostname(name.encode(), ctypes.c_size_t(len(name))), "sethostname")
 
 
-def die_with_parent(*, enabled: bool = True) -> None:
-    """SIGKILL this process when the thread that made it ends.
+def die_with_parent(*, enabled: bool = True, number: int = signal.SIGKILL) -> None:
+    """Send this process a signal when the thread that made it ends.
 
     A change of credentials clears it (kernel/cred.c, commit_creds), so it must be asked for again after
     unshare(CLONE_NEWUSER).
     """
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if enabled else 0, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, number if enabled else 0, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
 
 
 def new_user_namespace(inside: int, *, extra_flags: int = 0) -> None:

@@ -39,6 +39,10 @@ _WHO = (socket.SOL_SOCKET, socket.SO_PEERCRED)
 _KEPT = tuple(name for name in KEPT_ENVIRONMENT if name not in ("PATH", "THROUGHLINE_CACHE"))
 
 
+# An engine that is restarted, with the containers that it has to end.
+_RESTART_S = 30.0
+
+
 @dataclass
 class ComposeNetwork(InRealTime):
     """A `Network` (`lab.hosts.host`) whose hosts are containers of one project."""
@@ -95,7 +99,7 @@ class ComposeNetwork(InRealTime):
     def close(self) -> None:
         """Idempotent."""
         self._let_go()
-        self.project.down()
+        self.project.down(patience_s=_RESTART_S)
 
 
 class ContainerHost(AgentHost):

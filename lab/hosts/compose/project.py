@@ -30,6 +30,7 @@ UP_TIMEOUT_S = 120
 CLAIM = "claim"
 """The file in the shared folder that a lab locks until it holds its containers (`lab.hosts.compose.inside.entry`)."""
 _PREFIX = "throughline-"
+_RETRY_S = 0.5
 # unix(7): sun_path is 108 bytes.
 _LONGEST_SOCKET = 107
 
@@ -138,9 +139,20 @@ class Project:
         said = "".join(_both(docker("logs", "--tail", "3", entry["ID"], check=False)) for entry in entries)
         return " | ".join(said.split("\n")[-3:]).strip(" |")
 
-    def down(self) -> None:
-        """Idempotent."""
-        self._remove()
+    def down(self, *, patience_s: float = 0.0) -> None:
+        """Idempotent. An engine that does not answer, because it is restarted, is waited for that long; then LabFault."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                self._remove()
+                break
+            except UsageProblem as gone:
+                if not patience_s:
+                    raise
+                if time.monotonic() > deadline:
+                    left = f"what is left of lab {self.name} cannot be removed: {gone.message}"
+                    raise LabFault(left, remedy=f"lab down {self.name}, once the engine runs again") from None
+                time.sleep(_RETRY_S)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _remove(self) -> None:

@@ -278,9 +278,8 @@ class AgentLink(AgentHandle):
             self._threads[0].join(1)
         said, name = self._said.decode(errors="replace"), self.connection.target.name
         if self._heard.is_set():
-            return LabFault(
-                f"{name}: the connection to the machine is lost: {said.strip().splitlines()[-1] if said.strip() else code}"
-            )
+            why = said.strip().splitlines()[-1] if said.strip() else f"ssh ended with exit code {code} and gave no reason"
+            return LabFault(f"{name}: the connection to the machine is lost: {why}", remedy="is it still running, and reachable?")
         if code == 255:
             return self.connection.refused(said)
         if ("python3" in said and "not found" in said) or code == 127:

@@ -20,7 +20,7 @@ import signal
 import sys
 import time
 
-from lab.hosts.agent import frames, roots, spawn, syscalls
+from lab.hosts.agent import chores, frames, roots, spawn, syscalls
 from lab.hosts.agent.places import HOME_DIR, LAB_UID, MARSHAL_VERSION, RUN_DIR
 
 TYPE_CHECKING = False
@@ -88,6 +88,8 @@ class Guest:
             "copy": self.op_copy,
             "cat": self.op_cat,
             "read": self.op_read,
+            "collect": self.op_collect,
+            "end": self.op_end,
         }
 
     def serve(self) -> None:
@@ -255,6 +257,18 @@ class Guest:
         del blobs
         with open(message["path"], "rb") as file:  # noqa: PTH123
             return {}, [file.read()]
+
+    def op_collect(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """Check a file and remove it, with the note next to it."""
+        del blobs
+        size, sha256, note = chores.collect(str(message["path"]), str(message["note"]))
+        return {"size": size, "sha256": sha256}, [note]
+
+    def op_end(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """Kill every process whose environment has the variable."""
+        del message
+        chores.end_processes(blobs[0])
+        return {}, []
 
     # -----------------------------------------------------------------------------------------------------------------------
 

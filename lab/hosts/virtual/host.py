@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from lab.hosts.agent.protocol import HOME_DIR, LAB_USER, RUN_DIR
 from lab.hosts.command_host import Command
-from lab.hosts.host import Completed
+from lab.hosts.host import CollectedFile, Completed
 from lab.hosts.posix import PosixHost
 from lab.hosts.virtual.machine import EPOCH_S, Machine
 from lab.model import files
@@ -141,6 +141,13 @@ class VirtualHost(PosixHost[VirtualProcess]):
         except LabFault as fault:
             why = fault.message.rpartition("] ")[2].partition(": ")[0]
             raise LabFault(f"{self.name}: {path} cannot be read: {why}") from None
+
+    def collect(self, path: str, note_path: str = "") -> CollectedFile:
+        found, (note,) = self._machine.ask({"op": "collect", "path": path, "note": note_path})
+        return CollectedFile(int(found["size"]), str(found["sha256"]), note.decode(errors="replace"))
+
+    def end_processes(self, variable: str) -> None:
+        self._machine.ask({"op": "end"}, [variable.encode()])
 
     def _begin(self, command: Command) -> VirtualProcess:
         answer, _ = self._machine.ask({"op": "start", **self._asked(command)}, [command.stdin])

@@ -202,7 +202,8 @@ class Machine:
         return answer, blobs
 
     def _chunks(self) -> Iterator[bytes]:
-        begun, cpu_before, ended = time.monotonic(), self.cpu_s(), 0
+        # Read for requests that last only: it means a file for each process inside, and most requests take less time than that.
+        begun, cpu_before, ended = time.monotonic(), -1.0, 0
         while True:
             ready, _, _ = select.select([self.answers], [], [], _LOOK_S)
             if ready:
@@ -211,6 +212,7 @@ class Machine:
                     raise LabFault(self._last_words())
                 yield chunk
                 continue
+            cpu_before = self.cpu_s() if cpu_before < 0 else cpu_before
             used, waited = self.cpu_s() - cpu_before, time.monotonic() - begun
             if used > self.patience.cpu_s * (1 + ended) or waited > self.patience.real_s:
                 said = f"used {used:.0f} s of CPU time without coming to an end"

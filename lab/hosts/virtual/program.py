@@ -23,6 +23,7 @@ _MODULES = (
     "lab.hosts.agent.syscalls",
     "lab.hosts.agent.spawn",
     "lab.hosts.agent.roots",
+    "lab.hosts.agent.chores",
 )
 _PROGRAM = "lab.hosts.virtual.guest"
 _LOADER = """

@@ -60,7 +60,7 @@ def test_no_server_is_ever_installed() -> None:
         (tools.STANDARDS_VARIABLE, {"nftables"}, "nftables, or make bench-standards"),
         (
             tools.TESTERS_VARIABLE,
-            {"chromium", "vagrant", "vagrant-libvirt", "rubocop", "shellcheck", "g++"},
+            {"chromium", "vagrant", "vagrant-libvirt", "rubocop", "shellcheck", "faketime", "g++"},
             "chromium, or make test",
         ),
     ],

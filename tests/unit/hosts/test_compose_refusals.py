@@ -57,6 +57,32 @@ def test_the_last_words_of_a_container_that_ended_are_in_the_fault(monkeypatch: 
         Project("x").wait_for_agents()
 
 
+def test_an_engine_that_is_restarted_is_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
+    monkeypatch.setattr(project, "_RETRY_S", 0.0)
+    asked: list[str] = []
+
+    def ask(*words: str) -> str:
+        asked.append(words[0])
+        if len(asked) <= 2:
+            raise UsageProblem("the container engine is not running")
+        return ""
+
+    monkeypatch.setattr(project, "ask", ask)
+    Project("x").down(patience_s=60.0)
+    assert asked == ["ps", "ps", "ps", "network", "volume"]
+
+
+def test_an_engine_that_does_not_come_back_is_one_line_with_the_way_to_tidy_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project, "_RETRY_S", 0.0)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    with pytest.raises(LabFault, match="what is left of lab x cannot be removed: the container engine is not running") as fault:
+        Project("x").down(patience_s=0.01)
+    assert fault.value.remedy == "lab down x, once the engine runs again"
+    with pytest.raises(UsageProblem, match="the container engine is not running"):
+        Project("x").down()
+
+
 def test_a_path_too_long_for_a_socket_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / ("x" * 100)))
     monkeypatch.setattr(project, "containers", lambda _name: [])
