@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.support.coverage_lab import LINES
-from tests.support.mutation import crates, functions, lab_tests
+from tests.support.mutation import crates, functions, lab_tests, switches
 from tests.support.mutation.copies import Copy
 from tests.support.mutation.lab_tests import Seen, Step, Traced
 from tests.support.mutation.score import Score
@@ -45,27 +45,24 @@ def in_lab(copy: Copy, options: argparse.Namespace) -> Iterator[tuple[str, Seen,
 
 
 def in_engine(copy: Copy, options: argparse.Namespace) -> Iterator[tuple[str, Seen, int]]:
-    """As `in_lab`. A body that does not compile is drawn again."""
-    places = crates.shuffled(copy.root, options.seed)
-    chosen = [place for place in places if place.name in options.only or not options.only]
-    tests, left, counted = crates.Tests(copy), list[crates.Place](), 0
-    for place in chosen:
-        if counted == options.count:
-            break
-        seen = tests.look(place, late=False)
-        if seen is None:
-            print(f"not counted: {place}: caught by the compiler", flush=True)
-            continue
-        counted += 1
-        if seen.test or options.quick:
-            yield str(place), seen, len(places)
-        else:
-            print(f"{place}\n    not seen by {', '.join(seen.steps)}: more tests follow", flush=True)
-            left.append(place)
-    for place in left:
-        found = tests.look(place, late=True)
-        assert found, "it did compile"
-        yield str(place), found, len(places)
+    """As `in_lab`. A function whose body does not compile, or that the compiler evaluates, is drawn again."""
+    existing = crates.shuffled(options.seed)
+    chosen = [each for each in existing if each.function in options.only] or existing[: 2 * options.count]
+    build = ("--workspace", "--bins", "--tests")
+    with switches.built(copy, chosen, *build, **crates.VARIABLES) as (compiled, _):
+        for each in chosen:
+            if each not in compiled:
+                print(f"not counted: {each}", flush=True)
+        tests, left = crates.Tests(copy), list[switches.Mistake]()
+        for each in compiled[: options.count]:
+            seen = tests.look(each, late=False)
+            if seen.test or options.quick:
+                yield str(each), seen, len(existing)
+            else:
+                print(f"{each}\n    not seen by {', '.join(seen.steps)}: more tests follow", flush=True)
+                left.append(each)
+        for each in left:
+            yield str(each), tests.look(each, late=True), len(existing)
 
 
 def main(words: Sequence[str] | None = None) -> int:

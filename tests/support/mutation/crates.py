@@ -1,4 +1,4 @@
-"""Mistakes in the engine, as cargo-mutants names them, and whether a test sees one."""
+"""Mistakes in the engine, as cargo-mutants names them, and whether a test sees that a function does nothing."""
 
 from __future__ import annotations
 
@@ -6,35 +6,29 @@ import json
 import os
 import random
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from tests.support.mutation.copies import ROOT, Copy, Done, jobs, run
 from tests.support.mutation.lab_tests import Seen, run_pytest
+from tests.support.mutation.switches import SWITCH, Mistake
 
 # Not compiled for Linux, so no test here can see them.
 ELSEWHERE = re.compile(r"/platform/(?:windows|non_linux|other)\.rs$")
 # Before others, because they say least. For other types the first that cargo-mutants offers.
 NEUTRAL = ("()", "Ok(())", "None", "Ok(None)", "false", "Ok(false)", "0", "Ok(0)", "vec![]", "Ok(vec![])", "String::new()", '""')
+# A copy has its own folder for what is built: the workspace's is shared by all checkouts. A mistake needs no backtrace.
+VARIABLES = {
+    "CARGO_BUILD_BUILD_DIR": "target/build",
+    "CARGO_BUILD_JOBS": jobs(),
+    "CARGO_PROFILE_DEV_DEBUG": "0",
+    "PROPTEST_RNG_SEED": "2026",
+}
+# A mistake may make a test wait for ever.
+_CONFIG = '[profile.default]\nslow-timeout = { period = "60s", terminate-after = 2 }\n'
 # nextest's exit codes.
-_NO_TESTS, _TEST_FAILED, _BUILD_FAILED = 4, 100, 101
+_NO_TESTS, _TEST_FAILED = 4, 100
 _FAILED = re.compile(r"^\s*(?:FAIL|TIMEOUT|SIG\w+|ABORT|LEAK-FAIL) \[[^\]]*\] (?:\([^)]*\) )?(.+)$", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Place:
-    """A function by its file and name, its crate, and the file's text with a body that does nothing."""
-
-    path: str
-    name: str
-    crate: str
-    body: str
-    planted: str
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.path}): {self.body}"
 
 
 def tool() -> list[str]:
@@ -51,65 +45,84 @@ def listed(*which: str) -> list[dict[str, Any]]:
     return [each for each in found if not ELSEWHERE.search(each["file"])]
 
 
-def shuffled(root: Path, seed: int) -> list[Place]:
-    """Every function whose body cargo-mutants can replace, in the seed's order."""
+def shuffled(seed: int) -> list[Mistake]:
+    """For every function whose body cargo-mutants can replace the mistake that it does nothing, in the seed's order."""
     by_function: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for each in listed("--workspace"):
         if each["genre"] == "FnValue":
             by_function.setdefault((each["file"], each["span"]["start"]["line"]), []).append(each)
-    places = []
-    for (path, _), choices in sorted(by_function.items()):
+    chosen = []
+    for _, choices in sorted(by_function.items()):
         offered = [each["replacement"] for each in choices]
-        chosen = choices[offered.index(next((each for each in NEUTRAL if each in offered), offered[0]))]
-        text = (root / "engine" / path).read_text(encoding="utf-8")
-        name = chosen["function"]["function_name"]
-        planted = replaced(text, chosen["span"], chosen["replacement"])
-        places.append(Place(path, name, chosen["package"], chosen["replacement"], planted))
-    random.Random(seed).shuffle(places)
-    return places
-
-
-def replaced(text: str, span: dict[str, dict[str, int]], by: str) -> str:
-    """The text with another piece between the span's ends, which count from one."""
-    lines = text.splitlines(keepends=True)
-    (first, begin), (last, end) = ((span[side]["line"] - 1, span[side]["column"] - 1) for side in ("start", "end"))
-    return "".join(lines[:first]) + lines[first][:begin] + by + lines[last][end:] + "".join(lines[last + 1 :])
+        chosen.append(choices[offered.index(next((each for each in NEUTRAL if each in offered), offered[0]))])
+    random.Random(seed).shuffle(chosen)
+    return [Mistake.of(number, each) for number, each in enumerate(chosen, 1)]
 
 
 class Tests:
-    """The engine's tests in a copy. A test that fails without a mistake proves nothing, so each set runs once without any."""
+    """The engine's tests in a copy that was built with switches. A test that fails with no switch on proves nothing, so each set
+    runs once like that."""
 
     def __init__(self, copy: Copy) -> None:
         self.copy = copy
-        self._red: dict[tuple[str, ...], set[str]] = {}
+        self._red: dict[str, set[str]] = {}
+        self._config = copy.root / "engine/target/mistakes.toml"
+        self._config.parent.mkdir(exist_ok=True)
+        self._config.write_text(_CONFIG)
 
-    def look(self, place: Place, *, late: bool) -> Seen | None:
-        """Plant it and run tests until one fails, twice, because of it; None where it does not compile.
+    def look(self, mistake: Mistake, *, late: bool) -> Seen:
+        """Switch it on and run tests until one fails, twice, because of it.
 
         First the unit tests of its crate; the `late` ones are those of the workspace, then those of ferry as a program.
         """
         done: list[str] = []
-        first, *others = _sets(place.crate)
-        for name, words in others if late else [first]:
-            red = self._without_mistake(words)
-            with self.copy.planted(f"engine/{place.path}", place.planted):
-                ran = _nextest(self.copy, words)
-                if ran.code == _BUILD_FAILED:
-                    return None
-                done.append(name)
-                for test in [each for each in failed(ran) if each not in red][:3]:
-                    program, _, of = test.partition(" ")
-                    if _nextest(self.copy, [*words, "-E", f"binary_id(={program}) & test(={of})"]).code == _TEST_FAILED:
-                        return Seen(test, tuple(done))
-        return _with_servers(self.copy, place, done) if late else Seen(None, tuple(done))
+        first, *others = _sets(mistake.crate)
+        on = {SWITCH: str(mistake.number)}
+        for name, which in others if late else [first]:
+            red = self._without_mistake(which)
+            ran = self._nextest(which, on)
+            done.append(name)
+            for test in [each for each in failed(ran) if each not in red][:3]:
+                program, _, of = test.partition(" ")
+                if self._nextest(f"binary_id(={program}) & test(={of})", on).code == _TEST_FAILED:
+                    return Seen(test, tuple(done))
+        return self._with_servers(on, done) if late else Seen(None, tuple(done))
 
-    def _without_mistake(self, words: tuple[str, ...]) -> set[str]:
-        if words not in self._red:
-            ran = _nextest(self.copy, [*words, "--no-fail-fast"])
+    def _without_mistake(self, which: str) -> set[str]:
+        if which not in self._red:
+            ran = self._nextest(which, {}, "--no-fail-fast")
             if ran.code not in (0, _TEST_FAILED, _NO_TESTS):
-                raise SystemExit(f"nextest {' '.join(words)}: exit code {ran.code} without a mistake: {ran.text[-500:]}")
-            self._red[words] = set(failed(ran))
-        return self._red[words]
+                raise SystemExit(f"nextest -E '{which}': exit code {ran.code} without a mistake: {ran.text[-500:]}")
+            self._red[which] = set(failed(ran))
+        return self._red[which]
+
+    def _with_servers(self, on: Mapping[str, str], done: list[str]) -> Seen:
+        """The tests of ferry against real and misbehaving servers, with the copy's ferry."""
+        ferry = {"THROUGHLINE_FERRY": str(self.copy.root / "engine/target/debug/ferry")}
+        words = ["tests/engine", "-n", jobs(), "--dist", "loadfile"]
+        _, red = run_pytest(self.copy, words, 1500, **ferry, **on)
+        done.append("tests/engine")
+        for test in red[:3]:
+            if run_pytest(self.copy, [test], 600, **ferry)[0] == 0:
+                return Seen(test, tuple(done))
+        return Seen(None, tuple(done))
+
+    def _nextest(self, which: str, on: Mapping[str, str], *words: str) -> Done:
+        quiet = ["--cargo-quiet", "--show-progress", "none", "--status-level", "fail", "-j", jobs()]
+        command = [
+            "cargo",
+            "nextest",
+            "run",
+            "--locked",
+            "--workspace",
+            "--config-file",
+            self._config,
+            *quiet,
+            "-E",
+            which,
+            *words,
+        ]
+        return self.copy.run(command, 1200, folder="engine", **VARIABLES, **on)
 
 
 def failed(ran: Done) -> list[str]:
@@ -117,51 +130,8 @@ def failed(ran: Done) -> list[str]:
     return list(dict.fromkeys(each.strip() for each in _FAILED.findall(ran.text)))
 
 
-def _sets(crate: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Sets of tests by name and the arguments that choose them, fastest first."""
-    unit = ("--lib", "--bins") if crate in ("ferry", "ferry-engine") else ()
-    found = [(f"unit tests of {crate}", ("-p", crate, *unit)), ("tests of the workspace", ("--workspace",))]
-    return found if unit else [(f"tests of {crate}", ("-p", crate)), *found[1:]]
-
-
-def _with_servers(copy: Copy, place: Place, done: list[str]) -> Seen:
-    """The tests of ferry against real and misbehaving servers, with the copy's ferry."""
-    ferry = str(copy.root / "engine/target/debug/ferry")
-
-    def build() -> None:
-        built = _cargo(copy, "build", "--quiet", "-p", "ferry")
-        if built.code:
-            raise SystemExit(f"ferry does not build: {built.text[-500:]}")
-
-    with copy.planted(f"engine/{place.path}", place.planted):
-        build()
-        _, failed = run_pytest(copy, ["tests/engine", "-n", jobs(), "--dist", "loadfile"], 1500, THROUGHLINE_FERRY=ferry)
-    done.append("tests/engine")
-    if failed:
-        build()
-    for test in failed[:3]:
-        if run_pytest(copy, [test], 600, THROUGHLINE_FERRY=ferry)[0] == 0:
-            return Seen(test, tuple(done))
-    return Seen(None, tuple(done))
-
-
-def _cargo(copy: Copy, *words: str) -> Done:
-    return copy.run(["cargo", *words], 1800, folder="engine", CARGO_BUILD_BUILD_DIR="target/build", CARGO_BUILD_JOBS=jobs())
-
-
-def _nextest(copy: Copy, words: Sequence[str]) -> Done:
-    variables = {"PROPTEST_RNG_SEED": "2026", "CARGO_BUILD_BUILD_DIR": "target/build", "CARGO_BUILD_JOBS": jobs()}
-    command = [
-        "cargo",
-        "nextest",
-        "run",
-        "--locked",
-        "--cargo-quiet",
-        "--show-progress",
-        "none",
-        "--status-level",
-        "fail",
-        "-j",
-        jobs(),
-    ]
-    return copy.run([*command, *words], 1200, folder="engine", **variables)
+def _sets(crate: str) -> list[tuple[str, str]]:
+    """Sets of tests by name and nextest's words for them, fastest first."""
+    if crate in ("ferry", "ferry-engine"):
+        return [(f"unit tests of {crate}", f"package(={crate}) & (kind(lib) | kind(bin))"), ("tests of the workspace", "all()")]
+    return [(f"tests of {crate}", f"package(={crate})"), ("tests of the workspace", "all()")]

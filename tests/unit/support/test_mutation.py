@@ -9,7 +9,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.support import coverage_lab
+from tests.support import coverage_engine, coverage_lab
 from tests.support.mutation import copies, crates, functions, lab_tests
 from tests.support.mutation.copies import Copy, Done
 from tests.support.mutation.lab_tests import Step
@@ -129,11 +129,6 @@ def test_a_seed_draws_the_same_functions_again() -> None:
         compile(each.planted((copies.ROOT / each.path).read_text()), each.path, "exec")
 
 
-def test_a_piece_of_a_text_is_replaced() -> None:
-    span = {"start": {"line": 1, "column": 10}, "end": {"line": 3, "column": 2}}
-    assert crates.replaced("fn one() {\n  1\n }\nfn two() {}\n", span, "{ 0") == "fn one() { 0}\nfn two() {}\n"
-
-
 def made_copy(folder: Path, guilty: str) -> Copy:
     """A checkout of one module, with a test that fails for any mistake, and with two others."""
     (folder / "made").mkdir()
@@ -169,7 +164,7 @@ def test_rate(said):
 def test_a_test_that_fails_only_with_the_mistake_is_guilty(tmp_path: Path) -> None:
     copy = made_copy(tmp_path, GUILTY)
     path = "tests/unit/made/test_links.py"
-    seen = lab_tests.look(copy, "made/links.py", "def rate() -> int:\n    return 0\n", [Step("near", (path,), 60)])
+    seen = lab_tests.look(copy, "made/links.py", "def rate() -> int:\n    return 0\n", [Step("near", (path,), 600)])
     assert seen.test == f'{path}::test_rate[a rate - in "words"]'
     assert "return 5" in (tmp_path / "made/links.py").read_text(), "the copy is as it was"
 
@@ -177,7 +172,7 @@ def test_a_test_that_fails_only_with_the_mistake_is_guilty(tmp_path: Path) -> No
 @pytest.mark.parametrize("test", ["def test_broken():\n    assert 0\n", "def test_blind():\n    import made.links\n"])
 def test_a_mistake_survives_tests_that_do_not_see_it(tmp_path: Path, test: str) -> None:
     copy = made_copy(tmp_path, test)
-    step = Step("near", ("tests/unit/made/test_links.py",), 60)
+    step = Step("near", ("tests/unit/made/test_links.py",), 600)
     seen = lab_tests.look(copy, "made/links.py", "def rate() -> int:\n    return 0\n", [step])
     assert (seen.test, seen.steps) == (None, ("near",))
 
@@ -220,6 +215,17 @@ def test_coverage_names_tests_as_pytest_does() -> None:
     assert coverage_lab.lines_by_test(report) == {
         "lab/a.py": {"tests/unit/run/test_faults.py::test_which": [3], "tests/unit/run/test_faults.py::Test::test_x": [4]}
     }
+
+
+def test_lines_of_tests_do_not_count() -> None:
+    texts = {
+        "crates/made/src/lib.rs": "fn a() {}\n\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\n",
+        "crates/made/src/lib/tests.rs": "fn c() {}\n",
+        "crates/made/tests/all.rs": "fn d() {}\n",
+        "crates/other/src/path_tests.rs": "fn e() {}\n",
+    }
+    report = "\n".join(f"SF:{coverage_engine.ENGINE}/{path}\nDA:1,3\nDA:2,0\nDA:5,7\nend_of_record" for path in texts)
+    assert coverage_engine.by_crate(report, texts) == {"made": (2, 1)}
 
 
 def test_a_score_of_a_sample_has_an_interval_and_one_of_all_has_none() -> None:

@@ -336,3 +336,5 @@ fn per_second(bytes: u64, ns: u64) -> u64 {
 mod line_tests;
 #[cfg(test)]
 mod path_tests;
+#[cfg(test)]
+mod phase_tests;

@@ -316,4 +316,10 @@ mod tests {
         assert!(plain(b"a") && plain(b"...") && plain(b"\xff"));
         assert!(!plain(b"") && !plain(b".") && !plain(b"..") && !plain(b"../a") && !plain(b"a\0"));
     }
+
+    #[test]
+    fn a_handle_is_shown_as_it_was_sent_and_cannot_break_a_line() {
+        let handle = Handle::new(b"a\n\xff").expect("short");
+        assert_eq!(format!("{handle:?}"), r"Handle(a\n\xff)");
+    }
 }

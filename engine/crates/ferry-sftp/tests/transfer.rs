@@ -187,11 +187,15 @@ fn gaps_come_first_and_the_lowest_of_them() {
     assert_eq!(reads.next(0), None);
     assert_eq!(reads.next(100), Some((100, 100)));
     assert_eq!(reads.next(100), Some((200, 100)));
+    assert!(!reads.has_gap());
     reads.arrived(200, 100, 60).unwrap();
     reads.lost(100, 100);
+    assert!(reads.has_gap());
     assert_eq!(reads.next(70), Some((100, 70)));
     assert_eq!(reads.next(70), Some((170, 30)));
+    assert!(reads.has_gap());
     assert_eq!(reads.next(70), Some((260, 40)));
+    assert!(!reads.has_gap());
     assert_eq!(reads.next(u32::MAX), Some((300, 100)));
     assert_eq!(reads.next(1), None);
     assert_eq!((reads.in_flight(), reads.contiguous()), (240, 100));

@@ -334,3 +334,6 @@ impl Path {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;
