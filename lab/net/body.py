@@ -40,8 +40,6 @@ _SSH_LATER_RUN = 3 << 9
 # A run towards the receiver does not rest this long before it outgrows an opening, unless a segment was lost on the way or the
 # server waits: then what came before the rest may have been the answer's head alone, and the content's first byte behind it.
 _PAUSE_S = 0.05
-# A program that has the last byte closes its connection within this.
-_AT_ONCE_NS = 100_000
 LEAST_BODY_BYTES = 64 << 10
 """A smaller body is over in a few segments: its opening exchange would be a large part of it."""
 
@@ -172,9 +170,6 @@ def _taken(events: Sequence[Event], after: Sequence[_Step], wire_ns: int, exit_n
     within = [t_ns for t_ns in acts if since_ns <= t_ns <= until_ns]
     if within:
         end_ns = max(within)
-    elif held and any(until_ns < t_ns <= until_ns + _AT_ONCE_NS for t_ns in acts):
-        # The look fell between the last byte and what the program did next.
-        end_ns = until_ns
     elif held:
         end_ns = exit_ns if exit_ns == until_ns else (since_ns + until_ns) // 2
     else:

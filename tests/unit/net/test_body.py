@@ -74,9 +74,6 @@ def test_what_lies_in_the_receive_queue_has_not_been_taken() -> None:
     # What the program does next tells when within these two milliseconds.
     assert seconds([*events, closed(last + 30.5)]) == (60, last + 30.5)
     assert seconds(events, exit_ms=last + 30.25) == (60, last + 30.25)
-    # So does what it does at once after the look that found nothing more; what it does later does not.
-    assert seconds([*events, closed(last + 31.02)]) == (60, last + 31)
-    assert seconds([*events, closed(last + 31.5)]) == (60, pytest.approx(last + 30))
     body = time_body(events, "http1", "get", SIZE, 10_000 * MS)
     assert body is not None
     assert body.error_s == pytest.approx(0.001)
