@@ -17,8 +17,8 @@ HTTP_PORT = 80
 HTTPS_PORT = 443
 _HTTP3 = """
         http3 on;
-        # What an h3 upload may send before it is read; the default of 64 KiB would be the limit of every longer line. nginx grants
-        # anew when half of it is used, and 500 Mbit/s x 300 ms have 19 MB on their way.
+        # What an h3 upload may send before it is read; the default of 64 KiB would be the limit of every longer line. nginx
+        # grants anew when half of it is used, and 500 Mbit/s x 300 ms have 19 MB on their way.
         http3_stream_buffer_size 64m;
         http3_max_concurrent_streams 1000;
         add_header Alt-Svc 'h3=":443"; ma=86400' always;"""

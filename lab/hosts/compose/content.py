@@ -83,7 +83,7 @@ FOLDERS = (
 )
 _SCRIPTS = ("excludes", "install", "finish", "stage")
 _TABLES: dict[str, dict[str, bytes]] = {}
-"""Tables of links by a digest of the files they come from: every role has the same, and reading forty topologies takes a second."""
+"""Tables of links by a digest of the files they come from: every role has the same, and reading all topologies takes a second."""
 
 
 def scripts(role: str) -> dict[str, bytes]:
