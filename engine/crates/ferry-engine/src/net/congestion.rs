@@ -12,6 +12,7 @@ use quinn_proto::congestion::{
 
 use ferry_pacing::Rate;
 
+use super::round_trip::RoundTrip;
 use super::slow_start::Watched;
 
 /// Congestion controls that quinn has, by Linux's names for them.
@@ -55,23 +56,6 @@ fn factory(name: &str, window: Option<u64>) -> Factory {
             window.map(|window| cubic.initial_window(window));
             Arc::new(cubic)
         }
-    }
-}
-
-/// The last round trip that was measured; quinn tells the mean of the last ones. All clones are one.
-#[derive(Clone, Default)]
-pub struct RoundTrip(Arc<AtomicU64>);
-
-impl RoundTrip {
-    pub fn set(&self, time: Duration) {
-        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.0.store(ns, Ordering::Relaxed);
-    }
-
-    /// `None` before the first one, and with controllers that are not watched.
-    pub fn get(&self) -> Option<Duration> {
-        let ns = self.0.load(Ordering::Relaxed);
-        (ns > 0).then(|| Duration::from_nanos(ns))
     }
 }
 

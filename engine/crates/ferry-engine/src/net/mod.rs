@@ -6,6 +6,7 @@ mod key_usage;
 pub mod pipe;
 pub mod proxy;
 pub mod quic;
+pub mod round_trip;
 mod slow_start;
 pub mod sndbuf;
 pub mod tls;

@@ -18,7 +18,8 @@ use quinn_udp::{EcnCodepoint, RecvMeta, UdpSockRef, UdpSocketState};
 use rustls::pki_types::ServerName;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use super::congestion::{RoundTrip, Start, controller};
+use super::congestion::{Start, controller};
+use super::round_trip::RoundTrip;
 use super::sndbuf::SendBuffer;
 use super::tls::{Refusal, Tls};
 use super::wait::{Ready, Waiter};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
-use super::congestion::RoundTrip;
+use super::round_trip::RoundTrip;
 
 /// RFC 9406, section 4.3. There a window grows on for five careful rounds, by a quarter each; it would be three times what it was when the queue was
 /// seen, and that was up to twice what the path holds. Here it stays as it is for a round.
