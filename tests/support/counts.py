@@ -1,6 +1,6 @@
 """The size and shape of the code in figures: `python -m tests.support.counts [--rev REV]...`.
 
-It counts this checkout, and for comparison any older revision (`--rev 6fcfc55`). CI prints the counts of the checkout.
+It counts this checkout, and for comparison any older revision (`--rev 6fcfc55`).
 """
 
 from __future__ import annotations
