@@ -135,7 +135,8 @@ def _program() -> str:
     folder = project_root() / "engine"
     cargo = find_cargo()
     assert cargo, "no cargo: run `make setup`"
-    build = [str(cargo), "build", "--release", "--locked", "--quiet", "-p", "ferry-conformance"]
+    # Together with ferry: alone it asks for fewer features of the engine, which would be compiled again.
+    build = [str(cargo), "build", "--release", "--locked", "--quiet", "-p", "ferry", "-p", "ferry-conformance"]
     subprocess.run(build, cwd=folder, env=environment(cargo), check=True, timeout=600)
     return str(folder / "target" / "release" / "ferry-conformance")
 
