@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 from lab.hosts.virtual.machine import CHARGE_MOST_NS
-from lab.hosts.virtual.network import open_network
+from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.model.clock import CHARGE_NS
 from lab.model.results import Calibration
-from lab.model.topology import Topology
+from lab.model.topology import Link, Topology
 from lab.net import certificates
-from lab.net.calibrate import Tolerance
+from lab.net.calibrate import Tolerance, calibrate
+from lab.net.pins import pin
+from lab.net.shape import shape
+from lab.servers.iperf3 import launch
+from lab.servers.process import wait_ready
 from tests.virtual.boots import CLEAN, LOSSY
 from tests.virtual.links import GOODPUT, RTT_MS, measure
 
@@ -35,6 +39,20 @@ def test_a_managed_queue_carries_its_rate(rate: str) -> None:
     found = measure(rate, "5 ms", {"kind": "fq_codel", "limit": "10240 packets"})
     for side in (found.up, found.down):
         assert side.goodput_error == pytest.approx(0.0, abs=GOODPUT)
+
+
+def test_a_server_of_iperf3_that_stays_busy_is_replaced(own: VirtualNetwork) -> None:
+    """It waits for the rest of a test whose client is stopped; where packets are lost it does so for tests that have ended."""
+    pin(own, "cubic")
+    wait_ready([launch(own.server)])
+    link = Link.model_validate({"rate": "7 Mbit/s", "rtt": "20 ms"})
+    shape(own, link)
+    stopped = f"iperf3 -c {own.server.address} -t 60 >/dev/null & sleep 1; kill -STOP $!; sleep 600"
+    client = own.prober.start(["sh", "-c", stopped])
+    own.clock.sleep(3)
+    found = calibrate(own, link, "cubic")
+    client.stop(grace_s=0.1)
+    assert found.ok, found.problems
 
 
 def take(topology: Topology) -> Calibration:
