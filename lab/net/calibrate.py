@@ -37,7 +37,7 @@ LEAST_PINGS, MOST_PINGS = 7, 15
 _UDP_PAYLOAD_BYTES = 1448
 _POLL_S = 0.03
 _NOT_YET = ("busy", "unable to connect", "unable to receive control message")
-# iperf3's server can wait for good for a test that has ended, where packets are lost (3.12: 7 Mbit/s, 2 ms, 1 %). After so many
+# iperf3's server can wait for good for a test that has ended, where packets are lost (3.12: 7 Mbit/s, 2 ms, 1 %). After three
 # refusals another server takes over.
 _PATIENCE, _OTHER_PORT = 2, iperf3.PORT + 1
 _MARGIN_NS = 40_000_000
