@@ -202,6 +202,12 @@ fn continuations_come_at_once_and_are_bounded() {
 
     let mut session = Session::new();
     let id = start(&mut session);
+    session.receive(&frame(9, 0, id, b"").repeat(31)).unwrap();
+    session.receive(&frame(9, 4, id, OK)).unwrap();
+    assert_eq!(session.events().pop(), Some(Event::End(id)), "32 are allowed");
+
+    let mut session = Session::new();
+    let id = start(&mut session);
     session.expect_error(&frame(9, 0, id, &vec![0; 16_384]).repeat(5), code::ENHANCE_YOUR_CALM);
 }
 

@@ -209,3 +209,24 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    #[test]
+    fn the_last_number_is_used_and_none_after_it() {
+        let mut connection = Connection::new(&Config::default());
+        connection.next_id = MAX_WINDOW;
+        let fields = [
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "a"),
+            (":path", "/"),
+        ];
+        let get = HeaderBlock::new(fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()))).unwrap();
+        assert_eq!(connection.open(&get, true), Ok(StreamId(MAX_WINDOW)));
+        assert_eq!(connection.open(&get, true), Err(OpenError::IdsExhausted));
+    }
+}
