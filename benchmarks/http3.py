@@ -271,7 +271,7 @@ def _percent(share: float | None, there: bool) -> str:
 def summary(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """For each client, direction and loss: on how many lines h3 keeps up with h2, and on which it does not.
 
-    Without loss framing is counted. With loss h3 is worse where all of the interval says so, or the ratio where there is none.
+    Without loss, framing is counted. With loss, h3 is worse if its complete interval is below 1, or its ratio without one.
     """
     groups: dict[tuple[str, str, str, bool], list[Mapping[str, Any]]] = {}
     for row in rows:

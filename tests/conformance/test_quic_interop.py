@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from lab.assets import userlands
 from lab.assets.userlands import Userland
 from lab.clients.ferry import find_ferry
 from lab.hosts import loopback
@@ -19,7 +18,6 @@ from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.judge.tolerance import LookPlan
 from lab.link.theory import ETHERNET_HEADER_BYTES
 from lab.model.cell import Cell
-from lab.model.errors import LabFault, UsageProblem
 from lab.model.results import CellResult
 from lab.model.topology import Link, Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
@@ -30,6 +28,7 @@ from lab.servers.certificates import make_certificates
 from lab.servers.process import ServerProcess, wait_ready
 from lab.store.run_dir import RunDir
 from tests.conformance.quic_interop import CASES, has_test
+from tests.support import debian_13
 
 pytestmark = pytest.mark.timeout(2400)
 # The link of the runner's cases, and its round trip (`simple-p2p`).
@@ -45,11 +44,7 @@ _UDP, _ECN, _ECT_0 = 17, 3, 2
 
 @pytest.fixture(scope="session")
 def debian() -> Userland:
-    """Built at its first use, which takes minutes; then from the cache."""
-    try:
-        return userlands.get("debian:13", print)
-    except (LabFault, UsageProblem) as problem:
-        pytest.skip(f"no userland of Debian 13 here: {problem}")
+    return debian_13.require()
 
 
 @pytest.fixture(scope="module")

@@ -88,7 +88,7 @@ class Score:
 
     @classmethod
     def load(cls, path: Path | None, seed: int) -> Score:
-        """A run's score so far; a new one where there is none."""
+        """The score that a run has kept, or a new one."""
         if path is None or not path.exists():
             return cls(seed)
         kept = json.loads(path.read_text())

@@ -59,7 +59,7 @@ def run(cell: Cell, seed: int, folder: Path) -> tuple[CellResult, Boot]:
 
 @contextmanager
 def busy_loops(number: int = 4, *, longest_cpu_s: int = _LONGEST_LOOP_CPU_S) -> Iterator[None]:
-    """Processes that only use CPU time, and end with the block or after ten minutes of it."""
+    """Processes that only use CPU time, and end with the block or after `longest_cpu_s` of it."""
     limit = (longest_cpu_s, longest_cpu_s)
     loops = [
         subprocess.Popen(

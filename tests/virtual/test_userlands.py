@@ -7,35 +7,30 @@ from pathlib import Path
 
 import pytest
 
-from lab.assets import userlands
 from lab.assets.userlands import Userland
 from lab.hosts.host import Host
 from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.judge.tolerance import LookPlan
 from lab.model.cell import Cell
-from lab.model.errors import EXIT_PASS, EXIT_USAGE, LabFault, UsageProblem
+from lab.model.errors import EXIT_PASS, EXIT_USAGE, UsageProblem
 from lab.model.load import load_topology
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import Size
 from lab.run.session import Options, Session
 from lab.store.run_dir import RunDir, read_cell
+from tests.support import debian_13
 from tests.support.command import lab, one_line
 from tests.virtual.boots import CLEAN, LOSSY, SAMPLES, cell_of, run
 from tests.virtual.thousand import HTTP3_CLIENTS
 
 pytestmark = pytest.mark.timeout(2400)
 _LONGEST_S = 600
-DEBIAN_13 = "debian:13"
 
 
 @pytest.fixture(scope="session")
 def debian() -> Userland:
-    """Built at its first use, which takes minutes; then from the cache."""
-    try:
-        return userlands.get(DEBIAN_13, print)
-    except (LabFault, UsageProblem) as problem:
-        pytest.skip(f"no userland of Debian 13 here: {problem}")
+    return debian_13.require()
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +51,7 @@ def test_the_programs_under_test_are_the_userlands_and_the_labs_are_the_machines
     assert said(network.client, "cat", "/etc/os-release") == own
     assert network.server.under_test is network.server
     assert network.client.under_test.program("curl") == "/usr/bin/curl"
-    with pytest.raises(UsageProblem, match=f"there is no nothing-of-the-kind on host client in userland {DEBIAN_13}"):
+    with pytest.raises(UsageProblem, match=f"there is no nothing-of-the-kind on host client in userland {debian_13.NAME}"):
         network.client.under_test.program("nothing-of-the-kind")
 
 

@@ -12,7 +12,7 @@ _MOST_NOTE_BYTES, _BLOCK_BYTES = 1 << 20, 1 << 18
 
 
 def collect(path: str, note: str) -> tuple[int, str, bytes]:
-    """Size and sha256 of a file, 0 and empty where there is none, and the small file `note`; both are removed."""
+    """Remove a file and the small file `note`; size and sha256 of the first (0 and empty if it is missing), and the note."""
     size, sha256, text = 0, "", b""
     if os.path.isfile(path):  # noqa: PTH113
         size, sha256 = os.lstat(path).st_size, _sha256(path)

@@ -48,7 +48,7 @@ impl Fed {
         self.control.enter(phase, Nanos(self.now));
     }
 
-    /// What the path is told, and the controller is not.
+    /// Tells the path, and not the controller.
     fn arrive(&mut self, byte_s: u64, rtt_ns: u64) {
         self.now += LOOK_NS;
         self.total += byte_s / 100;
@@ -310,7 +310,7 @@ fn a_queue_of_its_own_drains_or_a_calm_looks() {
     assert_eq!(
         fed.next(LINE, 9 * MS / 10),
         (Phase::Probe(STEP), 60),
-        "half a queue is none"
+        "half of a queue does not count as one"
     );
     let mut fed = Fed::entered(Phase::Drain);
     let (phase, ms) = fed.next(LINE, 3 * MS / 2);
