@@ -370,7 +370,7 @@ class _Flow:
                     if not again:
                         break
                     again = False
-                elif attempt == _PATIENCE:
+                elif attempt == _PATIENCE and "refused" not in problem:
                     others.callback(iperf3.start(self.network.server, port=_OTHER_PORT).stop)
                     argv = [str(_OTHER_PORT) if word == str(iperf3.PORT) else word for word in argv]
                 self.network.clock.sleep(0.05)
