@@ -90,8 +90,7 @@ mutants-engine: setup ## the same of cargo-mutants in the protocol crates and in
 planted-noops: setup ## 30 functions of the lab and 30 of the engine that do nothing, drawn by SEED: which test sees each?
 	@code=0; for side in lab engine; do $(BIN)/python -m tests.support.planted_noops $(SEED:%=--seed %) $$side || code=1; done; exit $$code
 
-# What tests/skips.txt leaves to the night: several Debians, pages of commands that take minutes.
-test-nightly: setup ## all tests of the lab, those that CI leaves to the night too, and a minute of each fuzz target; test-commands and torment have commands of their own
+test-nightly: setup ## all tests of the lab, those of tests/nightly.txt too, and a minute of each fuzz target; test-commands and torment have commands of their own
 	@code=0; THROUGHLINE_NIGHTLY=yes .ci/lab-tests || code=1; $(MAKE) --no-print-directory fuzz FUZZ_S=60 || code=1; exit $$code
 
 loaded-ci: setup ## CI three times in a row next to four busy loops: the same result each time? Hours (TIMES=3 LOOPS=4)

@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything that is not said to be harmless runs alone; everything that judges by real time is watched."""
     from tests.support import skips  # after pytest has taken it for a plugin
 
-    budget = skips.parse((_HERE / "skips.txt").read_text(encoding="utf-8"))
+    budget = skips.read(_HERE / "skips.txt")
     for item in items:
         if reason := skips.left_to_the_night(budget, item.nodeid):
             item.add_marker(pytest.mark.skip(reason=reason))

@@ -1,5 +1,7 @@
 """A pytest plugin with a budget of skips: with `--skips tests/skips.txt` a run fails that skips more or less than the file says.
 
+`nightly.txt` beside it has the tests that run at night only, a pattern a line.
+
 A line is `CONDITION | TESTS | REASON`. Where the condition holds on this machine, every test whose name matches TESTS is
 skipped, for a reason that matches REASON. Where it does not hold, none may be. `maybe` before the condition: some may be.
 Patterns are those of a shell, `{one,other}` included; a name is the test's path below the repository. Conditions are
@@ -16,7 +18,7 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import cache
 from pathlib import Path
 
@@ -26,7 +28,8 @@ from _pytest.terminal import TerminalReporter
 MAYBE = "maybe "
 ALWAYS = "always"
 NIGHTLY = "THROUGHLINE_NIGHTLY is not set"
-"""The condition of tests that take minutes. They need no skip of their own: the file decides (tests/conftest.py)."""
+"""The condition of the tests in nightly.txt. They need no skip of their own: the file decides (tests/conftest.py)."""
+LEFT = "left to the night: make test-nightly"
 _NO, _NOT_SET = "no ", " is not set"
 
 
@@ -63,6 +66,14 @@ def parse(text: str) -> list[Entry]:
     return found
 
 
+def read(path: Path) -> list[Entry]:
+    """The budget and what is left to the night, of the file beside it."""
+    nightly = path.with_name("nightly.txt")
+    lines = nightly.read_text(encoding="utf-8").splitlines() if nightly.exists() else []
+    left = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    return parse(path.read_text(encoding="utf-8")) + [Entry(number, NIGHTLY, tests, LEFT, maybe=False) for number, tests in left]
+
+
 def differences(entries: Sequence[Entry], ran: Mapping[str, str | None], holds: Callable[[str], bool]) -> list[str]:
     """What differs from the budget. `ran` has each test with the reason why it was skipped, or None."""
     found = []
@@ -78,8 +89,8 @@ def differences(entries: Sequence[Entry], ran: Mapping[str, str | None], holds: 
 
 def left_to_the_night(entries: Sequence[Entry], test: str) -> str:
     """Why this test does not run now; empty if it does."""
-    mine = (entry for entry in entries if entry.condition == NIGHTLY and holds(NIGHTLY) and entry.covers(test))
-    return next((entry.reason for entry in mine), "")
+    covered = holds(NIGHTLY) and any(entry.condition == NIGHTLY and entry.covers(test) for entry in entries)
+    return LEFT if covered else ""
 
 
 @cache
@@ -93,8 +104,14 @@ def _expanded(pattern: str) -> tuple[str, ...]:
     return tuple(each for word in found[1].split(",") for each in _expanded(before + word + after))
 
 
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """fnmatch itself keeps fewer patterns than the files have, and would compile each again for every test."""
+    return re.compile("|".join(translate(each) for each in _expanded(pattern)))
+
+
 def _matches(text: str, pattern: str) -> bool:
-    return any(fnmatchcase(text, each) for each in _expanded(pattern))
+    return _compiled(pattern).match(text) is not None
 
 
 def _is_root() -> bool:
@@ -170,7 +187,7 @@ class Budget:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._entries = parse(path.read_text(encoding="utf-8"))
+        self._entries = read(path)
         self._ran: dict[str, str | None] = {}
         self._found: list[str] = []
 

@@ -76,7 +76,7 @@ def test_what_differs(ran: dict[str, str | None], conditions: dict[str, bool], s
 
 
 def test_the_projects_own_budget_is_one_and_its_tests_are_there() -> None:
-    for entry in parse((ROOT / "tests/skips.txt").read_text()):
+    for entry in skips.read(ROOT / "tests/skips.txt"):
         for pattern in skips._expanded(entry.tests):
             path, _, name = pattern.partition("::")
             paths = [each for each in (ROOT / "tests").rglob("*.py") if skips._matches(str(each.relative_to(ROOT)), path)]
@@ -85,9 +85,11 @@ def test_the_projects_own_budget_is_one_and_its_tests_are_there() -> None:
             assert any(function in each.read_text() for each in paths), f"line {entry.line}: there is no test called {name}"
 
 
-def test_what_the_file_leaves_to_the_night_does_not_run_by_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = parse(f"{skips.NIGHTLY} | tests/a.py::test_long[*] | minutes: make test-nightly\nalways | tests/b.py::* | no")
-    for value, reason in (("", "minutes: make test-nightly"), ("yes", "")):
+def test_what_is_left_to_the_night_does_not_run_by_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "skips.txt").write_text("always | tests/b.py::* | no\n")
+    (tmp_path / "nightly.txt").write_text("# minutes\ntests/a.py::test_long[*]\n\n")
+    entries = skips.read(tmp_path / "skips.txt")
+    for value, reason in (("", skips.LEFT), ("yes", "")):
         skips.holds.cache_clear()
         monkeypatch.setenv("THROUGHLINE_NIGHTLY", value)
         assert skips.left_to_the_night(entries, "tests/a.py::test_long[12]") == reason

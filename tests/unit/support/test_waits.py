@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.waits import Found, argued, main, places, problems
+from tests.support.waits import Found, argued, places, problems
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,3 @@ def test_what_is_not_argued_and_what_argues_nothing() -> None:
 def test_a_line_without_a_meaning(line: str) -> None:
     with pytest.raises(ValueError, match="line 1 "):
         argued(line)
-
-
-def test_every_wait_of_the_tests_is_argued(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main() == 0, capsys.readouterr().out
