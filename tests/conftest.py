@@ -26,11 +26,13 @@ _HERE = Path(__file__).parent
 _ALONE = {_HERE / "unit/run/test_sample.py", _HERE / "unit/hosts/test_windows_client.py"}
 _NO_MACHINES = ("vagrant/test_vagrantfile.py", "vagrant/test_vagrant_up.py")
 """Vagrant itself, with a provider that has none."""
-# They judge nothing by real time and leave the loopback alone: cells in virtual time, pages in a browser, the Vagrantfile.
+_CONTRACTS = ("network/test_host_contract.py", "compose/test_host_contract.py")
+"""What every host promises; on namespaces and containers too it needs no quiet machine."""
+# They judge nothing by real time and leave the loopback alone: cells in virtual time, pages in a browser, machines over SSH.
 # The first ones begin first: a file runs on one worker, and all others wait for a long file that begins late.
-_BESIDE = ("install", "virtual", "docs", "cells", "report", "conformance", "engine", *_NO_MACHINES, "unit")
-_WAITING = "engine"
-"""These tests mostly wait, for the time-outs of ferry and of servers. A file of them follows each file whose tests compute."""
+_BESIDE = ("install", "virtual", "docs", "cells", "report", "conformance", "engine", "vagrant", *_CONTRACTS, "unit")
+_WAITING = ("engine", "vagrant", *_CONTRACTS)
+"""These tests mostly wait, for time-outs, servers and machines. A file of them follows each file whose tests compute."""
 _SLOW = 600
 """Seconds for what a busy machine slows down and does not change."""
 # They bring networks up, time real processes, or run ferry against servers that wait: a disturbed machine can make them fail.
@@ -71,16 +73,20 @@ def _interleaved(items: list[pytest.Item]) -> list[pytest.Item]:
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-    waiting = [file for path, file in files.items() if path.relative_to(_HERE).parts[0] == _WAITING]
-    computing = [file for path, file in files.items() if path.relative_to(_HERE).parts[0] != _WAITING]
+    waiting = [file for path, file in files.items() if _is_in(path, _WAITING)]
+    computing = [file for path, file in files.items() if not _is_in(path, _WAITING)]
     pairs = zip_longest(computing, waiting, fillvalue=[])
     return [item for pair in pairs for file in pair for item in file]
 
 
 def _turn(item: pytest.Item) -> int:
     """When its folder is due."""
-    path = item.path.relative_to(_HERE)
     if item.path in _ALONE:
         return len(_BESIDE)
-    found = [turn for turn, name in enumerate(_BESIDE) if name in (path.parts[0], str(path))]
-    return min(found, default=len(_BESIDE))
+    return min((turn for turn, name in enumerate(_BESIDE) if _is_in(item.path, (name,))), default=len(_BESIDE))
+
+
+def _is_in(path: Path, names: tuple[str, ...]) -> bool:
+    """Whether these folders and files of the tests have it."""
+    own = path.relative_to(_HERE)
+    return own.parts[0] in names or str(own) in names
