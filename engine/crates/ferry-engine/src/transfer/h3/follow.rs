@@ -335,6 +335,36 @@ mod tests {
     }
 
     #[test]
+    fn one_long_round_trip_is_no_queue_and_two_are() {
+        let (begin, mut follow) = (Instant::now(), Follow::new());
+        let mut at = |ms: u32, round_trip: Duration, measured| {
+            let look = Look {
+                measured,
+                ..look(round_trip, 0, 0)
+            };
+            follow.next(look, begin + ms * MS);
+            follow.queued
+        };
+        assert!(!at(0, 300 * MS, 1));
+        // The server reads a file before it answers, and nothing is measured meanwhile.
+        for ms in (100..=400).step_by(50) {
+            assert!(!at(ms, 411 * MS, 2));
+        }
+        assert!(!at(410, 300 * MS, 3));
+        assert!(!at(560, 411 * MS, 4));
+        assert!(at(720, 411 * MS, 5));
+    }
+
+    #[test]
+    fn a_server_with_few_frames_has_no_more_datagrams_on_its_way() {
+        let (begin, mut follow) = (Instant::now(), Follow::new());
+        follow.next(look(300 * MS, 0, 0), begin);
+        follow.keep_few_frames();
+        let most = follow.next(look(300 * MS, 1236 << 20, 1236 << 20), begin + 300 * MS);
+        assert_eq!(most, Some(1200 * MOST_DATAGRAMS));
+    }
+
+    #[test]
     fn a_burst_is_looked_at_before_it_is_over() {
         let (begin, mut follow) = (Instant::now(), Follow::new());
         follow.next(look(300 * MS, 0, 0), begin);

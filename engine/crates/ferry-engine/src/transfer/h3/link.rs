@@ -224,11 +224,11 @@ impl Link {
         self.0.borrow().taken
     }
 
-    /// The answers are those of a server that ends a connection with too much on its way ([`super::nginx`]).
     pub fn keep_few_frames(&self) {
         self.0.borrow_mut().few_frames = true;
     }
 
+    /// Whether the answers are those of a server that ends a connection with too much on its way.
     pub fn keeps_few_frames(&self) -> bool {
         self.0.borrow().few_frames
     }
