@@ -350,9 +350,9 @@ mod tests {
         for ms in (100..=400).step_by(50) {
             assert!(!at(ms, 411 * MS, 2));
         }
-        assert!(!at(410, 300 * MS, 3));
-        assert!(!at(560, 411 * MS, 4));
-        assert!(at(720, 411 * MS, 5));
+        assert!(!at(450, 300 * MS, 3));
+        assert!(!at(600, 411 * MS, 4));
+        assert!(at(760, 411 * MS, 5));
     }
 
     #[test]
