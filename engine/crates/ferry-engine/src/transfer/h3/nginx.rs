@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::header::SERVER;
 
-/// nginx before 1.27.5 takes a connection with more than 10,000 frames that nobody has acknowledged for an attack ("quic flood detected"), and ends it
+/// nginx before 1.27.5 takes a connection with more than 10,000 unacknowledged frames for an attack ("quic flood detected"), and ends it
 /// in the middle of an answer. Each datagram of an answer has one; the rest are for everything else.
 pub const MOST_DATAGRAMS: u64 = 9_500;
 /// It counts frames by its configuration since then.
