@@ -1,6 +1,7 @@
 """HTTP/3, HTTP/2 and HTTP/1.1 without a limit: rates x round trips x losses, get and put, in virtual time.
 
 python -m benchmarks.http3 [--rates 7 50] [--rtts 30] [--losses 0 1] [--client ferry] [--minutes 20]
+python -m benchmarks.http3 --client quinn aioquic    (HTTP/3 alone; quinn: cargo build --release in engine/peers/quinn-h3)
 python -m benchmarks.http3 --again FILE.json...
 
 Client and server run programs of Debian 13, so that all three protocols meet the same nginx. A path's cells share one machine and
@@ -30,6 +31,7 @@ from lab.clients.registry import parse_client
 from lab.link.theory import bdp_packets, ideal_goodput_bit_s, payload_per_segment
 from lab.model.cell import Cell
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.paths import package_root
 from lab.model.results import CellResult, Sample
 from lab.model.topology import Link, Topology, carrier
 from lab.model.transfer import ClientSpec, Expectation, Transfer
@@ -41,6 +43,9 @@ from lab.store.run_dir import RunDir
 PROTOCOLS = ("http1", "h2", "h3")
 DIRECTIONS = ("get", "put")
 DEBIAN_13 = Userlands("debian:13", "debian:13")
+# Libraries' own clients (engine/peers), by the short names that they have here.
+_PEERS_DIR = package_root() / "engine" / "peers"
+PEERS = {"quinn": _PEERS_DIR / "quinn-h3" / "quinn.yaml", "aioquic": _PEERS_DIR / "aioquic" / "aioquic.yaml"}
 _MTU = 1500
 _FIRST_WINDOW = 10  # segments (RFC 6928)
 _LEAST_S, _LEAST_FULL_S, _LOSSY_S = 3.0, 1.0, 10.0
@@ -151,7 +156,9 @@ def take(path: Line, client: ClientSpec, direction: str, *, protocols: Sequence[
     cells = {protocol: cell_of(path, client, protocol, direction) for protocol in protocols}
     found: dict[str, CellResult] = {}
     with tempfile.TemporaryDirectory() as folder:
-        options = Options(clock="virtual", seed=seed, userlands=DEBIAN_13)
+        # A client that was built here has this machine's libraries.
+        built_here = client.program == str(PEERS["quinn"])
+        options = Options(clock="virtual", seed=seed, userlands=DEBIAN_13._replace(client="") if built_here else DEBIAN_13)
         with Session(RunDir.create("http3", results=Path(folder)), options) as session:
             while cells:
                 _, results = session.run_together(path.topology.name, list(cells.values()), rounds)
@@ -308,7 +315,9 @@ def main() -> None:
     parser.add_argument("--losses", nargs="+", type=float, default=[0, 1], metavar="PERCENT")
     parser.add_argument("--direction", nargs="+", choices=DIRECTIONS, default=DIRECTIONS)
     parser.add_argument("--protocol", nargs="+", choices=PROTOCOLS, default=PROTOCOLS)
-    parser.add_argument("--client", nargs="+", default=["ferry", "curl@debian13"], help="as `lab run` has them")
+    parser.add_argument(
+        "--client", nargs="+", default=["ferry", "curl@debian13"], help=f"as `lab run` has them, or {' or '.join(PEERS)}"
+    )
     parser.add_argument("--server", choices=get_args(Http3Server), default="nginx", help="of HTTP/3")
     parser.add_argument("-n", type=int, default=1, help="samples where nothing is lost; one seed gives one outcome")
     parser.add_argument("--lossy-n", type=int, default=3, help="samples where packets are lost at random")
@@ -336,7 +345,9 @@ def main() -> None:
         before = time.monotonic()
         rounds = options.lossy_n if path.loss_percent else options.n
         try:
-            found = take(path, parse_client(name), direction, protocols=options.protocol, rounds=rounds, seed=options.seed)
+            protocols = ("h3",) if name in PEERS else options.protocol
+            client = parse_client(str(PEERS.get(name, name)))
+            found = take(path, client, direction, protocols=protocols, rounds=rounds, seed=options.seed)
         except (LabFault, UsageProblem) as problem:
             left.append(f"{label}: {problem}")
             say(f"{label}: {problem}")

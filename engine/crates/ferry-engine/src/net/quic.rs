@@ -186,9 +186,15 @@ impl Quic {
         self.round_trip.get().unwrap_or_else(|| self.connection.rtt())
     }
 
-    /// Bytes that have come in datagrams.
-    pub fn came(&self) -> u64 {
-        self.connection.stats().udp_rx.bytes
+    /// How many round trips were measured.
+    pub fn round_trips(&self) -> u64 {
+        self.round_trip.count()
+    }
+
+    /// Bytes that have come in datagrams, and how many datagrams.
+    pub fn came(&self) -> (u64, u64) {
+        let came = self.connection.stats().udp_rx;
+        (came.bytes, came.datagrams)
     }
 
     pub fn remote(&self) -> SocketAddr {

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use ferry_pacing::Rate;
 
+use super::nginx::MOST_DATAGRAMS;
+
 /// What the connection begins with, until its round trip is known.
 pub const FIRST: u64 = 32 * 1024;
 /// 500 Mbit/s at 550 ms. No stream has less.
@@ -40,14 +42,20 @@ const SHRINKS_PERCENT: u64 = 88;
 const BUSY: f64 = 1.25;
 /// Fewer bytes say nothing about a gap.
 const TELLING: u64 = 4 * 1200;
+/// A datagram's own: the head of the packet, its seal and the head of a STREAM frame.
+const DATAGRAM_HEAD: u64 = 36;
 
 /// What a look at the connection finds.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
     /// The last round trip that was measured.
     pub round_trip: Duration,
+    /// How many were measured.
+    pub measured: u64,
     /// Bytes that have come, whether they can be read or not.
     pub came: u64,
+    /// In so many datagrams.
+    pub datagrams: u64,
     /// Bytes that were read.
     pub taken: u64,
 }
@@ -65,6 +73,8 @@ pub struct Follow {
     /// When how much had come, over one span.
     seen: VecDeque<(Instant, Look)>,
     changed: Option<Instant>,
+    /// The server is one of [`super::nginx`].
+    few_frames: bool,
 }
 
 fn bytes(rate: Rate, time: Duration) -> u64 {
@@ -84,7 +94,13 @@ impl Follow {
             queued: false,
             seen: VecDeque::new(),
             changed: None,
+            few_frames: false,
         }
+    }
+
+    /// The server ends a connection with too many datagrams on its way. What it was given stays given.
+    pub fn keep_few_frames(&mut self) {
+        self.few_frames = true;
     }
 
     /// The window to announce now, if it changes. A smaller one holds back what is read until it is reached.
@@ -101,14 +117,7 @@ impl Follow {
         while self.seen.get(1).is_some_and(|(at, _)| *at + span <= now) {
             self.seen.pop_front();
         }
-        // A burst of a slow start makes a queue that goes away again.
-        let recent = self
-            .seen
-            .iter()
-            .rev()
-            .take_while(|(at, _)| *at + span / STANDING >= now);
-        let least = recent.map(|(_, look)| look.round_trip).min();
-        let queue = least.is_some_and(|least| least > self.shortest + (self.shortest / 8).max(NO_QUEUE));
+        let queue = self.has_queue(now, span);
         let first = queue && !self.queued;
         self.queued |= queue;
         let Some(chosen) = self.rate else {
@@ -144,6 +153,20 @@ impl Follow {
         None
     }
 
+    /// A burst of a slow start makes a queue that goes away again, and one long round trip may be that of a server that had something else to do:
+    /// a queue is there for some time, and was there when the round trip was last measured before.
+    fn has_queue(&self, now: Instant, span: Duration) -> bool {
+        let is_long = |look: &Look| look.round_trip > self.shortest + (self.shortest / 8).max(NO_QUEUE);
+        let mut recent = self
+            .seen
+            .iter()
+            .rev()
+            .take_while(|(at, _)| *at + span / STANDING >= now);
+        let measured = self.seen.back().map(|(_, look)| look.measured);
+        let before = self.seen.iter().rev().find(|(_, look)| Some(look.measured) != measured);
+        recent.all(|(_, look)| is_long(look)) && before.is_some_and(|(_, look)| is_long(look))
+    }
+
     /// What came last cannot be read.
     fn has_gap(&self, look: Look) -> bool {
         let telling = self
@@ -161,7 +184,17 @@ impl Follow {
     }
 
     fn grow(&mut self, window: u64, now: Instant) -> Option<u64> {
-        self.change(window.min(MOST).max(self.current), now)
+        self.change(window.min(self.most()).max(self.current), now)
+    }
+
+    fn most(&self) -> u64 {
+        let last = self
+            .seen
+            .back()
+            .filter(|(_, look)| self.few_frames && look.datagrams > 0);
+        let datagrams =
+            last.map(|(_, look)| (look.came / look.datagrams).saturating_sub(DATAGRAM_HEAD) * MOST_DATAGRAMS);
+        datagrams.map_or(MOST, |most| most.min(MOST))
     }
 
     fn shrink(&mut self, window: u64, now: Instant) -> Option<u64> {
@@ -183,11 +216,15 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
     fn look(round_trip: Duration, came: u64, taken: u64) -> Look {
         Look {
             round_trip,
+            // Each look has another one.
+            measured: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             came,
+            datagrams: came / 1236,
             taken,
         }
     }
@@ -295,6 +332,36 @@ mod tests {
         // What is lost without a queue is not the window's doing.
         let (before, after) = with_gap(20 * MS);
         assert_eq!(before, after);
+    }
+
+    #[test]
+    fn one_long_round_trip_is_no_queue_and_two_are() {
+        let (begin, mut follow) = (Instant::now(), Follow::new());
+        let mut at = |ms: u32, round_trip: Duration, measured| {
+            let look = Look {
+                measured,
+                ..look(round_trip, 0, 0)
+            };
+            follow.next(look, begin + ms * MS);
+            follow.queued
+        };
+        assert!(!at(0, 300 * MS, 1));
+        // The server reads a file before it answers, and nothing is measured meanwhile.
+        for ms in (100..=400).step_by(50) {
+            assert!(!at(ms, 411 * MS, 2));
+        }
+        assert!(!at(450, 300 * MS, 3));
+        assert!(!at(600, 411 * MS, 4));
+        assert!(at(760, 411 * MS, 5));
+    }
+
+    #[test]
+    fn a_server_with_few_frames_has_no_more_datagrams_on_its_way() {
+        let (begin, mut follow) = (Instant::now(), Follow::new());
+        follow.next(look(300 * MS, 0, 0), begin);
+        follow.keep_few_frames();
+        let most = follow.next(look(300 * MS, 1236 << 20, 1236 << 20), begin + 300 * MS);
+        assert_eq!(most, Some(1200 * MOST_DATAGRAMS));
     }
 
     #[test]

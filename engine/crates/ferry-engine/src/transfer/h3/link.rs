@@ -41,6 +41,8 @@ struct Inner {
     taken: u64,
     /// Something has been read or written since this was last asked.
     moved: bool,
+    /// The server is one of [`super::nginx`].
+    few_frames: bool,
 }
 
 /// What belongs to one stream besides what QUIC knows.
@@ -101,6 +103,7 @@ impl Link {
             ungranted: 0,
             taken: 0,
             moved: false,
+            few_frames: false,
         })))
     }
 
@@ -219,6 +222,15 @@ impl Link {
     /// Bytes that were read in all.
     pub fn taken(&self) -> u64 {
         self.0.borrow().taken
+    }
+
+    pub fn keep_few_frames(&self) {
+        self.0.borrow_mut().few_frames = true;
+    }
+
+    /// Whether the answers are those of a server that ends a connection with too much on its way.
+    pub fn keeps_few_frames(&self) -> bool {
+        self.0.borrow().few_frames
     }
 
     /// The server may have so much on its way, and hears of what was read. quinn would wait until that is an eighth of the window.

@@ -1,9 +1,10 @@
 //! HTTP/3: requests and their bodies on the streams of a QUIC connection (ADR 0038).
 //!
-//! `link` gives h3 its QUIC, `request` is one exchange, `window` holds a limited server back, `follow` any other, `session` is the loop.
+//! `link` gives h3 its QUIC, `request` is one exchange, `window` holds a limited server back, `follow` any other (`nginx` says how far at most), `session` is the loop.
 
 mod follow;
 mod link;
+mod nginx;
 mod request;
 pub mod session;
 mod window;

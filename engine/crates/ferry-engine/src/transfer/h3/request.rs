@@ -11,6 +11,7 @@ use http::{Request, Uri};
 use quinn_proto::StreamId;
 
 use super::link::{Half, Link, Sending};
+use super::nginx;
 use crate::error::Error;
 use crate::transfer::exchange::Exchange;
 use crate::transfer::wire::content_length;
@@ -170,15 +171,15 @@ impl Stream {
         at: Instant,
     ) -> Poll<Result<usize, StreamError>> {
         link.allow(id, 0);
-        if let Poll::Ready(event) = self.step(settings, at) {
+        if let Poll::Ready(event) = self.step(link, settings, at) {
             return Poll::Ready(event);
         }
         link.allow(id, budget);
-        self.step(settings, at)
+        self.step(link, settings, at)
     }
 
     /// One event of the answer; how much content it was.
-    fn step(&mut self, settings: &Settings, at: Instant) -> Poll<Result<usize, StreamError>> {
+    fn step(&mut self, link: &Link, settings: &Settings, at: Instant) -> Poll<Result<usize, StreamError>> {
         let Some(request) = &mut self.request else {
             return Poll::Pending;
         };
@@ -188,6 +189,9 @@ impl Stream {
             // 1xx says nothing final.
             if !answer.status().is_informational() {
                 self.has_head = true;
+                if nginx::keeps_few_frames(answer.headers()) {
+                    link.keep_few_frames();
+                }
                 self.begin(answer, settings, at);
             }
             return Poll::Ready(Ok(0));

@@ -193,13 +193,20 @@ impl Session {
     /// A limited download is sent no faster than it may be read, any other no faster than the path carries it.
     fn grant(&mut self, now: Instant) {
         let Some(window) = &mut self.window else {
-            let (round_trip, came) = self.link.with(|quic| (quic.round_trip(), quic.came()));
             let taken = self.link.taken();
-            let look = Look {
-                round_trip,
-                came,
-                taken,
-            };
+            let look = self.link.with(|quic| {
+                let (came, datagrams) = quic.came();
+                Look {
+                    round_trip: quic.round_trip(),
+                    measured: quic.round_trips(),
+                    came,
+                    datagrams,
+                    taken,
+                }
+            });
+            if self.link.keeps_few_frames() {
+                self.follow.keep_few_frames();
+            }
             if let Some(bytes) = self.follow.next(look, now) {
                 self.link.set_window(bytes);
             }
