@@ -75,6 +75,13 @@ def test_drift_cancels_between_interleaved_pairs_only() -> None:
         assert mean == pytest.approx(expected, abs=2e-4), name
 
 
+def test_only_interleaved_samples_are_compared_in_pairs() -> None:
+    """Both sides move by 5 % together: in pairs they are the same, and without pairs nobody knows."""
+    row = np.array([[0.05, -0.05] * 10, [0.05, -0.05] * 10])
+    names = {name: BY_NAME[name].judge(row).name for name in BY_NAME if "drift" in name and "within" in name}
+    assert {("interleaved" in name, verdict) for name, verdict in names.items()} == {(True, "PASS"), (False, "INCONCLUSIVE")}
+
+
 def test_neighbouring_rows_see_the_same_samples() -> None:
     union = BY_NAME["stalls now and then (lognormal), -5 % off, CV 2 %"]
     alone = BY_NAME["the same by Student's interval alone"]
