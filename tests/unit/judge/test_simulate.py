@@ -117,6 +117,14 @@ def test_a_client_with_two_speeds_is_decided_where_samples_are_cheap() -> None:
     assert many.verdicts["PASS"] > 160
 
 
+def test_two_speeds_are_promised_to_be_undecided_only_where_samples_are_cheap() -> None:
+    """And only where the mean is well inside the tolerance or at its edge: on both sides of it nothing is promised."""
+    names = [name for name in BY_NAME if " or +" in name and name.endswith("on average")]
+    patient = {scenario.name: scenario for scenario in scenarios(VIRTUAL_PLAN)}
+    assert {BY_NAME[name].asked for name in names} == {None}
+    assert [patient[name].asked is not None for name in names] == [True, False, False, False, True]
+
+
 @pytest.mark.parametrize("name", ["-5 % off, at the edge, CV 2 %", "stalls now and then (lognormal), -5 % off, CV 2 %"])
 def test_a_simulated_client_is_judged_as_a_session_judges(name: str) -> None:
     scenario = {scenario.name: scenario for scenario in scenarios(VIRTUAL_PLAN)}[name]
