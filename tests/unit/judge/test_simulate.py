@@ -76,7 +76,7 @@ def test_drift_cancels_between_interleaved_pairs_only() -> None:
 
 
 def test_only_interleaved_samples_are_compared_in_pairs() -> None:
-    """Both sides move by 5 % together: in pairs they are the same, and without pairs nobody knows."""
+    """Both sides move by 5 % together: pairs are equal, and the two means have wide intervals."""
     row = np.array([[0.05, -0.05] * 10, [0.05, -0.05] * 10])
     names = {name: BY_NAME[name].judge(row).name for name in BY_NAME if "drift" in name and "within" in name}
     assert {("interleaved" in name, verdict) for name, verdict in names.items()} == {(True, "PASS"), (False, "INCONCLUSIVE")}
