@@ -1,6 +1,6 @@
 """A pytest plugin with a budget of skips: with `--skips tests/skips.txt` a run fails that skips more or less than the file says.
 
-`nightly.txt` beside it has the tests that run at night only, a pattern a line.
+`nightly.txt` in the same folder has the tests that run at night only, a pattern a line.
 
 A line is `CONDITION | TESTS | REASON`. Where the condition holds on this machine, every test whose name matches TESTS is
 skipped, for a reason that matches REASON. Where it does not hold, none may be. `maybe` before the condition: some may be.
@@ -67,7 +67,7 @@ def parse(text: str) -> list[Entry]:
 
 
 def read(path: Path) -> list[Entry]:
-    """The budget and what is left to the night, of the file beside it."""
+    """The budget and what is left to the night, which `nightly.txt` in its folder has."""
     nightly = path.with_name("nightly.txt")
     lines = nightly.read_text(encoding="utf-8").splitlines() if nightly.exists() else []
     left = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]

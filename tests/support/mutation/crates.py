@@ -6,7 +6,9 @@ import json
 import os
 import random
 import re
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tests.support.mutation.copies import ROOT, Copy, Done, jobs, run
@@ -86,7 +88,7 @@ class Tests:
                 program, _, of = test.partition(" ")
                 if self._nextest(f"binary_id(={program}) & test(={of})", on).code == _TEST_FAILED:
                     return Seen(test, tuple(done))
-        return self._with_servers(on, done) if late else Seen(None, tuple(done))
+        return self._with_servers(mistake.number, done) if late else Seen(None, tuple(done))
 
     def _without_mistake(self, which: str) -> set[str]:
         if which not in self._red:
@@ -96,14 +98,16 @@ class Tests:
             self._red[which] = set(failed(ran))
         return self._red[which]
 
-    def _with_servers(self, on: Mapping[str, str], done: list[str]) -> Seen:
+    def _with_servers(self, number: int, done: list[str]) -> Seen:
         """The tests of ferry against real and misbehaving servers, with the copy's ferry."""
-        ferry = {"THROUGHLINE_FERRY": str(self.copy.root / "engine/target/debug/ferry")}
-        words = ["tests/engine", "-n", jobs(), "--dist", "loadfile"]
-        _, red = run_pytest(self.copy, words, 1500, **ferry, **on)
+        ferry = self.copy.root / "engine/target/debug/ferry"
+        mistaken = switched(ferry, number, self.copy.root / "engine/target/mistaken/ferry")
+        # A test that fails is not run again once the machine is quiet.
+        words = ["tests/engine", "-n", jobs(), "--dist", "loadfile", "--again-for", "0", "--await-quiet", "0"]
+        _, red = run_pytest(self.copy, words, 1500, THROUGHLINE_FERRY=str(mistaken))
         done.append("tests/engine")
         for test in red[:3]:
-            if run_pytest(self.copy, [test], 600, **ferry)[0] == 0:
+            if run_pytest(self.copy, [test], 600, THROUGHLINE_FERRY=str(ferry))[0] == 0:
                 return Seen(test, tuple(done))
         return Seen(None, tuple(done))
 
@@ -123,6 +127,14 @@ class Tests:
             *words,
         ]
         return self.copy.run(command, 1200, folder="engine", **VARIABLES, **on)
+
+
+def switched(program: Path, number: int, script: Path) -> Path:
+    """Write a script that runs the program with this mistake on: a host of the lab starts it without the tests' variables."""
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(f'#!/bin/sh\n{SWITCH}={number} exec {shlex.quote(str(program))} "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    return script
 
 
 def failed(ran: Done) -> list[str]:

@@ -86,6 +86,10 @@ def test_edges(low: float, high: float, name: str) -> None:
     assert judge_ratio(interval(low, high), WITHIN) == name
 
 
+def test_a_tolerance_says_which_side_is_outside() -> None:
+    assert [str(Tolerance(0.015)), str(Tolerance(0.015, one_sided=True))] == ["±1.5 %", "1.5 % slower"]
+
+
 @given(st.floats(1e3, 1e9), st.integers(2, 9), st.integers(2, 9))
 def test_equal_values_exactly_on_an_edge_are_inside(rate: float, n: int, m: int) -> None:
     found = welch([rate] * n, [rate * 1.01] * m)

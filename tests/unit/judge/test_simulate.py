@@ -75,6 +75,13 @@ def test_drift_cancels_between_interleaved_pairs_only() -> None:
         assert mean == pytest.approx(expected, abs=2e-4), name
 
 
+def test_only_interleaved_samples_are_compared_in_pairs() -> None:
+    """Both sides move by 5 % together: pairs are equal, and the two means have wide intervals."""
+    row = np.array([[0.05, -0.05] * 10, [0.05, -0.05] * 10])
+    names = {name: BY_NAME[name].judge(row).name for name in BY_NAME if "drift" in name and "within" in name}
+    assert {("interleaved" in name, verdict) for name, verdict in names.items()} == {(True, "PASS"), (False, "INCONCLUSIVE")}
+
+
 def test_neighbouring_rows_see_the_same_samples() -> None:
     union = BY_NAME["stalls now and then (lognormal), -5 % off, CV 2 %"]
     alone = BY_NAME["the same by Student's interval alone"]
@@ -108,6 +115,14 @@ def test_a_client_with_two_speeds_is_decided_where_samples_are_cheap() -> None:
     assert (few.asked, few.share > 0.4) == (None, True)
     assert not many.broken
     assert many.verdicts["PASS"] > 160
+
+
+def test_two_speeds_are_promised_to_be_undecided_only_where_samples_are_cheap() -> None:
+    """And only where the mean is well inside the tolerance or at its edge: on both sides of it nothing is promised."""
+    names = [name for name in BY_NAME if " or +" in name and name.endswith("on average")]
+    patient = {scenario.name: scenario for scenario in scenarios(VIRTUAL_PLAN)}
+    assert {BY_NAME[name].asked for name in names} == {None}
+    assert [patient[name].asked is not None for name in names] == [True, False, False, False, True]
 
 
 @pytest.mark.parametrize("name", ["-5 % off, at the edge, CV 2 %", "stalls now and then (lognormal), -5 % off, CV 2 %"])

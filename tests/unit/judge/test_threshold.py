@@ -89,6 +89,7 @@ def test_a_small_budget_ends_in_a_range() -> None:
         (Goal(0, 1, 0.02, 15), []),
         (Goal(2, 1, 0.02, 15), []),
         (Goal(1, 2, 0.0, 15), []),
+        (Goal(1, 2, 1.0, 15), []),
         (Goal(1, 2, 0.02, 1), []),
         (GOAL, [Trial(1, "PASS"), Trial(1, "PASS")]),
     ],

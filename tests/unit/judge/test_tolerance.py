@@ -196,6 +196,12 @@ def test_samples_are_judged_by_their_deviations(samples: list[Sample]) -> None:
     assert samples_wanted(samples, LIMIT, PLAN) is None
 
 
+def test_where_no_speed_is_expected_the_first_look_is_enough(samples: list[Sample]) -> None:
+    assert samples_wanted(samples[:4], NOTHING, PLAN) == 5
+    assert samples_wanted(samples, NOTHING, PLAN) is None
+    assert samples_wanted([*samples, *samples], NOTHING, PLAN) is None
+
+
 @pytest.mark.parametrize("expectation", [LIMIT, STEADY, NOTHING])
 def test_a_failed_transfer_fails_the_cell(samples: list[Sample], failed: Sample, expectation: Expectation) -> None:
     verdict = judge_samples([*samples, failed], expectation, PLAN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import subprocess
 from pathlib import Path
 from textwrap import dedent
 
@@ -233,3 +234,11 @@ def test_a_score_of_a_sample_has_an_interval_and_one_of_all_has_none() -> None:
     assert (round(low, 3), round(high, 3)) == (0.799, 0.953), "Wilson's, by the published formula"
     assert Score(54, 60, 60).interval() == (0.9, 0.9)
     assert Score(1, 2, 10) + Score(3, 4, 20) == Score(4, 6, 30)
+
+
+def test_a_program_has_its_mistake_wherever_it_is_started(tmp_path: Path) -> None:
+    script = crates.switched(Path("/usr/bin/env"), 7, tmp_path / "mistaken/env")
+    said = subprocess.run(
+        [script, "printenv", "THROUGHLINE_MISTAKE"], env={}, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+    assert said == "7\n"

@@ -222,6 +222,20 @@ fn a_stream_is_over_when_both_sides_are() {
 }
 
 #[test]
+fn nothing_is_sent_on_a_connection_that_failed() {
+    let mut session = Session::new();
+    let id = session.open(false);
+    session.expect_error(&window_update(0, (1 << 31) - 1), code::FLOW_CONTROL_ERROR);
+    session.sent();
+    session.connection.send_data(id, &[], true);
+    assert_eq!(
+        session.connection.send_data_with(id, 9, |_, _| Ok::<_, ()>(true)),
+        Ok(0)
+    );
+    assert!(session.sent().is_empty());
+}
+
+#[test]
 fn limits_of_opening() {
     let mut session = Session::with(&Config::default(), &[(3, 2)]);
     let first = session.open(true);

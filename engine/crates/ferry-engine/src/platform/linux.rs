@@ -325,6 +325,14 @@ mod tests {
     }
 
     #[test]
+    fn only_a_tcp_connection_can_be_held_by_its_send_buffer() {
+        let (near, _far) = pair();
+        assert_eq!(held_by_send_buffer(&SockRef::from(&near)), Some(Duration::ZERO));
+        let (other, _) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(held_by_send_buffer(&SockRef::from(&other)), None);
+    }
+
+    #[test]
     fn what_the_peer_does_not_take_is_unsent() {
         let (mut near, far) = pair();
         near.set_nonblocking(true).unwrap();
