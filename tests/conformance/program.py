@@ -135,8 +135,8 @@ def _program() -> str:
     folder = project_root() / "engine"
     cargo = find_cargo()
     assert cargo, "no cargo: run `make setup`"
-    # As the engine's tests build it: alone it asks for fewer features of the engine, which would be compiled again. An unoptimized
-    # program also ends where an optimized one would count on with a number that is too large.
+    # As the engine's tests build it: alone it asks for fewer features of the engine, which would be compiled again. Without
+    # optimization it also ends where a number overflows.
     build = [str(cargo), "build", "--locked", "--quiet", "--workspace", "--bins"]
     subprocess.run(build, cwd=folder, env=environment(cargo), check=True, timeout=600)
     return str(folder / "target" / "debug" / "ferry-conformance")
