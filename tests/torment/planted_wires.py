@@ -80,6 +80,8 @@ class Score:
     read: dict[str, Counter[str]] = field(default_factory=dict)
     alone: dict[str, Counter[str]] = field(default_factory=dict)
     misread: int = 0
+    unsaid: int = 0
+    """Of those, how many are further off than the sample itself says that it may be (`body_error_s`)."""
     widest: float = 0.0
     beyond: list[str] = field(default_factory=list)
     """False verdicts that the judge would not have given on the planted rates, and cells that the lab could not judge."""
@@ -110,12 +112,14 @@ class Score:
         found, expected = (_kind(name, planted.truth) for name in (verdict.name, alone.name))
         self.read.setdefault(row, Counter())[found] += 1
         self.alone.setdefault(row, Counter())[expected] += 1
-        errors = [
-            abs((1 + sample.deviation) / factor - 1)
+        read_off = [
+            (abs((1 + sample.deviation) / factor - 1), _said(sample))
             for sample, factor in zip(samples, planted.factors, strict=True)
             if sample.deviation is not None
         ]
+        errors = [error for error, _ in read_off]
         self.misread += sum(error > _MISREAD for error in errors)
+        self.unsaid += sum(error > max(_MISREAD, said) for error, said in read_off)
         self.widest = max([self.widest, *errors])
         if found != expected:
             transfer, truth, read = planted.cell.transfer, planted.truth, max(errors, default=0.0)
@@ -150,6 +154,13 @@ class Score:
         return "\n".join(lines)
 
 
+def _said(sample: Sample) -> float:
+    """How far its rate may be off, by what it says of its own clock: a body that is shorter by so much is faster by this."""
+    if sample.body_s is None or sample.body_error_s is None:
+        return 0.0
+    return sample.body_error_s / max(sample.body_s - sample.body_error_s, 1e-9)
+
+
 def _kind(name: str, truth: Truth) -> str:
     if name in ("INCONCLUSIVE", "INVALID"):
         return name
@@ -179,5 +190,8 @@ def judge(count: int, seed: int, kept: Path | None) -> Score:
             )
     print("\n".join([*score.beyond, *score.others, score.table()]))
     transfers = score.cells * SAMPLES
-    print(f"{score.misread} of {transfers} transfers read more than {_MISREAD:.1%} off, at most {score.widest:.3%}")
+    print(
+        f"{score.misread} of {transfers} transfers read more than {_MISREAD:.1%} off, at most {score.widest:.3%}; "
+        f"{score.unsaid} of them further than their samples say that they may be"
+    )
     return score

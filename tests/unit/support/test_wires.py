@@ -39,7 +39,7 @@ def test_a_verdict_that_only_the_reading_made_false_is_counted_apart() -> None:
     assert score.beyond == []
     score.count(planted, [sample.model_copy(update={"deviation": -0.08}) for sample in samples])
     assert len(score.beyond) == 1
-    assert score.misread == 5
+    assert (score.misread, score.unsaid) == (5, 5)
 
 
 def test_no_error_in_a_hundred_thousand_cells_bounds_its_probability() -> None:
