@@ -88,7 +88,7 @@ def _rows(index: Index, meant: Filter, figure: Figure, last: int) -> list[dict[s
 def _trend(rows: Sequence[dict[str, Any]], figure: Figure, least: float, last: int) -> Trend:
     used = [row for row in rows if row["n"] and row["verdict"] != "INVALID"]
     values = [float(row["mean"]) for row in used]
-    steps = find_steps(values, math.log1p(least) if figure.scale == "ratio" else least) if len(values) >= 2 * MIN_RUNS else []
+    steps = find_steps(values, math.log1p(least) if figure.scale == "ratio" else least)
     spread = noise(values) if len(values) > 2 else None
     return Trend(
         cell=rows[0]["cell"],

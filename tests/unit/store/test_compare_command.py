@@ -243,6 +243,7 @@ def test_a_file_that_is_not_a_result_is_one_line_and_the_rest_is_shown(make_cell
         (whole[:1000], "cut off"),
         (json.dumps(json.loads(whole) | {"schema_version": "99.0"}), "newer"),
         (json.dumps(json.loads(whole) | {"extra": 1}), "not a valid CellResult"),
+        (json.dumps(json.loads(whole) | {"extra": 1, "other": 2, "third": 3}), "(and 2 more)"),
     ):
         path.write_text(content)
         done = lab_compare(good.path, bad.path)

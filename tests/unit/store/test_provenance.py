@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from lab.hosts.host import Completed, Network
+from lab.store import provenance
 from lab.store.provenance import git_revision, host_snapshot, machine_facts
 from tests.support import local_host
 
@@ -64,6 +65,18 @@ def test_machine_facts_of_this_machine() -> None:
     assert facts["cpu_s"] > facts["steal_s"] >= 0
     assert facts["git_revision"] == git_revision()
     json.dumps(facts, allow_nan=False)
+
+
+def test_the_revision_is_the_checkouts(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        own = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.example", *words]
+        return subprocess.run(own, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert provenance._git(tmp_path, "rev-parse", "HEAD") is None, "no checkout"
+    git("init", "--quiet")
+    assert provenance._git(tmp_path, "rev-parse", "--verify", "HEAD") is None, "git refuses: there is no commit"
+    git("commit", "--quiet", "--allow-empty", "--message=first")
+    assert provenance._git(tmp_path, "rev-parse", "HEAD") == git("rev-parse", "HEAD")
 
 
 def test_steal_is_the_eighth_figure(tmp_path: Path) -> None:
