@@ -155,7 +155,7 @@ class Score:
 
 
 def _said(sample: Sample) -> float:
-    """How far its rate may be off, by what it says of its own clock: a body that is shorter by so much is faster by this."""
+    """How far its rate may be off if its body is shorter by what its clock may err."""
     if sample.body_s is None or sample.body_error_s is None:
         return 0.0
     return sample.body_error_s / max(sample.body_s - sample.body_error_s, 1e-9)
