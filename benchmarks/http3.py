@@ -25,13 +25,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self, cast, get_args
 
+from benchmarks import common
 from benchmarks.claims import LEAST_SAMPLES, Estimate, median_ratio
 from benchmarks.common import keep, one_line_end, say
 from lab.clients.registry import parse_client
 from lab.link.theory import bdp_packets, ideal_goodput_bit_s, payload_per_segment
 from lab.model.cell import Cell
 from lab.model.errors import LabFault, UsageProblem
-from lab.model.paths import package_root
 from lab.model.results import CellResult, Sample
 from lab.model.topology import Link, Topology, carrier
 from lab.model.transfer import ClientSpec, Expectation, Transfer
@@ -44,8 +44,7 @@ PROTOCOLS = ("http1", "h2", "h3")
 DIRECTIONS = ("get", "put")
 DEBIAN_13 = Userlands("debian:13", "debian:13")
 # Libraries' own clients (engine/peers), by the short names that they have here.
-_PEERS_DIR = package_root() / "engine" / "peers"
-PEERS = {"quinn": _PEERS_DIR / "quinn-h3" / "quinn.yaml", "aioquic": _PEERS_DIR / "aioquic" / "aioquic.yaml"}
+PEERS = {"quinn": common.PEERS / "quinn-h3" / "quinn.yaml", "aioquic": common.PEERS / "aioquic" / "aioquic.yaml"}
 _MTU = 1500
 _FIRST_WINDOW = 10  # segments (RFC 6928)
 _LEAST_S, _LEAST_FULL_S, _LOSSY_S = 3.0, 1.0, 10.0

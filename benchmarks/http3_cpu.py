@@ -15,10 +15,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from benchmarks.bulk import checked, measured, row
+from benchmarks.bulk import interleaved, measured, row
 from benchmarks.common import PEERS, Loopback, Run, ferry_programs, keep, loopback, one_line_end, say, table
 from lab.assets import userlands
-from lab.judge.sweep import turn_order
 from lab.model.errors import UsageProblem
 from lab.model.units import Size
 from lab.servers import nginx
@@ -74,21 +73,13 @@ class Clients:
 
 
 def take(lab: Loopback, clients: Clients, n: int, size: int) -> list[Run]:
-    """n runs of every client and job, in turning order, after one of each that does not count."""
+    """n runs of every client and job, interleaved."""
     commands = {
         f"{name} {protocol} {direction}": argv
         for protocol, direction in JOBS
         for name, argv in clients.of_all(protocol, direction).items()
     }
-    runs, names = [], list(commands)
-    for name in names:
-        lab.run(f"first {name}", commands[name])
-    for index in range(n):
-        for name in (names[turn] for turn in turn_order(len(names), index)):
-            run = checked(lab.run(name, commands[name]), size)
-            runs.append(run)
-            say(f"{name} {index + 1}/{n}: {run.wall_s:.2f} s, {run.cpu_s:.2f} s of CPU{'' if run.ok else ', FAILED'}")
-    return runs
+    return interleaved(lab, commands, n, size, "loopback")
 
 
 def show(clients: Clients, runs: Sequence[Run], size: int) -> None:
