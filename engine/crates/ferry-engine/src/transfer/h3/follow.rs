@@ -58,6 +58,8 @@ pub struct Look {
     pub datagrams: u64,
     /// Bytes that were read.
     pub taken: u64,
+    /// The server is one of [`super::nginx`].
+    pub few_frames: bool,
 }
 
 /// The window of a connection, which grows as long as that makes it faster, or as others make it slower.
@@ -73,8 +75,6 @@ pub struct Follow {
     /// When how much had come, over one span.
     seen: VecDeque<(Instant, Look)>,
     changed: Option<Instant>,
-    /// The server is one of [`super::nginx`].
-    few_frames: bool,
 }
 
 fn bytes(rate: Rate, time: Duration) -> u64 {
@@ -94,13 +94,7 @@ impl Follow {
             queued: false,
             seen: VecDeque::new(),
             changed: None,
-            few_frames: false,
         }
-    }
-
-    /// The server ends a connection with too many datagrams on its way. What it was given stays given.
-    pub fn keep_few_frames(&mut self) {
-        self.few_frames = true;
     }
 
     /// The window to announce now, if it changes. A smaller one holds back what is read until it is reached.
@@ -187,11 +181,12 @@ impl Follow {
         self.change(window.min(self.most()).max(self.current), now)
     }
 
+    /// A server that ends a connection with too many datagrams on its way gets no more. What it was given stays given.
     fn most(&self) -> u64 {
         let last = self
             .seen
             .back()
-            .filter(|(_, look)| self.few_frames && look.datagrams > 0);
+            .filter(|(_, look)| look.few_frames && look.datagrams > 0);
         let datagrams =
             last.map(|(_, look)| (look.came / look.datagrams).saturating_sub(DATAGRAM_HEAD) * MOST_DATAGRAMS);
         datagrams.map_or(MOST, |most| most.min(MOST))
@@ -226,6 +221,7 @@ mod tests {
             came,
             datagrams: came / 1236,
             taken,
+            few_frames: false,
         }
     }
 
@@ -359,8 +355,11 @@ mod tests {
     fn a_server_with_few_frames_has_no_more_datagrams_on_its_way() {
         let (begin, mut follow) = (Instant::now(), Follow::new());
         follow.next(look(300 * MS, 0, 0), begin);
-        follow.keep_few_frames();
-        let most = follow.next(look(300 * MS, 1236 << 20, 1236 << 20), begin + 300 * MS);
+        let few = Look {
+            few_frames: true,
+            ..look(300 * MS, 1236 << 20, 1236 << 20)
+        };
+        let most = follow.next(few, begin + 300 * MS);
         assert_eq!(most, Some(1200 * MOST_DATAGRAMS));
     }
 

@@ -193,7 +193,7 @@ impl Session {
     /// A limited download is sent no faster than it may be read, any other no faster than the path carries it.
     fn grant(&mut self, now: Instant) {
         let Some(window) = &mut self.window else {
-            let taken = self.link.taken();
+            let (taken, few_frames) = (self.link.taken(), self.link.keeps_few_frames());
             let look = self.link.with(|quic| {
                 let (came, datagrams) = quic.came();
                 Look {
@@ -202,11 +202,9 @@ impl Session {
                     came,
                     datagrams,
                     taken,
+                    few_frames,
                 }
             });
-            if self.link.keeps_few_frames() {
-                self.follow.keep_few_frames();
-            }
             if let Some(bytes) = self.follow.next(look, now) {
                 self.link.set_window(bytes);
             }
