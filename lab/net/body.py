@@ -29,8 +29,8 @@ _BEFORE: dict[tuple[str, Way], int] = {
     ("sftp", "put"): 8 << 10,
 }
 _AFTER: dict[str, int] = {"http1": 0, "https1": 256, "h2": 256, "sftp": 1 << 10}
-# What SSH's client sends at a time after an upload: the closing of a file, its times, a new name.
-_LARGEST_CLOSING_RUN = 320
+# What SSH's client sends at a time around an upload, to open a file, and to close it: its times, a new name.
+_SSH_FILE_RUN = 320
 _OTHER = 8 << 10
 # What one side of TLS or SSH sends in its opening without waiting for the other; the largest is a flight of certificates.
 _LARGEST_OPENING_RUN = 3 << 10
@@ -82,9 +82,11 @@ def time_body(events: Sequence[Event], protocol: str, way: Way, size: int, exit_
         return None
     before = min(_BEFORE.get((protocol, way), _OTHER) * max(1, len(opened)), passed - size)
     # Several connections may open at the same time, so their runs are not counted.
-    large_runs = _SSH_LARGE_RUNS if (protocol, way) == ("sftp", "put") and len(opened) == 1 else len(steps)
-    first, certain = _first(steps, before, large_runs)
-    largest = _LARGEST_CLOSING_RUN if (protocol, way) == ("sftp", "put") else passed
+    alone = (protocol, way) == ("sftp", "put") and len(opened) == 1
+    first, certain = _first(steps, before, _SSH_LARGE_RUNS if alone else len(steps))
+    if alone:
+        first = _after_small(steps, first, _SSH_FILE_RUN)
+    largest = _SSH_FILE_RUN if (protocol, way) == ("sftp", "put") else passed
     last = _last(steps, passed - min(_AFTER.get(protocol, _OTHER), passed - size), largest)
     start_ns, wire_ns = steps[first].t0_ns, steps[last].t_ns
     end_ns, error_s = (wire_ns, 0.0) if way == "put" else _taken(events, steps[last:], wire_ns, exit_ns)
@@ -132,6 +134,26 @@ def _first(steps: Sequence[_Step], before: int, large_runs: int) -> tuple[int, i
         if step.passed > before or step.passed - passed > largest:
             return start, index
     raise AssertionError("less has passed than came before the content")
+
+
+def _after_small(steps: Sequence[_Step], first: int, small: int) -> int:
+    """The first step behind the last run of at most `small` bytes before `first`, where a run begins.
+
+    Nothing but such a run, which opens the file, can precede the first write: its answer has the handle that a write
+    needs.
+    """
+    last = first
+    while last > 0:
+        index = last - 1
+        while index >= 0 and not steps[index].towards:
+            index -= 1
+        begin = index
+        while begin > 0 and steps[begin - 1].towards:
+            begin -= 1
+        if index < 0 or steps[index].passed - (steps[begin - 1].passed if begin else 0) <= small:
+            return last
+        last = begin
+    return first
 
 
 def _last(steps: Sequence[_Step], reached: int, largest: int) -> int:

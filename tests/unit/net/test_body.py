@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import pytest
 
@@ -108,11 +109,15 @@ def test_an_opening_exchange_is_not_content(protocol: str, opening: list[int]) -
     assert end == pytest.approx(500 + LAST_MS, abs=5)
 
 
-def test_an_upload_over_ssh_may_begin_with_a_small_write() -> None:
+@pytest.mark.parametrize("sizes", [[3000], [1000, 1600], [400, 800, 1500, 3000]])
+def test_an_upload_over_ssh_may_begin_with_a_small_write(sizes: list[int]) -> None:
+    """Several that no opening outgrows among them: a slow limit lets through that much at a time."""
     opening: list[Event] = [opened()]
     for turn, position in enumerate([40, 1600, 2850, 3300, 4100, 4200]):
         opening += [content(False, 20 * turn + 10, position), content(True, 20 * turn + 11, 300 * (turn + 1))]
-    writes = [content(False, 500 + 3 * turn, 4200 + min(3000 * (turn + 1), SIZE)) for turn in range(-(-SIZE // 3000))]
+    reached = [*accumulate(sizes)]
+    reached += [*range(reached[-1] + sizes[-1], SIZE, sizes[-1]), SIZE]
+    writes = [content(False, 500 + 3 * turn, 4200 + at) for turn, at in enumerate(reached)]
     answers = [content(True, 501 + 3 * turn, 2000 + 60 * turn) for turn in range(len(writes))]
     assert seconds([*opening, *writes, *answers], "sftp", "put") == (500, 500 + 3 * (len(writes) - 1))
 
