@@ -139,8 +139,7 @@ def _first(steps: Sequence[_Step], before: int, large_runs: int) -> tuple[int, i
 def _after_small(steps: Sequence[_Step], first: int, small: int) -> int:
     """The first step behind the last run of at most `small` bytes before `first`, where a run begins.
 
-    Nothing but such a run, which opens the file, can precede the first write: its answer has the handle that a write
-    needs.
+    Such a run opens the file, and the first write follows it: the answer has the handle that a write needs.
     """
     last = first
     while last > 0:

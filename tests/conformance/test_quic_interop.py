@@ -159,7 +159,8 @@ def test_handshakes_get_through(network: VirtualNetwork, kind: str) -> None:
     """A kilobyte each. No calibration could measure such a link."""
     shape(network, Link.model_validate({**LINE, kind: HANDSHAKE}))
     try:
-        assert_served(network, kind, "server", network.server.address, content=bytes(1000), times=HANDSHAKES, within_s=HANDSHAKES_S)
+        content = bytes(1000)
+        assert_served(network, kind, "server", network.server.address, content=content, times=HANDSHAKES, within_s=HANDSHAKES_S)
     finally:
         shape(network, Link())
 
