@@ -29,6 +29,8 @@ _MARKS = {
     "rows": "finding",
     "items": "qualification",
 }
+_ANSWERS_MARK = "question"
+"""Tells an answer, whatever else it has in common with the older kinds."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -168,8 +170,8 @@ def _shelf_of(path: Path) -> Shelf:
         document = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         document = None
-    marks = _MARKS.keys() & document.keys() if isinstance(document, dict) else set()
-    kinds = {_MARKS[mark] for mark in marks} if "question" not in (document or {}) else {"answer"}
+    keys = document.keys() if isinstance(document, dict) else set()
+    kinds = {"answer"} if _ANSWERS_MARK in keys else {_MARKS[mark] for mark in _MARKS.keys() & keys}
     if len(kinds) != 1:
         raise UsageProblem(f"{path}: cannot tell the kind of this result", remedy="keep it in its run's folder")
     return next(shelf for shelf in SHELVES if shelf.kind in kinds)

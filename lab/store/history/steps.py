@@ -85,7 +85,7 @@ def _candidates(values: Sequence[float], spread: float) -> list[int]:
     signal = np.array(_without_outliers(values, spread)).reshape(-1, 1)
     # Its squared distances must not lose their last digits: logarithms of rates are about 15, their steps 0.01.
     signal -= signal.mean()
-    search = KernelCPD(kernel="linear", min_size=MIN_RUNS, jump=1).fit(signal)
+    search = KernelCPD(kernel="linear", min_size=MIN_RUNS).fit(signal)
     return [int(index) for index in search.predict(pen=PENALTY * spread**2 * math.log(len(values)))[:-1]]
 
 

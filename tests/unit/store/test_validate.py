@@ -12,9 +12,10 @@ import typer
 from typer.testing import CliRunner, Result
 
 from lab.cli import results as command
+from lab.model.answer import Answer
 from lab.model.errors import UsageProblem
 from lab.model.results import SCHEMA_VERSION, CellResult
-from lab.store.run_dir import RunDir
+from lab.store.run_dir import RunDir, file_bytes, read_result
 from lab.store.validate import json_path, validate
 
 MakeCell = Callable[..., CellResult]
@@ -70,6 +71,16 @@ def test_a_file_elsewhere_is_known_by_what_is_in_it(results: Path, tmp_path: Pat
     (tmp_path / "x.json").write_text('{"samples": 1, "varied": 2}')
     with pytest.raises(UsageProblem, match="cannot tell the kind of this result"):
         validate([tmp_path / "x.json"])
+
+
+def test_an_answer_elsewhere_is_known_by_its_question(results: Path, tmp_path: Path) -> None:
+    """With and without the ratio, which a pair of an older lab has too."""
+    answer = read_result(next(RunDir.open(the(results, "*-quirks-*")).files(Answer)), Answer)
+    document, path = json.loads(file_bytes(tmp_path, answer)), tmp_path / "x.json"
+    assert document.pop("ratio") is None
+    for written in (document, {**document, "ratio": None}):
+        path.write_text(json.dumps(written))
+        assert validate([path]).problems == []
 
 
 GUEST = {
