@@ -141,18 +141,24 @@ def _after_small(steps: Sequence[_Step], first: int, small: int) -> int:
 
     Such a run opens the file, and the first write follows it: the answer has the handle that a write needs.
     """
-    last = first
-    while last > 0:
-        index = last - 1
-        while index >= 0 and not steps[index].towards:
-            index -= 1
-        begin = index
-        while begin > 0 and steps[begin - 1].towards:
-            begin -= 1
-        if index < 0 or steps[index].passed - (steps[begin - 1].passed if begin else 0) <= small:
-            return last
-        last = begin
+    content = first
+    for begin, size in reversed(_runs(steps[:first])):
+        if size <= small:
+            return content
+        content = begin
     return first
+
+
+def _runs(steps: Sequence[_Step]) -> list[tuple[int, int]]:
+    """Each run of steps towards the receiver: the index of its first, and its bytes."""
+    found: list[tuple[int, int]] = []
+    passed = 0
+    for index, step in enumerate(steps):
+        if step.towards:
+            begin, size = found.pop() if index and steps[index - 1].towards else (index, 0)
+            found.append((begin, size + step.passed - passed))
+            passed = step.passed
+    return found
 
 
 def _last(steps: Sequence[_Step], reached: int, largest: int) -> int:
