@@ -135,9 +135,9 @@ def _program() -> str:
     folder = project_root() / "engine"
     cargo = find_cargo()
     assert cargo, "no cargo: run `make setup`"
-    # As the engine's tests build it: alone it asks for fewer features of the engine, which would be compiled again. Without
-    # optimization it also ends where a number overflows.
-    build = [str(cargo), "build", "--locked", "--quiet", "--workspace", "--bins"]
+    # With the features that the engine's tests were built with: without `--tests` there are fewer, and all is compiled again.
+    # Without optimization it also ends where a number overflows.
+    build = [str(cargo), "build", "--locked", "--quiet", "--workspace", "--bins", "--tests"]
     subprocess.run(build, cwd=folder, env=environment(cargo), check=True, timeout=600)
     return str(folder / "target" / "debug" / "ferry-conformance")
 
