@@ -81,12 +81,13 @@ def time_body(events: Sequence[Event], protocol: str, way: Way, size: int, exit_
     if passed < size:
         return None
     before = min(_BEFORE.get((protocol, way), _OTHER) * max(1, len(opened)), passed - size)
+    ssh_upload = (protocol, way) == ("sftp", "put")
     # Several connections may open at the same time, so their runs are not counted.
-    alone = (protocol, way) == ("sftp", "put") and len(opened) == 1
+    alone = ssh_upload and len(opened) == 1
     first, certain = _first(steps, before, _SSH_LARGE_RUNS if alone else len(steps))
     if alone:
-        first = _after_small(steps, first, _SSH_FILE_RUN)
-    largest = _SSH_FILE_RUN if (protocol, way) == ("sftp", "put") else passed
+        first = _after_small(steps, first)
+    largest = _SSH_FILE_RUN if ssh_upload else passed
     last = _last(steps, passed - min(_AFTER.get(protocol, _OTHER), passed - size), largest)
     start_ns, wire_ns = steps[first].t0_ns, steps[last].t_ns
     end_ns, error_s = (wire_ns, 0.0) if way == "put" else _taken(events, steps[last:], wire_ns, exit_ns)
@@ -136,14 +137,14 @@ def _first(steps: Sequence[_Step], before: int, large_runs: int) -> tuple[int, i
     raise AssertionError("less has passed than came before the content")
 
 
-def _after_small(steps: Sequence[_Step], first: int, small: int) -> int:
-    """The first step behind the last run of at most `small` bytes before `first`, where a run begins.
+def _after_small(steps: Sequence[_Step], first: int) -> int:
+    """The first step behind the last run of at most `_SSH_FILE_RUN` bytes before `first`, where a run begins.
 
     Such a run opens the file, and the first write follows it: the answer has the handle that a write needs.
     """
     content = first
     for begin, size in reversed(_runs(steps[:first])):
-        if size <= small:
+        if size <= _SSH_FILE_RUN:
             return content
         content = begin
     return first
