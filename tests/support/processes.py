@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -52,6 +52,14 @@ def adopting() -> Iterator[None]:
         yield
     finally:
         libc.prctl(_PR_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)
+
+
+def bury() -> None:
+    """Adopted orphans that have ended are forgotten. Only where every other child has been waited for, or still runs."""
+    for child in _children(os.getpid()):
+        if not birth(child):
+            with suppress(ChildProcessError):
+                os.waitpid(child, os.WNOHANG)
 
 
 def _children(pid: int) -> list[int]:

@@ -29,7 +29,7 @@ from lab.model.paths import cache_dir
 from lab.model.results import CellResult, RunRecord
 from lab.store.run_dir import LATEST, RunDir, read_result, run_folders
 from tests.support.own_machine import OwnMachine
-from tests.support.processes import descendants
+from tests.support.processes import bury, descendants
 from tests.support.waiting import until
 from tests.torment.rows import CELL, LAB, ROWS, VIRTUAL, Row, furnish
 
@@ -167,6 +167,8 @@ class Torment:
                 with suppress(ProcessLookupError):
                     if pid != self.machine.holder:
                         os.kill(pid, 9)
+        # Thousands would be looked at again after each kill.
+        bury()
         after = self.state(row)
         yield from (f"{name}: {before[name]!r} became {after[name]!r}" for name in before if before[name] != after[name])
 
