@@ -11,6 +11,7 @@ import random
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 
 from lab.model import files
@@ -26,9 +27,12 @@ _COLUMNS = ("kills", *PHASES, "complete results", "temporary files", "problems")
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torment", description=__doc__)
-    parser.add_argument("--kills", type=int, default=1000, help="kill -9 this often, the rows in turn")
+    parser.add_argument(
+        "--kills", type=int, default=1000, help="kill a running command with kill -9 this often, the rows in turn"
+    )
     parser.add_argument("--minutes", type=float, default=120, help="kill no more after that")
-    parser.add_argument("--wants", type=int, default=3, help="take each of: disk, memory, time, clock, this often")
+    parser.add_argument("--wants", type=int, default=3, help="take each want of tests/torment/wants.py this often")
+    parser.add_argument("--want", action="append", default=[], choices=WANTS, help="only this want; may be repeated")
     parser.add_argument("--planted", type=int, default=0, help="judge this many cells whose truth is known, and do nothing else")
     parser.add_argument(
         "--wires", type=int, default=0, help="judge this many generated wires whose truth is known, and do nothing else"
@@ -55,9 +59,13 @@ def torment(given: argparse.Namespace) -> list[str]:
     """Prints a table of rows in Markdown; returns a line for each problem."""
     chosen, begun = rows(given.row), time.monotonic()
     first, tallies = _kept(given, chosen)
-    with adopting(), Torment(given.seed) as machine:
-        for number in range(first, given.kills):
-            if time.monotonic() - begun > given.minutes * 60:
+    wants = given.want or ([] if given.row else [*WANTS])
+    killed = [row for row in chosen if given.kills and row.containers]
+    starved = [name for name in wants if given.wants and name.startswith("engine") and not lacking(name)]
+    with adopting(), Torment(given.seed, containers=bool(killed or starved)) as machine:
+        for number in count(first):
+            done = sum(tally.kills for tally in tallies.values())
+            if done >= given.kills or time.monotonic() - begun > given.minutes * 60:
                 break
             row = chosen[number % len(chosen)]
             tally, known = tallies[row.name], len(tallies[row.name].problems)
@@ -67,16 +75,16 @@ def torment(given: argparse.Namespace) -> list[str]:
             if given.kept:
                 kept = {"seed": given.seed, "next": number + 1, "tallies": {name: vars(each) for name, each in tallies.items()}}
                 files.write_text(given.kept, json.dumps(kept, indent=1))
-            if number % 20 == 19:
-                print(f"[{time.monotonic() - begun:7.0f} s] {number + 1} kills", flush=True)
+            if number % 20 == 0:
+                print(f"[{time.monotonic() - begun:7.0f} s] {done} kills", flush=True)
         print(f"seed {given.seed}\n{_table(tallies)}")
         problems = [problem for tally in tallies.values() for problem in tally.problems]
         chance = random.Random(given.seed)
-        for name, want in WANTS.items() if not given.row else ():
+        for name in wants:
             if why := lacking(name):
                 print(f"{name}: not tried: {why}")
                 continue
-            found = [problem for _ in range(given.wants) for problem in want(machine, chance)]
+            found = [problem for _ in range(given.wants) for problem in WANTS[name](machine, chance)]
             print("\n".join([f"{name}: {given.wants} times, {len(found)} problems", *found]), flush=True)
             problems += found
     return problems

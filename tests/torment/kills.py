@@ -1,7 +1,7 @@
 """kill -9 of a command at a moment drawn by the seed, and the checks that follow.
 
-Half of the moments are drawn from the command's start, so that kills meet its first second too. The others are drawn from what
-the command has come to: on a busy machine it would otherwise die before it measures anything.
+Each command first runs to its end once. Half of the moments are drawn from the time that this took, and half from that of one of
+its phases, so that kills meet short ones too. A command that had ended before its kill is not counted as killed.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
-from lab.hosts.compose.docker import ask
-from lab.hosts.compose.project import LAB_LABEL, containers
 from lab.model.answer import Answer
-from lab.model.errors import ThroughlineError
+from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, ThroughlineError
 from lab.model.paths import cache_dir
 from lab.model.results import CellResult, RunRecord
 from lab.store.run_dir import LATEST, RunDir, read_result, run_folders
 from tests.support.own_machine import OwnMachine
 from tests.support.processes import bury, descendants
 from tests.support.waiting import until
+from tests.torment.own_engine import Engine, lacking
 from tests.torment.rows import CELL, LAB, ROWS, VIRTUAL, Row, furnish
 
 SETTLE_S = 30.0
 # At the lowest priority on a busy machine, what takes ten seconds has taken two minutes.
 _TIDY_S = 900.0
-# How long a command is in a phase, as a share of the longest time to its start's end; on a busy machine it comes to one later.
-_LASTS = {"started": 1.0, "network": 0.4, "measuring": 0.4, "writing": 0.05}
+# How much longer a phase may be in coming than it was the first time.
 _PATIENCE = 30.0
 
 
 PHASES = ("started", "network", "measuring", "writing", "done")
 """What a command has come to: it has processes of its own, has told of a sample, has written a result, has ended."""
+_VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCONCLUSIVE)
 _SAMPLE = re.compile(rb"  [0-9]+/[0-9]+  ")
 
 
 @dataclass
 class Tally:
-    """Counts of a row's kills. `phases`: what the command had come to."""
+    """Counts of a row. `phases`: what the command had come to; `kills` has all but those that had ended."""
 
     kills: int = 0
     phases: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PHASES, 0))
@@ -58,42 +58,59 @@ class Tally:
 
 
 class Torment:
-    """A machine of a test's own, a folder for each row, and the draws of one seed. A context manager; `adopting` must be on."""
+    """A machine of a test's own, a folder for each row, and the draws of one seed. A context manager; `adopting` must be on.
 
-    def __init__(self, seed: int) -> None:
+    With `containers` it has an engine of its own too.
+    """
+
+    def __init__(self, seed: int, *, containers: bool) -> None:
         self._seed = seed
         self._begun = 0.0
-        self._kept = tempfile.TemporaryDirectory(prefix="throughline-torment-")
-        self.work = Path(self._kept.name)
+        self._timed: dict[str, dict[str, float]] = {}
+        self._open = ExitStack()
+        self.work = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="throughline-torment-")))
+        self._results, self._said = self.work / "results", self.work / "said"
         self.machine = OwnMachine(self.work / "tmp")
+        self.engine = Engine(self.machine, self.work / "engine") if containers else None
 
     def __enter__(self) -> Self:
-        self.machine.__enter__()
         try:
+            self._open.enter_context(self.machine)
+            if self.engine is not None:
+                self._open.enter_context(self.engine)
             furnish(self.work)
+            self._make_cache()
             # For commands that read a run.
             self.said(*VIRTUAL, "--max-samples", "5", results=self.work / "stored")
             RunDir.find("latest", results=self.work / "stored").path.rename(self.work / "run")
             self.said("bundle", CELL, "--run", str(self.work / "run"), "-o", str(self.work / "cell.zip"))
         except BaseException:
-            self.__exit__()
+            self._open.close()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.machine.__exit__()
-        self._kept.cleanup()
+        self._open.close()
+
+    def _make_cache(self) -> None:
+        """What the user's cache has, but for its labs of containers, which `lab down --all` would find."""
+        cache = self.work / "cache"
+        cache.mkdir()
+        for path in cache_dir().iterdir():
+            if path.name != "compose":
+                (cache / path.name).symlink_to(path)
 
     def start(self, *words: str, results: Path, under: Sequence[str] = (), **to: int) -> subprocess.Popen[bytes]:
-        """The lab's command in this machine, with a home folder of its own and the user's cache. `under` runs it."""
+        """The lab's command in this machine, with a home folder and a cache of its own. `under` runs it."""
         home = self.work / "home"
         home.mkdir(exist_ok=True)
         env = self.machine.environment(
             THROUGHLINE_RESULTS=str(results),
-            THROUGHLINE_CACHE=str(cache_dir()),
+            THROUGHLINE_CACHE=str(self.work / "cache"),
             HOME=str(home),
             # `lab doctor` asks cargo for its version, and rustup writes to a home folder that has none.
             RUSTUP_HOME=os.environ.get("RUSTUP_HOME", str(Path.home() / ".rustup")),
+            **(self.engine.environment if self.engine else {}),
         )
         argv = [*under, *LAB, *(word.replace("{work}", str(self.work)) for word in words)]
         return subprocess.Popen(self.machine.command(*argv), env=env, stdin=subprocess.DEVNULL, cwd=self.work, **to)
@@ -105,59 +122,90 @@ class Torment:
             said, _ = command.communicate(timeout=_TIDY_S)
         finally:
             command.kill()
-        assert command.returncode in (0, 1, 3), f"{words}: exit code {command.returncode}: {said.decode()}"
+        assert command.returncode in _VERDICTS, f"{words}: exit code {command.returncode}: {said.decode()}"
         return said.decode()
 
     def kill(self, row: Row, number: int, tally: Tally) -> None:
         """Once; the moment is drawn by the seed and `number`. Problems and counts go to `tally`."""
         chance = random.Random(f"{self._seed}/{number}")
-        results, said = self.work / "results", self.work / "said"
-        shutil.rmtree(results, ignore_errors=True)
+        timed = self._phases(row)
+        spans = list(pairwise([*timed.items()]))
+        (after, begins), (_, ends) = (spans[0][0], spans[-1][1]) if chance.random() < 0.5 else chance.choice(spans)
+        delay_s = chance.uniform(0.0, ends - begins)
         before, others = self.state(row), self.machine.processes()
-        after = "started" if chance.random() < 0.5 else chance.choice(PHASES[1:-1] if row.measures else ("writing",))
-        delay_s = chance.uniform(0.0, row.latest_s * _LASTS[after])
-        self._begun = time.time()
-        with said.open("wb") as log:
-            command = self.start(*row.words, results=results, stdout=log.fileno(), stderr=log.fileno())
-
-            def phase() -> str:
-                return self._phase(command, said, results)
-
-            _until(lambda: PHASES.index(phase()) >= PHASES.index(after), row.latest_s * _PATIENCE)
+        with self._begin(row) as command:
+            _until(lambda: PHASES.index(self._phase(command)) >= PHASES.index(after), begins * _PATIENCE)
             _until(lambda: command.poll() is not None, delay_s)
-            met = phase()
+            met = self._phase(command)
             command.kill()
             command.wait()
-        tally.kills += 1
+        tally.kills += met != "done"
         tally.phases[met] += 1
         where = f"{row.name}, kill {number}, {delay_s:.3f} s after {after}, in {met}"
         tally.problems += (f"{where}: {problem}" for problem in self._left(row, before, others))
-        whole, temporaries, halves = read_all(results)
+        whole, temporaries, halves = read_all(self._results)
         tally.whole += whole
         tally.temporaries += temporaries
         tally.problems += (f"{where}: {half}" for half in [*halves, *_half_outputs(self.work)])
 
-    def _phase(self, command: subprocess.Popen[bytes], said: Path, results: Path) -> str:
+    def _phases(self, row: Row) -> dict[str, float]:
+        """When a command that nobody kills comes to each phase, in seconds from its start; measured once."""
+        if row.name not in self._timed:
+            times: dict[str, float] = {}
+            begun = time.monotonic()
+            with self._begin(row) as command:
+                while "done" not in times:
+                    times.setdefault(self._phase(command), time.monotonic() - begun)
+                    assert time.monotonic() - begun < _TIDY_S, f"{row.name} does not end"
+                    time.sleep(0.01)
+            said = self._said.read_text(errors="replace")
+            # In real time a busy machine has no verdict.
+            assert command.returncode in (*_VERDICTS, EXIT_INVALID), f"{row.name}: exit code {command.returncode}: {said}"
+            if row.tidy:
+                self.said(*row.tidy)
+            list(_half_outputs(self.work))
+            self._timed[row.name] = {"started": 0.0, **times}
+        return self._timed[row.name]
+
+    @contextmanager
+    def _begin(self, row: Row) -> Iterator[subprocess.Popen[bytes]]:
+        shutil.rmtree(self._results, ignore_errors=True)
+        self._begun = time.time()
+        with self._said.open("wb") as log:
+            command = self.start(*row.words, results=self._results, stdout=log.fileno(), stderr=log.fileno())
+            try:
+                yield command
+            finally:
+                command.kill()
+                command.wait()
+
+    def _phase(self, command: subprocess.Popen[bytes]) -> str:
         if command.poll() is not None:
             return "done"
         pages = (path for path in (self.work / "run").glob("*.html") if path.stat().st_mtime > self._begun)
-        if any(results.glob("*/*/*.json")) or any(self.work.glob("out.*")) or any(pages):
+        if any(self._results.glob("*/*/*.json")) or any(self.work.glob("out.*")) or any(pages):
             return "writing"
-        if _SAMPLE.search(said.read_bytes()):
+        if _SAMPLE.search(self._said.read_bytes()):
             return "measuring"
         return "network" if descendants(command.pid) else "started"
 
     def state(self, row: Row) -> dict[str, object]:
         """What the command must leave as it was."""
-        own = ("--filter", f"label={LAB_LABEL}")
-        engine: dict[str, object] = {"containers": containers(), "networks": ask("network", "ls", "--quiet", *own)}
-        return {**self.machine.state(), "home": _names(self.work / "home"), **(engine if row.containers else {})}
+        return {**self.machine.state(), "home": _names(self.work / "home"), **self._labs(row)}
+
+    def _labs(self, row: Row) -> dict[str, object]:
+        if not row.containers:
+            return {}
+        assert self.engine is not None
+        return {"labs of containers": self.engine.labs(), "names": _names(self.work / "cache" / "compose")}
 
     def _left(self, row: Row, before: dict[str, object], others: list[str]) -> Iterator[str]:
         try:
             if row.containers:
                 # Compose may still be starting some for a lab that is no more.
-                until(lambda: {entry["State"] for entry in containers()} <= {"exited"}, "containers have stopped", SETTLE_S)
+                assert self.engine is not None
+                stopped = self.engine.containers
+                until(lambda: all(each.startswith("exited") for each in stopped()), "containers have stopped", SETTLE_S)
             if row.tidy:
                 self.said(*row.tidy)
             until(lambda: self.machine.processes() == others, "the last process has ended", SETTLE_S)
@@ -222,9 +270,12 @@ def _names(folder: Path) -> list[str]:
 
 
 def rows(names: list[str]) -> list[Row]:
-    """Those of these names, or all. Containers only where an engine answers."""
-    engine = shutil.which("docker") is not None
-    chosen = [row for row in ROWS if (not names or row.name in names) and (engine or not row.containers)]
+    """Those of these names, or all. Containers only where there can be an engine."""
     if unknown := set(names) - {row.name for row in ROWS}:
         raise SystemExit(f"torment: no row called {', '.join(sorted(unknown))}; there are {', '.join(row.name for row in ROWS)}")
+    why = lacking()
+    chosen = [row for row in ROWS if (not names or row.name in names) and not (why and row.containers)]
+    for row in ROWS:
+        if why and row.containers and (not names or row.name in names):
+            print(f"{row.name}: not tried: {why}")
     return chosen

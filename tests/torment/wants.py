@@ -20,7 +20,7 @@ from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PA
 from lab.model.results import CellResult
 from lab.store.deterministic import first_difference, view
 from lab.store.run_dir import RunDir
-from tests.torment import cables
+from tests.torment import cables, engines, own_engine
 from tests.torment.kills import Torment, read_all
 from tests.torment.rows import VIRTUAL
 
@@ -117,6 +117,9 @@ WANTS: dict[str, Want] = {
     "clock set": clock_set,
     "cable pulled": cables.pulled,
     "cable pulled for good": cables.pulled_for_good,
+    "engine of containers restarted": engines.restarted,
+    "engine of containers killed": engines.killed,
+    "engine of containers away": engines.away,
 }
 
 
@@ -128,7 +131,7 @@ def lacking(name: str) -> str:
         return "faketime is not installed: apt-get install faketime"
     if name.startswith("cable") and os.geteuid():
         return "only root may make machines of namespaces"
-    return ""
+    return own_engine.lacking() if name.startswith("engine") else ""
 
 
 def _same_result(

@@ -1,0 +1,95 @@
+"""An engine of containers of the torment's own: network, mounts and data end with it, and the machine's own engine goes on.
+
+Needs root, and the images of `make images`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Self
+
+from lab.hosts.compose import content, images
+from lab.hosts.compose.project import OWNER_LABEL
+from lab.model.errors import ThroughlineError
+from tests.support.own_machine import OwnMachine
+from tests.support.waiting import until
+
+_READY_S = 60.0
+_LOAD_S = 300.0
+
+
+class Engine:
+    """A context manager. It keeps its data in a folder."""
+
+    def __init__(self, machine: OwnMachine, folder: Path) -> None:
+        self._machine = machine
+        self._folder = folder
+        self._program: subprocess.Popen[bytes] | None = None
+        self.environment = {"DOCKER_HOST": f"unix://{folder}/sock"}
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir()
+        (self._folder / "config").write_text("{}")
+        try:
+            self.start()
+            names = [images.image_name(role) for role in content.ROLES]
+            with subprocess.Popen(["docker", "save", *names], stdout=subprocess.PIPE) as saved:
+                words = self._machine.command("docker", "load", "--quiet")
+                env = {**os.environ, **self.environment}
+                subprocess.run(words, stdin=saved.stdout, stdout=subprocess.DEVNULL, env=env, check=True, timeout=_LOAD_S)
+        except BaseException:
+            self.end(signal.SIGTERM)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end(signal.SIGTERM)
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        places = {"data-root": "data", "exec-root": "run", "pidfile": "pid", "config-file": "config"}
+        words = [f"--{option}={self._folder / name}" for option, name in places.items()]
+        command = self._machine.command("dockerd", f"--host=unix://{self._folder}/sock", *words)
+        with (self._folder / "log").open("ab") as log:
+            self._program = subprocess.Popen(command, stdout=log, stderr=log)
+        until(lambda: self._asked("version").returncode == 0, f"the engine answers: {self._folder}/log", _READY_S)
+
+    def end(self, by: signal.Signals) -> None:
+        """Returns when it has ended."""
+        assert self._program is not None
+        self._program.send_signal(by)
+        self._program.wait(timeout=_READY_S)
+
+    def labs(self) -> list[str]:
+        """Containers with their states, networks and volumes of labs."""
+        return [*self.containers(), *self._listed("network", "ls"), *self._listed("volume", "ls")]
+
+    def containers(self) -> list[str]:
+        return self._listed("ps", "--all", "--format", "{{.State}} {{.Names}}")
+
+    def _listed(self, *words: str) -> list[str]:
+        done = self._asked(*words, "--filter", f"label={OWNER_LABEL}={os.getuid()}")
+        assert done.returncode == 0, done.stderr.decode()
+        header = "--format" not in words
+        return sorted(done.stdout.decode().splitlines()[header:])
+
+    def _asked(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+        command = self._machine.command("docker", *words)
+        return subprocess.run(command, capture_output=True, env={**os.environ, **self.environment}, check=False, timeout=_READY_S)
+
+
+def lacking() -> str:
+    """Why there can be no engine of one's own; empty if there can."""
+    if os.geteuid():
+        return "only root may start an engine of containers"
+    if shutil.which("dockerd") is None:
+        return "there is no dockerd: apt-get install docker.io"
+    try:
+        images.require_all()
+    except ThroughlineError as fault:
+        return fault.message
+    return ""
