@@ -46,7 +46,8 @@ PARTS = {
     **{name: _crate(name) for name in ("ferry-pacing", "ferry-http", "ferry-h2", "ferry-sftp")},
     "retry-resume": Part(
         ("-p", "ferry-engine", *(word for name in _RETRY for word in ("-f", f"{_ENGINE}/{name}.rs"))),
-        ("-p", "ferry-engine", "--lib", "--test", "library"),
+        # `--lib` with `--test NAME` would leave the unit tests out, and nothing would say so.
+        ("-p", "ferry-engine", "--tests"),
     ),
 }
 

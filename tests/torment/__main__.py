@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lab.model import files
 from tests.support.processes import adopting
-from tests.torment import planted, planted_wires
+from tests.torment import own_engine, planted, planted_wires
 from tests.torment.compare import compare
 from tests.torment.kills import PHASES, Tally, Torment, rows
 from tests.torment.rows import Row
@@ -60,14 +60,21 @@ def torment(given: argparse.Namespace) -> list[str]:
     chosen, begun = rows(given.row), time.monotonic()
     first, tallies = _kept(given, chosen)
     wants = given.want or ([] if given.row else [*WANTS])
-    killed = [row for row in chosen if given.kills and row.containers]
     starved = [name for name in wants if given.wants and name.startswith("engine") and not lacking(name)]
+    killed = [row for row in chosen if given.kills and row.containers and not own_engine.lacking()]
     with adopting(), Torment(given.seed, containers=bool(killed or starved)) as machine:
-        for number in count(first):
+        able = []
+        for row in chosen if given.kills else ():
+            why = own_engine.lacking() if row.containers else ""
+            if why := why or machine.lacking(row):
+                print(f"{row.name}: not tried: {why}", flush=True)
+            else:
+                able.append(row)
+        for number in count(first) if able else ():
             done = sum(tally.kills for tally in tallies.values())
             if done >= given.kills or time.monotonic() - begun > given.minutes * 60:
                 break
-            row = chosen[number % len(chosen)]
+            row = able[number % len(able)]
             tally, known = tallies[row.name], len(tallies[row.name].problems)
             machine.kill(row, number, tally)
             for problem in tally.problems[known:]:

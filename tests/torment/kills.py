@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Self
 
 from lab.model.answer import Answer
-from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, ThroughlineError
+from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, EXIT_USAGE, ThroughlineError
 from lab.model.paths import cache_dir
 from lab.model.results import CellResult, RunRecord
 from lab.store.run_dir import LATEST, RunDir, read_result, run_folders
 from tests.support.own_machine import OwnMachine
 from tests.support.processes import bury, descendants
 from tests.support.waiting import until
-from tests.torment.own_engine import Engine, lacking
+from tests.torment.own_engine import Engine
 from tests.torment.rows import CELL, LAB, ROWS, VIRTUAL, Row, furnish
 
 SETTLE_S = 30.0
@@ -66,6 +66,7 @@ class Torment:
     def __init__(self, seed: int, *, containers: bool) -> None:
         self._seed = seed
         self._begun = 0.0
+        # When a command that nobody kills comes to each phase, in seconds from its start.
         self._timed: dict[str, dict[str, float]] = {}
         self._open = ExitStack()
         self.work = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="throughline-torment-")))
@@ -126,10 +127,9 @@ class Torment:
         return said.decode()
 
     def kill(self, row: Row, number: int, tally: Tally) -> None:
-        """Once; the moment is drawn by the seed and `number`. Problems and counts go to `tally`."""
+        """Once, after `lacking`; the moment is drawn by the seed and `number`. Problems and counts go to `tally`."""
         chance = random.Random(f"{self._seed}/{number}")
-        timed = self._phases(row)
-        spans = list(pairwise([*timed.items()]))
+        spans = list(pairwise(self._timed[row.name].items()))
         (after, begins), (_, ends) = (spans[0][0], spans[-1][1]) if chance.random() < 0.5 else chance.choice(spans)
         delay_s = chance.uniform(0.0, ends - begins)
         before, others = self.state(row), self.machine.processes()
@@ -148,24 +148,26 @@ class Torment:
         tally.temporaries += temporaries
         tally.problems += (f"{where}: {half}" for half in [*halves, *_half_outputs(self.work)])
 
-    def _phases(self, row: Row) -> dict[str, float]:
-        """When a command that nobody kills comes to each phase, in seconds from its start; measured once."""
-        if row.name not in self._timed:
-            times: dict[str, float] = {}
-            begun = time.monotonic()
-            with self._begin(row) as command:
-                while "done" not in times:
-                    times.setdefault(self._phase(command), time.monotonic() - begun)
-                    assert time.monotonic() - begun < _TIDY_S, f"{row.name} does not end"
-                    time.sleep(0.01)
-            said = self._said.read_text(errors="replace")
-            # In real time a busy machine has no verdict.
-            assert command.returncode in (*_VERDICTS, EXIT_INVALID), f"{row.name}: exit code {command.returncode}: {said}"
-            if row.tidy:
-                self.said(*row.tidy)
-            list(_half_outputs(self.work))
-            self._timed[row.name] = {"started": 0.0, **times}
-        return self._timed[row.name]
+    def lacking(self, row: Row) -> str:
+        """Why this row cannot be tried here, in the lab's words; empty if it can. It runs to its end, nobody kills it."""
+        times: dict[str, float] = {}
+        begun = time.monotonic()
+        with self._begin(row) as command:
+            while "done" not in times:
+                times.setdefault(self._phase(command), time.monotonic() - begun)
+                assert time.monotonic() - begun < _TIDY_S, f"{row.name} does not end"
+                time.sleep(0.01)
+        said = self._said.read_text(errors="replace")
+        if command.returncode == EXIT_USAGE:
+            return said.strip()
+        # In real time a busy machine has no verdict.
+        assert command.returncode in (*_VERDICTS, EXIT_INVALID), f"{row.name}: exit code {command.returncode}: {said}"
+        if row.tidy:
+            self.said(*row.tidy)
+        list(_half_outputs(self.work))
+        self._timed[row.name] = {"started": 0.0, **times}
+        print(f"{row.name}: " + ", ".join(f"{name} after {after_s:.1f} s" for name, after_s in times.items()), flush=True)
+        return ""
 
     @contextmanager
     def _begin(self, row: Row) -> Iterator[subprocess.Popen[bytes]]:
@@ -270,12 +272,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def rows(names: list[str]) -> list[Row]:
-    """Those of these names, or all. Containers only where there can be an engine."""
+    """Those of these names, or all."""
     if unknown := set(names) - {row.name for row in ROWS}:
         raise SystemExit(f"torment: no row called {', '.join(sorted(unknown))}; there are {', '.join(row.name for row in ROWS)}")
-    why = lacking()
-    chosen = [row for row in ROWS if (not names or row.name in names) and not (why and row.containers)]
-    for row in ROWS:
-        if why and row.containers and (not names or row.name in names):
-            print(f"{row.name}: not tried: {why}")
-    return chosen
+    return [row for row in ROWS if not names or row.name in names]

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -23,18 +24,24 @@ _LOAD_S = 300.0
 
 
 class Engine:
-    """A context manager. It keeps its data in a folder."""
+    """A context manager. It keeps its data in a folder. As with systemd, containerd runs on while dockerd is restarted."""
 
     def __init__(self, machine: OwnMachine, folder: Path) -> None:
         self._machine = machine
         self._folder = folder
-        self._program: subprocess.Popen[bytes] | None = None
+        self._containerd: subprocess.Popen[bytes] | None = None
+        self._dockerd: subprocess.Popen[bytes] | None = None
         self.environment = {"DOCKER_HOST": f"unix://{folder}/sock"}
 
     def __enter__(self) -> Self:
         self._folder.mkdir()
-        (self._folder / "config").write_text("{}")
+        (self._folder / "dockerd.json").write_text("{}")
+        (self._folder / "containerd.toml").write_text('version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n')
+        # containerd's own, whatever else is said to it.
+        self._machine.said("mkdir", "-p", "/run/containerd/s")
         try:
+            places = {"root": "containers", "state": "running", "address": "containerd.sock", "config": "containerd.toml"}
+            self._containerd = self._started("containerd", *self._options(places))
             self.start()
             names = [images.image_name(role) for role in content.ROLES]
             with subprocess.Popen(["docker", "save", *names], stdout=subprocess.PIPE) as saved:
@@ -42,27 +49,36 @@ class Engine:
                 env = {**os.environ, **self.environment}
                 subprocess.run(words, stdin=saved.stdout, stdout=subprocess.DEVNULL, env=env, check=True, timeout=_LOAD_S)
         except BaseException:
-            self.end(signal.SIGTERM)
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end(signal.SIGTERM)
+        if self._dockerd is not None:
+            self.end(signal.SIGTERM)
+        if self._containerd is not None:
+            self._containerd.terminate()
+            self._containerd.wait(timeout=_READY_S)
 
     def start(self) -> None:
         """Returns when it answers."""
-        places = {"data-root": "data", "exec-root": "run", "pidfile": "pid", "config-file": "config"}
-        words = [f"--{option}={self._folder / name}" for option, name in places.items()]
-        command = self._machine.command("dockerd", f"--host=unix://{self._folder}/sock", *words)
-        with (self._folder / "log").open("ab") as log:
-            self._program = subprocess.Popen(command, stdout=log, stderr=log)
+        places = {"data-root": "data", "exec-root": "run", "pidfile": "pid", "config-file": "dockerd.json"}
+        places["containerd"] = "containerd.sock"
+        self._dockerd = self._started("dockerd", f"--host=unix://{self._folder}/sock", *self._options(places))
         until(lambda: self._asked("version").returncode == 0, f"the engine answers: {self._folder}/log", _READY_S)
 
     def end(self, by: signal.Signals) -> None:
         """Returns when it has ended."""
-        assert self._program is not None
-        self._program.send_signal(by)
-        self._program.wait(timeout=_READY_S)
+        assert self._dockerd is not None
+        self._dockerd.send_signal(by)
+        self._dockerd.wait(timeout=_READY_S)
+
+    def _options(self, places: Mapping[str, str]) -> list[str]:
+        return [f"--{option}={self._folder / name}" for option, name in places.items()]
+
+    def _started(self, *words: str) -> subprocess.Popen[bytes]:
+        with (self._folder / "log").open("ab") as log:
+            return subprocess.Popen(self._machine.command(*words), stdout=log, stderr=log)
 
     def labs(self) -> list[str]:
         """Containers with their states, networks and volumes of labs."""

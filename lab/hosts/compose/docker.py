@@ -13,6 +13,8 @@ from typing import Any
 from lab.model.errors import LabFault, UsageProblem
 
 ENGINE_REMEDY = "sudo apt-get install docker.io docker-compose, then sudo systemctl start docker"
+# The last one is docker-compose's.
+_NOT_RUNNING = ("cannot connect to the docker daemon", "is the docker daemon running", "couldn't connect to docker daemon")
 # Words of the engine in lower case, their meaning, and the remedy.
 _REFUSALS = (
     (
@@ -20,15 +22,20 @@ _REFUSALS = (
         "no permission to use the container engine's socket",
         "sudo usermod -aG docker $USER, and log in again",
     ),
-    ("cannot connect to the docker daemon", "the container engine is not running", "sudo systemctl start docker"),
-    ("is the docker daemon running", "the container engine is not running", "sudo systemctl start docker"),
     ("no space left on device", "the container engine's disk is full", "docker system df tells what takes the room"),
     ("no such image", "an image is missing", "lab images build"),
 )
 
 
+class NoEngine(UsageProblem):
+    """None answers: it has not been started, or it has ended."""
+
+    def __init__(self) -> None:
+        super().__init__("the container engine is not running", remedy="sudo systemctl start docker")
+
+
 def docker(*words: str, timeout_s: float = 60, check: bool = True, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """`docker WORDS`. Raises UsageProblem without a running engine, LabFault with its own last line when it refuses."""
+    """`docker WORDS`. Raises NoEngine without a running engine, LabFault with its own last line when it refuses."""
     program = shutil.which("docker")
     if program is None:
         raise UsageProblem("there is no docker on this machine", remedy=ENGINE_REMEDY)
@@ -59,6 +66,8 @@ def run(
 def refusal(what: str, said: str) -> LabFault | UsageProblem:
     """The engine's refusal in one line."""
     low = said.lower()
+    if any(sign in low for sign in _NOT_RUNNING):
+        return NoEngine()
     for sign, meaning, remedy in _REFUSALS:
         if sign in low:
             return UsageProblem(meaning, remedy=remedy)

@@ -23,7 +23,7 @@ from lab.hosts.agent.protocol import UnixChannel
 from lab.hosts.agent.router import RouterChoice
 from lab.hosts.clocks import InRealTime
 from lab.hosts.compose import content, images
-from lab.hosts.compose.docker import compose_version, engine_version
+from lab.hosts.compose.docker import NoEngine, compose_version, engine_version
 from lab.hosts.compose.project import Project
 from lab.hosts.host import Host, Ports, RouterFacts
 from lab.hosts.wiring import LEAF, ROUTER_MACS, Addresses, leaf_neighbour
@@ -129,7 +129,7 @@ def open_network(*, router: RouterChoice = "auto", name: str = "") -> ComposeNet
     """Bring the containers up.
 
     Raises UsageProblem where there is no engine, no image, no free network or no such router; LabFault when a container does not
-    start.
+    start, or the engine ends meanwhile.
     """
     facts = {"engine": f"docker {engine_version()}", "compose": compose_version()}
     made = images.require_all()
@@ -140,8 +140,11 @@ def open_network(*, router: RouterChoice = "auto", name: str = "") -> ComposeNet
             addresses = project.up(made, router)
             project.wait_for_agents()
             return _wire(project, addresses, router, facts)
+        except NoEngine:
+            project.down(patience_s=_RESTART_S)
+            raise LabFault(f"the container engine ended while lab {project.name!r} started") from None
         except BaseException:
-            project.down()
+            project.down(patience_s=_RESTART_S)
             raise
 
 

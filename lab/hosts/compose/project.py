@@ -140,13 +140,13 @@ class Project:
         return " | ".join(said.split("\n")[-3:]).strip(" |")
 
     def down(self, *, patience_s: float = 0.0) -> None:
-        """Idempotent. An engine that does not answer, because it is restarted, is waited for that long; then LabFault."""
+        """Idempotent. An engine that cannot do it, because it is restarted, is waited for that long; then LabFault."""
         deadline = time.monotonic() + patience_s
         while True:
             try:
                 self._remove()
                 break
-            except UsageProblem as gone:
+            except (UsageProblem, LabFault) as gone:
                 if not patience_s:
                     raise
                 if time.monotonic() > deadline:

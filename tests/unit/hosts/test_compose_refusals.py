@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.hosts.compose import project, subnets
-from lab.hosts.compose.docker import refusal
+from lab.hosts.compose import network, project, subnets
+from lab.hosts.compose.docker import NoEngine, refusal
 from lab.hosts.compose.project import Project
 from lab.model.errors import LabFault, UsageProblem
 
@@ -65,12 +65,32 @@ def test_an_engine_that_is_restarted_is_waited_for(monkeypatch: pytest.MonkeyPat
     def ask(*words: str) -> str:
         asked.append(words[0])
         if len(asked) <= 2:
-            raise UsageProblem("the container engine is not running")
+            raise NoEngine if len(asked) == 1 else LabFault("`docker ps` failed: EOF")
         return ""
 
     monkeypatch.setattr(project, "ask", ask)
     Project("x").down(patience_s=60.0)
     assert asked == ["ps", "ps", "ps", "network", "volume"]
+
+
+def test_an_engine_that_ends_while_a_lab_starts_is_a_lab_fault_and_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
+    monkeypatch.setattr(network, "engine_version", lambda: "20")
+    monkeypatch.setattr(network, "compose_version", lambda: "1.29")
+    monkeypatch.setattr(network.images, "require_all", dict)
+    monkeypatch.setattr(project, "containers", lambda _name: [])
+    patience: list[float] = []
+    monkeypatch.setattr(Project, "down", lambda _project, *, patience_s: patience.append(patience_s))
+
+    def up(*_: object) -> None:
+        raise refusal("compose up", "Cannot connect to the Docker daemon at unix:///run/docker.sock.")
+
+    monkeypatch.setattr(Project, "up", up)
+    with pytest.raises(LabFault, match="the container engine ended while lab 'x' started"):
+        network.open_network(name="x")
+    assert patience == [30.0]
 
 
 def test_an_engine_that_does_not_come_back_is_one_line_with_the_way_to_tidy_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +115,10 @@ def test_a_path_too_long_for_a_socket_is_one_line(monkeypatch: pytest.MonkeyPatc
     [
         ("Got permission denied while trying to connect to the Docker daemon socket", "no permission"),
         ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?", "is not running"),
+        (
+            "ERROR: Couldn't connect to Docker daemon at http+docker://x - is it running?\n\nIf it's elsewhere, say so",
+            "is not running",
+        ),
         ("write /x: no space left on device", "disk is full"),
         ("Error: No such image: throughline/client:latest", "an image is missing"),
         ("one\nERROR: for client  it is tired\n\n", "`docker up` failed: ERROR: for client  it is tired"),
