@@ -18,6 +18,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from glob import glob
 from itertools import pairwise
 from pathlib import Path
 from typing import Self
@@ -184,12 +185,17 @@ class Torment:
     def _phase(self, command: subprocess.Popen[bytes]) -> str:
         if command.poll() is not None:
             return "done"
-        pages = (path for path in (self.work / "run").glob("*.html") if path.stat().st_mtime > self._begun)
-        if any(self._results.glob("*/*/*.json")) or any(self.work.glob("out.*")) or any(pages):
+        results = glob("*/*/*.json", root_dir=self._results)  # noqa: PTH207 - pathlib's fails where the lab renames a file meanwhile
+        if results or any(self.work.glob("out.*")) or any(map(self._is_new, (self.work / "run").glob("*.html"))):
             return "writing"
         if _SAMPLE.search(self._said.read_bytes()):
             return "measuring"
         return "network" if descendants(command.pid) else "started"
+
+    def _is_new(self, page: Path) -> bool:
+        with suppress(FileNotFoundError):
+            return page.stat().st_mtime > self._begun
+        return False
 
     def state(self, row: Row) -> dict[str, object]:
         """What the command must leave as it was."""
