@@ -46,3 +46,10 @@ def test_a_transfer_that_failed_counts_for_nothing() -> None:
     lost = row(0.5, 3.0)
     found = table(Beside(lost.client, lost.transfer, 0, "broke off", 0.5, None, None, lost.echoes))
     assert (found.solo_of("it"), found.added_p95_ms("it"), found.harm("it")) == (None, None, None)
+
+
+def test_a_bystander_that_got_nothing_back_says_nothing_about_harm() -> None:
+    deaf = row(0.9, 3.0)
+    found = table(Beside(deaf.client, deaf.transfer, 0, "", 0.9, None, None, ()))
+    assert found.solo_of("it") is not None
+    assert (found.added_p95_ms("it"), found.harm("it")) == (None, None)

@@ -51,6 +51,12 @@ def test_a_full_buffer_that_comes_down_to_two_thirds() -> None:
     assert answer(full(woken_ms=110.01, before=29_000, acked=31_900), 60) == "room"
 
 
+def test_what_the_kernel_has_not_sent_yet_is_in_the_buffer_too() -> None:
+    looks = [look(20, buffered=122_100, unsent=20_000), look(120, buffered=96_910)]
+    found = pauses([content(10, 91_000), content(110.01, 120_000)], looks, acks=((109, 29_000), (110, 31_900)))
+    assert answer(found, 60) == "room"
+
+
 @pytest.mark.parametrize(
     "found",
     [

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import struct
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -14,7 +17,7 @@ from lab.model.topology import Link
 from lab.model.units import BitRate, Duration
 from lab.net.ports import PortCounters, PortReading
 from lab.run.cpu_score import CpuScore, parse_score
-from lab.run.events import lookups_script
+from lab.run.events import connect_script, lookups_script
 from lab.run.events.flap import Leaf, down_commands, parse_leaf, set_address_script, silent_bytes
 from lab.run.events.lookups import CONTROL, parse_queries, split_control
 from lab.run.events.refusal import Connected, parse_connected
@@ -62,11 +65,25 @@ def test_the_connection_probes_line() -> None:
             parse_connected(text)
 
 
+def test_the_probe_of_a_host_connects_or_looks_up() -> None:
+    def said(*words: str) -> str:
+        return subprocess.run(
+            [sys.executable, connect_script.__file__, *words], capture_output=True, text=True, check=True
+        ).stdout
+
+    assert said("lookup", "127.0.0.1") == "127.0.0.1\n"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        assert said("connect", "127.0.0.1", port, "10").startswith("open ")
+    assert said("connect", "127.0.0.1", port, "10").startswith("ECONNREFUSED ")
+
+
 def test_another_address_is_in_the_same_network_and_unused() -> None:
     leaf = parse_leaf(ADDRESSES, ROUTES, NEIGHBOURS)
     assert leaf == Leaf("10.77.1.2/24", "10.77.1.1", (("10.77.1.1", "02:54:4c:01:00:01"),))
     assert leaf.other_address() == "10.77.1.3/24"
     assert Leaf("10.0.0.1/24", "10.0.0.2").other_address() == "10.0.0.3/24"
+    assert Leaf("10.0.0.5/24", "10.0.0.1").other_address() == "10.0.0.6/24"
     assert Leaf("10.0.0.254/24", "10.0.0.1").other_address() == "10.0.0.2/24"
 
 

@@ -322,3 +322,15 @@ def test_a_search_that_is_stopped_in_a_build_leaves_nothing(repo: Path, tmp_path
 @pytest.mark.parametrize(("program", "name"), [("src/curl", "curl"), ("target/release/ferry", "ferry"), ("build/tool", "curl")])
 def test_the_adapter_is_the_programs_or_the_scenarios(program: str, name: str) -> None:
     assert client_name(program, "curl") == name
+
+
+def test_a_commit_of_many_files_is_told_by_some_of_them_and_their_number(repo: Path) -> None:
+    for number in range(40):
+        (repo / f"file{number:02}").write_text("x\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "add many")
+    files = commit_facts(repo, "HEAD").changed
+    assert files[0].startswith("file00 ")
+    assert files[-2].endswith(" more files")
+    assert files[-1].startswith("40 files changed")
+    assert len(files) - 2 + int(files[-2].split()[1]) == 40

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -20,7 +20,7 @@ from lab.run.questions import CellQuestion
 from lab.run.release import ReleaseRow
 from lab.run.session import Session
 from lab.run.workers import crew as crew_module
-from lab.run.workers.cluster import Listed, SchedulerLost
+from lab.run.workers.cluster import Cluster, Listed, SchedulerLost
 from lab.run.workers.crew import MOST_LOST, DaskCrew
 from lab.run.workers.facts import Facts, facts, first_difference
 from lab.run.workers.parcel import Document, HeldRun, Parcel, found_problem, problem_of, unpack
@@ -347,3 +347,13 @@ def test_real_time_waits_for_the_others_and_they_wait_for_it() -> None:
     with turns.take(alone=False):
         seen.append("after")
     assert seen[-1] == "after"
+
+
+@pytest.mark.parametrize("error", [OSError("gone"), TimeoutError()])
+def test_a_scheduler_that_does_not_answer_a_probe_is_lost(error: OSError) -> None:
+    class Client:
+        def run(self, *_: object, **__: object) -> None:
+            raise error
+
+    with pytest.raises(SchedulerLost, match="the scheduler at tcp://there is gone"):
+        Cluster(cast(Any, Client()), "tcp://there").probe(["tcp://worker"])
