@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from lab.cli import bisect as command
 from lab.judge.tolerance import LookPlan
 from lab.model.answer import Answer
 from lab.model.cell import Cell
+from lab.model.clock import Clock
 from lab.model.errors import LabFault, NotSupported, UsageProblem
 from lab.model.results import CellResult, Verdict, VerdictName
 from lab.robot.bugs import find_scenario
 from lab.run import search
+from lab.run.bisection import bisection_answer
 from lab.run.search import Found, judge_by_running, step_answer, step_line, versions_between, walk
 from lab.run.session import Options
 
@@ -68,6 +71,14 @@ def test_every_step_is_printed_as_it_is_made() -> None:
     assert step_line(told[0]) == "1. v0 (the good end): PASS, +1 %"
     assert found.exit_code == 0
     assert found.headline == "first bad v5, last good v4"
+
+
+@pytest.mark.parametrize(("of_the_steps", "of_the_answer"), [(["real"], ["real"]), ([], ["virtual"])])
+def test_an_answer_has_the_clocks_of_its_steps(of_the_steps: list[Clock], of_the_answer: list[Clock]) -> None:
+    found = walk(V, said(5), silent)
+    timed = replace(found, steps=tuple(step.model_copy(update={"clocks": of_the_steps}) for step in found.steps))
+    answer = bisection_answer(timed, find_scenario(CELL), "run", started_at=found.steps[0].started_at, facts={})
+    assert answer.clocks == of_the_answer
 
 
 def test_the_words_are_swapped_in_the_search_for_a_fix() -> None:
