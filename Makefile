@@ -204,7 +204,7 @@ vm-proof: setup ## three virtual machines by QEMU: their link's certificate, fer
 virtual-thousand: setup ## boots of one seed that agree, half of them next to four busy loops: BOOTS=1000 (an hour on an idle machine)
 	@$(BIN)/python -m tests.virtual.thousand $(or $(BOOTS),1000)
 
-torment: setup ## kill -9 at random moments of 21 commands, then a full disk, little memory, SIGSTOP and a clock that jumps: KILLS=1000 (two hours) SEED=1
+torment: setup ## kill -9 at random moments of 21 commands, then a full disk, little memory, SIGSTOP, a clock that jumps, cables, an engine of containers that ends: KILLS=1000 (three hours) SEED=1
 	@$(BIN)/python -m tests.torment --kills $(or $(KILLS),1000) --seed $(or $(SEED),1)
 
 torment-planted: setup ## verdicts on cells of a client whose truth is known: CELLS=100000 (days; some 2 s of processor time a cell) SEED=1

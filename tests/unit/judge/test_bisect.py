@@ -104,6 +104,10 @@ def test_the_two_that_decide_are_run_twice() -> None:
     _, made = search(names(9), truth(4))
     tried = [each.candidate for each in made]
     assert {name for name in tried if tried.count(name) == CONFIRMATIONS} == {"v3", "v4"}
+    assert {each.candidate: each.why for each in made[-2:]} == {
+        "v3": "once more, because the last good decides, after PASS",
+        "v4": "once more, because the first bad decides, after FAIL",
+    }
 
 
 def test_a_candidate_with_two_verdicts_is_skipped() -> None:

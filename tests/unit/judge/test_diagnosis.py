@@ -56,6 +56,13 @@ def test_the_sentence_has_the_figures() -> None:
     assert found.sentence == "limited by the receiver: window 2.0 MiB each RTT of 100 ms = 21 MB/s for 93 % of the time"
 
 
+def test_a_piece_waits_for_the_window_first_then_for_the_buffer_and_the_rest_has_a_cause_of_its_own() -> None:
+    found = diagnose(replace(PLAIN, slices=[replace(SLICE, no_window_s=0.005, no_buffer_s=0.003)] * 3))
+    assert found.shares == pytest.approx({"receive-window": 0.5, "send-buffer": 0.3, "slow-server": 0.2})
+    longer = diagnose(replace(PLAIN, slices=[replace(SLICE, no_window_s=0.006, no_buffer_s=0.009)] * 3))
+    assert longer.shares == pytest.approx({"receive-window": 0.6, "send-buffer": 0.4})
+
+
 def test_nothing_moved() -> None:
     assert diagnose(replace(PLAIN, content=0, seconds=0.0)).cause == "not-known"
 

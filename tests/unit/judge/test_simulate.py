@@ -60,6 +60,17 @@ def test_the_true_mean_and_spread_are_those_of_the_name(name: str) -> None:
         assert float(values.std()) == pytest.approx(float(spread[1]) / 100, rel=0.05)
 
 
+@pytest.mark.parametrize(("place", "away"), [(0, 1.0), (1, 1.0), (2, 0.5)])
+def test_a_client_around_its_limit_is_as_often_away_from_it_as_its_name_says(place: int, away: float) -> None:
+    rows = scenarios()
+    first = [row.name for row in rows].index("15 % too slow or too fast, 0 % on average")
+    assert [row.name for row in rows[first + 1 : first + 3]] == ["the same", "half of them so, the others exact"]
+    values = drawn(rows[first + place], 5000)
+    assert {round(math.expm1(value), 6) for value in np.unique(np.abs(values))} <= {0.0, 0.15}
+    assert float((values != 0).mean()) == pytest.approx(away, abs=0.01)
+    assert float(values.mean()) == pytest.approx(0, abs=0.002)
+
+
 def test_a_client_that_stalls_has_a_tail_on_the_slow_side() -> None:
     from scipy.stats import skew
 

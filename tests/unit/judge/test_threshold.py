@@ -43,6 +43,12 @@ def test_values_are_multiples_of_the_step() -> None:
     assert all(abs(trial.value / 2e-6 - round(trial.value / 2e-6)) < 1e-6 for trial in trials)
 
 
+def test_a_step_that_leaves_nothing_between_ends_the_search() -> None:
+    found, trials = search(upto(11), Goal(10, 12, 0.02, 15, 4))
+    assert (found.passed, found.failed) == (10, 12)
+    assert [trial.value for trial in trials] == [10, 12]
+
+
 def test_ends_that_answer_are_answers() -> None:
     assert search(upto(1000))[0].kind == "above"
     assert search(upto(0.5))[0].kind == "below"
