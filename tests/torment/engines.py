@@ -62,7 +62,7 @@ def _cell(torment: Torment, after_s: float, by: signal.Signals, away_s: float) -
     yield from (f"{where}: left {each}" for each in engine.labs())
     yield from (f"{where}: {half}" for half in read_all(results)[2])
     after = torment.machine.state()
-    # What a dockerd that is killed leaves of its own, such as the outer end of a container's interface, is not the lab's.
+    # A dockerd that is killed leaves things of its own, such as the outer end of a container's interface.
     changed = [name for name in before if before[name] != after[name]] if by != signal.SIGKILL else []
     yield from (f"{where}: {name}: {before[name]!r} became {after[name]!r}" for name in changed)
     # The same engine serves the next lab.

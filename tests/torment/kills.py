@@ -67,7 +67,7 @@ class Torment:
     def __init__(self, seed: int, *, containers: bool) -> None:
         self._seed = seed
         self._begun = 0.0
-        # When a command that nobody kills comes to each phase, in seconds from its start.
+        # When a command comes to each phase if it is not killed, in seconds from its start.
         self._timed: dict[str, dict[str, float]] = {}
         self._open = ExitStack()
         self.work = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="throughline-torment-")))
@@ -150,7 +150,7 @@ class Torment:
         tally.problems += (f"{where}: {half}" for half in [*halves, *_half_outputs(self.work)])
 
     def lacking(self, row: Row) -> str:
-        """Why this row cannot be tried here, in the lab's words; empty if it can. It runs to its end, nobody kills it."""
+        """Why this row cannot be tried here, in the lab's words; empty if it can. The command runs to its end."""
         times: dict[str, float] = {}
         begun = time.monotonic()
         with self._begin(row) as command:

@@ -324,7 +324,7 @@ def test_the_adapter_is_the_programs_or_the_scenarios(program: str, name: str) -
     assert client_name(program, "curl") == name
 
 
-def test_a_commit_of_many_files_is_told_by_some_of_them_and_their_number(repo: Path) -> None:
+def test_a_commit_of_many_files_is_shown_with_some_of_them_and_their_number(repo: Path) -> None:
     for number in range(40):
         (repo / f"file{number:02}").write_text("x\n")
     git(repo, "add", "-A")
