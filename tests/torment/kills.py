@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -192,6 +193,10 @@ class Torment:
             return "measuring"
         return "network" if descendants(command.pid) else "started"
 
+    def _more_than(self, others: list[str]) -> list[str]:
+        """The processes that were not there before. Of those some may have been ending."""
+        return [*(Counter(self.machine.processes()) - Counter(others)).elements()]
+
     def _is_new(self, page: Path) -> bool:
         with suppress(FileNotFoundError):
             return page.stat().st_mtime > self._begun
@@ -216,9 +221,9 @@ class Torment:
                 until(lambda: all(each.startswith("exited") for each in stopped()), "containers have stopped", SETTLE_S)
             if row.tidy:
                 self.said(*row.tidy)
-            until(lambda: self.machine.processes() == others, "the last process has ended", SETTLE_S)
+            until(lambda: not self._more_than(others), "the last process has ended", SETTLE_S)
         except TimeoutError as late:
-            yield f"{late}: {set(self.machine.processes()) - set(others)}"
+            yield f"{late}: {self._more_than(others)}"
             for pid in descendants(os.getpid()):
                 with suppress(ProcessLookupError):
                     if pid != self.machine.holder:
