@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS
 from tests.support.waiting import until
-from tests.torment.kills import SETTLE_S, Torment, read_all
+from tests.torment.kills import SETTLE_S, Torment, changed, read_all
 from tests.torment.rows import CELL
 
 _CELL = ("run", CELL, "--backend", "compose", "--max-samples", "5")
@@ -61,10 +61,9 @@ def _cell(torment: Torment, after_s: float, by: signal.Signals, away_s: float) -
         torment.said("down", "--all", results=results)
     yield from (f"{where}: left {each}" for each in engine.labs())
     yield from (f"{where}: {half}" for half in read_all(results)[2])
-    after = torment.machine.state()
     # A dockerd that is killed leaves things of its own, such as the outer end of a container's interface.
-    changed = [name for name in before if before[name] != after[name]] if by != signal.SIGKILL else []
-    yield from (f"{where}: {name}: {before[name]!r} became {after[name]!r}" for name in changed)
+    if by != signal.SIGKILL:
+        yield from (f"{where}: {each}" for each in changed(before, torment.machine.state()))
     # The same engine serves the next lab.
     torment.said("shell", "--backend", "compose", "--rate", "20mbit", "--", "true", results=results)
     try:

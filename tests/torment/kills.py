@@ -230,8 +230,21 @@ class Torment:
                         os.kill(pid, 9)
         # Thousands would be looked at again after each kill.
         bury()
-        after = self.state(row)
-        yield from (f"{name}: {before[name]!r} became {after[name]!r}" for name in before if before[name] != after[name])
+        yield from changed(before, self.state(row))
+
+
+def changed(before: dict[str, object], after: dict[str, object]) -> Iterator[str]:
+    """A line for each kind of state that is not the same: what has gone, and what has come."""
+    for name in before:
+        gone, come = (
+            [*(_lines(one[name]) - _lines(other[name])).elements()] for one, other in ((before, after), (after, before))
+        )
+        if gone or come:
+            yield f"{name}: {gone} became {come}"
+
+
+def _lines(state: object) -> Counter[str]:
+    return Counter(state.splitlines() if isinstance(state, str) else map(str, state if isinstance(state, list) else [state]))
 
 
 def _until(condition: Callable[[], bool], timeout_s: float) -> None:
