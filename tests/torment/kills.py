@@ -85,7 +85,7 @@ class Torment:
             self._make_cache()
             # For commands that read a run.
             self.said(*VIRTUAL, "--max-samples", "5", results=self.work / "stored")
-            RunDir.find("latest", results=self.work / "stored").path.rename(self.work / "run")
+            shutil.copytree(RunDir.find("latest", results=self.work / "stored").path, self.work / "run")
             self.said("bundle", CELL, "--run", str(self.work / "run"), "-o", str(self.work / "cell.zip"))
         except BaseException:
             self._open.close()

@@ -45,7 +45,7 @@ ROWS = (
     Row("report", ("report", "{work}/run")),
     Row("compare", ("compare", "{work}/run", "{work}/run", "--html", "{work}/out.html")),
     Row("export", ("export", "hyperfine", "{work}/run", "--output", "{work}/out.json")),
-    Row("history", ("history", "--reindex")),
+    Row("history", ("history", "--reindex", "--from", "{work}/stored")),
     Row("bundle", ("bundle", CELL, "--run", "{work}/run", "-o", "{work}/out.zip")),
     Row("rerun", ("rerun", "{work}/cell.zip")),
     Row("doctor", ("doctor",)),
