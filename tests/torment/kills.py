@@ -194,7 +194,7 @@ class Torment:
         return "network" if descendants(command.pid) else "started"
 
     def _more_than(self, others: list[str]) -> list[str]:
-        """The processes that were not there before. Of those some may have been ending."""
+        """The processes that were not there before. Some of the others may have ended."""
         return [*(Counter(self.machine.processes()) - Counter(others)).elements()]
 
     def _is_new(self, page: Path) -> bool:
