@@ -155,10 +155,12 @@ class Torment:
         times: dict[str, float] = {}
         begun = time.monotonic()
         with self._begin(row) as command:
-            while "done" not in times:
+
+            def has_ended() -> bool:
                 times.setdefault(self._phase(command), time.monotonic() - begun)
-                assert time.monotonic() - begun < _TIDY_S, f"{row.name} does not end"
-                time.sleep(0.01)
+                return "done" in times
+
+            until(has_ended, f"{row.name} has ended", _TIDY_S)
         said = self._said.read_text(errors="replace")
         if command.returncode == EXIT_USAGE:
             return said.strip()
