@@ -388,6 +388,23 @@ mod tests {
     }
 
     #[test]
+    fn a_part_is_wanted_until_all_of_it_is_there() {
+        let parts = Parts::new(Missing::one(0..100));
+        parts.open(None);
+        let mut part = parts.take(1, 0, Duration::ZERO).unwrap();
+        assert_eq!((part.range(), part.position(), parts.ranges()), (0..100, 0, 0));
+        assert!(parts.is_wanted(part.id()), "nothing has come");
+        part.write(&[0; 60]).unwrap();
+        assert_eq!((part.position(), parts.ranges()), (60, 0));
+        assert!(parts.is_wanted(part.id()), "40 bytes are missing");
+        part.write(&[0; 40]).unwrap();
+        assert_eq!((part.position(), parts.ranges(), parts.bytes()), (100, 1, 100));
+        part.flush().unwrap();
+        assert!(!parts.is_wanted(part.id()), "all of it is there");
+        assert!(parts.is_complete());
+    }
+
+    #[test]
     fn a_part_takes_no_more_than_its_range_and_nothing_once_it_is_over() {
         let parts = Parts::new(Missing::default());
         parts.open(None);
