@@ -13,8 +13,13 @@ from typing import Any
 from lab.model.errors import LabFault, UsageProblem
 
 ENGINE_REMEDY = "sudo apt-get install docker.io docker-compose, then sudo systemctl start docker"
-# The last one is docker-compose's.
-_NOT_RUNNING = ("cannot connect to the docker daemon", "is the docker daemon running", "couldn't connect to docker daemon")
+_NOT_RUNNING = (
+    "cannot connect to the docker daemon",
+    "is the docker daemon running",
+    # docker-compose's.
+    "couldn't connect to docker daemon",
+    "error while fetching server api version",
+)
 # Words of the engine in lower case, their meaning, and the remedy.
 _REFUSALS = (
     (
@@ -66,11 +71,11 @@ def run(
 def refusal(what: str, said: str) -> LabFault | UsageProblem:
     """The engine's refusal in one line."""
     low = said.lower()
-    if any(sign in low for sign in _NOT_RUNNING):
-        return NoEngine()
     for sign, meaning, remedy in _REFUSALS:
         if sign in low:
             return UsageProblem(meaning, remedy=remedy)
+    if any(sign in low for sign in _NOT_RUNNING):
+        return NoEngine()
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     telling = [line for line in lines if "error" in line.lower()] or lines
     return LabFault(f"`{what}` failed: {telling[-1] if telling else 'without a message'}")

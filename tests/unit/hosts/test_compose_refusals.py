@@ -119,6 +119,8 @@ def test_a_path_too_long_for_a_socket_is_one_line(monkeypatch: pytest.MonkeyPatc
             "ERROR: Couldn't connect to Docker daemon at http+docker://x - is it running?\n\nIf it's elsewhere, say so",
             "is not running",
         ),
+        ("docker.errors.DockerException: Error while fetching server API version: ('Connection aborted.', x)", "is not running"),
+        ("DockerException: Error while fetching server API version: (PermissionError(13, 'Permission denied'))", "no permission"),
         ("write /x: no space left on device", "disk is full"),
         ("Error: No such image: throughline/client:latest", "an image is missing"),
         ("one\nERROR: for client  it is tired\n\n", "`docker up` failed: ERROR: for client  it is tired"),
