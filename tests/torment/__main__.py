@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -50,6 +51,8 @@ def main(words: list[str]) -> int:
         return 1 if planted_wires.judge(given.wires, given.seed, given.kept).beyond else 0
     if given.compare:
         return 1 if compare(given.compare, given.seed) else 0
+    # What it has started ends with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     problems = torment(given)
     print("\n".join(problems) or "all is well")
     return 1 if problems else 0
@@ -60,13 +63,12 @@ def torment(given: argparse.Namespace) -> list[str]:
     chosen, begun = rows(given.row), time.monotonic()
     first, tallies = _kept(given, chosen)
     wants = given.want or ([] if given.row else [*WANTS])
-    starved = [name for name in wants if given.wants and name.startswith("engine") and not lacking(name)]
-    killed = [row for row in chosen if given.kills and row.containers and not own_engine.lacking()]
-    with adopting(), Torment(given.seed, containers=bool(killed or starved)) as machine:
+    killed = given.kills and any(row.containers for row in chosen)
+    starved = given.wants and any(name.startswith("engine") for name in wants)
+    with adopting(), Torment(given.seed, containers=bool(killed or starved) and not own_engine.lacking()) as machine:
         able = []
         for row in chosen if given.kills else ():
-            why = own_engine.lacking() if row.containers else ""
-            if why := why or machine.lacking(row):
+            if why := machine.lacking(row):
                 print(f"{row.name}: not tried: {why}", flush=True)
             else:
                 able.append(row)

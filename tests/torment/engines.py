@@ -13,9 +13,8 @@ from contextlib import suppress
 from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, EXIT_USAGE
 from tests.support.waiting import until
 from tests.torment.kills import SETTLE_S, Torment, changed, read_all
-from tests.torment.rows import CELL
+from tests.torment.rows import CONTAINERS
 
-_CELL = ("run", CELL, "--backend", "compose", "--max-samples", "5")
 # A cell takes some 20 s, and has found the engine well after two.
 _MOMENT_S = (2.0, 15.0)
 _LONGEST_S = 300.0
@@ -43,9 +42,9 @@ def _cell(torment: Torment, after_s: float, by: signal.Signals, away_s: float) -
     assert engine is not None
     shutil.rmtree(results, ignore_errors=True)
     where = f"engine ended by {by.name} after {after_s:.1f} s" + (f", for {away_s:g} s" if away_s else "")
-    before, log = torment.machine.state(), torment.work / "said"
+    before, others, log = torment.machine.state(), torment.machine.processes(), torment.work / "said"
     with log.open("wb") as file:
-        lab = torment.start(*_CELL, results=results, stdout=file.fileno(), stderr=file.fileno())
+        lab = torment.start(*CONTAINERS, results=results, stdout=file.fileno(), stderr=file.fileno())
         try:
             time.sleep(after_s)
             engine.end(by)
@@ -67,20 +66,16 @@ def _cell(torment: Torment, after_s: float, by: signal.Signals, away_s: float) -
     # The same engine serves the next lab.
     torment.said("shell", "--backend", "compose", "--rate", "20mbit", "--", "true", results=results)
     try:
-        until(lambda: all(_is_engines(each) for each in torment.machine.processes()), "the last process has ended", SETTLE_S)
+        until(lambda: not torment.more_than(others), "the last process has ended", SETTLE_S)
     except TimeoutError:
-        yield f"{where}: left {torment.machine.processes()}"
-
-
-def _is_engines(process: str) -> bool:
-    return process.startswith(("dockerd ", "containerd "))
+        yield f"{where}: left {torment.more_than(others)}"
 
 
 def _bad_end(where: str, code: int, said: str) -> Iterator[str]:
     faults = [line for line in said.splitlines() if line.startswith("lab: ")]
     told = [line for line in said.splitlines() if "INVALID" in line] or faults or [said[-200:]]
     print(f"{where}: exit code {code}: {told[0].strip()}", flush=True)
-    # Where it ends before the lab has begun, there is none.
+    # The engine may end before the lab has begun.
     none = code == EXIT_USAGE and "the container engine is not running" in said
     judged = code in (EXIT_PASS, EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID)
     if not (none or judged) or len(faults) > 1 or "Traceback" in said:

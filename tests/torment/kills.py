@@ -11,6 +11,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -30,10 +31,11 @@ from lab.model.paths import cache_dir
 from lab.model.results import CellResult, RunRecord
 from lab.store.run_dir import LATEST, RunDir, read_result, run_folders
 from tests.support.own_machine import OwnMachine
-from tests.support.processes import bury, descendants
+from tests.support.processes import bury, command, descendants
 from tests.support.waiting import until
+from tests.torment import own_engine
 from tests.torment.own_engine import Engine
-from tests.torment.rows import CELL, LAB, ROWS, VIRTUAL, Row, furnish
+from tests.torment.rows import CELL, FEW, LAB, ROWS, VIRTUAL, Row, furnish
 
 SETTLE_S = 30.0
 # At the lowest priority on a busy machine, what takes ten seconds has taken two minutes.
@@ -72,6 +74,8 @@ class Torment:
         self._timed: dict[str, dict[str, float]] = {}
         self._open = ExitStack()
         self.work = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="throughline-torment-")))
+        # After the machine and its engine: a network of `lab up` outlives the command.
+        self._open.callback(_kill, lambda _: True)
         self._results, self._said = self.work / "results", self.work / "said"
         self.machine = OwnMachine(self.work / "tmp")
         self.engine = Engine(self.machine, self.work / "engine") if containers else None
@@ -84,7 +88,7 @@ class Torment:
             furnish(self.work)
             self._make_cache()
             # For commands that read a run.
-            self.said(*VIRTUAL, "--max-samples", "5", results=self.work / "stored")
+            self.said(*VIRTUAL, *FEW, results=self.work / "stored")
             shutil.copytree(RunDir.find("latest", results=self.work / "stored").path, self.work / "run")
             self.said("bundle", CELL, "--run", str(self.work / "run"), "-o", str(self.work / "cell.zip"))
         except BaseException:
@@ -135,12 +139,12 @@ class Torment:
         (after, begins), (_, ends) = (spans[0][0], spans[-1][1]) if chance.random() < 0.5 else chance.choice(spans)
         delay_s = chance.uniform(0.0, ends - begins)
         before, others = self.state(row), self.machine.processes()
-        with self._begin(row) as command:
-            _until(lambda: PHASES.index(self._phase(command)) >= PHASES.index(after), begins * _PATIENCE)
-            _until(lambda: command.poll() is not None, delay_s)
-            met = self._phase(command)
-            command.kill()
-            command.wait()
+        with self._begin(row) as lab:
+            _until(lambda: PHASES.index(self._phase(lab)) >= PHASES.index(after), begins * _PATIENCE)
+            _until(lambda: lab.poll() is not None, delay_s)
+            met = self._phase(lab)
+            lab.kill()
+            lab.wait()
         tally.kills += met != "done"
         tally.phases[met] += 1
         where = f"{row.name}, kill {number}, {delay_s:.3f} s after {after}, in {met}"
@@ -152,20 +156,22 @@ class Torment:
 
     def lacking(self, row: Row) -> str:
         """Why this row cannot be tried here, in the lab's words; empty if it can. The command runs to its end."""
+        if row.containers and self.engine is None:
+            return own_engine.lacking()
         times: dict[str, float] = {}
         begun = time.monotonic()
-        with self._begin(row) as command:
+        with self._begin(row) as lab:
 
             def has_ended() -> bool:
-                times.setdefault(self._phase(command), time.monotonic() - begun)
+                times.setdefault(self._phase(lab), time.monotonic() - begun)
                 return "done" in times
 
             until(has_ended, f"{row.name} has ended", _TIDY_S)
         said = self._said.read_text(errors="replace")
-        if command.returncode == EXIT_USAGE:
+        if lab.returncode == EXIT_USAGE:
             return said.strip()
         # In real time a busy machine has no verdict.
-        assert command.returncode in (*_VERDICTS, EXIT_INVALID), f"{row.name}: exit code {command.returncode}: {said}"
+        assert lab.returncode in (*_VERDICTS, EXIT_INVALID), f"{row.name}: exit code {lab.returncode}: {said}"
         if row.tidy:
             self.said(*row.tidy)
         list(_half_outputs(self.work))
@@ -178,24 +184,24 @@ class Torment:
         shutil.rmtree(self._results, ignore_errors=True)
         self._begun = time.time()
         with self._said.open("wb") as log:
-            command = self.start(*row.words, results=self._results, stdout=log.fileno(), stderr=log.fileno())
+            lab = self.start(*row.words, results=self._results, stdout=log.fileno(), stderr=log.fileno())
             try:
-                yield command
+                yield lab
             finally:
-                command.kill()
-                command.wait()
+                lab.kill()
+                lab.wait()
 
-    def _phase(self, command: subprocess.Popen[bytes]) -> str:
-        if command.poll() is not None:
+    def _phase(self, lab: subprocess.Popen[bytes]) -> str:
+        if lab.poll() is not None:
             return "done"
         results = glob("*/*/*.json", root_dir=self._results)  # noqa: PTH207 - pathlib's fails where the lab renames a file meanwhile
         if results or any(self.work.glob("out.*")) or any(map(self._is_new, (self.work / "run").glob("*.html"))):
             return "writing"
         if _SAMPLE.search(self._said.read_bytes()):
             return "measuring"
-        return "network" if descendants(command.pid) else "started"
+        return "network" if descendants(lab.pid) else "started"
 
-    def _more_than(self, others: list[str]) -> list[str]:
+    def more_than(self, others: list[str]) -> list[str]:
         """The processes that were not there before. Some of the others may have ended."""
         return [*(Counter(self.machine.processes()) - Counter(others)).elements()]
 
@@ -223,13 +229,11 @@ class Torment:
                 until(lambda: all(each.startswith("exited") for each in stopped()), "containers have stopped", SETTLE_S)
             if row.tidy:
                 self.said(*row.tidy)
-            until(lambda: not self._more_than(others), "the last process has ended", SETTLE_S)
+            until(lambda: not self.more_than(others), "the last process has ended", SETTLE_S)
         except TimeoutError as late:
-            yield f"{late}: {self._more_than(others)}"
-            for pid in descendants(os.getpid()):
-                with suppress(ProcessLookupError):
-                    if pid != self.machine.holder:
-                        os.kill(pid, 9)
+            left = self.more_than(others)
+            yield f"{late}: {left}"
+            _kill(lambda pid: pid != self.machine.holder and command(pid) in left)
         # Thousands would be looked at again after each kill.
         bury()
         yield from changed(before, self.state(row))
@@ -237,16 +241,21 @@ class Torment:
 
 def changed(before: dict[str, object], after: dict[str, object]) -> Iterator[str]:
     """A line for each kind of state that is not the same: what has gone, and what has come."""
-    for name in before:
-        gone, come = (
-            [*(_lines(one[name]) - _lines(other[name])).elements()] for one, other in ((before, after), (after, before))
-        )
-        if gone or come:
-            yield f"{name}: {gone} became {come}"
+    for name, state in before.items():
+        was, now = _lines(state), _lines(after[name])
+        if was != now:
+            yield f"{name}: {[*(was - now).elements()]} became {[*(now - was).elements()]}"
 
 
 def _lines(state: object) -> Counter[str]:
     return Counter(state.splitlines() if isinstance(state, str) else map(str, state if isinstance(state, list) else [state]))
+
+
+def _kill(which: Callable[[int], bool]) -> None:
+    """Those of this process's descendants."""
+    for pid in filter(which, descendants(os.getpid())):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _until(condition: Callable[[], bool], timeout_s: float) -> None:

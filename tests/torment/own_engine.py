@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from lab.hosts.compose import content, images
+from lab.hosts.compose.docker import run
 from lab.hosts.compose.project import OWNER_LABEL
 from lab.model.errors import ThroughlineError
 from tests.support.own_machine import OwnMachine
@@ -82,20 +83,18 @@ class Engine:
 
     def labs(self) -> list[str]:
         """Containers with their states, networks and volumes of labs."""
-        return [*self.containers(), *self._listed("network", "ls"), *self._listed("volume", "ls")]
+        return [*self.containers(), *(name for kind in ("network", "volume") for name in self._listed(kind, "ls", "{{.Name}}"))]
 
     def containers(self) -> list[str]:
-        return self._listed("ps", "--all", "--format", "{{.State}} {{.Names}}")
+        return self._listed("ps", "--all", "{{.State}} {{.Names}}")
 
-    def _listed(self, *words: str) -> list[str]:
-        done = self._asked(*words, "--filter", f"label={OWNER_LABEL}={os.getuid()}")
+    def _listed(self, kind: str, option: str, form: str) -> list[str]:
+        done = self._asked(kind, option, "--format", form, "--filter", f"label={OWNER_LABEL}={os.getuid()}")
         assert done.returncode == 0, done.stderr.decode()
-        header = "--format" not in words
-        return sorted(done.stdout.decode().splitlines()[header:])
+        return sorted(done.stdout.decode().splitlines())
 
     def _asked(self, *words: str) -> subprocess.CompletedProcess[bytes]:
-        command = self._machine.command("docker", *words)
-        return subprocess.run(command, capture_output=True, env={**os.environ, **self.environment}, check=False, timeout=_READY_S)
+        return run(self._machine.command("docker", *words), timeout_s=_READY_S, check=False, env=self.environment)
 
 
 def lacking() -> str:

@@ -12,7 +12,8 @@ LAB = (sys.executable, "-m", "lab.cli.main")
 CELL = "curl--dsl-20--http1-get-5MiB-at-2MBps"
 VIRTUAL = ("run", CELL, "--clock", "virtual")
 # It would ask for up to 80.
-_FEW = ("--max-samples", "5")
+FEW = ("--max-samples", "5")
+CONTAINERS = ("run", CELL, "--backend", "compose", *FEW)
 _NETWORK = "name: torment\ndescription: d\nlink:\n  rate: 20 Mbit/s\n  rtt: 20 ms\n"
 
 
@@ -28,11 +29,11 @@ class Row:
 
 
 ROWS = (
-    Row("run, virtual", (*VIRTUAL, *_FEW)),
-    Row("run a suite, virtual", ("run", "throttle", "--client", "curl", "--include", "mail", "--max-samples", "5")),
-    Row("run with captures, virtual", (*VIRTUAL, "--pcap", *_FEW)),
-    Row("run, namespaces", ("run", CELL, "--clock", "real", *_FEW)),
-    Row("run, containers", ("run", CELL, "--backend", "compose", *_FEW), containers=True, tidy=("down", "--all")),
+    Row("run, virtual", (*VIRTUAL, *FEW)),
+    Row("run a suite, virtual", ("run", "throttle", "--client", "curl", "--include", "mail", *FEW)),
+    Row("run with captures, virtual", (*VIRTUAL, "--pcap", *FEW)),
+    Row("run, namespaces", ("run", CELL, "--clock", "real", *FEW)),
+    Row("run, containers", CONTAINERS, containers=True, tidy=("down", "--all")),
     Row("qualify", ("qualify", str(find_ferry()), "--baseline", "curl", "--quick", "--clock", "virtual")),
     Row("harm", ("harm", "curl", "--topology", "dsl-20", "--size", "2 MiB", "--save", "{work}/out.json")),
     Row("search limit", ("search", "limit", "curl", "--topology", "dsl-20")),

@@ -22,12 +22,12 @@ from lab.store.deterministic import first_difference, view
 from lab.store.run_dir import RunDir
 from tests.torment import cables, engines, own_engine
 from tests.torment.kills import Torment, read_all
-from tests.torment.rows import VIRTUAL
+from tests.torment.rows import FEW, VIRTUAL
 
 _FAKETIME = "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 STOPPED_S = 30.0
 # The judge would ask for up to 80 samples of this client.
-_FEW = (*VIRTUAL, "--max-samples", "5")
+_FEW = (*VIRTUAL, *FEW)
 _LONGEST_S = 180.0
 _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCONCLUSIVE)
 # A machine in virtual time has 176 MB and more of its own; below that the lab cannot start, far above nothing is lacking.

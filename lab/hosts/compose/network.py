@@ -140,11 +140,10 @@ def open_network(*, router: RouterChoice = "auto", name: str = "") -> ComposeNet
             addresses = project.up(made, router)
             project.wait_for_agents()
             return _wire(project, addresses, router, facts)
-        except NoEngine:
+        except BaseException as problem:
             project.down(patience_s=_RESTART_S)
-            raise LabFault(f"the container engine ended while lab {project.name!r} started") from None
-        except BaseException:
-            project.down(patience_s=_RESTART_S)
+            if isinstance(problem, NoEngine):
+                raise LabFault(f"the container engine ended while lab {project.name!r} started") from None
             raise
 
 
