@@ -246,12 +246,17 @@ def read_ring(ring: mmap.mmap, block: int, tap: Tap, offset_ns: int) -> int:
         block = (block + 1) % _BLOCKS
 
 
-def listen(port: str, *, acks: bool) -> tuple[socket.socket, mmap.mmap]:
-    """A packet socket and its ring."""
-    tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
+def attach(tap: socket.socket, *, acks: bool) -> None:
+    """Let only what the tap is about into the socket, and no more than its headers."""
     lines = [(0x1D, 0, 0, 0) if acks and place == _IF_EMPTY else line for place, line in enumerate(_FILTER)]
     code = array.array("B", b"".join(struct.pack("=HBBI", *line) for line in lines))
     tap.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("HP", len(_FILTER), code.buffer_info()[0]))
+
+
+def listen(port: str, *, acks: bool) -> tuple[socket.socket, mmap.mmap]:
+    """A packet socket and its ring."""
+    tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
+    attach(tap, acks=acks)
     tap.setsockopt(_SOL_PACKET, _VERSION, struct.pack("=i", _TPACKET_V3))
     frames = _BLOCK_BYTES // _FRAME_BYTES * _BLOCKS
     tap.setsockopt(_SOL_PACKET, _RX_RING, struct.pack("=7I", _BLOCK_BYTES, _BLOCKS, _FRAME_BYTES, frames, _RETIRE_MS, 0, 0))

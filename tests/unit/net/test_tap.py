@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import struct
 
 import pytest
 from hypothesis import given
@@ -13,21 +12,7 @@ from hypothesis import strategies as st
 from lab.model.errors import LabFault
 from lab.net.tap import Acked, Content, Mark, Unread, Woken, parse_line
 from lab.net.tap_script import Stream, Tap
-
-CLIENT, SERVER = (bytes([10, 77, 1, 2]), 40_000), (bytes([10, 77, 2, 2]), 80)
-FIN, SYN, RST, ACK = 1, 2, 4, 16
-
-
-def segment(source: tuple[bytes, int], target: tuple[bytes, int], flags: int, sequence: int, size: int = 0) -> bytes:
-    """IPv4 and TCP headers of a segment with a 12-byte option."""
-    ip = struct.pack("!BBHHHBBH", 0x45, 0, 52 + size, 1, 0, 64, 6, 0) + source[0] + target[0]
-    return ip + struct.pack("!HHIIBBHHH", source[1], target[1], sequence, 0, 8 << 4, flags, 100, 0, 0) + bytes(12)
-
-
-def acknowledging(source: tuple[bytes, int], target: tuple[bytes, int], sequence: int, acked: int) -> bytes:
-    packet = segment(source, target, ACK, sequence)
-    return packet[:28] + struct.pack("!I", acked) + packet[32:]
-
+from tests.support.packets import ACK, CLIENT, FIN, RST, SERVER, SYN, segment
 
 def handshake(tap: Tap, client: int = 100, server: int = 500) -> None:
     tap.packet(1, 4, segment(CLIENT, SERVER, SYN, client))
@@ -73,8 +58,8 @@ def test_an_acknowledgement_is_printed_where_it_is_asked_for() -> None:
     tap = Tap(loopback=False, acks=True)
     handshake(tap)
     tap.packet(10, 4, segment(SERVER, CLIENT, ACK, 501, 1448))
-    tap.packet(40, 0, acknowledging(CLIENT, SERVER, 101, 1949))
-    tap.packet(50, 0, acknowledging(CLIENT, SERVER, 101, 1949))
+    tap.packet(40, 0, segment(CLIENT, SERVER, ACK, 101, acked=1949))
+    tap.packet(50, 0, segment(CLIENT, SERVER, ACK, 101, acked=1949))
     assert [parse_line(line) for line in tap.lines[1:]] == [Acked(0, from_opener=False, t_ns=40, position=1448)]
 
 
