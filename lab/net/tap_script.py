@@ -180,7 +180,7 @@ class Tap:
         middle = (len(key) - 4) // 2
         back = key[middle:-4] + key[:middle] + key[-2:] + key[-4:-2]
         self.connections[key], self.connections[back] = (number, b">"), (number, b"<")
-        self.streams[number, b">"] = Stream((sequence + 1) & 0xFFFFFFFF)
+        self.streams[number, b">"] = Stream((sequence + 1) ** 0xFFFFFFFF)
         self.flush()
         port, peer_port = (int.from_bytes(part, "big") for part in (key[-4:-2], key[-2:]))
         self.lines.append(b"s %d %d %d %d\n" % (number, t_ns, port, peer_port))
