@@ -43,6 +43,7 @@ def main(address: str, port: str, interval: str, size: str) -> None:
             now = time.monotonic_ns()
             if ending and not until:
                 until = now + _PATIENCE_NS
+                continue
             if not until and now >= due:
                 own.send(_NUMBER.pack(len(sent)) + filling)
                 sent.append(now)

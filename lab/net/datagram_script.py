@@ -28,15 +28,15 @@ _BUFFER_BYTES = 64 << 20
 _SNAP_BYTES = 96
 _TICK_NS = 10_000_000
 _UDP = 17
-# Classic BPF over the IP header: UDP of IPv4, and all of IPv6: (code, jump if true, jump if false, constant).
+# Classic BPF over the IP header: UDP of IPv4, and all of IPv6: (code, constant), and of a jump how far if true and if false.
 _FILTER = (
-    (0x30, 0, 0, 0),
-    (0x54, 0, 0, 0xF0),
-    (0x15, 2, 0, 0x60),
-    (0x30, 0, 0, 9),
-    (0x15, 0, 1, _UDP),
-    (0x06, 0, 0, _SNAP_BYTES),
-    (0x06, 0, 0, 0),
+    (0x30, 0),
+    (0x54, 0xF0),
+    (0x15, 0x60, 2, 0),
+    (0x30, 9),
+    (0x15, _UDP, 0, 1),
+    (0x06, _SNAP_BYTES),
+    (0x06, 0),
 )
 
 
@@ -60,10 +60,15 @@ def line(t_ns: int, header: bytes, port: int) -> bytes:
     return b"d %b %d %d %d\n" % (b">" if target == port else b"<", t_ns, size - 8, header[at + 8])
 
 
+def attach(tap: socket.socket) -> None:
+    """Let only what may be UDP into the socket, and no more than its headers."""
+    code = array.array("B", b"".join(struct.pack("=HBBI", code, *(jumps or (0, 0)), k) for code, k, *jumps in _FILTER))
+    tap.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("HP", len(_FILTER), code.buffer_info()[0]))
+
+
 def listen(interface: str) -> socket.socket:
     tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
-    code = array.array("B", b"".join(struct.pack("=HBBI", *each) for each in _FILTER))
-    tap.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("HP", len(_FILTER), code.buffer_info()[0]))
+    attach(tap)
     tap.setsockopt(socket.SOL_SOCKET, _RCVBUFFORCE, _BUFFER_BYTES)
     tap.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
     tap.setblocking(False)

@@ -47,27 +47,27 @@ _BLOCK_HEAD = struct.Struct("=III")
 _PACKET_HEAD = struct.Struct("=IIII10xH30xB")  # struct tpacket3_hdr and the type of the packet in the sockaddr_ll behind it
 _TABLE_BYTES = 1 << 20
 _LEAST_PAGE, _LONGEST_LINE = 1 << 12, 1 << 8
-# Classic BPF over the IP header: (code, jump if true, jump if false, constant).
+# Classic BPF over the IP header: (code, constant), and of a jump how far if true and if false.
 _FILTER = (
-    (0x30, 0, 0, 0),  # A = version and header length
-    (0x54, 0, 0, 0xF0),
-    (0x15, 14, 0, 0x60),  # IPv6: all of it
-    (0x15, 0, 14, 0x40),
-    (0x30, 0, 0, 9),  # A = protocol
-    (0x15, 0, 12, 6),
-    (0xB1, 0, 0, 0),  # X = length of the IP header
-    (0x50, 0, 0, 13),  # A = flags
-    (0x45, 8, 0, _FIN | _SYN | _RST),
-    (0x50, 0, 0, 12),  # A = length of the TCP header
-    (0x74, 0, 0, 2),
-    (0x54, 0, 0, 0x3C),
-    (0x0C, 0, 0, 0),  # A += X
-    (0x07, 0, 0, 0),  # X = A
-    (0x28, 0, 0, 2),  # A = total length
-    (0x1D, 2, 0, 0),  # no content
-    (0x06, 0, 0, _SNAP_BYTES),
-    (0x06, 0, 0, _SNAP_BYTES),
-    (0x06, 0, 0, 0),
+    (0x30, 0),  # A = version and header length
+    (0x54, 0xF0),
+    (0x15, 0x60, 14, 0),  # IPv6: all of it
+    (0x15, 0x40, 0, 14),
+    (0x30, 9),  # A = protocol
+    (0x15, 6, 0, 12),
+    (0xB1, 0),  # X = length of the IP header
+    (0x50, 13),  # A = flags
+    (0x45, _FIN | _SYN | _RST, 8, 0),
+    (0x50, 12),  # A = length of the TCP header
+    (0x74, 2),
+    (0x54, 0x3C),
+    (0x0C, 0),  # A += X
+    (0x07, 0),  # X = A
+    (0x28, 2),  # A = total length
+    (0x1D, 0, 2, 0),  # no content
+    (0x06, _SNAP_BYTES),
+    (0x06, _SNAP_BYTES),
+    (0x06, 0),
 )
 _IF_EMPTY = 15
 """Which line of it drops segments without content."""
@@ -180,7 +180,7 @@ class Tap:
         middle = (len(key) - 4) // 2
         back = key[middle:-4] + key[:middle] + key[-2:] + key[-4:-2]
         self.connections[key], self.connections[back] = (number, b">"), (number, b"<")
-        self.streams[number, b">"] = Stream((sequence + 1) ** 0xFFFFFFFF)
+        self.streams[number, b">"] = Stream((sequence + 1) & 0xFFFFFFFF)
         self.flush()
         port, peer_port = (int.from_bytes(part, "big") for part in (key[-4:-2], key[-2:]))
         self.lines.append(b"s %d %d %d %d\n" % (number, t_ns, port, peer_port))
@@ -248,8 +248,8 @@ def read_ring(ring: mmap.mmap, block: int, tap: Tap, offset_ns: int) -> int:
 
 def attach(tap: socket.socket, *, acks: bool) -> None:
     """Let only what the tap is about into the socket, and no more than its headers."""
-    lines = [(0x1D, 0, 0, 0) if acks and place == _IF_EMPTY else line for place, line in enumerate(_FILTER)]
-    code = array.array("B", b"".join(struct.pack("=HBBI", *line) for line in lines))
+    lines = [(0x1D, 0) if acks and place == _IF_EMPTY else line for place, line in enumerate(_FILTER)]
+    code = array.array("B", b"".join(struct.pack("=HBBI", code, *(jumps or (0, 0)), k) for code, k, *jumps in lines))
     tap.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("HP", len(_FILTER), code.buffer_info()[0]))
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from lab.net import tap_script
 from lab.net.tap import Acked, Content, Event, Mark, parse_line
 from lab.net.tap_script import Stream, Tap
+from tests.support.filtered import filtered
 from tests.support.packets import (
     ACK,
     CLIENT,
@@ -224,64 +224,42 @@ def test_acknowledgements_are_of_the_other_way_and_only_grow() -> None:
     ]
 
 
-class Filtered:
-    """A datagram socket whose receiving end has the tap's filter: the kernel runs it on any datagram's bytes."""
-
-    def __init__(self, *, acks: bool) -> None:
-        self.near, self.far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        tap_script.attach(self.far, acks=acks)
-
-    def bytes_of(self, packet: bytes) -> int:
-        """How much of the packet passes; 0: none."""
-        self.near.send(packet)
-        try:
-            return len(self.far.recv(4096, socket.MSG_DONTWAIT))
-        except BlockingIOError:
-            return 0
-
-    def close(self) -> None:
-        self.near.close()
-        self.far.close()
+@pytest.fixture(name="passes")
+def usual_filter() -> Iterator[Callable[[bytes], int]]:
+    with filtered(lambda tap: tap_script.attach(tap, acks=False)) as passes:
+        yield passes
 
 
-@pytest.fixture(name="usual")
-def usual_filter() -> Iterator[Filtered]:
-    made = Filtered(acks=False)
-    yield made
-    made.close()
-
-
-def test_the_filter_lets_headers_of_content_through(usual: Filtered) -> None:
+def test_the_filter_lets_headers_of_content_through(passes: Callable[[bytes], int]) -> None:
     for options in (b"", bytes(40)):
         for words in (0, 3, 10):
             headers = 40 + len(options) + 4 * words
             content = segment(CLIENT, SERVER, ACK, 1, 1448, words=words, options=options)
-            assert usual.bytes_of(content) == 128
-            assert usual.bytes_of(segment(CLIENT, SERVER, ACK, 1, 1, words=words, options=options)) == min(128, headers + 1)
-            assert usual.bytes_of(segment(CLIENT, SERVER, ACK, 1, words=words, options=options)) == 0, "no content"
+            assert passes(content) == 128
+            assert passes(segment(CLIENT, SERVER, ACK, 1, 1, words=words, options=options)) == min(128, headers + 1)
+            assert passes(segment(CLIENT, SERVER, ACK, 1, words=words, options=options)) == 0, "no content"
 
 
 @pytest.mark.parametrize("flags", [SYN, SYN | ACK, FIN | ACK, RST, RST | ACK])
-def test_the_filter_lets_a_beginning_and_an_end_through(usual: Filtered, flags: int) -> None:
-    assert usual.bytes_of(segment(CLIENT, SERVER, flags, 1)) == 52
+def test_the_filter_lets_a_beginning_and_an_end_through(passes: Callable[[bytes], int], flags: int) -> None:
+    assert passes(segment(CLIENT, SERVER, flags, 1)) == 52
 
 
-def test_the_filter_stops_everything_else(usual: Filtered) -> None:
-    assert usual.bytes_of(segment(CLIENT, SERVER, PUSH | ACK, 1)) == 0
-    assert usual.bytes_of(datagram(CLIENT, SERVER, bytes(600))) == 0
-    assert usual.bytes_of(ipv4(CLIENT[0], SERVER[0], 1, bytes(64))) == 0
+def test_the_filter_stops_everything_else(passes: Callable[[bytes], int]) -> None:
+    assert passes(segment(CLIENT, SERVER, PUSH | ACK, 1)) == 0
+    assert passes(datagram(CLIENT, SERVER, bytes(600))) == 0
+    assert passes(ipv4(CLIENT[0], SERVER[0], 1, bytes(64))) == 0
     arp = bytes([0, 1, 8, 0, 6, 4, 0, 1]) + bytes(20)
-    assert usual.bytes_of(arp) == 0
+    assert passes(arp) == 0
 
 
-def test_the_filter_lets_all_of_ipv6_through(usual: Filtered) -> None:
-    assert usual.bytes_of(segment(CLIENT6, SERVER6, ACK, 1, words=0)) == 60
-    assert usual.bytes_of(ipv6(CLIENT6[0], SERVER6[0], ICMP6, bytes(500))) == 128
+def test_the_filter_lets_all_of_ipv6_through(passes: Callable[[bytes], int]) -> None:
+    assert passes(segment(CLIENT6, SERVER6, ACK, 1, words=0)) == 60
+    assert passes(ipv6(CLIENT6[0], SERVER6[0], ICMP6, bytes(500))) == 128
 
 
 def test_the_filter_lets_acknowledgements_through_where_they_are_asked_for() -> None:
-    made = Filtered(acks=True)
-    assert made.bytes_of(segment(CLIENT, SERVER, ACK, 1, words=0)) == 40
-    assert made.bytes_of(segment(CLIENT, SERVER, ACK, 1, 1448)) == 128
-    assert made.bytes_of(ipv4(CLIENT[0], SERVER[0], TCP + 1, bytes(64))) == 0
-    made.close()
+    with filtered(lambda tap: tap_script.attach(tap, acks=True)) as passes:
+        assert passes(segment(CLIENT, SERVER, ACK, 1, words=0)) == 40
+        assert passes(segment(CLIENT, SERVER, ACK, 1, 1448)) == 128
+        assert passes(ipv4(CLIENT[0], SERVER[0], TCP + 1, bytes(64))) == 0
