@@ -18,29 +18,15 @@ import pytest
 
 from lab.net import flow_script
 from tests.support.ports import free_port
+from tests.support.stepping_clock import SteppingClock
 
 SECOND = 10**9
 
 
-class Clock:
-    """Stands still but for its sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 12_345_678
-        self.sleeps: list[float] = []
-
-    def monotonic_ns(self) -> int:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.sleeps.append(seconds)
-        self.now += round(seconds * SECOND)
-
-
 @pytest.fixture(name="clock")
-def fake_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def fake_clock(monkeypatch: pytest.MonkeyPatch) -> SteppingClock:
     """The script's clock and its notes, which begin empty."""
-    made = Clock()
+    made = SteppingClock(12_345_678)
     monkeypatch.setattr(flow_script, "time", made)
     monkeypatch.setattr(flow_script, "received", type(flow_script.received)())
     monkeypatch.setattr(flow_script, "pages", [])
@@ -96,7 +82,7 @@ def test_a_bulk_flow_sends_for_as_long_as_it_is_taken(pair: tuple[socket.socket,
     assert failed, "it ends with its receiver, and only then"
 
 
-def test_what_is_received_is_noted_by_tenths_of_a_second(clock: Clock, pair: tuple[socket.socket, socket.socket]) -> None:
+def test_what_is_received_is_noted_by_tenths_of_a_second(clock: SteppingClock, pair: tuple[socket.socket, socket.socket]) -> None:
     near, far = pair
     for now, count in ((0, 5), (99_999_999, 7), (100_000_000, 11), (3 * SECOND + 1, 13)):
         clock.now = now
@@ -112,7 +98,7 @@ def test_what_is_received_is_noted_by_tenths_of_a_second(clock: Clock, pair: tup
 class Datagrams:
     """Notes what is sent; the given number of datagrams ends it."""
 
-    def __init__(self, clock: Clock, most: int, cost_ns: int = 0) -> None:
+    def __init__(self, clock: SteppingClock, most: int, cost_ns: int = 0) -> None:
         self.clock, self.most, self.cost_ns = clock, most, cost_ns
         self.sent: list[tuple[int, int, object]] = []
 
@@ -123,7 +109,7 @@ class Datagrams:
             raise flow_script.Ended
 
 
-def constant(clock: Clock, byte_s: int, most: int, cost_ns: int = 0) -> Datagrams:
+def constant(clock: SteppingClock, byte_s: int, most: int, cost_ns: int = 0) -> Datagrams:
     own: Any = Datagrams(clock, most, cost_ns)
     with pytest.raises(flow_script.Ended):
         flow_script.cbr(own, ("10.0.0.1", 9), byte_s)
@@ -132,14 +118,14 @@ def constant(clock: Clock, byte_s: int, most: int, cost_ns: int = 0) -> Datagram
 
 
 @pytest.mark.parametrize(("byte_s", "between_ns"), [(1200, SECOND), (1_200_000, 1_000_000), (7_000, SECOND * 1200 // 7000)])
-def test_a_constant_rate_is_datagrams_at_equal_distances(clock: Clock, byte_s: int, between_ns: int) -> None:
+def test_a_constant_rate_is_datagrams_at_equal_distances(clock: SteppingClock, byte_s: int, between_ns: int) -> None:
     own = constant(clock, byte_s, 20)
     assert {(size, to) for _, size, to in own.sent} == {(1200, ("10.0.0.1", 9))}
     times = [at for at, _, _ in own.sent]
     assert [later - earlier for earlier, later in pairwise(times)] == pytest.approx([between_ns] * 19, abs=2)
 
 
-def test_a_sender_that_was_late_makes_up_for_it(clock: Clock) -> None:
+def test_a_sender_that_was_late_makes_up_for_it(clock: SteppingClock) -> None:
     """Each datagram takes three intervals to send: none is waited for."""
     own = constant(clock, 1_200_000, 5, cost_ns=3_000_000)
     assert clock.sleeps == []
@@ -164,13 +150,13 @@ def test_a_server_sends_what_is_asked_for(pair: tuple[socket.socket, socket.sock
     assert answered(pair, request_) == size
 
 
-def test_a_server_takes_an_upload(clock: Clock, pair: tuple[socket.socket, socket.socket]) -> None:
+def test_a_server_takes_an_upload(clock: SteppingClock, pair: tuple[socket.socket, socket.socket]) -> None:
     assert answered(pair, b"put\n" + bytes(5000)) == 0
     assert sum(flow_script.received.values()) == 5000, "without the request"
     assert clock.sleeps == []
 
 
-def test_pages_are_three_objects_each_and_pauses_between_them(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_three_objects_each_and_pauses_between_them(clock: SteppingClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes and pauses are those of the seed."""
     asked: list[int] = []
 
