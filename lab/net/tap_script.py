@@ -51,21 +51,20 @@ _LEAST_PAGE, _LONGEST_LINE = 1 << 12, 1 << 8
 _FILTER = (
     (0x30, 0),  # A = version and header length
     (0x54, 0xF0),
-    (0x15, 0x60, 14, 0),  # IPv6: all of it
-    (0x15, 0x40, 0, 14),
+    (0x15, 0x60, 13, 0),  # IPv6: all of it
+    (0x15, 0x40, 0, 13),
     (0x30, 9),  # A = protocol
-    (0x15, 6, 0, 12),
+    (0x15, 6, 0, 11),
     (0xB1, 0),  # X = length of the IP header
     (0x50, 13),  # A = flags
-    (0x45, _FIN | _SYN | _RST, 8, 0),
+    (0x45, _FIN | _SYN | _RST, 7, 0),
     (0x50, 12),  # A = length of the TCP header
     (0x74, 2),
     (0x54, 0x3C),
     (0x0C, 0),  # A += X
     (0x07, 0),  # X = A
     (0x28, 2),  # A = total length
-    (0x1D, 0, 2, 0),  # no content
-    (0x06, _SNAP_BYTES),
+    (0x1D, 0, 1, 0),  # no content
     (0x06, _SNAP_BYTES),
     (0x06, 0),
 )

@@ -221,7 +221,13 @@ def total(found: dict[str, list[list[float]]]) -> float:
 
 @pytest.mark.parametrize(
     ("role", "words"),
-    [("bulk", ["up", "reno"]), ("bulk", ["down", "reno"]), ("cbr", ["up", "5000000"]), ("cbr", ["down", "5000000"]), ("web", ["3"])],
+    [
+        ("bulk", ["up", "reno"]),
+        ("bulk", ["down", "reno"]),
+        ("cbr", ["up", "5000000"]),
+        ("cbr", ["down", "5000000"]),
+        ("web", ["3"]),
+    ],
 )
 def talked(port: str, requests: int, role: str, words: list[str]) -> tuple[dict[str, list[list[float]]], ...]:
     """What the client and the server of a flow say. It goes on while the server answers that many other requests."""
@@ -236,7 +242,13 @@ def talked(port: str, requests: int, role: str, words: list[str]) -> tuple[dict[
 
 @pytest.mark.parametrize(
     ("role", "words"),
-    [("bulk", ["up", "reno"]), ("bulk", ["down", "reno"]), ("cbr", ["up", "5000000"]), ("cbr", ["down", "5000000"]), ("web", ["3"])],
+    [
+        ("bulk", ["up", "reno"]),
+        ("bulk", ["down", "reno"]),
+        ("cbr", ["up", "5000000"]),
+        ("cbr", ["down", "5000000"]),
+        ("web", ["3"]),
+    ],
 )
 def test_programs_on_both_ends_move_content_until_they_are_ended(role: str, words: list[str]) -> None:
     # A busy machine may let the flow wait for a long time.

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from lab.hosts.host import Network
+from lab.model.units import Duration
 from lab.net.bystander import bystander
 from lab.net.counted import Flow, count
 from lab.net.datagrams import DatagramTap
 from lab.net.sockets import Sockets
 from lab.net.tap import Acked, Content, Mark, Tap, Unread
-from lab.model.units import Duration
 from tests.support.own_loopback import own_loopback
 
 # Both ends of a connection; prints the clock before and after, and both ports.

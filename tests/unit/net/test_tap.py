@@ -14,6 +14,7 @@ from lab.net.tap import Acked, Content, Mark, Unread, Woken, parse_line
 from lab.net.tap_script import Stream, Tap
 from tests.support.packets import ACK, CLIENT, FIN, RST, SERVER, SYN, segment
 
+
 def handshake(tap: Tap, client: int = 100, server: int = 500) -> None:
     tap.packet(1, 4, segment(CLIENT, SERVER, SYN, client))
     tap.packet(2, 0, segment(SERVER, CLIENT, SYN | ACK, server))

@@ -6,7 +6,7 @@ import signal
 import socket
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -135,7 +135,7 @@ def test_a_gate_tells_the_kernel_and_wakes_it(monkeypatch: pytest.MonkeyPatch) -
 class Gate:
     """Notes its openings; after the given number of them the lab ends the trace."""
 
-    opened: list[tuple[int, str, int]] = []
+    opened: ClassVar[list[tuple[int, str, int]]] = []
     most = 0
     clock: SteppingClock
 
