@@ -94,7 +94,8 @@ def flowing(network: Network, flow: Flow | None, direction: DirectionName, seed:
         network.clock.sleep(_START_S + LEAD_S)
         yield running
     finally:
-        found = [_document(process.stop(grace_s=_PATIENCE_S), flow) for process in (near, far)]
+        ended = [process.stop(grace_s=_PATIENCE_S) for process in (near, far)]
+    found = [_document(done, flow) for done in ended]
     # Web pages are received by the client, whatever the direction of the transfer.
     receiver = found[0] if direction == "down" or flow.kind == "web" else found[1]
     running.received = [(at, count) for at, count in receiver["received"]]

@@ -93,7 +93,9 @@ def test_without_a_small_run_an_upload_over_ssh_begins_with_its_large_one() -> N
     assert start_ms(events, "sftp", "put") == 300
 
 
-@pytest.mark.parametrize(("protocol", "way"), [("http1", "put"), ("https1", "put"), ("h2", "put"), ("other", "put"), ("sftp", "get")])
+@pytest.mark.parametrize(
+    ("protocol", "way"), [("http1", "put"), ("https1", "put"), ("h2", "put"), ("other", "put"), ("sftp", "get")]
+)
 def test_what_follows_the_content_is_as_small_as_any_closing(protocol: str, way: str) -> None:
     """The end is in the run that reaches all but what may follow."""
     after = {"http1": 0, "https1": 256, "h2": 256, "sftp": 1024}.get(protocol, 8192)
@@ -108,7 +110,15 @@ def test_what_follows_the_content_is_as_small_as_any_closing(protocol: str, way:
 
 @pytest.mark.parametrize(("write", "end"), [(320, 500), (321, 600)])
 def test_a_late_write_of_an_upload_over_ssh_is_larger_than_a_closing(write: int, end: float) -> None:
-    events = [opened(), up(10, 100), down(15, 400), up(500, 100 + SIZE), down(510, 500), up(600, 100 + SIZE + write), down(610, 600)]
+    events = [
+        opened(),
+        up(10, 100),
+        down(15, 400),
+        up(500, 100 + SIZE),
+        down(510, 500),
+        up(600, 100 + SIZE + write),
+        down(610, 600),
+    ]
     assert body(events, "sftp", "put").end_ns == end * MS + 7
 
 

@@ -98,9 +98,7 @@ def test_what_arrives_is_counted_for_each_probe(monkeypatch: pytest.MonkeyPatch)
         ("down", 1401, 200, 1, 0, 0),
     ]
     assert count_problems(found) == ["down: 1 of 200 UDP packets of 1401 bytes arrived, not 0"]
-    assert asked == [
-        (network, "down", [Flow(200, interval_ns(size, 8e6))], size, 1.03) for size in (1400, 1401)
-    ]
+    assert asked == [(network, "down", [Flow(200, interval_ns(size, 8e6))], size, 1.03) for size in (1400, 1401)]
 
 
 def test_a_policers_time_is_that_in_which_packets_were_really_sent(monkeypatch: pytest.MonkeyPatch) -> None:
