@@ -15,7 +15,7 @@ SERVER6: End = (bytes(15) + b"\2", 80)
 
 
 def ipv4(source: bytes, target: bytes, protocol: int, content: bytes, options: bytes = b"") -> bytes:
-    """`options` fill whole words of four bytes."""
+    """The size of `options` is a multiple of four."""
     head = 0x45 + len(options) // 4
     size = 20 + len(options) + len(content)
     return struct.pack("!BBHHHBBH", head, 0, size, 1, 0, 64, protocol, 0) + source + target + options + content

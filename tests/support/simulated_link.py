@@ -92,7 +92,7 @@ class SimulatedLink:
         return sum(flow.packets(at_ns) for flow in self.flows if flow.way == way)
 
     def counters(self, at_ns: int) -> list[int]:
-        """Of both ports: rx_bytes rx_packets tx_bytes tx_packets."""
+        """rx_bytes rx_packets tx_bytes tx_packets of the client's port, then of the server's."""
         up, down = (self.passed(way, at_ns) for way in _WAYS)
         return [up * self.enters_bytes, up, down * FRAME, down, down * self.enters_bytes, down, up * FRAME, up]
 

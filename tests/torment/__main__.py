@@ -51,7 +51,7 @@ def main(words: list[str]) -> int:
         return 1 if planted_wires.judge(given.wires, given.seed, given.kept).beyond else 0
     if given.compare:
         return 1 if compare(given.compare, given.seed) else 0
-    # What it has started ends with it.
+    # All that it started ends with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     problems = torment(given)
     print("\n".join(problems) or "all is well")

@@ -102,7 +102,7 @@ def test_what_follows_the_content_is_as_small_as_any_closing(protocol: str, way:
     towards, back = (down, up) if way == "get" else (up, down)
     for over, end_ms in ((0, 500), (1, 600)):
         events: list[Event] = [opened(), back(10, 40), towards(500, SIZE), Unread(501 * MS, 0), back(510, 80)]
-        # Of nothing that follows there is no run.
+        # Where nothing follows there is no run.
         if after + over:
             events += [towards(600, SIZE + after + over), Unread(601 * MS, 0), back(610, 90)]
         assert body(events, protocol, way).end_ns == end_ms * MS + 7

@@ -61,7 +61,7 @@ def test_any_flipped_bit_is_seen() -> None:
 
 @pytest.mark.parametrize("offloaded", [False, True])
 @pytest.mark.parametrize("size", [64, 79, 80, 300])
-def test_a_whole_frame_says_all_of_itself(size: int, offloaded: bool) -> None:
+def test_an_intact_frame_has_all_of_its_figures(size: int, offloaded: bool) -> None:
     whole = frame(size, offloaded=offloaded)
     assert record(whole, size) == Record(7, SENT_NS, GOT_NS, size, 0, 0, 1)
 

@@ -140,7 +140,7 @@ def test_a_trace_is_certified_over_its_longer_way(monkeypatch: pytest.MonkeyPatc
     assert len(found.down.problems) == 1, "a percent of 200 frames is two; the mean may be 0.1 % off"
 
 
-def test_of_two_slots_the_one_that_is_further_off_is_named() -> None:
+def test_the_slot_that_is_furthest_off_is_the_worst() -> None:
     found = compare([FRAME * 10, FRAME * 5, FRAME * 14], [FRAME * 10, FRAME * 10, FRAME * 10], FRAME)
     assert found.worst_slot_frames == -5
     assert found.mean_error == pytest.approx(-1 / 30)

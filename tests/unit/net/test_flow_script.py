@@ -50,7 +50,7 @@ def everything(source: socket.socket) -> int:
 
 
 @pytest.mark.parametrize("count", [1, 65_535, 65_536, 65_537, 200_000])
-def test_just_so_many_bytes_are_sent(pair: tuple[socket.socket, socket.socket], count: int) -> None:
+def test_exactly_the_bytes_that_are_asked_for_are_sent(pair: tuple[socket.socket, socket.socket], count: int) -> None:
     near, far = pair
     got: list[int] = []
     reader = threading.Thread(target=lambda: got.append(everything(far)))

@@ -14,7 +14,7 @@ from tests.support.noted_hosts import NotedNetwork
 
 
 class Host:
-    """Notes what it is told; `bypasses` names hosts that it reaches another way."""
+    """Notes each call; `bypasses` names hosts that it reaches another way."""
 
     def __init__(self, name: str, log: list[tuple[Any, ...]]) -> None:
         self.name, self.log = name, log

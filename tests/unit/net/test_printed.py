@@ -1,4 +1,4 @@
-"""Lines of a script as they come: whole ones, once, waited for as long as they may take."""
+"""Lines of a script as they come: complete ones, once, waited for as long as they may take."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def lines(network: Any) -> PrintedLines:
     return made
 
 
-def test_only_whole_lines_are_read_and_each_once() -> None:
+def test_only_complete_lines_are_read_and_each_once() -> None:
     network = Printing(b"one\ntw", b"o\nthree\n", b"", b"four")
     printed = lines(network)
     assert network.argv[-1] == "7"
@@ -83,7 +83,7 @@ def test_what_is_waited_for_is_looked_at_every_two_milliseconds() -> None:
 
 def test_three_seconds_are_too_long() -> None:
     network = Printing()
-    with pytest.raises(LabFault, match="the echoes have not come for 3 s: is the machine overloaded?"):
+    with pytest.raises(LabFault, match="the echoes have not come for 3 s: is the machine overloaded"):
         lines(network).wait_until(lambda: False)
     assert 3.0 < (network.clock.now_ns - network.begun_ns) / 1e9 < 3.01
 
@@ -158,7 +158,7 @@ def test_a_tap_may_be_asked_for_acknowledgements() -> None:
 
 
 class Wire(Printing):
-    """Counters of two ports; taps of hosts print nothing but their beginning."""
+    """Counters of two ports; taps of hosts print only their first line."""
 
     def __init__(self) -> None:
         super().__init__(b"throughline-ports 1 to-client to-server 10000000 0\n0 1 2 3 4 5 6 7 8\n")

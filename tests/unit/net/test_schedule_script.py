@@ -28,7 +28,7 @@ def test_a_sleep_ends_after_its_time_and_not_long_after(monkeypatch: pytest.Monk
 
 
 class Written:
-    """What was written to tc and to the lab, and when; after so many changes the lab ends the schedule."""
+    """What was written to tc and to the lab, and when; after `most` changes the lab ends the schedule."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
         self.tc: list[bytes] = []

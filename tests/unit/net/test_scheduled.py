@@ -1,4 +1,4 @@
-"""A link with a schedule around one sample: what the router is told, when, and what happens where a change was late."""
+"""A link with a schedule around one sample: which commands the router gets, when, and what happens where a change was late."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def traced(*rtts: str) -> Topology:
 
 @pytest.fixture(name="shaped", autouse=True)
 def shaped_links(monkeypatch: pytest.MonkeyPatch) -> list[Link]:
-    """The links that were put on the router as a whole."""
+    """The plain links that were put on the router."""
     found: list[Link] = []
     monkeypatch.setattr(module, "shape", lambda _, link: found.append(link))
     return found
@@ -137,7 +137,7 @@ def test_round_trips_of_a_trace_are_a_schedule_of_their_own() -> None:
     assert started[3:] == ("3000000", "tc"), "with the period of the download"
 
 
-def test_a_trace_whose_file_was_not_read_is_the_users_to_mend() -> None:
+def test_a_trace_whose_file_was_not_read_is_refused() -> None:
     network: Any = NotedNetwork()
     with pytest.raises(UsageProblem, match="its trace has not been read"), scheduled(network, topology({"trace": "lte.csv"})):
         pass
@@ -166,15 +166,17 @@ def test_a_change_may_be_a_millisecond_late(shaped: list[Link], late_ns: int, ok
 
 def test_a_script_that_fails_is_the_labs_fault_and_the_link_is_plain_again() -> None:
     network: Any = NotedNetwork(answers={"schedule_script": b"Error: no such qdisc\n"}, codes={"schedule_script": 1})
-    with (
-        pytest.raises(LabFault, match="the link's schedule stopped: Error: no such qdisc"),
-        scheduled(network, topology(STEPS)) as it,
-    ):
-        assert it
-        it.start()
+
+    def sample() -> None:
+        with scheduled(network, topology(STEPS)) as running:
+            assert running
+            running.start()
+
+    with pytest.raises(LabFault, match="the link's schedule stopped: Error: no such qdisc"):
+        sample()
 
 
-def test_a_router_without_seeds_is_told_none() -> None:
+def test_a_router_without_seeds_gets_none() -> None:
     network: Any = NotedNetwork(seed=False)
     with scheduled(network, topology(STEPS)):
         pass

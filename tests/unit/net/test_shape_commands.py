@@ -61,7 +61,7 @@ class Router(NotedNetwork):
 
 @pytest.fixture(autouse=True)
 def _agreeing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the router holds is what it was told; `test_shape.py` and tests/virtual look at that."""
+    """The router holds what it was given; `test_shape.py` and tests/virtual look at that."""
     monkeypatch.setattr(module, "compare", lambda *_: [])
 
 
@@ -194,7 +194,7 @@ def test_a_change_leaves_wires_alone_that_are_as_asked(monkeypatch: pytest.Monke
     assert ("ip", "link", "del", "mtu-up") in network.told
 
 
-def test_what_the_router_holds_is_told_by_way_and_by_wire(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_router_holds_is_read_back_by_way_and_by_wire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "compare", lambda plan, found: [f"{plan} {[each['kind'] for each in found]}"])
     network: Any = Router({PORTS["up"]: NETEM, "udp-down": [{"kind": "tbf"}], "mtu-up": [{"kind": "tbf"}], "eth9": NETEM})
     shaped = Shaped(link(), {"up": "p", "down": "q"}, ())  # type: ignore[dict-item]

@@ -105,7 +105,7 @@ def test_an_attribute_without_a_size_ends_the_message() -> None:
 
 
 def reply(*contents: bytes, kind: int = 20) -> bytes:
-    """Netlink messages that follow each other (linux/netlink.h): each fills whole words."""
+    """Netlink messages that follow each other (linux/netlink.h): each is filled up to a multiple of four bytes."""
     return b"".join(struct.pack("=IHHII", 16 + len(each), kind, 2, 1, 0) + each + bytes(-len(each) % 4) for each in contents)
 
 

@@ -132,7 +132,7 @@ def test_bytes_that_wait_are_those_of_connected_sockets(table: Table) -> None:
 
 
 def test_a_table_of_several_pages_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel fills up to a page with whole lines, and goes on from there at the next read."""
+    """The kernel fills up to a page with complete lines, and goes on from there at the next read."""
     pages = [b"a" * 4096, b"b" * 3900, b"c" * 100, b"never read"]
     asked: list[int] = []
 
@@ -238,7 +238,7 @@ def test_lines_are_printed_once(ring: Ring, table: Table) -> None:
     assert look(looks, 4 * MS) == [Unread(4 * MS, 0)]
 
 
-def test_content_is_printed_at_the_time_that_it_is_told_to_be_settled(ring: Ring, table: Table) -> None:
+def test_content_is_printed_when_it_is_said_to_be_settled(ring: Ring, table: Table) -> None:
     looks = Looks(Tap(loopback=False), ring.memory, table.number, 0)
     ring.fill(handshake())
     look(looks, 3 * MS)

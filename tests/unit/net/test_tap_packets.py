@@ -53,7 +53,7 @@ def test_content_is_what_the_lengths_of_all_headers_leave(client: End, server: E
     ]
 
 
-def test_what_is_not_whole_or_not_tcp_is_not_read() -> None:
+def test_what_is_cut_short_or_not_tcp_is_not_read() -> None:
     tap = Tap(loopback=False)
     # IPv4's protocol is looked at by the kernel's filter already.
     tap.packet(1, IN, ipv6(CLIENT6[0], SERVER6[0], ICMP6, segment(CLIENT6, SERVER6, SYN, 1)[40:]))
@@ -140,7 +140,7 @@ def test_segments_ahead_may_overlap_what_has_come_meanwhile() -> None:
     assert (stream.position, stream.next, stream.ahead) == (150, 150, {300: 5})
 
 
-def test_a_syn_of_an_open_connection_that_came_again_is_no_new_one() -> None:
+def test_a_repeated_syn_opens_nothing_new() -> None:
     tap = Tap(loopback=False)
     for t_ns in (1, 2):
         tap.packet(t_ns, OUT, segment(CLIENT, SERVER, SYN, 100))

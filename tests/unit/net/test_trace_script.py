@@ -19,7 +19,7 @@ BASE_NS = 5_000_000_000
 
 
 def attributes(text: bytes) -> dict[int, bytes]:
-    """Of a netlink message (linux/netlink.h): size and kind in front, filled up to whole words."""
+    """Those of a netlink message (linux/netlink.h): size and kind in front, filled up to a multiple of four bytes."""
     found, at = {}, 0
     while at < len(text):
         size, kind = struct.unpack_from("=HH", text, at)

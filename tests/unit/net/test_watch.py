@@ -24,7 +24,7 @@ BELOW = {"kind": "fq_codel", "parent": "10:1", "drops": 2, "options": {}}
 
 
 def test_what_the_router_dropped_is_counted_once() -> None:
-    """A root counts what is dropped below it; a policer's hook is no root."""
+    """A root counts what is dropped below it; a policer's hook is apart from the root."""
     for qdiscs, found in (
         ((NETEM, BELOW), Dropped(5, 0)),
         ((NETEM, BELOW, POLICER), Dropped(5, 3)),
@@ -102,7 +102,11 @@ def test_a_watch_has_the_connections_and_the_packets_of_both_hosts(log: list[str
         assert watch.dropped() == Dropped(0, 0), "since the watch began"
         network.answers["tc"] = tc({**NETEM, "drops": 12}, {**POLICER, "drops": 7})
         assert watch.dropped() == Dropped(7, 4)
-    assert log == ["+sockets client", "+tap client", "+sockets server", "+tap server"] + [
+    assert log == [
+        "+sockets client",
+        "+tap client",
+        "+sockets server",
+        "+tap server",
         "-tap server",
         "-sockets server",
         "-tap client",
