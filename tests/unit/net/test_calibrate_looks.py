@@ -1,4 +1,4 @@
-"""A complete calibration on a simulated link: what it measures, which link it refuses and why, what it does when iperf3 refuses."""
+"""A complete calibration on a simulated link: what it measures, which link it refuses and why, and an iperf3 that refuses."""
 
 from __future__ import annotations
 
