@@ -62,6 +62,14 @@ def test_a_run_is_content_once_more_has_passed_than_precedes_any(protocol: str, 
         assert start_ms(events, protocol, way) == begin
 
 
+def test_what_is_more_than_the_size_is_all_that_precedes_the_content() -> None:
+    """A stream of little more than the content has a short opening, whatever another client needs."""
+    events: list[Event] = [opened(), down(10, 100), up(20, 400)]
+    for turn in range(1, 67):
+        events += [down(100 * turn, 100 + 1000 * turn), up(100 * turn + 5, 400 + 60 * turn)]
+    assert body(events, "sftp", size=66_000).start_ns == 100 * MS
+
+
 @pytest.mark.parametrize(("run", "begin"), [(3072, 500), (3073, 40)])
 def test_a_run_that_no_opening_has_is_content(run: int, begin: float) -> None:
     events = [opened(), down(20, 1000), up(30, 400), down(40, 1000 + run), up(50, 800), down(500, 1000 + run + SIZE)]

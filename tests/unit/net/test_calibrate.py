@@ -48,6 +48,16 @@ def test_a_full_link_counts_as_full_after_the_least_warm_up_and_not_before() -> 
     assert full_ns(done, PLAN, rate, 0.02) == done[-1].t_ns
 
 
+def test_the_last_round_trip_is_counted_from_the_reading_before_it() -> None:
+    """Readings need not be a round trip apart: the last one that is far enough back counts."""
+    rate = 41 * 1514 * 8 * 100
+    found = readings([0] * 20 + [41] * 40)
+    late = [*found[:-21], *found[-19:]]
+    assert full_ns(late, PLAN, rate, 0.2) == late[-1].t_ns
+    burst = readings([41] * 40 + [0] * 21 + [41] * 19)
+    assert full_ns(burst, PLAN, rate, 0.2) is None, "it has not carried its rate over all of it"
+
+
 def test_a_half_filled_link_is_waited_for_and_then_taken_as_it_is() -> None:
     rate = 41 * 1514 * 8 * 100
     assert full_ns(readings(steady(1.9, packets=20)), PLAN, rate, 0.02) is None

@@ -117,6 +117,23 @@ def test_segments_that_came_twice_are_taken_off_the_goodput() -> None:
         assert ratio == pytest.approx(1 - 100 / packets_s, abs=0.005)
 
 
+@pytest.mark.parametrize(
+    ("says", "figure"),
+    [
+        ({"sum_received": {"bits_per_second": 5.0}}, 5.0),
+        ({"sum": {"bits_per_second": 7.0}}, 7.0),
+        ({"sum_received": {"bits_per_second": 0.0}, "sum": {"bits_per_second": 7.0}}, None),
+        ({"sum_received": {"seconds": 1.0}}, None),
+        ({"sum_received": "bits_per_second"}, None),
+        ({"streams": []}, None),
+    ],
+)
+def test_iperf3s_own_figure_is_what_its_receiver_reports(says: dict[str, Any], figure: float | None) -> None:
+    """A client that was stopped says 0, which is no figure."""
+    found = taken(simulated(says=says))
+    assert (found.up.iperf3_bit_s, found.ok) == (figure, True)
+
+
 def test_the_two_counters_of_segments_that_came_twice_are_added() -> None:
     network = simulated(twice=30)
     network.clock.sleep(9)

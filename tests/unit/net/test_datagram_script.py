@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import struct
 from typing import Any
 
@@ -12,6 +14,7 @@ from lab.net.datagram_script import drain, line
 from lab.net.datagrams import Datagram, parse_line
 from tests.support.filtered import filtered
 from tests.support.packets import ACK, CLIENT, CLIENT6, ICMP6, SERVER, SERVER6, End, datagram, ipv4, ipv6, segment
+from tests.support.stepping_clock import SteppingClock
 
 OFFSET_NS = 1_700_000_000 * 10**9
 OUT = 4
@@ -68,6 +71,34 @@ def test_everything_that_came_is_read_with_the_kernels_times(loopback: bool) -> 
     expected = [Datagram(up=True, t_ns=7, bytes=1200, first=0), Datagram(up=False, t_ns=2 * 10**9 + 9, bytes=3, first=ord("a"))]
     assert [parse_line(each) for each in text.splitlines()] == expected[: 1 if loopback else 2]
     assert drain(tap, 80, OFFSET_NS, loopback=loopback) == []
+
+
+@pytest.mark.parametrize("interface", ["lo", "eth0"])
+def test_everything_is_printed_every_ten_milliseconds(monkeypatch: pytest.MonkeyPatch, interface: str) -> None:
+    """A late look is followed by the next instant of the grid."""
+    clock = SteppingClock(0)
+    costs_ms = [0.0, 4.0, 17.0, 10.0, 1.0]
+    written: list[bytes] = []
+
+    def drained(tap: str, port: int, offset_ns: int, *, loopback: bool) -> list[bytes]:
+        assert (tap, port, loopback) == (f"tap of {interface}", 443, interface == "lo")
+        assert offset_ns == OFFSET_NS
+        if not costs_ms:
+            raise KeyboardInterrupt
+        clock.now += round(costs_ms.pop(0) * 1e6)
+        return [b"d 1\n", b"d 2\n"]
+
+    clock.time_ns = lambda: clock.now + OFFSET_NS  # type: ignore[attr-defined]
+    monkeypatch.setattr(datagram_script, "time", clock)
+    monkeypatch.setattr(datagram_script, "listen", lambda name: f"tap of {name}")
+    monkeypatch.setattr(datagram_script, "drain", drained)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(os, "write", lambda number, text: written.append(text) if number == 1 else pytest.fail("not stdout"))
+    with pytest.raises(KeyboardInterrupt):
+        datagram_script.main(interface, 443)
+    assert written[0] == f"throughline-datagrams 1 {interface}\n".encode()
+    assert {text.rsplit(b"t ", 1)[0] for text in written[1:]} == {b"d 1\nd 2\n"}
+    assert [int(text.split()[-1]) / 1e6 for text in written[1:]] == [10, 20, 30, 47, 57]
 
 
 def test_sigterm_ends_it_with_0() -> None:

@@ -37,6 +37,7 @@ def test_more_than_half_an_interval_is_late(off_ms: float, late: int) -> None:
 def test_every_reading_that_never_came_is_late() -> None:
     assert late_slots([0, 10 * MS, 20 * MS], 0, 10 * MS) == 0
     assert late_slots([0, 20 * MS, 50 * MS], 0, 10 * MS) == 1 + 2
+    assert late_slots([7 * MS, 17 * MS, 28 * MS], 7 * MS, 10 * MS) == 0, "counted from the first instant that was due"
     assert late_slots([0, 1 * MS, 2 * MS], 0, 10 * MS) == 0, "two readings of one slot make up for none"
     assert late_slots([], 0, 10 * MS) == 0
 

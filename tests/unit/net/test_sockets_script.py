@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +12,7 @@ import pytest
 
 from lab.net import sockets_script
 from lab.net.sockets import Look
+from tests.support.stepping_clock import SteppingClock
 
 ESTABLISHED = 1
 _SOCK_DIAG = 4
@@ -186,6 +189,49 @@ def test_this_machines_kernel_knows_a_connection_of_this_process() -> None:
     assert got.received == 3000
     assert sent.mss > 0 < sent.cwnd
     assert sent.send_buffer > 0
+
+
+class Looking:
+    """Each look takes the first of the given milliseconds and finds as many connections; after the last one the lab ends it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *looks: tuple[float, int]) -> None:
+        self.clock = SteppingClock(0)
+        self.looks = list(looks)
+        self.written: list[bytes] = []
+        monkeypatch.setattr(sockets_script, "time", self.clock)
+        monkeypatch.setattr(sockets_script, "look", self.look)
+        monkeypatch.setattr(signal, "signal", lambda *_: None)
+        monkeypatch.setattr(
+            os, "write", lambda number, text: self.written.append(text) if number == 1 else pytest.fail("not stdout")
+        )
+
+    def look(self, _: socket.socket, request: bytes) -> list[list[int]]:
+        assert request == sockets_script.request()
+        if not self.looks:
+            raise KeyboardInterrupt
+        cost_ms, count = self.looks.pop(0)
+        self.clock.now += round(cost_ms * 1e6)
+        return [[4000 + number, 80, 7] for number in range(count)]
+
+
+def test_a_look_prints_every_connection_and_then_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    looking = Looking(monkeypatch, (0.25, 2), (0.25, 0))
+    with pytest.raises(KeyboardInterrupt):
+        sockets_script.main()
+    assert looking.written == [
+        b"throughline-sockets 1\n",
+        b"k 250000 4000 80 7\nk 250000 4001 80 7\nt 250000\n",
+        b"t 10250000\n",
+    ]
+
+
+def test_looks_keep_to_their_grid_and_are_fewer_where_there_are_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    looking = Looking(monkeypatch, (0.5, 8), (0.5, 9), (0.5, 17), (0.5, 1), (13, 1), (10, 1), (0, 0))
+    with pytest.raises(KeyboardInterrupt):
+        sockets_script.main()
+    times_ms = [int(text.split()[-1]) / 1e6 for text in looking.written[1:]]
+    # Eight: 10 ms. Nine: 20 ms. Seventeen: 30 ms. A late look is followed by the next instant of the grid.
+    assert times_ms == [0.5, 10.5, 30.5, 60.5, 83, 100, 110]
 
 
 def test_sigterm_ends_it_with_0() -> None:
