@@ -49,7 +49,7 @@ def test_a_full_link_counts_as_full_after_the_least_warm_up_and_not_before() -> 
 
 
 def test_the_last_round_trip_is_counted_from_the_reading_before_it() -> None:
-    """Readings need not be a round trip apart: the last one that is far enough back counts."""
+    """Readings need not be a round trip apart: the last of them that is far enough back counts."""
     rate = 41 * 1514 * 8 * 100
     found = readings([0] * 20 + [41] * 40)
     late = [*found[:-21], *found[-19:]]

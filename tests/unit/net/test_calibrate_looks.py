@@ -129,7 +129,7 @@ def test_segments_that_came_twice_are_taken_off_the_goodput() -> None:
     ],
 )
 def test_iperf3s_own_figure_is_what_its_receiver_reports(says: dict[str, Any], figure: float | None) -> None:
-    """A client that was stopped says 0, which is no figure."""
+    """A client that was stopped says 0, and that does not count."""
     found = taken(simulated(says=says))
     assert (found.up.iperf3_bit_s, found.ok) == (figure, True)
 
