@@ -16,6 +16,11 @@ from tests.support.simulated_link import SimulatedClock
 _SCRIPTS = {path.read_text(encoding="utf-8"): path.stem for path in (project_root() / "lab/net").glob("*_script.py")}
 
 
+def needs_root(words: tuple[str, ...]) -> bool:
+    """Whether a command changes the network, or holds a port below 1024 as the receiver of a flood does."""
+    return words[0] in ("tc", "ip", "/bin/sh", "schedule_script", "trace_script") or words == ("flood_script",)
+
+
 class Noted(NamedTuple):
     """A command, or a script of lab/net by its name and without its source. `what` is run, start, write or stop."""
 
@@ -31,6 +36,8 @@ class NotedNetwork:
 
     answers: dict[str, bytes | Callable[[tuple[str, ...]], bytes]] = field(default_factory=dict)
     codes: dict[str, int] = field(default_factory=dict)
+    held: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """The qdiscs that are there, by device."""
     ended: set[str] = field(default_factory=set)
     """Commands that end by themselves."""
     kind: ClockName = "virtual"
@@ -76,11 +83,16 @@ class NotedHost:
     def program(self, name: str) -> str:
         return name
 
-    def run(self, argv: Sequence[str], **_: object) -> Completed:
-        return self.network.completed(self.network.note(self.name, "run", argv))
+    def run(self, argv: Sequence[str], *, root: bool = False, check: bool = True, **_: object) -> Completed:
+        words = self.network.note(self.name, "run", argv)
+        assert root or not needs_root(words), f"{words[0]} needs root"
+        if words[:3] == ("tc", "qdisc", "del") and words[4] not in self.network.held:
+            assert not check, "a qdisc that is not there cannot be deleted"
+        return self.network.completed(words)
 
-    def start(self, argv: Sequence[str], *, stdout: Path | None = None, **_: object) -> NotedProcess:
+    def start(self, argv: Sequence[str], *, root: bool = False, stdout: Path | None = None, **_: object) -> NotedProcess:
         words = self.network.note(self.name, "start", argv)
+        assert root or not needs_root(words), f"{words[0]} needs root"
         if stdout is not None:
             stdout.write_bytes(self.network.completed(words).stdout)
         return NotedProcess(self.network, self.name, words)

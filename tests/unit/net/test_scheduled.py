@@ -65,6 +65,7 @@ def test_steps_are_one_file_for_one_tc(shaped: list[Link], repeat: str | None, r
     assert asked.schedule
     with scheduled(network, asked) as running:
         assert running
+        assert running.base_ns == 0, "it has not begun"
         begin = [each for port, way in zip(DELETED, PORTS, strict=True) for each in (port, *_states(asked, way))]
         assert runs(network) == begin
         assert not any(note.what == "start" for note in network.notes)

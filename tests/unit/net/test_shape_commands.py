@@ -47,8 +47,7 @@ class Router(NotedNetwork):
     """Holds the qdiscs that it is given, by device."""
 
     def __init__(self, held: dict[str, list[dict[str, Any]]] | None = None, **more: Any) -> None:
-        super().__init__(**more)
-        self.held = held or {}
+        super().__init__(held=held or {}, **more)
         self.answers["tc"] = lambda words: self.tc() if words[-1] == "show" else b""
 
     def tc(self) -> bytes:

@@ -95,6 +95,7 @@ def recordings(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) 
 
 def test_a_watch_has_the_connections_and_the_packets_of_both_hosts(log: list[str]) -> None:
     network: Any = NotedNetwork(answers={"tc": tc(NETEM, POLICER)})
+    assert Watch(network).dropped() == Dropped(5, 3), "before it begins: all so far"
     with Watch(network) as watch:
         found = watch.of(network.server, 5, 9)
         assert (found.looks, found.events) == (["sockets server 5 9"], ["tap server 5 9"])
