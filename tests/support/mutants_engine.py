@@ -34,6 +34,8 @@ class Part:
 
     mistakes: tuple[str, ...]
     tests: tuple[str, ...]
+    servers: tuple[str, ...] = ()
+    """Tests of ferry against servers, for what no test of the crate sees."""
 
 
 def _crate(name: str) -> Part:
@@ -47,7 +49,11 @@ PARTS = {
     "retry-resume": Part(
         ("-p", "ferry-engine", *(word for name in _RETRY for word in ("-f", f"{_ENGINE}/{name}.rs"))),
         # `--lib` with `--test NAME` would leave the unit tests out, and nothing would say so.
-        ("-p", "ferry-engine", "--tests"),
+        ("-p", "ferry-engine", "-p", "ferry", "--tests", "--bins"),
+        tuple(
+            f"tests/engine/test_{name}.py"
+            for name in ("hostile_ranges", "hostile_http", "hostile_runs", "faults_connections", "faults_files")
+        ),
     ),
 }
 
@@ -68,8 +74,12 @@ def look(part: str, count: int, seed: int, only: Sequence[int], copy: Copy) -> I
         )
         tests = programs.Programs(copy, messages)
         for mistake in compiled:
-            if not only or mistake.number in only:
-                yield mistake, tests.look(mistake.number), existing
+            if only and mistake.number not in only:
+                continue
+            seen = tests.look(mistake.number)
+            if not seen and PARTS[part].servers:
+                seen = crates.with_servers(copy, mistake.number, PARTS[part].servers)
+            yield mistake, seen, existing
 
 
 def main(words: Sequence[str] | None = None) -> int:

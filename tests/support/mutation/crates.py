@@ -7,7 +7,7 @@ import os
 import random
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,9 @@ class Tests:
                 program, _, of = test.partition(" ")
                 if self._nextest(f"binary_id(={program}) & test(={of})", on).code == _TEST_FAILED:
                     return Seen(test, tuple(done))
-        return self._with_servers(mistake.number, done) if late else Seen(None, tuple(done))
+        if not late:
+            return Seen(None, tuple(done))
+        return Seen(with_servers(self.copy, mistake.number, ["tests/engine"]), (*done, "tests/engine"))
 
     def _without_mistake(self, which: str) -> set[str]:
         if which not in self._red:
@@ -97,19 +99,6 @@ class Tests:
                 raise SystemExit(f"nextest -E '{which}': exit code {ran.code} without a mistake: {ran.text[-500:]}")
             self._red[which] = set(failed(ran))
         return self._red[which]
-
-    def _with_servers(self, number: int, done: list[str]) -> Seen:
-        """The tests of ferry against real and misbehaving servers, with the copy's ferry."""
-        ferry = self.copy.root / "engine/target/debug/ferry"
-        mistaken = switched(ferry, number, self.copy.root / "engine/target/mistaken/ferry")
-        # A test that fails is not run again once the machine is quiet.
-        words = ["tests/engine", "-n", jobs(), "--dist", "loadfile", "--again-for", "0", "--await-quiet", "0"]
-        _, red = run_pytest(self.copy, words, 1500, THROUGHLINE_FERRY=str(mistaken))
-        done.append("tests/engine")
-        for test in red[:3]:
-            if run_pytest(self.copy, [test], 600, THROUGHLINE_FERRY=str(ferry))[0] == 0:
-                return Seen(test, tuple(done))
-        return Seen(None, tuple(done))
 
     def _nextest(self, which: str, on: Mapping[str, str], *words: str) -> Done:
         quiet = ["--cargo-quiet", "--show-progress", "none", "--status-level", "fail", "-j", jobs()]
@@ -127,6 +116,19 @@ class Tests:
             *words,
         ]
         return self.copy.run(command, 1200, folder="engine", **VARIABLES, **on)
+
+
+def with_servers(copy: Copy, number: int, which: Sequence[str]) -> str | None:
+    """The test of ferry against real and misbehaving servers that sees the mistake in the copy's ferry; None where none does."""
+    ferry = copy.root / "engine/target/debug/ferry"
+    mistaken = switched(ferry, number, copy.root / "engine/target/mistaken/ferry")
+    # A test that fails is not run again once the machine is quiet.
+    words = [*which, "-n", jobs(), "--dist", "loadfile", "--again-for", "0", "--await-quiet", "0"]
+    _, red = run_pytest(copy, words, 1500, THROUGHLINE_FERRY=str(mistaken))
+    for test in red[:3]:
+        if run_pytest(copy, [test], 600, THROUGHLINE_FERRY=str(ferry))[0] == 0:
+            return test
+    return None
 
 
 def switched(program: Path, number: int, script: Path) -> Path:
