@@ -84,3 +84,53 @@ def test_the_time_that_is_settled_is_read() -> None:
     for text in (b"d > 1 2", b"d > a 2 3", b"x", b""):
         with pytest.raises(LabFault):
             parse_line(text)
+
+
+def test_the_goodbye_is_the_clients_last_datagram_before_its_end() -> None:
+    """A limited download: what the server still sends says nothing of it, nor what comes after the client's end."""
+    late = [Datagram(up=False, t_ns=1700 * MS, bytes=25, first=SHORT), Datagram(up=True, t_ns=1900 * MS, bytes=44, first=SHORT)]
+    seen = [*download(), Datagram(up=True, t_ns=1500 * MS, bytes=44, first=SHORT), *late]
+    found = time_datagrams(seen, "get", SIZE, 1800 * MS, limited=True)
+    assert found is not None
+    assert (found.end_ns, found.error_s) == (1500 * MS, pytest.approx(0.3))
+
+
+@pytest.mark.parametrize(("left_ms", "end_ms"), [(500, 1500), (501, 2001)])
+def test_a_client_closes_within_half_a_second_or_says_nothing(left_ms: int, end_ms: int) -> None:
+    seen = [*download(), Datagram(up=True, t_ns=1500 * MS, bytes=44, first=SHORT)]
+    found = time_datagrams(seen, "get", SIZE, (1500 + left_ms) * MS, limited=True)
+    assert found is not None
+    assert (found.end_ns, found.error_s) == (end_ms * MS, pytest.approx(left_ms / 1000 if left_ms == 500 else 0))
+
+
+def test_the_content_that_comes_last_ends_the_body_where_the_client_ended_before_it() -> None:
+    found = time_datagrams(download(), "get", SIZE, 900 * MS, limited=True)
+    assert found is not None
+    assert found.end_ns == 950 * MS
+
+
+@pytest.mark.parametrize(("size", "content"), [(99, False), (100, True)])
+def test_content_has_at_least_100_bytes(size: int, content: bool) -> None:
+    seen = [*download(), Datagram(up=False, t_ns=5000 * MS, bytes=size, first=SHORT)]
+    found = time_datagrams(seen, "get", SIZE, 6000 * MS, limited=False)
+    assert found is not None
+    assert found.end_ns == (5000 if content else 950) * MS
+
+
+@pytest.mark.parametrize(("size", "start_ms"), [(999, 60), (1000, 59)])
+def test_the_first_full_datagram_begins_the_body(size: int, start_ms: int) -> None:
+    seen = [
+        Datagram(up=False, t_ns=0, bytes=1200, first=LONG),
+        Datagram(up=False, t_ns=59 * MS, bytes=size, first=SHORT),
+        *download()[5:],
+    ]
+    found = time_datagrams(seen, "get", SIZE, 6000 * MS, limited=False)
+    assert found is not None
+    assert found.start_ns == start_ms * MS
+
+
+def test_as_many_bytes_as_asked_for_must_pass() -> None:
+    seen = download()
+    passed = sum(each.bytes for each in seen if not each.up and not each.handshake and each.bytes >= 100)
+    assert time_datagrams(seen, "get", passed, 6000 * MS, limited=False)
+    assert time_datagrams(seen, "get", passed + 1, 6000 * MS, limited=False) is None
