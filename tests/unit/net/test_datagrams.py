@@ -87,7 +87,7 @@ def test_the_time_that_is_settled_is_read() -> None:
 
 
 def test_the_goodbye_is_the_clients_last_datagram_before_its_end() -> None:
-    """A limited download: what the server still sends says nothing of it, nor what comes after the client's end."""
+    """A limited download: what the server still sends is not about it, nor is what comes after the end."""
     late = [Datagram(up=False, t_ns=1700 * MS, bytes=25, first=SHORT), Datagram(up=True, t_ns=1900 * MS, bytes=44, first=SHORT)]
     seen = [*download(), Datagram(up=True, t_ns=1500 * MS, bytes=44, first=SHORT), *late]
     found = time_datagrams(seen, "get", SIZE, 1800 * MS, limited=True)
