@@ -20,11 +20,13 @@ MS = 1_000_000
 class World:
     """Looks are due at the given instants; `late_ns` is by how much the machine oversleeps, `woken_ms` when a packet comes."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *dues_ms: float, late_ns: int = 0, woken_ms: float | None = None) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *dues_ms: float, late_ns: int = 0, woken_ms: float | None = None, poll_ns: int = 0
+    ) -> None:
         self.clock: Any = SteppingClock(0)
         self.clock.time_ns = lambda: self.clock.now + 5
         self.dues_ns = [round(each * MS) for each in dues_ms]
-        self.late_ns, self.woken_ms = late_ns, woken_ms
+        self.late_ns, self.woken_ms, self.poll_ns = late_ns, woken_ms, poll_ns
         self.polls: list[int] = []
         self.looks: list[tuple[int, int]] = []
         self.written: list[bytes] = []
@@ -75,7 +77,7 @@ class World:
             self.clock.now += round(self.woken_ms * MS)
             self.woken_ms = None
             return ["a packet"]
-        self.clock.now += wait_ms * MS + (self.late_ns if wait_ms else 0)
+        self.clock.now += wait_ms * MS + (self.late_ns if wait_ms else self.poll_ns)
         return []
 
     def sleep(self, seconds: float) -> None:
@@ -110,6 +112,10 @@ def test_what_was_overslept_is_printed_from_50_microseconds_on(monkeypatch: pyte
 def _closed(world: World) -> World:
     world.tap.open = set()
     return world
+
+
+def test_a_look_without_a_wait_is_not_an_awakening(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert World(monkeypatch, 1, poll_ns=60_000).run() == []
 
 
 def test_a_packet_that_comes_early_is_not_a_late_awakening(monkeypatch: pytest.MonkeyPatch) -> None:
