@@ -133,10 +133,9 @@ class RunDir:
                     raise UsageProblem(f"{text}: there are only {len(before)} runs before {latest.name} in {latest.parent}")
                 return cls.open(before[-back] if back else latest)
             return cls.open(results / text if is_run(results / text) and not Path(text).is_dir() else Path(text))
-        except (OSError, ValueError) as error:
-            # A name that is too long, a folder without permission, a zero byte.
-            why = error.strerror if isinstance(error, OSError) else error
-            raise UsageProblem(f"{text!r} is not the folder of a run: {why}") from None
+        except OSError as error:
+            # A name that is too long, a folder without permission.
+            raise UsageProblem(f"{text!r} is not the folder of a run: {error.strerror}") from None
 
     @property
     def name(self) -> str:
