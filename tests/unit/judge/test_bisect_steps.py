@@ -110,6 +110,7 @@ def test_a_range_names_five_that_cannot_be_judged(between: int, more: str) -> No
     ("tries", "words"),
     [
         (["INVALID", "INVALID", "INVALID"], "INVALID, then INVALID, then INVALID"),
+        (["INVALID"] * 4, "INVALID, then INVALID, then INVALID, then INVALID"),
         (["PASS", "FAIL"], "PASS, then FAIL"),
     ],
 )
