@@ -83,6 +83,7 @@ def test_a_plan_is_twice_as_long_after_each_open_verdict_but_four_times_at_most(
 def test_one_candidate_is_found() -> None:
     found = decide(names(3), seen(v0=GOOD, v1=BAD, v2=["FAIL"]))
     assert found == Conclusion("found", "v1 is the first that is FAIL, v0 the last that is PASS", "v0", ("v1",))
+    assert decide(names(3), seen(v0=["PASS"] * 3, v1=["FAIL"] * 5, v2=["FAIL"])) == found, "more than twice is not once"
 
 
 def test_an_answer_tells_what_was_judged_only_once() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab.judge.diagnosis import Flows, Slice, diagnose, reader, unexplained, window_of, writer
+from lab.judge.diagnosis import FULL, LEAST_SHARE, Flows, Slice, diagnose, reader, unexplained, window_of, writer
 
 PLAIN = Flows("get", (), content=2_000_000, seconds=4.0, idle_rtt_s=0.05, loaded_rtt_s=0.1)
 SLICE = Slice(1.0, 1000)
@@ -110,7 +110,18 @@ def test_a_sentence_has_its_figures(flows: Flows, piece: Slice, sentence: str) -
 def test_without_a_cause_every_share_is_told_the_largest_first() -> None:
     pieces = [SLICE, *[NETWORK] * 2, *[replace(SLICE, line_full=True)] * 2]
     assert told(PLAIN, *pieces) == "not known: congestion window 40 %, full line 40 %, server 20 %"
+    assert told(PLAIN, SLICE, *[replace(SLICE, line_full=True)] * 2) == "not known: full line 67 %, server 33 %"
     assert told(PLAIN) == "not known: no content"
+
+
+def test_a_size_that_nobody_measured_is_nothing() -> None:
+    assert told(PLAIN, replace(SLICE, no_window_s=1.0)).startswith("limited by the receiver: window 0 B each RTT")
+    assert told(PLAIN, replace(SLICE, no_buffer_s=1.0)).startswith("limited by the sender: send buffer of 0 B at")
+    assert told(PLAIN, replace(SLICE, reader_idle=True)).endswith("up to 0 B unread")
+
+
+def test_most_of_a_time_and_most_of_a_line_are_more_than_half() -> None:
+    assert 0.5 < LEAST_SHARE < FULL < 1
 
 
 @pytest.mark.parametrize(

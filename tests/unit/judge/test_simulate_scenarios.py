@@ -138,6 +138,8 @@ def test_a_comparison_is_wrong_where_it_finds_a_change() -> None:
         assert scenario.judge(same) == Judged("PASS", samples, False)
         assert scenario.judge(slower) == Judged("FAIL", samples, True)
     assert no_worse.judge(faster) == Judged("PASS", 10, False)
+    late = np.stack([np.array([0.015, -0.015, 0.015, -0.015, 0.0, *[0.01] * 15]), np.zeros(20)])
+    assert no_worse.judge(late) == Judged("PASS", 20, False), "both sides of ten pairs"
     assert within.judge(faster) == Judged("FAIL", 40, True)
 
 

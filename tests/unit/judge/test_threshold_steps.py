@@ -108,6 +108,7 @@ def test_around_open_values_the_search_goes_down_to_an_eighth_of_the_width(step:
 def test_a_budget_that_is_used_up_ends_in_a_range_with_what_is_open_in_it() -> None:
     trials = tried(_100="PASS", _1000="FAIL", _150="PASS", _300="INVALID", _200="INCONCLUSIVE", _120="INVALID")
     assert decide(Goal(100, 1000, 0.02, 6), trials) == Conclusion("range", 150, 1000, ("INCONCLUSIVE", "INVALID"))
+    assert decide(Goal(100, 1000, 0.02, 5), trials) == decide(Goal(100, 1000, 0.02, 6), trials)
     assert decide(Goal(100, 1000, 0.02, 7), trials) == Next(547.7, BETWEEN)
 
 
@@ -121,7 +122,8 @@ def test_two_probes_look_above_and_below_what_was_found() -> None:
     trials += tried(p550_5="FAIL")
     below = decide(GOAL, trials)
     assert below == Next(173.2, "a probe below the interval: is there one threshold?", probe=True)
-    assert decide(Goal(100, 1000, 0.02, 5), trials) == Conclusion("found", 300, 303, (), 1)
+    for budget in (4, 5):
+        assert decide(Goal(100, 1000, 0.02, budget), trials) == Conclusion("found", 300, 303, (), 1)
     trials += tried(p173_2="PASS")
     assert decide(GOAL, trials) == Conclusion("found", 300, 303, (), 2)
 
