@@ -40,7 +40,7 @@ def times(factor: float, name: VerdictName = "PASS", **update: object) -> CellRe
 
 
 def told(a: CellResult, b: CellResult, within: float = 0.01, **more: Any) -> tuple[str, str, str | None]:
-    verdict = compare_cells(a, b, within, **more).judged
+    verdict = compare_cells(a, b, within=within, **more).judged
     return verdict.name, verdict.reason, verdict.cause
 
 
@@ -233,6 +233,8 @@ def test_what_is_odd_on_a_side_is_told_against_its_mean() -> None:
     first, second = compare_cells(odd, times(1), 0.01).judged.warnings
     assert first.startswith("n too small for this band: with these spreads it needs about ")
     assert second.startswith("outlier: A, against its mean: sample 3 (+15.7")
+    (alone,) = compare_cells(with_rates([1e6]), odd, 0.01).judged.warnings
+    assert alone.startswith("outlier: B, against its mean: sample 3"), "one transfer has no others, and is passed over"
     rising = with_rates([1e6 * 1.01**index for index in range(5)])
     warnings = compare_cells(times(1), rising, 0.1).judged.warnings
     assert [warning.split(" from ")[0] for warning in warnings] == [

@@ -93,7 +93,7 @@ def at(*ends: tuple[float, float]) -> Callable[[int], Interval]:
 
 
 def test_the_last_look_leaves_it_open() -> None:
-    found = decide(PLAN, 12, at(ACROSS, ACROSS), EDGES)
+    found = decide(plan=PLAN, taken=12, interval_at=at(ACROSS, ACROSS), edges=EDGES)
     assert found == Decision(10, "INCONCLUSIVE", interval(ACROSS), [5, 10])
     assert decide(PLAN, 12, at(ACROSS, OUTSIDE), EDGES) == Decision(10, "FAIL", interval(OUTSIDE), [5, 10])
 

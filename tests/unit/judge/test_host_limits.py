@@ -107,7 +107,7 @@ def test_one_that_was_set_aside_is_told_with_its_reason() -> None:
 
 
 def told(verdict: Verdict | None, host: HostQuality | None = None, **more: Any) -> tuple[str, str, list[str]]:
-    found = judge_on_host(verdict, host, **{"enough": True, **more})
+    found = judge_on_host(verdict=verdict, quality=host, **{"enough": True, **more})
     return found.name, found.reason, found.host_notes
 
 
@@ -152,7 +152,7 @@ def test_several_cells_are_judged_by_the_worst_of_their_hosts() -> None:
     other = cell.model_copy(update={"host": quality("Y", "Z"), "set_aside": aside("x")})
     bare = cell.model_copy(update={"host": None})
     assert host_problems([one, bare, other]) == ["X", "Y", "Z"]
-    found = judge_together(PASS, [one, bare, other], PLAN, problems=[])
+    found = judge_together(verdict=PASS, cells=[one, bare, other], plan=PLAN, problems=[])
     assert (found.name, found.host_notes) == ("PASS", ["X", "Y", "Z", "a transfer was set aside: x"])
     assert judge_together(OPEN, [one, other], PLAN, problems=[]).name == "INCONCLUSIVE"
     short = one.model_copy(update={"samples": cell.samples[:1]})

@@ -12,6 +12,7 @@ from scipy import stats
 from lab.judge.tolerance import (
     Band,
     LookPlan,
+    decide_values,
     judge_band,
     judge_samples,
     judge_tolerance,
@@ -98,6 +99,13 @@ def test_most_transfers_outside_are_counted() -> None:
     verdict = judge_tolerance([*swinging, 0.0], 0.05, PLAN)
     assert verdict.reason == f"10 of 10 transfers outside ±5 %, whatever their {figures(swinging)}, n = 10"
     assert (verdict.name, verdict.looks) == ("FAIL", [5, 10])
+
+
+def test_only_a_final_decision_is_widened_where_it_is_open() -> None:
+    tail = [0.0, 0.001, 0.002, 0.001, 0.0, 0.003, 0.001, 0.002, 0.0, 0.5]
+    for final in (True, False):
+        found = decide_values(values=tail, edges=Band.within(0.05).edges, plan=LookPlan((10,), 0.016), final=final)
+        assert (found.name, found.widened) == ("INCONCLUSIVE", final)
 
 
 def test_a_verdict_has_its_plan_and_its_interval() -> None:
