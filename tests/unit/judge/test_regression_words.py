@@ -27,10 +27,10 @@ def interval(logs: list[float]) -> tuple[float, float]:
     ("ratio", "name", "place"), [(0.95, "PASS", "not below"), (0.9, "FAIL", "below"), (2.0, "PASS", "not below")]
 )
 def test_a_decided_ratio_is_told_with_its_pairs(ratio: float, name: str, place: str) -> None:
-    verdict = judge_ratios([math.log(ratio)] * 7, 0.05, PLAN)
+    verdict = judge_ratios([math.log(ratio)] * 8, 0.05, PLAN)
     figures = f"{ratio:.3f}, 96.8 % interval {ratio:.3f} to {ratio:.3f}"
     assert (verdict.name, verdict.reason) == (name, f"candidate / baseline {figures}, {place} 0.95, n = 5 pairs")
-    assert verdict.warnings == ["decided after 5 pairs; 2 taken after that are not used"]
+    assert verdict.warnings == ["decided after 5 pairs; 3 taken after that are not used"]
     assert (verdict.band_low, verdict.method, verdict.looks, verdict.alpha_per_look) == (0.95, "pairs", [5], 0.016)
 
 
