@@ -42,7 +42,7 @@ def test_a_plan_that_will_not_decide_is_told_with_the_number_that_will() -> None
     values = [-0.03, 0.0, 0.03]
     needed = predict_samples(0.0, 0.03, EDGES, ALPHA)
     assert needed
-    assert size_caveat(values, EDGES, ALPHA, needed) is None
+    assert size_caveat(values, EDGES, ALPHA, needed) is size_caveat(values, EDGES, ALPHA, needed + 9) is None
     assert size_caveat(values, EDGES, ALPHA, needed - 1) == (
         f"n too small for this band: with a spread of 3.00 % from run to run this needs about {needed} samples; "
         f"the plan ends at {needed - 1}"
@@ -77,7 +77,8 @@ def test_the_farthest_is_named_with_its_place() -> None:
     values = [0.01, 0.01, -0.04, 0.01, 0.06, 0.01]
     words = f"lies far from the others (median {math.expm1(0.01) * 100:+.2f} %)"
     assert outlier_caveat(values, 0.05) == f"outlier: sample 3 ({math.expm1(-0.04) * 100:+.2f} %) {words}"
-    assert outlier_caveat(values[2:], 0.05) is None, "four samples have no others"
+    assert outlier_caveat([0.0, 0.0, 0.0, 1.0], 0.05) is None, "four samples are too few"
+    assert outlier_caveat([0.0, 0.0, 0.0, 0.0, 1.0], 0.05) is not None
     assert outlier_caveat([*values[3:], 0.01, 0.01], 0.05, lambda each: f"<{each:.3f}>") == (
         "outlier: sample 2 (<0.062>) lies far from the others (median <0.010>)"
     )
