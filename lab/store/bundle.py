@@ -323,7 +323,7 @@ def _valid(document: dict[str, object], kind: type[Model], origin: str) -> Model
     try:
         return validated(document, kind)
     except ValidationError as error:
-        place = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
+        place = ".".join(map(str, error.errors()[0]["loc"]))
         raise UsageProblem(f"{origin}: {place}: {first_problem(error)}", remedy=_NOT_ONE) from None
 
 

@@ -359,7 +359,7 @@ def shelf_of(path: Path, kind: type[BaseModel]) -> Shelf:
 
 
 def _first_fault(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
+    first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"]) or "the document"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{where}: {first['msg']}{more}"

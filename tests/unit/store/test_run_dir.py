@@ -56,7 +56,7 @@ def runs(tmp_path: Path) -> list[RunDir]:
 
 def test_latest_and_those_before_it_have_names(runs: list[RunDir]) -> None:
     results = runs[0].path.parent
-    found = [RunDir.find(text, results=results).name for text in ("latest", "latest~0", "latest~1", "latest~2", "latest~3")]
+    found = [RunDir.find(text=text, results=results).name for text in ("latest", "latest~0", "latest~1", "latest~2", "latest~3")]
     assert found == [runs[index].name for index in (3, 3, 2, 1, 0)]
     with pytest.raises(UsageProblem) as caught:
         RunDir.find("latest~4", results=results)
@@ -144,7 +144,7 @@ def test_a_name_has_letters_digits_and_dashes_of_at_most_forty(tmp_path: Path, w
 
 def test_a_run_is_made_now_where_no_time_is_given(tmp_path: Path) -> None:
     before = datetime.now(UTC).replace(microsecond=0)
-    made = datetime.strptime(RunDir.create("x", results=tmp_path).name[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+    made = datetime.strptime(RunDir.create(word="x", results=tmp_path).name[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
     assert before <= made <= datetime.now(UTC)
 
 
@@ -360,7 +360,7 @@ def test_a_file_that_cannot_be_read_says_what_helps(tmp_path: Path, monkeypatch:
 
 
 def test_json_is_read_as_it_is() -> None:
-    assert parse_json(b'[1, {"a": null}]', "-", remedy="-") == [1, {"a": None}]
+    assert parse_json(data=b'[1, {"a": null}]', origin="-", remedy="-") == [1, {"a": None}]
     with pytest.raises(UsageProblem, match=r"^x: cut off or not JSON \(Out of range float values.*\) \(get it again\)$"):
         parse_json(b"[1e999]", "x", remedy="get it again")
 
