@@ -73,7 +73,7 @@ def test_a_date_is_in_utc_where_it_names_no_zone(text: str, at: datetime) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "soon", "7x", "d", "7 d", "1234567d", "999999w", "800000d"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_a_text_without_a_time_is_refused(text: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         parse_since(text, NOW)
     assert str(caught.value) == f"--since {text!r} is not a time (give 12h, 7d or 2w, or a date such as 2026-11-02)"
@@ -84,7 +84,7 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 
 @pytest.fixture
 def runs(results: Path) -> list[RunDir]:
-    """Three, a day apart: one of two cells, one of another client, and one that has no cell yet."""
+    """Three, a day apart: of two cells, of another client, and without a cell so far."""
     made = [RunDir.create("x", results=results, now=AT + timedelta(days=day)) for day in range(3)]
     first = run_cell([1e6, 4e6], AT)
     spoilt = make_cell().model_copy(update={"started_at": AT + timedelta(seconds=1)})
@@ -113,7 +113,7 @@ def test_runs_come_newest_first_and_one_without_cells_comes_last(index: Index, r
     assert rows[1]["started_at"] == AT.replace(tzinfo=None)
 
 
-def test_only_so_many_are_listed(index: Index, runs: list[RunDir]) -> None:
+def test_no_more_are_listed_than_asked_for(index: Index, runs: list[RunDir]) -> None:
     assert [row["run"] for row in list_runs(index, Filter(), 1)] == [runs[1].name]
     assert [row["run"] for row in list_cells(index, Filter(), 2)] == [runs[1].name, runs[0].name]
 
@@ -164,7 +164,7 @@ def test_no_file_is_read(index: Index, statement: str) -> None:
         ask_sql(index, statement)
 
 
-def test_an_error_is_told_without_the_statement(index: Index) -> None:
+def test_an_error_is_reported_without_the_statement(index: Index) -> None:
     with pytest.raises(UsageProblem) as caught:
         ask_sql(index, "SELECT cel\nFROM cells")
     said = str(caught.value)

@@ -37,7 +37,7 @@ def test_an_address_is_remote_and_everything_else_a_folder(text: str, remote: bo
     assert isinstance(open_source(text), RemoteSource) == remote
 
 
-def test_an_address_in_capitals_is_no_folder() -> None:
+def test_an_address_in_capitals_is_not_taken_for_a_folder() -> None:
     with pytest.raises(UsageProblem, match="Protocol not known: MEMORY"):
         open_source("MEMORY://a")
 
@@ -62,7 +62,7 @@ def test_an_address_has_no_slash_at_its_end_unless_it_is_all_of_it() -> None:
 
 @pytest.fixture
 def runs(results: Path) -> list[RunDir]:
-    """A finished run, one that goes on, and what is no run."""
+    """A finished run, an unfinished run, and other files and folders."""
     made = [RunDir.create("x", results=results) for _ in range(2)]
     for run in made:
         run.write_cell(make_cell())
@@ -82,7 +82,7 @@ def test_a_run_is_read_from_its_folder(runs: list[RunDir], results: Path) -> Non
 
 
 @pytest.mark.parametrize(("folder", "why"), [("/no/such/place", "No such file or directory"), ("a\0b", "embedded null byte")])
-def test_a_folder_that_cannot_be_listed_is_no_source(folder: str, why: str) -> None:
+def test_a_folder_that_cannot_be_listed_is_refused(folder: str, why: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         LocalSource(Path(folder)).signatures()
     said = f"{folder}: not a folder of results ({why}) (run something first, or give one with --from)"
@@ -131,7 +131,7 @@ def test_a_run_that_goes_on_has_changed_when_any_of_its_files_has(runs: list[Run
     assert {name for name in after if after[name] == before[name]} == {finished(results).name}
 
 
-def test_the_index_is_beside_the_runs_where_that_may_be_written(
+def test_the_index_is_with_the_runs_where_that_may_be_written(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results.mkdir()

@@ -175,7 +175,7 @@ def test_a_report_without_a_step_passes(results: Path) -> None:
     assert (found.source, found.problems, found.trends[0].unit) == (str(results), [], "B/s")
 
 
-def test_what_changed_between_the_two_runs_is_told(results: Path) -> None:
+def test_what_changed_between_the_two_runs_is_listed(results: Path) -> None:
     for day, rates in enumerate(heights(1e6, 1.2e6)):
         at = AT + timedelta(days=day)
         cell = run_cell(rates, at, version="0.1.0" if day < 4 else "0.2.0")

@@ -38,7 +38,7 @@ def test_without_a_spread_two_will_do_and_on_an_edge_no_number_does() -> None:
     assert predict_samples(0.05, 0.001, EDGES, ALPHA) is None
 
 
-def test_a_plan_that_will_not_decide_is_told_with_the_number_that_will() -> None:
+def test_a_plan_that_will_not_decide_is_reported_with_the_number_that_will() -> None:
     values = [-0.03, 0.0, 0.03]
     needed = predict_samples(0.0, 0.03, EDGES, ALPHA)
     assert needed
@@ -111,7 +111,7 @@ def test_two_groups_are_those_of_the_widest_gap(values: list[tuple[bool, int]], 
         assert second.startswith(f"{wanted[1]} samples around ")
 
 
-def test_two_groups_are_told_with_their_means() -> None:
+def test_two_groups_are_reported_with_their_means() -> None:
     values = [0.0, 0.03, 0.0, 0.03, 0.0, 0.03, 0.0, 0.0]
     assert bimodal_caveat(values, 0.05, lambda each: f"<{each:.4f}>") == (
         "bimodal: 5 samples around <0.0000> and 3 samples around <0.0305>, nothing between: a mean describes neither"
@@ -126,7 +126,7 @@ def test_two_groups_are_a_quarter_of_the_tolerance_apart(apart: float, due: bool
 # --- a drift ------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_drift_is_told_by_the_median_of_all_slopes() -> None:
+def test_a_drift_is_measured_by_the_median_of_all_slopes() -> None:
     """Six of the ten slopes are .01: four steps come to .04, and the jump at the end does not count."""
     assert drift_caveat([0.0, 0.01, 0.02, 0.03, 0.08], 0.05) == (
         "drift over the run: the samples drift by +4.08 % from the first to the last: they may not be independent"

@@ -119,7 +119,7 @@ def test_cells_that_were_asked_for_other_things_are_not_comparable() -> None:
     assert told(a, a.model_copy(update={"topology": words}))[0] == "PASS", "only what it is counts, not what it is called"
 
 
-def test_the_worse_of_two_open_sides_is_told_and_both_of_a_kind() -> None:
+def test_the_worse_of_two_open_sides_is_named_and_both_of_a_kind() -> None:
     fine, open_one, broken = times(1), times(1, "INCONCLUSIVE"), times(1, "INVALID")
     assert told(fine, broken) == ("INVALID", "B is INVALID: why INVALID", "verdicts")
     assert told(broken, broken) == ("INVALID", "A is INVALID: why INVALID; B is INVALID: why INVALID", "verdicts")
@@ -228,7 +228,7 @@ def test_an_open_ratio_says_how_many_samples_it_needs() -> None:
     assert verdict.warnings == ["n too small for this band: with these spreads it needs a great many samples on each side"]
 
 
-def test_what_is_odd_on_a_side_is_told_against_its_mean() -> None:
+def test_what_is_odd_on_a_side_is_reported_against_its_mean() -> None:
     odd = with_rates([1e6, 1e6, 1.2e6, 1e6, 1e6])
     first, second = compare_cells(odd, times(1), 0.01).judged.warnings
     assert first.startswith("n too small for this band: with these spreads it needs about ")

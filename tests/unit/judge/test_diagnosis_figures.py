@@ -107,14 +107,14 @@ def test_a_sentence_has_its_figures(flows: Flows, piece: Slice, sentence: str) -
     assert told(flows, piece) == sentence
 
 
-def test_without_a_cause_every_share_is_told_the_largest_first() -> None:
+def test_without_a_cause_every_share_is_given_the_largest_first() -> None:
     pieces = [SLICE, *[NETWORK] * 2, *[replace(SLICE, line_full=True)] * 2]
     assert told(PLAIN, *pieces) == "not known: congestion window 40 %, full line 40 %, server 20 %"
     assert told(PLAIN, SLICE, *[replace(SLICE, line_full=True)] * 2) == "not known: full line 67 %, server 33 %"
     assert told(PLAIN) == "not known: no content"
 
 
-def test_a_size_that_nobody_measured_is_nothing() -> None:
+def test_a_size_that_was_not_measured_is_zero() -> None:
     assert told(PLAIN, replace(SLICE, no_window_s=1.0)).startswith("limited by the receiver: window 0 B each RTT")
     assert told(PLAIN, replace(SLICE, no_buffer_s=1.0)).startswith("limited by the sender: send buffer of 0 B at")
     assert told(PLAIN, replace(SLICE, reader_idle=True)).endswith("up to 0 B unread")

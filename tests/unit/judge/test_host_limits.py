@@ -53,7 +53,7 @@ FAIL, PASS, OPEN = (Verdict.model_validate({"name": name, "reason": "r"}) for na
 
 
 def test_a_limit_is_a_share_and_what_the_counters_may_be_off_by() -> None:
-    """Of four cores for two seconds: half a second is a quarter of a core, and a sixteenth of all their time."""
+    """Four cores for two seconds: half a second is a quarter of a core, and a sixteenth of all their time."""
     assert LIMITS.most_foreign_cores(load()) == 0.125 * 4 + 0.5 / 2
     assert LIMITS.most_steal_share(load()) == 0.25 + 0.5 / 8
 
@@ -98,7 +98,7 @@ def test_a_quality_has_both_sides_and_what_was_set_aside() -> None:
     assert host_quality(None, None, [], LIMITS, PLAN).problems == []
 
 
-def test_one_that_was_set_aside_is_told_with_its_reason() -> None:
+def test_a_transfer_that_was_set_aside_has_its_reason() -> None:
     assert set_aside_words(aside("x")) == "a transfer was set aside: x"
     assert set_aside_words(aside("x", "y", "z")) == "3 transfers were set aside, the last because z"
 

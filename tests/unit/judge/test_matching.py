@@ -100,7 +100,7 @@ def test_two_cells_that_differ_in_the_key_alone_are_a_pair(
 
 
 @pytest.mark.parametrize("by", BY_KEYS)
-def test_equal_cells_are_no_pair(by: ByKey) -> None:
+def test_equal_cells_are_not_a_pair(by: ByKey) -> None:
     assert match_cells([cell()], [cell()], by) == match_within([cell(), cell()], by) == []
 
 

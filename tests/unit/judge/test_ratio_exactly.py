@@ -139,7 +139,7 @@ def test_a_ratio_of_costs_is_that_of_two_rates() -> None:
         assert cost_ratio(measured(*other), measured(*A)) is None
 
 
-def test_costs_are_told_side_by_side_under_their_names() -> None:
+def test_costs_are_printed_side_by_side_under_their_names() -> None:
     one, other = measured(0.5, score=100), measured(0.25, score=400)
     assert cost_note(one, other, ("old", "new")) == (
         "c--t--x: old 0.50 CPU s per GB x 100 MB/s = 50 MB hashed per GB; new 0.25 CPU s per GB x 400 MB/s = 100 MB hashed per GB"

@@ -26,7 +26,7 @@ def interval(logs: list[float]) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("ratio", "name", "place"), [(0.95, "PASS", "not below"), (0.9, "FAIL", "below"), (2.0, "PASS", "not below")]
 )
-def test_a_decided_ratio_is_told_with_its_pairs(ratio: float, name: str, place: str) -> None:
+def test_a_decided_ratio_is_given_with_its_pairs(ratio: float, name: str, place: str) -> None:
     verdict = judge_ratios([math.log(ratio)] * 8, 0.05, PLAN)
     figures = f"{ratio:.3f}, 96.8 % interval {ratio:.3f} to {ratio:.3f}"
     assert (verdict.name, verdict.reason) == (name, f"candidate / baseline {figures}, {place} 0.95, n = 5 pairs")

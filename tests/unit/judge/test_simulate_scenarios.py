@@ -200,7 +200,7 @@ def test_a_simulation_has_a_row_for_every_scenario_in_order() -> None:
     assert [(row.scenario, row.cells) for row in simulate(1, 1)] == [(name, 1) for name in NAMES]
 
 
-def test_a_promise_is_broken_where_the_whole_interval_is_above_it() -> None:
+def test_a_promise_is_broken_where_the_complete_interval_is_above_it() -> None:
     def row(share: float, low: float, asked: float | None) -> tuple[str, bool]:
         found = Row(
             **{"scenario": "-", "counted": "PASS", "asked": asked, "cells": 9, "seen": 1, "share": share, "low": low},

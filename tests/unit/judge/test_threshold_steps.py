@@ -57,7 +57,7 @@ def test_a_width_and_a_budget_have_their_ends(width: float, budget: int, fits: b
         decide(Goal(1, 2, width, budget), [])
 
 
-def test_one_trial_is_no_budget_and_no_value_is_tried_twice() -> None:
+def test_a_budget_is_more_than_one_trial_and_a_value_is_tried_only_once() -> None:
     with pytest.raises(ValueError, match=r"a width of 0.02 and 1 trials"):
         decide(Goal(1, 2, 0.02, 1), [])
     with pytest.raises(ValueError, match="a value was tried twice"):
@@ -82,7 +82,7 @@ def test_the_widest_gap_around_an_open_value_is_next() -> None:
     assert decide(GOAL, trials) == Next(562.3, BETWEEN)
 
 
-def test_an_end_without_a_verdict_is_told_with_both() -> None:
+def test_an_end_without_a_verdict_is_named_with_both() -> None:
     assert decide(GOAL, tried(_100="INVALID", _1000="FAIL")) == Conclusion("unknown", open=("INVALID",))
     assert decide(GOAL, tried(_100="PASS", _1000="INCONCLUSIVE")) == Conclusion("unknown", open=("INCONCLUSIVE",))
     both = decide(GOAL, tried(_100="INCONCLUSIVE", _1000="INVALID"))
@@ -156,7 +156,7 @@ def test_a_gap_of_the_width_has_no_room_for_a_probe() -> None:
     assert isinstance(decide(Goal(100, 103, 0.02, 15), tried(_100="PASS", _103="PASS")), Next)
 
 
-def test_what_stayed_open_inside_is_told_with_what_was_found() -> None:
+def test_what_stayed_open_inside_is_given_with_what_was_found() -> None:
     trials = tried(_100="PASS", _1000="FAIL", _300="PASS", _303="FAIL", _301="INVALID", _302="INCONCLUSIVE", _500="INVALID")
     assert decide(Goal(100, 1000, 0.02, 7), trials) == Conclusion("found", 300, 303, ("INVALID", "INCONCLUSIVE"))
 
@@ -164,7 +164,7 @@ def test_what_stayed_open_inside_is_told_with_what_was_found() -> None:
 # --- several ------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_pass_above_a_fail_is_told_with_the_lowest_fail_and_what_passes_below_it() -> None:
+def test_a_pass_above_a_fail_is_given_with_the_lowest_fail_and_what_passes_below_it() -> None:
     trials = tried(_100="PASS", _1000="FAIL", _200="PASS", _300="FAIL", _500="PASS", _400="FAIL")
     assert decide(GOAL, trials) == Conclusion("several", 200, 300)
     assert decide(GOAL, tried(_100="FAIL", _1000="PASS")) == Conclusion("several", None, 100)

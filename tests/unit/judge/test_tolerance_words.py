@@ -134,7 +134,7 @@ def test_samples_after_the_deciding_look_are_counted() -> None:
     assert judge_tolerance(GOOD, 0.05, PLAN).warnings == []
 
 
-def test_the_size_is_told_first_and_only_where_it_is_open() -> None:
+def test_the_size_comes_first_and_only_where_it_is_open() -> None:
     odd = [0.001, -0.002, 0.0, 0.5, -0.001]
     first, second = judge_tolerance(odd, 0.05, PLAN).warnings
     assert first.startswith("n too small for this band: with a spread of ")
@@ -144,7 +144,7 @@ def test_the_size_is_told_first_and_only_where_it_is_open() -> None:
     assert only.startswith("outlier: sample 5")
 
 
-def test_a_drift_is_told_in_the_direction_of_the_figure(make_sample: MakeSample) -> None:
+def test_a_drift_is_in_the_direction_of_the_figure(make_sample: MakeSample) -> None:
     def told(kind: str, **numbers: list[float]) -> list[str]:
         samples = [make_sample(index, **{name: values[index] for name, values in numbers.items()}) for index in range(5)]
         verdict = judge_samples(samples, Expectation.model_validate({"kind": kind}), PLAN)
@@ -232,7 +232,7 @@ def test_a_fault_of_the_lab_keeps_the_figures() -> None:
     assert with_invalid(None, []).reason == "the lab, not the client: nothing was measured"
 
 
-def test_a_bounded_figure_is_told_with_its_bound(make_sample: MakeSample) -> None:
+def test_a_bounded_figure_is_given_with_its_bound(make_sample: MakeSample) -> None:
     def told(count: int, *values: float) -> str:
         samples = [make_sample(index, burst_ratio=values[index % len(values)]) for index in range(count)]
         return judge_samples(samples, Expectation.model_validate({"kind": "burst"}), PLAN).reason

@@ -1,4 +1,4 @@
-"""What was judged is never changed in place: the judge's values are frozen."""
+"""A verdict and its parts are never changed in place: the judge's values are frozen."""
 
 from __future__ import annotations
 

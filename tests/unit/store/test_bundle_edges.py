@@ -51,7 +51,7 @@ def run(tmp_path: Path) -> RunDir:
 
 @pytest.fixture
 def packed(run: RunDir, tmp_path: Path) -> Path:
-    """A bundle with two captures; a folder that looks like one is none."""
+    """A bundle with two captures; a folder of such a name is not packed."""
     cell = make_cell()
     run.write_cell(cell)
     for name in ("b.pcap", "a.pcap"):

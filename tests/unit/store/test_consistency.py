@@ -59,7 +59,7 @@ def test_a_cell_in_real_time_has_no_virtual_machine(cell: CellResult) -> None:
     assert list(cell_faults(found)) == [("$.virtual", "is there, and the clock is real")]
 
 
-def test_an_end_before_the_start_is_a_fault_and_an_end_at_the_start_is_none(cell: CellResult) -> None:
+def test_an_end_before_the_start_is_a_fault_and_an_end_at_the_start_is_not(cell: CellResult) -> None:
     empty = timed(cell)
     assert list(cell_faults(empty.model_copy(update={"ended_at": AT}))) == []
     early = empty.model_copy(update={"ended_at": AT - timedelta(microseconds=1)})

@@ -228,7 +228,7 @@ def test_a_side_of_a_pair_has_the_mean_of_its_rates_where_they_have_one(rates: o
     assert side["byte_s"] == rates
 
 
-def test_a_side_that_is_no_side_is_left_for_the_model_to_refuse() -> None:
+def test_a_side_of_another_form_is_left_for_the_model_to_refuse() -> None:
     document = document_of(next(path for path in FILES if path.parent.name == "pairs" and "results-1.2" in path.parts))
     for broken in (None, 7, {"client": "curl"}):
         upgraded: Any = upgrade({**document, "baseline": broken}, "pair", "-")

@@ -77,7 +77,7 @@ def test_a_load_that_is_cut_short_is_read_as_far_as_it_goes(proc: Path, text: st
         ("\n", False),
     ],
 )
-def test_times_are_read_from_a_whole_first_line_of_all_cores(proc: Path, text: str, known: bool) -> None:
+def test_times_are_read_from_a_complete_first_line_of_all_cores(proc: Path, text: str, known: bool) -> None:
     (proc / "stat").write_text(text)
     found = machine_facts(proc)
     assert ((found["steal_s"] is not None), (found["cpu_s"] is not None)) == (known, known)
@@ -90,7 +90,7 @@ def test_a_field_without_a_value_is_not_known(proc: Path) -> None:
     assert (found["memory_bytes"], found["cpu_model"], found["net.core.rmem_max"]) == (None, None, None)
 
 
-def test_bytes_that_are_no_text_are_no_reason_to_stop(proc: Path) -> None:
+def test_bytes_that_are_not_text_are_replaced(proc: Path) -> None:
     (proc / "cpuinfo").write_bytes(b"model name: A\xff\n")
     assert machine_facts(proc)["cpu_model"] == "A\ufffd"
 

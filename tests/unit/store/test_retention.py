@@ -30,7 +30,7 @@ def test_the_newest_are_kept(tmp_path: Path, names: list[str], most: int, gone: 
     assert {each.name for each in tmp_path.iterdir()} == before - set(names[:gone])
 
 
-def test_a_word_is_no_pattern(tmp_path: Path, names: list[str]) -> None:
+def test_a_word_is_taken_literally(tmp_path: Path, names: list[str]) -> None:
     assert keep_newest("a.b", 1, tmp_path) == []
 
 

@@ -44,7 +44,7 @@ def make_answer(name: str) -> Answer:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> list[RunDir]:
-    """Four, a day apart, and what is no run."""
+    """Four, a day apart, and other files and folders."""
     made = [RunDir.create("x", results=tmp_path / "results", now=datetime(2026, 1, day, tzinfo=UTC)) for day in (1, 2, 3, 4)]
     (tmp_path / "results" / "benchmarks").mkdir()
     (tmp_path / "results" / "00-notes.txt").write_text("")
@@ -102,7 +102,7 @@ def test_a_folder_that_is_there_comes_before_a_run_of_its_name(
         ("latest~1234567", "latest~1234567 is not the folder of a run (name one under results/, or results/latest)"),
     ],
 )
-def test_what_is_no_run_is_refused_in_one_line(tmp_path: Path, text: str, said: str) -> None:
+def test_another_folder_is_refused_in_one_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         RunDir.find(text, results=tmp_path)
     assert str(caught.value).removeprefix(f"{tmp_path}/") == said
@@ -165,7 +165,7 @@ def test_a_place_without_links_has_runs_and_no_latest(tmp_path: Path, monkeypatc
         (errno.EACCES, UsageProblem, "cannot be made, Permission denied (set THROUGHLINE_RESULTS to a folder you may write to)"),
     ],
 )
-def test_a_latest_that_cannot_be_moved_is_told_and_leaves_nothing(
+def test_a_latest_that_cannot_be_moved_is_reported_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception], said: str
 ) -> None:
     def refuse(*_: object) -> None:
@@ -178,7 +178,7 @@ def test_a_latest_that_cannot_be_moved_is_told_and_leaves_nothing(
     assert not [each for each in tmp_path.iterdir() if each.name.startswith(".")]
 
 
-def test_a_fault_without_a_number_is_told_in_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_without_a_number_is_reported_in_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError("the wind")
 
@@ -248,9 +248,7 @@ def test_the_files_of_a_kind_are_those_of_its_folders(run: RunDir, cell: CellRes
     assert found(RunRecord) == ["run.json"]
 
 
-def test_a_kind_is_known_by_the_place_or_is_the_one_that_is_written_today(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kind_is_known_by_the_place_or_else_is_todays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shelf_of(Path("/r/studies/x.json"), Answer).kind == "study"
     assert shelf_of(Path("/r/answers/qualification.json"), Answer).kind == "answer"
     assert shelf_of(Path("/r/qualification.json"), Answer).kind == "qualification"
@@ -332,7 +330,7 @@ def test_a_fault_is_named_and_the_others_are_counted(run: RunDir, cell: CellResu
     assert said(samples=samples).startswith("samples.0.index: Input should be a valid integer")
 
 
-def test_a_document_that_is_wrong_as_a_whole_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_the_complete_document_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_dir, "read_document", lambda *_: [])
     with pytest.raises(UsageProblem, match="not a valid RunRecord: the document: Input should be an object"):
         read_result(tmp_path / "run.json", RunRecord)
@@ -365,6 +363,6 @@ def test_json_is_read_as_it_is() -> None:
         parse_json(b"[1e999]", "x", remedy="get it again")
 
 
-def test_an_error_is_told_in_one_line_of_two_hundred_letters() -> None:
+def test_an_error_is_given_in_one_line_of_two_hundred_letters() -> None:
     assert run_dir._one_line(ValueError("a\n  b")) == "a b"
     assert run_dir._one_line(ValueError("x" * 201)) == "x" * 200

@@ -1,4 +1,4 @@
-"""What was read from a store is never changed in place: its values are frozen."""
+"""A value from a store is never changed in place: all are frozen."""
 
 from __future__ import annotations
 
