@@ -23,7 +23,7 @@ def machine(cell: CellResult, **facts: object) -> CellResult:
 def test_every_column_has_its_value() -> None:
     cell = machine(make_cell(), kernel="6.1", cpu_model="fast", cores=4, git_revision="abc", git_dirty=False)
     assert cell.verdict.interval
-    found = cell_row("my run", cell, whole=True)
+    found = cell_row(run="my run", cell=cell, whole=True)
     assert found == {
         "run": "my run",
         "whole": True,
