@@ -37,8 +37,9 @@ def write(results: Path, *runs: Sequence[float], first: int = 0) -> list[str]:
     return [store(results, day, run_cell(rates, AT + timedelta(days=day))) for day, rates in enumerate(runs, first)]
 
 
-def report(figure: str = "rate", *, last: int = 1000) -> TrendReport:
-    return make_report(open_index(open_source(None)), Filter(), figure, least=0.01, last=last)
+def report(figure: str = "rate", *, least: float = 0.01, last: int = 1000) -> TrendReport:
+    index = open_index(source=open_source(None))
+    return make_report(index=index, meant=Filter(), name=figure, least=least, last=last)
 
 
 def only(figure: str = "rate", *, last: int = 1000) -> Trend:
@@ -166,6 +167,19 @@ def test_a_report_fails_by_the_last_step(results: Path, levels: tuple[float, ...
     found = report()
     assert [step.better for step in found.trends[0].steps] == better
     assert found.exit_code == code
+
+
+@pytest.mark.parametrize(("after", "found"), [(2.05e6, 1), (1.95e6, 0)])
+def test_the_least_step_of_a_rate_is_a_ratio(results: Path, after: float, found: int) -> None:
+    write(results, *heights(1e6, after))
+    assert len(report(least=1.0).trends[0].steps) == found, "twice as much"
+
+
+def test_the_least_step_of_a_deviation_is_a_difference(results: Path) -> None:
+    for day, level in enumerate([0.0, 0.001, -0.001, 0.0, 0.0205, 0.0215, 0.0195, 0.0205]):
+        at = AT + timedelta(days=day)
+        store(results, day, make_cell((level,) * 3).model_copy(update={"started_at": at}))
+    assert [len(report("deviation", least=least).trends[0].steps) for least in (0.0204, 0.0206)] == [1, 0]
 
 
 def test_a_report_without_a_step_passes(results: Path) -> None:
