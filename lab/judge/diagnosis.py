@@ -98,11 +98,11 @@ def diagnose(flows: Flows) -> Diagnosis:
     if flows.limit_byte_s and any(abs(pace / flows.limit_byte_s - 1) <= LIMIT_KEPT for pace in paces):
         cause, share = "limit", 1.0
     elif share < LEAST_SHARE:
-        cause, share = "not-known", 0.0
+        cause = "not-known"
     shown = {name: round(each, 4) for name, each in sorted(shares.items(), key=lambda pair: -pair[1]) if each >= _LEAST_PRINTED}
     return Diagnosis(
         cause=cause,
-        share=None if cause == "not-known" else min(1.0, share),
+        share=None if cause == "not-known" else share,
         sentence=_sentence(flows, cause, share, shown),
         shares=shown,
         goodput_byte_s=goodput or None,

@@ -124,6 +124,7 @@ def _caveats(seen: Sequence[float], margin: float, plan: LookPlan, *, taken: int
     found = [outlier_caveat(seen, margin), bimodal_caveat(seen, margin), drift_caveat(seen, margin)]
     if open_still:
         found.insert(0, size_caveat(seen, (math.log1p(-margin), math.inf), plan.alpha_per_look, plan.cap))
-    elif len(seen) < taken:
-        found.append(f"decided after {len(seen)} pairs; {taken - len(seen)} taken after that are not used")
-    return [about("candidate / baseline", caveat) for caveat in found if caveat]
+    told = [about("candidate / baseline", caveat) for caveat in found if caveat]
+    if len(seen) < taken and not open_still:
+        told.append(f"decided after {len(seen)} pairs; {taken - len(seen)} taken after that are not used")
+    return told

@@ -134,7 +134,6 @@ def write_bundle(path: Path, run: RunDir, cell_id: str, sshd: SshdSettings) -> M
         raise UsageProblem(f"{path} is a folder", remedy="give the name of a file with -o")
     file = run.cell_path(cell_id)
     cell = read_cell(file)
-    looks = Looks(**asdict(plan_of(cell)))
     pcaps = [each for each in sorted((run.path / "evidence" / file.stem).glob("*.pcap")) if each.is_file()]
     writing = write_faults(path, "the bundle", remedy="give another place with -o", fault=UsageProblem)
     try:
@@ -146,7 +145,7 @@ def write_bundle(path: Path, run: RunDir, cell_id: str, sshd: SshdSettings) -> M
                     cell=cell.id,
                     run=cell.run,
                     clock=cell.clock,
-                    looks=looks,
+                    looks=Looks(**asdict(plan_of(cell))),
                     sshd=sshd,
                     members=members,
                 )
@@ -324,7 +323,7 @@ def _valid(document: dict[str, object], kind: type[Model], origin: str) -> Model
     try:
         return validated(document, kind)
     except ValidationError as error:
-        place = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
+        place = ".".join(map(str, error.errors()[0]["loc"]))
         raise UsageProblem(f"{origin}: {place}: {first_problem(error)}", remedy=_NOT_ONE) from None
 
 

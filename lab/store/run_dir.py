@@ -133,10 +133,9 @@ class RunDir:
                     raise UsageProblem(f"{text}: there are only {len(before)} runs before {latest.name} in {latest.parent}")
                 return cls.open(before[-back] if back else latest)
             return cls.open(results / text if is_run(results / text) and not Path(text).is_dir() else Path(text))
-        except (OSError, ValueError) as error:
-            # A name that is too long, a folder without permission, a zero byte.
-            why = error.strerror if isinstance(error, OSError) else error
-            raise UsageProblem(f"{text!r} is not the folder of a run: {why}") from None
+        except OSError as error:
+            # A name that is too long, a folder without permission.
+            raise UsageProblem(f"{text!r} is not the folder of a run: {error.strerror}") from None
 
     @property
     def name(self) -> str:
@@ -360,7 +359,7 @@ def shelf_of(path: Path, kind: type[BaseModel]) -> Shelf:
 
 
 def _first_fault(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
+    first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"]) or "the document"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{where}: {first['msg']}{more}"

@@ -137,7 +137,7 @@ def _read(path: Path, model: type[Model], shelf: Shelf | None = None) -> tuple[M
     except UsageProblem as problem:
         return None, [("$", problem.message.removeprefix(f"{path}: "))]
     except ValidationError as error:
-        return None, [(json_path(each["loc"]), each["msg"]) for each in error.errors(include_url=False)]
+        return None, [(json_path(each["loc"]), each["msg"]) for each in error.errors()]
 
 
 def json_path(parts: Iterable[int | str]) -> str:

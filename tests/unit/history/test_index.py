@@ -8,15 +8,18 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pytest
 
-from lab.model.errors import UsageProblem
+from lab.model.errors import LabFault, UsageProblem
+from lab.store.history import index as module
 from lab.store.history.index import Index, open_index
 from lab.store.history.rows import COLUMNS
 from lab.store.history.source import INDEX_FOLDER, LocalSource, RemoteSource, open_source
 from lab.store.run_dir import RunDir
+from lab.store.stored_run import StoredRun
 from tests.unit.history.conftest import CELL, run_cell, write_history
 from tests.unit.store.conftest import AT
 
@@ -172,3 +175,87 @@ def test_an_address_without_runs_is_one_line(address: str, said: str, results: P
     with pytest.raises(UsageProblem, match=said) as caught:
         open_index(open_source(address))
     assert "\n" not in str(caught.value)
+
+
+def test_a_long_reading_is_announced_and_done_in_parts(
+    stored: list[RunDir], results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts: list[int] = []
+    write = module._write
+
+    def count(*words: Any, stale: dict[str, str], **more: Any) -> None:
+        parts.append(len(stale))
+        write(*words, stale=stale, **more)
+
+    monkeypatch.setattr(module, "_write", count)
+    monkeypatch.setattr(module, "_BATCH", 3)
+    told: list[str] = []
+    found = open_index(open_source(None), notify=told.append)
+    assert told == [f"reading 4 runs of {results} for the index"]
+    assert (parts, found.read_again, len(cells(found))) == ([3, 1], 4, 4)
+    monkeypatch.setattr(module, "_BATCH", 4)
+    told.clear()
+    assert open_index(open_source(None), reread=True, notify=told.append).read_again == 4
+    assert (told, parts) == ([], [3, 1, 4])
+
+
+@pytest.mark.parametrize(("times", "read"), [(1, 8), (2, 12), (9, 12)])
+def test_an_index_that_another_process_replaced_is_made_again_twice(
+    stored: list[RunDir], monkeypatch: pytest.MonkeyPatch, times: int, read: int
+) -> None:
+    write, left = module._write, [times]
+
+    def overwritten(connection: Any, path: Path, source: LocalSource, **more: Any) -> None:
+        write(connection, path, source, **more)
+        left[0] -= 1
+        if left[0] >= 0:
+            write(connection, path, source, stale={}, gone=[], old=False)
+
+    monkeypatch.setattr(module, "_write", overwritten)
+    found = open_index(open_source(None))
+    assert (found.read_again, len(cells(found))) == (read, 4 if times < 3 else 0)
+
+
+def test_a_run_that_disappears_while_it_is_read_has_a_row_with_the_reason(
+    stored: list[RunDir], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, gone = LocalSource.read, stored[1].name
+
+    def lose(source: LocalSource, run: str) -> StoredRun:
+        if run == gone:
+            raise UsageProblem("it was there")
+        return read(source, run)
+
+    monkeypatch.setattr(LocalSource, "read", lose)
+    found = open_index(open_source(None))
+    rows = found.connection.execute("SELECT run, whole, command, problems, started_at FROM runs WHERE NOT whole").fetchall()
+    assert rows == [(gone, False, [], ["it was there"], None)]
+    assert found.problems == ["it was there"]
+    assert open_index(open_source(None)).read_again == 0, "it is not read at every call"
+
+
+def test_an_index_that_cannot_be_read_after_all_is_a_fault(
+    stored: list[RunDir], results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = open_index(open_source(None)).path
+    known = {run.name: signature for run, signature in zip(stored, LocalSource(results).signatures().values(), strict=True)}
+    monkeypatch.setattr(module, "_signatures", lambda *_: known)
+    path.write_bytes(b"PAR1 not really")
+    with pytest.raises(LabFault) as caught:
+        open_index(open_source(None))
+    assert str(caught.value).startswith(f"{path}: the index cannot be read: ")
+    assert str(caught.value).endswith("(delete it; nothing is lost)")
+    assert len(caught.value.message) <= len(f"{path}: the index cannot be read: ") + 200
+
+
+def test_a_name_with_a_quotation_mark_is_a_name(results: Path, finish: Finish) -> None:
+    folder = results / "it's mine"
+    folder.mkdir(parents=True)
+    write_history(folder, runs=1, step_at=None)
+    found = open_index(open_source(str(folder)))
+    assert (found.source, len(cells(found))) == (str(folder), 1)
+
+
+def test_times_are_in_utc_and_no_progress_is_shown() -> None:
+    row = module._connect().execute("SELECT current_setting('TimeZone'), current_setting('enable_progress_bar')").fetchone()
+    assert row == ("UTC", False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import timedelta
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.model.results import CellResult, HostLoad, VirtualMachine
+from lab.model.results import CellResult, HostLoad, SetAside, VirtualMachine
 from lab.store.deterministic import digest, first_difference, view
 
 GUEST = VirtualMachine(
@@ -151,3 +152,96 @@ def test_one_change_is_found_where_it_is(document: dict[str, Any], data: st.Data
     found = first_difference(document, {**document, name: "something else"})
     assert found is not None
     assert first_difference({name: document[name]}, {name: "something else"}) == found
+
+
+# --- what a view holds --------------------------------------------------------------------------------------------------------
+
+
+def aside(cell: CellResult) -> CellResult:
+    """One transfer more, which was repeated."""
+    return cell.model_copy(update={"set_aside": [SetAside(reason="the host was busy", sample=cell.samples[0])]})
+
+
+def test_causes_stand_before_effects(virtual: CellResult) -> None:
+    assert list(view(virtual)) == [
+        *("schema_version", "id", "backend", "clock", "virtual", "userlands", "topology", "transfer", "expectation", "plan"),
+        *("client", "router", "before", "certificate", "samples", "set_aside", "verdict", "after"),
+    ]
+
+
+def test_a_view_holds_what_the_cell_holds(virtual: CellResult) -> None:
+    cell = aside(virtual)
+    written, found = cell.model_dump(mode="json"), view(cell)
+    for name in ("id", "backend", "clock", "userlands", "topology", "plan", "router", "certificate", "verdict"):
+        assert found[name] == written[name]
+    assert found["before"] == found["after"] == {"client": {"routes": [{"dst": "default"}]}}
+    assert found["virtual"] == {name: value for name, value in written["virtual"].items() if name != "real_s"}
+    kept = [{name: value for name, value in each.items() if name not in ("host", "pcap")} for each in written["samples"]]
+    assert (found["samples"], found["set_aside"]) == (kept, kept[:1])
+    client = {name: value for name, value in written["client"].items() if name not in ("path", "program")}
+    assert found["client"] == client
+    assert view(cell.model_copy(update={"clock": "real", "virtual": None}))["virtual"] is None
+
+
+def test_in_real_time_neither_transfers_nor_looks_at_the_link_have_a_moment(cell: CellResult) -> None:
+    found: Any = view(aside(cell))
+    assert len(found["samples"][0]) == len(found["set_aside"][0]) > 10
+    assert not any("started_at" in each for each in (*found["samples"], *found["set_aside"]))
+    written = cell.model_dump(mode="json")["certificate"]
+    for when in ("before", "after"):
+        looks = [{name: value for name, value in look.items() if name != "at"} for look in written[when]]
+        assert found["certificate"][when] == looks
+    assert found["certificate"]["qdisc_commands"] == written["qdisc_commands"]
+    assert view(cell.model_copy(update={"certificate": None}))["certificate"] is None
+
+
+def test_the_program_is_called_by_a_word_wherever_it_lies(virtual: CellResult) -> None:
+    def command(path: str, *words: str) -> Any:
+        client = virtual.client.model_copy(update={"path": path, "command": list(words)})
+        found: Any = view(virtual.model_copy(update={"client": client}))["client"]
+        return found["command"]
+
+    assert command("/a/curl", "/a/curl", "-q", "--with=/a/curl") == ["PROGRAM", "-q", "--with=PROGRAM"]
+    assert command("", "curl", "-q") == ["curl", "-q"], "no path is known"
+
+
+# --- how two are compared -----------------------------------------------------------------------------------------------------
+
+
+def test_a_digest_is_of_the_sorted_json_without_blanks() -> None:
+    text = '{"a":[true,null,1.5],"b":{"c":1,"d":"\\u00e4"}}'
+    expected = hashlib.sha256(text.encode()).hexdigest()
+    assert digest({"b": {"d": "ä", "c": 1}, "a": [True, None, 1.5]}) == digest(json.loads(text)) == expected
+
+
+def test_what_json_cannot_hold_has_no_digest() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        digest({"a": float("nan")})
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        ([1], "x", '$: [1], "x"'),
+        ("x", [1], '$: "x", [1]'),
+        ({"a": 1}, 2, '$: {"a":1}, 2'),
+        (2, {"a": 1}, '$: 2, {"a":1}'),
+        ([1], {"0": 1}, '$: [1], {"0":1}'),
+        ([1, 2, 3], [1], "$[1]: 2, not there"),
+        ([1], [1, [2]], "$[1]: not there, [2]"),
+        ({"a": 1, "b": 2}, {"b": 3, "a": 1}, "$.b: 2, 3"),
+        ({"a": 1, "b": 2}, {"b": 3, "a": 4}, "$.a: 1, 4"),
+        ({"a": {"b": [0, {"c": None}]}}, {"a": {"b": [0, {"c": False}]}}, "$.a.b[1].c: null, false"),
+        ({"b c": 1}, {"b c": 2}, "$['b c']: 1, 2"),
+        ({"1b": 1}, {"1b": 2}, "$['1b']: 1, 2"),
+        ({'a"\\': 1}, {'a"\\': 2}, r"""$['a"\\']: 1, 2"""),
+        ({"": 1}, {"": 2}, "$['']: 1, 2"),
+    ],
+)
+def test_a_difference_is_named_by_its_place(a: object, b: object, said: str) -> None:
+    assert first_difference(a, b) == said
+
+
+def test_a_value_is_shown_in_eighty_characters_at_most() -> None:
+    whole, longer = "x" * 78, "x" * 79
+    assert first_difference(whole, longer) == f'$: "{whole}", "{"x" * 76}...'

@@ -13,7 +13,7 @@ import pytest
 from lab.model.answer import Answer, baseline_cells
 from lab.model.errors import UsageProblem
 from lab.model.results import SCHEMA_VERSION, exit_code
-from lab.store.migrate import STEPS, Kind, upgrade, version_number
+from lab.store.migrate import STEPS, Kind, checked_version, upgrade, version_number
 from lab.store.run_dir import SHELVES, parse_json, validated
 
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -212,3 +212,61 @@ def test_1_10_is_newer_than_1_9() -> None:
 def test_what_is_not_json_is_one_clear_line(text: bytes) -> None:
     with pytest.raises(UsageProblem, match=r"x\.json: cut off or not JSON"):
         parse_json(text, "x.json", remedy="-")
+
+
+@pytest.mark.parametrize(
+    ("rates", "mean"),
+    [([1e6, 4e6], 2e6), ([2, 8], 4.0), ([], None), ([1e6, 0.0], None), ([1e6, -1.0], None), (["x"], None), (None, None)],
+)
+def test_a_side_of_a_pair_has_the_mean_of_its_rates_where_they_have_one(rates: object, mean: float | None) -> None:
+    document = document_of(next(path for path in FILES if path.parent.name == "pairs" and "results-1.2" in path.parts))
+    document["candidate"]["byte_s"] = rates
+    upgraded: Any = upgrade(document, "pair", "-")
+    side, other = upgraded["arms"]
+    assert (side["name"], side["value"], other["name"]) == ("candidate", document["candidate"]["client"]["name"], "baseline")
+    assert side["mean_byte_s"] == (None if mean is None else pytest.approx(mean))
+    assert side["byte_s"] == rates
+
+
+def test_a_side_of_another_form_is_left_for_the_model_to_refuse() -> None:
+    document = document_of(next(path for path in FILES if path.parent.name == "pairs" and "results-1.2" in path.parts))
+    for broken in (None, 7, {"client": "curl"}):
+        upgraded: Any = upgrade({**document, "baseline": broken}, "pair", "-")
+        assert upgraded["arms"][1] == broken
+
+
+def test_a_version_is_checked_in_one_line_with_its_remedy() -> None:
+    assert checked_version(document={"schema_version": "1.0"}, newest="1.0", origin="x") == {"schema_version": "1.0"}
+    with pytest.raises(UsageProblem) as caught:
+        checked_version({"schema_version": "one"}, "1.0", "x", remedy="get it again")
+    assert str(caught.value) == "x: not a result of this lab, it has no schema_version such as 1.0 (get it again)"
+    with pytest.raises(UsageProblem) as caught:
+        checked_version({"schema_version": "1.1"}, "1.0", "x")
+    assert str(caught.value) == "x: schema 1.1 is newer than 1.0, the newest this lab reads (update the lab)"
+    for version in ("1234567.0", "0.1234567"):
+        with pytest.raises(UsageProblem, match="it has no schema_version"):
+            checked_version({"schema_version": version}, "9.9", "x")
+    with pytest.raises(UsageProblem, match=r"schema 123456\.0 is newer"):
+        checked_version({"schema_version": "123456.0"}, "9.9", "x")
+
+
+def test_a_skipped_line_of_a_qualification_keeps_its_reason() -> None:
+    document = document_of(next(path for path in FILES if path.name.startswith("qualification") and "results-1.2" in path.parts))
+    document["skipped"] = [{"name": "h2", "reason": "not built in", "more": 1}]
+    upgraded: Any = upgrade(document, "qualification", "-")
+    assert upgraded["skipped"] == {"h2": "not built in"}
+    for broken in ([{"name": "h2"}], [7], "x", None):
+        upgraded = upgrade({**document, "skipped": broken}, "qualification", "-")
+        assert upgraded["skipped"] == broken
+    assert upgraded["verdict"]["cause"] == "verdicts"
+    assert upgraded["facts"] == {"set": document["set"]}
+
+
+def test_the_codes_of_a_qualification_are_verdicts() -> None:
+    document = document_of(next(path for path in FILES if path.name.startswith("qualification") and "results-1.2" in path.parts))
+    for code, name in ((0, "PASS"), (1, "FAIL"), (3, "INCONCLUSIVE"), (4, "INVALID")):
+        upgraded: Any = upgrade({**document, "exit_code": code}, "qualification", "-")
+        assert upgraded["verdict"]["name"] == name
+    upgraded = upgrade({**document, "exit_code": "x", "baseline": ""}, "qualification", "-")
+    assert upgraded["verdict"]["name"] == "x"
+    assert [arm["name"] for arm in upgraded["arms"]] == ["candidate"]

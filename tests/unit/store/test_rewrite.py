@@ -48,6 +48,13 @@ def test_every_file_is_todays_and_the_old_ones_are_kept(run: RunDir) -> None:
     assert {json.loads(data)["schema_version"] for data in rewritten.values()} == {SCHEMA_VERSION}
     assert {Path(name).parent.name for name in rewritten} == {"", "cells", "answers"}
     assert same(read_run_folder(run.path), read), "it says the same as before"
+    assert sorted(path.name for path in run.path.iterdir() if path.is_dir()) == ["answers", "cells", "schema-1.0"]
+
+
+def test_a_folder_with_something_else_in_it_stays(run: RunDir) -> None:
+    (run.path / "pairs" / "notes.txt").write_text("mine")
+    rewrite(run)
+    assert [path.name for path in (run.path / "pairs").iterdir()] == ["notes.txt"]
 
 
 def test_a_second_time_there_is_nothing_to_do(run: RunDir) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from lab.model.errors import UsageProblem
 from lab.model.results import SCHEMA_VERSION, CellResult
 from lab.store.run_dir import RunDir, file_bytes, read_result
 from lab.store.validate import json_path, validate
+from tests.unit.store.conftest import make_record
 
 MakeCell = Callable[..., CellResult]
 Edit = Callable[[dict[str, Any]], object]
@@ -218,3 +219,76 @@ def test_migrate_says_what_it_did(results: Path) -> None:
     )
     assert lab("migrate", run.name).stdout == f"{run.name}: every file has schema {SCHEMA_VERSION} already\n"
     assert lab("validate").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(PermissionError(13, "Permission denied"), "Permission denied"), (OSError("the wind"), "the wind")]
+)
+def test_a_folder_that_cannot_be_listed_says_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, said: str
+) -> None:
+    def refuse(_: Path) -> list[Path]:
+        raise error
+
+    monkeypatch.setattr("lab.store.validate.run_folders", refuse)
+    with pytest.raises(UsageProblem) as caught:
+        validate([tmp_path])
+    assert str(caught.value) == f"{tmp_path}: {said} (name a run, a result or a folder of runs)"
+
+
+def test_a_file_elsewhere_that_cannot_be_read_has_no_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.json"
+    path.write_text("{}")
+
+    def refuse(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(UsageProblem) as caught:
+        validate([path])
+    assert str(caught.value) == f"{path}: cannot tell the kind of this result (keep it in its run's folder)"
+
+
+def test_a_kind_that_cannot_be_listed_is_a_fault_of_the_run(
+    tmp_path: Path, make_cell: MakeCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunDir.create("x", results=tmp_path)
+    run.write_cell(make_cell())
+    files = RunDir.files
+
+    def refuse(run: RunDir, kind: type[CellResult | Answer]) -> Iterator[Path]:
+        if kind is Answer:
+            raise UsageProblem("answers: Permission denied", remedy="-")
+        return files(run, kind)
+
+    monkeypatch.setattr(RunDir, "files", refuse)
+    found = validate([run.path])
+    assert [(each.file, each.where, each.what) for each in found.problems] == [(str(run.path), "$", "answers: Permission denied")]
+    assert (found.runs, found.files, found.exit_code) == (1, 1, 2)
+
+
+def test_runs_and_files_are_counted_together(results: Path) -> None:
+    run = the(results, "*-qualify-*")
+    found = validate([run, the(results, CELL), results])
+    assert (found.runs, found.files, found.exit_code, found.problems) == (4, 26, 0, [])
+
+
+def test_what_refers_to_a_file_that_cannot_be_read_is_not_reported(tmp_path: Path, make_cell: MakeCell) -> None:
+    """Its verdict is not known, and neither is whether the record is right about it. Its name may need quoting."""
+    run = RunDir.create("x", results=tmp_path)
+    cell = make_cell(cell_id="a--b/c--d").model_copy(update={"run": run.name})
+    path = run.write_cell(cell)
+    run.write_run(
+        make_record().model_copy(update={"run": run.name, "cells": [cell.id], "verdicts": {cell.id: "PASS"}, "exit_code": 0})
+    )
+    assert validate([run.path]).problems == []
+    path.write_text("{")
+    assert [(each.file, each.where) for each in validate([run.path]).problems] == [(str(path), "$")]
+
+
+def test_a_run_without_a_record_is_unfinished(tmp_path: Path, make_cell: MakeCell) -> None:
+    run = RunDir.create("x", results=tmp_path)
+    run.write_cell(make_cell())
+    assert validate([tmp_path]).unfinished == [run.name]
+    run.write_run(make_record())
+    assert validate([tmp_path]).unfinished == []
