@@ -16,7 +16,8 @@ FIRST = 25
 """Tests by line that run at once; most mistakes fail one of them."""
 MOST = 400
 # All passed, some failed, none were there: exit codes of a run that came to its end.
-_PYTEST_RAN = (0, 1, 5)
+_FAILED = 1
+_PYTEST_RAN = (0, _FAILED, 5)
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,8 @@ def look(copy: Copy, path: str, text: str, which: Sequence[Step]) -> Seen:
             if run_pytest(copy, _words(Step("alone", (test,), 600), innocent), 600)[0] == 0:
                 return Seen(test, tuple(done))
             innocent.add(test)
+        if code == _FAILED and not failed:
+            raise SystemExit(f"{step.name}: pytest did not run")
         if code not in (*_PYTEST_RAN, None) and not failed:
             return Seen(f"{step.name}: pytest itself ended with {code}", tuple(done))
     return Seen(None, tuple(done))
