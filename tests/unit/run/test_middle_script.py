@@ -158,6 +158,11 @@ def everything(connection: socket.socket) -> bytes:
     return got
 
 
+def upload(connection: socket.socket) -> None:
+    connection.sendall(CONTENT)
+    connection.shutdown(socket.SHUT_WR)
+
+
 @pytest.mark.parametrize(("direction", "harmed"), [("get", 0), ("put", 1)])
 def test_an_upload_arrives_whole_and_then_its_answer(tmp_path: Path, direction: str, harmed: int) -> None:
     middle = written(tmp_path, fault="corrupt", direction=direction, at=70_000, bit=1, bytes=1)
@@ -166,7 +171,7 @@ def test_an_upload_arrives_whole_and_then_its_answer(tmp_path: Path, direction: 
         server, _ = listener.accept()
     server.settimeout(10)
     with ours, server:
-        sending = threading.Thread(target=lambda: (ours.sendall(CONTENT), ours.shutdown(socket.SHUT_WR)))
+        sending = threading.Thread(target=upload, args=(ours,))
         sending.start()
         got = everything(server)
         # The client has ended its half, and the server answers after that.
@@ -269,6 +274,8 @@ def test_a_client_has_one_way_to_the_server_and_one_plan(tmp_path: Path) -> None
             assert client.recv(100) == text, "only the content's own way is harmed"
         assert [text for text, _ in got] == [b"\0\0\0", b"\0\1\0", b"\0\0\0"]
         assert len({address for _, address in got}) == 1
+        client.sendto(bytes(50_000), ("127.0.0.1", port))
+        assert server.recv(1 << 16) == bytes(50_000)
     assert [each["what"] for each in log(tmp_path)] == ["connection", "fault"]
     assert log(tmp_path)[0]["port"] == port
 
