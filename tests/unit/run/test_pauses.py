@@ -6,7 +6,7 @@ import pytest
 
 from lab.net.sockets import Look
 from lab.net.tap import Content
-from lab.run.pauses import Connection, Pauses, chosen
+from lab.run.pauses import Connection, Part, Pauses, chosen
 
 MS = 1_000_000
 RTT_MS = 100
@@ -201,10 +201,10 @@ def test_without_a_look_or_an_acknowledgement_no_room_is_known() -> None:
     assert answer(Pauses(Connection(0, 10_000 * MS, [look(20)], out, (), ()), RTT_MS * 1000), 60) == "none"
 
 
-def measured(sent: int, *, second: int, left: int | None = None) -> str:
+def measured(sent: int, *, second: int, left: int | None = None, before: int = 55_000, after: int = 50_000) -> str:
     """The look before shows as much memory as content, and that after it `second` bytes of memory."""
     out = [content(10, sent), content(110.05, sent + 30_000)]
-    acks = [(109.0, sent - 55_000), (110.0, sent - 50_000)]
+    acks = [(109.0, sent - before), (110.0, sent - after)]
     if left is not None:
         acks.append((115.0, sent + 30_000 - left))
     return answer(pauses(out, [look(20, buffered=sent), look(120, buffered=second)], acks=tuple(acks)), 60)
@@ -216,8 +216,8 @@ def test_the_memory_of_content_is_what_the_looks_around_show_on_average() -> Non
 
 
 def test_a_look_at_no_more_than_a_segment_shows_nothing_about_memory() -> None:
-    assert measured(85_000, second=10_000_000, left=1448) == "none", "by the first look alone 55,000 bytes are too few"
-    assert measured(85_000, second=round(1.4 * 1449), left=1449) == "room"
+    assert measured(85_000, second=10_000_000, left=1448, before=65_000, after=64_000) == "room", "by the first look alone"
+    assert measured(85_000, second=10_000_000, left=1449, before=65_000, after=64_000) == "none"
 
 
 def test_the_looks_around_the_end_of_the_pause_count_and_no_others() -> None:
@@ -225,6 +225,8 @@ def test_the_looks_around_the_end_of_the_pause_count_and_no_others() -> None:
     other = look(5, send_buffer=200_000), look(30), look(105), look(400, send_buffer=200_000)
     assert answer(pauses(out, list(other[:3]), acks=((100, 29_000), (110, 31_000))), 60) == "room"
     assert answer(pauses(out, list(other), acks=((100, 29_000), (110, 31_000))), 60) == "none"
+    # All looks came before: the last two are.
+    assert answer(pauses(out, [look(30, send_buffer=200_000), look(105)], acks=((100, 29_000), (110, 31_000))), 60) == "none"
     # The first look came late: it is the only one around.
     assert answer(pauses(out, [look(300), other[3]], acks=((100, 29_000), (110, 31_000))), 60) == "room"
 
@@ -234,6 +236,12 @@ def test_whether_the_kernel_chose_a_size_is_asked_with_the_segments_of_then() ->
     for before, then, expected in ((8_000, 1_448, "none"), (1_448, 8_000, "room")):
         looks = [look(t_ms, send_buffer=92_160)._replace(mss=mss) for t_ms, mss in ((20, before), (120, then))]
         assert answer(pauses(out, looks, acks=((100, 35_000), (110, 36_000))), 60) == expected
+
+
+def test_a_part_has_its_length_and_its_middle_and_a_connection_its_content() -> None:
+    part = Part(1_000_000_000, 3_500_000_000, "none", idle=False)
+    assert (part.seconds, part.middle_ns) == (2.5, 2_250_000_000)
+    assert Connection(0, 1, (), [content(1, 5), content(2, 9), content(3, 10)], ()).content == START + 10
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------

@@ -152,16 +152,18 @@ def transfer(**more: Any) -> Transfer:
     return Transfer.model_validate({"protocol": "https1", "direction": "get", "size": Size(SIZE), **more})
 
 
-def test_requests_have_no_tap_and_quic_has_one_of_datagrams() -> None:
-    sampler: Any = SimpleNamespace(
-        tap=lambda host: ("tap", host), datagrams=lambda host, port: ("datagrams", host, port), server="s"
-    )
+def tap(wanted: Transfer) -> Any:
+    sampler: Any = SimpleNamespace(tap=lambda host: ("tap", host), datagrams=lambda host, port: ("datagrams", host, port))
     receiver: Any = "receiver"
     endpoints: Any = SimpleNamespace(https_port=4433)
-    assert tap_for(sampler, transfer(), receiver, endpoints) == ("tap", "receiver")
-    assert tap_for(sampler, transfer(files=2), receiver, endpoints) == ("tap", "receiver")
-    assert tap_for(sampler, transfer(protocol="h3"), receiver, endpoints) == ("datagrams", "receiver", 4433)
-    assert tap_for(sampler, transfer(protocol="h3", files=9, discard=True), receiver, endpoints) is None
+    return tap_for(sampler, wanted, receiver, endpoints)
+
+
+def test_requests_have_no_tap_and_quic_has_one_of_datagrams() -> None:
+    assert tap(transfer()) == ("tap", "receiver")
+    assert tap(transfer(files=2)) == ("tap", "receiver")
+    assert tap(transfer(protocol="h3")) == ("datagrams", "receiver", 4433)
+    assert tap(transfer(protocol="h3", files=9, discard=True)) is None
 
 
 TAPPED = Completed((), 0, b"", b"", started_ns=50 * MS, ended_ns=900 * MS, user_s=0, system_s=0)
