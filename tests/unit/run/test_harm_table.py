@@ -30,6 +30,7 @@ TOPOLOGY = Topology.model_validate({"name": "plain", "description": "A test.", "
 GET = Transfer.model_validate({"protocol": "http1", "direction": "get", "size": "1 MB"})
 PUT = Transfer.model_validate({"protocol": "http1", "direction": "put", "size": "3 MB"})
 BULK, WEB = Flow("bulk"), Flow("web")
+UNSEEN = FlowSeen(0)
 
 
 # --- the figures ------------------------------------------------------------------------------------------------------
@@ -47,8 +48,8 @@ def table(
     *rows: Beside,
     flow: Flow | None = None,
     solo: Sequence[float | None] = (20.0,) * 10,
-    down: FlowSeen = FlowSeen(0),
-    up: FlowSeen = FlowSeen(0),
+    down: FlowSeen = UNSEEN,
+    up: FlowSeen = UNSEEN,
 ) -> HarmTable:
     return HarmTable(TOPOLOGY, 1, Course(0, 200 * MS), echoes(*solo), rows, (), flow, {"down": down, "up": up})
 
@@ -207,7 +208,7 @@ class Made:
             meanwhile(None)
             self.now_ns += 2 * S
         self.told.append(("sample", adapter.name, transfer.direction, index, link.delay.ns))
-        return sample(problem=self.problem, wall_s=1.5, tail_s=0.25, goodput_ratio=0.75, body_byte_s=1e6)
+        return sample(problem=self.problem, wall_s=1.75, tail_s=0.5, goodput_ratio=0.75, body_byte_s=1e6)
 
 
 @pytest.fixture
@@ -264,8 +265,8 @@ def test_a_row_is_what_a_transfer_came_to(made: Made, clients: list[ClientSpec])
     made.problem = "broke off"
     first, second = make(made, clients[:1]).rows
     assert (first.client, first.transfer, first.index, second.index, first.problem) == ("all", GET, 0, 1, "broke off")
-    assert (first.wall_s, first.goodput_byte_s, first.share, first.flow) == (1.5, 1e6, 0.75, None)
-    assert [echo.sent_ns for echo in first.echoes] == [0, S // 2, S], "as long as the client ran"
+    assert (first.wall_s, first.goodput_byte_s, first.share, first.flow) == (1.75, 1e6, 0.75, None)
+    assert [echo.sent_ns for echo in first.echoes] == [0, S // 2, S, 3 * S // 2], "as long as the client ran"
 
 
 def test_a_flow_is_alone_in_every_way_that_a_transfer_goes(made: Made, clients: list[ClientSpec]) -> None:
@@ -307,7 +308,7 @@ def test_a_link_that_changes_is_seen_alone_for_all_of_its_course(made: Made, cli
     assert made.told.count(("begin", "changing")) == 1
     assert made.slept_s == [10 + SOLO_S]
     assert (found.course, len(found.solo)) == (Course(10 * S, round(SOLO_S * 1e9)), 30)
-    # A client of 1.5 s ends with a tail of 0.25 s, so its body moves from 0.25 s to 1.25 s: at best 8 Mbit/s.
+    # A client of 1.75 s ends with a tail of 0.5 s, so its body moves from 0.25 s to 1.25 s: at best 8 Mbit/s.
     assert found.rows[0].share == pytest.approx(1e6 / (1448 / 1514 * 1e6))
 
 
