@@ -315,3 +315,18 @@ def test_a_link_that_changes_is_seen_alone_for_all_of_its_course(made: Made, cli
 def test_a_transfer_that_failed_on_a_link_that_changes_has_the_share_of_its_sample(made: Made, clients: list[ClientSpec]) -> None:
     made.problem = "broke off"
     assert make(made, clients[:1], topology=CHANGING).rows[0].share == 0.75
+
+
+def test_the_share_counts_what_the_link_carried_while_the_body_moved() -> None:
+    early = Topology.model_validate(
+        {"name": "early", "description": "A test.", "link": LINK, "schedule": {"steps": [{"at": "1 s", "rate": "1 Mbit/s"}]}}
+    )
+    best = 1448 / 1514 * 1e6
+
+    def share(**more: Any) -> float | None:
+        return harm._share(early, GET, sample(**{"wall_s": 1.75, "tail_s": 0.5, "goodput_ratio": 0.5, **more}))
+
+    assert share() == pytest.approx(1e6 / (best * (0.75 + 0.25 / 8)))
+    assert share(tail_s=None) == pytest.approx(1e6 / (best * (0.25 + 0.75 / 8)))
+    assert share(body_s=2.0) == pytest.approx(1e6 / (best * (1 + 0.25 / 8))), "nothing moves before the client begins"
+    assert (share(body_s=None), share(problem="broke off")) == (0.5, 0.5)
