@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import Duration, Ratio
 from lab.run import threshold
-from lab.run.session import Session
 from lab.run.threshold import Search, limit_cell, link_cell, most_limit_byte_s, run_search
 from lab.store.run_dir import RunDir
 from tests.unit.run.fake_lab import FakeClient, FakeLab
@@ -130,13 +129,8 @@ def capped(fake_lab: object) -> Capped:
     return Capped()
 
 
-def session_of(capped: Capped, results: Path) -> Session:
-    """Whatever else this machine does."""
-    return Session(RunDir.create("test", results=results), replace(capped.options(), host_limits=None))
-
-
 def test_a_search_narrows_the_interval_and_writes_every_trial_down(capped: Capped, tmp_path: Path) -> None:
-    session, told = session_of(capped, tmp_path), list[str]()
+    session, told = capped.session(RunDir.create("test", results=tmp_path)), list[str]()
     answer = run_search(session, search(Goal(5e5, 4.5e6, 0.25, 9)), told.append)
     assert (answer.id, answer.question, answer.run) == ("new--plain--http1-get--search-limit", "threshold", session.run.name)
     values = [arm.figures["limit_byte_s"] for arm in answer.arms]
@@ -176,7 +170,7 @@ def test_a_search_narrows_the_interval_and_writes_every_trial_down(capped: Cappe
 
 def test_a_trial_whose_transfers_failed_has_no_rate(capped: Capped, tmp_path: Path) -> None:
     capped.cannot = 4.5e6
-    session = session_of(capped, tmp_path)
+    session = capped.session(RunDir.create("test", results=tmp_path))
     answer = run_search(session, search(Goal(5e5, 4.5e6, 0.25, 3)), lambda _: None)
     failed = answer.arms[1]
     assert (failed.verdict, failed.byte_s, failed.mean_byte_s) == ("FAIL", [], None)
