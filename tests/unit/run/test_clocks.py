@@ -89,9 +89,6 @@ def test_figures_of_the_processor_need_real_time_where_they_are_bounded() -> Non
     bounded = cell(expect={"kind": "cpu", "bound": 2.0})
     assert needs_real_time(bounded) == "CPU time in virtual time is only what its model of a processor charges"
     assert needs_real_time(cell(expect={"kind": "burst", "bound": 2.0}, limit="1 MB/s")) == ""
-    fill = {"kind": "fill", "bound": 0.9}
-    assert needs_real_time(cell(link={"rtt": "20 ms"}, expect=fill)) == "an unshaped link has no speed in virtual time"
-    assert needs_real_time(cell(expect=fill)) == ""
 
 
 def test_servers_are_those_that_the_cells_talk_to() -> None:
