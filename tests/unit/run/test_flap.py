@@ -147,7 +147,7 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> Lab:
 
     monkeypatch.setattr(flap, "PortSampler", sampler)
     monkeypatch.setattr(flap, "prepare", prepare)
-    monkeypatch.setattr(flap.shape, "change", lambda _, link: made.told.append(("change", link)))
+    monkeypatch.setattr("lab.net.shape.change", lambda _, link: made.told.append(("change", link)))
     monkeypatch.setattr(flap, "pin_host", lambda _, control, mtu: made.told.append(("pin", control, mtu)))
     return made
 
@@ -243,7 +243,7 @@ def test_a_transfer_is_disturbed_when_a_quarter_has_passed_its_receivers_port(la
 
 def test_an_upload_is_seen_at_the_servers_port(lab: Lab) -> None:
     found = interrupted(lab, PUT)
-    assert (found.at_s, found.moved_bytes) == (pytest.approx(0.25), 250_000)
+    assert [found.at_s, found.moved_bytes] == pytest.approx([0.25, 250_000])
 
 
 def test_bytes_that_pass_meanwhile_count_from_when_the_link_has_settled(lab: Lab) -> None:
