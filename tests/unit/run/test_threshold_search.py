@@ -245,3 +245,9 @@ FEW = f"1 of {PROBES} probes for a second threshold were made: the budget of 9 c
 )
 def test_warnings_name_what_is_open_and_probes_that_were_not_made(found: Conclusion, warnings: list[str]) -> None:
     assert threshold._warnings(search(Goal(1e6, 9e6, 0.025, 9)), found, ARMS) == warnings
+
+
+def test_only_the_ends_of_a_range_can_end_a_search_before_it_begins() -> None:
+    arms = [arm(1, "PASS"), arm(9, "INVALID", "no link"), arm(3, "INCONCLUSIVE", "wide")]
+    words = "no search: an end of the range has no verdict: 9 MB/s is INVALID: no link"
+    assert threshold._sentence(search(Goal(1e6, 9e6, 0.025, 9)), Conclusion("unknown"), arms) == words
