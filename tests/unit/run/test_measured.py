@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from lab.model.answer import Answer
 from lab.model.errors import EXIT_FAIL, EXIT_PASS
 from lab.model.results import CellResult
 from lab.run.collected import Collected, keep
@@ -103,15 +102,16 @@ def test_a_record_has_every_cell_and_the_exit_code_of_those_that_count(cell: Cel
 
 
 def test_a_lanes_results_become_the_runs_and_leave_the_lane(cell: CellResult, tmp_path: Path) -> None:
+    answer: Any = SimpleNamespace(id="x", verdict=None)
     run = RunDir.create("test", results=tmp_path)
     found, lane = Collected(run), Collected(run)
     found.results.append(renamed(cell, "a"))
     lane.results += [renamed(cell, "a", "FAIL"), renamed(cell, "b")]
-    lane.answers.append(Answer.model_construct(id="x", verdict=None))
+    lane.answers.append(answer)
     found.skipped, lane.skipped = {"old": "1"}, {"new": "2"}
     found.absorb(lane)
     assert [(row.id, row.verdict.name) for row in found.results] == [("a", "FAIL"), ("b", "PASS")]
-    assert ([answer.id for answer in found.answers], found.skipped) == (["x"], {"old": "1", "new": "2"})
+    assert ([each.id for each in found.answers], found.skipped) == (["x"], {"old": "1", "new": "2"})
     assert (lane.results, lane.answers, lane.found_something) == ([], [], False)
     found.results.clear()
     assert found.found_something, "an answer is something, too"
