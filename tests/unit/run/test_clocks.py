@@ -68,7 +68,7 @@ def test_what_only_a_machine_of_its_own_has_needs_virtual_time(asked: Cell, what
     assert caught.value.remedy == "--clock virtual"
 
 
-def test_a_plain_cell_runs_by_either_clock_and_by_the_virtual_one_if_nobody_asks() -> None:
+def test_a_plain_cell_runs_by_either_clock_and_by_the_virtual_one_if_none_is_asked_for() -> None:
     assert (needs_real_time(PLAIN), needs_virtual_time(PLAIN)) == ("", "")
     assert [clock_for([PLAIN], asked) for asked in ("auto", "virtual", "real")] == ["virtual", "virtual", "real"]
 
@@ -81,7 +81,7 @@ def test_cells_that_need_both_clocks_run_by_none() -> None:
     assert caught.value.remedy == "ask without one of them"
 
 
-def test_a_limit_makes_a_transfer_over_an_unshaped_link_one_that_virtual_time_can_answer() -> None:
+def test_virtual_time_can_answer_a_limited_transfer_over_an_unshaped_link() -> None:
     assert needs_real_time(cell(link={}, limit="1 MB/s", expect={"kind": "limit"})) == ""
 
 

@@ -1,4 +1,4 @@
-"""Any command on the client's host: what is told of it, and what crossed the link meanwhile."""
+"""Any command on the client's host: how it is described, and what crossed the link meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def measured(**more: Any) -> Measured:
     return Measured(**{**known, "up": WAY, "down": Way(20, 7, None, None), **more})
 
 
-def test_a_command_is_told_in_one_line() -> None:
+def test_a_command_is_described_in_one_line() -> None:
     assert str(measured()) == "it --fast: exit code 3 after 1.500 s, 5 bytes up, 7 bytes down"
     assert str(measured(timed_out=True)) == "it --fast: killed after 1.500 s, 5 bytes up, 7 bytes down"
     for length, shown in ((200, "x" * 200), (201, "x" * 200 + "...")):

@@ -1,4 +1,4 @@
-"""Which worker gets which question, what is said of workers, and what comes of answers that do not come."""
+"""Which worker gets which question, how workers are refused, and what comes of answers that do not come."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Heard(Silent):
-    """Keeps what a person would be told."""
+    """Keeps what a person would read."""
 
     notes: list[str] = field(default_factory=list)
     verdicts: list[str] = field(default_factory=list)
@@ -173,7 +173,7 @@ def test_a_question_that_no_free_worker_can_take_lets_others_pass(made: Session)
     assert len(cluster.orders) == 4
 
 
-def test_workers_that_offer_nothing_of_use_are_not_even_compared(made: Session) -> None:
+def test_workers_that_offer_something_else_are_not_even_compared(made: Session) -> None:
     other = FakeWorker("b", offers={"virtual": 4}, facts=HERE.model_copy(update={"lab": "0" * 64}))
     cluster = FakeCluster([FakeWorker("a"), other])
     assert len(ask(cluster, made)) == len(ASKED)
@@ -252,7 +252,7 @@ def test_a_client_in_a_folder_of_the_command_is_refused(made: Session, program: 
         assert len(ask(cluster, made, [question])) == 1
 
 
-def test_a_worker_that_comes_later_is_compared_once_and_told_about(made: Session, heard: Heard) -> None:
+def test_a_worker_that_comes_later_is_compared_and_mentioned_once(made: Session, heard: Heard) -> None:
     late = FakeWorker("late", facts=HERE.model_copy(update={"programs": {"nginx": "0" * 64}}))
     workers = [FakeWorker("a", loses=2)]
     cluster = FakeCluster(workers)
@@ -366,7 +366,7 @@ def test_a_worker_that_sends_no_result_is_a_bug(made: Session) -> None:
     assert made.skipped == {"it": "cannot"}
 
 
-def test_a_skip_is_told_and_kept_and_its_problem_is_the_outcome(made: Session, heard: Heard) -> None:
+def test_a_skip_is_shown_and_kept_and_its_problem_is_the_outcome(made: Session, heard: Heard) -> None:
     parcel = Parcel(problem=("NotSupported", "it cannot", "ask another"), skipped={"it": "cannot"})
     cluster = FakeCluster([FakeWorker("a")])
     cluster.submit = lambda *_, **__: FakeFuture(lambda: parcel)  # type: ignore[method-assign]

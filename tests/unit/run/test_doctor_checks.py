@@ -30,7 +30,7 @@ def raising(problem: Exception) -> Any:
 BROKEN = LabFault("it is broken", remedy="mend it")
 
 
-# --- the whole --------------------------------------------------------------------------------------------------------
+# --- all checks -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def listed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Tool]:
     return found
 
 
-def test_a_tool_is_there_or_missing_and_after_one_that_is_left_out_come_the_others(listed: list[Tool], tmp_path: Path) -> None:
+def test_a_tool_is_there_or_missing_and_a_backend_is_left_out(listed: list[Tool], tmp_path: Path) -> None:
     (tmp_path / "there").touch()
     listed += [
         Tool("vagrant", "vagrant", "a backend"),

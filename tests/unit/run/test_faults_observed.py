@@ -1,4 +1,4 @@
-"""What becomes of a fault: its plan, the programs that make it, and what is said of a client that met it."""
+"""What becomes of a fault: its plan, the programs that make it, and the judgement of a client that met it."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ class Met:
         return found
 
 
-def test_an_intact_file_after_a_fault_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_intact_after_a_fault_has_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Met(left=Left(300_000, others={"F.part": 5})).observed(monkeypatch, bit=3)
     assert (found.name, found.problem) == ("fin at byte 77", "")
     assert found.facts == {"outcome": "intact", "left": "the file; also F.part (5 bytes)", "plan": "at=77 bit=3"}
@@ -406,7 +406,7 @@ def test_a_client_that_does_not_reach_the_byte_is_ended(monkeypatch: pytest.Monk
     ]
 
 
-def test_what_is_left_is_looked_at_beside_the_file() -> None:
+def test_the_folder_of_the_file_is_searched_for_what_is_left() -> None:
     host: Any = Host("client", answer='{"size": 5, "differ": 2, "others": {"g": 1}}')
     assert faults.what_is_left(host, "/c/out/F", "/s/F") == Left(5, 2, {"g": 1})
     assert host.started[0][-3:] == ["/c/out", "F", "/s/F"]

@@ -31,7 +31,7 @@ PUT = Transfer.model_validate({"protocol": "http1", "direction": "put", "size": 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_unshaped_link_gets_a_qdisc_that_does_nothing_but_lose() -> None:
+def test_an_unshaped_link_gets_a_qdisc_that_only_loses() -> None:
     (up, down) = down_commands(Link(), {"up": "a", "down": "b"}, supports_seed=True)
     assert up[:6] == ("tc", "qdisc", "add", "dev", "a", "root")
     assert down[4] == "b"
@@ -90,7 +90,7 @@ class Lab:
         return 7_000 + round((max(0, end_ns - S) * self.byte_s + after_ns * self.down_byte_s) / S)
 
     def rows(self) -> list[PortReading]:
-        """One every 10 ms. What the port towards the server has sent is twice as much."""
+        """One every 10 ms; the port towards the server has sent twice as much."""
         for t_ns in range(S + len(self.read) * 10 * MS, self.now_ns + 1, 10 * MS):
             sent = self.sent(t_ns)
             self.read.append(PortReading(t_ns, {"c": PortCounters(0, 0, sent, 0), "s": PortCounters(0, 0, 2 * sent, 0)}))
@@ -257,7 +257,7 @@ def test_bytes_that_pass_meanwhile_count_from_when_the_link_has_settled(lab: Lab
     assert interrupted(Lab(ends_ns=1_650 * MS)).silent_bytes is None
 
 
-def test_a_client_that_is_done_too_early_is_the_labs_fault_and_one_that_failed_its_own(lab: Lab) -> None:
+def test_a_client_that_is_done_too_early_is_the_labs_fault_and_a_failure_its_own(lab: Lab) -> None:
     lab.ends_ns = 1_200 * MS
     with pytest.raises(LabFault, match="done before it could be interrupted"):
         interrupted(lab)
@@ -294,7 +294,7 @@ def test_silence_needs_two_readings_within_both_ends() -> None:
     assert flap._sent(rows, "p") == 900
 
 
-# --- the whole --------------------------------------------------------------------------------------------------------
+# --- both events ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -324,7 +324,7 @@ def test_a_hundredth_of_the_content_may_pass_a_link_that_is_down(falling: Lab) -
         flap.measure_flap(falling.bench, GET, TOPOLOGY, down_s=1.3, patience_s=9.0)
 
 
-def test_a_flap_during_which_nobody_looked_proves_nothing(falling: Lab) -> None:
+def test_a_flap_without_readings_proves_nothing(falling: Lab) -> None:
     with pytest.raises(LabFault, match=r"^the link was down for 0\.2 s and None bytes passed"):
         flap.measure_flap(falling.bench, GET, TOPOLOGY, down_s=0.2, patience_s=9.0)
 

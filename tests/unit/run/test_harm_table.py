@@ -79,7 +79,7 @@ def test_a_bystander_that_is_lost_alone_is_the_labs_fault() -> None:
         _ = table(solo=(None, None)).solo_delay
 
 
-def test_a_flow_gets_the_mean_of_what_it_had_beside_transfers_that_arrived() -> None:
+def test_a_flow_gets_the_mean_of_what_it_had_next_to_transfers_that_arrived() -> None:
     found = table(
         row(flow=FlowSeen(400.0, (1.0, 2.0))),
         row(flow=FlowSeen(800.0, (3.0,))),
@@ -235,7 +235,7 @@ def make(made: Made, clients: Sequence[ClientSpec], flow: Flow | None = None, to
     return harm_table(topology, clients, [GET, PUT], samples=2, seed=5, progress=progress, flow=flow)
 
 
-def test_the_bystander_is_alone_first_and_then_beside_each_client_that_can(made: Made, clients: list[ClientSpec]) -> None:
+def test_the_bystander_is_alone_first_and_then_next_to_each_client_that_can(made: Made, clients: list[ClientSpec]) -> None:
     found = make(made, clients)
     assert made.told[:4] == [
         ("open", 5, 3_000_000),

@@ -143,7 +143,7 @@ def test_the_order_has_a_cell_per_transfer(noting: Noting) -> None:
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_fault_of_the_lab_is_invalid_for_every_cell_and_nothing_of_the_link_is_kept(noting: Noting) -> None:
+def test_a_fault_of_the_lab_is_invalid_for_every_cell_and_the_link_is_forgotten(noting: Noting) -> None:
     noting.fault = "the router is gone"
     lab = noting.lab()
     results = run(lab, NEW, OLD)

@@ -30,7 +30,7 @@ def test_a_type_has_its_name_or_its_number(number: int, name: str) -> None:
     assert question(query("a", "example", kind=number)) == ("a.example", name, 12 + 11 + 4)
 
 
-def test_the_root_is_a_dot_and_what_is_no_ascii_is_replaced() -> None:
+def test_the_root_is_a_dot_and_other_letters_than_ascii_are_replaced() -> None:
     assert question(query()) == (".", "A", 17)
     assert question(query("ä"))[0] == "\ufffd\ufffd"
 

@@ -52,7 +52,7 @@ def test_a_harm_is_due_once_at_its_byte() -> None:
     assert crossings("none", 150, 100, 100) == [None, None]
 
 
-def test_a_new_sample_begins_anew_and_the_same_one_goes_on(tmp_path: Path) -> None:
+def test_a_new_sample_has_a_new_plan_and_the_same_one_goes_on(tmp_path: Path) -> None:
     middle = Middle(str(tmp_path))
     first = middle.current()
     assert (first.crossing(1 << 30), first.rebinds) == (None, False), "no plan is no harm"
@@ -130,7 +130,7 @@ def test_a_server_is_killed_with_its_children_and_started_again_on_its_own(tmp_p
 
 
 def ended(pid: int) -> bool:
-    """Whether a process is no more, or waits for whoever inherited it."""
+    """Whether a process is no more, or waits for its new parent."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
@@ -164,7 +164,7 @@ def upload(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize(("direction", "harmed"), [("get", 0), ("put", 1)])
-def test_an_upload_arrives_whole_and_then_its_answer(tmp_path: Path, direction: str, harmed: int) -> None:
+def test_an_upload_arrives_complete_and_then_its_answer(tmp_path: Path, direction: str, harmed: int) -> None:
     middle = written(tmp_path, fault="corrupt", direction=direction, at=70_000, bit=1, bytes=1)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ours, relay = relayed(middle, listener.getsockname()[1])

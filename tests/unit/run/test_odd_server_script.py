@@ -108,7 +108,7 @@ def test_a_request_may_come_in_pieces(faulty: Faulty) -> None:
     assert ask(faulty, get()[:9], get()[9:-2], get()[-2:]).body == CONTENT
 
 
-def test_a_question_for_readiness_is_no_request(faulty: Faulty) -> None:
+def test_a_question_for_readiness_does_not_count_as_a_request(faulty: Faulty) -> None:
     found = ask(faulty, b"GET /ready HTTP/1.1\r\n\r\n")
     assert found == ("HTTP/1.1 204 No Content", ALWAYS | {"Content-Length": "0"}, b"")
     assert events(faulty) == []
@@ -140,7 +140,7 @@ def test_a_field_is_known_however_it_is_written(faulty: Faulty) -> None:
     assert ask(faulty, get(more="rANGE:bytes=10-  \r\n")).body == CONTENT[10:]
 
 
-def test_an_upload_is_stored_whole(faulty: Faulty) -> None:
+def test_an_upload_is_stored_completely(faulty: Faulty) -> None:
     found = ask(faulty, put(CONTENT))
     assert found == ("HTTP/1.1 201 Created", ALWAYS | {"Content-Length": "0"}, b"")
     assert stored(faulty) == CONTENT
@@ -150,14 +150,14 @@ def test_an_upload_is_stored_whole(faulty: Faulty) -> None:
     assert stored(faulty) == b""
 
 
-def test_an_upload_in_chunks_is_stored_whole(faulty: Faulty) -> None:
+def test_an_upload_in_chunks_is_stored_completely(faulty: Faulty) -> None:
     head = b"PUT /upload/u HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n"
     body = b"5;name=value\r\nhello\r\n1A\r\n" + bytes(26) + b"\r\n0\r\n\r\n"
     assert ask(faulty, head, *(body[at : at + 1] for at in range(len(body)))).first == "HTTP/1.1 201 Created"
     assert stored(faulty) == b"hello" + bytes(26)
 
 
-def test_a_client_that_asks_first_is_told_to_go_on_before_it_sends(faulty: Faulty) -> None:
+def test_a_client_that_asks_first_may_go_on_before_it_sends(faulty: Faulty) -> None:
     ours, worker = connected(faulty)
     go_on = b"HTTP/1.1 100 Continue\r\n\r\n"
     with ours:
@@ -199,7 +199,7 @@ def test_an_error_strikes_as_often_as_the_plan_says_and_is_counted(faulty: Fault
     assert [each["number"] for each in events(faulty) if each["what"] == "fault"] == [1, 2]
     assert stored(faulty) == b"newer"
     plan(faulty, "http-error", sample=2, status=503, retry_after_s=7, times=1)
-    assert [ask(faulty, get()).first[9:12] for _ in range(2)] == ["503", "200"], "another sample begins anew"
+    assert [ask(faulty, get()).first[9:12] for _ in range(2)] == ["503", "200"], "another sample begins again"
 
 
 @pytest.mark.parametrize(("at", "length"), [(100, 100), (998, 998), (999, 0), (1000, 1)])
@@ -209,7 +209,7 @@ def test_an_error_that_is_cut_announces_all_of_its_page(faulty: Faulty, at: int,
     assert (found.fields["Content-Length"], len(found.body)) == ("1000", length)
 
 
-def test_a_wrong_length_is_one_of_the_whole_and_not_of_a_part(faulty: Faulty) -> None:
+def test_a_wrong_length_is_that_of_the_file_and_not_of_a_part(faulty: Faulty) -> None:
     for number, (fault, length) in enumerate((("length-long", SIZE + 5), ("length-short", 1000))):
         plan(faulty, fault, sample=number, extra=5)
         for _ in range(3):

@@ -83,7 +83,7 @@ def test_only_hosts_that_share_this_machines_programs_need_them_fetched(
         assert len(provided) == shares
 
 
-def test_what_is_fetched_is_told_beside_the_results(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_fetched_is_printed_apart_from_the_results(capsys: pytest.CaptureFixture[str]) -> None:
     settings._say("fetching nginx")
     assert capsys.readouterr() == ("", "lab: fetching nginx\n")
 

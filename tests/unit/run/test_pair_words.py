@@ -1,4 +1,4 @@
-"""What of a pair is compared, and the words where it is not."""
+"""Which pairs are compared, and the words where one cannot be."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def room(sent: int, before: int, after: int, *, acked_ms: float = 110, woken_ms:
 
 
 def test_a_buffer_was_full_and_came_down_to_two_thirds_by_shares_of_its_size() -> None:
-    # Of 100,000 bytes; without a look at what is in it, content takes a tenth more memory than it has bytes.
+    # Shares of 100,000 bytes; without a look at what is in it, content takes a tenth more memory than it has bytes.
     assert room(91_000, 62_000, 60_000) == "room"
     assert (room(77_273, 62_000, 60_000), room(77_272, 62_000, 60_000)) == ("room", "none")
     assert (room(91_000, 54_546, 54_000), room(91_000, 54_545, 54_000)) == ("room", "none")

@@ -142,7 +142,7 @@ def test_a_crew_answers_everything_ahead_whatever_its_clock(asking: Any) -> None
     assert crew.asked == [["a", "b"]], "nobody is asked for nothing"
 
 
-def test_the_first_problem_that_is_no_skip_is_raised_when_all_are_done(asking: Any) -> None:
+def test_the_first_problem_besides_skips_is_raised_when_all_are_done(asking: Any) -> None:
     skipped, broken = Asked("a", problem=NotSupported("it cannot")), Asked("b", cells=(), problem=LabFault("broken"))
     last = Asked("c", cells=())
     assert ask_all(asking, [skipped]) == [skipped.problem]

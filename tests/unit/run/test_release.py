@@ -1,4 +1,4 @@
-"""Rows of a suite as parts of a release: their names, whether they may run beside others, and the time that they take."""
+"""Rows of a suite as parts of a release: their names, whether they may run next to others, and the time that they take."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_row_with_buffers_is_a_study_and_its_cell_has_none() -> None:
         (row(limit="0.5 MB/s", files=4, parallel=4), True),
     ],
 )
-def test_a_slow_transfer_over_a_slow_link_may_run_beside_others(made: ReleaseRow, light: bool) -> None:
+def test_a_slow_transfer_over_a_slow_link_may_run_next_to_others(made: ReleaseRow, light: bool) -> None:
     assert made.light == light
 
 
@@ -99,7 +99,7 @@ REAL = {"rtt": "100 ms"}
 SCHEDULE = {"schedule": {"steps": [{"at": "1 s", "rate": "1 Mbit/s"}]}}
 
 
-def test_a_row_runs_by_the_clock_that_it_needs_and_else_by_the_one_that_was_asked_for() -> None:
+def test_a_row_runs_by_the_clock_that_it_needs_and_else_as_asked_for() -> None:
     assert [row().clock(choice) for choice in ("auto", "virtual", "real")] == ["virtual", "virtual", "real"]
     assert [row(REAL).clock(choice) for choice in ("auto", "virtual", "real")] == ["real"] * 3
     assert [row(topology=SCHEDULE).clock(choice) for choice in ("auto", "virtual", "real")] == ["virtual"] * 3

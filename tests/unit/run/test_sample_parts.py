@@ -1,4 +1,4 @@
-"""The parts of a sample that a transfer over the loopback cannot show: counters, ratios, and which words are said of a client."""
+"""The parts of a sample that a transfer over the loopback cannot show: counters, ratios, and which words describe a client."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def numbers(**more: Any) -> ClientNumbers:
     return ClientNumbers.model_validate({**known, "http_version": "", "status": None, **more})
 
 
-# --- what is said of a client -----------------------------------------------------------------------------------------
+# --- words about a client ---------------------------------------------------------------------------------------------
 
 
 def problems(protocol: str, ended: Completed, report: ClientNumbers | str) -> list[str]:
@@ -195,7 +195,7 @@ def series(start_s: float, grid: Grid | None, started_ms: int = 100) -> Any:
     return module._series(sampler, rows, "c", ended, start_s, 66)
 
 
-def test_a_series_begins_with_the_body_so_that_a_handshake_is_no_silence() -> None:
+def test_a_series_begins_with_the_body_so_that_a_handshake_does_not_count_as_silence() -> None:
     assert series(0.0, None).longest_gap_ms == 20.0
     assert series(0.0099, None).longest_gap_ms == 20.0, "the reading before the body's first byte is the first"
     assert series(0.01, None).longest_gap_ms == 0.0

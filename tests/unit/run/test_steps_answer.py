@@ -103,7 +103,7 @@ def test_nothing_can_be_done_before_a_lab_is_up(session: Session, world: World) 
     acts: list[Callable[[], object]] = [
         lambda: made.transfer(NEW, GET),
         made.calibrate,
-        lambda: made.command(["it"], environment={}, folder="/", timeout_s=1.0),
+        lambda: made.command(["it"], environment={}, folder="/", timeout_s=9.0),
     ]
     for act in acts:
         with pytest.raises(UsageProblem, match="no lab is up") as caught:

@@ -101,7 +101,7 @@ def test_what_one_direction_has_of_something_else_does_not_matter() -> None:
     assert link_cell(CLIENT, topology(link={"up": {"loss": 0.5}}), TRANSFER, RTT, ARRIVES)(0.01).topology.link.rtt.ms == 10
 
 
-# --- a whole search ---------------------------------------------------------------------------------------------------
+# --- a search ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -79,7 +79,7 @@ def test_the_first_slow_start_shows_in_its_slices() -> None:
     assert [each.slow_start for each in found.slices] == [True, False]
 
 
-def test_what_a_transfer_says_of_itself_is_taken_over() -> None:
+def test_the_settings_of_a_transfer_are_taken_over() -> None:
     events = [opened(), sent(1000, 1_000_000)]
     one = flows([look(1000)], events, limit="2 MB/s", protocol="h2")
     assert (one.layer, one.limit_byte_s, one.request) == ("h2", 2_000_000, None)
@@ -108,7 +108,7 @@ def test_the_last_bytes_close_a_connection_and_are_not_awaited() -> None:
         return flows([look(1000)], [opened(), sent(1000, before), sent(3000, last)]).seconds
 
     assert (seconds(1_000_000, 1_001_024), seconds(1_000_000, 1_001_025)) == (1.0, 3.0)
-    # Of little content at most a tenth.
+    # With little content at most a tenth.
     assert (seconds(4_500, 5_000), seconds(4_499, 5_000)) == (1.0, 3.0)
 
 
@@ -124,7 +124,7 @@ def test_a_connection_with_a_twentieth_of_the_content_counts_and_one_with_less_d
     assert (one.connections, one.content, one.seconds, one.retransmits, one.segments) == (1, 10_000, 1.0, 1, 10 + 1)
 
 
-def test_a_connection_that_carried_nothing_or_was_not_looked_at_is_none() -> None:
+def test_a_connection_that_carried_nothing_or_was_not_looked_at_does_not_count() -> None:
     silent, unseen, ended = opened(1, 1, CLIENT + 1), opened(2, 2, CLIENT + 2), Mark(0, 3 * MS, opened=False)
     looks = [look(1000, peer=CLIENT + 1), look(1000)]
     found = flows(looks, [ended, unseen, silent, opened(), sent(900, 50, connection=2), sent(1000, 9_000)])
@@ -132,7 +132,7 @@ def test_a_connection_that_carried_nothing_or_was_not_looked_at_is_none() -> Non
 
 
 def test_an_upload_is_what_the_opener_sent() -> None:
-    # What comes back goes another way, and is no content of it.
+    # What comes back goes the other way, and does not count.
     events = [opened(), sent(1000, 9_000, up=True), sent(2000, 20_000)]
     found = flows([look(1000, port=CLIENT, peer=SERVER)], events, direction="put")
     assert (found.direction, found.content, found.seconds) == ("put", 9_000, 1.0)
@@ -172,7 +172,7 @@ def test_the_kernels_times_belong_to_the_part_in_which_the_program_did_not_pause
 
 
 def line_full(port: Sequence[tuple[int, int]], line: float | None = 1e6) -> bool:
-    """Of a slice around 100 ms on a link with a delay of 20 ms: the port is looked at around 120 ms."""
+    """For a slice around 100 ms on a link with a delay of 20 ms: the port is looked at around 120 ms."""
     found = flows([look(200, min_rtt_us=40_000)], [opened(), sent(200, 9_000)], port=port, line=line)
     assert found.line_byte_s == line
     return found.slices[0].line_full
@@ -229,7 +229,7 @@ def test_after_the_last_look_at_the_receiver_that_look_still_holds() -> None:
     assert [(each.unread, each.reader_idle) for each in found.slices] == [(5_000, False), (400, True), (400, True)]
 
 
-def test_a_receiver_that_nobody_looked_at_left_nothing_unread() -> None:
+def test_a_receiver_without_looks_left_nothing_unread() -> None:
     (found,) = flows([look(100)], [opened(), sent(100, 9_000)], receiver()).slices
     assert (found.unread, found.reader_idle) == (0, False)
 
@@ -270,13 +270,13 @@ def test_without_a_look_nothing_else_can_be_said(events: Sequence[Event]) -> Non
     assert flows_of(Watched((), events), NOTHING, "get", (), None, Dropped(0, 0), None) is None
 
 
-# --- the whole --------------------------------------------------------------------------------------------------------
+# --- explaining -------------------------------------------------------------------------------------------------------
 
 
 def explained(
     link: Link | None, transfer: Transfer | None, *, full: str = "", size: int = 960_000, empty: bool = False
 ) -> Diagnosis | None:
-    """Of a second in which the client sends `size` bytes and the server 960,000; the port `full` has them at its other side."""
+    """A second in which the client sends `size` bytes and the server 960,000; the port `full` has them at its other side."""
     got: list[Event] = [opened(), *(sent(t_ms, t_ms * 960) for t_ms in range(100, 1100, 100))]
     given: list[Event] = [opened(), *(sent(t_ms, t_ms * size // 1000, up=True) for t_ms in range(100, 1100, 100))]
     at_client = Watched([look(t_ms, CLIENT, SERVER) for t_ms in range(100, 1100, 100)], [*got, *given[1:]])
