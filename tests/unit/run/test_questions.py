@@ -78,6 +78,21 @@ def test_questions_are_called_by_what_they_ask() -> None:
     assert (cell.expectation.kind, cell.transfer, cell.client) == ("none", GET, CURL)
 
 
+def test_questions_that_are_equal_ask_the_same() -> None:
+    def made() -> list[Any]:
+        return [
+            CellQuestion(CELL),
+            PlatformQuestion(CELL),
+            EventQuestion(CURL, TOPOLOGY, GET, "flap"),
+            SendBufferQuestion(CURL, TOPOLOGY, GET, Size(1), 2),
+            FaultQuestion(CURL, TOPOLOGY, GET, "fin", 3),
+            same_work([REAL], ["null", "none"], 5),
+        ]
+
+    assert len({*made(), *made()}) == 6
+    assert CellQuestion(CELL) != CellQuestion(REAL)
+
+
 def test_only_what_has_cells_for_virtual_time_can_be_asked_ahead() -> None:
     auto, real = Options(clock="auto"), Options(clock="real")
     assert virtual(CellQuestion(CELL), auto)

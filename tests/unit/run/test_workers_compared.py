@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import platform
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from lab.assets import wine
+from lab.model.errors import LabFault
 from lab.model.transfer import ClientSpec
 from lab.run.doctor import Check
 from lab.run.workers import facts as module
@@ -76,7 +78,20 @@ def test_facts_of_this_machine_are_of_its_programs_and_its_lab() -> None:
     assert set(HERE.programs) == {
         "ethtool", "ip", "iperf3", "nginx", "ping", "python3", "sh", "ssh-keygen", "sshd", "tc", "time",
     }  # fmt: skip
-    assert HERE.lab == module._sources()
+    assert HERE.lab == module._sources() != hashlib.sha256().hexdigest()
+    assert HERE.cores == len(os.sched_getaffinity(0))
+
+
+def test_what_a_machine_lacks_is_missing_with_the_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(*_: object) -> str:
+        raise LabFault("no kernel")
+
+    monkeypatch.setattr("lab.assets.kernel.facts", broken)
+    assert module._kernel() == ""
+    monkeypatch.setattr(module, "host_program", broken)
+    assert module._program("nginx") == "missing: no kernel"
+    monkeypatch.setattr(module, "host_program", lambda _: str(tmp_path / "gone"))
+    assert module._program("nginx").startswith("missing: [Errno 2]")
 
 
 def test_the_digest_of_a_program_is_of_its_bytes_and_its_libraries(tmp_path: Path) -> None:
