@@ -1,4 +1,4 @@
-"""What the lab passes on and keeps are values: threads share them, they are keys, and nothing changes them afterwards."""
+"""Records of the lab are values: threads share them, they are keys, and nothing changes them afterwards."""
 
 from __future__ import annotations
 

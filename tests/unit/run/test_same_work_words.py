@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lab.model.results import CellResult, Verdict
-from lab.run.same_work import _ratio, _words, answer_of_same_work
+from lab.run.same_work import _ratio, _words, answer_of_same_work, run_same_work
 from tests.support.samples import sample
 
 
 def costly(rate: float | None, cpu_s: float, *, ok: bool = True) -> Any:
-    return sample(requests_per_s=rate, cpu_user_s=cpu_s * 0.75, cpu_system_s=cpu_s * 0.25, ok=ok, max_rss_bytes=7_000_000)
+    return sample(requests_per_s=rate, cpu_user_s=cpu_s * 0.75, cpu_system_s=cpu_s * 0.25, ok=ok, max_rss_bytes=7_500_000)
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_figures_are_means_of_good_transfers_and_cpu_is_of_a_thousand_requests(r
     assert arm.figures == {
         "requests_per_s": 200.0,
         "cpu_s_per_1000": pytest.approx(7.5),
-        "peak_MB": 7.0,
+        "peak_MB": 7.5,
         "syscalls_per_request": 12.5,
     }
     assert (arm.byte_s, arm.interval, arm.cell, arm.name) == ([1e6, 3e6], None, "a--x", "a")
@@ -89,6 +90,36 @@ def test_a_ratio_needs_two_rounds_that_both_have_and_took_something() -> None:
     assert _ratio([100.0, 0.0], [200.0, 200.0]) is None
     assert _ratio([100.0, 100.0], [0.0, 200.0]) is None
     assert _ratio([100.0, 100.0, 0.0], [200.0, 200.0]), "a round that only one of them has does not count"
+
+
+@pytest.mark.parametrize(("syscalls", "flames"), [(True, False), (False, True), (False, False), (True, True)])
+def test_each_arm_that_did_not_fail_is_run_once_more_for_what_was_asked(
+    requests: CellResult, monkeypatch: pytest.MonkeyPatch, syscalls: bool, flames: bool
+) -> None:
+    told: list[Any] = []
+    results = [
+        with_(requests, name, costly(100.0, 0.2), verdict=passed(verdict))
+        for name, verdict in (("a", "PASS"), ("b", "FAIL"), ("c", "INCONCLUSIVE"), ("d", "INVALID"))
+    ]
+    cells: Any = [SimpleNamespace(client=each.client, topology=each.topology, transfer=each.transfer) for each in results]
+
+    def counted(_: object, cell: Any) -> float:
+        told.append(("calls", cell.client.name))
+        return 400.0
+
+    def together(what: str, arms: Any, rounds: int) -> Any:
+        told.append((what.partition("--")[0], len(arms), rounds))
+        return [0, 1, 2, 3], results
+
+    monkeypatch.setattr("lab.run.system_calls.record", counted)
+    monkeypatch.setattr("lab.run.flamegraph.record", lambda _, cell, tools: told.append((tools, cell.client.name)))
+    options = SimpleNamespace(syscalls=syscalls, flamegraph="flames" if flames else None)
+    session: Any = SimpleNamespace(run_together=together, options=options, keep=lambda answer: answer)
+    answer = run_same_work(session, cells, 7)
+    assert told[0] == ("a-and-b-and-c-and-d", 4, 7)
+    assert told[1:] == [(what, name) for name in ("a", "c") for what in ("calls",) * syscalls + ("flames",) * flames]
+    shown = [arm.figures.get("syscalls_per_request") for arm in answer.arms]
+    assert shown == ([10.0, None, 10.0, None] if syscalls else [None] * 4)
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_a_windows_program_is_known_by_its_bytes_alone(tmp_path: Path, monkeypat
 
 @pytest.fixture
 def virtual(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
-    """What the doctor says of virtual time."""
+    """The answer of the doctor about virtual time."""
     found = [Check("ok", "virtual", "boots")]
     monkeypatch.setattr(serve, "virtual", lambda: iter(found))
     monkeypatch.setattr(wine, "find_program", lambda: None)
