@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -181,6 +182,15 @@ def test_a_result_with_other_bytes_or_of_another_run_is_refused_and_not_written(
     with pytest.raises(LabFault, match="is not one of"):
         unpack(parcel, RunDir.create("other", results=tmp_path))
     assert not list(made.run.cells.glob("*.json"))
+
+
+@pytest.mark.parametrize("data", [b"{}", b"no JSON", b"[]"])
+def test_a_result_that_is_none_of_the_labs_is_refused_in_one_line(made: Session, data: bytes) -> None:
+    for kind in ("cell", "answer"):
+        document = Document(kind, hashlib.sha256(data).hexdigest(), data)
+        with pytest.raises(LabFault, match=r"^a result from a worker is not valid: ") as caught:
+            unpack(Parcel((document,)), made.run)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_worker_writes_no_file(made: Session) -> None:
