@@ -81,6 +81,14 @@ def test_an_answer_of_three_arms_has_no_one_ratio(requests: CellResult) -> None:
     )
 
 
+def test_a_clock_that_did_not_tick_leaves_the_rate_without_a_ratio_of_costs(requests: CellResult) -> None:
+    arms = [with_(requests, name, *(costly(rate, 0.0) for _ in range(3))) for name, rate in (("a", 100.0), ("b", 200.0))]
+    found = answer_of_same_work("x", arms, []).arms[1]
+    assert found.interval
+    assert "cpu_ratio" not in found.figures
+    assert _words(found) == "b: 200 requests/s, 0.0000 CPU s per 1000"
+
+
 def test_a_ratio_needs_two_rounds_that_both_have_and_took_something() -> None:
     found = _ratio([100.0, 100.0, 999.0], [200.0, 200.0])
     assert found

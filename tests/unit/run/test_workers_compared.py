@@ -155,7 +155,7 @@ def test_a_worker_offers_its_cores_one_turn_in_real_time_and_its_kind(
     del virtual
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {1, 4, 6})
     assert offers() == ({"virtual": 3, "real": 1, ARCH: 4}, [])
-    assert offers(5, real=False, more=["gpu"]) == ({"virtual": 5, ARCH: 5, "gpu": 5}, [])
+    assert offers(cores=5, real=False, more=["gpu"]) == ({"virtual": 5, ARCH: 5, "gpu": 5}, [])
     assert offers(0) == ({"real": 1, ARCH: 1}, [])
     assert offers(0, real=False) == ({ARCH: 1}, [])
     monkeypatch.setattr(wine, "find_program", lambda: "wine")
