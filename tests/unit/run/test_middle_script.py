@@ -186,6 +186,12 @@ def test_an_upload_arrives_complete_and_then_its_answer(tmp_path: Path, directio
     assert [each["what"] for each in log(tmp_path)] == ["fault"] * harmed
 
 
+def test_an_open_connection_does_not_keep_the_relay_running(tmp_path: Path) -> None:
+    ours, its = socket.socketpair()
+    with ours, its:
+        assert Connection(written(tmp_path), its, free_port()).daemon
+
+
 def test_a_client_of_a_server_that_does_not_listen_is_reset(tmp_path: Path) -> None:
     ours, relay = relayed(written(tmp_path), free_port())
     with ours, pytest.raises(ConnectionResetError):

@@ -104,6 +104,12 @@ def test_an_honest_answer_is_complete_and_ends_its_connection(faulty: Faulty) ->
     assert events(faulty) == [{"what": "request", "method": "GET", "range": ""}]
 
 
+def test_an_open_connection_does_not_keep_the_server_running(faulty: Faulty) -> None:
+    ours, its = socket.socketpair()
+    with ours, its:
+        assert Request(faulty, its).daemon
+
+
 def test_a_request_may_come_in_pieces(faulty: Faulty) -> None:
     assert ask(faulty, get()[:9], get()[9:-2], get()[-2:]).body == CONTENT
 
