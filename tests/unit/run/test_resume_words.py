@@ -1,4 +1,4 @@
-"""What a run has already, question by question, and in which words another run is refused."""
+"""The results that a run has already, question by question, and the words that refuse another run."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def session(fake_lab: FakeLab, folder: Path, heard: Heard, **options: Any) -> Se
 
 
 def booting(made: Session) -> list[Any]:
-    """What machines in virtual time are booted for from now on."""
+    """Notes from now on what machines in virtual time are booted for."""
     booted: list[Any] = []
 
     def boot(ids: Any, size: int, **how: Any) -> None:

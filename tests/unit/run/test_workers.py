@@ -185,7 +185,7 @@ def test_a_result_with_other_bytes_or_of_another_run_is_refused_and_not_written(
 
 
 @pytest.mark.parametrize("data", [b"{}", b"no JSON", b"[]"])
-def test_a_result_that_is_none_of_the_labs_is_refused_in_one_line(made: Session, data: bytes) -> None:
+def test_a_result_that_is_not_valid_is_refused_in_one_line(made: Session, data: bytes) -> None:
     for kind in ("cell", "answer"):
         document = Document(kind, hashlib.sha256(data).hexdigest(), data)
         with pytest.raises(LabFault, match=r"^a result from a worker is not valid: ") as caught:
