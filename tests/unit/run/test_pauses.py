@@ -147,6 +147,12 @@ def test_a_message_is_answered_within_half_a_millisecond(came_ms: float, expecte
     assert answer(found, 450) == expected
 
 
+def test_of_several_messages_the_last_before_the_content_is_answered() -> None:
+    asked = tuple(content(t_ms, 0)._replace(from_opener=True) for t_ms in (300, 499.9, 700))
+    found = pauses([content(400, 1_000), content(500, 2_000), content(600, 3_000)], [look(80)], back=asked)
+    assert (answer(found, 450), answer(found, 550)) == ("at once", "none")
+
+
 @pytest.mark.parametrize(
     ("sent_ms", "rtts_ms", "expected"),
     [

@@ -186,6 +186,8 @@ def test_a_calibration_is_of_the_link_as_it_is_now(begun: Steps, session: Sessio
 
 
 def test_an_answer_has_an_observation_of_every_transfer(begun: Steps, session: Session, world: World) -> None:
+    shown: list[Any] = []
+    session.progress.sample = lambda *words: shown.append((words[0], words[2]))  # type: ignore[method-assign]
     assert begun.transfer(NEW, GET).ok
     world.problem, world.byte_s = "cut off", None
     put = GET.model_copy(update={"direction": "put"})
@@ -208,6 +210,7 @@ def test_an_answer_has_an_observation_of_every_transfer(begun: Steps, session: S
     assert answer.verdict
     assert (answer.verdict.name, answer.verdict.reason) == ("FAIL", "it was cut off")
     assert session.answers == [answer]
+    assert shown == [("a-test-of-steps", 1), ("a-test-of-steps", 2)]
 
 
 def test_after_the_end_the_answer_still_knows_its_network(begun: Steps) -> None:
