@@ -16,8 +16,6 @@ def needs_real_time(cell: Cell) -> str:
     """Why virtual time has no answer to this cell, in words; empty where it has one."""
     if cell.expectation.bounded and cell.expectation.figure.needs == "processor":
         return "CPU time in virtual time is only what its model of a processor charges"
-    if cell.expectation.kind == "fill" and cell.link_direction.rate is None:
-        return "an unshaped link has no speed in virtual time"
     if cell.transfer.requests:
         return "requests per second are limited by the processor, which takes no time in virtual time"
     if cell.transfer.limit is None and cell.link_direction.rate is None:

@@ -109,15 +109,13 @@ class Pauses:
 
         A queue that runs empty is not what its writer waits for. So the time in which TCP sends what it has is the program's.
         """
-        last_ns = 0
         for place, answer in enumerate(self._answers):
             if answer != "none" or not place or not self._emptied(place):
                 continue
             before, following = self._each.out[place - 1], self._each.out[place]
             written = bisect_left(self._written, before.position)
             from_ns = min(before.t_ns, self._looked[written]) if written < len(self._looked) else before.t_ns
-            yield max(from_ns, last_ns), following.t0_ns
-            last_ns = following.t0_ns
+            yield from_ns, following.t0_ns
 
     def _all_written(self) -> list[int]:
         """What the program had written at each look: what had been sent, and what was unsent."""
@@ -169,7 +167,7 @@ class Pauses:
         ratios = [ratio for look in near if (ratio := self._ratio(look))]
         ratio = sum(ratios) / len(ratios) if ratios else _RATIO
         full, above, below = (ratio * (before.position - self._acked_at(t_ns)) for t_ns in (before.t_ns, t0_ns - _ROOM_NS, t0_ns))
-        return full >= _FULL * size > 0 and above >= _ROOM_ABOVE * size and below <= _ROOM_BELOW * size
+        return full >= _FULL * size and above >= _ROOM_ABOVE * size and below <= _ROOM_BELOW * size
 
     def _ratio(self, look: Look) -> float:
         """The send buffer's memory to the content in it."""

@@ -222,7 +222,7 @@ def _slices(each: Connection, idle_us: int, readers: dict[tuple[int, int], _Read
         before, start_ns = look, end_ns
         if look.t_ns >= each.end_ns:
             return found
-    if before is not None and each.end_ns > start_ns:
+    if before is not None:
         found += _pieces(before, before, start_ns, each.end_ns, pauses, readers, line)
     return found
 

@@ -22,6 +22,7 @@ from typing import Any
 _TYPES = {1: "A", 28: "AAAA", 5: "CNAME", 12: "PTR", 33: "SRV", 64: "SVCB", 65: "HTTPS"}
 _HEADER = 12
 _LONGEST_NAME = 255
+"""With the length of each label and the root's (RFC 1035, 2.3.4)."""
 
 
 def question(message: bytes) -> tuple[str, str, int]:
@@ -36,7 +37,7 @@ def question(message: bytes) -> tuple[str, str, int]:
             raise ValueError("a name that cannot be")
         labels.append(message[at + 1 : at + 1 + length].decode("ascii", "replace"))
         at += 1 + length
-    if at + 5 > len(message) or at > _HEADER + _LONGEST_NAME:
+    if at + 5 > len(message) or at + 1 > _HEADER + _LONGEST_NAME:
         raise ValueError("cut off")
     (number,) = struct.unpack_from("!H", message, at + 1)
     return ".".join(labels) or ".", _TYPES.get(number, str(number)), at + 5

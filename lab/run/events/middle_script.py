@@ -5,8 +5,9 @@ usage: middle_script.py FOLDER LISTEN:TARGET... [udp:LISTEN:TARGET]
 UDP is passed on as it comes: each address of a client has a socket of its own towards the server, as behind a NAT.
 
 FOLDER/plan.json has the harm of one sample: `fault` (fin, rst, corrupt, killed, or mark, which does nothing), the `direction` of
-the content, and the byte `at` of it, counted over all connections, at which the harm is done, once. This program ends both TCP
-connections, so a byte that it changes has a good checksum. FOLDER/log gets a line of JSON for each connection and for the harm.
+the content, and the byte `at` of it, from 1 on and over all connections, at which the harm is done, once. This program ends both
+TCP connections, so a byte that it changes has a good checksum. FOLDER/log gets a line of JSON for each connection and for the
+harm.
 """
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ class Connection(threading.Thread):
         elif told["fault"] == "killed":
             kill_server(told)
         elif told["fault"] == "corrupt":
-            return flipped(data, max(cut - 1, 0), told)
+            return flipped(data, cut - 1, told)
         return data
 
     @staticmethod
@@ -212,7 +213,7 @@ def harmed(middle: Middle, plan: Plan, data: bytes, *, upwards: bool) -> bytes:
         return data
     middle.note("fault", at=told["at"])
     plan.rebinds = told["fault"] == "rebind"
-    return flipped(data, max(cut - 1, 0), told) if told["fault"] == "corrupt" else data
+    return flipped(data, cut - 1, told) if told["fault"] == "corrupt" else data
 
 
 def towards(target: int) -> socket.socket:

@@ -56,10 +56,6 @@ class Facts(Closed):
     clients: dict[str, str]
     """By name. `missing: ...` for a program or client that the machine does not have."""
 
-    def part(self, name: str) -> Mapping[str, str]:
-        """The digests of one kind, by what they are of."""
-        return {"programs": self.programs, "clients": self.clients}.get(name) or {"": str(getattr(self, name))}
-
 
 def facts(clients: Iterable[ClientSpec] = ()) -> Facts:
     """Those of this machine, with these clients."""
@@ -89,7 +85,7 @@ def first_difference(machines: Mapping[str, Facts]) -> str:
     names = sorted(machines)
     for kind in ("programs", "clients"):
         for name in names[1:]:
-            one, other = machines[names[0]].part(kind), machines[name].part(kind)
+            one, other = (getattr(machines[each], kind) for each in (names[0], name))
             for what in sorted(one.keys() | other.keys()):
                 if one.get(what) != other.get(what):
                     thing = f"{what}" if kind == "programs" else f"client {what}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
+import hashlib
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -15,7 +15,6 @@ import pytest
 from lab.model.errors import LabFault, NotSupported, ThroughlineError, UsageProblem
 from lab.model.results import CellResult
 from lab.model.transfer import ClientSpec
-from lab.run.instruments import Instruments
 from lab.run.questions import CellQuestion
 from lab.run.release import ReleaseRow
 from lab.run.session import Session
@@ -27,9 +26,9 @@ from lab.run.workers.parcel import Document, HeldRun, Parcel, found_problem, pro
 from lab.run.workers.task import Order, Turns, answer, sendable
 from lab.store.provenance import WORKER, machine_facts
 from lab.store.run_dir import RunDir, read_cell
+from tests.unit.run.fake_cluster import HERE, FakeCluster, FakeWorker
 from tests.unit.run.fake_lab import FakeLab
 
-HERE = facts()
 ASKED = [
     CellQuestion(ReleaseRow.named(f"dsl-50--http1-get-{size}MB-at-1MBps", "-").cell(ClientSpec(name="new")))
     for size in range(1, 7)
@@ -44,89 +43,6 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def made(tmp_path: Path, fake_lab: FakeLab) -> Session:
     return fake_lab.session(RunDir.create("test", results=tmp_path))
-
-
-@dataclass
-class FakeFuture:
-    """What came of an order; `outcome` raises where its worker or the scheduler is gone."""
-
-    outcome: Callable[[], Parcel] | None
-    cancelled: bool = False
-
-    def add_done_callback(self, call: Callable[[Any], None]) -> None:
-        if self.outcome is not None:
-            call(self)
-
-    def result(self, **_: float) -> Parcel:
-        assert self.outcome is not None
-        return self.outcome()
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-@dataclass
-class FakeWorker:
-    """`loses` questions: that many orders end it, and it begins again under another address; `silent`: it stops answering."""
-
-    name: str
-    loses: int = 0
-    silent: bool = False
-    facts: Facts = HERE
-    offers: dict[str, float] = field(default_factory=lambda: {"virtual": 1, "real": 1})
-    seen: int = 0
-    births: int = 1
-
-    @property
-    def address(self) -> str:
-        return f"tcp://{self.name}:{self.births}"
-
-
-@dataclass
-class FakeCluster:
-    """Workers in this process. `lost_after` orders the scheduler is gone."""
-
-    workers: Sequence[FakeWorker]
-    lost_after: int = 10**6
-    address: str = "tcp://test"
-    orders: list[Order] = field(default_factory=list)
-    instruments: Instruments = field(default_factory=Instruments)
-    """Those of the workers' machine."""
-
-    @property
-    def client(self) -> FakeCluster:
-        return self
-
-    def look(self) -> dict[str, Listed]:
-        if len(self.orders) > self.lost_after:
-            raise SchedulerLost("the scheduler at tcp://test is gone")
-        for worker in self.workers:
-            worker.seen += not worker.silent
-        return {each.address: Listed(each.address, each.name, dict(each.offers), 0, each.seen) for each in self.workers}
-
-    def probe(self, addresses: Sequence[str], _: object) -> dict[str, Facts | str]:
-        return {each.address: each.facts for each in self.workers if each.address in addresses}
-
-    def submit(self, function: Any, order: Order, *, workers: Sequence[str], **more: Any) -> FakeFuture:
-        assert (more["pure"], more["retries"], more["allow_other_workers"]) == (False, 0, False)
-        self.orders.append(order)
-        worker = next(each for each in self.workers if [each.address] == workers)
-        if len(self.orders) > self.lost_after:
-            return FakeFuture(self._unheard)
-        if worker.silent:
-            return FakeFuture(None)
-        if worker.loses:
-            worker.loses -= 1
-            worker.births += 1
-            return FakeFuture(None)
-        return FakeFuture(lambda: function(self._arrived(order)))
-
-    def _arrived(self, order: Order) -> Order:
-        found: Order = pickle.loads(pickle.dumps(order))
-        return replace(found, options=replace(found.options, instruments=self.instruments))
-
-    def _unheard(self) -> Parcel:
-        raise TimeoutError
 
 
 def ask(cluster: FakeCluster, made: Session, questions: Sequence[CellQuestion] = ASKED) -> list[Any]:
@@ -266,6 +182,15 @@ def test_a_result_with_other_bytes_or_of_another_run_is_refused_and_not_written(
     with pytest.raises(LabFault, match="is not one of"):
         unpack(parcel, RunDir.create("other", results=tmp_path))
     assert not list(made.run.cells.glob("*.json"))
+
+
+@pytest.mark.parametrize("data", [b"{}", b"no JSON", b"[]"])
+def test_a_result_that_is_not_valid_is_refused_in_one_line(made: Session, data: bytes) -> None:
+    for kind in ("cell", "answer"):
+        document = Document(kind, hashlib.sha256(data).hexdigest(), data)
+        with pytest.raises(LabFault, match=r"^a result from a worker is not valid: ") as caught:
+            unpack(Parcel((document,)), made.run)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_worker_writes_no_file(made: Session) -> None:
