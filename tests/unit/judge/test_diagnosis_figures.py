@@ -252,3 +252,8 @@ def test_where_the_rules_do_not_hold_only_figures_are_left() -> None:
     bare = unexplained(found, "two senders")
     assert (bare.cause, bare.share, bare.shares, bare.sentence) == ("not-known", None, {}, "not known: two senders")
     assert bare.goodput_byte_s == found.goodput_byte_s
+
+
+def test_what_is_not_counted_is_nothing() -> None:
+    flows = Flows(direction="get", slices=(), content=1, seconds=1.0, idle_rtt_s=0.1, loaded_rtt_s=0.1)
+    assert (flows.retransmits, flows.segments, flows.dropped, flows.policed, flows.connections) == (0, 0, 0, 0, 1)

@@ -44,6 +44,9 @@ def test_what_is_left_behind() -> None:
     assert Left(-1).words(9) == "there is no file"
     assert Left(9).words(9) == "the file"
     assert Left(3, others={"x.part": 5}).words(9) == "under its name: 3 of 9 bytes are there; also x.part (5 bytes)"
+    five = {f"{letter}.part": 1 for letter in "edcba"}
+    named = ", ".join(f"{letter}.part (1 bytes)" for letter in "abcd")
+    assert Left(9, others=five).words(9) == f"the file; also {named}", "four of them, by name"
 
 
 def test_the_sentence_of_a_client_that_passed() -> None:

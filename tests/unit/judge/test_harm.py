@@ -21,11 +21,15 @@ def test_what_is_lost_counts_for_the_loss_and_not_for_the_delay() -> None:
     assert delay([None, None]) is None
 
 
-@pytest.mark.parametrize(("solo", "beside", "harm"), [(30.0, 30.0, 0.0), (30.0, 60.0, 0.5), (30.0, 20.0, 0.0), (0.0, 0.0, 0.0)])
+@pytest.mark.parametrize(
+    ("solo", "beside", "harm"), [(30.0, 30.0, 0.0), (30.0, 60.0, 0.5), (30.0, 20.0, 0.0), (0.0, 0.0, 0.0), (0.25, 0.5, 0.5)]
+)
 def test_harm_of_delay(solo: float, beside: float, harm: float) -> None:
     assert harm_of_delay(solo, beside) == harm
 
 
-@pytest.mark.parametrize(("solo", "beside", "harm"), [(8.0, 8.0, 0.0), (8.0, 2.0, 0.75), (8.0, 9.0, 0.0), (0.0, 1.0, 0.0)])
+@pytest.mark.parametrize(
+    ("solo", "beside", "harm"), [(8.0, 8.0, 0.0), (8.0, 2.0, 0.75), (8.0, 9.0, 0.0), (0.0, 1.0, 0.0), (0.5, 0.25, 0.5)]
+)
 def test_harm_of_goodput(solo: float, beside: float, harm: float) -> None:
     assert harm_of_goodput(solo, beside) == harm
