@@ -135,7 +135,7 @@ fn a_relieved_part_ends_where_another_goes_on() {
     let mut slow = parts.take(1, 0, Duration::ZERO).unwrap();
     let mut rest = parts.take(1, 0, Duration::ZERO).unwrap();
     assert_eq!((slow.range(), rest.range()), (0..500_000, 500_000..1_000_000));
-    rest.write(&[0; 500_000]).unwrap();
+    rest.write(&vec![0; 500_000]).unwrap();
     rest.finish().unwrap();
     assert!(
         parts.take(1, 1, Duration::ZERO).is_none(),
@@ -153,9 +153,9 @@ fn a_relieved_part_ends_where_another_goes_on() {
     );
     assert!(parts.is_wanted(slow.id()), "the byte that it brings next has not come");
     assert!(parts.is_wanted(relief.id()));
-    relief.write(&[0; 200_000]).unwrap();
+    relief.write(&vec![0; 200_000]).unwrap();
     assert!(!parts.is_wanted(slow.id()), "another is ahead of it");
-    slow.write(&[0; 300_000]).unwrap();
+    slow.write(&vec![0; 300_000]).unwrap();
     assert_eq!(parts.bytes(), 800_000, "each byte counts once");
     assert_eq!(
         parts.missing(),
@@ -214,11 +214,11 @@ fn bytes_are_written_where_they_belong_as_soon_as_a_slab_is_full() {
     let mut part = parts.take(1, 0, Duration::ZERO).unwrap();
     part.write(&[1; 10]).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 0, "gathered");
-    part.write(&[2; SLAB - 11]).unwrap();
+    part.write(&vec![2; SLAB - 11]).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 0, "a byte is missing");
     part.write(&[3; 1]).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().len(), SLAB as u64);
-    part.write(&[4; SLAB]).unwrap();
+    part.write(&vec![4; SLAB]).unwrap();
     assert_eq!(
         std::fs::metadata(&path).unwrap().len(),
         2 * SLAB as u64,
