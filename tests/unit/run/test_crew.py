@@ -173,6 +173,13 @@ def test_a_question_that_no_free_worker_can_take_lets_others_pass(made: Session)
     assert len(cluster.orders) == 4
 
 
+def test_those_that_may_pass_keep_their_order(made: Session) -> None:
+    windows = [CellQuestion(ReleaseRow.named(f"dsl-50--http1-get-{size}MB-at-1MBps", "-").cell(WINDOWS)) for size in (8, 9)]
+    cluster = FakeCluster([FakeWorker("w", offers={"real": 1, "windows": 1}), FakeWorker("a", offers={"real": 2})])
+    ask(cluster, made, [*windows, *ASKED[1:3]])
+    assert [order.question for order in cluster.orders] == [windows[0], *ASKED[1:3], windows[1]]
+
+
 def test_workers_that_offer_something_else_are_not_even_compared(made: Session) -> None:
     other = FakeWorker("b", offers={"virtual": 4}, facts=HERE.model_copy(update={"lab": "0" * 64}))
     cluster = FakeCluster([FakeWorker("a"), other])
