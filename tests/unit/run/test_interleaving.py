@@ -197,6 +197,23 @@ def test_over_a_link_too_slow_for_its_limit_nothing_is_taken(noting: Noting) -> 
     assert "too little to judge a limit" in result.verdict.reason
 
 
+def test_the_last_look_before_the_samples_says_whether_the_link_is_fast_enough(noting: Noting) -> None:
+    looked = noting.calibrate
+
+    def first_slow(network: Any, *words: object, attempt: int, **how: object) -> Any:
+        found = looked(network, *words, attempt=attempt, **how)
+        if attempt > 1:
+            return found
+        slow = found.down.model_copy(update={"goodput_bit_s": 1e6})
+        return found.model_copy(update={"down": slow, "ok": False, "problems": ["slow"]})
+
+    noting.calibrate = first_slow  # type: ignore[method-assign]
+    (result,) = run(noting.lab(), NEW)
+    assert result.certificate
+    assert [look.ok for look in result.certificate.before] == [False, True]
+    assert len(result.samples) == 2
+
+
 def test_a_link_that_changed_by_itself_spoils_the_look_after_the_samples(noting: Noting) -> None:
     noting.read_back_problems = ["the rate is 1 Mbit/s"]
     lab = noting.lab()
