@@ -59,6 +59,9 @@ def test_the_two_that_decide_are_confirmed_in_turn() -> None:
     ends = seen(v0=["PASS"], v1=["FAIL"])
     assert decide(names(2), ends) == Try("v0", PLAN, "once more, because the last good decides, after PASS")
     assert decide(names(2), {**ends, "v0": GOOD}) == Try("v1", PLAN, "once more, because the first bad decides, after FAIL")
+    # Not by the order of their names.
+    later = decide(["v9", "v10"], {"v9": GOOD, "v10": ["FAIL"]})
+    assert later == Try("v10", PLAN, "once more, because the first bad decides, after FAIL")
 
 
 def test_a_confirmation_is_tried_for_five_tries() -> None:
