@@ -243,3 +243,11 @@ def test_a_bounded_figure_is_given_with_its_bound(make_sample: MakeSample) -> No
     assert told(3, 0.9) == f"{early}; too few samples to be judged; the next look is at 5"
     assert told(5, 0.9) == f"{title} 0.90, 96.8 % interval 0.90 to 0.90, at most 1.5 asked, n = 5"
     assert told(5, 1.2, 1.9).endswith(" asked, n = 5; the next look is at 10")
+
+
+@pytest.mark.parametrize(("tolerance", "told"), [(0.01, True), (0.02, False), (0.05, False)])
+def test_how_far_a_sample_may_lie_from_the_others_follows_from_the_tolerance(tolerance: float, told: bool) -> None:
+    """A quarter of it: what lies nearer changes no verdict."""
+    deviations = [0.0, 0.0001, 0.0, -0.0001, 0.0, 0.0, 0.0, 0.004]
+    found = judge_tolerance(deviations, tolerance, LookPlan(looks=(8,)))
+    assert any(warning.startswith("outlier") for warning in found.warnings) == told
