@@ -15,6 +15,7 @@ from tests.support.mutation.copies import Copy, jobs
 FIRST = 25
 """Tests by line that run at once; most mistakes fail one of them."""
 MOST = 400
+SKIPS = "tests/skips.txt"
 # All passed, some failed, none were there: exit codes of a run that came to its end.
 _FAILED = 1
 _PYTEST_RAN = (0, _FAILED, 5)
@@ -126,19 +127,8 @@ def _skips_more(copy: Copy, step: Step, innocent: set[str]) -> bool:
 def run_pytest(copy: Copy, words: Sequence[str], limit_s: float, **variables: str) -> tuple[int | None, list[str]]:
     """The exit code, None where the limit ended it, and the tests that failed, as pytest itself names them."""
     with tempfile.TemporaryDirectory(prefix="throughline-failed-") as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "-o",
-            f"cache_dir={folder}",
-            "--tb=no",
-            "--skips",
-            "tests/skips.txt",
-            *words,
-        ]
+        budget = ["--skips", SKIPS] if (copy.root / SKIPS).exists() else []
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-o", f"cache_dir={folder}", "--tb=no", *budget, *words]
         ran = copy.run(command, limit_s, **variables)
         failed = Path(folder, "v/cache/lastfailed")
         return ran.code, list(json.loads(failed.read_text())) if failed.exists() else []
