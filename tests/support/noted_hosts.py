@@ -11,7 +11,7 @@ from lab.hosts.host import Completed, Ports, RouterFacts
 from lab.model.clock import Clock as ClockName
 from lab.model.paths import project_root
 from lab.model.units import Duration
-from tests.support.simulated_link import SimulatedClock
+from tests.support.simulated_link import SimulatedClock, StandIn
 
 _SCRIPTS = {path.read_text(encoding="utf-8"): path.stem for path in (project_root() / "lab/net").glob("*_script.py")}
 
@@ -70,18 +70,11 @@ class NotedNetwork:
 
 
 @dataclass
-class NotedHost:
+class NotedHost(StandIn):
     network: NotedNetwork
     name: str
     address: str
     tap_port: str = "eth0"
-
-    @property
-    def workdir(self) -> PurePath:
-        return PurePath("/work")
-
-    def program(self, name: str) -> str:
-        return name
 
     def run(self, argv: Sequence[str], *, root: bool = False, check: bool = True, **_: object) -> Completed:
         words = self.network.note(self.name, "run", argv)

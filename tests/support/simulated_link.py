@@ -112,14 +112,8 @@ class SimulatedLink:
         ).encode()
 
 
-@dataclass
-class SimulatedHost:
-    """Answers the commands of a calibration."""
-
-    network: SimulatedLink
-    name: str
-    address: str
-    tap_port: str = ""
+class StandIn:
+    """A host without programs and folders of its own."""
 
     @property
     def workdir(self) -> PurePath:
@@ -127,6 +121,16 @@ class SimulatedHost:
 
     def program(self, name: str) -> str:
         return name
+
+
+@dataclass
+class SimulatedHost(StandIn):
+    """Answers the commands of a calibration."""
+
+    network: SimulatedLink
+    name: str
+    address: str
+    tap_port: str = ""
 
     def unpinned(self, _: str) -> list[str]:
         return self.network.unpinned

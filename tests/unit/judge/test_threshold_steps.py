@@ -135,7 +135,7 @@ def test_a_probe_is_made_where_there_is_room() -> None:
     assert decide(GOAL, low) == Next(317.8, "a probe above the interval: is there one threshold?", probe=True)
     assert decide(GOAL, [*low, *tried(p317_8="FAIL")]) == Next(
         563.7, "a probe above the interval: is there one threshold?", probe=True
-    ), "there is none below"
+    ), "there is no room below the interval"
 
 
 def test_without_an_interval_a_probe_is_in_the_range() -> None:

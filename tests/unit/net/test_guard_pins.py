@@ -1,4 +1,4 @@
-"""Who is asked before a number means anything: whether packets can bypass the link, and whether settings hold."""
+"""Before anything is measured: packets cannot bypass the link, and the hosts hold their settings."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def test_this_machines_kernel_knows_a_connection_of_this_process() -> None:
             far.recv(1000, socket.MSG_WAITALL)
             port, peer = near.getsockname()[1], server.getsockname()[1]
             rows = {(row[0], row[1]): Look(0, *row) for row in sockets_script.look(diag, sockets_script.request())}
-    assert (peer, 0) not in rows, "a listening socket is none"
+    assert (peer, 0) not in rows, "a listening socket does not count"
     sent, got = rows[port, peer], rows[peer, port]
     assert (sent.unread, got.unread) == (0, 2000)
     assert got.received == 3000

@@ -23,8 +23,7 @@ class World:
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, *dues_ms: float, late_ns: int = 0, woken_ms: float | None = None, poll_ns: int = 0
     ) -> None:
-        self.clock: Any = SteppingClock(0)
-        self.clock.time_ns = lambda: self.clock.now + 5
+        self.clock = SteppingClock(0, offset_ns=5)
         self.dues_ns = [round(each * MS) for each in dues_ms]
         self.late_ns, self.woken_ms, self.poll_ns = late_ns, woken_ms, poll_ns
         self.polls: list[int] = []

@@ -62,6 +62,8 @@ class FakeCluster:
     orders: list[Order] = field(default_factory=list)
     instruments: Instruments = field(default_factory=Instruments)
     """Those of the workers' machine."""
+    late: FakeWorker | None = None
+    """It joins the others once a question has been given out."""
 
     @property
     def client(self) -> FakeCluster:
@@ -70,6 +72,8 @@ class FakeCluster:
     def look(self) -> dict[str, Listed]:
         if len(self.orders) > self.lost_after:
             raise SchedulerLost("the scheduler at tcp://test is gone")
+        if self.orders and self.late:
+            self.workers, self.late = [*self.workers, self.late], None
         for worker in self.workers:
             worker.seen += not worker.silent
         return {each.address: Listed(each.address, each.name, dict(each.offers), 0, each.seen) for each in self.workers}

@@ -261,16 +261,7 @@ def test_a_client_in_a_folder_of_the_command_is_refused(made: Session, program: 
 
 def test_a_worker_that_comes_later_is_compared_and_mentioned_once(made: Session, heard: Heard) -> None:
     late = FakeWorker("late", facts=HERE.model_copy(update={"programs": {"nginx": "0" * 64}}))
-    workers = [FakeWorker("a", loses=2)]
-    cluster = FakeCluster(workers)
-    look = cluster.look
-
-    def growing() -> dict[str, Listed]:
-        if cluster.orders and late not in workers:
-            workers.append(late)
-        return look()
-
-    cluster.look = growing  # type: ignore[method-assign]
+    cluster = FakeCluster([FakeWorker("a", loses=2)], late=late)
     ask(cluster, made)
     refused = [note for note in heard.notes if note.startswith("worker late gets nothing: late has another ")]
     assert len(refused) <= 1

@@ -1,4 +1,4 @@
-"""Who holds the machine, by what the kernel prints, and the words for a second command."""
+"""Which process holds the machine, as the kernel prints it, and what a second command reads."""
 
 from __future__ import annotations
 

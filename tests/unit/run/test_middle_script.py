@@ -126,7 +126,7 @@ def test_a_server_is_killed_with_its_children_and_started_again_on_its_own(tmp_p
         until(lambda: ended(child), "its child has ended")
         until(place.exists, "it is started again")
     process, session = place.read_text().split()
-    assert process == session, "a signal for the relay's terminal is none for the server"
+    assert process == session, "a signal for the relay's terminal does not reach the server"
 
 
 def ended(pid: int) -> bool:

@@ -150,7 +150,7 @@ def test_an_upload_is_stored_completely(faulty: Faulty) -> None:
     found = ask(faulty, put(CONTENT))
     assert found == ("HTTP/1.1 201 Created", ALWAYS | {"Content-Length": "0"}, b"")
     assert stored(faulty) == CONTENT
-    assert ask(faulty, put(b"ab") + b"what follows is none of it").first == "HTTP/1.1 201 Created"
+    assert ask(faulty, put(b"ab") + b"what follows is not part of it").first == "HTTP/1.1 201 Created"
     assert stored(faulty) == b"ab"
     assert ask(faulty, b"PUT /upload/u HTTP/1.1\r\n\r\n").first == "HTTP/1.1 201 Created"
     assert stored(faulty) == b""

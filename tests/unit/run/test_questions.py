@@ -41,7 +41,7 @@ REAL = ReleaseRow.named("dsl-50--h2-get-40x10kB-p10-discard", "-").cell(CURL)
 
 @dataclass(frozen=True)
 class Asked:
-    """A question whose answer is its name in capitals; with `problem` there is none."""
+    """A question whose answer is its name in capitals; with `problem` it has no answer."""
 
     id: str
     cells: Sequence[Cell] = (CELL,)

@@ -19,7 +19,7 @@ from lab.run.questions import CellQuestion
 from lab.run.release import ReleaseRow
 from lab.run.session import Session
 from lab.run.workers import crew as crew_module
-from lab.run.workers.cluster import Cluster, Listed, SchedulerLost
+from lab.run.workers.cluster import Cluster, SchedulerLost
 from lab.run.workers.crew import MOST_LOST, DaskCrew
 from lab.run.workers.facts import Facts, facts, first_difference
 from lab.run.workers.parcel import Document, HeldRun, Parcel, found_problem, problem_of, unpack
@@ -121,16 +121,7 @@ def test_workers_that_differ_are_refused_in_one_line_before_the_first_question(m
 
 def test_a_worker_that_comes_later_and_differs_gets_nothing(made: Session) -> None:
     late = FakeWorker("late", facts=HERE.model_copy(update={"programs": {"nginx": "0" * 64}}))
-    workers = [FakeWorker("a", loses=1)]
-    cluster = FakeCluster(workers)
-    look = cluster.look
-
-    def growing() -> dict[str, Listed]:
-        if cluster.orders and late not in workers:
-            workers.append(late)
-        return look()
-
-    cluster.look = growing  # type: ignore[method-assign]
+    cluster = FakeCluster([FakeWorker("a", loses=1)], late=late)
     assert all(isinstance(outcome, CellResult) for outcome in ask(cluster, made))
     assert {order.worker for order in cluster.orders} == {"a"}
 

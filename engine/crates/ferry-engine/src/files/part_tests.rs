@@ -271,5 +271,5 @@ fn times_and_series_are_those_of_new_bytes() {
     part.write(&[0; 40]).unwrap();
     let (began, ended, _) = parts.times().unwrap();
     assert!(before <= began && began <= ended && ended <= Instant::now());
-    assert!(parts.times().is_none(), "it is told once");
+    assert!(parts.times().is_none(), "they are given once");
 }
