@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 
@@ -53,18 +54,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything that is not said to be harmless runs alone; everything that judges by real time is watched."""
     from tests.support import skips  # after pytest has taken it for a plugin
 
-    budget = skips.read(_HERE / "skips.txt")
+    left_to_the_night = skips.left_to_the_night(skips.read(_HERE / "skips.txt"))
     for item in items:
-        if reason := skips.left_to_the_night(budget, item.nodeid):
-            item.add_marker(pytest.mark.skip(reason=reason))
-        path = item.path.relative_to(_HERE)
-        if _turn(item) < len(_BESIDE):
+        if left_to_the_night(item.nodeid):
+            item.add_marker(pytest.mark.skip(reason=skips.LEFT))
+        folder, own = _own(item.path)
+        if _turn(item.path) < len(_BESIDE):
             item.add_marker("beside")
-        if (path.parts[0] in _REALTIME and str(path) not in _NO_MACHINES) or item.path in _ALONE:
-            item.add_marker(pytest.mark.realtime(containers=path.parts[0] == "compose"))
-        if path.parts[0] in ("cells", "virtual", "conformance") and item.get_closest_marker("timeout") is None:
+        if (folder in _REALTIME and own not in _NO_MACHINES) or item.path in _ALONE:
+            item.add_marker(pytest.mark.realtime(containers=folder == "compose"))
+        if folder in ("cells", "virtual", "conformance") and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_SLOW))
-    items.sort(key=_turn)
+    items.sort(key=lambda item: _turn(item.path))
     items[:] = _interleaved(items)
 
 
@@ -79,14 +80,22 @@ def _interleaved(items: list[pytest.Item]) -> list[pytest.Item]:
     return [item for pair in pairs for file in pair for item in file]
 
 
-def _turn(item: pytest.Item) -> int:
-    """When its folder is due."""
-    if item.path in _ALONE:
+# Each worker asks this of thousands of tests, whose files are some hundreds.
+@cache
+def _turn(path: Path) -> int:
+    """When a file's folder is due."""
+    if path in _ALONE:
         return len(_BESIDE)
-    return min((turn for turn, name in enumerate(_BESIDE) if _is_in(item.path, (name,))), default=len(_BESIDE))
+    return min((turn for turn, name in enumerate(_BESIDE) if _is_in(path, (name,))), default=len(_BESIDE))
+
+
+@cache
+def _own(path: Path) -> tuple[str, str]:
+    """The first folder of the tests in which a file is, and its path there."""
+    own = path.relative_to(_HERE)
+    return own.parts[0], str(own)
 
 
 def _is_in(path: Path, names: tuple[str, ...]) -> bool:
     """Whether these folders and files of the tests have it."""
-    own = path.relative_to(_HERE)
-    return own.parts[0] in names or str(own) in names
+    return not set(_own(path)).isdisjoint(names)

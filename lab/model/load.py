@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar, get_args
 
@@ -53,8 +54,12 @@ def load_topology(name_or_path: str) -> Topology:
     return with_trace(topology, path.parent)
 
 
+@lru_cache(maxsize=256)
 def parse_topology(text: str, origin: str) -> Topology:
-    """The topology in `text`; `origin` names it in messages. Raises UsageProblem."""
+    """The topology in `text`; `origin` names it in messages. Raises UsageProblem.
+
+    The rows of a suite name the same few topologies, each of which takes some 15 ms to read and cannot change.
+    """
     return parse_model(Topology, text, origin)
 
 

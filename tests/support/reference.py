@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +33,17 @@ Exit codes: 0 every verdict is PASS, 1 a FAIL, 2 a usage error, 3 an INCONCLUSIV
 """
 
 
-def pages() -> dict[Path, str]:
-    """Every page that has a generated part, with the text it should have."""
-    made = {FOLDER / "cli.md": cli_page()}
-    for path in sorted(FOLDER.glob("*.md")):
-        text = path.read_text(encoding="utf-8") if path not in made else ""
-        filled = _BLOCK.sub(lambda found: f"{found[1]}{table(found['name'])}{found[3]}", text)
-        if _BLOCK.search(text):
-            made[path] = filled
-    return made
+def paths() -> list[Path]:
+    """Of every page that has a generated part."""
+    found = [path for path in FOLDER.glob("*.md") if _BLOCK.search(path.read_text(encoding="utf-8"))]
+    return sorted({FOLDER / "cli.md", *found})
+
+
+def page(path: Path) -> str:
+    """The text that a page should have."""
+    if path.name == "cli.md":
+        return cli_page()
+    return _BLOCK.sub(lambda found: f"{found[1]}{table(found['name'])}{found[3]}", path.read_text(encoding="utf-8"))
 
 
 def cli_page() -> str:
@@ -83,7 +86,7 @@ def _row(parameter: Any, context: typer.Context) -> str | None:
 def table(name: str) -> str:
     """A Markdown table of the fields of a schema: `topology`, `client`, `cell`, or `cell/Sample` for a part of one."""
     kind, _, part = name.partition("/")
-    schema = next(each for path, each in files().items() if path.name == f"{kind}.schema.json")
+    schema = _schemas()[f"{kind}.schema.json"]
     model = schema["$defs"][part] if part else schema
     required = set(model.get("required", ()))
     rows = [
@@ -91,6 +94,12 @@ def table(name: str) -> str:
         for field, each in model["properties"].items()
     ]
     return "| field | type | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+
+
+@cache
+def _schemas() -> dict[str, dict[str, Any]]:
+    """By the names of their files. Models take seconds to become schemas, and a page has several tables of one."""
+    return {path.name: schema for path, schema in files().items()}
 
 
 def _type(field: dict[str, Any]) -> str:
@@ -126,12 +135,13 @@ def _cell(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the pages, or with --check name those that differ and return 1."""
-    stale = [path for path, text in pages().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
-    for path in stale:
+    made = {path: page(path) for path in paths()}
+    stale = {path: text for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text}
+    for path, text in stale.items():
         if "--check" in arguments:
             print(f"{path.relative_to(project_root())} is out of date: make reference", file=sys.stderr)
         else:
-            path.write_text(pages()[path], encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
             print(f"wrote {path.relative_to(project_root())}")
     return 1 if stale and "--check" in arguments else 0
 

@@ -9,12 +9,12 @@ import pytest
 
 from lab.clients.registry import parse_client, resolve
 from lab.model.load import load_topology
-from tests.support.reference import FOLDER, pages
+from tests.support.reference import FOLDER, page, paths
 
 
-@pytest.mark.parametrize("path", sorted(pages()), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", paths(), ids=lambda path: path.stem)
 def test_a_generated_page_is_up_to_date(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == pages()[path], "run `make reference`"
+    assert path.read_text(encoding="utf-8") == page(path), "run `make reference`"
 
 
 def example(page: str) -> str:

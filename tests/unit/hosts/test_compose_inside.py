@@ -149,8 +149,9 @@ def test_a_container_with_a_hold_ends_with_that_connection(claimed: tuple[Contai
 # links -----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("topology", [*map(load_topology, list_topologies()), RICH], ids=lambda topology: topology.name)
-def test_a_table_reads_back_as_the_plan_it_was_made_from(topology: Topology, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [*list_topologies(), RICH.name])
+def test_a_table_reads_back_as_the_plan_it_was_made_from(name: str, tmp_path: Path) -> None:
+    topology = RICH if name == RICH.name else load_topology(name)
     found = links.load(topology.name, tables(tmp_path, topology))
     assert (found.name, found.mtu, found.congestion_control) == (topology.name, topology.link.mtu, topology.congestion_control)
     for direction in links.DIRECTIONS:

@@ -87,15 +87,16 @@ def test_the_projects_own_budget_is_one_and_its_tests_are_there() -> None:
 
 def test_what_is_left_to_the_night_does_not_run_by_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "skips.txt").write_text("always | tests/b.py::* | no\n")
-    (tmp_path / "nightly.txt").write_text("# minutes\ntests/a.py::test_long[*]\n\n")
+    (tmp_path / "nightly.txt").write_text("# minutes\ntests/a.py::test_long[*]\n\ntests/c.py::*[{1,2}]\n")
     entries = skips.read(tmp_path / "skips.txt")
-    for value, reason in (("", skips.LEFT), ("yes", "")):
+    names = ("tests/a.py::test_long[12]", "tests/c.py::test_[1]", "tests/a.py::test_short", "tests/b.py::test_short")
+    for value, left in (("", [True, True, False, False]), ("yes", [False] * 4)):
         skips.holds.cache_clear()
         monkeypatch.setenv("THROUGHLINE_NIGHTLY", value)
-        assert skips.left_to_the_night(entries, "tests/a.py::test_long[12]") == reason
-        assert skips.left_to_the_night(entries, "tests/a.py::test_short") == ""
-        assert skips.left_to_the_night(entries, "tests/b.py::test_short") == ""
+        assert [*map(skips.left_to_the_night(entries), names)] == left
     skips.holds.cache_clear()
+    (tmp_path / "nightly.txt").unlink()
+    assert not any(map(skips.left_to_the_night(skips.read(tmp_path / "skips.txt")), names))
 
 
 def test_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
