@@ -32,7 +32,8 @@ class Opened:
 Open = Callable[..., Opened]
 
 
-@pytest.fixture(scope="session")
+# While it is open its event loop belongs to the thread of the tests, where asyncio.run() then fails: not longer than a file's tests.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
