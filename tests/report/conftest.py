@@ -32,7 +32,7 @@ class Opened:
 Open = Callable[..., Opened]
 
 
-# While it is open its event loop belongs to the thread of the tests, where asyncio.run() then fails: not longer than a file's tests.
+# Not longer than a file's tests: while it is open its event loop belongs to their thread, where asyncio.run() then fails.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright

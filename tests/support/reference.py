@@ -34,7 +34,7 @@ Exit codes: 0 every verdict is PASS, 1 a FAIL, 2 a usage error, 3 an INCONCLUSIV
 
 
 def paths() -> list[Path]:
-    """Of every page that has a generated part."""
+    """Every page that has a generated part."""
     found = [path for path in FOLDER.glob("*.md") if _BLOCK.search(path.read_text(encoding="utf-8"))]
     return sorted({FOLDER / "cli.md", *found})
 

@@ -114,7 +114,7 @@ def test_the_result_of_a_cell_keeps_the_series(tmp_path: Path) -> None:
     assert "following a trace" in console.file.getvalue()
     series = cell.certificate.before[-1].trace
     assert series is not None
-    # By the seed, which follows from the programs, an acknowledgment or two of iperf3's other connection falls between the frames.
+    # By the seed, which follows from the programs, an acknowledgment or two of iperf3's own may fall between the frames.
     assert series.down.delivered_bytes == pytest.approx([100 * 1514] * 20, abs=757)
     worst = max(abs(series.down.worst_slot_frames), abs(series.up.worst_slot_frames))
     assert f"each 100 ms within {worst:.2g} frames of the trace" in console.file.getvalue()
