@@ -17,7 +17,7 @@ from typing import Any
 import typer
 import typer.main
 
-from lab.cli.main import app, register
+from lab.cli.main import GROUPS, app, register
 from lab.cli.schema import files
 from lab.model.paths import project_root
 
@@ -57,7 +57,10 @@ def cli_page() -> str:
 def _commands() -> Iterator[tuple[str, Any]]:
     register(())
     root: Any = typer.main.get_command(app)
-    for name, command in root.commands.items():
+    # As in `lab --help`, and not in the order in which they were loaded: a test of a command loads that one first.
+    names = [name for names in GROUPS.values() for name in names]
+    for name in sorted(names, key=lambda name: hasattr(root.commands[name], "commands")):
+        command = root.commands[name]
         below = getattr(command, "commands", None)
         if below is not None:
             yield from ((f"{name} {word}", each) for word, each in below.items() if not each.hidden)
