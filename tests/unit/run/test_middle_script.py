@@ -105,7 +105,8 @@ def test_processes_of_a_mark_are_those_that_have_it_and_their_children() -> None
     mark = secrets.token_hex(8)
     with family(mark) as (parent, child):
         assert processes_of(mark) == sorted([parent.pid, child])
-    assert processes_of(mark) == []
+    # A child that was killed before it became `sleep` has its parent's words until it is gone.
+    until(lambda: processes_of(mark) == [], "none is left")
 
 
 def test_the_relay_does_not_count_itself() -> None:
