@@ -67,16 +67,18 @@ _TICK_S = 1e-6
 
 
 def identify_program(
-    host: Host, name: str, program: str, version_flags: list[str], *, teller: str = "", notes: Sequence[str] = ()
+    host: Host, name: str, program: str, version_flags: list[str], *, known: str = "", teller: str = "", notes: Sequence[str] = ()
 ) -> ClientIdentity:
     """Path, checksum and first line of the version, which `teller` prints for a program that cannot.
 
-    Raises UsageProblem when there is no such program, or it does not run.
+    Raises UsageProblem when there is no such program, or it does not run. `known` is the client whose name `name` begins with.
     """
     done = host.identify(program, version_flags, teller)
     lines = done.text.splitlines()
     if done.returncode == 127 and not lines:
-        raise UsageProblem(f"client {name}: there is no {program} on host {host.name}", remedy=f"install it, or give {name}=PATH")
+        meant = f", or ask for {known}" if known and name == program != known else ""
+        remedy = f"install it, or give {name}=PATH{meant}"
+        raise UsageProblem(f"client {name}: there is no {program} on host {host.name}", remedy=remedy)
     if done.returncode or len(lines) < 3:
         raise UsageProblem(
             f"client {name}: {teller or program} {' '.join(version_flags)} failed on host {host.name}: {done.error_text}",

@@ -71,7 +71,7 @@ class Curl:
     notes: tuple[str, ...] = ()
 
     def identify(self, host: Host) -> ClientIdentity:
-        return identify_program(host, self.name, self.program, ["-q", "--version"], notes=self.notes)
+        return identify_program(host, self.name, self.program, ["-q", "--version"], known="curl", notes=self.notes)
 
     def supports(self, transfer: Transfer) -> str:
         if transfer.buffer_size is not None:

@@ -83,7 +83,8 @@ class DescribedClient:
         """The program that prints the version (`teller`) is looked up next to the client, because the two were built together."""
         path = PurePath(self.program)
         teller = str(path.with_name(self.spec.teller)) if self.spec.teller and len(path.parts) > 1 else self.spec.teller
-        return identify_program(host, self.name, self.program, self.spec.version, teller=teller, notes=self.spec.notes)
+        flags, known = self.spec.version, self.spec.name
+        return identify_program(host, self.name, self.program, flags, known=known, teller=teller, notes=self.spec.notes)
 
     def supports(self, transfer: Transfer) -> str:
         checks = (

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lab.clients.adapter import UnreadableReportError, stream_rates
 from lab.clients.curl import Curl, body_seconds, write_out
+from lab.clients.registry import parse_client, resolve
 from lab.hosts.host import Completed
 from lab.model.endpoints import Endpoints
 from lab.model.errors import UsageProblem
@@ -270,6 +271,21 @@ def test_identity_is_that_of_the_program_on_the_host(tmp_path: Path) -> None:
 def test_client_that_is_not_there_is_the_users_problem(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match=r"there is no /no/such/curl on host client .*PATH"):
         Curl("curl", "/no/such/curl").identify(LocalHost("client", tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("curl-nightly", "install it, or give curl-nightly=PATH, or ask for curl"),
+        ("openssh-sftp", "install it, or give openssh-sftp=PATH, or ask for openssh"),
+        ("curl-nightly=/no/such/curl", "install it, or give curl-nightly=PATH"),
+        ("curl=/no/such/curl", "install it, or give curl=PATH"),
+    ],
+)
+def test_a_name_that_only_begins_as_a_clients_says_what_that_is_called(name: str, remedy: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match="there is no ") as caught:
+        resolve(parse_client(name)).identify(LocalHost("client", tmp_path))
+    assert caught.value.remedy == remedy
 
 
 def test_client_that_does_not_run_is_the_users_problem(tmp_path: Path) -> None:
