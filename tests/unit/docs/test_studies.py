@@ -9,11 +9,13 @@ import lzma
 import shutil
 import tarfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from lab.model.errors import UsageProblem
+from reports.studies import index
 from reports.studies.archive import MANIFEST, MOST_BYTES, Manifest, unpacked
 from reports.studies.index import make_all, out_of_date
 from reports.studies.page import make_page
@@ -23,17 +25,19 @@ ROOT = studies_folder()
 STUDIES = studies(ROOT)
 WITH_DATA = [study for study in STUDIES if study.data.is_file()]
 each_study = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+made_once = cache(make_page)
 
 
 @each_study
 def test_a_page_and_its_pictures_are_what_the_data_make(study: Study) -> None:
-    made = make_page(study)
+    made = made_once(study)
     found = {path: path.read_text(encoding="utf-8") if path.is_file() else "" for path in made.files}
     assert found == made.files, "run `make studies`"
     assert {path.name for path in study.folder.glob("*.svg")} == made.pictures.keys(), "remove the picture that no page shows"
 
 
-def test_the_list_of_studies_is_up_to_date() -> None:
+def test_the_list_of_studies_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "make_page", made_once)
     assert (ROOT / INDEX).read_text(encoding="utf-8") == make_all(ROOT)[ROOT / INDEX], "run `make studies`"
 
 
