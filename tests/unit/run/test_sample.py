@@ -11,7 +11,10 @@ import pytest
 
 from lab.clients import usage
 from lab.clients.curl import Curl
+from lab.clients.described import DescribedClient, load_client
 from lab.link.theory import ideal_goodput_bit_s
+from lab.model.endpoints import Endpoints
+from lab.model.paths import shipped_clients_dir
 from lab.model.results import Sample, WireSeries
 from lab.model.topology import Link
 from lab.model.transfer import Transfer
@@ -246,6 +249,46 @@ def test_download_is_compared_with_the_payload_asked_for_not_with_the_servers_fi
         path.write_bytes(good)
     assert found.problem.startswith("the content is wrong")
     assert hashlib.sha256(good).hexdigest() == replace(payload).sha256
+
+
+class Local(DescribedClient):
+    """A shell script in place of sftp that gets the commands for sftp."""
+
+    text: str = ""
+
+    def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:
+        ends = [endpoints.remote_path(transfer), endpoints.local_path(transfer)]
+        return ["/bin/sh", "-ec", self.text, "sh", *(ends if transfer.direction == "get" else reversed(ends))]
+
+
+@pytest.mark.parametrize("direction", ["get", "put"])
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('cp "$1"/* "$2"', ""),
+        ('cp -r "$1" "$2"', ""),
+        ("true", "5 of 5 files did not arrive: "),
+        ('cp "$1"/* "$2"; echo spoilt >"$2/f00002"', "1 of 5 files do not have 2000 bytes: f00002"),
+        ('cp "$1"/* "$2"; echo no >&2; exit 3', "openssh failed with exit code 3: no"),
+    ],
+)
+def test_a_sample_of_a_set(
+    network: LocalNetwork, servers: Servers, direction: str, text: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Local, "text", text)
+    wanted = transfer("sftp", direction, size=Size(2_000), files=5)
+    adapter = Local("openssh", "sftp", load_client(shipped_clients_dir() / "openssh.yaml"))
+    found = take_sample(network, servers, adapter, wanted, 0, timeout_s=20)
+    assert found.problem.startswith(problem) if problem else found.problem == ""
+    assert found.ok == (not problem)
+    assert found.expected_bytes == 10_000
+    assert len(found.file_times_s) == (0 if text == "true" else 5)
+    assert found.file_times_s == sorted(found.file_times_s)
+    assert (found.total_byte_s is None) == bool(problem)
+    assert (found.body_s, found.body_clock) == (None, None)
+    left = {path.name for path in Path(network.client.workdir, "out").iterdir()}
+    assert left == {".keep"}
+    assert not list(Path(network.server.workdir, "upload").glob("*5x2000B*"))
 
 
 def test_patience_follows_the_limit() -> None:

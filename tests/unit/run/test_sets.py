@@ -10,20 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.clients.described import DescribedClient, load_client
 from lab.hosts.host import Completed
-from lab.model.endpoints import SET_NAME, Endpoints
+from lab.model.endpoints import SET_NAME
 from lab.model.errors import LabFault
-from lab.model.paths import shipped_clients_dir
 from lab.model.results import MOST_FILE_TIMES
 from lab.model.transfer import Transfer
 from lab.model.units import ByteRate, Size
 from lab.run import sets
-from lab.run.sample import patience_s, take_sample
+from lab.run.sample import patience_s
 from lab.run.set_script import TEMPORARY
-from lab.servers.bundle import Servers
 from lab.servers.payload import PayloadSet, write_payload, write_payload_set
-from tests.support.local_host import LocalHost, LocalNetwork
+from tests.support.local_host import LocalHost
 
 FILES, SIZE = 5, 2_000
 WANTED = Transfer(protocol="sftp", direction="get", size=Size(SIZE), files=FILES)
@@ -135,42 +132,3 @@ def test_patience_grows_with_the_files() -> None:
     assert patience_s(WANTED) == 605
     limited = WANTED.model_copy(update={"limit": ByteRate(1000)})
     assert patience_s(limited) == 5 + 60 + 5 * 10
-
-
-class Local(DescribedClient):
-    """A shell script in place of sftp that gets the commands for sftp."""
-
-    text: str = ""
-
-    def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:
-        ends = [endpoints.remote_path(transfer), endpoints.local_path(transfer)]
-        return ["/bin/sh", "-ec", self.text, "sh", *(ends if transfer.direction == "get" else reversed(ends))]
-
-
-@pytest.mark.parametrize("direction", ["get", "put"])
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ('cp "$1"/* "$2"', ""),
-        ('cp -r "$1" "$2"', ""),
-        ("true", "5 of 5 files did not arrive: "),
-        ('cp "$1"/* "$2"; echo spoilt >"$2/f00002"', "1 of 5 files do not have 2000 bytes: f00002"),
-        ('cp "$1"/* "$2"; echo no >&2; exit 3', "openssh failed with exit code 3: no"),
-    ],
-)
-def test_a_sample_of_a_set(
-    network: LocalNetwork, servers: Servers, direction: str, text: str, problem: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Local, "text", text)
-    adapter = Local("openssh", "sftp", load_client(shipped_clients_dir() / "openssh.yaml"))
-    found = take_sample(network, servers, adapter, WANTED.model_copy(update={"direction": direction}), 0, timeout_s=20)
-    assert found.problem.startswith(problem) if problem else found.problem == ""
-    assert found.ok == (not problem)
-    assert found.expected_bytes == FILES * SIZE
-    assert len(found.file_times_s) == (0 if text == "true" else FILES)
-    assert found.file_times_s == sorted(found.file_times_s)
-    assert (found.total_byte_s is None) == bool(problem)
-    assert (found.body_s, found.body_clock) == (None, None)
-    left = {path.name for path in Path(network.client.workdir, "out").iterdir()}
-    assert left == {".keep"}
-    assert not list(Path(network.server.workdir, "upload").glob("*5x2000B*"))
