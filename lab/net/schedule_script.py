@@ -42,8 +42,10 @@ def run(changes: list[tuple[int, list[str]]], base: int, repeat: int, tc: int) -
         if not repeat:
             break
         base += repeat
-    while True:
-        signal.pause()
+    # Not by pause(), which would sleep through a signal that came right before it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    signal.sigwait({signal.SIGTERM})
+    raise Ended
 
 
 def main(path: str, base: str, repeat: str, program: str) -> int:

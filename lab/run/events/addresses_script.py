@@ -15,8 +15,7 @@ import socket
 import sys
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from types import FrameType
-from typing import Any
+from typing import Any, Never
 
 
 class Files(SimpleHTTPRequestHandler):
@@ -60,12 +59,9 @@ def fall_silent(address: str, port: int) -> tuple[socket.socket, socket.socket]:
     return listener, waiting
 
 
-def stop(_number: int, _frame: FrameType | None) -> None:
-    os._exit(0)
-
-
-def main(port: str, folder: str, *places: str) -> int:
-    signal.signal(signal.SIGTERM, stop)
+def main(port: str, folder: str, *places: str) -> Never:
+    # In all threads: one that comes early waits until it is asked for.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     os.chdir(folder)
     kept = []
     for place in places:
@@ -74,9 +70,9 @@ def main(port: str, folder: str, *places: str) -> int:
             kept.append(fall_silent(address, int(port)))
         else:
             threading.Thread(target=Server(address, int(port)).serve_forever, daemon=True).start()
-    while True:
-        signal.pause()
+    signal.sigwait({signal.SIGTERM})
+    os._exit(0)
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    main(*sys.argv[1:])

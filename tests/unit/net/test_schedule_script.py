@@ -33,10 +33,12 @@ class Written:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
         self.tc: list[bytes] = []
         self.rows: list[tuple[int, int]] = []
+        self.waits: list[object] = []
         self.most = most
         monkeypatch.setattr(schedule_script, "time", SteppingClock(BASE_NS, look_ns=5_000))
         monkeypatch.setattr(os, "write", self.write)
-        monkeypatch.setattr(signal, "pause", self.pause)
+        monkeypatch.setattr(signal, "pthread_sigmask", lambda how, which: self.waits.append((how, which)))
+        monkeypatch.setattr(signal, "sigwait", self.waits.append)
 
     def write(self, number: int, text: bytes) -> int:
         if number == 1:
@@ -49,9 +51,6 @@ class Written:
             self.tc.append(text)
         return len(text)
 
-    def pause(self) -> None:
-        raise Ended
-
 
 @pytest.mark.parametrize(("repeat", "rounds"), [(0, 1), (10_000_000, 3)])
 def test_every_change_is_made_when_it_is_due(monkeypatch: pytest.MonkeyPatch, repeat: int, rounds: int) -> None:
@@ -62,6 +61,8 @@ def test_every_change_is_made_when_it_is_due(monkeypatch: pytest.MonkeyPatch, re
     dues = [BASE_NS + number * repeat + after for number in range(rounds) for after, _ in CHANGES]
     assert [due for due, _ in written.rows] == dues
     assert all(0 <= now - due <= 10_000 for due, now in written.rows)
+    # At the end it waits for a signal, and holds back one that comes before it waits.
+    assert written.waits == ([] if repeat else [(signal.SIG_BLOCK, {signal.SIGTERM}), {signal.SIGTERM}])
 
 
 _TC = """#!/bin/sh
