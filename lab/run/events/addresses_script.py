@@ -60,7 +60,7 @@ def fall_silent(address: str, port: int) -> tuple[socket.socket, socket.socket]:
 
 
 def main(port: str, folder: str, *places: str) -> Never:
-    # In all threads: one that comes early waits until it is asked for.
+    # In all threads. An early signal waits until it is asked for.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     os.chdir(folder)
     kept = []

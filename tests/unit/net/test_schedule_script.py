@@ -61,7 +61,7 @@ def test_every_change_is_made_when_it_is_due(monkeypatch: pytest.MonkeyPatch, re
     dues = [BASE_NS + number * repeat + after for number in range(rounds) for after, _ in CHANGES]
     assert [due for due, _ in written.rows] == dues
     assert all(0 <= now - due <= 10_000 for due, now in written.rows)
-    # At the end it waits for a signal, and holds back one that comes before it waits.
+    # At the end it waits for a signal, which it holds back if it comes early.
     assert written.waits == ([] if repeat else [(signal.SIG_BLOCK, {signal.SIGTERM}), {signal.SIGTERM}])
 
 
