@@ -225,7 +225,7 @@ def _calibration_words(looks: Sequence[Calibration], clock: Clock) -> str:
     words = f"goodput {sides}; RTT {signed(last.rtt_excess_ms)} ms of {last.rtt_asked_ms:g} ms asked"
     if last.trace:
         worst = max((last.trace.down, last.trace.up), key=lambda side: abs(side.worst_slot_frames))
-        words += f"; each {last.trace.slot_ms} ms within {abs(worst.worst_slot_frames):.2g} frames of the trace"
+        words += f"; each {last.trace.slot_ms} ms within {round(abs(worst.worst_slot_frames), 2):g} frames of the trace"
     if len(looks) > 1:
         words += f"; attempt {len(looks)}"
     return words if last.ok else f"{words}; beyond tolerance: {'; '.join(last.problems)}"

@@ -117,7 +117,7 @@ def test_the_result_of_a_cell_keeps_the_series(tmp_path: Path) -> None:
     # By the seed, which follows from the programs, an acknowledgment or two of iperf3's own may fall between the frames.
     assert series.down.delivered_bytes == pytest.approx([100 * 1514] * 20, abs=757)
     worst = max(abs(series.down.worst_slot_frames), abs(series.up.worst_slot_frames))
-    assert f"each 100 ms within {worst:.2g} frames of the trace" in console.file.getvalue()
+    assert f"each 100 ms within {round(worst, 2):g} frames of the trace" in console.file.getvalue()
     bodies = [sample.body_s for sample in cell.samples if sample.body_s is not None]
     # A frame per millisecond carries 1448 bytes of it: 0.72 s, and slow start.
     assert bodies == pytest.approx([0.77] * 5, abs=0.03)
