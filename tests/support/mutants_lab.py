@@ -21,6 +21,7 @@ from typing import Any
 from tests.support.coverage_lab import LINES
 from tests.support.mutation import lab_tests
 from tests.support.mutation.copies import ROOT, Copy
+from tests.support.mutation.equivalents import why
 from tests.support.mutation.lab_tests import Traced
 from tests.support.mutation.score import Score
 
@@ -51,22 +52,24 @@ def draw(python: Path, root: Path, room: str, count: int, seed: int) -> tuple[li
     return answer["drawn"], answer["existing"]
 
 
-def changed(before: str, after: str) -> str:
-    """The lines of the change, in one."""
+def changed(before: str, after: str) -> tuple[str, str]:
+    """The lines of the change as they were and as they are, each in one."""
     lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm=""))[3:]
-    return " ".join(line[0] + " " + line[1:].strip() for line in lines)
+    was, is_now = (" ".join(line[1:].strip() for line in lines if line[0] == sign) for sign in "-+")
+    return was, is_now
 
 
-def looked(copy: Copy, mistakes: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Each mistake, and whether a test saw it."""
+def looked(copy: Copy, mistakes: Sequence[dict[str, Any]]) -> Iterator[Score]:
+    """A score of one for each mistake."""
     traced = Traced(LINES)
     for each in mistakes:
-        before = (copy.root / each["path"]).read_text(encoding="utf-8")
+        was, is_now = changed((copy.root / each["path"]).read_text(encoding="utf-8"), each["planted"])
         which = lab_tests.steps(copy.root, each["path"], (each["line"], each["line"]), traced, quick=True)
         seen = lab_tests.look(copy, each["path"], each["planted"], which)
-        said = f"{each['path']}:{each['line']}: {each['operator']}: {changed(before, each['planted'])}"
-        print(f"{said}\n    {seen}", flush=True)
-        yield each, seen.test is not None
+        equivalent = None if seen.test else why(each["path"], was, is_now)
+        said = f"equivalent: {equivalent}" if equivalent else seen
+        print(f"{each['path']}:{each['line']}: {each['operator']}: - {was} + {is_now}\n    {said}", flush=True)
+        yield Score(int(seen.test is not None), 1, 0, int(equivalent is not None))
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -85,11 +88,9 @@ def main(words: Sequence[str] | None = None) -> int:
             parts = [mistakes[number :: len(copies)] for number in range(len(copies))]
             with ThreadPoolExecutor(len(copies)) as pool:
                 results = [
-                    found
-                    for part in pool.map(lambda pair: list(looked(*pair)), zip(copies, parts, strict=True))
-                    for found in part
+                    each for part in pool.map(lambda pair: list(looked(*pair)), zip(copies, parts, strict=True)) for each in part
                 ]
-            scores[room] = Score(sum(seen for _, seen in results), len(results), existing)
+            scores[room] = sum(results, Score(0, 0, existing))
             print(f"lab/{room}, seed {options.seed}: {scores[room]}", flush=True)
     return 0 if all(score.share >= 0.9 for score in scores.values()) else 1
 

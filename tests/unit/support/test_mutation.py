@@ -10,9 +10,10 @@ from textwrap import dedent
 
 import pytest
 
-from tests.support import coverage_engine, coverage_lab
-from tests.support.mutation import copies, crates, functions, lab_tests
+from tests.support import coverage_engine, coverage_lab, mutants_lab
+from tests.support.mutation import copies, crates, equivalents, functions, lab_tests
 from tests.support.mutation.copies import Copy, Done
+from tests.support.mutation.equivalents import Equivalent
 from tests.support.mutation.lab_tests import Step
 from tests.support.mutation.score import Score
 
@@ -233,7 +234,40 @@ def test_a_score_of_a_sample_has_an_interval_and_one_of_all_has_none() -> None:
     low, high = Score(54, 60, 900).interval()
     assert (round(low, 3), round(high, 3)) == (0.799, 0.953), "Wilson's, by the published formula"
     assert Score(54, 60, 60).interval() == (0.9, 0.9)
-    assert Score(1, 2, 10) + Score(3, 4, 20) == Score(4, 6, 30)
+    assert Score(1, 2, 10) + Score(3, 4, 20, 1) == Score(4, 6, 30, 1)
+
+
+def test_what_is_equivalent_leaves_the_score() -> None:
+    assert str(Score(45, 60, 60, 10)) == "45 of 50 seen, 90.0% (all of them; 10 more are equivalent)"
+    assert Score(45, 60, 900, 10).interval() == Score(45, 50, 900).interval()
+    assert str(Score(54, 60, 60)) == "54 of 60 seen, 90.0% (all of them)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("for a, b in zip(x, y, strict=True):", "for a, b in zip(x, y, strict=False):", equivalents.GUARD),
+        ("for a, b in zip(x, y, strict=True):", "for a, b in zip(y, x, strict=True):", None),
+        ("while True:", "while False:", None),
+        ("return a < b", "return a <= b", "both are whole"),
+        ("return a < b", "return a > b", None),
+    ],
+)
+def test_a_mistake_is_equivalent_only_where_its_change_is_known(before: str, after: str, reason: str | None) -> None:
+    known = (Equivalent("lab/a.py", "- return a < b + return a <= b", "both are whole"),)
+    assert equivalents.why("lab/a.py", before, after, known) == reason
+    if reason != equivalents.GUARD:
+        assert equivalents.why("lab/b.py", before, after, known) is None, "only in that file"
+
+
+def test_each_equivalent_mistake_is_about_a_line_that_is_there() -> None:
+    for each in equivalents.EQUIVALENTS:
+        lines = [line.strip() for line in (copies.ROOT / each.path).read_text(encoding="utf-8").splitlines()]
+        assert each.change.removeprefix("- ").partition(" + ")[0] in lines, each
+
+
+def test_a_change_is_told_by_the_lines_that_differ() -> None:
+    assert mutants_lab.changed("a = 1\nb = 2\n", "a = 1\nb = 3\n") == ("b = 2", "b = 3")
 
 
 def test_a_program_has_its_mistake_wherever_it_is_started(tmp_path: Path) -> None:
