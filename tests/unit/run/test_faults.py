@@ -38,6 +38,23 @@ def test_a_fault_is_due_within_the_content(fault: Fault) -> None:
     json.dumps(plans)
 
 
+def test_a_harm_is_as_large_as_its_kind_may_be() -> None:
+    def drawn(fault: Fault, what: str) -> list[Any]:
+        return [draw(fault, transfer("http1", "get"), index, random.Random(index))[what] for index in range(300)]
+
+    assert {*drawn("corrupt", "bytes")} == {1, 3, 100}
+    assert {*drawn("corrupt", "bit")} == {*range(8)}
+    shifts = drawn("wrong-range", "shift")
+    assert {abs(each) in range(1, 100_001) for each in shifts} == {True}
+    assert min(shifts) < -50_000 < 50_000 < max(shifts)
+    assert {*drawn("http-error", "status")} == {500, 502, 503, 504}
+    assert {*drawn("http-error", "retry_after_s")} == {0, 1, 2}
+    assert {*drawn("error-cut", "times")} == {1, 2}
+    extra = drawn("length-long", "extra")
+    assert min(extra) == 1 < 4000 < max(extra) <= 5000
+    assert 0.2 < sum(drawn("ignored-range", "unnamed")) / 300 < 0.4
+
+
 def test_which_faults_there_are() -> None:
     there = {
         (fault, protocol, direction)
@@ -337,6 +354,30 @@ def test_a_look_at_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert [each.name for each in folder.iterdir()] == [".keep"], "the next sample finds an empty folder"
     (folder / "f").write_bytes(CONTENT[:10] + b"more" * SIZE)
     assert look()["size"] == 10 + 4 * SIZE
+    for number in range(2):
+        (folder / f"d{number}").mkdir()
+        (folder / f"d{number}/deep").write_bytes(b"1")
+    (folder / "link").symlink_to("nowhere12")
+    assert look()["others"].keys() == {"d0", "d1", "link"}
+    assert [each.name for each in folder.iterdir()] == [".keep"]
+
+
+@pytest.mark.parametrize(
+    ("found", "differ"),
+    [
+        (CONTENT[:1000], 0),
+        (CONTENT[:999] + bytes([CONTENT[999] ^ 255]), 1),
+        (bytes(byte ^ 255 for byte in CONTENT), SIZE),
+        (bytes(byte ^ 255 for byte in CONTENT[: 1 << 16]) + CONTENT[1 << 16 :], 1 << 16),
+        (CONTENT + b"more", 0),
+        (b"", 0),
+    ],
+    ids=["short", "short and wrong", "all", "the first piece", "long", "empty"],
+)
+def test_bytes_are_compared_where_both_have_some(tmp_path: Path, found: bytes, differ: int) -> None:
+    for name, content in (("reference", CONTENT), ("found", found)):
+        (tmp_path / name).write_bytes(content)
+    assert left_script.compare(str(tmp_path / "found"), str(tmp_path / "reference")) == (len(found), differ)
 
 
 def test_the_relay_has_ports_of_its_own() -> None:
@@ -351,6 +392,8 @@ def test_the_relay_has_ports_of_its_own() -> None:
         (b'{"process": {"rss": 1}}\n', b"", '{"process": {"rss": 1}}'),
         (b"", b"one\ntwo\n---\n", "two"),
         (b"", b"", ""),
+        (b"", b"w" * 201, "w" * 200),
+        (b'{"message": "' + b"w" * 201 + b'"}', b"", "w" * 200),
     ],
 )
 def test_a_client_says_why_it_failed_on_its_last_line_or_in_its_report(out: bytes, error: bytes, wanted: str) -> None:

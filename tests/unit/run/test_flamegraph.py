@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import stat
-from pathlib import Path
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from lab.model.errors import UsageProblem
+from lab.assets.inferno import Inferno
+from lab.model.errors import LabFault, UsageProblem
 from lab.run import flamegraph
 
 
@@ -39,3 +44,101 @@ def test_the_share_of_a_function_counts_the_samples_below_it_too() -> None:
 def test_containers_have_no_perf() -> None:
     with pytest.raises(UsageProblem, match="client's host"):
         flamegraph.get_ready(lambda _: None, "compose")
+
+
+@dataclass
+class Client:
+    """A host whose perf prints `stacks`."""
+
+    stacks: bytes
+    workdir: PurePosixPath = field(default_factory=lambda: PurePosixPath("/w"))
+    asked: list[list[str]] = field(default_factory=list)
+
+    @property
+    def under_test(self) -> Client:
+        return self
+
+    def run(self, argv: list[str], **_: object) -> Any:
+        self.asked.append(argv)
+        return SimpleNamespace(stdout=self.stacks)
+
+
+@dataclass
+class Adapter:
+    """`command` is the client's; what a recording asks for otherwise is the adapter's own."""
+
+    identified: list[object] = field(default_factory=list)
+
+    def identify(self, host: object) -> None:
+        self.identified.append(host)
+
+    def command(self, *_: object) -> list[str]:
+        return ["client", "--url"]
+
+
+def drawn(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, stacks: bytes, problem: str = ""
+) -> tuple[Path, Client, list[list[str]]]:
+    """Record with tools that mark what they read."""
+    client, adapter, commands = Client(stacks), Adapter(), list[list[str]]()
+    tools = []
+    for name in ("collapse", "draw"):
+        tool = folder / name
+        tool.write_text(f'#!/bin/sh\necho {name} "$@"; cat\n')
+        tool.chmod(0o755)
+        tools.append(tool)
+
+    def take(_network: object, _servers: object, recorded: Any, _transfer: object, index: int) -> Any:
+        assert index == 0
+        assert recorded.identified == [client], "what is not the command is the client's own"
+        commands.append(recorded.command(None, None))
+        return SimpleNamespace(problem=problem)
+
+    monkeypatch.setattr(flamegraph, "resolve", lambda _spec: adapter)
+    monkeypatch.setattr(flamegraph, "take_sample", take)
+    session: Any = SimpleNamespace(
+        bench=lambda _what, _topology, *, real: nullcontext((SimpleNamespace(client=client), None)) if real else None,
+        progress=SimpleNamespace(step=lambda _words: None),
+        run=SimpleNamespace(evidence=lambda _what: folder),
+    )
+    cell: Any = SimpleNamespace(id="a-cell", topology=None, transfer=None, client=SimpleNamespace(name="mine"))
+    return flamegraph.record(session, cell, Inferno(*tools)), client, commands
+
+
+def test_a_recording_is_one_run_of_the_client_under_perf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path, client, commands = drawn(monkeypatch, tmp_path, b"main;poll 3\n")
+    (command,) = commands
+    assert command[:2] == ["perf", "record"]
+    assert command[-5:] == ["-o", "/w/perf.data", "--", "client", "--url"]
+    assert [argv[0] for argv in client.asked] == ["perf", "rm"], "the recording is read where it was made, and then removed"
+    assert client.asked[0][-2:] == ["-i", "/w/perf.data"]
+    assert client.asked[1][-1] == "/w/perf.data"
+    assert (tmp_path / "stacks.txt").read_text() == "collapse\nmain;poll 3\n"
+    assert path.read_text() == "draw --title a-cell\ncollapse\nmain;poll 3\n"
+
+
+@pytest.mark.parametrize(("problem", "why"), [("", "it was done too soon"), ("exit code 7", "exit code 7")])
+def test_a_recording_without_stacks_is_the_labs_fault(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, problem: str, why: str
+) -> None:
+    with pytest.raises(LabFault) as caught:
+        drawn(monkeypatch, tmp_path, b" \n", problem)
+    assert caught.value.message == f"perf recorded no stacks of mine: {why}"
+    assert not (tmp_path / flamegraph.FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo one >&2; echo last words >&2; exit 3", "last words"),
+        ("cat >/dev/null; exit 3", "exit code 3"),
+        ("cat >/dev/null", "exit code 0"),
+    ],
+)
+def test_a_tool_that_fails_or_draws_nothing_is_the_labs_fault(tmp_path: Path, script: str, why: str) -> None:
+    tool = tmp_path / "draw"
+    tool.write_text(f"#!/bin/sh\n{script}\n")
+    tool.chmod(0o755)
+    with pytest.raises(LabFault) as caught:
+        flamegraph._pipe([tool], b"stacks")
+    assert caught.value.message == f"draw failed: {why}"

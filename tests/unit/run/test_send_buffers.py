@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,8 +17,9 @@ from lab.model.errors import NotSupported
 from lab.model.load import load_topology
 from lab.model.transfer import ClientSpec, Transfer
 from lab.model.units import Size
+from lab.run.events import send_buffers
 from lab.run.events.quirks import Request
-from lab.run.events.send_buffers import compare_send_buffers, judge, speed_up
+from lab.run.events.send_buffers import Off, compare_send_buffers, judge, speed_up
 from lab.run.session import Session
 from lab.store.run_dir import RunDir
 
@@ -22,6 +27,68 @@ FIXED = Size(64 << 10)
 UPLOAD = Transfer(protocol="http1", direction="put", size=Size.parse("4 MiB"))
 TOPOLOGY = load_topology("far-200")
 ENDS = Endpoints("server", "/run/lab/server", "/run/lab/client", "/c/ca.pem", "/c/.ssh/known_hosts", "/c/.ssh/key")
+
+
+class Ports:
+    """In place of the sampler of ports."""
+
+    def __init__(self, _network: object) -> None: ...
+
+    def __enter__(self) -> Ports:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def told(
+    *rows: dict[str, Any], monkeypatch: pytest.MonkeyPatch, fixed: Size | Off = FIXED
+) -> tuple[list[Observation], list[str]]:
+    """The observations of as many transfers, each with its numbers, and how each was made: its index, its arm."""
+    happened: list[str] = []
+    samples = iter(rows)
+
+    @contextmanager
+    def fix(host: str, size: Size) -> Iterator[None]:
+        happened.append(f"{host} fixed to {size.bytes}")
+        yield
+        happened.append("automatic again")
+
+    def take(_network: object, _servers: object, adapter: Ferry, _transfer: Transfer, index: int, *, ports: Ports) -> Any:
+        assert isinstance(ports, Ports)
+        happened.append(f"{index} {adapter.sndbuf}")
+        usual: dict[str, Any] = {"wall_s": 1.5, "body_byte_s": 2e6, "problem": "", "client": None}
+        return SimpleNamespace(**{**usual, **next(samples)})
+
+    for name, instead in (("PortSampler", Ports), ("fixed_send_buffer", fix), ("take_sample", take)):
+        monkeypatch.setattr(send_buffers, name, instead)
+    bench: Any = SimpleNamespace(network=SimpleNamespace(client="host"), servers=None, adapter=Ferry())
+    return list(send_buffers._rounds(bench, UPLOAD, fixed, len(rows) // 2 + len(rows) % 2)), happened
+
+
+def test_rounds_alternate_and_the_hosts_buffer_is_fixed_for_one_arm_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, happened = told({}, {}, {}, {}, monkeypatch=monkeypatch)
+    as_usual = Ferry().sndbuf
+    fixed = [f"host fixed to {FIXED.bytes}", "{} " + str(as_usual), "automatic again"]
+    first, second = ([word.format(index) for word in fixed] for index in (0, 1))
+    assert happened == [*first, f"0 {as_usual}", f"1 {as_usual}", *second]
+    assert [row.name for row in found] == ["fixed", "automatic", "automatic", "fixed"]
+    assert [row.figures["round"] for row in found] == [1.0, 1.0, 2.0, 2.0]
+    assert found[0].figures == {"round": 1.0, "time_s": 1.5, "body_MBps": 2.0}
+    assert found[0].facts == {}
+
+
+def test_a_switch_leaves_the_host_alone_and_what_the_client_reports_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = SimpleNamespace(raw={"sndbuf": {"refused": 1, "ideal": 5}})
+    found, happened = told({"client": report}, {"body_byte_s": None}, monkeypatch=monkeypatch, fixed="off")
+    assert happened == ["0 off", "0 auto"]
+    assert found[0].facts == {"sndbuf": '{"ideal": 5, "refused": 1}'}
+    assert found[1].figures == {"round": 1.0, "time_s": 1.5}
+
+
+def test_a_transfer_that_failed_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, happened = told({}, {"problem": "cut off"}, {}, {}, monkeypatch=monkeypatch)
+    assert [row.problem for row in found] == ["", "cut off"]
+    assert len(happened) == 4
 
 
 def rows(*pairs: tuple[float, float]) -> list[Observation]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ from lab.model.units import ByteRate, Size
 from lab.run import sets
 from lab.run.sample import patience_s
 from lab.run.set_script import TEMPORARY
-from lab.servers.payload import PayloadSet, write_payload, write_payload_set
+from lab.servers.payload import Payload, PayloadSet, write_payload, write_payload_set
 from tests.support.local_host import LocalHost
 
 FILES, SIZE = 5, 2_000
@@ -78,6 +78,8 @@ def test_prepare_leaves_an_empty_folder(host: LocalHost) -> None:
     ("spoil", "problem"),
     [
         ("rm f00001 f00003", "2 of 5 files did not arrive: f00001, f00003"),
+        ("rm f00000 f00001 f00002", "3 of 5 files did not arrive: f00000, f00001, f00002"),
+        ("rm f00000 f00001 f00002 f00003", "4 of 5 files did not arrive: f00000, f00001, f00002, ..."),
         ("rm *", "5 of 5 files did not arrive: f00000, f00001, f00002, ..."),
         ("touch 'new one'", "1 unexpected files arrived: new one"),
         ("touch 'new\nline'", r"1 unexpected files arrived: new\nline"),
@@ -126,6 +128,46 @@ def test_never_more_times_are_kept_than_a_result_takes(count: int) -> None:
     found = sets.file_times(range(count), 0)
     assert len(found.times_s) <= MOST_FILE_TIMES
     assert len(range(0, count, found.every)) == len(found.times_s)
+
+
+@pytest.mark.parametrize(
+    ("count", "every"),
+    [(0, 1), (MOST_FILE_TIMES, 1), (MOST_FILE_TIMES + 1, 2), (2 * MOST_FILE_TIMES, 2), (2 * MOST_FILE_TIMES + 1, 3)],
+)
+def test_as_many_times_are_kept_as_a_result_takes(count: int, every: int) -> None:
+    found = sets.file_times([index * 1_000_000_000 for index in range(count)], 0)
+    assert (found.every, found.times_s[1:3]) == (every, [float(every), 2.0 * every] if count else [])
+
+
+def test_times_have_four_digits_and_a_file_costs_what_is_between_the_ends() -> None:
+    assert sets.file_times([1_234_567_890], 0).times_s == [1.2346]
+    ends = [index**2 * 1_000_000 for index in range(200)]
+    found = sets.file_times(ends, 0)
+    assert found.first_hundred_s_per_file == pytest.approx(99**2 / 99 / 1000)
+    assert found.last_hundred_s_per_file == pytest.approx((199**2 - 100**2) / 99 / 1000)
+
+
+ANSWER = Payload("5x", 10, "a" * 64, PurePosixPath("/5x"))
+
+
+@pytest.mark.parametrize(
+    ("size", "sha256", "count", "problem"),
+    [
+        (10, "a" * 64, 2, ""),
+        (10, "a" * 64, 1, "1 of 2 answers were kept"),
+        (10, "a" * 64, 3, "3 of 2 answers were kept"),
+        (10, "b" * 64, 2, "the content of 2 of 2 answers is wrong: r0, r1"),
+        (9, "a" * 64, 2, "the content of 2 of 2 answers is wrong: r0, r1"),
+    ],
+)
+def test_every_answer_to_requests_for_one_file_is_that_file(size: int, sha256: str, count: int, problem: str) -> None:
+    found = [sets.ArrivedFile(0, size, sha256, f"r{index}") for index in range(count)]
+    assert sets.repeat_problem(found, 2, ANSWER) == problem
+
+
+def test_one_wrong_answer_among_good_ones_is_named() -> None:
+    found = [sets.ArrivedFile(0, 10, digest * 64, name) for digest, name in (("a", "r0"), ("b", "r2"), ("a", "r1"))]
+    assert sets.repeat_problem(found, 3, ANSWER) == "the content of 1 of 3 answers is wrong: r2"
 
 
 def test_patience_grows_with_the_files() -> None:
