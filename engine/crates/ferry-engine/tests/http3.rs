@@ -293,7 +293,8 @@ fn the_ranges_of_a_file_come_over_several_connections() {
     assert_eq!((transfer.protocol, transfer.attempts.len()), (Some("h3"), 1));
     assert!(transfer.ranges.unwrap() > 1, "{transfer:?}");
     let seen = server.seen.lock().unwrap();
-    assert!((2..=3).contains(&seen.connections), "{}", seen.connections);
+    // One that holds the file up makes way for another, so more of them may come one after the other.
+    assert!((2..=3).contains(&seen.most_open), "{}", seen.most_open);
     assert!(
         seen.requests
             .iter()

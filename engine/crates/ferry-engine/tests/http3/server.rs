@@ -24,6 +24,9 @@ pub struct Seen {
     /// Since the last request: when QUIC had taken so many body bytes.
     pub written: Vec<(Duration, u64)>,
     pub connections: usize,
+    /// Of them, those that have not ended, and the most of those so far.
+    pub open: usize,
+    pub most_open: usize,
 }
 
 pub struct Server {
@@ -109,7 +112,17 @@ impl Server {
 
 async fn serve(incoming: quinn::Incoming, seen: Arc<Mutex<Seen>>) {
     let Ok(quic) = incoming.await else { return };
-    seen.lock().unwrap().connections += 1;
+    {
+        let mut seen = seen.lock().unwrap();
+        seen.connections += 1;
+        seen.open += 1;
+        seen.most_open = seen.most_open.max(seen.open);
+    }
+    requests(quic, Arc::clone(&seen)).await;
+    seen.lock().unwrap().open -= 1;
+}
+
+async fn requests(quic: quinn::Connection, seen: Arc<Mutex<Seen>>) {
     let handle = quic.clone();
     let Ok(mut connection) = Connection::<_, Bytes>::new(h3_quinn::Connection::new(quic)).await else {
         return;
