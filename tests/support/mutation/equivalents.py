@@ -1,6 +1,6 @@
 """Mistakes that change nothing that a test could see, each with its reason. A score leaves them out.
 
-A mutation score is the share that tests see of the mistakes that can be told from the program without them (Jia and Harman 2011,
+A mutation score is the share that tests see of the mistakes that change what the program does (Jia and Harman 2011,
 IEEE Transactions on Software Engineering 37, 649). Only a mistake that no test saw is looked up here.
 """
 
@@ -26,7 +26,7 @@ EQUIVALENTS: tuple[Equivalent, ...] = ()
 
 
 def why(path: str, before: str, after: str, known: tuple[Equivalent, ...] = EQUIVALENTS) -> str | None:
-    """The reason why a change of a line is no mistake; None where it is one."""
+    """The reason why a change of a line cannot be seen; None where it can."""
     if before != after and _STRICT.sub("", before) == _STRICT.sub("", after):
         return GUARD
     change = f"- {before} + {after}"

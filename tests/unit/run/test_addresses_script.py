@@ -37,7 +37,7 @@ def running(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 
 def state(address: str, port: int) -> int | str:
-    """What the kernel has made of a connection request. On the loopback it is decided when connect() comes back."""
+    """The kernel's answer to a connection request. On the loopback it is there when connect() returns."""
     with socket.socket() as asking:
         asking.setblocking(False)
         code = asking.connect_ex((address, port))
@@ -46,7 +46,7 @@ def state(address: str, port: int) -> int | str:
         return asking.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
 
 
-def test_each_address_does_what_it_was_told(tmp_path: Path) -> None:
+def test_each_address_serves_is_silent_or_refuses(tmp_path: Path) -> None:
     with running(tmp_path) as (program, port):
         assert program.stdout
         assert program.stdout.readline() == f"silent {SILENT}\n"

@@ -266,7 +266,7 @@ def test_each_equivalent_mistake_is_about_a_line_that_is_there() -> None:
         assert each.change.removeprefix("- ").partition(" + ")[0] in lines, each
 
 
-def test_a_change_is_told_by_the_lines_that_differ() -> None:
+def test_a_change_is_the_lines_that_differ() -> None:
     assert mutants_lab.changed("a = 1\nb = 2\n", "a = 1\nb = 3\n") == ("b = 2", "b = 3")
 
 
