@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab.clients import registry
-from lab.model.errors import NotSupported
+from lab.model.errors import LabFault, NotSupported
 from lab.model.results import CellResult, Verdict
 from lab.model.transfer import ClientSpec, Transfer
 from lab.run import qualify as module
@@ -106,3 +106,35 @@ def test_a_program_of_a_userland_is_not_started_here(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "userland_of", lambda _: "")
     module.check_program(NEW)
     assert started == ["client"]
+
+
+# --- the clocks of the lines ------------------------------------------------------------------------------------------
+
+
+def session_of(clock: str) -> Any:
+    return SimpleNamespace(options=SimpleNamespace(clock=clock))
+
+
+def test_lines_in_virtual_time_run_together_and_the_outcomes_keep_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    together: list[int] = []
+
+    def run_all(session: Any, jobs: Any) -> list[Any]:
+        together.append(len(jobs))
+        return [job(session) for job in jobs]
+
+    def run(row: ReleaseRow, session: Any) -> Any:
+        return SimpleNamespace(asked=row, spoilt=False, session=session)
+
+    monkeypatch.setattr(module, "run_all", run_all)
+    session = session_of("auto")
+    found = module._outcomes(session, [ROW, REAL, SFTP], run, [NEW], 1)
+    assert [outcome.asked for outcome in found] == [ROW, REAL, SFTP]
+    assert together == [2], "the line that needs real time is not among them"
+
+
+def test_a_problem_of_one_line_in_virtual_time_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = LabFault("no machine")
+    monkeypatch.setattr(module, "run_all", lambda _session, jobs: [SimpleNamespace(spoilt=False), problem][: len(jobs)])
+    with pytest.raises(LabFault) as caught:
+        module._outcomes(session_of("virtual"), [ROW, SFTP], lambda *_: SimpleNamespace(spoilt=False), [NEW], 1)
+    assert caught.value is problem
