@@ -260,6 +260,16 @@ fn a_file_that_cannot_be_written_is_a_local_problem() {
     assert_eq!(parts.missing(), Missing::one(0..10));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn what_the_disk_does_not_take_is_not_passed_over() {
+    let parts = Parts::new(Missing::one(0..10));
+    assert!(parts.sync().is_ok(), "there is nothing yet");
+    // A device that has no disk behind it.
+    parts.open(Some(File::open("/dev/null").unwrap()));
+    assert!(parts.sync().is_err());
+}
+
 #[test]
 fn times_and_series_are_those_of_new_bytes() {
     let parts = Parts::new(Missing::one(0..100));

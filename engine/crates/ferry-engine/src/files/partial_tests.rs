@@ -235,6 +235,18 @@ fn a_link_stays_a_link_and_the_mode_stays_too() {
     assert_eq!(names_in(dir.path()), ["link", "real"]);
 }
 
+#[test]
+fn a_complete_file_has_the_time_that_it_was_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("x");
+    let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_007);
+    let mut partial = PartialFile::create(&target, false, Some(key())).unwrap();
+    partial.set_modified(time);
+    partial.write(b"content").unwrap();
+    partial.finish().unwrap();
+    assert_eq!(fs::metadata(&target).unwrap().modified().unwrap(), time);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn devices_are_written_in_place() {
