@@ -43,6 +43,7 @@ def test_a_client_that_does_not_end_fails() -> None:
 def test_what_is_left_behind() -> None:
     assert Left(-1).words(9) == "there is no file"
     assert Left(9).words(9) == "the file"
+    assert Left(0).words(9) == "under its name: 0 of 9 bytes are there", "an empty file has the name"
     assert Left(3, others={"x.part": 5}).words(9) == "under its name: 3 of 9 bytes are there; also x.part (5 bytes)"
     five = {f"{letter}.part": 1 for letter in "edcba"}
     named = ", ".join(f"{letter}.part (1 bytes)" for letter in "abcd")
