@@ -260,6 +260,20 @@ fn a_file_that_cannot_be_written_is_a_local_problem() {
     assert_eq!(parts.missing(), Missing::one(0..10));
 }
 
+#[test]
+fn a_part_that_is_finished_has_written_what_it_gathered() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x");
+    let parts = Parts::new(Missing::one(0..10));
+    parts.open(Some(File::create(&path).unwrap()));
+    let mut part = parts.take(1, 0, Duration::ZERO).unwrap();
+    part.write(&[7; 4]).unwrap();
+    assert_eq!(parts.missing(), Missing::one(0..10), "it is gathered");
+    part.finish().unwrap();
+    assert_eq!(parts.missing(), Missing::one(4..10));
+    assert_eq!(std::fs::read(&path).unwrap(), [7; 4]);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn what_the_disk_does_not_take_is_not_passed_over() {

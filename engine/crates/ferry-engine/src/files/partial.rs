@@ -316,8 +316,8 @@ impl PartialFile {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
-        // After a failed write what is on disk is in order, and what is gathered has lost its place.
-        if keep && !self.writer.broken() {
+        if keep {
+            // After a failed write it refuses: what is on disk is in order, and what is gathered has lost its place.
             let _ = self.writer.flush();
         }
         let keep = keep && self.key.is_some() && self.writer.written() > 0;

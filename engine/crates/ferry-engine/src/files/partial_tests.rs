@@ -236,6 +236,28 @@ fn a_link_stays_a_link_and_the_mode_stays_too() {
 }
 
 #[test]
+fn a_journal_that_cannot_be_removed_is_a_local_problem() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join(".x.ferry-partial.json")).unwrap();
+    let problem = PartialFile::create(&dir.path().join("x"), false, None).err().unwrap();
+    assert_eq!(problem.class, Class::Local);
+    assert!(problem.message.contains(".x.ferry-partial.json"), "{}", problem.message);
+}
+
+#[test]
+fn a_directory_that_cannot_be_flushed_is_a_local_problem() {
+    let dir = tempfile::tempdir().unwrap();
+    let Location::Beside(names) = locate(&dir.path().join("x"), false).unwrap() else {
+        panic!("a file has names beside it")
+    };
+    sync_directory(&names).unwrap();
+    drop(dir);
+    if cfg!(unix) {
+        assert_eq!(sync_directory(&names).unwrap_err().class, Class::Local);
+    }
+}
+
+#[test]
 fn a_complete_file_has_the_time_that_it_was_given() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("x");

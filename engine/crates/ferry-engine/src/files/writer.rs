@@ -45,10 +45,6 @@ impl Writer {
         self.written + self.filled as u64
     }
 
-    pub(super) fn broken(&self) -> bool {
-        self.broken
-    }
-
     /// Forgets what is gathered and goes on at `offset`, where the caller has put the file's position.
     pub(super) fn reset(&mut self, offset: u64) {
         self.filled = 0;
