@@ -16,22 +16,25 @@ GUARD = "`strict` guards lists of equal length: it is an assertion, which change
 
 @dataclass(frozen=True)
 class Equivalent:
-    """A mistake by its file and its change, as `make mutants-lab` prints it: `- before + after`."""
+    """A mistake by its file and its line, as `make mutants-lab` prints it behind `-` and behind `+`."""
 
     path: str
-    change: str
+    before: str
+    after: str
     reason: str
 
 
 EQUIVALENTS = (
     Equivalent(
         "lab/run/why.py",
-        '- return found if found.cause == "limit" else None + return found if found.cause <= "limit" else None',
+        'return found if found.cause == "limit" else None',
+        'return found if found.cause <= "limit" else None',
         "a diagnosis without slices is `limit` or `not-known`, which comes later in the alphabet",
     ),
     Equivalent(
         "lab/judge/sweep.py",
-        "- rounds, count = len(logs[0]), len(logs) + rounds, count = len(logs[ -1]), len(logs)",
+        "rounds, count = len(logs[0]), len(logs)",
+        "rounds, count = len(logs[ -1]), len(logs)",
         "all arms have as many rounds",
     ),
 )
@@ -41,5 +44,5 @@ def why(path: str, before: str, after: str, known: Sequence[Equivalent] = EQUIVA
     """The reason why a change of a line cannot be seen; None where it can."""
     if before != after and _STRICT.sub("", before) == _STRICT.sub("", after):
         return GUARD
-    change = f"- {before} + {after}"
-    return next((each.reason for each in known if (each.path, each.change) == (path, change)), None)
+    change = (path, before, after)
+    return next((each.reason for each in known if (each.path, each.before, each.after) == change), None)

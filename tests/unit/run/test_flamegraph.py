@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -16,6 +15,12 @@ from lab.model.errors import LabFault, UsageProblem
 from lab.run import flamegraph
 
 
+def program(place: Path, script: str) -> Path:
+    place.write_text(f"#!/bin/sh\n{script}\n")
+    place.chmod(0o755)
+    return place
+
+
 def test_without_perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageProblem, match="not installed") as found:
@@ -24,9 +29,7 @@ def test_without_perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_perf_that_may_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    perf = tmp_path / "perf"
-    perf.write_text("#!/bin/sh\necho 'No permission to enable cpu-clock event.' >&2\nexit 255\n")
-    perf.chmod(perf.stat().st_mode | stat.S_IXUSR)
+    program(tmp_path / "perf", "echo 'No permission to enable cpu-clock event.' >&2\nexit 255")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(UsageProblem, match="No permission") as found:
         flamegraph.get_ready(lambda _: None)
@@ -81,12 +84,7 @@ def drawn(
 ) -> tuple[Path, Client, list[list[str]]]:
     """Record with tools that mark what they read."""
     client, adapter, commands = Client(stacks), Adapter(), list[list[str]]()
-    tools = []
-    for name in ("collapse", "draw"):
-        tool = folder / name
-        tool.write_text(f'#!/bin/sh\necho {name} "$@"; cat\n')
-        tool.chmod(0o755)
-        tools.append(tool)
+    tools = [program(folder / name, f'echo {name} "$@"; cat') for name in ("collapse", "draw")]
 
     def take(_network: object, _servers: object, recorded: Any, _transfer: object, index: int) -> Any:
         assert index == 0
@@ -136,9 +134,7 @@ def test_a_recording_without_stacks_is_the_labs_fault(
     ],
 )
 def test_a_tool_that_fails_or_draws_nothing_is_the_labs_fault(tmp_path: Path, script: str, why: str) -> None:
-    tool = tmp_path / "draw"
-    tool.write_text(f"#!/bin/sh\n{script}\n")
-    tool.chmod(0o755)
+    tool = program(tmp_path / "draw", script)
     with pytest.raises(LabFault) as caught:
         flamegraph._pipe([tool], b"stacks")
     assert caught.value.message == f"draw failed: {why}"

@@ -24,8 +24,9 @@ pub struct Seen {
     /// Since the last request: when QUIC had taken so many body bytes.
     pub written: Vec<(Duration, u64)>,
     pub connections: usize,
-    /// Of them, those that have not ended, and the most of those so far.
+    /// Connections that have not ended yet.
     pub open: usize,
+    /// The largest value that `open` has had.
     pub most_open: usize,
 }
 
