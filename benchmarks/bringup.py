@@ -25,7 +25,7 @@ from lab.net.shape import shape
 from lab.servers.bundle import start_servers
 
 TOPOLOGY = "dsl-20"
-PROJECT = "throughline-bringup"
+PROJECT = "roughwater-bringup"
 _PATIENCE_S = 60.0
 
 

@@ -19,7 +19,7 @@ from lab.clients.registry import adapter_for, parse_client, resolve
 from lab.hosts.host import Completed, Host
 from lab.hosts.namespaces.network import open_network
 from lab.hosts.scripts import script_command
-from lab.model.errors import ThroughlineError, UsageProblem
+from lab.model.errors import RoughwaterError, UsageProblem
 from lab.model.paths import project_root, results_dir
 from lab.servers import nginx as nginx_server
 from lab.servers.certificates import Certificates, make_certificates
@@ -117,7 +117,7 @@ def one_line_end(main: object) -> None:
     """Run a benchmark's `main`: a known problem ends in one line, as `lab` does."""
     try:
         main()  # type: ignore[operator]
-    except ThroughlineError as problem:
+    except RoughwaterError as problem:
         say(f"benchmark: {problem}")
         sys.exit(problem.exit_code)
 

@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("-n", "--samples", type=int, default=5)
     parser.add_argument("--folder", type=Path)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="throughline-history-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="roughwater-history-") as temporary:
         folder = asked.folder or Path(temporary) / "results"
         if not folder.exists():
             started = time.monotonic()
@@ -134,7 +134,7 @@ def _timed(folder: Path, words: Sequence[str]) -> float:
     started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "lab.cli.main", *words],
-        env={**os.environ, "THROUGHLINE_RESULTS": str(folder)},
+        env={**os.environ, "ROUGHWATER_RESULTS": str(folder)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

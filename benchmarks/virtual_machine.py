@@ -236,7 +236,7 @@ def main() -> None:
     named = arguments.kernel or [f"shipped=/proc/self/fd/{kernel.kernel_fd()}"]
     kernels = [Kernel(name or path, path) for name, _, path in (word.rpartition("=") for word in named)]
     workloads = arguments.workload or ["curl", "put", "ferry"]
-    with tempfile.TemporaryDirectory(prefix="throughline-vm-") as folder:
+    with tempfile.TemporaryDirectory(prefix="roughwater-vm-") as folder:
         init = Path(folder) / "init"
         init.write_text(INIT)
         init.chmod(0o755)

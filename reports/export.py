@@ -110,7 +110,7 @@ def _family(figure: Figure, cells: Sequence[tuple[str, CellResult]]) -> Metric:
     from prometheus_client.metrics_core import Metric
 
     unit = _METRIC_UNITS.get(figure.unit.base, re.sub(r"\W+", "_", figure.unit.base.lower()))
-    name = f"throughline_{figure.name}{f'_{unit}' if unit else ''}"
+    name = f"roughwater_{figure.name}{f'_{unit}' if unit else ''}"
     family = Metric(name, f"{figure.title}: {figure.summary} of the successful transfers", "gauge", unit)
     for run, cell in cells:
         if (value := figure.summarise(cell)) is not None:
@@ -180,7 +180,7 @@ def _configuration(run: str, cell: CellResult) -> dict[str, str]:
         "goos": os_of(cell).lower(),
         "goarch": _GOARCH.get(machine, machine),
         "cpu": _fact(cell, "cpu_model"),
-        "pkg": "throughline",
+        "pkg": "roughwater",
         "commit": _fact(cell, "git_revision"),
         "run": run,
         "client-version": short_version(cell),

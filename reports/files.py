@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab.model.answer import asking
-from lab.model.errors import ThroughlineError
+from lab.model.errors import RoughwaterError
 from lab.model.files import write_text
 from lab.store.run_dir import RunDir
 from lab.store.stored_run import StoredRun, read_run_folder
@@ -63,7 +63,7 @@ def make_reports(run: RunDir, no_verdict: NoVerdict = "usual") -> None:
     try:
         page, *_ = write_all(run.path, no_verdict)
     except Exception as problem:
-        why = str(problem) if isinstance(problem, ThroughlineError) else f"{type(problem).__name__}: {problem}"
+        why = str(problem) if isinstance(problem, RoughwaterError) else f"{type(problem).__name__}: {problem}"
         line = " ".join(why.split())
         print(f"lab: no report: {line} (the results are complete; lab report {run.name} makes it)", file=sys.stderr)
     else:

@@ -59,7 +59,7 @@ def _cases(run: StoredRun, outcomes: Outcomes) -> Iterator[TestCase]:
         client, _, rest = name.partition("--")
         yield _case(name, f"{client}.{rest.partition('--')[0]}", Skipped, f"the client cannot do it: {reason}")
     for number, problem in enumerate(run.problems, 1):
-        yield _case(f"unreadable file {number}", "throughline.results", Error, problem)
+        yield _case(f"unreadable file {number}", "roughwater.results", Error, problem)
 
 
 def _cell(cell: CellResult, outcomes: Outcomes, *, baseline: bool) -> TestCase:

@@ -231,7 +231,7 @@ def _run_words(head: RunHead) -> str:
     versions = " and ".join(head.lab_versions)
     revision = f", revision {head.git_revision[:12]}" if head.git_revision else ""
     state = "" if head.whole else "; no run.json: it goes on, or it was cut off"
-    return f"{head.run}, {began:%Y-%m-%d %H:%M} to {end} UTC, Throughline {versions}{revision}{state}"
+    return f"{head.run}, {began:%Y-%m-%d %H:%M} to {end} UTC, Roughwater {versions}{revision}{state}"
 
 
 def _count_line(found: Matrix) -> str:

@@ -9,8 +9,8 @@
   // Theme: the system's, unless a reader chose. A browser may refuse to remember.
   const remember = (value) => {
     try {
-      if (value) localStorage.setItem("throughline-theme", value);
-      return localStorage.getItem("throughline-theme");
+      if (value) localStorage.setItem("roughwater-theme", value);
+      return localStorage.getItem("roughwater-theme");
     } catch {
       return null;
     }

@@ -44,7 +44,7 @@ def pytest_configure() -> None:
     """Here, because every way of starting tests comes by: a wrong value is one line, also with workers."""
     # Nothing from the developer's own configuration, in any ferry that a test starts.
     os.environ[CONFIG_VARIABLE] = "none"
-    if "THROUGHLINE_TEST_FERRY" in os.environ:
+    if "ROUGHWATER_TEST_FERRY" in os.environ:
         from tests.engine import under_wine
 
         under_wine.require()

@@ -12,7 +12,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from images.guest import image, job, machine
-from lab.model.errors import EXIT_PASS, ThroughlineError, UsageProblem
+from lab.model.errors import EXIT_PASS, RoughwaterError, UsageProblem
 
 
 def progress(message: str) -> None:
@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
         )
         options = machine.Options(arguments.accel, arguments.cpus, arguments.memory, arguments.console)
         return machine.run(image.build(progress), wanted, options, progress)
-    except ThroughlineError as error:
+    except RoughwaterError as error:
         progress(str(error))
         return error.exit_code
     except KeyboardInterrupt:

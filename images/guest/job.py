@@ -77,7 +77,7 @@ def describe(job: Job) -> dict[str, Any]:
         "LANG": "C.UTF-8",
         "TERM": "dumb",
         "PYTHONUNBUFFERED": "1",  # standard output is a pipe, and the user is watching
-        "THROUGHLINE_CACHE": str(cache),
+        "ROUGHWATER_CACHE": str(cache),
         **job.environment,
     }
     return {

@@ -175,10 +175,10 @@ def keep(downloaded: Path, kept: Path) -> Path:
 
 def cache() -> Path:
     """As lab.model.paths.cache_dir, which this script does without."""
-    if named := os.environ.get("THROUGHLINE_CACHE"):
+    if named := os.environ.get("ROUGHWATER_CACHE"):
         return Path(named).absolute()
     xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (xdg if xdg.is_absolute() else Path(os.environ.get("HOME", "/tmp")) / ".cache") / "throughline"  # noqa: S108
+    return (xdg if xdg.is_absolute() else Path(os.environ.get("HOME", "/tmp")) / ".cache") / "roughwater"  # noqa: S108
 
 
 def unpack(deb: Path, work: Path) -> Path:
@@ -288,7 +288,7 @@ def pack(program: Path) -> None:
 @contextlib.contextmanager
 def folder(named: Path | None) -> Iterator[Path]:
     if named is None:
-        with tempfile.TemporaryDirectory(prefix="throughline-kernel-", ignore_cleanup_errors=True) as name:
+        with tempfile.TemporaryDirectory(prefix="roughwater-kernel-", ignore_cleanup_errors=True) as name:
             yield Path(name)
     else:
         named.mkdir(parents=True)

@@ -2,7 +2,7 @@
 
 require 'vagrant/util/powershell'
 
-module Throughline
+module Roughwater
   # Hyper-V gives a port only to a machine that is off, and Vagrant starts a machine in the step in which it makes it.
   # So this goes in between, as a step of Vagrant's own plan for `up`.
   class HyperVPorts
@@ -33,9 +33,9 @@ module Throughline
 
   # Vagrant knows steps of plugins only. Other providers' plans have no such step, and are left alone.
   class HyperVPlugin < Vagrant.plugin('2')
-    name 'throughline'
+    name 'roughwater'
 
-    action_hook(:throughline_ports, :machine_action_up) do |hook|
+    action_hook(:roughwater_ports, :machine_action_up) do |hook|
       hook.before(VagrantPlugins::HyperV::Action::StartInstance, HyperVPorts)
     end
   end

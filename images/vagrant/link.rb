@@ -2,11 +2,11 @@
 
 require 'vagrant/util/subprocess'
 
-module Throughline
+module Roughwater
   # Calls the lab to shape the link of machines that are up: it measures their own delay, plans, applies and reads back.
   module Link
-    # The lab sets THROUGHLINE_LINK=no when it brings machines up itself.
-    WANTED = ENV['THROUGHLINE_LINK'] != 'no'
+    # The lab sets ROUGHWATER_LINK=no when it brings machines up itself.
+    WANTED = ENV['ROUGHWATER_LINK'] != 'no'
     MACHINES = %w[router server linux].freeze
     PAGE = 'docs/how-to/windows.md'
     ELSEWHERE = "The link is not shaped: the lab runs on Linux, and this host is another. See #{PAGE}#a-windows-host.".freeze
@@ -37,9 +37,9 @@ module Throughline
     # A checkout's own lab, else the one on PATH.
     def program
       own = File.expand_path('../../.venv/bin/lab', __dir__)
-      places = [ENV.fetch('THROUGHLINE_LAB', nil), own, Vagrant::Util::Which.which('lab')]
+      places = [ENV.fetch('ROUGHWATER_LAB', nil), own, Vagrant::Util::Which.which('lab')]
       found = places.compact.find { |path| File.executable?(path) }
-      found || raise(Problem, 'the link is not shaped: this host has no lab (make setup, or THROUGHLINE_LINK=no to do without)')
+      found || raise(Problem, 'the link is not shaped: this host has no lab (make setup, or ROUGHWATER_LINK=no to do without)')
     end
 
     def running?(env, machine, name)

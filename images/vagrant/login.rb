@@ -3,7 +3,7 @@
 require 'fileutils'
 require 'vagrant/util/keypair'
 
-module Throughline
+module Roughwater
   # The key by which the lab logs in to Windows machines. The private key of their boxes is public.
   module Login
     module_function
@@ -11,7 +11,7 @@ module Throughline
     # The private key's path. Made once, in Vagrant's own folder for these machines.
     def private_key(root)
       folder = ENV.fetch('VAGRANT_DOTFILE_PATH', File.join(root, '.vagrant'))
-      path = File.join(folder, 'throughline', 'login')
+      path = File.join(folder, 'roughwater', 'login')
       make(path) unless File.exist?(path)
       path
     rescue SystemCallError => e

@@ -62,7 +62,7 @@ class Machines:
     def __init__(self, progress: Progress, *, accel: qemu.Accel = "tcg", memory_mib: int = 512, cpus: int = 1) -> None:
         self.progress = progress
         self.options = qemu.Options("tcg" if accel == "auto" else accel, cpus, memory_mib)
-        self._folder = tempfile.TemporaryDirectory(prefix="throughline-machines-")
+        self._folder = tempfile.TemporaryDirectory(prefix="roughwater-machines-")
         self._cables: dict[str, tuple[socket.socket, socket.socket]] = {}
         self.key = make_key()
         self.guests = {name: _Guest(name, _free_port()) for name in ROLES}

@@ -19,7 +19,7 @@ from pathlib import Path
 from images.vagrant.machines import Machines
 from lab.cli.calibrate import LEAST_LOOKS, MOST_LOOKS
 from lab.hosts.vagrant.machines import CLIENT_VARIABLE, CONFIG_VARIABLE, PATIENCE_VARIABLE
-from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, ThroughlineError, UsageProblem
+from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, RoughwaterError, UsageProblem
 from lab.model.paths import project_root, results_dir
 from lab.model.units import BitRate, Duration
 from lab.run.named_cells import named_cells
@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
             environment.pop(CLIENT_VARIABLE, None)
             codes = [_lab(each, environment, arguments.timeout) for each in words]
         invalid = invalid_cells(words[-1], _runs() - before)
-    except ThroughlineError as error:
+    except RoughwaterError as error:
         progress(str(error))
         return error.exit_code
     except subprocess.TimeoutExpired as late:

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-module Throughline
+module Roughwater
   # Settings of each provider: memory, processors, firmware, and lab ports where Vagrant's own networks cannot make them.
   module Providers
     # Debian's own boxes are for VirtualBox and libvirt only.
     OTHER_DEBIAN = { box: 'generic/debian12', version: '4.3.12' }.freeze
     # From Debian's package ovmf. Windows boxes for libvirt boot by UEFI only; their own Vagrantfile reads the variable.
-    OVMF = ENV.fetch('THROUGHLINE_OVMF', '/usr/share/OVMF/OVMF_CODE_4M.fd')
+    OVMF = ENV.fetch('ROUGHWATER_OVMF', '/usr/share/OVMF/OVMF_CODE_4M.fd')
     ENV['VAGRANT_LIBVIRT_OVMF_CODE'] ||= OVMF
 
     module_function
@@ -32,7 +32,7 @@ module Throughline
         libvirt.memory = machine[:memory]
         libvirt.cpus = 2
         # `qemu` where there is no KVM: everything is emulated, and slow.
-        libvirt.driver = ENV.fetch('THROUGHLINE_LIBVIRT_DRIVER', 'kvm')
+        libvirt.driver = ENV.fetch('ROUGHWATER_LIBVIRT_DRIVER', 'kvm')
         libvirt.loader = OVMF if machine[:os] == :windows
       end
       require_firmware(node) if machine[:os] == :windows
@@ -45,7 +45,7 @@ module Throughline
         trigger.ruby do |_, machine|
           next if machine.provider_name != :libvirt || File.exist?(OVMF)
 
-          raise Problem, "Windows on libvirt needs UEFI, and there is no #{OVMF} (install ovmf, or set THROUGHLINE_OVMF)"
+          raise Problem, "Windows on libvirt needs UEFI, and there is no #{OVMF} (install ovmf, or set ROUGHWATER_OVMF)"
         end
       end
     end

@@ -3,7 +3,7 @@
 require 'yaml'
 
 # The lab's topologies as Vagrant needs them. The lab checks them in full (lab/model/topology.py); here only what is used is.
-module Throughline
+module Roughwater
   TOPOLOGIES = File.expand_path('../../topologies', __dir__)
 
   # What is wrong, in one line, and no backtrace.
@@ -14,7 +14,7 @@ module Throughline
     end
 
     def error_message
-      "throughline: #{@text}"
+      "roughwater: #{@text}"
     end
   end
 
@@ -44,7 +44,7 @@ module Throughline
 
     Topology.new(given, found['name'], link['rate'], link['rtt'], mtu(path, link))
   rescue Errno::ENOENT
-    raise Problem, "no topology called '#{name}' (THROUGHLINE_TOPOLOGY; there are: #{names.join(', ')})"
+    raise Problem, "no topology called '#{name}' (ROUGHWATER_TOPOLOGY; there are: #{names.join(', ')})"
   rescue SystemCallError, Psych::Exception => e
     raise Problem, "#{path}: #{e.message.lines.first.strip}"
   end

@@ -9,10 +9,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from lab.assets import engine, tools, uml, windows, wine
-from lab.model.errors import EXIT_INVALID, EXIT_PASS, ThroughlineError
+from lab.model.errors import EXIT_INVALID, EXIT_PASS, RoughwaterError
 
 # Set by `make ferry-windows`: install the packages that build and run ferry.exe, too. `build` by `make release`: without Wine.
-WINDOWS_VARIABLE = "THROUGHLINE_WINDOWS"
+WINDOWS_VARIABLE = "ROUGHWATER_WINDOWS"
 
 
 def progress(message: str) -> None:
@@ -97,7 +97,7 @@ def main() -> int:
         if arguments.command == "build":
             return build(force=arguments.force)
         return simple[arguments.command]()
-    except ThroughlineError as error:
+    except RoughwaterError as error:
         print(f"setup: {error}", file=sys.stderr)
         return error.exit_code
 

@@ -133,7 +133,7 @@ def _sources() -> Iterator[Path]:
 
 
 def _stamp() -> Path:
-    return engine_dir() / "target" / ".throughline-built"
+    return engine_dir() / "target" / ".roughwater-built"
 
 
 def _version(text: str) -> tuple[int, ...]:

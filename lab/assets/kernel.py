@@ -72,7 +72,7 @@ def find() -> Path:
         with store.locked(_quiet, _PART) as cache:
             ready = _cached() or _unpack(cache)
     if not os.access(ready, os.X_OK):
-        raise LabFault(f"nothing can be executed from {ready.parent} (noexec?)", remedy="set THROUGHLINE_CACHE to another folder")
+        raise LabFault(f"nothing can be executed from {ready.parent} (noexec?)", remedy="set ROUGHWATER_CACHE to another folder")
     return ready
 
 

@@ -2,19 +2,19 @@
 # Sets this checkout up: Debian packages, virtual environment, servers, ferry, the `lab` launcher; for tests the UML router.
 #
 # Idempotent, and quick when there is nothing to do. It starts no daemon. Outside the checkout it changes only the user's cache
-# and one launcher, and installs missing packages by apt-get. THROUGHLINE_LAUNCHER=no leaves the launcher out.
+# and one launcher, and installs missing packages by apt-get. ROUGHWATER_LAUNCHER=no leaves the launcher out.
 set -eu
 
 here=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$here"
 # Tests need more packages than the lab, and a release runs one on its package for Debian. An environment that has them serves both.
 lock=requirements.lock
-stamp=.venv/.throughline-setup
-if [ -n "${THROUGHLINE_TESTERS:-}${THROUGHLINE_RELEASE:-}" ]; then
+stamp=.venv/.roughwater-setup
+if [ -n "${ROUGHWATER_TESTERS:-}${ROUGHWATER_RELEASE:-}" ]; then
     lock=requirements-test.lock
-    stamp=.venv/.throughline-setup-test
+    stamp=.venv/.roughwater-setup-test
 fi
-marker='# Throughline launcher, written by lab/assets/setup.sh'
+marker='# Roughwater launcher, written by lab/assets/setup.sh'
 
 say() { echo "setup: $*"; }
 fail() {
@@ -71,7 +71,7 @@ ensure_packages() {
 
 ensure_venv() {
     current=$(recipe | sha256sum)
-    for each in "$stamp" .venv/.throughline-setup-test; do
+    for each in "$stamp" .venv/.roughwater-setup-test; do
         if [ "$(cat "$each" 2>/dev/null)" = "$current" ] && [ -x .venv/bin/lab ]; then
             return
         fi
@@ -91,7 +91,7 @@ ensure_venv() {
 }
 
 ensure_launcher() {
-    [ "${THROUGHLINE_LAUNCHER:-}" != no ] || return 0
+    [ "${ROUGHWATER_LAUNCHER:-}" != no ] || return 0
     if [ "$(id -u)" = 0 ]; then folder=/usr/local/bin; else folder=$HOME/.local/bin; fi
     launcher=$folder/lab
     wanted="#!/bin/sh

@@ -61,7 +61,7 @@ def locked(progress: Progress, part: str = _ASSETS) -> Iterator[Path]:
         cache.mkdir(parents=True, exist_ok=True)
         lock = (cache / f"{part}.lock").open("a")
     except OSError as error:
-        raise LabFault(f"cannot write to the cache {cache}: {error.strerror}", remedy="set THROUGHLINE_CACHE") from error
+        raise LabFault(f"cannot write to the cache {cache}: {error.strerror}", remedy="set ROUGHWATER_CACHE") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,7 +80,7 @@ def staging(cache: Path, part: str = _ASSETS) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix=_staging(part), dir=cache, ignore_cleanup_errors=True) as name:
             yield Path(name)
     except OSError as error:
-        remedy = "free some space (300 MB) or set THROUGHLINE_CACHE"
+        remedy = "free some space (300 MB) or set ROUGHWATER_CACHE"
         raise LabFault(f"cannot build in {cache}: {error.strerror or error}", remedy=remedy) from error
 
 

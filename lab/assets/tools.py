@@ -22,13 +22,13 @@ from lab.assets.store import Progress
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.paths import cache_dir, checkout
 
-SERVERS_VARIABLE = "THROUGHLINE_SERVERS"
-TESTERS_VARIABLE = "THROUGHLINE_TESTERS"
-PEERS_VARIABLE = "THROUGHLINE_PEERS"
-BUILDERS_VARIABLE = "THROUGHLINE_BUILDERS"
-VMS_VARIABLE = "THROUGHLINE_VMS"
-STANDARDS_VARIABLE = "THROUGHLINE_STANDARDS"
-RELEASE_VARIABLE = "THROUGHLINE_RELEASE"
+SERVERS_VARIABLE = "ROUGHWATER_SERVERS"
+TESTERS_VARIABLE = "ROUGHWATER_TESTERS"
+PEERS_VARIABLE = "ROUGHWATER_PEERS"
+BUILDERS_VARIABLE = "ROUGHWATER_BUILDERS"
+VMS_VARIABLE = "ROUGHWATER_VMS"
+STANDARDS_VARIABLE = "ROUGHWATER_STANDARDS"
+RELEASE_VARIABLE = "ROUGHWATER_RELEASE"
 
 Group = Literal["lab", "cell", "server", "git", "peers", "clients", "test", "vm-proof", "bench-standards", "release"]
 # The groups of tools that no measurement needs -> the variable by which `make GROUP` has them installed.

@@ -18,7 +18,7 @@ _MAHIMAHI = "https://raw.githubusercontent.com/ravinet/mahimahi/ae477d437615b972
 _HSDPA = (
     "https://raw.githubusercontent.com/confiwent/Real-world-bandwidth-traces/d28c4fd48d0e358db024cc0217b111c070815fa7/cooked_3gp"
 )
-MIRROR = "THROUGHLINE_TRACE_MIRROR"
+MIRROR = "ROUGHWATER_TRACE_MIRROR"
 """Environment variable: an address that has the files by their names, in place of the publishers'."""
 _PATIENCE_S = 60.0
 _LARGEST_BYTES = 8 << 20

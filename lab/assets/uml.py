@@ -26,7 +26,7 @@ from lab.model.paths import cache_dir
 
 SUITES = ("trixie", "bookworm")
 PACKAGES = ("user-mode-linux", "iproute2", "busybox-static")
-SUITE_VARIABLE = "THROUGHLINE_UML_SUITE"
+SUITE_VARIABLE = "ROUGHWATER_UML_SUITE"
 
 KERNEL = "usr/bin/linux.uml"
 INITRD = "initrd.gz"

@@ -219,4 +219,4 @@ def _output(argv: tuple[str, ...], cargo: Path) -> str:
 
 
 def _stamp() -> Path:
-    return folder() / ".throughline-built"
+    return folder() / ".roughwater-built"

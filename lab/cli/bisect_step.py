@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from lab.cli.options import Clock, RunSeed
 from lab.judge.bisect import UNDECIDED_TRIES, next_plan
 from lab.model.answer import Answer
-from lab.model.errors import EXIT_FAIL, EXIT_PASS, LabFault, ThroughlineError, UsageProblem
+from lab.model.errors import EXIT_FAIL, EXIT_PASS, LabFault, RoughwaterError, UsageProblem
 from lab.model.paths import cache_dir
 from lab.model.results import VerdictName
 from lab.model.scenario import Scenario
@@ -68,7 +68,7 @@ def bisect_step(
         code, line = _step(scenario, program, build_command, clock, seed)
     except UsageProblem as problem:
         code, line = EXIT_STOP, str(problem)
-    except ThroughlineError as problem:
+    except RoughwaterError as problem:
         code, line = EXIT_SKIP, str(problem)
     except Exception:
         # Python's own exit code of an error is 1: bad.

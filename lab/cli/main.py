@@ -14,11 +14,11 @@ import typer
 
 from lab import __version__
 from lab.cli.pipes import ending_quietly
-from lab.model.errors import EXIT_USAGE, ThroughlineError
+from lab.model.errors import EXIT_USAGE, RoughwaterError
 
 app = typer.Typer(
     name="lab",
-    help="Throughline: qualify file-transfer clients on networks that are proven to be what they claim.",
+    help="Roughwater: qualify file-transfer clients on networks that are proven to be what they claim.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -27,7 +27,7 @@ app = typer.Typer(
 
 def _version(show: bool) -> None:
     if show:
-        typer.echo(f"throughline {__version__}")
+        typer.echo(f"roughwater {__version__}")
         raise typer.Exit
 
 
@@ -98,7 +98,7 @@ def main() -> None:
 def _run() -> Never:
     try:
         sys.exit(app(standalone_mode=False) or 0)
-    except ThroughlineError as problem:
+    except RoughwaterError as problem:
         _end(str(problem), problem.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _end("interrupted", 128 + signal.SIGINT)

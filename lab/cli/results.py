@@ -72,7 +72,7 @@ def _place(text: str) -> Path:
 def _all() -> Path:
     folder = results_dir()
     if not folder.is_dir():
-        raise UsageProblem(f"{folder}: there are no results yet", remedy="run something, or set THROUGHLINE_RESULTS")
+        raise UsageProblem(f"{folder}: there are no results yet", remedy="run something, or set ROUGHWATER_RESULTS")
     return folder
 
 

@@ -42,7 +42,7 @@ def result_schema(kind: str) -> dict[str, Any]:
     from lab.model.results import SCHEMA_VERSION
 
     made = result_models()[kind].model_json_schema(mode="serialization")
-    return {"$schema": _DIALECT, "$id": f"urn:throughline:result:{kind}:{SCHEMA_VERSION}", **made}
+    return {"$schema": _DIALECT, "$id": f"urn:roughwater:result:{kind}:{SCHEMA_VERSION}", **made}
 
 
 def files() -> dict[Path, dict[str, Any]]:

@@ -19,7 +19,7 @@ def traces(
 ) -> None:
     """List recorded traces that others have published, or download some; a topology then names them in `schedule`.
 
-    They belong to their publishers and are not part of Throughline.
+    They belong to their publishers and are not part of Roughwater.
     """
     known = {trace.name: trace for trace in PUBLISHED}
     if not names:

@@ -36,14 +36,14 @@ _NUMBERS = (
     "time_total",
 )
 # Spelt out instead of `%{json}`, which came in 7.70 and whose keys differ between versions; on a line of its own, with a mark.
-_MARK = "throughline-curl "
+_MARK = "roughwater-curl "
 WRITE_OUT = (
     f"\\n{_MARK}{{"
     + ", ".join([f'"{key}": "%{{{key}}}"' for key in _TEXT] + [f'"{key}": "%{{{key}}}"' for key in _NUMBERS])
     + "}\\n"
 )
 # For 50,000 requests that would be 25 MB, so their lines have only what is needed.
-_REQUEST_MARK = "throughline-request "
+_REQUEST_MARK = "roughwater-request "
 _REQUEST = ("http_code", "http_version", "num_connects", "size_download", "time_starttransfer", "time_total")
 _REQUEST_NUMBERS = tuple(key for key in _REQUEST if key != "http_version")
 REQUEST_OUT = _REQUEST_MARK + " ".join(f"%{{{key}}}" for key in _REQUEST) + "\\n"

@@ -20,7 +20,7 @@ from lab.model.paths import checkout, package_root
 from lab.model.results import ClientIdentity, ClientNumbers
 from lab.model.transfer import Transfer
 
-PROGRAM_VARIABLE = "THROUGHLINE_FERRY"
+PROGRAM_VARIABLE = "ROUGHWATER_FERRY"
 # ferry's own: names its configuration file, or is "none".
 CONFIG_VARIABLE = "FERRY_CONFIG"
 FERRY_BACKGROUND = "ferry-background"
@@ -45,7 +45,7 @@ def built_ferry() -> Path:
 
 
 def find_ferry() -> Path:
-    """`$THROUGHLINE_FERRY`, else this checkout's own build, else the program of the package throughline-ferry.
+    """`$ROUGHWATER_FERRY`, else this checkout's own build, else the program of the package roughwater-ferry.
 
     Raises UsageProblem if there is no such program.
     """
@@ -58,7 +58,7 @@ def find_ferry() -> Path:
         raise UsageProblem(f"{PROGRAM_VARIABLE} names {path}, which is not a program", remedy=f"unset {PROGRAM_VARIABLE}")
     if checkout():
         raise UsageProblem("ferry has not been built", remedy="make setup")
-    raise UsageProblem("ferry is not installed", remedy="install throughline[ferry]")
+    raise UsageProblem("ferry is not installed", remedy="install roughwater[ferry]")
 
 
 def _bench_lacks(transfer: Transfer) -> str:

@@ -23,8 +23,8 @@ from lab.model.transfer import Transfer
 from lab.model.units import Size
 
 _HTTP = {"http1": "1.1", "https1": "1.1", "h2": "2"}
-_MARK = "throughline-libcurl "
-_EACH = "throughline-file "
+_MARK = "roughwater-libcurl "
+_EACH = "roughwater-file "
 _TEXTS = ("libcurl", "interface", "error")
 _NUMBERS = (
     *("code", "done", "bytes", "status", "http_version", "connects"),

@@ -35,7 +35,7 @@ INTERESTING_OFFLOADS: tuple[str, ...] = (
     "generic-receive-offload",
     "large-receive-offload",
 )
-_MARK = "@@ throughline"
+_MARK = "@@ roughwater"
 
 
 def linux_facts(host: Host) -> dict[str, object]:

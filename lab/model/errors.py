@@ -20,7 +20,7 @@ EXIT_INVALID = 4
 DISK_IS_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
-class ThroughlineError(Exception):
+class RoughwaterError(Exception):
     """Base of the errors that end in one clear line; `remedy` says what the reader can do."""
 
     exit_code = EXIT_INVALID
@@ -31,7 +31,7 @@ class ThroughlineError(Exception):
         self.remedy = remedy
 
 
-class UsageProblem(ThroughlineError):
+class UsageProblem(RoughwaterError):
     """Bad input: a typo in YAML; an unknown unit, topology, suite or client; an option out of range."""
 
     exit_code = EXIT_USAGE
@@ -41,13 +41,13 @@ class NotSupported(UsageProblem):
     """A cell that its client cannot run. A suite skips it and goes on."""
 
 
-class LabFault(ThroughlineError):
+class LabFault(RoughwaterError):
     """The lab, not the client, is at fault: the cell is INVALID."""
 
     exit_code = EXIT_INVALID
 
 
-class ClientFault(ThroughlineError, AssertionError):
+class ClientFault(RoughwaterError, AssertionError):
     """The client under test broke its promise: the cell FAILs."""
 
     exit_code = EXIT_FAIL

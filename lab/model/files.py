@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab.model.errors import DISK_IS_FULL, LabFault, ThroughlineError
+from lab.model.errors import DISK_IS_FULL, LabFault, RoughwaterError
 
 
 def digest(path: Path) -> str:
@@ -37,7 +37,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def write_faults(path: Path, what: str = "", *, remedy: str, fault: type[ThroughlineError] = LabFault) -> Iterator[None]:
+def write_faults(path: Path, what: str = "", *, remedy: str, fault: type[RoughwaterError] = LabFault) -> Iterator[None]:
     """Turn an OSError into one line: `path: the result cannot be written, the disk is full`.
 
     An error about a file in another folder, such as a source that cannot be read, names that file.

@@ -1,7 +1,7 @@
 """Paths of the lab's files. No function creates a folder.
 
-`THROUGHLINE_RESULTS` moves the results, `THROUGHLINE_CACHE` the cache. `THROUGHLINE_TOPOLOGIES`, `THROUGHLINE_SUITES` and
-`THROUGHLINE_CLIENTS` are folders with files of your own, `THROUGHLINE_TRACES` one with traces; `THROUGHLINE_LOCK` is the file
+`ROUGHWATER_RESULTS` moves the results, `ROUGHWATER_CACHE` the cache. `ROUGHWATER_TOPOLOGIES`, `ROUGHWATER_SUITES` and
+`ROUGHWATER_CLIENTS` are folders with files of your own, `ROUGHWATER_TRACES` one with traces; `ROUGHWATER_LOCK` is the file
 that lets one measurement run at a time.
 An empty value counts as unset. Where the lab's own files are: docs/decisions/0021-an-installed-lab.md.
 """
@@ -35,7 +35,7 @@ def project_root() -> Path:
     """As `checkout`, for what develops the lab. Raises UsageProblem for an installed lab."""
     if found := checkout():
         return found
-    raise UsageProblem("this needs a checkout of Throughline, and this lab is installed", remedy="clone the repository")
+    raise UsageProblem("this needs a checkout of Roughwater, and this lab is installed", remedy="clone the repository")
 
 
 def working_root() -> Path:
@@ -59,19 +59,19 @@ def shipped_clients_dir() -> Path:
 
 
 def topologies_dirs() -> list[Path]:
-    """Folders with YAML files of networks: `$THROUGHLINE_TOPOLOGIES`, `topologies/` in the working directory, the lab's.
+    """Folders with YAML files of networks: `$ROUGHWATER_TOPOLOGIES`, `topologies/` in the working directory, the lab's.
 
     Raises UsageProblem if the variable does not name a folder.
     """
-    return _folders("THROUGHLINE_TOPOLOGIES", "topologies", shipped_topologies_dir())
+    return _folders("ROUGHWATER_TOPOLOGIES", "topologies", shipped_topologies_dir())
 
 
 def traces_dirs() -> list[Path]:
-    """Folders with traces: `$THROUGHLINE_TRACES`, `traces/` in the working directory, what was downloaded, the lab's own.
+    """Folders with traces: `$ROUGHWATER_TRACES`, `traces/` in the working directory, what was downloaded, the lab's own.
 
     Raises as above.
     """
-    own = _folders("THROUGHLINE_TRACES", "traces", shipped_topologies_dir() / "traces")
+    own = _folders("ROUGHWATER_TRACES", "traces", shipped_topologies_dir() / "traces")
     return [*own[:-1], downloaded_traces_dir(), own[-1]]
 
 
@@ -81,47 +81,47 @@ def downloaded_traces_dir() -> Path:
 
 
 def suites_dirs() -> list[Path]:
-    """Folders with Robot suites: `$THROUGHLINE_SUITES`, `suites/` in the working directory, the lab's. Raises as above."""
-    return _folders("THROUGHLINE_SUITES", "suites", shipped_suites_dir())
+    """Folders with Robot suites: `$ROUGHWATER_SUITES`, `suites/` in the working directory, the lab's. Raises as above."""
+    return _folders("ROUGHWATER_SUITES", "suites", shipped_suites_dir())
 
 
 def clients_dirs() -> list[Path]:
-    """Folders with YAML files of clients: `$THROUGHLINE_CLIENTS`, `clients/` in the working directory, the lab's.
+    """Folders with YAML files of clients: `$ROUGHWATER_CLIENTS`, `clients/` in the working directory, the lab's.
 
     Raises as above.
     """
-    return _folders("THROUGHLINE_CLIENTS", "clients", shipped_clients_dir())
+    return _folders("ROUGHWATER_CLIENTS", "clients", shipped_clients_dir())
 
 
 def lock_path() -> Path:
-    """`$THROUGHLINE_LOCK`, else a file in /run/lock if all users may write there (Debian, Ubuntu), else one in /tmp.
+    """`$ROUGHWATER_LOCK`, else a file in /run/lock if all users may write there (Debian, Ubuntu), else one in /tmp.
 
     It is the same for every user of a machine. Labs in containers that share a machine should name a file that all of them see.
     """
     shared = Path("/run/lock")
     open_to_all = shared.is_dir() and shared.stat().st_mode & 0o1002 == 0o1002
-    return _from_environment("THROUGHLINE_LOCK") or (shared if open_to_all else Path("/tmp")) / "throughline"  # noqa: S108
+    return _from_environment("ROUGHWATER_LOCK") or (shared if open_to_all else Path("/tmp")) / "roughwater"  # noqa: S108
 
 
 def results_dir() -> Path:
-    """`$THROUGHLINE_RESULTS`, else `results/` in the checkout, else in the working folder; absolute."""
-    return _from_environment("THROUGHLINE_RESULTS") or working_root() / "results"
+    """`$ROUGHWATER_RESULTS`, else `results/` in the checkout, else in the working folder; absolute."""
+    return _from_environment("ROUGHWATER_RESULTS") or working_root() / "results"
 
 
 def cache_dir() -> Path:
-    """`$THROUGHLINE_CACHE`, else `throughline` in `$XDG_CACHE_HOME` or in `~/.cache`; absolute.
+    """`$ROUGHWATER_CACHE`, else `roughwater` in `$XDG_CACHE_HOME` or in `~/.cache`; absolute.
 
     A relative XDG_CACHE_HOME is ignored, as the XDG Base Directory Specification asks. Raises UsageProblem when there is no home.
     """
-    if found := _from_environment("THROUGHLINE_CACHE"):
+    if found := _from_environment("ROUGHWATER_CACHE"):
         return found
     xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if xdg.is_absolute():
-        return xdg / "throughline"
+        return xdg / "roughwater"
     try:
-        return Path.home() / ".cache" / "throughline"
+        return Path.home() / ".cache" / "roughwater"
     except RuntimeError:
-        raise UsageProblem("this user has no home folder for the cache", remedy="set THROUGHLINE_CACHE to a folder") from None
+        raise UsageProblem("this user has no home folder for the cache", remedy="set ROUGHWATER_CACHE to a folder") from None
 
 
 def _from_environment(variable: str) -> Path | None:

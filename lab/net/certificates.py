@@ -23,7 +23,7 @@ from lab.link.layers import link_plan
 from lab.link.schedule import slowest_goodput_bit_s
 from lab.model import files
 from lab.model.cell import Cell
-from lab.model.errors import ThroughlineError
+from lab.model.errors import RoughwaterError
 from lab.model.paths import cache_dir
 from lab.model.results import Calibration, Certificate
 from lab.model.topology import Topology, carrier
@@ -115,7 +115,7 @@ def _kept(path: Path) -> Calibration | None:
 
 def _keep(path: Path, taken: Calibration) -> None:
     """Write the calibration atomically. If the cache cannot be written, the next session calibrates again."""
-    with contextlib.suppress(OSError, ThroughlineError):
+    with contextlib.suppress(OSError, RoughwaterError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with files.replacing(path) as part:
             part.write_text(taken.model_dump_json(indent=1))

@@ -5,7 +5,7 @@ usage: datagram_script.py INTERFACE PORT
 Standard library only. The kernel notes when a datagram came; this looks every 10 ms, because in virtual time system calls take
 time.
 
-First line: `throughline-datagrams 1 INTERFACE`. Then one line per event, times in ns of CLOCK_MONOTONIC:
+First line: `roughwater-datagrams 1 INTERFACE`. Then one line per event, times in ns of CLOCK_MONOTONIC:
   d WAY T BYTES FIRST   a datagram with BYTES of content whose first byte is FIRST. WAY is `>` to the port, `<` from it
   t T                   every datagram before T - SETTLED_NS has been printed
 Ends with exit 0 on SIGTERM.
@@ -93,7 +93,7 @@ def drain(tap: socket.socket, port: int, offset_ns: int, *, loopback: bool) -> l
 def main(interface: str, port: int) -> int:
     signal.signal(signal.SIGTERM, stop)
     tap = listen(interface)
-    os.write(1, b"throughline-datagrams 1 %b\n" % interface.encode())
+    os.write(1, b"roughwater-datagrams 1 %b\n" % interface.encode())
     tick = time.monotonic_ns() + _TICK_NS
     while True:
         time.sleep(max(0, tick - time.monotonic_ns()) / 1e9)

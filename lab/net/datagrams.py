@@ -72,7 +72,7 @@ class DatagramTap(Recording[Datagram]):
 
 
 def _begins(line: bytes) -> str:
-    return "" if line.startswith(b"throughline-datagrams 1 ") else f"the tap of datagrams begins with {line[:80]!r}"
+    return "" if line.startswith(b"roughwater-datagrams 1 ") else f"the tap of datagrams begins with {line[:80]!r}"
 
 
 def time_datagrams(seen: Sequence[Datagram], way: Way, size: int, exit_ns: int, *, limited: bool) -> Body | None:

@@ -126,7 +126,7 @@ def cut(rows: list[PortReading], start_ns: int, end_ns: int) -> list[PortReading
 
 def parse_header(line: bytes) -> Grid:
     words = line.split()
-    if len(words) != 6 or words[:2] != [b"throughline-ports", b"1"]:
+    if len(words) != 6 or words[:2] != [b"roughwater-ports", b"1"]:
         raise LabFault(f"the port counters begin with {line[:80]!r}")
     return Grid(base_ns=int(words[5]), interval_ns=int(words[4]))
 

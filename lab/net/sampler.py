@@ -2,7 +2,7 @@
 
 usage: sampler.py PORT_CLIENT PORT_SERVER INTERVAL_MS
 
-First line: `throughline-ports 1 PORT_CLIENT PORT_SERVER INTERVAL_NS BASE_NS`; readings are due at BASE_NS + n * INTERVAL_NS of
+First line: `roughwater-ports 1 PORT_CLIENT PORT_SERVER INTERVAL_NS BASE_NS`; readings are due at BASE_NS + n * INTERVAL_NS of
 CLOCK_MONOTONIC. Every other line: the time of reading in ns, then rx_bytes rx_packets tx_bytes tx_packets of the client's port
 and of the server's.
 Ends with exit 0 on SIGTERM. Each line is one write, so a reader sees it at once and nothing is lost at the end.
@@ -58,7 +58,7 @@ def main(client: str, server: str, interval_ms: str) -> int:
     table = os.open("/proc/self/net/dev", os.O_RDONLY)
     room = bytearray(1 << 16)
     base = time.monotonic_ns()
-    os.write(1, b"throughline-ports 1 %b %b %d %d\n" % (client.encode(), server.encode(), interval, base))
+    os.write(1, b"roughwater-ports 1 %b %b %d %d\n" % (client.encode(), server.encode(), interval, base))
     deadline = base
     while True:
         text = read_table(table, room)

@@ -77,4 +77,4 @@ class Sockets(Recording[Look]):
 
 def _begins(line: bytes) -> str:
     """What is wrong with the first line; empty if nothing is."""
-    return "" if line == b"throughline-sockets 1" else f"the connections of a host begin with {line[:80]!r}"
+    return "" if line == b"roughwater-sockets 1" else f"the connections of a host begin with {line[:80]!r}"

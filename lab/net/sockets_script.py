@@ -2,7 +2,7 @@
 
 usage: sockets_script.py
 
-First line: `throughline-sockets 1`. Then one line per connection and look, times in ns of CLOCK_MONOTONIC:
+First line: `roughwater-sockets 1`. Then one line per connection and look, times in ns of CLOCK_MONOTONIC:
   k T PORT PEER_PORT NUMBERS   the numbers are those of `_FIELDS` and `_MEMORY`, in that order, after the unread and unsent bytes
   t T                          every connection before T has been printed
 A look is one dump of inet_diag (sock_diag(7)): TCP_INFO with the kernel's own accounting of why a sender waits (tcp_chrono, Linux
@@ -96,7 +96,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, stop)
     diag = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG)
     asked = request()
-    os.write(1, b"throughline-sockets 1\n")
+    os.write(1, b"roughwater-sockets 1\n")
     due = time.monotonic_ns()
     while True:
         found = look(diag, asked)

@@ -110,4 +110,4 @@ class Tap(Recording[Event]):
 
 def _begins(line: bytes) -> str:
     """What is wrong with the first line; empty if nothing is."""
-    return "" if line.startswith(b"throughline-tap 1 ") else f"the tap begins with {line[:80]!r}"
+    return "" if line.startswith(b"roughwater-tap 1 ") else f"the tap begins with {line[:80]!r}"

@@ -6,7 +6,7 @@ Standard library only. Kernel and program share a ring of packet headers (PACKET
 Documentation/networking/packet_mmap.rst), so that a packet costs no system call: in virtual time system calls take time. A filter
 lets only segments with content, SYN, FIN and RST through.
 
-First line: `throughline-tap 1 PORT`. Then one line per event, times in ns of CLOCK_MONOTONIC:
+First line: `roughwater-tap 1 PORT`. Then one line per event, times in ns of CLOCK_MONOTONIC:
   s CONNECTION T PORT PEER  a connection was opened from PORT to PEER; they are numbered from 0
   d CONNECTION WAY T0 T POS content from T0 to T; POS bytes in order since the connection was opened. WAY is `>` from the opener
   a CONNECTION WAY T POS    only with `acks`: the first POS bytes of WAY are acknowledged
@@ -309,7 +309,7 @@ def main(port: str, *options: str) -> int:
     table = os.open("/proc/self/net/tcp", os.O_RDONLY)
     ready = select.poll()
     ready.register(sock, select.POLLIN)
-    os.write(1, b"throughline-tap 1 %b\n" % port.encode())
+    os.write(1, b"roughwater-tap 1 %b\n" % port.encode())
     now = time.monotonic_ns()
     looks = Looks(tap, ring, table, now)
     while True:

@@ -25,7 +25,7 @@ from lab.model.base import first_problem
 from lab.model.cell import Cell
 from lab.model.cell_name import parse_cell_name, parse_transfer
 from lab.model.clock import ClockChoice
-from lab.model.errors import NotSupported, ThroughlineError, UsageProblem
+from lab.model.errors import NotSupported, RoughwaterError, UsageProblem
 from lab.model.load import load_topology
 from lab.model.scenario import Scenario
 from lab.model.study import BufferStudy
@@ -96,7 +96,7 @@ class LabLibrary(StepKeywords, FaultKeywords):
     link that changes in the middle of a transfer; they take single samples and judge them as you say.
 
     Under ``lab run`` the command's options hold. Under plain ``robot`` they are arguments of the import, or environment
-    variables (``THROUGHLINE_CLOCK``, ``_BACKEND``, ``_ROUTER``, ``_SEED``, ``_WAIT``, ``_BESIDE``, ``_ANY_HOST``), with the
+    variables (``ROUGHWATER_CLOCK``, ``_BACKEND``, ``_ROUTER``, ``_SEED``, ``_WAIT``, ``_BESIDE``, ``_ANY_HOST``), with the
     names and values of the command's.
 
     | Library    lab.robot.library.LabLibrary    clock=real    backend=compose |
@@ -390,7 +390,7 @@ class LabLibrary(StepKeywords, FaultKeywords):
         outcome = self.asking.ask(question)
         if isinstance(outcome, NotSupported):
             raise SkipExecution(str(outcome))
-        if isinstance(outcome, ThroughlineError):
+        if isinstance(outcome, RoughwaterError):
             raise outcome
         report(outcome)
         return outcome
@@ -407,7 +407,7 @@ class LabLibrary(StepKeywords, FaultKeywords):
 
     def _begin(self) -> Asking:
         clock, backend, router, seed, wait, beside, any_host = self._given
-        environment = {name: os.environ.get(f"THROUGHLINE_{name}", "") for name in _VARIABLES}
+        environment = {name: os.environ.get(f"ROUGHWATER_{name}", "") for name in _VARIABLES}
         settings = choose(
             clock or environment["CLOCK"] or "auto",  # type: ignore[arg-type]
             backend or environment["BACKEND"] or "auto",  # type: ignore[arg-type]

@@ -187,7 +187,7 @@ def _write_reports(folder: Path) -> None:
             path.unlink(missing_ok=True)
         raise LabFault(
             f"Robot's reports cannot be written to {folder}: {str(error).splitlines()[0]}",
-            remedy="free space, or set THROUGHLINE_RESULTS; the cells' own results are complete",
+            remedy="free space, or set ROUGHWATER_RESULTS; the cells' own results are complete",
         ) from None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lab.model.errors import NotSupported, ThroughlineError, UsageProblem
+from lab.model.errors import NotSupported, RoughwaterError, UsageProblem
 from lab.robot.declared import LIBRARY, QUESTION, Declared, NotedError
 from lab.run.questions import Question
 from lab.run.reproduce import check_clients
@@ -82,7 +82,7 @@ def _rows(suite: TestSuite, library: TestLibrary, noted: list[Declared], given: 
         problem = ""
         try:
             complete = _note(test.body, own, library, variables)
-        except (ThroughlineError, DataError, ValueError) as error:
+        except (RoughwaterError, DataError, ValueError) as error:
             complete, problem = False, str(error)
         yield Row(suite.name, test.name, tuple(test.tags), tuple(noted) if complete else (), problem)
     for child in suite.suites:

@@ -28,7 +28,7 @@ from lab.hosts.local import LocalHost, find_on_path
 from lab.hosts.wiring import ROUTER_MACS, Addresses, leaf_neighbour
 from lab.link.plan import check_seed
 from lab.model.endpoints import CA_FILE, KNOWN_HOSTS_FILE, SSH_KEY_FILE
-from lab.model.errors import EXIT_USAGE, LabFault, ThroughlineError
+from lab.model.errors import EXIT_USAGE, LabFault, RoughwaterError
 from lab.net.pins import pin_host, pin_ports
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _CREDENTIALS_S = 60.0
 _PAUSE_S = 0.05
 _WATCH_S = 1.0
 # Has cap_net_raw as a file capability, which User-Mode Linux's packet sockets need.
-_UML_PYTHON = "/usr/lib/throughline/python3"
+_UML_PYTHON = "/usr/lib/roughwater/python3"
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ContainerSetup:
         return cls(
             environment.get("LINK") or DEFAULT_LINK,
             Addresses(environment.get("CLIENT_NET") or own.client_net, environment.get("SERVER_NET") or own.server_net),
-            environment.get("THROUGHLINE_ROUTER") or "auto",
+            environment.get("ROUGHWATER_ROUTER") or "auto",
         )
 
     def profile(self) -> links.Profile:
@@ -183,7 +183,7 @@ def main() -> int:
         return EXIT_USAGE
     try:
         ROLES[role](ContainerSetup.of(os.environ))
-    except ThroughlineError as problem:
+    except RoughwaterError as problem:
         print(f"{role}: {problem}", file=sys.stderr, flush=True)
         return problem.exit_code
     return 0

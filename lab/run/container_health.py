@@ -2,7 +2,7 @@
 
     python3 -I -m lab.run.container_health [ROLE]
 
-Without ROLE, THROUGHLINE_ROLE counts. A lab does its own checks: for it, an agent that listens is enough.
+Without ROLE, ROUGHWATER_ROLE counts. A lab does its own checks: for it, an agent that listens is enough.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lab.hosts.compose.inside import links
 from lab.hosts.compose.inside.entry import SHARED
 from lab.hosts.host import Host, Ports
 from lab.hosts.local import LocalHost
-from lab.model.errors import LabFault, ThroughlineError
+from lab.model.errors import LabFault, RoughwaterError
 from lab.run.container import ContainerSetup
 from lab.servers.nginx import HTTP_PORT
 from lab.servers.ready_script import answers, unanswered
@@ -75,15 +75,15 @@ def driven(role: str, shared: str = SHARED) -> None:
 
 
 def main() -> int:
-    role = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("THROUGHLINE_ROLE", "")
+    role = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("ROUGHWATER_ROLE", "")
     try:
         if role not in CHECKS:
             raise LabFault(f"there is no role {role!r}")
-        if os.environ.get("THROUGHLINE_DRIVER") == "lab":
+        if os.environ.get("ROUGHWATER_DRIVER") == "lab":
             driven(role)
         else:
             CHECKS[role](ContainerSetup.of(os.environ))
-    except ThroughlineError as problem:
+    except RoughwaterError as problem:
         print(f"{role}: {problem}", flush=True)
         return 1
     return 0

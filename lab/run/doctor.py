@@ -23,7 +23,7 @@ from lab.hosts.vagrant.machines import CLIENT_VARIABLE, CONFIG_VARIABLE, given_m
 from lab.hosts.virtual.machine import Boot, Machine, Patience
 from lab.hosts.windows.answers import curl_words
 from lab.hosts.windows.host import WindowsHost
-from lab.model.errors import ThroughlineError
+from lab.model.errors import RoughwaterError
 from lab.model.paths import cache_dir, checkout, results_dir
 
 Level = Literal["ok", "note", "missing"]
@@ -33,6 +33,8 @@ _TRIAL = Boot(seed=1, memory_bytes=256 << 20)
 _FOR_DEVELOPERS = ("lab", "test", "vm-proof", "bench-standards")
 """Groups of tools that only a checkout needs."""
 _OWN_BACKENDS = ("virtual", "namespaces")
+FORMER_NAME = "throughline"
+"""The lab's name, and its cache folder's, until November 2026."""
 # A machine that has not booted by then never does.
 _TRIAL_PATIENCE = Patience(cpu_s=20.0, real_s=60.0)
 
@@ -90,7 +92,7 @@ def _tools() -> Iterator[Check]:
 def _engine() -> Iterator[Check]:
     try:
         path = find_ferry()
-    except ThroughlineError as problem:
+    except RoughwaterError as problem:
         # An installed lab may be there for other clients.
         yield Check("missing" if checkout() else "note", "ferry", problem.message, problem.remedy)
         return
@@ -105,7 +107,7 @@ def virtual() -> Iterator[Check]:
     begun = time.monotonic()
     try:
         Machine.start(_TRIAL, patience=_TRIAL_PATIENCE).close()
-    except ThroughlineError as problem:
+    except RoughwaterError as problem:
         yield Check("note", "virtual", problem.message, problem.remedy)
     else:
         took_ms = (time.monotonic() - begun) * 1000
@@ -116,7 +118,7 @@ def _namespaces() -> Iterator[Check]:
     netem = False
     try:
         agent = NamespaceLab.launch(f"doctor-{os.getpid()}", {})
-    except ThroughlineError as problem:
+    except RoughwaterError as problem:
         yield Check("note", "namespaces", problem.message, problem.remedy)
         return
     try:
@@ -137,7 +139,7 @@ def _compose() -> Iterator[Check]:
     try:
         answers = f"docker {docker.engine_version()}, {' '.join(docker.compose_command())}"
         made = images.require_all()
-    except ThroughlineError as problem:
+    except RoughwaterError as problem:
         yield Check("note", "compose", problem.message, problem.remedy)
     else:
         sizes = ", ".join(f"{role} {image.size_bytes / 1e6:.0f} MB" for role, image in made.items())
@@ -169,7 +171,7 @@ def windows() -> Iterator[Check]:
             is_curl, found = curl_words(host.machine_facts())
         finally:
             host.connection.close()
-    except ThroughlineError as problem:
+    except RoughwaterError as problem:
         yield Check("note", what, problem.message, problem.remedy)
         return
     yield Check("ok" if is_curl else "note", what, found, "" if is_curl else "type curl.exe at its prompt")
@@ -204,5 +206,15 @@ def _machine() -> Iterator[Check]:
         free = shutil.disk_usage(place).free
         writable = os.access(place, os.W_OK)
         level: Level = "missing" if not writable else "ok" if free >= _WANTED_FREE_BYTES else "note"
-        remedy = f"make {place} writable, or set THROUGHLINE_{what.upper()}" if not writable else "free some space"
+        remedy = f"make {place} writable, or set ROUGHWATER_{what.upper()}" if not writable else "free some space"
         yield Check(level, what, f"{folder}, {free / 1e9:.1f} GB free", "" if level == "ok" else remedy)
+    yield from _older_cache()
+
+
+def _older_cache() -> Iterator[Check]:
+    """The cache that the lab kept under its former name; its files are valid in the new place."""
+    new = cache_dir()
+    old = new.with_name(FORMER_NAME)
+    if new.name == "roughwater" and old.is_dir():
+        remedy = f"remove it: rm -r {old}" if new.exists() else f"keep its downloads: mv {old} {new}"
+        yield Check("note", "older cache", f"{old} is of the time before the lab was called Roughwater; nothing reads it", remedy)

@@ -54,7 +54,7 @@ def get_ready(progress: Callable[[str], None], backend: str = "namespaces") -> I
         raise UsageProblem("--flamegraph needs perf on the client's host", remedy="use it with --backend namespaces")
     if shutil.which("perf") is None:
         raise UsageProblem("--flamegraph needs perf, which is not installed", remedy="sudo apt-get install linux-perf")
-    with scratch_folder("throughline-") as folder:
+    with scratch_folder("roughwater-") as folder:
         argv = [*_RECORD, "-o", f"{folder}/perf.data", "--", "true"]
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=30, check=False)
     if done.returncode:

@@ -14,7 +14,7 @@ from lab.assets.userlands import get as get_userland
 from lab.hosts.host import Network
 from lab.model.cell import Cell
 from lab.model.clock import Clock
-from lab.model.errors import LabFault, ThroughlineError
+from lab.model.errors import LabFault, RoughwaterError
 from lab.model.results import Calibration, HostLoad, HostSnapshot
 from lab.model.topology import Topology
 from lab.model.userland import NO_USERLANDS, Http3Server, UserlandFacts, Userlands
@@ -248,7 +248,7 @@ class Lab:
                 found = self._by.snapshot(self.up[0])
                 client = {**found.hosts["client"], **self.client_facts}
                 return found.model_copy(update={"hosts": {**found.hosts, "client": client}})
-            except ThroughlineError:
+            except RoughwaterError:
                 return HostSnapshot(at=datetime.now(UTC), machine=machine_facts(), hosts={})
 
     @contextmanager

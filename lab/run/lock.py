@@ -158,7 +158,7 @@ def _take(place: Path, kind: int) -> int | None:
 def _open(place: Path) -> int:
     """Open the file for reading, which is enough to lock it, so other users need no write access. Refuses anything but a file."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    remedy = "name another file by THROUGHLINE_LOCK"
+    remedy = "name another file by ROUGHWATER_LOCK"
     try:
         try:
             found = os.open(place, flags)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from lab.model.errors import ThroughlineError
+from lab.model.errors import RoughwaterError
 from lab.run.collected import Collected
 from lab.run.progress import SharedProgress
 from lab.run.session import Session
@@ -38,14 +38,14 @@ def side_by_side() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def run_all(session: Session, jobs: Sequence[Callable[[Session], T]]) -> list[T | ThroughlineError]:
+def run_all(session: Session, jobs: Sequence[Callable[[Session], T]]) -> list[T | RoughwaterError]:
     """The outcome of every job, in their order, or the problem that it had; on as many machines at once as there are cores.
 
     For jobs in virtual time, which cannot disturb each other. Their results become this session's in the order of the jobs,
     whichever was done first. A problem of one stops no other; an interrupt ends all.
     """
     waiting = deque(enumerate(jobs))
-    found: dict[int, T | ThroughlineError] = {}
+    found: dict[int, T | RoughwaterError] = {}
     parts: dict[int, Collected] = {}
     broken: list[BaseException] = []
     lock = threading.Lock()
@@ -61,7 +61,7 @@ def run_all(session: Session, jobs: Sequence[Callable[[Session], T]]) -> list[T 
                     index, job = waiting.popleft()
                 try:
                     found[index] = job(own)
-                except ThroughlineError as problem:
+                except RoughwaterError as problem:
                     found[index] = problem
                 finally:  # of a pair that was cut short one cell may be written
                     parts[index] = Collected(session.run)

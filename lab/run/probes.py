@@ -16,7 +16,7 @@ from typing import Self
 from lab.judge.bisect import Expected
 from lab.judge.tolerance import LookPlan
 from lab.model.answer import Answer
-from lab.model.errors import ThroughlineError
+from lab.model.errors import RoughwaterError
 from lab.model.scenario import Scenario
 from lab.run.clocks import clock_for
 from lab.run.parallel import side_by_side
@@ -113,7 +113,7 @@ class Probes:
         if asked not in self._begun:
             try:
                 client = self._prepare(candidate)
-            except ThroughlineError as problem:
+            except RoughwaterError as problem:
                 return step_answer(candidate, "INVALID", str(problem), cause="setup")
             self._make_room()
             self._begin(asked, client)

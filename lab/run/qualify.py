@@ -13,7 +13,7 @@ from lab.clients.registry import resolve, userland_of
 from lab.hosts.local import LocalHost
 from lab.model.answer import BASELINE, CANDIDATE, Answer, Arm, Part
 from lab.model.clock import CLOCKS, Clock, ClockChoice
-from lab.model.errors import NotSupported, ThroughlineError
+from lab.model.errors import NotSupported, RoughwaterError
 from lab.model.results import CellResult, Verdict, VerdictName, count_line, worst
 from lab.model.scratch import scratch_folder
 from lab.model.transfer import ClientSpec
@@ -71,7 +71,7 @@ def check_program(client: ClientSpec) -> None:
     """
     if userland_of(client):
         return
-    with scratch_folder("throughline-") as folder:
+    with scratch_folder("roughwater-") as folder:
         resolve(client).identify(LocalHost("client", folder))
 
 
@@ -141,7 +141,7 @@ def _outcomes(
     real = [row for row in rows if row not in virtual]
     found: dict[ReleaseRow, Outcome] = {}
     for row, outcome in zip(virtual, run_all(session, [partial(run, row) for row in virtual]), strict=True):
-        if isinstance(outcome, ThroughlineError):
+        if isinstance(outcome, RoughwaterError):
             raise outcome
         found[row] = outcome
     jobs = [Job(partial(run, row), row.light) for row in real]

@@ -15,7 +15,7 @@ from typing import Protocol
 from lab.model.answer import Answer, Event, Fault
 from lab.model.cell import Cell
 from lab.model.cell_name import format_cell_name
-from lab.model.errors import NotSupported, ThroughlineError, UsageProblem
+from lab.model.errors import NotSupported, RoughwaterError, UsageProblem
 from lab.model.results import CellResult
 from lab.model.study import BufferStudy
 from lab.model.topology import Topology
@@ -33,7 +33,7 @@ from lab.run.same_work import run_same_work, same_work_id
 from lab.run.session import Session
 
 Result = CellResult | Answer
-Outcome = Result | ThroughlineError
+Outcome = Result | RoughwaterError
 
 
 class Question(Protocol):
@@ -266,15 +266,15 @@ class Asking:
         else:
             try:
                 outcome = question.ask(self.session)
-            except ThroughlineError as problem:
+            except RoughwaterError as problem:
                 outcome = problem
         self.outcomes.append((question, outcome))
         return outcome
 
     @property
-    def problem(self) -> ThroughlineError | None:
+    def problem(self) -> RoughwaterError | None:
         """The first that kept a question from an answer. A cell that its client cannot do was skipped, and does not count."""
-        problems = (outcome for _, outcome in self.outcomes if isinstance(outcome, ThroughlineError))
+        problems = (outcome for _, outcome in self.outcomes if isinstance(outcome, RoughwaterError))
         return next((problem for problem in problems if not isinstance(problem, NotSupported)), None)
 
 

@@ -8,7 +8,7 @@ from lab.clients import versions
 from lab.clients.registry import resolve_for, userland_of
 from lab.model.answer import Answer, answer_of
 from lab.model.cell import Cell
-from lab.model.errors import NotSupported, ThroughlineError, UsageProblem
+from lab.model.errors import NotSupported, RoughwaterError, UsageProblem
 from lab.model.results import CellResult, Verdict, VerdictName
 from lab.model.scenario import Said, Scenario
 from lab.model.transfer import ClientSpec
@@ -101,7 +101,7 @@ def reproduce(asking: Asking, due: Sequence[tuple[Scenario, Said, Cell]]) -> lis
     answers: list[Answer] = []
     for scenario, said, cell in due:
         found = asking.ask(CellQuestion(cell))
-        if isinstance(found, ThroughlineError):
+        if isinstance(found, RoughwaterError):
             raise found
         assert isinstance(found, CellResult)
         answers.append(as_reported(scenario, said, found))

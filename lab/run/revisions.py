@@ -179,7 +179,7 @@ def build_folder(keep: Path | None, command: str) -> Iterator[Path]:
     Without `keep` a temporary one. Raises UsageProblem where another search is using it or it cannot be made.
     """
     if keep is None:
-        with scratch_folder("throughline-bisect-") as folder:
+        with scratch_folder("roughwater-bisect-") as folder:
             yield folder
         return
     kept = keep.absolute() / hashlib.sha256(command.encode()).hexdigest()[:12]

@@ -18,7 +18,7 @@ from lab.clients import versions
 from lab.judge.bisect import Conclusion, Expected, Try, decide, likely, longer
 from lab.judge.tolerance import LookPlan
 from lab.model.answer import Answer, Arm
-from lab.model.errors import EXIT_INCONCLUSIVE, EXIT_PASS, EXIT_USAGE, LabFault, ThroughlineError, UsageProblem
+from lab.model.errors import EXIT_INCONCLUSIVE, EXIT_PASS, EXIT_USAGE, LabFault, RoughwaterError, UsageProblem
 from lab.model.results import Cause, CellResult, Verdict, VerdictName
 from lab.model.scenario import Scenario
 from lab.run.progress import Progress
@@ -150,7 +150,7 @@ def judge_by_running(
     def judge(candidate: str, looks: LookPlan) -> Answer:
         try:
             client = prepare(candidate)
-        except ThroughlineError as problem:
+        except RoughwaterError as problem:
             return step_answer(candidate, "INVALID", str(problem), cause="setup")
         tries[candidate] += 1
         return run_once(scenario, client, for_try(options, looks, tries[candidate] - 1), progress)

@@ -55,7 +55,7 @@ def check(backend: str = "namespaces") -> None:
         raise UsageProblem("--syscalls needs perf on the client's host", remedy="use it with --backend namespaces")
     if shutil.which("perf") is None:
         raise UsageProblem("--syscalls needs perf, which is not installed", remedy="sudo apt-get install linux-perf")
-    with scratch_folder("throughline-") as folder:
+    with scratch_folder("roughwater-") as folder:
         report = folder / "report"
         argv = [*_COUNT, "-o", str(report), "--", "true"]
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=30, check=False)

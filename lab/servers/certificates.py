@@ -48,7 +48,7 @@ def make_certificates(
     repeatable = random_bytes is not os.urandom
     ca_key, server_key = _key(random_bytes), _key(random_bytes)
     ca_number, server_number = (int.from_bytes(random_bytes(20), "big") >> 1 for _ in range(2))
-    ca_name, server_name = _name("Throughline CA of one run"), _name("server")
+    ca_name, server_name = _name("Roughwater CA of one run"), _name("server")
     ca = _signed(
         _builder(ca_name, ca_name, ca_key.public_key(), now, ca_number)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

@@ -78,7 +78,7 @@ class Member(Closed):
 class Manifest(Closed):
     """The contents of a bundle, and settings of the run that the cell does not record."""
 
-    kind: Literal["throughline-bundle"] = "throughline-bundle"
+    kind: Literal["roughwater-bundle", "throughline-bundle"] = "roughwater-bundle"  # the second: bundles of 1.1 and before
     schema_version: str = BUNDLE_VERSION
     lab_version: str = Field(description="of the lab that packed it")
     cell: str

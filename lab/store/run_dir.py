@@ -72,7 +72,7 @@ OLD_SHELVES = (
 SHELVES = (RUN_SHELF, CELLS, ANSWERS, *OLD_SHELVES)
 _NO_SYMLINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
 _RIGHTS_REMEDY = "give this user the right to read it"
-_ROOM_REMEDY = "free space or set THROUGHLINE_RESULTS to a folder on another disk"
+_ROOM_REMEDY = "free space or set ROUGHWATER_RESULTS to a folder on another disk"
 
 
 class RunDir:
@@ -373,4 +373,4 @@ def _cannot_make(path: Path, error: OSError) -> UsageProblem | LabFault:
     if error.errno in DISK_IS_FULL:
         return LabFault(f"{path}: cannot be made, the disk is full", remedy=_ROOM_REMEDY)
     why = error.strerror or str(error)
-    return UsageProblem(f"{path}: cannot be made, {why}", remedy="set THROUGHLINE_RESULTS to a folder you may write to")
+    return UsageProblem(f"{path}: cannot be made, {why}", remedy="set ROUGHWATER_RESULTS to a folder you may write to")

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from lab.clients.registry import parse_client
 from lab.model.base import first_problem
 from lab.model.cell import Cell
-from lab.model.errors import EXIT_INCONCLUSIVE, ClientFault, LabFault, ThroughlineError, UsageProblem
+from lab.model.errors import EXIT_INCONCLUSIVE, ClientFault, LabFault, RoughwaterError, UsageProblem
 from lab.model.results import CellResult
 from lab.model.topology import Topology
 from lab.model.transfer import Expectation, Transfer
@@ -19,7 +19,7 @@ from lab.run.questions import CellQuestion
 from lab.run.session import Session
 
 
-class Undecided(ThroughlineError):
+class Undecided(RoughwaterError):
     """INCONCLUSIVE: the interval straddles the band after the last sample."""
 
     exit_code = EXIT_INCONCLUSIVE

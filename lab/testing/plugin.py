@@ -25,7 +25,7 @@ _SAID = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("lab", "Throughline: transfers on links that are proven")
+    group = parser.getgroup("lab", "Roughwater: transfers on links that are proven")
     group.addoption(
         "--lab-clock",
         choices=("virtual", "real"),
@@ -136,7 +136,7 @@ def pytest_runtest_makereport(
         item.add_report_section("call", "lab", "\n".join(said))
     report = yield
     errors = sys.modules.get("lab.model.errors")
-    if errors is None or call.excinfo is None or not isinstance(call.excinfo.value, errors.ThroughlineError):
+    if errors is None or call.excinfo is None or not isinstance(call.excinfo.value, errors.RoughwaterError):
         return report
     problem = call.excinfo.value
     where = f"{report.location[0]}:{(report.location[1] or 0) + 1}"

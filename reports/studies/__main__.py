@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.model.errors import ThroughlineError, UsageProblem
+from lab.model.errors import RoughwaterError, UsageProblem
 from reports.studies.archive import pack, unpacked
 from reports.studies.index import make_all, out_of_date
 from reports.studies.places import studies_folder, study
@@ -31,7 +31,7 @@ def main(words: Sequence[str] | None = None) -> int:
     given = parser.parse_args(words)
     try:
         return _run(given)
-    except ThroughlineError as problem:
+    except RoughwaterError as problem:
         print(f"studies: {problem}", file=sys.stderr)
         return problem.exit_code
 

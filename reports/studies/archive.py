@@ -57,7 +57,7 @@ CURVES: Mapping[Curves, str] = {
 class Manifest(Closed):
     """The contents of an archive."""
 
-    kind: Literal["throughline-study-data"] = "throughline-study-data"
+    kind: Literal["roughwater-study-data", "throughline-study-data"] = "roughwater-study-data"  # the second: until November 2026
     curves: Curves = Field(description="which samples kept their curves: all, the first of each cell, none")
     sha256: dict[str, str] = Field(description="digest of every other member, 64 hexadecimal digits, by its name")
 

@@ -117,7 +117,7 @@ def test_a_version_that_no_registry_holds_is_one_line(tmp_path: Path, words: lis
         check=False,
         timeout=540,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, "THROUGHLINE_RESULTS": str(tmp_path / "results")},
+        env={**os.environ, "ROUGHWATER_RESULTS": str(tmp_path / "results")},
     )
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("lab: ")
@@ -153,7 +153,7 @@ def test_a_suite_with_a_bad_client_ends_in_exit_code_1_and_a_complete_run(tmp_pa
         check=False,
         timeout=540,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, "THROUGHLINE_RESULTS": str(tmp_path / "results")},
+        env={**os.environ, "ROUGHWATER_RESULTS": str(tmp_path / "results")},
     )
     record = json.loads(done.stdout)
     assert record["verdicts"][cells[0]] == "FAIL", done.stderr

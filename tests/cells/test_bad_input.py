@@ -29,6 +29,6 @@ from tests.support.command import lab, one_line
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(words: list[str], said: str, tmp_path: Path) -> None:
-    done = lab(*words, env={"THROUGHLINE_RESULTS": str(tmp_path / "results")})
+    done = lab(*words, env={"ROUGHWATER_RESULTS": str(tmp_path / "results")})
     assert done.returncode == 2, done.stderr
     assert said in one_line(done)

@@ -44,7 +44,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_rerun_agrees(packed: Path, tmp_path: Path) -> None:
     there = read_bundle(packed)
     assert [member.name for member in there.manifest.members] == [CELL, *(f"pcap/sample-{index:03d}.pcap" for index in range(3))]
-    done = lab("rerun", str(packed), "--json", env={"THROUGHLINE_RESULTS": str(tmp_path)})
+    done = lab("rerun", str(packed), "--json", env={"ROUGHWATER_RESULTS": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     found = Comparison.model_validate_json(done.stdout)
     (row,) = found.answers
@@ -74,7 +74,7 @@ def test_the_captures_have_the_packets_of_the_body(packed: Path, tmp_path: Path)
 
 
 def test_a_client_that_is_not_here_is_one_line(packed: Path, tmp_path: Path) -> None:
-    done = lab("rerun", str(packed), "--client", "ferry=/nowhere/ferry", env={"THROUGHLINE_RESULTS": str(tmp_path / "results")})
+    done = lab("rerun", str(packed), "--client", "ferry=/nowhere/ferry", env={"ROUGHWATER_RESULTS": str(tmp_path / "results")})
     assert done.returncode == 2, done.stderr
     assert "/nowhere/ferry" in one_line(done)
     assert "ferry=PATH" in one_line(done)
@@ -92,7 +92,7 @@ def test_a_tampered_sample_is_refused(packed: Path, tmp_path: Path) -> None:
                 document["samples"][0]["deviation"] = 0.0
                 content = json.dumps(document).encode()
             target.writestr(name, content)
-    done = lab("rerun", str(changed), env={"THROUGHLINE_RESULTS": str(tmp_path / "results")})
+    done = lab("rerun", str(changed), env={"ROUGHWATER_RESULTS": str(tmp_path / "results")})
     assert done.returncode == 2
     assert "cell.json was changed, its SHA-256 is not the manifest's" in one_line(done)
     assert not (tmp_path / "results").exists()

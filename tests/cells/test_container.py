@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab.hosts.compose import content, docker, images, lab_image
-from lab.model.errors import ThroughlineError
+from lab.model.errors import RoughwaterError
 from lab.model.paths import project_root
 from lab.model.results import CellResult
 from tests.support.compose_versions import composes
@@ -24,7 +24,7 @@ link:
   rate: 20 Mbit/s
   rtt: 30 ms
 """
-BASE = "localhost/throughline/base-lab"
+BASE = "localhost/roughwater/base-lab"
 CELLS = ("ferry--dsl-20--http1-get-5MiB-at-1MBps", "ferry--dsl-50--h2-put-5MiB-at-2MBps", "ferry--dsl-20--sftp-put-5MiB-at-2MBps")
 # Docker's own: /dev/shm may not be executed from, and the default seccomp profile applies.
 NOTHING_ALLOWED = ("--rm", "--cap-drop", "ALL", "--user", "1000", "--network", "none", "--read-only")
@@ -34,7 +34,7 @@ NOTHING_ALLOWED = ("--rm", "--cap-drop", "ALL", "--user", "1000", "--network", "
 def image() -> str:
     try:
         docker.engine_version()
-    except ThroughlineError as problem:
+    except RoughwaterError as problem:
         pytest.skip(f"no containers here: {problem}")
     return images.build(print, roles=(lab_image.ROLE,))[lab_image.ROLE].name
 
@@ -55,7 +55,7 @@ def test_three_cells_pass_where_nothing_is_allowed(image: str, tmp_path: Path) -
 
 
 def test_only_dev_shm_can_be_written(image: str) -> None:
-    places = {"THROUGHLINE_RESULTS": "/dev/shm/results", "THROUGHLINE_CACHE": "/proc/nowhere", "TMPDIR": "/dev/shm"}
+    places = {"ROUGHWATER_RESULTS": "/dev/shm/results", "ROUGHWATER_CACHE": "/proc/nowhere", "TMPDIR": "/dev/shm"}
     read_only = [word for place in ("/results", "/cache", "/tmp") for word in ("--tmpfs", f"{place}:ro")]
     environment = [word for name, value in places.items() for word in ("--env", f"{name}={value}")]
     done = run(image, "run", CELLS[0], "--clock", "virtual", options=(*read_only, *environment))
@@ -77,9 +77,9 @@ def test_compose_runs_a_cell_on_a_network_of_ones_own(image: str, version: str, 
         pytest.skip(f"there is no Compose {version} on this machine")
     (tmp_path / "topologies").mkdir()
     (tmp_path / "topologies/my-line.yaml").write_text(MINE)
-    argv = [*words, "-p", f"throughline-test-{version[0]}", "-f", str(project_root() / "docker-compose.yml")]
+    argv = [*words, "-p", f"roughwater-test-{version[0]}", "-f", str(project_root() / "docker-compose.yml")]
     # Compose 1.29 makes the networks of real time too: not where `lab` would choose them.
-    environment = {"THROUGHLINE_FOLDER": str(tmp_path), "CLIENT_NET": "10.77.251", "SERVER_NET": "10.77.252"}
+    environment = {"ROUGHWATER_FOLDER": str(tmp_path), "CLIENT_NET": "10.77.251", "SERVER_NET": "10.77.252"}
     cell = "ferry--my-line--http1-get-300kB"
     try:
         done = docker.run([*argv, "run", "--rm", "lab", "run", cell], timeout_s=500, check=False, env=environment)
@@ -97,7 +97,7 @@ def test_a_plain_build_chooses_the_same_files(image: str) -> None:
         pytest.skip(f"{BASE} is missing: the lab's image is of a registry's Debian")
     file = project_root() / "images/lab/Dockerfile"
     words = ["--target", "tree", "--build-arg", f"BASE={BASE}", "--build-arg", "READY=engine site", "--file", str(file)]
-    name = "localhost/throughline/test-tree"
+    name = "localhost/roughwater/test-tree"
     docker.docker("build", "--quiet", "--network", "none", *words, "--tag", name, str(project_root()), timeout_s=300)
     try:
         said = docker.ask("run", "--rm", "--network", "none", name, "cat", f"/out/{content.RECIPE}")

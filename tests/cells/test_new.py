@@ -14,7 +14,7 @@ from tests.support.command import lab, one_line
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
 
 
 @pytest.mark.parametrize("kind", STARTS)

@@ -47,8 +47,8 @@ class Job:
         path.chmod(0o755)
 
     def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        kept = {name: os.environ[name] for name in ("THROUGHLINE_FERRY",) if name in os.environ}
-        kept["THROUGHLINE_CACHE"] = str(cache_dir())
+        kept = {name: os.environ[name] for name in ("ROUGHWATER_FERRY",) if name in os.environ}
+        kept["ROUGHWATER_CACHE"] = str(cache_dir())
         home = os.environ.get("HOME", "/")
         return subprocess.run(
             words,
@@ -136,7 +136,7 @@ def test_what_is_to_be_installed_is_installed_and_used(job: GitHubJob, tmp_path:
         out.writestr(f"{info}/RECORD", "")
     done = job.act("run throttle", LAB_INSTALL=str(wheel))
     assert "the installed lab" in done.stdout, done.stdout + done.stderr
-    assert job.files["GITHUB_PATH"].read_text().strip() == str(tmp_path / "throughline" / "bin")
+    assert job.files["GITHUB_PATH"].read_text().strip() == str(tmp_path / "roughwater" / "bin")
 
 
 # --- docs/how-to/ci.md ------------------------------------------------------------------------------------------------------
@@ -156,9 +156,9 @@ def test_the_gitlab_job_installs_the_lab_and_ends_with_the_verdict(tmp_path: Pat
         job.program(name, f'echo "{name} $@" >>{tmp_path}/installed')
     found = YAML(typ="safe").load(FILES[".gitlab-ci.yml"])["lab"]
     script = small("\n".join(["set -e", *found["before_script"], *found["script"]]))
-    done = job.run("sh", "-c", script, THROUGHLINE_RESULTS=str(job.folder / "results"), HOME=str(tmp_path))
+    done = job.run("sh", "-c", script, ROUGHWATER_RESULTS=str(job.folder / "results"), HOME=str(tmp_path))
     assert done.returncode in (0, 1), done.stdout + done.stderr
-    assert "pipx install throughline" in (tmp_path / "installed").read_text()
+    assert "pipx install roughwater" in (tmp_path / "installed").read_text()
     assert list(job.folder.glob(found["artifacts"]["reports"]["junit"]))
 
 
@@ -170,7 +170,7 @@ def test_the_jenkins_stages_install_the_lab_and_leave_what_the_build_reads(tmp_p
     results = str(job.folder / "results")
     install, qualify = (textwrap.dedent(each) for each in re.findall(r"sh '''\n(.*?)'''", FILES["Jenkinsfile"], re.DOTALL))
     assert job.run("sh", "-ec", install).returncode == 0
-    assert "install --quiet throughline" in (job.folder / "installed").read_text()
-    done = job.run("sh", "-ec", small(qualify), THROUGHLINE_RESULTS=results)
+    assert "install --quiet roughwater" in (job.folder / "installed").read_text()
+    done = job.run("sh", "-ec", small(qualify), ROUGHWATER_RESULTS=results)
     assert done.returncode == 0, done.stdout + done.stderr
     assert list(job.folder.glob("results/*/junit.xml"))

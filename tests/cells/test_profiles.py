@@ -30,7 +30,7 @@ parts:
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
     folder = tmp_path / "suites" / "profiles"
     folder.mkdir(parents=True)
     (folder / "mine.yaml").write_text(PROFILE.replace("SUITES", str(shipped_suites_dir())))

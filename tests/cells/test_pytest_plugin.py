@@ -38,7 +38,7 @@ class Project:
             env={
                 **os.environ,
                 "PYTHONPATH": self._python_path,
-                "THROUGHLINE_RESULTS": results,
+                "ROUGHWATER_RESULTS": results,
                 "NO_COLOR": "1",
                 "COLUMNS": "120",
             },

@@ -68,7 +68,7 @@ def git(repo: Path, *words: str) -> str:
 
 
 def test_the_revision_that_doubles_the_limit_is_found(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
     builds = tmp_path / "builds"
     builds.mkdir()
     span = revisions_between(repo, "HEAD~3", "HEAD")
@@ -88,7 +88,7 @@ def test_the_revision_that_doubles_the_limit_is_found(repo: Path, tmp_path: Path
 
 def test_a_bug_is_reproduced_twice_each_time_in_a_run_of_its_own(fast: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.robot").write_text(MINE.format(bad=f"curl-fast={fast}", good="curl"))
-    env = {"THROUGHLINE_RESULTS": str(tmp_path / "results")}
+    env = {"ROUGHWATER_RESULTS": str(tmp_path / "results")}
     app = typer.Typer()
     command.register(app)
     done = CliRunner().invoke(app, [str(tmp_path / "mine.robot"), "--times", "2", "--json"], env=env)
@@ -106,7 +106,7 @@ def test_a_bug_is_reproduced_twice_each_time_in_a_run_of_its_own(fast: Path, tmp
 
 def test_what_is_not_as_it_was_said_is_exit_code_1(fast: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.robot").write_text(MINE.format(bad="${EMPTY}", good=f"curl-fast={fast}"))
-    done = lab("repro", str(tmp_path / "mine.robot"), env={"THROUGHLINE_RESULTS": str(tmp_path / "results")})
+    done = lab("repro", str(tmp_path / "mine.robot"), env={"ROUGHWATER_RESULTS": str(tmp_path / "results")})
     assert done.returncode == 1, done.stderr + done.stdout
     assert "not as expected: +" in done.stdout
     assert "0 of 1 as expected" in done.stdout

@@ -35,7 +35,7 @@ def main(words: list[str]) -> int:
     count = {"passed": 0, "failed": 0, "skipped": 0}
     with adopting(), ExitStack() as stack:
         checkout = _HERE if given.here else stack.enter_context(_clone())
-        results = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="throughline-commands-")))
+        results = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="roughwater-commands-")))
         print("| row | exit code | seconds | problems |\n|---|--:|--:|---|", flush=True)
         for row in rows:
             outcome, line = _run(row, checkout, results)
@@ -47,7 +47,7 @@ def main(words: list[str]) -> int:
 
 @contextmanager
 def _clone() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="throughline-clone-") as name:
+    with tempfile.TemporaryDirectory(prefix="roughwater-clone-") as name:
         subprocess.run(["git", "clone", "--quiet", "--depth", "1", _HERE.as_uri(), name], check=True)
         yield Path(name)
 
@@ -57,7 +57,7 @@ def _run(row: Row, checkout: Path, results: Path) -> tuple[str, str]:
     if row.needs and shutil.which(row.needs) is None:
         return "skipped", f"| {row.name} | | | skipped: there is no {row.needs} |"
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="throughline-work-") as name:
+    with tempfile.TemporaryDirectory(prefix="roughwater-work-") as name:
         work = Path(name)
         if row.prepare:
             row.prepare(work)
@@ -74,7 +74,7 @@ def _run(row: Row, checkout: Path, results: Path) -> tuple[str, str]:
 
 def _type(words: list[str], checkout: Path, results: Path, longest_s: float) -> tuple[int | None, str]:
     """Exit code and all that was printed; no exit code where it had to be ended."""
-    env = {**os.environ, "THROUGHLINE_RESULTS": str(results), "THROUGHLINE_LAUNCHER": "no"}
+    env = {**os.environ, "ROUGHWATER_RESULTS": str(results), "ROUGHWATER_LAUNCHER": "no"}
     try:
         done = subprocess.run(
             words,

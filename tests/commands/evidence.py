@@ -106,7 +106,7 @@ def _git(repo: Path, *words: str) -> None:
 
 
 def _lab(done: Done, *words: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "THROUGHLINE_RESULTS": str(done.results)}
+    env = {**os.environ, "ROUGHWATER_RESULTS": str(done.results)}
     return _run(str(done.checkout / ".venv/bin/lab"), *words, cwd=done.checkout, env=env)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from lab.hosts.compose import images
 from lab.hosts.compose.network import ComposeNetwork, open_network
-from lab.model.errors import ThroughlineError
+from lab.model.errors import RoughwaterError
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -17,7 +17,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     try:
         images.require_all()
-    except ThroughlineError as problem:
+    except RoughwaterError as problem:
         for item in ours:
             item.add_marker(pytest.mark.skip(reason=f"no containers here: {problem}"))
 

@@ -45,7 +45,7 @@ def test_a_killed_lab_stops_and_down_takes_the_rest(tmp_path: Path) -> None:
     docker("network", "create", others)
     try:
         before = _state()
-        env = {**os.environ, "THROUGHLINE_RESULTS": str(tmp_path / "results")}
+        env = {**os.environ, "ROUGHWATER_RESULTS": str(tmp_path / "results")}
         argv = [*LAB, "run", "--backend", "compose", "curl--dsl-20--http1-get-5MiB-at-2MBps"]
         lab = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         until(lambda: [entry["State"] for entry in containers()] == ["running"] * 3, "three containers run", 30)
@@ -64,7 +64,7 @@ def test_a_killed_lab_stops_and_down_takes_the_rest(tmp_path: Path) -> None:
 def test_a_lab_killed_before_it_holds_its_containers_stops(tmp_path: Path) -> None:
     """Compose goes on by itself: it starts containers for a lab that is no more."""
     before = _state()
-    env = {**os.environ, "THROUGHLINE_RESULTS": str(tmp_path / "results")}
+    env = {**os.environ, "ROUGHWATER_RESULTS": str(tmp_path / "results")}
     argv = [*LAB, "run", "--backend", "compose", "curl--dsl-20--http1-get-5MiB-at-2MBps"]
     lab = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     until(lambda: _state()["containers"] != before["containers"], "the first container is made", 30)
@@ -79,7 +79,7 @@ def test_a_lab_killed_before_it_holds_its_containers_stops(tmp_path: Path) -> No
 
 def test_an_orderly_end_leaves_nothing(tmp_path: Path) -> None:
     before = _state()
-    env = {**os.environ, "THROUGHLINE_RESULTS": str(tmp_path / "results")}
+    env = {**os.environ, "ROUGHWATER_RESULTS": str(tmp_path / "results")}
     argv = [*LAB, "shell", "--backend", "compose", "--rate", "20mbit", "--", "cat", "/etc/hostname"]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -134,7 +134,7 @@ def _many(count: int) -> Callable[[], list[Certificate]]:
 
 def _signed_with_sha1(certificate: Certificate, issuer: Certificate) -> Certificate:
     """A certificate that signs itself, which openssl has signed again: `cryptography` signs nothing with SHA-1 any more."""
-    with tempfile.TemporaryDirectory(prefix="throughline-badssl-") as made:
+    with tempfile.TemporaryDirectory(prefix="roughwater-badssl-") as made:
         folder = Path(made)
         (folder / "in.pem").write_bytes(certificate.pem)
         (folder / "issuer.pem").write_bytes(issuer.pem + issuer.key_pem)
@@ -275,7 +275,7 @@ def _works(port: int, case: Case) -> None:
 
 
 def _run(case: Case) -> Outcome:
-    with tempfile.TemporaryDirectory(prefix="throughline-badssl-") as made:
+    with tempfile.TemporaryDirectory(prefix="roughwater-badssl-") as made:
         folder = Path(made)
         context = _context(case, folder)
 

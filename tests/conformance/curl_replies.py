@@ -164,7 +164,7 @@ def _plain(reply: bytes) -> bytes:
 
 
 def _run(number: int, tls: Path) -> Outcome | Excluded:
-    with serving(tls) as server, tempfile.TemporaryDirectory(prefix="throughline-curl-") as made:
+    with serving(tls) as server, tempfile.TemporaryDirectory(prefix="roughwater-curl-") as made:
         folder = Path(made)
         # In the URL standard, a host that ends in a number is an IPv4 address: such a name gets a letter.
         text = re.sub(r"(?<=[a-z]\.)%TESTNUMBER(?=[^0-9A-Za-z]|$)", "n%TESTNUMBER", tests()[number], flags=re.M)
@@ -275,7 +275,7 @@ def _parsed(log: bytes) -> list[tuple[str, ...]]:
 
 def curl_replies() -> Iterator[Outcome | Excluded]:
     """Each test against a run of the program, with a server of its own."""
-    with tempfile.TemporaryDirectory(prefix="throughline-curl-") as made:
+    with tempfile.TemporaryDirectory(prefix="roughwater-curl-") as made:
         tls = Path(made) / "server.pem"
         certificates = make_certificates(["127.0.0.1"])
         tls.write_bytes(certificates.server_key_pem + certificates.server_pem)

@@ -211,7 +211,7 @@ def _ferry(command: list[str], folder: Path) -> tuple[int, str]:
 
 def curl_sftp() -> Iterator[Outcome | Excluded]:
     """Each test against a run of the program for each URL; one server for all of them, and a folder for each."""
-    with tempfile.TemporaryDirectory(prefix="throughline-curl-sftp-") as made:
+    with tempfile.TemporaryDirectory(prefix="roughwater-curl-sftp-") as made:
         Path(made).chmod(0o755)
         person().owns(Path(made))
         keys = Keys()

@@ -43,14 +43,14 @@ def _ferry(port: int) -> subprocess.CompletedProcess[bytes]:
     words = ["--known-hosts", "none", "--insecure", "--no-agent", "--retry", "0", "--quiet", "--discard"]
     words += ["--timeout-tls", "3s"]
     command = [str(find_ferry()), "get", f"sftp://me@127.0.0.1:{port}/file", *words]
-    with tempfile.TemporaryDirectory(prefix="throughline-ssh-") as home:
+    with tempfile.TemporaryDirectory(prefix="roughwater-ssh-") as home:
         env = {"HOME": home, "PATH": os.environ["PATH"]}
         return subprocess.run(command, env=env, capture_output=True, timeout=_PATIENCE_S, check=False)
 
 
 def ssh_audit() -> Iterator[Outcome]:
     """A case for each algorithm, passed where ssh-audit has no failure for it, and one for the attacks that it knows."""
-    with tempfile.TemporaryDirectory(prefix="throughline-ssh-audit-") as made, tarfile.open(sdist("ssh-audit")) as tar:
+    with tempfile.TemporaryDirectory(prefix="roughwater-ssh-audit-") as made, tarfile.open(sdist("ssh-audit")) as tar:
         tar.extractall(made, filter="data")
         (source,) = Path(made).glob("*/src")
         report = _audited(source)
@@ -122,7 +122,7 @@ def _meet(packets: list[bytes]) -> _Met:
 
     def script(sock: socket.socket) -> None:
         file = sock.makefile("rb")
-        sock.sendall(b"SSH-2.0-Throughline\r\n" + b"".join(map(_packet, packets)))
+        sock.sendall(b"SSH-2.0-Roughwater\r\n" + b"".join(map(_packet, packets)))
         file.readline()
         while len(head := file.read(5)) == 5:
             length, padding = struct.unpack(">IB", head)

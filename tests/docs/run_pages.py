@@ -140,7 +140,7 @@ def _environment(folder: Path) -> dict[str, str]:
         **os.environ,
         "PATH": path,
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(entry_points(folder / ".entry-points"))]),
-        "THROUGHLINE_RESULTS": str(folder / "results"),
+        "ROUGHWATER_RESULTS": str(folder / "results"),
         "COLUMNS": "110",
         "NO_COLOR": "1",
     }

@@ -126,7 +126,7 @@ def nginx(network: NamespaceNetwork, faulty: Faulty) -> Iterator[RestartableNgin
 @pytest.fixture(scope="session")
 def sftp_root() -> Iterator[Path]:
     """The folder of servers and clients. Not pytest's, which only its user may enter."""
-    made = Path(tempfile.mkdtemp(prefix="throughline-sftp-"))
+    made = Path(tempfile.mkdtemp(prefix="roughwater-sftp-"))
     made.chmod(0o755)
     sftp_servers.person().owns(made)
     try:

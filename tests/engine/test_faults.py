@@ -317,7 +317,7 @@ def test_credentials_stay_with_their_origin(bench: Bench, at: str, login: str) -
 
 
 # No other program has a file of this name.
-ABSOLUTE = "/tmp/throughline-test-escaped"
+ABSOLUTE = "/tmp/roughwater-test-escaped"
 
 
 @pytest.mark.parametrize("name", ["../../escaped", ABSOLUTE, "other"], ids=["up", "absolute", "other"])

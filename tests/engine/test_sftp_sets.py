@@ -139,7 +139,7 @@ def test_names_that_lead_elsewhere(desk: SftpBench, odd: Odd, oddity: str) -> No
     told = get_tree(desk, odd.server, root, login=oddity)
     found = digests(desk.folder)
     assert not [name for name in found if "escaped" in name], found
-    assert not Path("/tmp/throughline-test-escaped").exists()
+    assert not Path("/tmp/roughwater-test-escaped").exists()
     assert not (desk.folder.parent / "escaped").exists()
     if oddity == "name-dots":
         # Every folder has that name; no file has it.

@@ -1,4 +1,4 @@
-"""`THROUGHLINE_TEST_FERRY=wine`: what it needs is one line, what it leaves out exists, and nothing outlives the tests."""
+"""`ROUGHWATER_TEST_FERRY=wine`: what it needs is one line, what it leaves out exists, and nothing outlives the tests."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_what_is_left_out_exists() -> None:
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder in which the user `person` may write."""
-    with tempfile.TemporaryDirectory(prefix="throughline-wine-") as name:
+    with tempfile.TemporaryDirectory(prefix="roughwater-wine-") as name:
         Path(name).chmod(0o755)
         person().owns(Path(name))
         yield Path(name)

@@ -1,4 +1,4 @@
-"""The tests of ferry run its Windows build under Wine where `THROUGHLINE_TEST_FERRY=wine` says so, else nothing changes.
+"""The tests of ferry run its Windows build under Wine where `ROUGHWATER_TEST_FERRY=wine` says so, else nothing changes.
 
 Paths, exit codes and most signals need no translation: Wine takes a path of this machine for one of the current drive, hands the
 low byte of an exit code on, and runs a program in the process that was started. `SKIPPED` lists the tests that need more.
@@ -26,7 +26,7 @@ from lab.model.errors import LabFault
 from tests.engine.sftp_servers import person
 from tests.support.waiting import until
 
-VARIABLE = "THROUGHLINE_TEST_FERRY"
+VARIABLE = "ROUGHWATER_TEST_FERRY"
 WINE = "wine"
 # Debian's loader takes half a second for its first program, a busy machine's ten times that.
 _START_S = 60.0

@@ -27,21 +27,21 @@ def debian(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         made = unpack(request.param, tmp_path_factory.mktemp("deb"))
     except LackingError as why:
         pytest.skip(str(why))
-    shutil.copy(package, made.root / "throughline.deb")
-    code, said = made.run(f"{SBIN}; dpkg --install /throughline.deb", user="root")
+    shutil.copy(package, made.root / "roughwater.deb")
+    code, said = made.run(f"{SBIN}; dpkg --install /roughwater.deb", user="root")
     assert code == 0, said
     return made
 
 
 def test_a_user_has_both_programs(debian: Debian) -> None:
-    code, said = debian.run("lab --version && ferry --version && lab topologies && ls /usr/share/doc/throughline/copyright")
+    code, said = debian.run("lab --version && ferry --version && lab topologies && ls /usr/share/doc/roughwater/copyright")
     assert code == 0, said
-    assert f"throughline {__version__}" in said
+    assert f"roughwater {__version__}" in said
     assert f"ferry {__version__}" in said
 
 
 def test_modules_are_compiled_for_this_python(debian: Debian) -> None:
-    home = debian.root / "usr/lib/throughline/lib"
+    home = debian.root / "usr/lib/roughwater/lib"
     compiled = {path.relative_to(home).parts[0] for path in home.glob("python*/site-packages/lab/**/*.pyc")}
     assert compiled == {f"python{PYTHONS[debian.root.name]}"}
 
@@ -54,9 +54,9 @@ def test_a_user_gets_a_verdict_of_ferry(debian: Debian) -> None:
 
 def test_removed_it_leaves_nothing(debian: Debian) -> None:
     """The last test of the file."""
-    home: Path = debian.root / "usr/lib/throughline"
+    home: Path = debian.root / "usr/lib/roughwater"
     assert home.is_dir()
-    code, said = debian.run(f"{SBIN}; dpkg --remove throughline", user="root")
+    code, said = debian.run(f"{SBIN}; dpkg --remove roughwater", user="root")
     assert code == 0, said
     assert not home.exists()
     assert not (debian.root / "usr/bin/lab").is_symlink()

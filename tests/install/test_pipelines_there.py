@@ -65,19 +65,19 @@ def test_the_action_installs_the_lab_and_tells_the_job(debian: Debian) -> None:
     """The same environment then has the plugin: the example's tests pass in it."""
     shutil.copy(ROOT / ".ci/action.sh", debian.root / "action.sh")
     files = {name: f"/home/user/action/{name.lower()}" for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_PATH")}
-    command = {"LAB_INSTALL": "throughline", "LAB_COMMAND": "'run curl--dsl-20--http1-get-300kB'", "RUNNER_TEMP": "/home/user"}
+    command = {"LAB_INSTALL": "roughwater", "LAB_COMMAND": "'run curl--dsl-20--http1-get-300kB'", "RUNNER_TEMP": "/home/user"}
     code, said, folder = job(debian, "action", "sh /action.sh", {**files, **command})
     assert code == 0, said
     assert "verdict=PASS\n" in (folder / "github_output").read_text()
     assert (folder / "github_step_summary").read_text().startswith("## ● **PASS**")
-    assert (folder / "github_path").read_text() == "/home/user/throughline/bin\n"
+    assert (folder / "github_path").read_text() == "/home/user/roughwater/bin\n"
 
     example = folder / "example"
     example.mkdir()
     shutil.chown(example, USER_ID, USER_ID)
     for name in ("uploader.py", "test_uploader.py"):
         (example / name).write_text(FILES[name])
-    bin_folder = "/home/user/throughline/bin"
+    bin_folder = "/home/user/roughwater/bin"
     run = f"{bin_folder}/pip install -q pytest; cd action/example; {bin_folder}/python -m pytest -q -p no:cacheprovider"
     code, said = debian.run("".join(f"export {key}={value}; " for key, value in INDEX.items()) + run)
     assert code == 0, said
@@ -97,6 +97,6 @@ def test_the_gitlab_job(debian: Debian) -> None:
 def test_the_jenkins_stages(debian: Debian) -> None:
     stages = [textwrap.dedent(each) for each in re.findall(r"sh '''\n(.*?)'''", FILES["Jenkinsfile"], re.DOTALL)]
     script = "\n".join(f"(set -e\n{small(each) if '--include' in each else each})" for each in stages)
-    code, said, folder = job(debian, "jenkins", script, {"THROUGHLINE_RESULTS": "$HOME/jenkins/results"})
+    code, said, folder = job(debian, "jenkins", script, {"ROUGHWATER_RESULTS": "$HOME/jenkins/results"})
     assert code == 0, said
     assert list(folder.glob("results/*/junit.xml")), said

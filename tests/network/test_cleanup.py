@@ -38,7 +38,7 @@ def test_kill_9_at_random_moments_leaves_nothing(machine: OwnMachine, tmp_path: 
     chance = random.Random(seed)
     before = machine.state()
     others = machine.processes()
-    env = machine.environment(THROUGHLINE_RESULTS=str(tmp_path / "results"))
+    env = machine.environment(ROUGHWATER_RESULTS=str(tmp_path / "results"))
     words = (*LAB, "run", "--clock", "real", "curl--dsl-20--http1-get-5MiB-at-2MBps")
     for _ in range(KILLS):
         lab = subprocess.Popen(machine.command(*words), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -53,7 +53,7 @@ def test_kill_9_at_random_moments_leaves_nothing(machine: OwnMachine, tmp_path: 
 def test_an_orderly_end_leaves_nothing_either(machine: OwnMachine, tmp_path: Path, number: signal.Signals) -> None:
     before = machine.state()
     others = machine.processes()
-    env = machine.environment(THROUGHLINE_RESULTS=str(tmp_path / "results"))
+    env = machine.environment(ROUGHWATER_RESULTS=str(tmp_path / "results"))
     words = machine.command(*LAB, "shell", "--rate", "20mbit", "--", "sleep", "31536000")
     lab = subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, start_new_session=True)
     until(lambda: "sleep 31536000" in machine.processes(), "the shell's command runs", 30)

@@ -48,7 +48,7 @@ def test_missing_iperf3_is_one_line(tmp_path: Path) -> None:
         "which = tools.shutil.which\n"
         "tools.shutil.which = lambda name, **more: None if name == 'apt-get' else which(name, **more)\n"
     )
-    env = {"PYTHONPATH": str(tmp_path), "THROUGHLINE_RESULTS": str(tmp_path / "results")}
+    env = {"PYTHONPATH": str(tmp_path), "ROUGHWATER_RESULTS": str(tmp_path / "results")}
     done = lab("run", SHORT_CELL, "--clock", "real", env=env)
     assert done.returncode == 4
     assert "this machine has no iperf3, and no apt-get to fetch them with" in one_line(done)
@@ -86,7 +86,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(tmp_path: Path)
         "--clock",
         "real",
     ]
-    env = {**os.environ, "THROUGHLINE_RESULTS": str(results)}
+    env = {**os.environ, "ROUGHWATER_RESULTS": str(results)}
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120, env=env, stdin=subprocess.DEVNULL)
     assert done.returncode == 4, done.stderr
     assert "space" in one_line(done)
@@ -94,7 +94,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(tmp_path: Path)
 
 
 def test_a_cell_by_name_leaves_its_result_and_reports(tmp_path: Path) -> None:
-    done = lab("run", SHORT_CELL, "--clock", "real", "--json", env={"THROUGHLINE_RESULTS": str(tmp_path)})
+    done = lab("run", SHORT_CELL, "--clock", "real", "--json", env={"ROUGHWATER_RESULTS": str(tmp_path)})
     record = json.loads(done.stdout)
     assert record["cells"] == [SHORT_CELL]
     assert done.returncode == record["exit_code"]

@@ -48,7 +48,7 @@ def hogs() -> Iterator[None]:
 
 
 def test_two_cpu_hogs_do_not_make_a_cell_fail(hogs: None, tmp_path: Path) -> None:
-    env = {"THROUGHLINE_RESULTS": str(tmp_path), "THROUGHLINE_LOCK": str(tmp_path / "lock")}  # no waiting for others
+    env = {"ROUGHWATER_RESULTS": str(tmp_path), "ROUGHWATER_LOCK": str(tmp_path / "lock")}  # no waiting for others
     started = time.monotonic()
     done = lab("run", CELL, "--clock", "real", "--max-samples", "5", "--json", env=env)
     took_s = time.monotonic() - started

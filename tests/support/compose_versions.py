@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from lab.assets import store, tools
-from lab.model.errors import LabFault, ThroughlineError
+from lab.model.errors import LabFault, RoughwaterError
 from lab.model.paths import cache_dir
 
 _SUITE = "trixie"
@@ -65,7 +65,7 @@ def _of_debian() -> Path | None:
             if code:
                 raise LabFault(f"no Compose of Debian {_SUITE}: {store.reason(output)}")
             shutil.copy2(tree / _PROGRAM, result / "docker-compose")
-    except ThroughlineError as problem:
+    except RoughwaterError as problem:
         print(problem)
         return None
     return program

@@ -127,7 +127,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--failed-lints", type=int, default=0, help="count as failures too")
     total = Count(failed=parser.parse_args(words).failed_lints)
-    with tempfile.TemporaryDirectory(prefix="throughline-skipped-") as folder:
+    with tempfile.TemporaryDirectory(prefix="roughwater-skipped-") as folder:
         notes = Path(folder, "skipped")
         os.environ[SKIPPED] = str(notes)
         if _has_nextest():
@@ -143,10 +143,10 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _nextest() -> Count:
-    with tempfile.TemporaryDirectory(prefix="throughline-nextest-") as folder:
+    with tempfile.TemporaryDirectory(prefix="roughwater-nextest-") as folder:
         junit, config = Path(folder, "junit.xml"), Path(folder, "nextest.toml")
         config.write_text(f'[profile.default.junit]\npath = "{junit}"\n')
-        code, lines = _shown([*_NEXTEST, *_FAILURES_ONLY, "--tool-config-file", f"throughline:{config}"])
+        code, lines = _shown([*_NEXTEST, *_FAILURES_ONLY, "--tool-config-file", f"roughwater:{config}"])
         ran = outcomes(junit.read_text()) if junit.exists() else {}
     finals = settle((test for test, passed in ran.items() if not passed), alone)
     for test, final in finals.items():

@@ -20,8 +20,8 @@ def main(folder: Path, words: list[str]) -> int:
             print(f"1,{name},metadata,provider,libvirt\n1,{name},provider-name,libvirt\n1,{name},state,{state}")
     elif words[0] == "ssh-config":
         print(CONFIG.format(words[1]))
-    elif words[0] == "up" and os.environ.get("THROUGHLINE_LINK") != "no":
-        sys.stderr.write("throughline: the Vagrantfile would call the lab that is waiting for it\n")
+    elif words[0] == "up" and os.environ.get("ROUGHWATER_LINK") != "no":
+        sys.stderr.write("roughwater: the Vagrantfile would call the lab that is waiting for it\n")
         return 1
     elif words[0] == "up" and (folder / "fails").exists():
         print("==> linux: Importing base box...")

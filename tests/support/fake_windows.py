@@ -84,7 +84,7 @@ def runner() -> None:
     except FileNotFoundError as error:
         facts |= {"returncode": 127, "stdout": "", "stderr": base64.b64encode(str(error).encode()).decode(), "peak": None}
     else:
-        emit(f"throughline-pid {process.pid}")
+        emit(f"roughwater-pid {process.pid}")
         try:
             out, err = process.communicate(given, timeout=asked["timeout_s"])
         except subprocess.TimeoutExpired:
@@ -98,7 +98,7 @@ def runner() -> None:
         }
     now = time.monotonic_ns() + int(os.environ.get("FAKE_CLOCK_NS", "0"))
     facts |= {"started": now - (time.monotonic_ns() - started), "ended": now, "now": now}
-    emit("throughline-done " + base64.b64encode(json.dumps(facts).encode()).decode())
+    emit("roughwater-done " + base64.b64encode(json.dumps(facts).encode()).decode())
 
 
 def clock() -> None:

@@ -124,7 +124,7 @@ def trace(words: list[str]) -> Route:
     tracer = Tracer()
     with (
         tempfile.TemporaryDirectory() as results,
-        patch.dict("os.environ", THROUGHLINE_RESULTS=results),
+        patch.dict("os.environ", ROUGHWATER_RESULTS=results),
         patch.object(sys, "argv", ["lab", *words]),
         contextlib.redirect_stdout(io.StringIO()),
     ):

@@ -123,7 +123,7 @@ Script = Callable[[Talk, HostileServer], None]
 @contextlib.contextmanager
 def serve(script: Script, *, tls: bool = False, alpn: str = "http/1.1") -> Iterator[HostileServer]:
     """When the script returns, the connection says goodbye and is closed."""
-    with tempfile.TemporaryDirectory(prefix="throughline-hostile-") as made:
+    with tempfile.TemporaryDirectory(prefix="roughwater-hostile-") as made:
         folder = Path(made)
         context, cacert = None, None
         if tls:

@@ -85,7 +85,7 @@ def main(words: list[str] | None = None) -> int:
     asked = parser.parse_args(words)
     found = []
     for number in range(1, asked.times + 1):
-        with tempfile.TemporaryDirectory(prefix="throughline-ci-") as folder, busy_loops(asked.loops, longest_cpu_s=_LONGEST_S):
+        with tempfile.TemporaryDirectory(prefix="roughwater-ci-") as folder, busy_loops(asked.loops, longest_cpu_s=_LONGEST_S):
             begun = time.monotonic()
             found.append(run(Path(folder), project_root().parent / "shared"))
             print(f"run {number}, {time.monotonic() - begun:.0f} s: {found[-1]}", flush=True)

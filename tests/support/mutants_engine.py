@@ -98,7 +98,7 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(words)
     scores: dict[str, Score] = {}
-    with tempfile.TemporaryDirectory(prefix="throughline-mutants-") as folder:
+    with tempfile.TemporaryDirectory(prefix="roughwater-mutants-") as folder:
         copy = Copy.make((options.copy or Path(folder, "copy")).absolute())
         for part in options.parts:
             scores[part] = Score(0, 0, 0)

@@ -81,7 +81,7 @@ def main(words: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     python = environment(ROOT / "build" / "cosmic-ray")
     scores: dict[str, Score] = {}
-    with tempfile.TemporaryDirectory(prefix="throughline-mutants-") as folder:
+    with tempfile.TemporaryDirectory(prefix="roughwater-mutants-") as folder:
         copies = [Copy.make(Path(folder, str(number))) for number in range(options.workers)]
         for room in options.rooms:
             mistakes, existing = draw(python, copies[0].root, room, options.count, options.seed)

@@ -217,7 +217,7 @@ class Again:
             test.last = [_made(test.report, "failed", test.report.longrepr)]
             return None
         await_quiet(self._config.option.await_quiet)
-        with tempfile.TemporaryDirectory(prefix="throughline-attempt-") as folder:
+        with tempfile.TemporaryDirectory(prefix="roughwater-attempt-") as folder:
             path = Path(folder, "reports.json")
             done = subprocess.run(
                 self._command(number, test.report.nodeid, path), cwd=self._config.rootpath, check=False, **_CAPTURED

@@ -54,7 +54,7 @@ class OwnMachine:
 
     def environment(self, **more: str) -> dict[str, str]:
         """Measurements wait for each other; those in here wait for none."""
-        return {**os.environ, "TMPDIR": str(self.temporary), "THROUGHLINE_LOCK": f"{self.temporary}.lock", **more}
+        return {**os.environ, "TMPDIR": str(self.temporary), "ROUGHWATER_LOCK": f"{self.temporary}.lock", **more}
 
     def said(self, *words: str) -> str:
         return subprocess.run(self.command(*words), capture_output=True, text=True, check=True).stdout
@@ -73,7 +73,7 @@ class OwnMachine:
 
     def labs(self) -> list[str]:
         """The sockets by which labs are found are of a network namespace: here those of labs that were started here."""
-        return [line.split()[-1] for line in self.said("cat", "/proc/net/unix").splitlines() if "@throughline/" in line]
+        return [line.split()[-1] for line in self.said("cat", "/proc/net/unix").splitlines() if "@roughwater/" in line]
 
     def processes(self) -> list[str]:
         """What descends from this process, but the holder: a lab's, if `adopting` was on when the lab was started."""

@@ -81,7 +81,7 @@ def main(words: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     each = in_lab if options.side == "lab" else in_engine
     score = Score(0, 0, 0)
-    with tempfile.TemporaryDirectory(prefix="throughline-planted-") as folder:
+    with tempfile.TemporaryDirectory(prefix="roughwater-planted-") as folder:
         copy = Copy.make((options.copy or Path(folder, "copy")).absolute())
         for place, seen, existing in each(copy, options):
             score = Score(score.seen + (seen.test is not None), score.planted + 1, existing)

@@ -1,7 +1,7 @@
 """Runs `python ARGUMENTS...` and adopts the processes that it leaves behind.
 
 The host watch counts what descends from the tests as theirs. A daemon, or a process whose parent a test has killed, would fall
-to the machine's first process and look like a foreign one. This process adopts it instead: THROUGHLINE_REAPER has its id.
+to the machine's first process and look like a foreign one. This process adopts it instead: ROUGHWATER_REAPER has its id.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-VARIABLE = "THROUGHLINE_REAPER"
+VARIABLE = "ROUGHWATER_REAPER"
 _PR_SET_CHILD_SUBREAPER = 36
 
 

@@ -174,7 +174,7 @@ class Sampler:
         self.network, self.output = network, output
         self.step_ns = round(interval_ms * 1e6)
         self.due_ns = base_ns = network.clock.now_ns
-        output.write_bytes(f"throughline-ports 1 {_PORTS.client} {_PORTS.server} {self.step_ns} {base_ns}\n".encode())
+        output.write_bytes(f"roughwater-ports 1 {_PORTS.client} {_PORTS.server} {self.step_ns} {base_ns}\n".encode())
 
     def sync(self) -> None:
         rows = []

@@ -27,7 +27,7 @@ from _pytest.terminal import TerminalReporter
 
 MAYBE = "maybe "
 ALWAYS = "always"
-NIGHTLY = "THROUGHLINE_NIGHTLY is not set"
+NIGHTLY = "ROUGHWATER_NIGHTLY is not set"
 """The condition of the tests in nightly.txt. They need no skip of their own: the file decides (tests/conftest.py)."""
 LEFT = "left to the night: make test-nightly"
 _NO, _NOT_SET = "no ", " is not set"
@@ -158,7 +158,7 @@ CONDITIONS: dict[str, Callable[[], bool]] = {
     "no containers": lambda: not _succeeds("docker", "version"),
     "no mounts": lambda: not _may_mount(),
     "no ferry.exe or Wine": lambda: not _has_wine(),
-    "under Wine": lambda: os.environ.get("THROUGHLINE_TEST_FERRY") == "wine",
+    "under Wine": lambda: os.environ.get("ROUGHWATER_TEST_FERRY") == "wine",
     "/etc/hosts has localhost only": _names_are_local_only,
 }
 """What a machine may be like; each is looked at once."""

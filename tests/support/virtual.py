@@ -8,7 +8,7 @@ from lab.model.topology import Link, Topology
 GUEST = VirtualMachine(
     seed=7,
     session_seed=7,
-    kernel_release="7.2.0-throughline",
+    kernel_release="7.2.0-roughwater",
     kernel_sha256="a" * 64,
     charge_ns=200,
     charge_most_ns=10_000,

@@ -39,7 +39,7 @@ _LINUX_ONLY = ("sysctl.", "offload.", "routes", "qdiscs")
 def as_on_windows(cell: CellResult) -> CellResult:
     """The cell as if its client ran on Windows: with other facts, another label and CPU times, but the same speeds."""
     client = cell.client.model_copy(
-        update={"path": r"C:\throughline\bin\ferry\ferry.exe", "sha256": "0" * 64, "notes": ["FIXTURE, not a measurement"]}
+        update={"path": r"C:\roughwater\bin\ferry\ferry.exe", "sha256": "0" * 64, "notes": ["FIXTURE, not a measurement"]}
     )
     samples = [
         sample.model_copy(update={"cpu_user_s": sample.cpu_user_s * CPU_FACTOR, "cpu_system_s": sample.cpu_system_s * CPU_FACTOR})

@@ -23,7 +23,7 @@ from lab.hosts.vagrant import machines, network
 from lab.judge.tolerance import LookPlan
 from lab.model.cell import Cell
 from lab.model.endpoints import Endpoints
-from lab.model.errors import ThroughlineError
+from lab.model.errors import RoughwaterError
 from lab.model.load import load_topology
 from lab.model.results import Sample
 from lab.model.transfer import ClientSpec, Expectation, Transfer
@@ -56,7 +56,7 @@ def pulled_for_good(torment: Torment, chance: random.Random) -> Iterator[str]:
 def _cell(torment: Torment, after_s: float, pulled_s: float | None) -> Iterator[str]:
     before = set(descendants(os.getpid()))
     results = torment.work / "cables"
-    with tempfile.TemporaryDirectory(prefix="throughline-cable-") as folder:
+    with tempfile.TemporaryDirectory(prefix="roughwater-cable-") as folder:
         three = Three(Path(folder))
         three.start()
         try:
@@ -112,7 +112,7 @@ def _run(three: Three, results: Path, after_s: float, pulled_s: float | None) ->
             with Session(RunDir.create("cable", results=results), options) as session:
                 verdict = session.run_cell(cell).verdict
                 told = f"{verdict.name}: {verdict.reason}"
-        except ThroughlineError as fault:
+        except RoughwaterError as fault:
             told = f"{type(fault).__name__}: {fault.message}"
         finally:
             _release(stilled)

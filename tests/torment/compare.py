@@ -25,7 +25,7 @@ def compare(count: int, seed: int) -> int:
     print("| protocol | direction | cells | verdicts that differ | complete cell - truth | wire - truth |")
     print("|---|---|--:|--:|--:|--:|", flush=True)
     for protocol, direction in product(PROTOCOLS, DIRECTIONS):
-        with tempfile.TemporaryDirectory(prefix="throughline-planted-") as place:
+        with tempfile.TemporaryDirectory(prefix="roughwater-planted-") as place:
             cells, planted = [], []
             for number in range(count):
                 truth = Truth(1 + chance.uniform(-WIDEST, WIDEST), 0.0)

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Self
 
 from lab.model.answer import Answer
-from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, EXIT_USAGE, ThroughlineError
+from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS, EXIT_USAGE, RoughwaterError
 from lab.model.paths import cache_dir
 from lab.model.results import CellResult, RunRecord
 from lab.store.run_dir import LATEST, RunDir, read_result, run_folders
@@ -73,7 +73,7 @@ class Torment:
         # When a command comes to each phase if it is not killed, in seconds from its start.
         self._timed: dict[str, dict[str, float]] = {}
         self._open = ExitStack()
-        self.work = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="throughline-torment-")))
+        self.work = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="roughwater-torment-")))
         # After the machine and its engine: a network of `lab up` outlives the command.
         self._open.callback(_kill, lambda _: True)
         self._results, self._said = self.work / "results", self.work / "said"
@@ -112,8 +112,8 @@ class Torment:
         home = self.work / "home"
         home.mkdir(exist_ok=True)
         env = self.machine.environment(
-            THROUGHLINE_RESULTS=str(results),
-            THROUGHLINE_CACHE=str(self.work / "cache"),
+            ROUGHWATER_RESULTS=str(results),
+            ROUGHWATER_CACHE=str(self.work / "cache"),
             HOME=str(home),
             # `lab doctor` asks cargo for its version, and rustup writes to a home folder that has none.
             RUSTUP_HOME=os.environ.get("RUSTUP_HOME", str(Path.home() / ".rustup")),
@@ -274,7 +274,7 @@ def read_all(results: Path) -> tuple[int, int, list[str]]:
                 try:
                     read_result(path, kind)
                     whole += 1
-                except ThroughlineError as fault:
+                except RoughwaterError as fault:
                     halves.append(fault.message)
     files = [path for path in results.rglob("*") if path.is_file()] if results.is_dir() else []
     halves += (f"{path.name} is half a page" for path in files if path.suffix == ".html" and not _ends(path, b"</html>"))

@@ -16,7 +16,7 @@ from typing import Self
 from lab.hosts.compose import content, images
 from lab.hosts.compose.docker import run
 from lab.hosts.compose.project import OWNER_LABEL
-from lab.model.errors import ThroughlineError
+from lab.model.errors import RoughwaterError
 from tests.support.own_machine import OwnMachine
 from tests.support.waiting import until
 
@@ -105,6 +105,6 @@ def lacking() -> str:
         return "there is no dockerd: apt-get install docker.io"
     try:
         images.require_all()
-    except ThroughlineError as fault:
+    except RoughwaterError as fault:
         return fault.message
     return ""

@@ -147,7 +147,7 @@ class Score:
 def judge(count: int, seed: int) -> Score:
     """Run that many cells and print the score after each batch."""
     score, begun = Score(), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="throughline-planted-") as place:
+    with tempfile.TemporaryDirectory(prefix="roughwater-planted-") as place:
         folder = Path(place)
         for number, (truths, cells) in enumerate(draw(folder, count, seed)):
             results = RunDir.create(f"planted-{number}", results=folder / "results")

@@ -176,7 +176,7 @@ def _one_line(where: str, code: int, said: str, telling: str) -> Iterator[str]:
 
 def _group_root() -> Path | None:
     for root in (_V1, _V2):
-        probe = root / "throughline-probe"
+        probe = root / "roughwater-probe"
         with suppress(OSError):
             probe.mkdir()
             limits = any((probe / name).exists() for name in ("memory.limit_in_bytes", "memory.max"))
@@ -191,7 +191,7 @@ def _memory_group(limit_mb: int) -> Iterator[Path]:
     """The file of a group's processes; those in it at the end are killed."""
     root = _group_root()
     assert root is not None
-    group = root / f"throughline-{limit_mb}-{time.monotonic_ns()}"
+    group = root / f"roughwater-{limit_mb}-{time.monotonic_ns()}"
     group.mkdir()
     limit = next(group / name for name in ("memory.limit_in_bytes", "memory.max") if (group / name).exists())
     try:

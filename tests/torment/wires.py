@@ -86,7 +86,7 @@ class _Sampler(_Script):
         self._before = [0] * 4
         self._wire: Wire | None = None
         self._way = 0
-        os.write(self._output, b"throughline-ports 1 vc vs %d %d\n" % (_INTERVAL_NS, self._due))
+        os.write(self._output, b"roughwater-ports 1 vc vs %d %d\n" % (_INTERVAL_NS, self._due))
 
     def _lines(self, now: int) -> list[bytes]:
         lines = []
@@ -110,7 +110,7 @@ class _Tap(_Script):
         self._looks = tap_script.Looks(tap_script.Tap(loopback=False), self._ring.memory, self._table, self._due)
         self._wire: Wire | None = None
         self._passed = 0
-        os.write(self._output, b"throughline-tap 1 eth0\n")
+        os.write(self._output, b"roughwater-tap 1 eth0\n")
 
     def _lines(self, now: int) -> list[bytes]:
         lines, wire = [], self._network.wire_of(self._host)

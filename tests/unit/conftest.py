@@ -10,5 +10,5 @@ import pytest
 @pytest.fixture(scope="session", autouse=True)
 def _own_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("THROUGHLINE_LOCK", str(tmp_path_factory.mktemp("machine") / "lock"))
+        patch.setenv("ROUGHWATER_LOCK", str(tmp_path_factory.mktemp("machine") / "lock"))
         yield

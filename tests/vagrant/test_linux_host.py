@@ -158,7 +158,7 @@ class TestRefusals:
         connection = Connection(machine.target(known_hosts=""), "id-1")
         open_host(connection, name="router").close()
         assert machine.host_key.public in connection.known_hosts.read_text()
-        connection.known_hosts.write_text(f"throughline-machine {make_key().public}\n")
+        connection.known_hosts.write_text(f"roughwater-machine {make_key().public}\n")
         assert str(connection.known_hosts) in self.refused(connection)
         open_host(Connection(machine.target(known_hosts=""), "id-2"), name="router").close()
 

@@ -174,5 +174,5 @@ def test_lab_link_shapes_the_machines(three: Three, monkeypatch: pytest.MonkeyPa
 def test_a_port_that_is_not_there(three: Three, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(machines.CONFIG_VARIABLE, str(three.folder / "config"))
     monkeypatch.setitem(network.MACS, "client", ("02:00:00:00:00:99",))
-    with pytest.raises(LabFault, match="cannot be set up: throughline: no port of this machine has MAC 02:00:00:00:00:99"):
+    with pytest.raises(LabFault, match="cannot be set up: roughwater: no port of this machine has MAC 02:00:00:00:00:99"):
         network.open_network()

@@ -17,8 +17,8 @@ SCRIPT = project_root() / "images" / "vagrant" / "linux" / "provision.sh"
 COMMAND = "PROVISION=yes .venv/bin/pytest tests/vagrant/test_provision.py"
 # Installed by what it depends on, and no part of a root that mmdebstrap makes: a real machine has them.
 KERNEL, INIT = "linux-image-cloud-amd64", "systemd-sysv"
-NO_KERNEL = re.compile(r"throughline: kernel \S+ has no sch_netem here: the router needs linux-image-amd64")
-WELL = "throughline: packages are there"
+NO_KERNEL = re.compile(r"roughwater: kernel \S+ has no sch_netem here: the router needs linux-image-amd64")
+WELL = "roughwater: packages are there"
 
 # In the chroot. The last time there is no network: who asks for anything to be downloaded fails.
 DRIVER = f"""\

@@ -38,7 +38,7 @@ def vagrant(tmp_path: Path):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("topology", ["", "link-local", str(project_root() / "topologies" / "lte.yaml")])
 def test_it_is_valid(vagrant, topology: str) -> None:  # type: ignore[no-untyped-def]
-    done = vagrant("validate", **({"THROUGHLINE_TOPOLOGY": topology} if topology else {}))
+    done = vagrant("validate", **({"ROUGHWATER_TOPOLOGY": topology} if topology else {}))
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "Vagrantfile validated successfully.", "")
 
 
@@ -51,7 +51,7 @@ def test_every_machine_is_listed(vagrant) -> None:  # type: ignore[no-untyped-de
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (None, "no topology called 'nope' (THROUGHLINE_TOPOLOGY; there are: "),
+        (None, "no topology called 'nope' (ROUGHWATER_TOPOLOGY; there are: "),
         ("name: x\nlink: [\n", "nope.yaml: "),
         ("- 1\n", "a topology has a name"),
         ("name: nope\nlink: fast\n", "link: it is not a list of settings"),
@@ -62,8 +62,8 @@ def test_a_bad_topology_is_reported_in_one_line(vagrant, tmp_path: Path, text: s
     place = tmp_path / "nope.yaml"
     if text is not None:
         place.write_text(text)
-    done = vagrant("validate", THROUGHLINE_TOPOLOGY="nope" if text is None else str(place))
-    said = [line for line in done.stderr.splitlines() if line.startswith("throughline: ")]
+    done = vagrant("validate", ROUGHWATER_TOPOLOGY="nope" if text is None else str(place))
+    said = [line for line in done.stderr.splitlines() if line.startswith("roughwater: ")]
     assert done.returncode == 1
     assert len(said) == 1
     assert told in said[0]

@@ -106,6 +106,6 @@ def test_a_router_forwards() -> None:
 def test_what_cannot_be_is_one_line(words: str, told: str) -> None:
     done = wired("client", MACS["client"][0], f'sh "$3" {words}')
     assert done.returncode == 1
-    assert done.stderr.startswith("throughline: ")
+    assert done.stderr.startswith("roughwater: ")
     assert told in done.stderr
     assert len(done.stderr.splitlines()) == 1

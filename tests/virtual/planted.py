@@ -84,7 +84,7 @@ def main(count: int = 20, seed: int = 1, first: int = 1) -> int:
             if number + 1 < first:
                 continue
             argv = [sys.executable, "-m", "lab.cli.main", "search", kind, *words, "--json"]
-            env = {**os.environ, "THROUGHLINE_RESULTS": str(folder / "results")}
+            env = {**os.environ, "ROUGHWATER_RESULTS": str(folder / "results")}
             done = subprocess.run(argv, check=False, capture_output=True, text=True, env=env)
             arms = json.loads(done.stdout)["arms"] if done.returncode in (0, 3) else []
             passed = max((arm["figures"][key] for arm in arms if arm["verdict"] == "PASS"), default=0.0)

@@ -30,7 +30,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     """One run for all of them: each cell is also the proof that the one before did not end it."""
     options = Options(clock="virtual", virtual_looks=LookPlan(looks=(2, 3)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("THROUGHLINE_PATIENCE_S", str(PATIENCE_S))
+        patch.setenv("ROUGHWATER_PATIENCE_S", str(PATIENCE_S))
         with Session(RunDir.create("bad", results=tmp_path_factory.mktemp("results")), options) as made:
             yield made
 

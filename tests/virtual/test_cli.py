@@ -24,7 +24,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def here(results: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return lab(*words, env={"THROUGHLINE_RESULTS": str(results)}, timeout=_LONGEST_S)
+    return lab(*words, env={"ROUGHWATER_RESULTS": str(results)}, timeout=_LONGEST_S)
 
 
 def ran(results: Path, seed: int) -> CellResult:

@@ -66,7 +66,7 @@ def ran(checkout: Path, results: Path, path_variable: str) -> dict[str, CellResu
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
         [sys.executable, "-m", "lab.cli.main", "run", *CELLS, "--clock", "virtual", "--max-samples", "5"],
-        env={**environment, "PYTHONPATH": str(checkout), "PATH": path_variable, "THROUGHLINE_RESULTS": str(results)},
+        env={**environment, "PYTHONPATH": str(checkout), "PATH": path_variable, "ROUGHWATER_RESULTS": str(results)},
         cwd=checkout,
         capture_output=True,
         text=True,

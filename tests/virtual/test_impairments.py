@@ -199,7 +199,7 @@ def test_a_policer_lets_the_bursts_of_tcp_through_that_its_bucket_holds(tmp_path
     (tmp_path / "policed.yaml").write_text(POLICED)
     name = "curl--policed--http1-get-1MB"
     words = ("run", name, "--max-samples", "5", "--json", "--topology", str(tmp_path / "policed.yaml"))
-    done = lab(*words, env={"THROUGHLINE_RESULTS": str(tmp_path)})
+    done = lab(*words, env={"ROUGHWATER_RESULTS": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     cell = read_cell(RunDir(tmp_path / json.loads(done.stdout)["run"]).cell_path(name))
     assert min(sample.body_byte_s or 0 for sample in cell.samples) > 17.7e6 / 8 / 3

@@ -37,10 +37,10 @@ def test_kill_9_at_random_moments_leaves_nothing(tmp_path: Path) -> None:
     # A kernel in user mode keeps files in the home folder. The cache stays that of this user.
     home = tmp_path / "home"
     home.mkdir()
-    kept = {"THROUGHLINE_CACHE": str(cache_dir())}
+    kept = {"ROUGHWATER_CACHE": str(cache_dir())}
     caught = 0
     with adopting(), OwnMachine(tmp_path / "tmp") as machine:
-        env = machine.environment(THROUGHLINE_RESULTS=str(tmp_path / "results"), HOME=str(home), **kept)
+        env = machine.environment(ROUGHWATER_RESULTS=str(tmp_path / "results"), HOME=str(home), **kept)
         before, others = machine.state(), machine.processes()
         for number in range(KILLS):
             lab = subprocess.Popen(machine.command(*_WORDS), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

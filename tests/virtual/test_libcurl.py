@@ -31,7 +31,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     clients = tmp_path_factory.mktemp("clients")
     (clients / "slow-app.yaml").write_text(SLOW)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("THROUGHLINE_CLIENTS", str(clients))
+        patch.setenv("ROUGHWATER_CLIENTS", str(clients))
         options = Options(clock="virtual", virtual_looks=LookPlan(looks=(2, 3)))
         with Session(RunDir.create("libcurl", results=tmp_path_factory.mktemp("results")), options) as made:
             yield made

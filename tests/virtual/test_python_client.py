@@ -30,7 +30,7 @@ get: /usr/bin/python3 -m getter {url} {output}
 
 def test_it_downloads_with_the_package_of_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python_packages, "_LOCKS", tmp_path)
-    monkeypatch.setenv("THROUGHLINE_CLIENTS", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_CLIENTS", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     lock_wheel(make_wheel(tmp_path, "getter", "1.5", SOURCE), tmp_path)
     (tmp_path / "mine.yaml").write_text(CLIENT)

@@ -89,7 +89,7 @@ def test_nothing_can_be_shaped(one: VirtualNetwork) -> None:
 
 def test_cells_over_the_loopback(tmp_path: Path) -> None:
     names = ["ferry--same-host--h2-get-500kB-at-1MBps", "ferry--same-host--sftp-put-500kB-at-1MBps"]
-    done = lab("run", *names, "--json", env={"THROUGHLINE_RESULTS": str(tmp_path)}, timeout=_LONGEST_S)
+    done = lab("run", *names, "--json", env={"ROUGHWATER_RESULTS": str(tmp_path)}, timeout=_LONGEST_S)
     assert done.returncode == 0, done.stderr
     run = RunDir(tmp_path / json.loads(done.stdout)["run"])
     for name in names:
@@ -103,6 +103,6 @@ def test_cells_over_the_loopback(tmp_path: Path) -> None:
 
 def test_what_needs_a_link_is_skipped_with_the_reason(tmp_path: Path) -> None:
     words = ("run", "windows-quirks", "--test", "The Link Flaps*", "--client", "ferry", "-v", "TOPOLOGY:same-host")
-    done = lab(*words, env={"THROUGHLINE_RESULTS": str(tmp_path)}, timeout=_LONGEST_S)
+    done = lab(*words, env={"ROUGHWATER_RESULTS": str(tmp_path)}, timeout=_LONGEST_S)
     assert "there is no link between them" in done.stdout + done.stderr
     assert "INVALID" not in done.stdout.replace("0 INVALID", "")

@@ -149,7 +149,7 @@ def test_every_sample_of_a_cell_sees_the_schedule_from_its_beginning(tmp_path: P
         encoding="utf-8",
     )
     words = ("run", CELL, "--topology", str(file), "--max-samples", "5", "--json")
-    done = lab(*words, env={"THROUGHLINE_RESULTS": str(tmp_path)}, timeout=300)
+    done = lab(*words, env={"ROUGHWATER_RESULTS": str(tmp_path)}, timeout=300)
     assert done.returncode == 0, done.stderr
     cell = read_cell(RunDir(tmp_path / json.loads(done.stdout)["run"]).cell_path(CELL))
     assert cell.topology.schedule is not None

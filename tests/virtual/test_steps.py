@@ -19,7 +19,7 @@ _LONGEST_S = 300
 
 @pytest.fixture(autouse=True)
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
 
 
 def test_the_example_passes_and_leaves_an_answer_per_test() -> None:

@@ -18,7 +18,7 @@ register(["search"])
 
 @pytest.fixture(autouse=True)
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
     return tmp_path / "results"
 
 

@@ -104,7 +104,7 @@ def test_the_result_of_a_cell_keeps_the_series(tmp_path: Path) -> None:
         "name: followed\ndescription: A test.\nlink:\n  rtt: 40 ms\nschedule:\n  trace: line.down\n", encoding="utf-8"
     )
     words = ("run", CELL, "--topology", str(file), "--max-samples", "5", "--json")
-    done = lab(*words, env={"THROUGHLINE_RESULTS": str(tmp_path)}, timeout=300)
+    done = lab(*words, env={"ROUGHWATER_RESULTS": str(tmp_path)}, timeout=300)
     assert done.returncode == 0, done.stderr
     cell = read_cell(RunDir(tmp_path / json.loads(done.stdout)["run"]).cell_path(CELL))
     assert cell.certificate is not None

@@ -86,7 +86,7 @@ def test_ferry_says_in_one_line_that_udp_gets_no_answer_and_gives_up_after_its_t
 
 def test_a_client_that_falls_back_gets_its_file_over_tcp(tmp_path: Path) -> None:
     name = "ferry-fallback--udp-blocked-20--h2-get-1MB"
-    done = lab("run", name, "--max-samples", "5", "--json", env={"THROUGHLINE_RESULTS": str(tmp_path)})
+    done = lab("run", name, "--max-samples", "5", "--json", env={"ROUGHWATER_RESULTS": str(tmp_path)})
     assert done.returncode == EXIT_PASS, done.stderr
     cell = read_cell(RunDir(tmp_path / json.loads(done.stdout)["run"]).cell_path(name))
     # It asks by UDP first: a quarter of the ten seconds that a connection may take.

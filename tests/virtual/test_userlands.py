@@ -123,7 +123,7 @@ def test_a_folder_is_a_userland_and_one_without_the_program_is_refused_in_one_li
     empty = tmp_path / "root"
     (empty / "usr/bin").mkdir(parents=True)
     cell = "curl--dsl-20--http1-get-256KiB"
-    places = {"THROUGHLINE_RESULTS": str(tmp_path / "results")}
+    places = {"ROUGHWATER_RESULTS": str(tmp_path / "results")}
     refused = lab("run", cell, "--userland", f"client={empty}", env=places, timeout=_LONGEST_S)
     assert refused.returncode == EXIT_USAGE
     assert one_line(refused).startswith("lab: client curl: there is no curl on host client in userland")

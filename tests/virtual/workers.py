@@ -63,7 +63,7 @@ class Runs:
         words = ("-m", "lab.cli.main", "run", *self.cells, "--clock", "virtual", "--max-samples", str(SAMPLES), *more)
         log = self.folder / "run.log"
         log.unlink(missing_ok=True)
-        return start(*words, env={**os.environ, "THROUGHLINE_RESULTS": str(self.folder / "results")}, log=log)
+        return start(*words, env={**os.environ, "ROUGHWATER_RESULTS": str(self.folder / "results")}, log=log)
 
     def said(self) -> list[str]:
         return (self.folder / "run.log").read_text(errors="replace").splitlines()
@@ -157,7 +157,7 @@ def overhead_s(address: str, stored: Path, questions: int, folder: Path) -> tupl
 
 def main(words: list[str]) -> int:
     count = int(words[0]) if words else 500
-    with tempfile.TemporaryDirectory(prefix="throughline-") as name:
+    with tempfile.TemporaryDirectory(prefix="roughwater-") as name:
         problems = list(_all(Path(name), draw(count, seed=1)))
     print("\n".join(problems) or "all is well")
     return 1 if problems else 0

@@ -37,7 +37,7 @@ if [ ! -d "/lib/modules/$kernel" ]; then
     kernel=$(find /lib/modules -mindepth 1 -maxdepth 1 -printf '%f\n' 2>/dev/null | sort -V | tail -n 1)
 fi
 if ! modinfo -k "${kernel:-none}" sch_netem >/dev/null 2>&1; then
-    echo "throughline: kernel ${kernel:-$(uname -r)} has no sch_netem here: the router needs linux-image-amd64" >&2
+    echo "roughwater: kernel ${kernel:-$(uname -r)} has no sch_netem here: the router needs linux-image-amd64" >&2
     exit 1
 fi
-echo 'throughline: packages are there'
+echo 'roughwater: packages are there'

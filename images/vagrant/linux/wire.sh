@@ -7,7 +7,7 @@
 set -eu
 
 fail() {
-    echo "throughline: $*" >&2
+    echo "roughwater: $*" >&2
     exit 1
 }
 
@@ -48,11 +48,11 @@ leaf() {
 # hosts_line NAME ADDRESS: in /etc/hosts once, in place of earlier lines for the name.
 hosts_line() {
     grep -qx "$2 $1" /etc/hosts && return
-    sed "/[[:space:]]$1\$/d" /etc/hosts >/etc/hosts.throughline
-    echo "$2 $1" >>/etc/hosts.throughline
+    sed "/[[:space:]]$1\$/d" /etc/hosts >/etc/hosts.roughwater
+    echo "$2 $1" >>/etc/hosts.roughwater
     # Not a rename: in a container the file is a mount.
-    cat /etc/hosts.throughline >/etc/hosts
-    rm /etc/hosts.throughline
+    cat /etc/hosts.roughwater >/etc/hosts
+    rm /etc/hosts.roughwater
 }
 
 role=${1:-}
@@ -82,4 +82,4 @@ lab sh -c 'echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start; echo "0 214748
 hosts_line client 10.77.1.2
 hosts_line router 10.77.1.1
 hosts_line server 10.77.2.2
-echo "throughline: the $role is wired"
+echo "roughwater: the $role is wired"

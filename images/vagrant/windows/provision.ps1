@@ -8,7 +8,7 @@
     A line for the administrators' authorized_keys; left out where the machine's maker has put one there.
 #>
 param(
-    [string]$WorkFolder = 'C:\throughline',
+    [string]$WorkFolder = 'C:\roughwater',
     [string]$PublicKey = ''
 )
 Set-StrictMode -Version 2
@@ -25,7 +25,7 @@ if (-not (Test-Path -LiteralPath $WorkFolder)) {
 if (-not (Get-Service -Name 'sshd' -ErrorAction SilentlyContinue)) {
     $capability = Get-WindowsCapability -Online -Name 'OpenSSH.Server*' | Select-Object -First 1
     if (-not $capability) {
-        throw 'throughline: this Windows offers no OpenSSH.Server; it needs Windows 10 1809, Server 2019, or later'
+        throw 'roughwater: this Windows offers no OpenSSH.Server; it needs Windows 10 1809, Server 2019, or later'
     }
     Add-WindowsCapability -Online -Name $capability.Name | Out-Null
     $changed += 'OpenSSH server'

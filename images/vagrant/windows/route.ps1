@@ -23,7 +23,7 @@ $ProgressPreference = 'SilentlyContinue'
 $wanted = ($Mac -replace '[^0-9A-Fa-f]', '').ToUpperInvariant()
 $port = @(Get-NetAdapter | Where-Object { ($_.MacAddress -replace '[^0-9A-Fa-f]', '') -eq $wanted })
 if ($port.Count -ne 1) {
-    throw "throughline: $($port.Count) ports of this machine have MAC $Mac; the lab's is one (is it on the lab's network?)"
+    throw "roughwater: $($port.Count) ports of this machine have MAC $Mac; the lab's is one (is it on the lab's network?)"
 }
 $index = $port[0].ifIndex
 $own = "10.77.$Network.$Address"

@@ -294,7 +294,7 @@ static void end(CURL *easy, struct transfer *transfer, CURLcode code) {
   if(transfer->last > sum.last)
     sum.last = transfer->last;
   if(set.each)
-    printf("throughline-file %lld %.6f %.6f %.6f %.6f\n", (long long)transfer->bytes, transfer->began, transfer->first,
+    printf("roughwater-file %lld %.6f %.6f %.6f %.6f\n", (long long)transfer->bytes, transfer->began, transfer->first,
            transfer->last, transfer->ended);
 }
 
@@ -416,7 +416,7 @@ static void print_text(const char *text) {
 }
 
 static void report(double total) {
-  printf("\nthroughline-libcurl {\"libcurl\": ");
+  printf("\nroughwater-libcurl {\"libcurl\": ");
   print_text(curl_version());
   printf(", \"interface\": \"%s\", \"code\": %d, \"error\": ", set.multi ? "multi" : "easy", (int)sum.code);
   print_text(sum.error);

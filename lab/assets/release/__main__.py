@@ -19,7 +19,7 @@ from typing import TypeVar
 from lab.assets.release import checks, debian, inventory, packages, trial, versions, workshop
 from lab.assets.release.checks import Check
 from lab.assets.release.workshop import Workshop
-from lab.model.errors import EXIT_FAIL, EXIT_PASS, EXIT_USAGE, ThroughlineError, UsageProblem
+from lab.model.errors import EXIT_FAIL, EXIT_PASS, EXIT_USAGE, RoughwaterError, UsageProblem
 from lab.model.files import digest
 from lab.model.paths import project_root
 
@@ -109,7 +109,7 @@ def release(root: Path, *, everything: bool) -> int:
     print(listing(found), flush=True)
     red = sum(not each.ok for every in found.values() for each in every)
     verdict = f"{red} checks failed" if red else "every check is green"
-    progress(f"throughline {version}, commit {workshop.commit(root)[:12]}, in {out}, {time.monotonic() - begun:.0f} s: {verdict}")
+    progress(f"roughwater {version}, commit {workshop.commit(root)[:12]}, in {out}, {time.monotonic() - begun:.0f} s: {verdict}")
     if versions.unreleased(root):
         progress(f"CHANGELOG.md has unreleased entries: a rehearsal of {version}, not to be published")
     return EXIT_FAIL if red else EXIT_PASS
@@ -140,7 +140,7 @@ def main() -> int:
             print(versions.notes(root))
             return EXIT_PASS
         return release(root, everything=not arguments.deb)
-    except ThroughlineError as error:
+    except RoughwaterError as error:
         print(f"release: {error}", file=sys.stderr)
         return EXIT_USAGE if isinstance(error, UsageProblem) else EXIT_FAIL
 

@@ -1,4 +1,4 @@
-"""Builds the package for Debian 12 and 13: the lab, its locked dependencies and ferry in /usr/lib/throughline.
+"""Builds the package for Debian 12 and 13: the lab, its locked dependencies and ferry in /usr/lib/roughwater.
 
 That folder is a virtual environment of the system's Python. One environment serves both releases, because a Python looks for its
 packages in lib/pythonX.Y of its own version: Debian 12 reads lib/python3.11, Debian 13 lib/python3.13.
@@ -22,17 +22,17 @@ from lab.model.files import digest
 
 # The Pythons of Debian 12 and 13.
 PYTHONS = ("3.11", "3.13")
-HOME = "usr/lib/throughline"
+HOME = "usr/lib/roughwater"
 # Debian's own part of the version, for a new package of the same lab.
 REVISION = "1"
-MAINTAINER = "Throughline maintainers <maintainers@throughline.invalid>"
+MAINTAINER = "Roughwater maintainers <maintainers@roughwater.invalid>"
 _TEMPLATES = Path(__file__).with_name("debian")
 # What uv notes of where a package came from: this machine's paths and times.
 _NOTES = ("RECORD", "direct_url.json", "uv_cache.json", "REQUESTED", "INSTALLER")
 
 
 def file_name(version: str) -> str:
-    return f"throughline_{version}-{REVISION}_amd64.deb"
+    return f"roughwater_{version}-{REVISION}_amd64.deb"
 
 
 def build(shop: Workshop, version: str, *, wheel: Path, ferry: Path, work: Path, out: Path) -> Path:
@@ -94,18 +94,18 @@ def _programs(work: Path, ferry: Path) -> None:
     (work / "usr/bin").mkdir(parents=True)
     for name in ("lab", "ferry"):
         (folder / name).chmod(0o755)
-        (work / "usr/bin" / name).symlink_to(f"../lib/throughline/bin/{name}")
+        (work / "usr/bin" / name).symlink_to(f"../lib/roughwater/bin/{name}")
 
 
 def _documents(shop: Workshop, work: Path, version: str) -> None:
-    documents = work / "usr/share/doc/throughline"
+    documents = work / "usr/share/doc/roughwater"
     pages = work / "usr/share/man/man1"
-    overrides = work / "usr/share/lintian/overrides/throughline"
+    overrides = work / "usr/share/lintian/overrides/roughwater"
     for folder in (documents, pages, overrides.parent):
         folder.mkdir(parents=True)
     moment = datetime.fromtimestamp(shop.epoch, UTC).strftime("%a, %d %b %Y %H:%M:%S +0000")
-    title = f"throughline ({version}-{REVISION}) unstable; urgency=medium"
-    entry = f"  * Release {version}: /usr/share/doc/throughline/changelog.gz\n\n -- {MAINTAINER}  {moment}\n"
+    title = f"roughwater ({version}-{REVISION}) unstable; urgency=medium"
+    entry = f"  * Release {version}: /usr/share/doc/roughwater/changelog.gz\n\n -- {MAINTAINER}  {moment}\n"
     _compress(documents / "changelog.Debian.gz", f"{title}\n\n{entry}")
     _compress(documents / "changelog.gz", (shop.root / "CHANGELOG.md").read_text(encoding="utf-8"))
     (documents / "copyright").write_text(_copyright(work / HOME / f"lib/python{PYTHONS[0]}/site-packages"), encoding="utf-8")
@@ -123,7 +123,7 @@ def _copyright(packages: Path) -> str:
         stated = [value for key, value in fields if key in ("License-Expression", "License")]
         stated += [value.rpartition(" :: ")[2] for key, value in fields if value.startswith("License :: ")]
         name, version = (next(value for key, value in fields if key == wanted) for wanted in ("Name", "Version"))
-        if name != "throughline":
+        if name != "roughwater":
             found.append(f" {name} {version}: {(stated or ['see its folder'])[0]}")
     return head.replace("@DEPENDENCIES@", "\n".join(found))
 

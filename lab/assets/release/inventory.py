@@ -30,8 +30,8 @@ def locked(lock: str) -> dict[str, str]:
 
 
 def of_lab(shop: Workshop, version: str, out: Path) -> Path:
-    """The inventory of `throughline`: its locked dependencies. CycloneDX's own program writes and validates it."""
-    made = out / f"throughline-{version}.cdx.json"
+    """The inventory of `roughwater`: its locked dependencies. CycloneDX's own program writes and validates it."""
+    made = out / f"roughwater-{version}.cdx.json"
     lock = shop.root.with_name("dependencies.lock")
     lock.write_text(dependencies((shop.root / "requirements.lock").read_text(encoding="utf-8")), encoding="utf-8")
     words: Words = ["cyclonedx-py", "requirements", "--output-reproducible", "--validate", "--output-format", "JSON"]
@@ -44,8 +44,8 @@ def of_lab(shop: Workshop, version: str, out: Path) -> Path:
 
 
 def of_ferry(wheel: Path, version: str, out: Path) -> Path:
-    """The inventory of `throughline-ferry`: the crates of its wheel, which has it inside (PEP 770)."""
-    made = out / f"throughline_ferry-{version}.cdx.json"
+    """The inventory of `roughwater-ferry`: the crates of its wheel, which has it inside (PEP 770)."""
+    made = out / f"roughwater_ferry-{version}.cdx.json"
     with zipfile.ZipFile(wheel) as archive:
         inside = [name for name in archive.namelist() if "/sboms/" in name]
         if len(inside) != 1:

@@ -20,7 +20,7 @@ LINUX_TARGET = "x86_64-unknown-linux-gnu"
 
 
 def lab_packages(shop: Workshop, out: Path) -> list[Path]:
-    """The wheel and the source archive of `throughline`."""
+    """The wheel and the source archive of `roughwater`."""
     return [_hatchling(shop, shop.root, kind, out) for kind in ("wheel", "sdist")]
 
 
@@ -40,7 +40,7 @@ def _hatchling(shop: Workshop, source: Path, kind: str, out: Path) -> Path:
 
 
 def ferry_linux(shop: Workshop, out: Path) -> Path:
-    """The wheel of `throughline-ferry` for Linux. Zig links it, for a glibc older than this machine's."""
+    """The wheel of `roughwater-ferry` for Linux. Zig links it, for a glibc older than this machine's."""
     known = set(out.glob("*"))
     maturin: Words = ["maturin", "build", "--release", "--locked", "--manifest-path", "crates/ferry/Cargo.toml"]
     target: Words = ["--target", LINUX_TARGET, "--zig", "--compatibility", MANYLINUX]
@@ -78,7 +78,7 @@ def without_paths(wheel: Path, root: Path, epoch: int) -> None:
     files = _files(wheel)
     for name in files:
         if "/sboms/" in name:
-            files[name] = files[name].replace(str(root).encode(), b"/throughline")
+            files[name] = files[name].replace(str(root).encode(), b"/roughwater")
     _pack(files, wheel, epoch)
 
 

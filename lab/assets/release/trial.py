@@ -15,11 +15,11 @@ from lab.assets.release.workshop import Words, Workshop, tail, uv_cache
 
 # The test that installs the .deb; CI has no .deb and skips it.
 DEB_TEST = "tests/install/test_deb.py"
-DEB_VARIABLE = "THROUGHLINE_DEB"
+DEB_VARIABLE = "ROUGHWATER_DEB"
 
 
 def wheels(shop: Workshop, version: str, folder: Path, work: Path) -> Check:
-    """`throughline[ferry]` from the folder of artefacts, in an environment with the locked dependencies."""
+    """`roughwater[ferry]` from the folder of artefacts, in an environment with the locked dependencies."""
     name = "trial install"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -32,7 +32,7 @@ def wheels(shop: Workshop, version: str, folder: Path, work: Path) -> Check:
     steps: list[Words] = [
         [sys.executable, "-m", "venv", place],
         [*uv, "--require-hashes", "--requirement", lock],
-        [*pip, "--no-index", "--find-links", folder, f"throughline[ferry]=={version}"],
+        [*pip, "--no-index", "--find-links", folder, f"roughwater[ferry]=={version}"],
         [bin_folder / "python", "-m", "pip", "check"],
         # Reads every shipped network; runs nothing.
         [bin_folder / "lab", "topologies"],

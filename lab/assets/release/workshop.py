@@ -42,7 +42,7 @@ class Workshop:
     def environment(self) -> dict[str, str]:
         """For every program: pinned tools first on PATH, one clock, one locale."""
         path = os.pathsep.join((str(self.tools), str(self.cargo.parent), os.environ.get("PATH", "/usr/bin:/bin")))
-        foreign = ("UV_", "PYTHON", "THROUGHLINE_", "CARGO_BUILD_", "RUSTFLAGS", "CFLAGS")
+        foreign = ("UV_", "PYTHON", "ROUGHWATER_", "CARGO_BUILD_", "RUSTFLAGS", "CFLAGS")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         return {**kept, "PATH": path, "SOURCE_DATE_EPOCH": str(self.epoch), "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -111,7 +111,7 @@ def clone(root: Path, into: Path, *, cargo: Path, bin_folder: Path, keep_compile
     _git(root, "clone", "--quiet", "--no-checkout", str(root), str(into))
     _git(into, "checkout", "--quiet", "--detach", commit(root))
     epoch = int(_git(into, "log", "-1", "--format=%ct"))
-    compiled = _cargo_home() / "throughline-release" if keep_compiled else into / "engine/compiled"
+    compiled = _cargo_home() / "roughwater-release" if keep_compiled else into / "engine/compiled"
     return Workshop(root=into, epoch=epoch, tools=bin_folder, cargo=cargo, cargo_build=compiled)
 
 

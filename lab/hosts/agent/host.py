@@ -22,7 +22,7 @@ from lab.model.errors import LabFault
 
 _START_S = 10.0
 # The variables that a command inherits from the lab's caller, where both see the same files.
-KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TERM", "THROUGHLINE_CACHE")
+KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TERM", "ROUGHWATER_CACHE")
 
 
 class AgentProcess:

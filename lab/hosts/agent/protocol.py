@@ -74,4 +74,4 @@ class UnixChannel:
 
 def socket_name(lab: str) -> bytes:
     """Abstract (unix(7)): no file to leave behind, gone when the agent is, and one name per user."""
-    return f"\0throughline/{os.getuid()}/{lab}".encode()
+    return f"\0roughwater/{os.getuid()}/{lab}".encode()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lab.assets import engine, initrd, uml
 from lab.hosts.compose import lab_image
-from lab.model.errors import EXIT_PASS, LabFault, ThroughlineError, UsageProblem
+from lab.model.errors import EXIT_PASS, LabFault, RoughwaterError, UsageProblem
 from lab.model.paths import package_root, shipped_root, shipped_topologies_dir
 
 ROLES = ("client", "router", "server")
@@ -70,7 +70,7 @@ _LEFT_OUT = "servers/aioquic_script.py"
 # The sources of ferry, without its tests.
 _ENGINE = ("Cargo.toml", "Cargo.lock", "crates/*/Cargo.toml", "crates/*/build.rs", "crates/*/src/**/*")
 
-_OWN = "usr/lib/throughline"
+_OWN = "usr/lib/roughwater"
 RECIPE = f"{_OWN}/recipe"
 """Where an image says what it was made from, for those that Compose has built and that have no label of it."""
 READY = "images/ready"
@@ -139,7 +139,7 @@ def _files(role: str) -> dict[str, bytes]:
         return lab_image.parts()
     lab = package_root() / "lab"
     return {
-        "usr/lib/python3/dist-packages/throughline.pth": b"/usr/lib/throughline\n",
+        "usr/lib/python3/dist-packages/roughwater.pth": b"/usr/lib/roughwater\n",
         **{f"{_OWN}/lab/{path.relative_to(lab)}": path.read_bytes() for path in shipped_files()},
         **{f"{_OWN}/links/{name}.json": table for name, table in _link_tables().items()},
     }
@@ -180,7 +180,7 @@ def main() -> int:
         if role not in EVERY:
             raise UsageProblem(f"no image is called {role!r}", remedy=f"one of {', '.join(EVERY)}")
         write(Path(folder), tree(role))
-    except ThroughlineError as problem:
+    except RoughwaterError as problem:
         print(f"images: {problem}", file=sys.stderr)
         return problem.exit_code
     return EXIT_PASS

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from lab.assets import engine, store, tools, uml
 from lab.assets.store import Progress
 from lab.hosts.compose import content, docker, lab_image
-from lab.model.errors import LabFault, ThroughlineError, UsageProblem
+from lab.model.errors import LabFault, RoughwaterError, UsageProblem
 from lab.model.files import replacing, write_faults
 from lab.model.paths import shipped_root
 
@@ -34,11 +34,11 @@ State: TypeAlias = Literal["current", "outdated", "missing"]
 _SUITES = {"client": "bookworm", "router": "trixie", "server": "bookworm", lab_image.ROLE: lab_image.SUITE}
 REMEDY = "lab images build"
 
-NAMES = "localhost/throughline"
+NAMES = "localhost/roughwater"
 # The Dockerfiles say role and base.
-ROLE_LABEL = "org.throughline.role"
-RECIPE_LABEL = "org.throughline.recipe"
-BASE_LABEL = "org.throughline.base"
+ROLE_LABEL = "org.roughwater.role"
+RECIPE_LABEL = "org.roughwater.recipe"
+BASE_LABEL = "org.roughwater.base"
 
 _FERRY = "usr/local/bin/ferry"
 # The stages of a Dockerfile that have nothing to do, because their result is in content.READY.
@@ -206,7 +206,7 @@ def _registry_bases(base: Base, roles: Sequence[str], progress: Progress, *, for
             if known is None:
                 docker.docker("pull", "-q", name, timeout_s=_PULL_S)
                 known = docker.inspect("image", name)
-        except ThroughlineError as refused:
+        except RoughwaterError as refused:
             if base == "registry":
                 raise LabFault(f"no {name} from a registry: {refused.message}", remedy="--base packages needs none") from None
             progress(f"base: root file systems of Debian packages, because there is no {name}: {refused.message}")

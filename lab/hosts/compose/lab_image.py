@@ -17,7 +17,7 @@ from lab.model.paths import package_root, shipped_root
 
 ROLE = "lab"
 SUITE = "bookworm"
-HOME = "usr/lib/throughline"
+HOME = "usr/lib/roughwater"
 LOCK = "requirements.lock"
 _PYTHON = "3.11"  # the suite's
 _PACKAGES = ("lab", "reports")
@@ -34,7 +34,7 @@ def parts() -> dict[str, bytes]:
     """Place in the image -> content."""
     files = {f"{HOME}/{place}": path.read_bytes() for place, path in _sources()}
     return files | {
-        "usr/lib/python3/dist-packages/throughline.pth": b"/usr/lib/throughline\n/usr/lib/throughline/site\n",
+        "usr/lib/python3/dist-packages/roughwater.pth": b"/usr/lib/roughwater\n/usr/lib/roughwater/site\n",
         "usr/local/bin/lab": _LAUNCHER,
     }
 

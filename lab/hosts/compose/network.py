@@ -32,11 +32,11 @@ from lab.model.units import Duration
 
 # In the images, whose files are not this machine's.
 _PYTHON = "/usr/bin/python3"
-_UML_PYTHON = "/usr/lib/throughline/python3"
+_UML_PYTHON = "/usr/lib/roughwater/python3"
 # struct ucred: pid (0 for one of a PID namespace that is not seen from here), uid, gid.
 _CREDENTIALS = struct.Struct("3i")
 _WHO = (socket.SOL_SOCKET, socket.SO_PEERCRED)
-_KEPT = tuple(name for name in KEPT_ENVIRONMENT if name not in ("PATH", "THROUGHLINE_CACHE"))
+_KEPT = tuple(name for name in KEPT_ENVIRONMENT if name not in ("PATH", "ROUGHWATER_CACHE"))
 
 
 # An engine that is restarted, with the containers that it has to end.

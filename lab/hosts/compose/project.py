@@ -22,14 +22,14 @@ from lab.hosts.wiring import Addresses
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.paths import cache_dir, shipped_root
 
-LAB_LABEL = "org.throughline.lab"
-OWNER_LABEL = "org.throughline.owner"
+LAB_LABEL = "org.roughwater.lab"
+OWNER_LABEL = "org.roughwater.owner"
 PROFILE = "real"
 """The profile of the three containers in docker-compose.yml."""
 UP_TIMEOUT_S = 120
 CLAIM = "claim"
 """The file in the shared folder that a lab locks until it holds its containers (`lab.hosts.compose.inside.entry`)."""
-_PREFIX = "throughline-"
+_PREFIX = "roughwater-"
 _RETRY_S = 0.5
 # unix(7): sun_path is 108 bytes.
 _LONGEST_SOCKET = 107
@@ -67,9 +67,7 @@ class Project:
                 f"a lab named {self.name!r} is already there", remedy=f"lab down {self.name}, or choose another --name"
             )
         if len(self.socket("client")) > _LONGEST_SOCKET:
-            raise UsageProblem(
-                f"the path {self.folder} is too long for a socket", remedy="set THROUGHLINE_CACHE to a shorter one"
-            )
+            raise UsageProblem(f"the path {self.folder} is too long for a socket", remedy="set ROUGHWATER_CACHE to a shorter one")
         self.folder.mkdir(parents=True, mode=0o700)
         # The containers' user writes here; the folder above keeps other users out.
         self.shared.mkdir()
@@ -104,16 +102,16 @@ class Project:
     def _compose(self, made: Mapping[str, images.Image], router: str, addresses: Addresses) -> str:
         """Empty, or what Compose said when it failed."""
         environment = {
-            "THROUGHLINE_LAB": self.name,
-            "THROUGHLINE_OWNER": str(os.getuid()),
-            "THROUGHLINE_DRIVER": "lab",
-            "THROUGHLINE_SHARED": str(self.shared),
-            "THROUGHLINE_ROUTER": router,
+            "ROUGHWATER_LAB": self.name,
+            "ROUGHWATER_OWNER": str(os.getuid()),
+            "ROUGHWATER_DRIVER": "lab",
+            "ROUGHWATER_SHARED": str(self.shared),
+            "ROUGHWATER_ROUTER": router,
             # The lab's own checks are stricter; one a second would be seen in what it measures.
-            "THROUGHLINE_HEALTH_INTERVAL": "1h",
+            "ROUGHWATER_HEALTH_INTERVAL": "1h",
             "CLIENT_NET": addresses.client_net,
             "SERVER_NET": addresses.server_net,
-            **{f"THROUGHLINE_{role.upper()}_IMAGE": image.id for role, image in made.items()},
+            **{f"ROUGHWATER_{role.upper()}_IMAGE": image.id for role, image in made.items()},
         }
         file = shipped_root() / "docker-compose.yml"
         words = [*compose_command(), "--profile", PROFILE, "-p", self.compose_name, "-f", str(file)]

@@ -90,7 +90,7 @@ PARENT_PIPE = -1
 def enter_namespaces() -> None:
     """Enter every kind of namespace; a user namespace too where this process is not root."""
     flags = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID | syscalls.CLONE_NEWNET | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS
-    if os.geteuid() == 0 and not os.environ.get("THROUGHLINE_USERNS"):
+    if os.geteuid() == 0 and not os.environ.get("ROUGHWATER_USERNS"):
         with contextlib.suppress(PermissionError):
             syscalls.unshare(flags)
             return

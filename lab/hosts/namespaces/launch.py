@@ -93,14 +93,14 @@ class NamespaceLab(AgentHandle):
 
 def running_labs() -> list[str]:
     """Names of this user's labs on this machine, from the kernel's list of Unix sockets."""
-    pattern = re.compile(rf"@throughline/{os.getuid()}/(\S+)$", re.MULTILINE)
+    pattern = re.compile(rf"@roughwater/{os.getuid()}/(\S+)$", re.MULTILINE)
     return sorted(set(pattern.findall(Path("/proc/net/unix").read_text(errors="replace"))))
 
 
 def _files(hosts: dict[str, str]) -> dict[str, str]:
     """The hosts' files in /etc: names of all hosts, no resolver, and the lab's ordinary user."""
     names = "".join(f"{address}\t{name}\n" for name, address in hosts.items())
-    user = f"{LAB_USER}:x:{LAB_UID}:{LAB_UID}:Throughline:{HOME_DIR}:/bin/sh\n"
+    user = f"{LAB_USER}:x:{LAB_UID}:{LAB_UID}:Roughwater:{HOME_DIR}:/bin/sh\n"
     group = f"{LAB_USER}:x:{LAB_UID}:\n"
     return {
         "/etc/hosts": f"127.0.0.1\tlocalhost\n{names}",

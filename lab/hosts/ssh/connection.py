@@ -103,7 +103,7 @@ class Connection:
             "User": self.target.user,
         }
         if not given:
-            settings["HostKeyAlias"] = f"throughline-{self.target.name}"
+            settings["HostKeyAlias"] = f"roughwater-{self.target.name}"
         if self.target.jump:
             settings["ProxyCommand"] = self.target.jump
         if shared:

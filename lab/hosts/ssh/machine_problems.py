@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 
-from lab.model.errors import LabFault, ThroughlineError, UsageProblem
+from lab.model.errors import LabFault, RoughwaterError, UsageProblem
 
 # Certificates of a run are dated back an hour; logs of two machines that disagree by more than this cannot be read together.
 MOST_SKEW_S = 30.0
@@ -14,7 +14,7 @@ _SAME = {"AMD64": "x86_64", "ARM64": "aarch64", "x64": "x86_64"}
 _LICENSED, _GRACE = 1, (2, 3, 6)
 
 
-def architecture_problem(name: str, machine: str, *, ours: str = "") -> ThroughlineError | None:
+def architecture_problem(name: str, machine: str, *, ours: str = "") -> RoughwaterError | None:
     """The error for a machine with another architecture than the programs that the lab copies to it; else None."""
     wanted = ours or platform.machine()
     if _SAME.get(machine, machine) == _SAME.get(wanted, wanted):
@@ -25,7 +25,7 @@ def architecture_problem(name: str, machine: str, *, ours: str = "") -> Throughl
     )
 
 
-def clock_problem(name: str, theirs_utc_s: float, ours_utc_s: float) -> ThroughlineError | None:
+def clock_problem(name: str, theirs_utc_s: float, ours_utc_s: float) -> RoughwaterError | None:
     """Both are seconds since 1970, read at the same moment as nearly as a connection allows."""
     ahead = theirs_utc_s - ours_utc_s
     if abs(ahead) <= MOST_SKEW_S:
@@ -37,7 +37,7 @@ def clock_problem(name: str, theirs_utc_s: float, ours_utc_s: float) -> Throughl
     )
 
 
-def licence_problem(name: str, status: int | None, minutes_left: int | None) -> ThroughlineError | None:
+def licence_problem(name: str, status: int | None, minutes_left: int | None) -> RoughwaterError | None:
     """An evaluation copy whose time is up shuts down every hour, in the middle of a measurement."""
     if status is None or status == _LICENSED or (status in _GRACE and (minutes_left or 0) > 0):
         return None

@@ -210,7 +210,7 @@ class RemoteAgent(Agent):
             syscalls.mount("lab", str(base), "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=755")
             self.mounted = True
         else:
-            base = Path(tempfile.mkdtemp(prefix="throughline-"))
+            base = Path(tempfile.mkdtemp(prefix="roughwater-"))
         self.folder = str(base / name)
         for each in (name, "home", "tmp"):
             (base / each).mkdir()

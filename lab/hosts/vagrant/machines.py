@@ -1,6 +1,6 @@
 """The machines of the Vagrantfile: brought up where they are down, and where SSH finds them.
 
-`THROUGHLINE_SSH_CONFIG` names a file with what `vagrant ssh-config` would print, for machines that something else has made: then
+`ROUGHWATER_SSH_CONFIG` names a file with what `vagrant ssh-config` would print, for machines that something else has made: then
 Vagrant is not asked at all.
 """
 
@@ -14,19 +14,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lab.hosts.ssh.config import Target, parse
-from lab.model.errors import LabFault, ThroughlineError, UsageProblem
+from lab.model.errors import LabFault, RoughwaterError, UsageProblem
 from lab.model.paths import cache_dir, shipped_root, working_root
 
-CONFIG_VARIABLE = "THROUGHLINE_SSH_CONFIG"
-CLIENT_VARIABLE = "THROUGHLINE_CLIENT_MACHINE"
-PATIENCE_VARIABLE = "THROUGHLINE_VM_PATIENCE"
+CONFIG_VARIABLE = "ROUGHWATER_SSH_CONFIG"
+CLIENT_VARIABLE = "ROUGHWATER_CLIENT_MACHINE"
+PATIENCE_VARIABLE = "ROUGHWATER_VM_PATIENCE"
 # A first boot downloads a box of gigabytes.
 _UP_S = 3 * 3600.0
 _ASK_S = 300.0
 
 # Words of Vagrant, message and remedy; the first that is found. {what} is the line it was found in.
 _REFUSALS: tuple[tuple[str, str, str], ...] = (
-    (r"throughline: .*", "{what}", ""),
+    (r"roughwater: .*", "{what}", ""),
     (
         r"No usable default provider|provider '[^']*' could not be found|virConnectOpen failed|VirtualBox is complaining|"
         r"could not detect VirtualBox|Error while connecting to [Ll]ibvirt|is not (?:currently )?usable|requires (?:KVM|Hyper-V)",
@@ -37,7 +37,7 @@ _REFUSALS: tuple[tuple[str, str, str], ...] = (
         r"[Bb]ox '?[^']*'? could not be found|could not be accessed|box you're attempting to add doesn't|"
         r"[Cc]ouldn't resolve host|error occurred while downloading|doesn't support the provider",
         "a box of the Vagrantfile cannot be had: {what}",
-        "vagrant box add it while there is a network, or set THROUGHLINE_WINDOWS_BOX to a version that exists",
+        "vagrant box add it while there is a network, or set ROUGHWATER_WINDOWS_BOX to a version that exists",
     ),
     (
         r"Timed out while waiting for the machine to boot|machine is not yet ready|guest machine entered an invalid state",
@@ -50,12 +50,12 @@ _REFUSALS: tuple[tuple[str, str, str], ...] = (
 
 
 def given_machine(name: str) -> Target | None:
-    """A machine that `THROUGHLINE_SSH_CONFIG` names; None where that is not set. Brings nothing up. Raises UsageProblem."""
+    """A machine that `ROUGHWATER_SSH_CONFIG` names; None where that is not set. Brings nothing up. Raises UsageProblem."""
     given = os.environ.get(CONFIG_VARIABLE, "")
     return _from_file(Path(given)).get(name) if given else None
 
 
-def refusal(command: str, said: str) -> ThroughlineError:
+def refusal(command: str, said: str) -> RoughwaterError:
     """Why `vagrant` failed, in one line. UsageProblem if the caller can fix it."""
     lines = _plain_lines(said)
     for pattern, message, remedy in _REFUSALS:
@@ -181,4 +181,4 @@ def _environment(own: Mapping[str, str]) -> dict[str, str]:
     dotfile = own.get("VAGRANT_DOTFILE_PATH") or str(working_root() / ".vagrant")
     quiet = {"VAGRANT_NO_COLOR": "1", "VAGRANT_CHECKPOINT_DISABLE": "1"}
     # This lab shapes the link itself; the Vagrantfile would have another one do it, which waits for this one.
-    return {**own, **quiet, "VAGRANT_DOTFILE_PATH": dotfile, "THROUGHLINE_LINK": "no"}
+    return {**own, **quiet, "VAGRANT_DOTFILE_PATH": dotfile, "ROUGHWATER_LINK": "no"}

@@ -1,6 +1,6 @@
 """A topology's three hosts as virtual machines: reached by SSH, each lab port alone in a network namespace of its machine.
 
-linux (lab: eth0) ─── throughline-client ─── router (lab: to-client, to-server) ─── throughline-server ─── server (lab: eth0)
+linux (lab: eth0) ─── roughwater-client ─── router (lab: to-client, to-server) ─── roughwater-server ─── server (lab: eth0)
 Vagrant's own ports stay outside `lab` and carry only commands and their output.
 
 A Windows client has no namespaces: its lab port is next to Vagrant's, with a route to the

@@ -41,7 +41,7 @@ CHARGE_MOST_NS = 10_000
 _ENVIRONMENT = {"HOME": "/nonexistent"}
 _READ_BYTES = 1 << 18
 _PIPE_BYTES = 1 << 17
-_EXECUTE = "set THROUGHLINE_CACHE to a folder that programs may be executed from, or allow it in memory: sysctl vm.memfd_noexec=0"
+_EXECUTE = "set ROUGHWATER_CACHE to a folder that programs may be executed from, or allow it in memory: sysctl vm.memfd_noexec=0"
 _LOOK_S = 0.5
 # A fifth of the usual rate per byte of memory, a quarter of which is a transfer's.
 _SLOWEST_BYTE_S = 20e6
@@ -94,8 +94,8 @@ class Patience:
 
     @classmethod
     def for_machine(cls, boot: Boot) -> Patience:
-        """Time for the slowest transfer that fits into its memory, or THROUGHLINE_PATIENCE_S seconds of CPU time."""
-        told = os.environ.get("THROUGHLINE_PATIENCE_S")
+        """Time for the slowest transfer that fits into its memory, or ROUGHWATER_PATIENCE_S seconds of CPU time."""
+        told = os.environ.get("ROUGHWATER_PATIENCE_S")
         return cls(float(told) if told else 30.0 + boot.memory_bytes / _SLOWEST_BYTE_S)
 
 

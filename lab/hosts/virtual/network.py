@@ -203,7 +203,7 @@ def _files(hosts: Mapping[str, str]) -> dict[str, str]:
     return {
         "/etc/hosts": f"127.0.0.1\tlocalhost\n{names}",
         "/etc/resolv.conf": "# no resolver inside the lab\n",
-        "/etc/passwd": f"root:x:0:0:root:/root:/bin/sh\n{LAB_USER}:x:{user_id()}:{user_id()}:Throughline:{HOME_DIR}:/bin/sh\n",
+        "/etc/passwd": f"root:x:0:0:root:/root:/bin/sh\n{LAB_USER}:x:{user_id()}:{user_id()}:Roughwater:{HOME_DIR}:/bin/sh\n",
         "/etc/group": f"root:x:0:\n{LAB_USER}:x:{user_id()}:\n",
-        "/etc/machine-id": hashlib.sha256(b"throughline").hexdigest()[:32] + "\n",
+        "/etc/machine-id": hashlib.sha256(b"roughwater").hexdigest()[:32] + "\n",
     }

@@ -8,7 +8,7 @@ $wanted = ($Mac -replace '[^0-9A-Fa-f]', '').ToUpperInvariant()
 $adapters = @(Get-NetAdapter)
 $port = @($adapters | Where-Object { ($_.MacAddress -replace '[^0-9A-Fa-f]', '') -eq $wanted })
 if ($port.Count -ne 1) {
-    throw "throughline: $($port.Count) ports of this machine have MAC $Mac"
+    throw "roughwater: $($port.Count) ports of this machine have MAC $Mac"
 }
 # An address and a route come back; the route is the object with a next hop.
 $way = @(Find-NetRoute -RemoteIPAddress $Remote | Where-Object { $_.PSObject.Properties['NextHop'] })

@@ -25,7 +25,7 @@ from lab.hosts.windows.shell import SCRIPT_S, START_S, MachineClock, PowerShell
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.scratch import scratch_folder
 
-WORK_FOLDER = "C:\\throughline"
+WORK_FOLDER = "C:\\roughwater"
 # Set-NetAdapter... restarts the port, which takes seconds.
 _PIN_S = 120.0
 _HASH_S = 300.0
@@ -76,7 +76,7 @@ class WindowsHost(CommandHost[WindowsProcess]):
         return self._programs[name]
 
     def write(self, path: str | PurePath, data: bytes, *, mode: int = 0o644) -> None:  # noqa: ARG002 - Windows has no such modes
-        with scratch_folder("throughline-") as folder:
+        with scratch_folder("roughwater-") as folder:
             source = folder / "data"
             source.write_bytes(data)
             self.put({PureWindowsPath(path): source})
@@ -99,7 +99,7 @@ class WindowsHost(CommandHost[WindowsProcess]):
         self.connection.copy("\n".join(lines) + "\n")
 
     def read(self, path: str | PurePath) -> bytes:
-        with scratch_folder("throughline-") as folder:
+        with scratch_folder("roughwater-") as folder:
             target = folder / "data"
             self.connection.copy(f'get {_remote(PureWindowsPath(path))} "{target}"\n')
             return target.read_bytes()
@@ -114,7 +114,7 @@ class WindowsHost(CommandHost[WindowsProcess]):
     def make_payload(self, path: PurePath, size: int, seed: int, count: int = 0, name: str = "") -> list[str]:
         """Make the payload on the machine of the lab and copy it, because the Windows machine has no Python."""
         places = [path / (name % index) for index in range(count)] or [path]
-        with scratch_folder("throughline-") as folder:
+        with scratch_folder("roughwater-") as folder:
             sources = {place: folder / str(index) for index, place in enumerate(places)}
             found = [write_payload(size, seed + index, str(source)) for index, source in enumerate(sources.values())]
             self.put(sources)

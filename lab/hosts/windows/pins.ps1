@@ -12,7 +12,7 @@ function Read-Fact([scriptblock]$Ask) {
 $wanted = ($Mac -replace '[^0-9A-Fa-f]', '').ToUpperInvariant()
 $ports = @(Get-NetAdapter | Where-Object { ($_.MacAddress -replace '[^0-9A-Fa-f]', '') -eq $wanted })
 if ($ports.Count -ne 1) {
-    throw "throughline: $($ports.Count) ports of this machine have MAC $Mac"
+    throw "roughwater: $($ports.Count) ports of this machine have MAC $Mac"
 }
 $name = $ports[0].Name
 $index = $ports[0].ifIndex

@@ -17,7 +17,7 @@ _BOOT = "$s=[Text.Encoding]::UTF8.GetString([Convert]::FromBase64String([Console
 _PROGRAM = "powershell.exe -NoLogo -NoProfile -NonInteractive -ExecutionPolicy Bypass -EncodedCommand "
 # PowerShell takes each of these for a single quote (about_Quoting_Rules).
 _QUOTES = "'\u2018\u2019\u201a\u201b"
-_DONE, _PID = "throughline-done ", "throughline-pid "
+_DONE, _PID = "roughwater-done ", "roughwater-pid "
 
 
 @cache

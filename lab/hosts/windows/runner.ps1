@@ -1,5 +1,5 @@
 # Runs one command for the lab. Standard input: its request (a line of base64 of JSON), then its own input (a line of base64).
-# Prints `throughline-pid N` when it has started, and `throughline-done BASE64` of JSON when it has ended.
+# Prints `roughwater-pid N` when it has started, and `roughwater-done BASE64` of JSON when it has ended.
 Set-StrictMode -Version 2
 $ErrorActionPreference = 'Stop'
 $ProgressPreference = 'SilentlyContinue'
@@ -18,7 +18,7 @@ function Write-Line([string]$Text) {
 
 function Write-Done([hashtable]$Facts) {
     $json = $Facts | ConvertTo-Json -Compress
-    Write-Line ('throughline-done ' + [Convert]::ToBase64String([Text.Encoding]::UTF8.GetBytes($json)))
+    Write-Line ('roughwater-done ' + [Convert]::ToBase64String([Text.Encoding]::UTF8.GetBytes($json)))
 }
 
 $start = New-Object System.Diagnostics.ProcessStartInfo
@@ -48,7 +48,7 @@ try {
         timedOut = $false; stdout = ''; stderr = [Convert]::ToBase64String($said); now = (Get-Nanoseconds) }
     exit 0
 }
-Write-Line "throughline-pid $($process.Id)"
+Write-Line "roughwater-pid $($process.Id)"
 # Both at once, and next to the input: a pipe that fills up stops the command.
 $copies = @($process.StandardOutput.BaseStream.CopyToAsync($out), $process.StandardError.BaseStream.CopyToAsync($err))
 try {

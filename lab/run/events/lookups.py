@@ -20,7 +20,7 @@ from lab.servers.process import ServerProcess, wait_ready
 
 _SCRIPT = Path(__file__).with_name("lookups_script.py")
 HTTP_PORT = 8080
-CONTROL = "control.throughline.test"
+CONTROL = "control.roughwater.test"
 _PATIENCE_S = 30.0
 
 

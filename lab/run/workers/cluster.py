@@ -21,7 +21,7 @@ from lab.run.workers.task import probe
 if TYPE_CHECKING:
     from distributed import Client
 
-EXTRA = "pip install 'throughline[distributed]'"
+EXTRA = "pip install 'roughwater[distributed]'"
 FIRST_WORKER_S = 10.0
 _CONNECT_S = 10.0
 _PATIENCE_S = 60.0
@@ -95,7 +95,7 @@ def quieten() -> None:
     """The lab says in one line what Dask says in forty. After Dask's import, which gives its loggers levels of their own."""
     for name in logging.root.manager.loggerDict:
         if name.partition(".")[0] in ("distributed", "tornado"):
-            logging.getLogger(name).setLevel(os.environ.get("THROUGHLINE_DASK_LOG", "CRITICAL"))
+            logging.getLogger(name).setLevel(os.environ.get("ROUGHWATER_DASK_LOG", "CRITICAL"))
 
 
 @contextmanager

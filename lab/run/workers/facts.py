@@ -24,7 +24,7 @@ from lab.clients.registry import resolve, userland_of
 from lab.hosts.local import LocalHost
 from lab.model import files
 from lab.model.base import YAML_SUFFIXES
-from lab.model.errors import ThroughlineError
+from lab.model.errors import RoughwaterError
 from lab.model.paths import package_root
 from lab.model.results import Closed
 from lab.model.scratch import scratch_folder
@@ -119,14 +119,14 @@ def _sources() -> str:
 def _kernel() -> str:
     try:
         return kernel.facts().sha256
-    except ThroughlineError:
+    except RoughwaterError:
         return ""
 
 
 def _program(name: str) -> str:
     try:
         return _with_libraries([Path(host_program(name)), *([Path(sys.executable)] if name == "python3" else [])])
-    except (ThroughlineError, OSError) as problem:
+    except (RoughwaterError, OSError) as problem:
         return f"missing: {problem}"
 
 
@@ -139,11 +139,11 @@ def _client(client: ClientSpec) -> str:
             return _joined([get_userland(own, _silent).facts.digest, *map(files.digest, described)])
         if is_windows_name(client):  # it is not run to ask its version: that needs Wine
             return _joined([files.digest(windows.find_ferry() if "/" not in client.program else Path(client.program))])
-        with scratch_folder("throughline-") as folder:
+        with scratch_folder("roughwater-") as folder:
             identity = resolve(client).identify(LocalHost("client", folder))
             words = [identity.version, *identity.notes, identity.sha256, _with_libraries([Path(identity.path)])]
         return _joined([*words, *map(files.digest, described)])
-    except (ThroughlineError, OSError) as problem:
+    except (RoughwaterError, OSError) as problem:
         return f"missing: {problem}"
 
 

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from lab.model.answer import Answer
-from lab.model.errors import LabFault, NotSupported, ThroughlineError, UsageProblem
+from lab.model.errors import LabFault, NotSupported, RoughwaterError, UsageProblem
 from lab.model.results import CellResult, RunRecord
 from lab.store.run_dir import RunDir, file_bytes
 
@@ -70,12 +70,12 @@ class HeldRun(RunDir):
         return path
 
 
-def problem_of(problem: ThroughlineError) -> tuple[str, str, str]:
+def problem_of(problem: RoughwaterError) -> tuple[str, str, str]:
     """A problem as it travels. A kind that `found_problem` does not know arrives as the lab's fault."""
     return type(problem).__name__, problem.message, problem.remedy
 
 
-def found_problem(problem: tuple[str, str, str]) -> ThroughlineError:
+def found_problem(problem: tuple[str, str, str]) -> RoughwaterError:
     kind, message, remedy = problem
     return _PROBLEMS.get(kind, LabFault)(message, remedy=remedy)
 

@@ -74,7 +74,7 @@ def serve(address: str, offered: Mapping[str, float], name: str | None = None) -
             name=name,
             memory_limit=0,
             death_timeout=_SCHEDULER_S,
-            local_directory=str(Path(tempfile.gettempdir()) / f"throughline-{os.getuid()}"),
+            local_directory=str(Path(tempfile.gettempdir()) / f"roughwater-{os.getuid()}"),
         )
         starting = asyncio.ensure_future(worker)
         ending = asyncio.ensure_future(told.wait())

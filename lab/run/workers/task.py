@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from threading import Condition
 from types import MappingProxyType
 
-from lab.model.errors import ThroughlineError
+from lab.model.errors import RoughwaterError
 from lab.model.transfer import ClientSpec
 from lab.run.instruments import Instruments
 from lab.run.lock import MachineLock
@@ -92,7 +92,7 @@ def answer(order: Order) -> Parcel:
         try:
             with session:
                 outcome = order.question.ask(session).id
-        except ThroughlineError as found:
+        except RoughwaterError as found:
             problem = problem_of(found)
         finally:
             WORKER.reset(before)

@@ -109,7 +109,7 @@ class RemoteSource:
         return {run: _digest(found) for run, found in sorted(files.items()) if any(str(each[0]) != RUN_FILE for each in found)}
 
     def read(self, run: str) -> StoredRun:
-        with scratch_folder("throughline-history-") as folder, self._told():
+        with scratch_folder("roughwater-history-") as folder, self._told():
             here = folder / run
             (here / "cells").mkdir(parents=True)
             for path in self._fs.find(f"{self._root}/{run}"):
@@ -155,7 +155,7 @@ def _file_system(address: str) -> tuple[Any, str]:
     try:
         fs, root = url_to_fs(address)
     except ImportError as error:
-        raise UsageProblem(f"{address}: {error}", remedy="install it, for s3:// e.g. pip install 'throughline[s3]'") from None
+        raise UsageProblem(f"{address}: {error}", remedy="install it, for s3:// e.g. pip install 'roughwater[s3]'") from None
     except (ValueError, OSError) as error:
         raise UsageProblem(
             f"{address}: {' '.join(str(error).split())[:200]}", remedy="give a folder or an address like s3://bucket/results"

@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def jobs() -> str:
-    """How much runs at a time: `$THROUGHLINE_JOBS`, else one per processor."""
-    return os.environ.get("THROUGHLINE_JOBS") or str(os.cpu_count() or 1)
+    """How much runs at a time: `$ROUGHWATER_JOBS`, else one per processor."""
+    return os.environ.get("ROUGHWATER_JOBS") or str(os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Copy:
             (root / "engine/target/release").mkdir(parents=True, exist_ok=True)
             shutil.copy2(built, root / "engine/target/release/ferry")
             # As after a build of the sources that were just copied (lab/assets/engine.py).
-            (root / "engine/target/.throughline-built").touch()
+            (root / "engine/target/.roughwater-built").touch()
         return cls(root)
 
     @contextmanager

@@ -124,9 +124,9 @@ def with_servers(copy: Copy, number: int, which: Sequence[str]) -> str | None:
     mistaken = switched(ferry, number, copy.root / "engine/target/mistaken/ferry")
     # A test that fails is not run again once the machine is quiet.
     words = [*which, "-n", jobs(), "--dist", "loadfile", "--again-for", "0", "--await-quiet", "0"]
-    _, red = run_pytest(copy, words, 1500, THROUGHLINE_FERRY=str(mistaken))
+    _, red = run_pytest(copy, words, 1500, ROUGHWATER_FERRY=str(mistaken))
     for test in red[:3]:
-        if run_pytest(copy, [test], 600, THROUGHLINE_FERRY=str(ferry))[0] == 0:
+        if run_pytest(copy, [test], 600, ROUGHWATER_FERRY=str(ferry))[0] == 0:
             return test
     return None
 

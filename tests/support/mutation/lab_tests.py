@@ -126,7 +126,7 @@ def _skips_more(copy: Copy, step: Step, innocent: set[str]) -> bool:
 
 def run_pytest(copy: Copy, words: Sequence[str], limit_s: float, **variables: str) -> tuple[int | None, list[str]]:
     """The exit code, None where the limit ended it, and the tests that failed, as pytest itself names them."""
-    with tempfile.TemporaryDirectory(prefix="throughline-failed-") as folder:
+    with tempfile.TemporaryDirectory(prefix="roughwater-failed-") as folder:
         budget = ["--skips", SKIPS] if (copy.root / SKIPS).exists() else []
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-o", f"cache_dir={folder}", "--tb=no", *budget, *words]
         ran = copy.run(command, limit_s, **variables)

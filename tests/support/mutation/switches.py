@@ -20,7 +20,7 @@ from typing import Any
 
 from tests.support.mutation.copies import ROOT, Copy
 
-SWITCH = "THROUGHLINE_MISTAKE"
+SWITCH = "ROUGHWATER_MISTAKE"
 """The variable whose value is the number of the mistake that is on."""
 PACKAGES = ("tree-sitter==0.26.1", "tree-sitter-rust==0.24.2")
 _FOLDER = ROOT / "build" / "tree-sitter"

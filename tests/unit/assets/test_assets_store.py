@@ -14,7 +14,7 @@ from lab.model.errors import LabFault
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
@@ -102,10 +102,10 @@ def test_second_builder_waits_and_says_so() -> None:
 
 def test_unwritable_cache_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(LabFault) as caught, store.locked(print):
         pass
-    assert "THROUGHLINE_CACHE" in str(caught.value)
+    assert "ROUGHWATER_CACHE" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -16,7 +16,7 @@ from lab.model.errors import UsageProblem
 def empty_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No PATH, no usual folders, an empty cache."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(tools, "_FOLDERS", ())
     monkeypatch.delenv(tools.SERVERS_VARIABLE, raising=False)
     return tmp_path

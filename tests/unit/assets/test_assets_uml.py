@@ -34,7 +34,7 @@ def copy(asset: uml.UmlAsset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """A cache of the test's own that holds a copy of the router, to be damaged."""
     cache = tmp_path / "cache"
     shutil.copytree(asset.directory, cache / asset.directory.name)
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(cache))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(cache))
     return cache / asset.directory.name
 
 
@@ -67,7 +67,7 @@ def test_unreachable_mirror_is_one_line_and_leaves_nothing(tmp_path: Path, monke
     script.write_text("#!/bin/sh\necho 'I: running apt-get update...'\necho 'E: cannot resolve deb.debian.org' >&2\nexit 1\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv(uml.SUITE_VARIABLE, raising=False)
     said: list[str] = []
     with pytest.raises(LabFault) as caught:

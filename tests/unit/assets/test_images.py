@@ -46,12 +46,12 @@ class Engine:
         return len(log.read_text().splitlines()) if log.exists() else 0
 
     def context(self, name: str) -> Path:
-        return self.home / "contexts" / f"localhost_throughline_{name}"
+        return self.home / "contexts" / f"localhost_roughwater_{name}"
 
     def relabel(self, role: str, recipe: str) -> None:
         path = self.home / "images.json"
         held = json.loads(path.read_text())
-        held[images.image_name(role)]["Config"]["Labels"]["org.throughline.recipe"] = recipe
+        held[images.image_name(role)]["Config"]["Labels"]["org.roughwater.recipe"] = recipe
         path.write_text(json.dumps(held))
 
 
@@ -69,7 +69,7 @@ def fake(tmp_path: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Eng
     router = uml.UmlAsset(tmp_path, asset, "6.12", "6.15", True, "trixie")
     monkeypatch.setenv("FAKE_ENGINE", str(home))
     monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(engine, "build", lambda _: None)
     monkeypatch.setattr(engine, "program", lambda: tmp_path / "ferry")
     monkeypatch.setattr(uml, "build", lambda _: router)
@@ -207,7 +207,7 @@ def test_context_holds_programs_and_does_not_depend_on_the_umask(fake: Engine) -
     assert os.access(trees["router"] / uml.KERNEL, os.X_OK)
     assert (trees["router"] / uml.INITRD).exists()
     assert not (trees["server"] / "usr/local").exists()
-    assert json.loads((trees["server"] / "usr/lib/throughline/links/dsl-20.json").read_text())
+    assert json.loads((trees["server"] / "usr/lib/roughwater/links/dsl-20.json").read_text())
     for tree in trees.values():
         for path in tree.rglob("*"):
             mode = stat.S_IMODE(path.stat().st_mode)
@@ -215,11 +215,11 @@ def test_context_holds_programs_and_does_not_depend_on_the_umask(fake: Engine) -
 
 
 def test_images_that_are_missing_or_of_other_sources_are_refused(fake: Engine) -> None:
-    with pytest.raises(UsageProblem, match=r"image localhost/throughline/client is missing \(lab images build\)"):
+    with pytest.raises(UsageProblem, match=r"image localhost/roughwater/client is missing \(lab images build\)"):
         images.require_all()
     images.build(silent)
     fake.relabel("router", "0" * 64)
-    with pytest.raises(UsageProblem, match="throughline/router was made from other sources"):
+    with pytest.raises(UsageProblem, match="roughwater/router was made from other sources"):
         images.require_all()
     assert [images.state(role, images.find(role)) for role in content.ROLES] == ["current", "outdated", "current"]
 

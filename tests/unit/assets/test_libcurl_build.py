@@ -30,7 +30,7 @@ def quiet(_: str) -> None:
 @pytest.fixture(scope="module")
 def application(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("THROUGHLINE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("ROUGHWATER_CACHE", str(tmp_path_factory.mktemp("cache")))
         program = libcurl_build.build(libcurl_build.SYSTEM, quiet)
         assert libcurl_build.build(libcurl_build.SYSTEM, quiet) == libcurl_build.find(libcurl_build.SYSTEM) == program
         return program
@@ -84,7 +84,7 @@ def run(application: Path, *words: str) -> tuple[int, dict[str, Any], str]:
     done = subprocess.run(
         [application, *words], capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "no_proxy": "*"}
     )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("throughline-libcurl ")]
+    lines = [line for line in done.stdout.splitlines() if line.startswith("roughwater-libcurl ")]
     return done.returncode, json.loads(lines[-1].partition(" ")[2]) if lines else {}, done.stderr
 
 
@@ -134,7 +134,7 @@ def test_a_set_has_a_line_for_each_file(application: Path, server: str, tmp_path
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"f{at:05d}" for at in range(7)]
     assert all(path.read_bytes() == BODY for path in (tmp_path / "out").iterdir())
     lines = done.stdout.splitlines()
-    assert [line.split()[1] for line in lines if line.startswith("throughline-file ")] == [str(len(BODY))] * 7
+    assert [line.split()[1] for line in lines if line.startswith("roughwater-file ")] == [str(len(BODY))] * 7
     report = json.loads(lines[-1].partition(" ")[2])
     assert (report["done"], report["bytes"], report["connects"]) == (7, 7 * len(BODY), connections)
 
@@ -173,7 +173,7 @@ def test_an_error_is_libcurls_code_and_one_line(
 
 
 def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(tools, "find", lambda _: None)
     with pytest.raises(UsageProblem, match="cannot be compiled without cc"):
         libcurl_build.build(libcurl_build.SYSTEM, quiet)
@@ -189,7 +189,7 @@ mkdir -p "$2" && cp {folder}/*.whl "$2/"
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
     """Makes a wheel of version 9.9.9 whose libcurl is this machine's."""
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     library = libcurl_build.system_library()
     assert library, "curl comes with its library"
     pip = tmp_path / "pip"
@@ -234,7 +234,7 @@ def test_a_wheel_with_another_checksum(wheel: Callable[[str], Path]) -> None:
 
 
 def test_a_version_of_sources_is_built_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
 
     def build(version: str, progress: Callable[[str], None], *, with_library: bool) -> Path:
         raise LabFault(f"asked for {version} {with_library}")

@@ -21,7 +21,7 @@ PACKAGES = sorted(spec.package for path in described_files().values() if (spec :
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     return tmp_path / "cache"
 
@@ -86,7 +86,7 @@ def test_a_version_runs_with_its_own_program_and_says_what_it_is(
     (tmp_path / "mine.yaml").write_text(
         "name: mine\npackage: fake\nprogram: /usr/bin/python3\nprotocols: [http1]\nget: /usr/bin/python3 -m fake {url}\n"
     )
-    monkeypatch.setenv("THROUGHLINE_CLIENTS", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_CLIENTS", str(tmp_path))
     with pytest.raises(UsageProblem) as caught:
         adapter_for("mine@1.5")
     assert (caught.value.message, caught.value.remedy) == ("mine 1.5 has not been built", "lab client build mine@1.5")

@@ -69,7 +69,7 @@ def repository(tmp_path: Path) -> Path:
 
 def lab_wheel(folder: Path, without: str = "") -> Path:
     """A wheel with everything that TRACKED asks for, except one place."""
-    wheel = make_wheel(folder, "throughline", "1.2.0", "")
+    wheel = make_wheel(folder, "roughwater", "1.2.0", "")
     with zipfile.ZipFile(wheel, "a") as out:
         for name in ("lab/__init__.py", "reports/page.html"):
             if name != without:
@@ -175,10 +175,10 @@ def test_a_commit_without_suites_is_refused_too(tmp_path: Path) -> None:
 
 
 def test_a_wheel_of_another_version_is_refused(tmp_path: Path) -> None:
-    wheel = make_wheel(tmp_path, "throughline", "1.2.0", "")
+    wheel = make_wheel(tmp_path, "roughwater", "1.2.0", "")
     assert checks.version_of_wheel(wheel, "1.2.0").ok
     assert not checks.version_of_wheel(wheel, "1.2.1").ok
-    renamed = wheel.rename(tmp_path / "throughline-1.2.1-py3-none-any.whl")
+    renamed = wheel.rename(tmp_path / "roughwater-1.2.1-py3-none-any.whl")
     assert not checks.version_of_wheel(renamed, "1.2.1").ok
 
 
@@ -232,24 +232,24 @@ def test_an_inventory_that_differs_from_the_lock_is_refused(tmp_path: Path) -> N
 
 
 def test_the_wheel_for_windows_is_the_one_for_linux_with_ferry_exe(tmp_path: Path) -> None:
-    linux = make_wheel(tmp_path, "throughline_ferry", "1.2.0", "")
+    linux = make_wheel(tmp_path, "roughwater_ferry", "1.2.0", "")
     program = tmp_path / "ferry.exe"
     program.write_bytes(b"MZ")
     with pytest.raises(LabFault, match="no program"):
         packages.for_windows(linux, program, tmp_path, 0)
     with zipfile.ZipFile(linux, "a") as out:
-        out.writestr("throughline_ferry-1.2.0.data/scripts/ferry", b"\x7fELF")
+        out.writestr("roughwater_ferry-1.2.0.data/scripts/ferry", b"\x7fELF")
     made = packages.for_windows(linux, program, tmp_path, 1_800_000_000)
     first = made.read_bytes()
     assert packages.for_windows(linux, program, tmp_path, 1_800_000_000).read_bytes() == first
-    assert made.name == "throughline_ferry-1.2.0-py3-none-win_amd64.whl"
+    assert made.name == "roughwater_ferry-1.2.0-py3-none-win_amd64.whl"
     # pip refuses a wheel whose RECORD does not fit its files.
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--only-binary=:all:"]
     target = ["--platform", "win_amd64", "--target", str(tmp_path / "target"), str(made)]
     subprocess.run([*pip, *target], check=True)
     with zipfile.ZipFile(made) as wheel:
-        assert wheel.read("throughline_ferry-1.2.0.data/scripts/ferry.exe") == b"MZ"
-        assert "throughline_ferry-1.2.0.data/scripts/ferry" not in wheel.namelist()
+        assert wheel.read("roughwater_ferry-1.2.0.data/scripts/ferry.exe") == b"MZ"
+        assert "roughwater_ferry-1.2.0.data/scripts/ferry" not in wheel.namelist()
 
 
 def test_the_list_marks_what_failed(tmp_path: Path) -> None:

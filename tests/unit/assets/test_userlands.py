@@ -97,7 +97,7 @@ def test_a_folder_without_programs_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_mmdebstrap_none_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path))
     monkeypatch.setattr(tools, "find", lambda _: None)
     with pytest.raises(UsageProblem, match="mmdebstrap is not installed"):
         userlands.get("debian:13", print)

@@ -207,7 +207,7 @@ def test_a_wrong_row_would_spoil_the_others() -> None:
 
 @pytest.fixture
 def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], int]:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv(MIRROR, (tmp_path / "mirror").as_uri())
     (tmp_path / "mirror").mkdir()
     return (tmp_path / "mirror" / DATA.name).write_text

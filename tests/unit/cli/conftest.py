@@ -14,5 +14,5 @@ __all__ = ["cell", "make_cell_fixture", "record"]
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "results"
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(folder))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(folder))
     return folder

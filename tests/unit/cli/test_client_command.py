@@ -20,7 +20,7 @@ from lab.model.errors import LabFault, UsageProblem
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and a curl of the system's that says its version."""
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     system = tmp_path / "curl"
     system.write_text("#!/bin/sh\necho 'curl 7.88.1 (x86_64)'\n")
     system.chmod(0o755)

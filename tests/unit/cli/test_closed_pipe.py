@@ -108,7 +108,7 @@ PRINTED = (
 def test_what_is_printed(run: RunDir, tmp_path: Path, closed: str) -> None:
     """By typer, by Rich, at once and at the end: text of a few lines meets the pipe only when Python writes its buffer."""
     commands = [words if words[0] != "bundle" else (*words, "-o", str(tmp_path / "cell.zip")) for words in PRINTED]
-    found = ended(commands, closed, THROUGHLINE_RESULTS=str(run.path.parent))
+    found = ended(commands, closed, ROUGHWATER_RESULTS=str(run.path.parent))
     assert dict(zip(PRINTED, found, strict=True)) == dict.fromkeys(PRINTED, (EXIT_PIPE, ""))
 
 
@@ -144,7 +144,7 @@ def test_a_full_disk_is_one_line(words: list[str], tmp_path: Path) -> None:
         text=True,
         timeout=60,
         check=False,
-        env={**os.environ, "THROUGHLINE_RESULTS": str(tmp_path)},
+        env={**os.environ, "ROUGHWATER_RESULTS": str(tmp_path)},
     )
     assert done.stderr == "lab: the output cannot be written: No space left on device; free some space\n"
     assert done.returncode == 2

@@ -21,7 +21,7 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
 
 
 def lab(*words: str | Path) -> Result:
@@ -100,8 +100,8 @@ def test_sql(results: Path) -> None:
         ("", "one statement"),
         ("SELECT 1; SELECT 2", "one statement"),
         ("DROP TABLE kept_cells", "one statement"),
-        ("COPY cells TO '/tmp/throughline-copy.csv'", "one statement"),
-        ("ATTACH '/tmp/throughline-other.db'", "one statement"),
+        ("COPY cells TO '/tmp/roughwater-copy.csv'", "one statement"),
+        ("ATTACH '/tmp/roughwater-other.db'", "one statement"),
         ("SET enable_external_access = true", "one statement"),
         ("SELECT * FROM read_csv('/etc/passwd')", "disabled"),
         ("SELECT * FROM '/etc/passwd'", "passwd"),

@@ -19,7 +19,7 @@ DATA = b"1\n2\n3\n"
 
 @pytest.fixture
 def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> traces.Published:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv(MIRROR, (tmp_path / "mirror").as_uri())
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror/line.down").write_bytes(DATA)
@@ -45,7 +45,7 @@ def test_a_file_that_is_not_there_is_one_line(published: traces.Published) -> No
 
 
 def test_the_command_lists_and_refuses(tmp_path: Path) -> None:
-    done = lab("traces", env={"THROUGHLINE_CACHE": str(tmp_path)}, timeout=60)
+    done = lab("traces", env={"ROUGHWATER_CACHE": str(tmp_path)}, timeout=60)
     assert done.returncode == 0
     assert [line.split()[:2] for line in done.stdout.splitlines()] == [[trace.name, "-"] for trace in PUBLISHED]
     refused = lab("traces", "TMobile-LTE-short.donw", timeout=60)

@@ -50,7 +50,7 @@ def completed(stdout: bytes) -> Completed:
 
 
 def said(**changes: str) -> Completed:
-    return completed(f"\nthroughline-curl {json.dumps({**REPORT, **changes})}\n".encode())
+    return completed(f"\nroughwater-curl {json.dumps({**REPORT, **changes})}\n".encode())
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_command_of_several_files_and_of_none_kept(wanted: Transfer, end: list[s
 
 def reports(*changes: dict[str, str]) -> Completed:
     told = [json.dumps({**REPORT, "http_version": "2", **each}) for each in changes]
-    return completed("".join(f"\nthroughline-curl {each}\n" for each in told).encode())
+    return completed("".join(f"\nroughwater-curl {each}\n" for each in told).encode())
 
 
 def test_several_at_once_report_each_rate_and_the_time_of_the_process() -> None:
@@ -166,9 +166,9 @@ def test_an_unexpected_version_shows_among_many() -> None:
 
 
 REQUEST_LINES = """\
-throughline-request 200 2 1 5242880 0.011250 0.021466
-throughline-request 200 2 0 5242880 0.001250 0.021466
-throughline-request 200 2 0 5242880 0.001250 0.021466
+roughwater-request 200 2 1 5242880 0.011250 0.021466
+roughwater-request 200 2 0 5242880 0.001250 0.021466
+roughwater-request 200 2 0 5242880 0.001250 0.021466
 """
 
 
@@ -182,7 +182,7 @@ def test_requests_have_short_reports() -> None:
     assert Curl().body_seconds(alone, Curl().parse(alone, completed(REQUEST_LINES.encode()))) == pytest.approx(0.064398 - 0.01125)
 
 
-@pytest.mark.parametrize("output", ["", REQUEST_LINES * 2, "throughline-request 200 2\n", REQUEST_LINES.replace("5242880", "-1")])
+@pytest.mark.parametrize("output", ["", REQUEST_LINES * 2, "roughwater-request 200 2\n", REQUEST_LINES.replace("5242880", "-1")])
 def test_requests_without_a_report_are_unreadable(output: str) -> None:
     with pytest.raises(UnreadableReportError) as caught:
         Curl().parse(REQUESTS, completed(output.encode()))
@@ -223,9 +223,9 @@ def test_of_many_streams_the_ends_are_kept(sizes: list[float]) -> None:
     [
         b"",
         b"<html>hello</html>",
-        b"throughline-curl {",
-        b'throughline-curl {"size_download": "5"}',
-        b"throughline-curl [1]",
+        b"roughwater-curl {",
+        b'roughwater-curl {"size_download": "5"}',
+        b"roughwater-curl [1]",
         b"\xff\xfe",
     ],
 )
@@ -244,7 +244,7 @@ def test_impossible_numbers_are_garbage(value: str) -> None:
 @given(st.binary(max_size=200))
 def test_only_an_unreadable_report_is_raised(output: bytes) -> None:
     try:
-        Curl().parse(transfer(), completed(b"throughline-curl " + output))
+        Curl().parse(transfer(), completed(b"roughwater-curl " + output))
     except UnreadableReportError:
         return
 

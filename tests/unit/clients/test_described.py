@@ -377,16 +377,16 @@ def test_the_users_folders_come_first(tmp_path: Path, monkeypatch: pytest.Monkey
     assert adapter_for("axel").command(transfer(), ENDS)[1] == "-q"
     assert adapter_for("axel-2", "/opt/axel").command(transfer(), ENDS)[:2] == ["/opt/axel", "-q"]
     write(tmp_path / "own", "axel", AXEL.replace("-q", "-v"))
-    monkeypatch.setenv("THROUGHLINE_CLIENTS", str(tmp_path / "own"))
+    monkeypatch.setenv("ROUGHWATER_CLIENTS", str(tmp_path / "own"))
     assert adapter_for("axel").command(transfer(), ENDS)[1] == "-v"
-    monkeypatch.setenv("THROUGHLINE_CLIENTS", str(tmp_path / "none"))
+    monkeypatch.setenv("ROUGHWATER_CLIENTS", str(tmp_path / "none"))
     with pytest.raises(UsageProblem, match="which is not a folder"):
         adapter_for("axel")
 
 
 def test_a_users_own_curl_takes_the_place_of_the_labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "curl", "name: curl\nprotocols: [http1]\nget: curl -o {output} {url}\n")
-    monkeypatch.setenv("THROUGHLINE_CLIENTS", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_CLIENTS", str(tmp_path))
     assert adapter_for("curl").command(transfer(), ENDS) == ["curl", "-o", "/c/out/5MiB", "http://server/files/5MiB"]
 
 

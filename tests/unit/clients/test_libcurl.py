@@ -56,7 +56,7 @@ def client(version: str = "8.4.0", **settings: Any) -> Libcurl:
 
 
 def said(*lines: str, **changes: object) -> Completed:
-    text = "\n".join((*lines, "", f"throughline-libcurl {json.dumps({**REPORT, **changes})}", ""))
+    text = "\n".join((*lines, "", f"roughwater-libcurl {json.dumps({**REPORT, **changes})}", ""))
     return Completed(("app",), 0, text.encode(), b"", 0, 3, 0.0, 0.0)
 
 
@@ -151,7 +151,7 @@ def test_a_sets_upload_does_not_end_with_the_last_byte_that_libcurl_took() -> No
 
 def test_limited_files_have_a_rate_each() -> None:
     wanted = transfer(files=2, parallel=2, limit=ByteRate(1_000_000))
-    lines = ("throughline-file 5242880 0.0 1.0 6.0 6.1", "throughline-file 5242880 0.0 1.0 5.0 5.1")
+    lines = ("roughwater-file 5242880 0.0 1.0 6.0 6.1", "roughwater-file 5242880 0.0 1.0 5.0 5.1")
     numbers = client().parse(wanted, said(*lines, done=2, bytes=10485760))
     assert numbers.stream_byte_s == [5242880 / 5, 5242880 / 4]
     assert client().body_seconds(wanted, numbers) is None
@@ -164,7 +164,7 @@ def test_limited_files_have_a_rate_each() -> None:
         (said(total_s=-1), "impossible"),
         (said(bytes="many"), "cannot be read"),
         (said(done=3), "3 of 1"),
-        (Completed(("app",), 0, b"throughline-libcurl [1]\n", b"", 0, 1, 0.0, 0.0), "cannot be read"),
+        (Completed(("app",), 0, b"roughwater-libcurl [1]\n", b"", 0, 1, 0.0, 0.0), "cannot be read"),
     ],
 )
 def test_an_unreadable_report_is_the_clients_fault(completed: Completed, problem: str) -> None:
@@ -175,7 +175,7 @@ def test_an_unreadable_report_is_the_clients_fault(completed: Completed, problem
 @pytest.fixture
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The path of the application on 8.4.0, in a cache of the test's own."""
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     for version in ("8.4.0", "debian"):
         directory = libcurl_build.place(version)
         directory.mkdir(parents=True)
@@ -200,7 +200,7 @@ def test_a_file_describes_an_application(built: str, tmp_path: Path, monkeypatch
     folder = tmp_path / "clients"
     folder.mkdir()
     (folder / "windows-app.yaml").write_text(DESCRIBED)
-    monkeypatch.setenv("THROUGHLINE_CLIENTS", str(folder))
+    monkeypatch.setenv("ROUGHWATER_CLIENTS", str(folder))
     expected = Libcurl("windows-app@8.4.0", built, SLOW, version="8.4.0", notes=("as on Windows",))
     assert resolve(ClientSpec.parse("windows-app@8.4.0")) == expected
     assert resolve(ClientSpec.parse(f"windows-app@8.4.0={folder}/windows-app.yaml")) == expected

@@ -197,7 +197,7 @@ def curl_report(**changes: str) -> str:
         ("time_namelookup", "time_connect", "time_appconnect", "time_pretransfer", "time_starttransfer"), "0.25"
     )
     sizes = {"http_version": "0", "scheme": "SFTP", "size_download": "100", "time_total": "1.5"}
-    return f"throughline-curl {json.dumps({**zero, **times, **sizes, **changes})}\n"
+    return f"roughwater-curl {json.dumps({**zero, **times, **sizes, **changes})}\n"
 
 
 def test_curls_reports_of_a_set_are_summed_up() -> None:

@@ -15,7 +15,7 @@ from lab.model.errors import UsageProblem
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 

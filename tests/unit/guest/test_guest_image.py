@@ -50,7 +50,7 @@ def test_missing_programs_are_one_line_with_the_remedy() -> None:
 
 
 def test_build_falls_back_to_plain_debian_and_names_the_first_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path))
     monkeypatch.setattr(image, "need", lambda _: None)
     tried: list[bool] = []
 
@@ -66,7 +66,7 @@ def test_build_falls_back_to_plain_debian_and_names_the_first_fault(tmp_path: Pa
 
 
 def test_a_damaged_image_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path))
     place = image.place()
     place.mkdir()
     (place / image.ROOT).write_bytes(b"file system")

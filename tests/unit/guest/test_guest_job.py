@@ -35,8 +35,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (cache / "uml-trixie-1").mkdir(parents=True)
     (cache / "guest-1").mkdir()
     monkeypatch.setattr(job, "project_root", lambda: root)
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(cache))
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "out"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(cache))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "out"))
     return root
 
 

@@ -26,8 +26,8 @@ def qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(job, "pack", lambda *_: None)
     monkeypatch.setattr(machine, "_candidates", lambda *_: iter(("kvm", "tcg")))
     return folder / "qemu-system-x86_64"

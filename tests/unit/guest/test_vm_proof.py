@@ -115,7 +115,7 @@ def proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     monkeypatch.setattr(prove, "Machines", NoMachines)
     monkeypatch.setattr(prove, "_LAB", _LAB)
     monkeypatch.setenv("LAB_LOG", str(log))
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
 
     def run(*words: str, calibrate: object = 0, run: object = 0) -> tuple[int, list[Any]]:
         monkeypatch.setenv("LAB_CODES", json.dumps({"calibrate": calibrate, "run": run}))

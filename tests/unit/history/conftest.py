@@ -60,8 +60,8 @@ def write_history(
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "results"
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(folder))
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(folder))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     return folder
 
 

@@ -81,6 +81,6 @@ def test_exports_name_the_clock_and_leave_out_what_it_does_not_know(mixed: list[
     header = export_runs("otava", runs).splitlines()[0]
     assert f"{CELL}.rate" in header
     assert f"{CELL}.virtual.rate" in header
-    cpu = [line for line in export_runs("openmetrics", runs).splitlines() if line.startswith("throughline_cost_cpu_seconds")]
+    cpu = [line for line in export_runs("openmetrics", runs).splitlines() if line.startswith("roughwater_cost_cpu_seconds")]
     assert len(cpu) == 1
     assert 'clock="real"' in cpu[0]

@@ -131,7 +131,7 @@ def test_a_trend_follows_it(index: Index) -> None:
 def test_exports_have_it(run: StoredRun) -> None:
     metrics, table, bench = (export_runs(form, [run]) for form in ("openmetrics", "otava", "benchfmt"))
     for name in FIGURES:
-        assert f"# TYPE throughline_{name}" in metrics
+        assert f"# TYPE roughwater_{name}" in metrics
         assert f".{name}" in table.splitlines()[0]
     (line, *_) = [line for line in bench.splitlines() if line.startswith("Benchmark")]
     assert len(line.split(" ")) == 2 + 2 * len(FIGURES)

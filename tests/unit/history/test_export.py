@@ -91,7 +91,7 @@ def test_openmetrics(runs: list[StoredRun]) -> None:
     families = {family.name: family for family in text_string_to_metric_families(text)}
     assert len(families) > 8
     assert {family.type for family in families.values()} == {"gauge"}
-    rates = families["throughline_rate_bytes_per_second"].samples
+    rates = families["roughwater_rate_bytes_per_second"].samples
     assert len(rates) == 4
     assert rates[0].labels["cell"] == CELL
     assert rates[0].timestamp is not None

@@ -250,7 +250,7 @@ def test_a_fault_that_has_its_words_keeps_them(address: str, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ImportError("Install s3fs"), "Install s3fs (install it, for s3:// e.g. pip install 'throughline[s3]')"),
+        (ImportError("Install s3fs"), "Install s3fs (install it, for s3:// e.g. pip install 'roughwater[s3]')"),
         (ValueError("no\n such"), "no such (give a folder or an address like s3://bucket/results)"),
         (OSError("x" * 201), f"{'x' * 200} (give a folder or an address like s3://bucket/results)"),
     ],

@@ -29,13 +29,13 @@ DRIVEN = {
     "CLIENT_NET": "10.77.41",
     "SERVER_NET": "10.77.42",
     "LINK": "dsl-20",
-    "THROUGHLINE_DRIVER": "lab",
-    "THROUGHLINE_SHARED": "/tmp/shared",
-    "THROUGHLINE_LAB": "one",
-    "THROUGHLINE_OWNER": "1000",
-    "THROUGHLINE_ROUTER": "uml",
-    "THROUGHLINE_HEALTH_INTERVAL": "1h",
-    "THROUGHLINE_CLIENT_IMAGE": "sha256:" + "0" * 64,
+    "ROUGHWATER_DRIVER": "lab",
+    "ROUGHWATER_SHARED": "/tmp/shared",
+    "ROUGHWATER_LAB": "one",
+    "ROUGHWATER_OWNER": "1000",
+    "ROUGHWATER_ROUTER": "uml",
+    "ROUGHWATER_HEALTH_INTERVAL": "1h",
+    "ROUGHWATER_CLIENT_IMAGE": "sha256:" + "0" * 64,
 }
 
 
@@ -107,7 +107,7 @@ def test_the_lab_in_virtual_time_may_do_nothing() -> None:
     assert service["read_only"] is True
     assert not {"cap_add", "profiles", "sysctls", "networks"} & set(service)
     assert service["volumes"] == ["./results:/results", ".:/work:ro"]
-    own = resolved({"THROUGHLINE_FOLDER": "/home/me/networks", "THROUGHLINE_USER": "1001:1001"})["services"][lab_image.ROLE]
+    own = resolved({"ROUGHWATER_FOLDER": "/home/me/networks", "ROUGHWATER_USER": "1001:1001"})["services"][lab_image.ROLE]
     assert own["volumes"] == ["/home/me/networks/results:/results", "/home/me/networks:/work:ro"]
     assert own["user"] == "1001:1001"
 
@@ -169,7 +169,7 @@ def test_no_bridge_takes_an_address_or_lets_anything_out() -> None:
 
 
 def test_everything_is_labelled(file: dict[str, Any], environment: dict[str, str]) -> None:
-    wanted = {LAB_LABEL: environment.get("THROUGHLINE_LAB", "by-hand"), OWNER_LABEL: environment.get("THROUGHLINE_OWNER", "")}
+    wanted = {LAB_LABEL: environment.get("ROUGHWATER_LAB", "by-hand"), OWNER_LABEL: environment.get("ROUGHWATER_OWNER", "")}
     for kind in ("services", "networks", "volumes"):
         for name, entry in file[kind].items():
             assert entry["labels"] == wanted, f"{kind} {name}"
@@ -179,16 +179,16 @@ def test_images_and_roles(file: dict[str, Any], environment: dict[str, str]) -> 
     services = real(file)
     assert tuple(sorted(services)) == tuple(sorted(ROLES))
     for role, service in services.items():
-        assert service["image"] == environment.get(f"THROUGHLINE_{role.upper()}_IMAGE", image_name(role))
-        assert service["environment"]["THROUGHLINE_ROLE"] == role
+        assert service["image"] == environment.get(f"ROUGHWATER_{role.upper()}_IMAGE", image_name(role))
+        assert service["environment"]["ROUGHWATER_ROLE"] == role
         assert service["healthcheck"]["test"][-2:] == ["lab.run.container_health", role]
-        assert service["healthcheck"]["interval"] == environment.get("THROUGHLINE_HEALTH_INTERVAL", "2s")
+        assert service["healthcheck"]["interval"] == environment.get("ROUGHWATER_HEALTH_INTERVAL", "2s")
 
 
 def test_the_environment_reaches_what_reads_it(file: dict[str, Any], environment: dict[str, str]) -> None:
     for service in real(file).values():
         assert ContainerSetup.of(texts(service["environment"])) == ContainerSetup.of(environment)
-        assert service["environment"]["THROUGHLINE_DRIVER"] == environment.get("THROUGHLINE_DRIVER", "hand")
+        assert service["environment"]["ROUGHWATER_DRIVER"] == environment.get("ROUGHWATER_DRIVER", "hand")
     assert ContainerSetup.of({}).link == DEFAULT_LINK
     assert ContainerSetup.of({}).addresses == Addresses()
 
@@ -201,7 +201,7 @@ def test_the_clients_programs_find_their_credentials() -> None:
 
 def test_the_shared_folder_is_memory_unless_a_lab_gives_one(file: dict[str, Any], environment: dict[str, str]) -> None:
     for service in real(file).values():
-        assert service["volumes"] == [f"{environment.get('THROUGHLINE_SHARED', 'shared')}:{SHARED}"]
+        assert service["volumes"] == [f"{environment.get('ROUGHWATER_SHARED', 'shared')}:{SHARED}"]
         assert f"{RUN_DIR}:exec,uid={LAB_UID},gid={LAB_UID},mode=755" in service["tmpfs"]
     shared = file["volumes"]["shared"]
     assert shared["driver_opts"] == {"type": "tmpfs", "device": "tmpfs", "o": f"uid={LAB_UID},gid={LAB_UID},mode=0700"}
@@ -217,7 +217,7 @@ def test_compose_takes_it(version: str, file: dict[str, Any], environment: dict[
     words = composes().get(version)
     if words is None:
         pytest.skip(f"there is no Compose {version} on this machine")
-    ours = ("THROUGHLINE_", "CLIENT_NET", "SERVER_NET", "LINK", "BASE", "ROUTER_BASE", "BUILD_NETWORK", "COMPOSE_")
+    ours = ("ROUGHWATER_", "CLIENT_NET", "SERVER_NET", "LINK", "BASE", "ROUTER_BASE", "BUILD_NETWORK", "COMPOSE_")
     own = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     done = subprocess.run(
         [*words, "--profile", PROFILE, "-f", str(FILE), "config"],

@@ -389,5 +389,5 @@ def test_a_check_ends_before_compose_gives_it_up() -> None:
 
 
 def test_unhealthy_is_one_line() -> None:
-    done = run_inside("lab.run.container_health", THROUGHLINE_ROLE="client", THROUGHLINE_DRIVER="lab")
+    done = run_inside("lab.run.container_health", ROUGHWATER_ROLE="client", ROUGHWATER_DRIVER="lab")
     assert (done.returncode, done.stdout, done.stderr) == (1, "client: its agent does not listen yet\n", "")

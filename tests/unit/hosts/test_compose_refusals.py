@@ -31,7 +31,7 @@ def test_no_engine_is_one_line(environment: dict[str, str], telling: str) -> Non
 
 
 def test_every_subnet_taken_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path))
     monkeypatch.setattr(subnets, "taken", lambda: ["10.0.0.0/8"])
     monkeypatch.setattr(project, "containers", lambda _name: [])
     Project("x").claim()
@@ -49,7 +49,7 @@ def test_what_compose_says_is_in_the_fault(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_last_words_of_a_container_that_ended_are_in_the_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path))
     monkeypatch.setattr(project, "containers", lambda _name: [{"ID": "7", "Names": "x-router", "State": "exited"}])
     logs = subprocess.CompletedProcess(["docker"], 0, b"begun\n", b"no netem\n")
     monkeypatch.setattr(project, "docker", lambda *words, **_: logs if words[-1] == "7" else None)
@@ -58,7 +58,7 @@ def test_the_last_words_of_a_container_that_ended_are_in_the_fault(monkeypatch: 
 
 
 def test_an_engine_that_is_restarted_is_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path))
     monkeypatch.setattr(project, "_RETRY_S", 0.0)
     asked: list[str] = []
 
@@ -76,7 +76,7 @@ def test_an_engine_that_is_restarted_is_waited_for(monkeypatch: pytest.MonkeyPat
 def test_an_engine_that_ends_while_a_lab_starts_is_a_lab_fault_and_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path))
     monkeypatch.setattr(network, "engine_version", lambda: "20")
     monkeypatch.setattr(network, "compose_version", lambda: "1.29")
     monkeypatch.setattr(network.images, "require_all", dict)
@@ -104,7 +104,7 @@ def test_an_engine_that_does_not_come_back_is_one_line_with_the_way_to_tidy_up(m
 
 
 def test_a_path_too_long_for_a_socket_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / ("x" * 100)))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / ("x" * 100)))
     monkeypatch.setattr(project, "containers", lambda _name: [])
     with pytest.raises(UsageProblem, match="too long for a socket"):
         Project("x").claim()
@@ -122,7 +122,7 @@ def test_a_path_too_long_for_a_socket_is_one_line(monkeypatch: pytest.MonkeyPatc
         ("docker.errors.DockerException: Error while fetching server API version: ('Connection aborted.', x)", "is not running"),
         ("DockerException: Error while fetching server API version: (PermissionError(13, 'Permission denied'))", "no permission"),
         ("write /x: no space left on device", "disk is full"),
-        ("Error: No such image: throughline/client:latest", "an image is missing"),
+        ("Error: No such image: roughwater/client:latest", "an image is missing"),
         ("one\nERROR: for client  it is tired\n\n", "`docker up` failed: ERROR: for client  it is tired"),
         ("", "without a message"),
     ],

@@ -12,12 +12,12 @@ import pytest
 from lab.hosts.linux_facts import INTERESTING_OFFLOADS, INTERESTING_SYSCTLS, end_script, parse_sections
 
 OUTPUT = """\
-@@ throughline sysctls
+@@ roughwater sysctls
 net/ipv4/tcp_rmem:4096\t131072\t6291456
 net/ipv4/tcp_no_metrics_save:1
 net/ipv4/tcp_congestion_control:cubic
-@@ throughline end 0
-@@ throughline offloads
+@@ roughwater end 0
+@@ roughwater offloads
 Features for eth0:
 rx-checksumming: on
 tx-checksumming: off
@@ -28,14 +28,14 @@ tcp-segmentation-offload: off
 generic-segmentation-offload: off [requested on]
 generic-receive-offload: on
 large-receive-offload: off [fixed]
-@@ throughline end 0
-@@ throughline routes
+@@ roughwater end 0
+@@ roughwater routes
 [{"dst":"10.9.2.0/24","gateway":"10.9.1.1","dev":"eth0","metrics":[{"congctl":"cubic"}]}]
-@@ throughline end 0
-@@ throughline qdiscs
+@@ roughwater end 0
+@@ roughwater qdiscs
 [{"kind":"noqueue","dev":"lo"},
  {"kind":"fq_codel","dev":"eth0"}]
-@@ throughline end 0
+@@ roughwater end 0
 """
 
 
@@ -59,9 +59,9 @@ def test_sections_become_flat_facts() -> None:
 
 def test_a_failed_section_is_named_with_its_error() -> None:
     broken = OUTPUT.replace(
-        '[{"kind":"noqueue","dev":"lo"},\n {"kind":"fq_codel","dev":"eth0"}]\n@@ throughline end 0', "@@ throughline end 127"
+        '[{"kind":"noqueue","dev":"lo"},\n {"kind":"fq_codel","dev":"eth0"}]\n@@ roughwater end 0', "@@ roughwater end 127"
     )
-    errors = "@@ throughline routes\na warning\n@@ throughline qdiscs\nsh: 1: tc: not found\n"
+    errors = "@@ roughwater routes\na warning\n@@ roughwater qdiscs\nsh: 1: tc: not found\n"
     facts = parse_sections(broken, errors)
     assert facts["qdiscs"] is None
     assert facts["unread"] == ["qdiscs: sh: 1: tc: not found"]

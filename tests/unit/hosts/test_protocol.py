@@ -53,7 +53,7 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut(sent: list[tuple[i
 
 
 def test_names_of_users_do_not_collide() -> None:
-    assert socket_name("a") == f"\0throughline/{os.getuid()}/a".encode()
+    assert socket_name("a") == f"\0roughwater/{os.getuid()}/a".encode()
 
 
 @pytest.mark.parametrize(

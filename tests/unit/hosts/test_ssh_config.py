@@ -116,7 +116,7 @@ def test_a_machine_with_a_known_key_is_checked_strictly(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_one_is_believed_once_and_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path))
     connection = Connection(TARGET, "id-1")
     assert "StrictHostKeyChecking=accept-new" in connection.options(shared=False)
     connection.known_hosts.write_text("router key")

@@ -198,7 +198,7 @@ class TestHost:
 
     def test_a_file_that_is_not_there(self, windows: Callable[[], WindowsHost]) -> None:
         with pytest.raises(LabFault, match=r"windows-11: a file cannot be copied: .*No such file"):
-            windows().read("C:\\throughline\\none")
+            windows().read("C:\\roughwater\\none")
 
     def test_facts_and_what_they_are_asked_with(self, windows: Callable[[], WindowsHost], tmp_path: Path) -> None:
         assert windows().machine_facts()["build"] == "26100.4349"

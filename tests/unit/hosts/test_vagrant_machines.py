@@ -23,7 +23,7 @@ CONFIG = (
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv(machines.CONFIG_VARIABLE, raising=False)
     monkeypatch.delenv(machines.CLIENT_VARIABLE, raising=False)
 
@@ -124,7 +124,7 @@ class TestBringUp:
                 "a box of the Vagrantfile",
             ),
             ("Timed out while waiting for the machine to boot. This means that", UsageProblem, "a machine does not come up"),
-            ("throughline: no topology called 'nope' (there are: a)", UsageProblem, "^throughline: no topology called 'nope'"),
+            ("roughwater: no topology called 'nope' (there are: a)", UsageProblem, "^roughwater: no topology called 'nope'"),
             ("An unheard-of error.", LabFault, "`vagrant up linux` failed: An unheard-of error."),
         ],
     )
@@ -161,7 +161,7 @@ class TestBringUp:
 
     def test_a_config_that_is_not_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(machines.CONFIG_VARIABLE, "/no/such/file")
-        with pytest.raises(UsageProblem, match="THROUGHLINE_SSH_CONFIG names /no/such/file: No such file"):
+        with pytest.raises(UsageProblem, match="ROUGHWATER_SSH_CONFIG names /no/such/file: No such file"):
             machines.bring_up(("router",))
 
 

@@ -98,10 +98,10 @@ def test_nothing_is_known_about_a_process_that_is_gone() -> None:
 
 
 def test_a_larger_machine_has_more_patience_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("THROUGHLINE_PATIENCE_S", raising=False)
+    monkeypatch.delenv("ROUGHWATER_PATIENCE_S", raising=False)
     small, large = (Patience.for_machine(Boot(1, size << 20)) for size in (768, 4096))
     assert 60 < small.cpu_s < 90 < large.cpu_s < 300
-    monkeypatch.setenv("THROUGHLINE_PATIENCE_S", "2.5")
+    monkeypatch.setenv("ROUGHWATER_PATIENCE_S", "2.5")
     assert Patience.for_machine(Boot(1)).cpu_s == 2.5
 
 
@@ -169,7 +169,7 @@ def test_another_purpose_has_another_seed(seed: int, word: str, number: int) -> 
 
 def test_no_variable_of_the_callers_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """But folders that the lab has filled with programs: without them a machine that has only those would have none."""
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path))
     monkeypatch.setenv("PATH", f"/somewhere:/usr/bin:{tmp_path}/tools/shown")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     monkeypatch.setenv("SECRET", "x")

@@ -196,7 +196,7 @@ class TestFiles:
 
     def test_a_set_cannot_be_downloaded(self, windows: WindowsHost) -> None:
         with pytest.raises(UsageProblem, match="a set of files cannot be downloaded to a Windows machine"):
-            windows.prepare_folder("C:\\throughline\\out")
+            windows.prepare_folder("C:\\roughwater\\out")
 
 
 def fake_windows_path(folder: Path, path: object) -> Path:
@@ -348,8 +348,8 @@ class TestDoctor:
         known = windows.connection.target.known_hosts
         config = tmp_path / "config"
         config.write_text(f"Host windows-11\n  HostName 127.0.0.1\n  User vagrant\n  Port 2200\n  UserKnownHostsFile {known}\n")
-        patch.setenv("THROUGHLINE_CLIENT_MACHINE", "windows-11")
-        patch.setenv("THROUGHLINE_SSH_CONFIG", str(config))
+        patch.setenv("ROUGHWATER_CLIENT_MACHINE", "windows-11")
+        patch.setenv("ROUGHWATER_SSH_CONFIG", str(config))
         [found] = doctor.windows()
         return found
 
@@ -384,9 +384,9 @@ class TestDoctor:
         assert "refuses the login" in self.ask(windows, monkeypatch, tmp_path, **ALIAS).found
 
     def test_no_machine_is_brought_up_or_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("THROUGHLINE_SSH_CONFIG", raising=False)
-        monkeypatch.delenv("THROUGHLINE_CLIENT_MACHINE", raising=False)
+        monkeypatch.delenv("ROUGHWATER_SSH_CONFIG", raising=False)
+        monkeypatch.delenv("ROUGHWATER_CLIENT_MACHINE", raising=False)
         assert list(doctor.windows()) == []
-        monkeypatch.setenv("THROUGHLINE_CLIENT_MACHINE", "windows-11")
+        monkeypatch.setenv("ROUGHWATER_CLIENT_MACHINE", "windows-11")
         [found] = doctor.windows()
         assert "brings no machine up" in found.found

@@ -18,7 +18,7 @@ from lab.model.errors import LabFault
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
@@ -26,7 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder in a file's place: not even root can write there."""
     (tmp_path / "file").touch()
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "file" / "cache"))
 
 
 @pytest.fixture

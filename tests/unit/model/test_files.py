@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.model.errors import LabFault, ThroughlineError, UsageProblem
+from lab.model.errors import LabFault, RoughwaterError, UsageProblem
 from lab.model.files import replacing, write_faults, write_text
 
 
@@ -46,7 +46,7 @@ def test_a_block_that_raises_leaves_the_old_file(tmp_path: Path, problem: BaseEx
         (errno.EIO, "/g/source", "/g/source: the page cannot be written, Input/output error (free space)"),
     ],
 )
-def test_a_fault_is_one_line(code: int, named: str | None, message: str, fault: type[ThroughlineError]) -> None:
+def test_a_fault_is_one_line(code: int, named: str | None, message: str, fault: type[RoughwaterError]) -> None:
     with pytest.raises(fault) as caught, write_faults(Path("/f/file"), "the page", remedy="free space", fault=fault):
         raise OSError(code, os.strerror(code), named)
     assert str(caught.value) == message

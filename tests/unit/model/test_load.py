@@ -99,7 +99,7 @@ def test_the_committed_schemas_are_what_the_generator_makes() -> None:
 def test_a_file_loads_by_path_and_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD, encoding="utf-8")
-    monkeypatch.setenv("THROUGHLINE_TOPOLOGIES", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_TOPOLOGIES", str(tmp_path))
     assert load_topology(str(path)) == load_topology("mine")
     assert load_topology("mine").link.rtt == Duration.parse("30 ms")
     assert list_topologies() == sorted([*SHIPPED, "mine"])
@@ -152,7 +152,7 @@ def test_a_fault_is_one_line_with_its_place(tmp_path: Path, text: str, line: int
 
 def test_the_file_and_the_name_in_it_must_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "other.yaml"
-    monkeypatch.setenv("THROUGHLINE_TOPOLOGIES", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_TOPOLOGIES", str(tmp_path))
     path.write_text(GOOD, encoding="utf-8")
     with pytest.raises(UsageProblem, match=re.escape("name: 'mine' is not the name of the file")):
         load_topology("other")

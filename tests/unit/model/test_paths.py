@@ -21,7 +21,7 @@ def test_a_checkout_is_its_own_root_and_an_installed_lab_has_none(tmp_path: Path
     (tmp_path / "lab" / "shipped").mkdir(parents=True)
     monkeypatch.setattr(paths, "package_root", lambda: tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("THROUGHLINE_RESULTS", raising=False)
+    monkeypatch.delenv("ROUGHWATER_RESULTS", raising=False)
     assert paths.shipped_root() == tmp_path / "lab" / "shipped"
     assert (paths.checkout(), paths.results_dir()) == (None, tmp_path / "results")
     with pytest.raises(UsageProblem, match="this lab is installed"):
@@ -36,35 +36,35 @@ def test_your_own_folders_come_before_the_shipped_one(kind: str, tmp_path: Path,
     for folder in (here, named):
         folder.mkdir()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(f"THROUGHLINE_{kind.upper()}", str(named))
+    monkeypatch.setenv(f"ROUGHWATER_{kind.upper()}", str(named))
     assert look() == [named, here, shipped]
     monkeypatch.chdir(shipped.parent)
-    monkeypatch.setenv(f"THROUGHLINE_{kind.upper()}", "")
+    monkeypatch.setenv(f"ROUGHWATER_{kind.upper()}", "")
     assert look() == [shipped]
-    monkeypatch.setenv(f"THROUGHLINE_{kind.upper()}", str(tmp_path / "nothing"))
+    monkeypatch.setenv(f"ROUGHWATER_{kind.upper()}", str(tmp_path / "nothing"))
     with pytest.raises(UsageProblem, match="which is not a folder"):
         look()
 
 
 def test_results_move_with_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path))
     assert paths.results_dir() == tmp_path
-    monkeypatch.setenv("THROUGHLINE_RESULTS", "")
+    monkeypatch.setenv("ROUGHWATER_RESULTS", "")
     assert paths.results_dir() == paths.project_root() / "results"
 
 
 def test_the_cache_follows_its_own_variable_then_xdg_then_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "own"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "own"))
     assert paths.cache_dir() == tmp_path / "own"
-    monkeypatch.delenv("THROUGHLINE_CACHE")
-    assert paths.cache_dir() == tmp_path / "xdg" / "throughline"
+    monkeypatch.delenv("ROUGHWATER_CACHE")
+    assert paths.cache_dir() == tmp_path / "xdg" / "roughwater"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert paths.cache_dir() == tmp_path / "home" / ".cache" / "throughline"
+    assert paths.cache_dir() == tmp_path / "home" / ".cache" / "roughwater"
 
 
 def test_relative_folders_are_made_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("THROUGHLINE_CACHE", "here")
+    monkeypatch.setenv("ROUGHWATER_CACHE", "here")
     assert paths.cache_dir() == tmp_path / "here"

@@ -203,7 +203,7 @@ def test_a_table_gives_both_directions_and_round_trips(file: Path) -> None:
 
 def test_a_file_for_each_direction_is_found_by_its_name_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     (tmp_path / "far").mkdir()
-    monkeypatch.setenv("THROUGHLINE_TRACES", str(tmp_path / "far"))
+    monkeypatch.setenv("ROUGHWATER_TRACES", str(tmp_path / "far"))
     (tmp_path / "far/line.up").write_text("10\n20\n", encoding="utf-8")
     file.write_text(TOPOLOGY.format("{down: here.csv, up: line.up}"), encoding="utf-8")
     trace = trace_of(load_topology(str(file)))

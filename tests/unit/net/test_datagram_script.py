@@ -95,7 +95,7 @@ def test_everything_is_printed_every_ten_milliseconds(monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "write", lambda number, text: written.append(text) if number == 1 else pytest.fail("not stdout"))
     with pytest.raises(KeyboardInterrupt):
         datagram_script.main(interface, 443)
-    assert written[0] == f"throughline-datagrams 1 {interface}\n".encode()
+    assert written[0] == f"roughwater-datagrams 1 {interface}\n".encode()
     assert {text.rsplit(b"t ", 1)[0] for text in written[1:]} == {b"d 1\nd 2\n"}
     assert [int(text.split()[-1]) / 1e6 for text in written[1:]] == [10, 20, 30, 47, 57]
 

@@ -131,9 +131,9 @@ def test_another_beginning_is_the_labs_fault_and_the_script_is_stopped() -> None
 
 
 HEADS = {
-    Tap: b"throughline-tap 1 eth0\n",
-    Sockets: b"throughline-sockets 1\n",
-    DatagramTap: b"throughline-datagrams 1 eth0\n",
+    Tap: b"roughwater-tap 1 eth0\n",
+    Sockets: b"roughwater-sockets 1\n",
+    DatagramTap: b"roughwater-datagrams 1 eth0\n",
 }
 
 
@@ -161,7 +161,7 @@ class Wire(Printing):
     """Counters of two ports; taps of hosts print only their first line."""
 
     def __init__(self) -> None:
-        super().__init__(b"throughline-ports 1 to-client to-server 10000000 0\n0 1 2 3 4 5 6 7 8\n")
+        super().__init__(b"roughwater-ports 1 to-client to-server 10000000 0\n0 1 2 3 4 5 6 7 8\n")
         self.wire = self.host
         self.client.tap_port = ""
 

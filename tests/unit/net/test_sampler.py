@@ -87,7 +87,7 @@ def test_readings_keep_to_the_grid_of_the_first(monkeypatch: pytest.MonkeyPatch,
     assert sampler.main("eth0", "eth1", "10") == 1
     assert "interface eth0 or eth1 is not here" in capsys.readouterr().err
     head, *rows = kernel.written
-    assert head == b"throughline-ports 1 eth0 eth1 10000000 5000000000\n"
+    assert head == b"roughwater-ports 1 eth0 eth1 10000000 5000000000\n"
     times = [int(row.split()[0]) - 5_000 * MS for row in rows]
     # Due at 0, 10, 20; that one ends at 32, so that the next is due at 40, and so on.
     assert [each / MS for each in times] == [0.5, 11, 32, 40, 60, 60, 115, 121]

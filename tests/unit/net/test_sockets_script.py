@@ -219,7 +219,7 @@ def test_a_look_prints_every_connection_and_then_the_time(monkeypatch: pytest.Mo
     with pytest.raises(KeyboardInterrupt):
         sockets_script.main()
     assert looking.written == [
-        b"throughline-sockets 1\n",
+        b"roughwater-sockets 1\n",
         b"k 250000 4000 80 7\nk 250000 4001 80 7\nt 250000\n",
         b"t 10250000\n",
     ]

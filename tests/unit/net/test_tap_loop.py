@@ -86,7 +86,7 @@ class World:
         """The lines after the first."""
         with pytest.raises(KeyboardInterrupt):
             tap_script.main(port, *options)
-        assert self.written[0] == f"throughline-tap 1 {port}\n".encode()
+        assert self.written[0] == f"roughwater-tap 1 {port}\n".encode()
         return [parse_line(line) for text in self.written[1:] for line in text.splitlines()]
 
 

@@ -130,7 +130,7 @@ def app() -> typer.Typer:
 
 @pytest.fixture
 def run(make_cell: MakeCell, record: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
     folder = RunDir.create("throttle")
     folder.write_cell(make_cell())
     folder.write_run(record)

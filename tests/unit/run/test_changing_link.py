@@ -57,7 +57,7 @@ def test_a_cell_that_needs_real_time_is_refused() -> None:
 def test_a_lab_in_real_time_refuses_it(words: tuple[str, ...], tmp_path: Path) -> None:
     file = tmp_path / "tunnel.yaml"
     file.write_text(TEXT, encoding="utf-8")
-    done = lab(*words, str(file), env={"THROUGHLINE_RESULTS": str(tmp_path)}, timeout=60)
+    done = lab(*words, str(file), env={"ROUGHWATER_RESULTS": str(tmp_path)}, timeout=60)
     assert done.returncode == 2
     assert "tunnel has a schedule, which runs in virtual time only" in one_line(done)
 
@@ -66,6 +66,6 @@ def test_a_run_in_real_time_refuses_it_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "tunnel.yaml"
     file.write_text(TEXT, encoding="utf-8")
     words = ("run", "curl--tunnel--http1-get-1MB", "--topology", str(file), "--clock", "real")
-    done = lab(*words, env={"THROUGHLINE_RESULTS": str(tmp_path / "results")}, timeout=60)
+    done = lab(*words, env={"ROUGHWATER_RESULTS": str(tmp_path / "results")}, timeout=60)
     assert done.returncode == 2
     assert "tunnel has a schedule, which runs in virtual time only (--clock virtual)" in one_line(done)

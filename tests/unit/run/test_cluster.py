@@ -89,7 +89,7 @@ def test_without_dask_there_are_no_workers(monkeypatch: pytest.MonkeyPatch) -> N
         pass
     with pytest.raises(UsageProblem, match="which is not installed") as caught:
         serve("tcp://there:1", {})
-    assert caught.value.remedy == "pip install 'throughline[distributed]'"
+    assert caught.value.remedy == "pip install 'roughwater[distributed]'"
 
 
 def test_a_worker_offers_what_it_has_and_ends_with_its_scheduler(dask: Dask) -> None:
@@ -99,4 +99,4 @@ def test_a_worker_offers_what_it_has_and_ends_with_its_scheduler(dask: Dask) -> 
     assert settings == {"distributed.worker.profile.enabled": False}
     assert (address, how["nthreads"], how["name"], how["memory_limit"]) == ("tcp://there:1", 4, "me", 0)
     assert how["resources"] == {"virtual": 3.0, "real": 1.0}
-    assert "/throughline-" in how["local_directory"]
+    assert "/roughwater-" in how["local_directory"]

@@ -77,9 +77,9 @@ def do(world: World) -> Measured:
 
 def test_a_command_runs_in_its_folder_and_what_it_leaves_behind_is_ended(world: World) -> None:
     found = do(world)
-    mark = "THROUGHLINE_SAMPLE=" + "00" * 8
+    mark = "ROUGHWATER_SAMPLE=" + "00" * 8
     assert world.told == [
-        ("run", ["it"], {"A": "1", "THROUGHLINE_SAMPLE": "00" * 8}, "/w", 7.0, False),
+        ("run", ["it"], {"A": "1", "ROUGHWATER_SAMPLE": "00" * 8}, "/w", 7.0, False),
         ("end", mark),
         ("between", 100 * MS, 2_100 * MS + SLOT_NS),
     ]

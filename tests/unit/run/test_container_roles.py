@@ -19,10 +19,10 @@ from lab.run.container import ContainerSetup
 
 def test_an_empty_variable_counts_as_unset() -> None:
     own = Addresses()
-    for environment in ({}, dict.fromkeys(("LINK", "CLIENT_NET", "SERVER_NET", "THROUGHLINE_ROUTER"), "")):
+    for environment in ({}, dict.fromkeys(("LINK", "CLIENT_NET", "SERVER_NET", "ROUGHWATER_ROUTER"), "")):
         setup = ContainerSetup.of(environment)
         assert (setup.link, setup.addresses, setup.router) == ("link-local", own, "auto")
-    given = {"LINK": "dsl-20", "CLIENT_NET": "10.1.1.0/24", "SERVER_NET": "10.2.2.0/24", "THROUGHLINE_ROUTER": "uml"}
+    given = {"LINK": "dsl-20", "CLIENT_NET": "10.1.1.0/24", "SERVER_NET": "10.2.2.0/24", "ROUGHWATER_ROUTER": "uml"}
     setup = ContainerSetup.of(given)
     assert (setup.link, setup.addresses, setup.router) == ("dsl-20", Addresses("10.1.1.0/24", "10.2.2.0/24"), "uml")
 
@@ -174,12 +174,12 @@ def test_a_container_ends_with_the_code_of_its_role(
     ("argv", "environment", "code", "said"),
     [
         (["client"], {}, 0, ""),
-        ([], {"THROUGHLINE_ROLE": "client"}, 0, ""),
-        (["server"], {"THROUGHLINE_ROLE": "client"}, 1, "server: silent\n"),
+        ([], {"ROUGHWATER_ROLE": "client"}, 0, ""),
+        (["server"], {"ROUGHWATER_ROLE": "client"}, 1, "server: silent\n"),
         ([], {}, 1, ": there is no role ''\n"),
         (["nobody"], {}, 1, "nobody: there is no role 'nobody'\n"),
-        (["server"], {"THROUGHLINE_DRIVER": "lab"}, 0, "driven server\n"),
-        (["nobody"], {"THROUGHLINE_DRIVER": "lab"}, 1, "nobody: there is no role 'nobody'\n"),
+        (["server"], {"ROUGHWATER_DRIVER": "lab"}, 0, "driven server\n"),
+        (["nobody"], {"ROUGHWATER_DRIVER": "lab"}, 1, "nobody: there is no role 'nobody'\n"),
     ],
 )
 def test_a_check_is_that_of_the_role_or_of_its_agent_alone(
@@ -193,7 +193,7 @@ def test_a_check_is_that_of_the_role_or_of_its_agent_alone(
     def silent(_: object) -> None:
         raise LabFault("silent")
 
-    for name in ("THROUGHLINE_ROLE", "THROUGHLINE_DRIVER"):
+    for name in ("ROUGHWATER_ROLE", "ROUGHWATER_DRIVER"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

@@ -50,7 +50,7 @@ def test_a_kernel_that_may_not_be_executed(monkeypatch: pytest.MonkeyPatch, tmp_
     [found] = doctor.virtual()
     assert found.level == "note"
     assert "cannot be executed: Permission denied" in found.found
-    assert "THROUGHLINE_CACHE" in found.remedy
+    assert "ROUGHWATER_CACHE" in found.remedy
 
 
 def test_a_kernel_that_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

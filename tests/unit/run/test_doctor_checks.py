@@ -294,5 +294,5 @@ def test_little_space_is_noted_and_a_folder_that_cannot_be_written_is_missing(ma
     assert machine.check("cache") == Check("note", "cache", f"{tmp_path}, 1.1 GB free", "free some space")
     machine.writable = False
     for what, folder in (("cache", tmp_path), ("results", tmp_path / "not" / "yet")):
-        remedy = f"make {tmp_path} writable, or set THROUGHLINE_{what.upper()}"
+        remedy = f"make {tmp_path} writable, or set ROUGHWATER_{what.upper()}"
         assert machine.check(what) == Check("missing", what, f"{folder}, 1.1 GB free", remedy)

@@ -130,7 +130,7 @@ def test_a_path_that_is_not_a_file_is_refused_in_one_line(odd: str, place: Path,
         place = place / "below"
     with pytest.raises(UsageProblem, match="the lock between measurements") as found, measuring(0, pytest.fail, path=place):
         pass
-    assert "THROUGHLINE_LOCK" in (found.value.remedy or "")
+    assert "ROUGHWATER_LOCK" in (found.value.remedy or "")
     assert not target.exists(), "nothing is made where a link leads"
 
 
@@ -156,9 +156,9 @@ def test_a_process_is_described_on_one_line_whatever_it_is_called(tmp_path: Path
 
 
 def test_the_place_is_the_same_for_every_user_or_what_the_variable_names(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
-    monkeypatch.delenv("THROUGHLINE_LOCK", raising=False)
-    assert lock_path() in (Path("/run/lock/throughline"), Path("/tmp/throughline"))
-    monkeypatch.setenv("THROUGHLINE_LOCK", str(place))
+    monkeypatch.delenv("ROUGHWATER_LOCK", raising=False)
+    assert lock_path() in (Path("/run/lock/roughwater"), Path("/tmp/roughwater"))
+    monkeypatch.setenv("ROUGHWATER_LOCK", str(place))
     assert lock_path() == place
 
 
@@ -174,8 +174,8 @@ def test_the_place_is_the_same_for_every_user_or_what_the_variable_names(monkeyp
 def test_every_command_that_measures_asks_first(
     words: list[str], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("THROUGHLINE_LOCK", str(place))
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_LOCK", str(place))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
     with holder(place) as first:
         register(words)
         done = CliRunner().invoke(app, [*words, "--clock", "real", "--wait", "0"])

@@ -84,7 +84,7 @@ def test_only_measurements_that_allow_others_share(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(lock, "_take", take)
     with measuring(0, pytest.fail, beside=beside, path=place):
         pass
-    monkeypatch.setenv("THROUGHLINE_LOCK", str(place))
+    monkeypatch.setenv("ROUGHWATER_LOCK", str(place))
     with MachineLock(0, beside=beside) as made, made.take():
         pass
     assert asked == [(place, kind)] * 2

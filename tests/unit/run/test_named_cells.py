@@ -23,7 +23,7 @@ VIRTUAL_ONLY = "new--train--http1-get-5MiB-at-1MBps"
 @pytest.fixture(autouse=True)
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_lab: FakeLab) -> Path:
     del fake_lab  # it names the clients
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
     return tmp_path / "results"
 
 

@@ -19,7 +19,7 @@ from lab.run.settings import Only, RunSettings, choose
 
 @pytest.fixture(autouse=True)
 def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("THROUGHLINE_LOCK", str(tmp_path / "lock"))
+    monkeypatch.setenv("ROUGHWATER_LOCK", str(tmp_path / "lock"))
     return tmp_path / "lock"
 
 

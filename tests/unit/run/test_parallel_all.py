@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lab.model.errors import LabFault, NotSupported, ThroughlineError
+from lab.model.errors import LabFault, NotSupported, RoughwaterError
 from lab.model.results import CellResult
 from lab.run import parallel
 from lab.run.parallel import RUN_AGAIN, Job, run_all, run_jobs
@@ -49,7 +49,7 @@ def test_outcomes_and_results_are_in_the_order_of_the_jobs_whichever_was_done_fi
 def test_a_problem_is_an_outcome_and_stops_no_other(made: Session, cell: CellResult) -> None:
     fault, skip = LabFault("broken"), NotSupported("it cannot")
 
-    def job(problem: ThroughlineError | None, name: str) -> Any:
+    def job(problem: RoughwaterError | None, name: str) -> Any:
         def work(own: Session) -> str:
             own.results.append(named(cell, name))
             if problem:

@@ -40,7 +40,7 @@ def test_this_machine_has_tcp_counters(tmp_path: Path) -> None:
 
 
 def test_header_and_row() -> None:
-    grid = parse_header(b"throughline-ports 1 wc ws 10000000 5000")
+    grid = parse_header(b"roughwater-ports 1 wc ws 10000000 5000")
     assert (grid.base_ns, grid.interval_ns) == (5000, 10_000_000)
     row = parse_row(b"9000 1 2 3 4 5 6 7 8", "wc", "ws")
     assert row.t_ns == 9000
@@ -48,7 +48,7 @@ def test_header_and_row() -> None:
     assert row["ws"].tx_packets == 8
 
 
-@pytest.mark.parametrize("line", [b"", b"throughline-ports 2 a b 1 1", b"something else"])
+@pytest.mark.parametrize("line", [b"", b"roughwater-ports 2 a b 1 1", b"something else"])
 def test_foreign_header_is_the_labs_fault(line: bytes) -> None:
     with pytest.raises(LabFault):
         parse_header(line)

@@ -60,7 +60,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
     made = Bench()
     monkeypatch.setattr(Trial, "run", lambda trial: made.run(trial))  # noqa: PLW0108 - a bound method is not bound again
     monkeypatch.setattr(module, "side_by_side", lambda: 3)

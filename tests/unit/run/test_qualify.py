@@ -229,7 +229,7 @@ def test_the_list_has_every_line_and_runs_nothing() -> None:
 def test_bad_input_is_refused_before_anything_is_made(
     words: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(command.os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(Lab, "bring_up", lambda _: pytest.fail("the network was brought up"))
     cli.register(("qualify",))

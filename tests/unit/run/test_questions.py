@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lab.model.cell import Cell
-from lab.model.errors import LabFault, NotSupported, ThroughlineError
+from lab.model.errors import LabFault, NotSupported, RoughwaterError
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Transfer
 from lab.model.units import Size
@@ -45,7 +45,7 @@ class Asked:
 
     id: str
     cells: Sequence[Cell] = (CELL,)
-    problem: ThroughlineError | None = None
+    problem: RoughwaterError | None = None
     told: list[str] = field(default_factory=list, compare=False)
 
     def ask(self, session: object) -> Any:
@@ -111,7 +111,7 @@ def asking(fake_lab: FakeLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         for job in jobs:
             try:
                 found.append(f"ahead {job(session)}")
-            except ThroughlineError as problem:
+            except RoughwaterError as problem:
                 found.append(problem)
         return found
 

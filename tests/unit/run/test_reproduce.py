@@ -32,8 +32,8 @@ NAME = "http1-get-5MiB-at-2MBps"
 @pytest.fixture(autouse=True)
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No versions, and results of the test's own."""
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
     return tmp_path
 
 

@@ -27,7 +27,7 @@ def options(fake_lab: FakeLab) -> Options:
 
 @pytest.fixture(autouse=True)
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path))
     return tmp_path
 
 

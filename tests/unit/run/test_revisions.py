@@ -37,7 +37,7 @@ def git(repo: Path, *words: str) -> str:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
@@ -299,7 +299,7 @@ def test_a_search_that_is_stopped_in_a_build_leaves_nothing(repo: Path, tmp_path
     tmp.mkdir()
     words = ["curl--link-local--http1-get-1MB-at-1MBps", "--good", "one", "--bad", "four", "--repo", str(repo)]
     words += ["--build-command", "echo $$ && exec sleep 600", "--program", "tool"]
-    own = {"TMPDIR": tmp, "THROUGHLINE_RESULTS": tmp_path / "results", "THROUGHLINE_LOCK": tmp_path / "lock"}
+    own = {"TMPDIR": tmp, "ROUGHWATER_RESULTS": tmp_path / "results", "ROUGHWATER_LOCK": tmp_path / "lock"}
     env = {**os.environ, **{name: str(path) for name, path in own.items()}}
     log = tmp_path / "cache" / f"build-curl-{short(repo, 'one')}.log"
     argv = [sys.executable, "-m", "lab.cli.main", "bisect", *words]

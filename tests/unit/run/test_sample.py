@@ -29,7 +29,7 @@ LIAR = """#!/bin/sh
 while [ $# -gt 1 ]; do [ "$1" = -o ] && out=$2; shift; done
 {body}
 cat <<'END'
-throughline-curl {report}
+roughwater-curl {report}
 END
 exit {code}
 """

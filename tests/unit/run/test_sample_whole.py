@@ -31,7 +31,7 @@ from lab.servers.payload import Payload, PayloadSet
 MS, S = 1_000_000, 1_000_000_000
 SIZE = 1_000_000
 INTACT = Arrived(SIZE, "f" * 64)
-MARK = "THROUGHLINE_SAMPLE=" + "00" * 8
+MARK = "ROUGHWATER_SAMPLE=" + "00" * 8
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 TIMED = Timed(start_s=0.1, body_s=0.5, error_s=0.01, clock="wire", total_s=0.8, tail_s=0.2, said_s=0.45)
 
@@ -164,7 +164,7 @@ def test_a_client_is_started_with_all_that_it_needs_and_its_processes_are_ended(
         "client",
         "run",
         ["time of client", f"/c/out/{payload}.rss", "it", payload],
-        {"env": {"A": "1", "THROUGHLINE_SAMPLE": "00" * 8}, "cwd": "/c", "timeout_s": 9.0, "check": False},
+        {"env": {"A": "1", "ROUGHWATER_SAMPLE": "00" * 8}, "cwd": "/c", "timeout_s": 9.0, "check": False},
     )
     assert world.told[2:] == [
         ("client", "end", MARK),

@@ -35,8 +35,8 @@ V = [f"v{index}" for index in range(8)]
 
 @pytest.fixture(autouse=True)
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("THROUGHLINE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
     return tmp_path
 
 

@@ -175,7 +175,7 @@ def test_an_answer_has_an_arm_for_every_step_and_the_result_as_facts() -> None:
 
 
 def test_a_search_is_kept_as_a_run_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path))
     run = keep_search(searched(upto("b")), SCENARIO, started_at=WHEN, facts={})
     record = read_run(run.path)
     assert "bisection-mine" in run.name

@@ -101,7 +101,7 @@ def test_every_command_says_it_in_one_line(
     command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     results = tmp_path / "results"
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(results))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(results))
     monkeypatch.setattr(sys, "argv", ["lab", *command, "--clock", "virtual", "--backend", "compose"])
     monkeypatch.setattr(main, "app", typer.Typer())
     main.app.callback()(lambda: None)
@@ -117,7 +117,7 @@ def test_every_command_says_it_in_one_line(
 
 def test_the_machine_is_taken_when_real_time_begins_and_kept_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = tmp_path / "lock"
-    monkeypatch.setenv("THROUGHLINE_LOCK", str(lock))
+    monkeypatch.setenv("ROUGHWATER_LOCK", str(lock))
     with MachineLock(0, beside=False) as lock_of_run:
         assert not lock.exists()
         with lock_of_run.take():

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from lab.model.errors import LabFault, NotSupported, ThroughlineError, UsageProblem
+from lab.model.errors import LabFault, NotSupported, RoughwaterError, UsageProblem
 from lab.model.results import CellResult
 from lab.model.transfer import ClientSpec
 from lab.run.questions import CellQuestion
@@ -193,7 +193,7 @@ def test_a_worker_writes_no_file(made: Session) -> None:
 
 
 @pytest.mark.parametrize("problem", [UsageProblem("no", remedy="yes"), NotSupported("cannot"), LabFault("broken", remedy="mend")])
-def test_a_problem_arrives_as_it_was(problem: ThroughlineError) -> None:
+def test_a_problem_arrives_as_it_was(problem: RoughwaterError) -> None:
     found = found_problem(problem_of(problem))
     assert (type(found), found.message, found.remedy, str(found)) == (
         type(problem),

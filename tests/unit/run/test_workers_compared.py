@@ -269,9 +269,9 @@ def test_dask_says_nothing_that_the_lab_says_in_one_line(monkeypatch: pytest.Mon
     names = ("distributed.test", "tornado.test", "other.test")
     for name in names:
         logging.getLogger(name).setLevel("INFO")
-    monkeypatch.delenv("THROUGHLINE_DASK_LOG", raising=False)
+    monkeypatch.delenv("ROUGHWATER_DASK_LOG", raising=False)
     quieten()
     assert [logging.getLogger(name).level for name in names] == [logging.CRITICAL, logging.CRITICAL, logging.INFO]
-    monkeypatch.setenv("THROUGHLINE_DASK_LOG", "DEBUG")
+    monkeypatch.setenv("ROUGHWATER_DASK_LOG", "DEBUG")
     quieten()
     assert logging.getLogger("distributed.test").level == logging.DEBUG

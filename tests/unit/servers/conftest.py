@@ -31,7 +31,7 @@ exec {sshd} "$@"' sshd "$@"
 
 @pytest.fixture(scope="session")
 def network() -> Iterator[LocalNetwork]:
-    with tempfile.TemporaryDirectory(prefix="throughline-test-") as folder:
+    with tempfile.TemporaryDirectory(prefix="roughwater-test-") as folder:
         network = LocalNetwork(Path(folder))
         yield network
         network.close()

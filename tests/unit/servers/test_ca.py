@@ -40,7 +40,7 @@ def test_every_run_has_its_own_authority_and_no_key_is_shown() -> None:
     assert one.ca_pem != other.ca_pem
     assert "PRIVATE" not in repr(one)
     subject = x509.load_pem_x509_certificate(one.ca_pem).subject
-    assert subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == "Throughline CA of one run"
+    assert subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == "Roughwater CA of one run"
 
 
 def test_debian_12_can_sign_and_a_seed_repeats_everything(monkeypatch: pytest.MonkeyPatch) -> None:

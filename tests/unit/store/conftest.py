@@ -219,7 +219,7 @@ def stored_1_0(tmp_path: Path) -> Path:
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "results"
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(folder))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(folder))
     return folder
 
 

@@ -46,7 +46,7 @@ def changed(cell: CellResult, **update: object) -> CellResult:
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
     monkeypatch.chdir(tmp_path)
     return RunDir.create("cells")
 

@@ -16,7 +16,7 @@ from lab.store.deterministic import digest, first_difference, view
 
 GUEST = VirtualMachine(
     seed=7,
-    kernel_release="7.2.0-throughline",
+    kernel_release="7.2.0-roughwater",
     kernel_sha256="a" * 64,
     charge_ns=200,
     charge_most_ns=10_000,

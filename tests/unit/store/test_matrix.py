@@ -222,7 +222,7 @@ def test_the_head_says_what_the_figures_rest_on(cell: Callable[..., CellResult],
     assert found.calibration.looks == 2
     assert found.calibration.worst_error == {"up": -0.004, "down": -0.004}
     head = matrix_markdown(found).split("\n\n")[0]
-    assert "- run: one, 2026-01-02 03:04 to 04:05 UTC, Throughline 0.1.0, revision 0123456789ab\n" in head
+    assert "- run: one, 2026-01-02 03:04 to 04:05 UTC, Roughwater 0.1.0, revision 0123456789ab\n" in head
     assert "- router: User-Mode Linux\n" in head
     assert "- link: dsl-50: 50 Mbit/s, RTT 20 ms\n" in head
     assert "goodput up -0.40 % and down -0.40 % of ideal at worst; RTT -0.60 ms" in head

@@ -103,7 +103,7 @@ def test_every_property_says_what_it_is_in_plain_words_with_its_unit(kind: str) 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_schema_carries_the_version(kind: str) -> None:
     schema = result_schema(kind)
-    assert schema["$id"] == f"urn:throughline:result:{kind}:{SCHEMA_VERSION}"
+    assert schema["$id"] == f"urn:roughwater:result:{kind}:{SCHEMA_VERSION}"
     assert schema["properties"]["schema_version"]["const"] == SCHEMA_VERSION
     Draft202012Validator.check_schema(schema)
 

@@ -69,7 +69,7 @@ def test_latest_is_the_newest_and_relative(tmp_path: Path) -> None:
 def test_results_that_cannot_be_made_are_the_users_problem(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for results in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(UsageProblem, match="THROUGHLINE_RESULTS"):
+        with pytest.raises(UsageProblem, match="ROUGHWATER_RESULTS"):
             RunDir.create("x", results=results)
 
 
@@ -300,7 +300,7 @@ def test_a_disk_that_fills_up_half_way_keeps_the_older_result(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "write", fill)
-    with pytest.raises(LabFault, match=r"the disk is full \(free space or set THROUGHLINE_RESULTS") as caught:
+    with pytest.raises(LabFault, match=r"the disk is full \(free space or set ROUGHWATER_RESULTS") as caught:
         run.write_cell(make_cell((0.2,) * 5))
     assert str(path) in str(caught.value)
     assert caught.value.exit_code == 4
@@ -373,7 +373,7 @@ def test_a_disk_that_is_really_full(tmp_path: Path, run: RunDir, cell: CellResul
         pytest.skip(f"no mount namespace here: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
-    assert "the result cannot be written, the disk is full (free space or set THROUGHLINE_RESULTS" in first
+    assert "the result cannot be written, the disk is full (free space or set ROUGHWATER_RESULTS" in first
     assert "cannot be made, the disk is full" in second
 
 

@@ -75,7 +75,7 @@ def test_a_name_is_below_the_results_and_a_path_is_anywhere(
     runs: list[RunDir], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
     name = runs[1].name
     for text in (name, f"results/{name}", str(runs[1].path)):
         assert RunDir.find(text).path == runs[1].path.resolve()
@@ -161,8 +161,8 @@ def test_a_place_without_links_has_runs_and_no_latest(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("code", "kind", "said"),
     [
-        (errno.ENOSPC, LabFault, "cannot be made, the disk is full (free space or set THROUGHLINE_RESULTS"),
-        (errno.EACCES, UsageProblem, "cannot be made, Permission denied (set THROUGHLINE_RESULTS to a folder you may write to)"),
+        (errno.ENOSPC, LabFault, "cannot be made, the disk is full (free space or set ROUGHWATER_RESULTS"),
+        (errno.EACCES, UsageProblem, "cannot be made, Permission denied (set ROUGHWATER_RESULTS to a folder you may write to)"),
     ],
 )
 def test_a_latest_that_cannot_be_moved_is_reported_and_leaves_nothing(

@@ -32,7 +32,7 @@ def lab(*words: str) -> Result:
 
 @pytest.fixture
 def results(stored_1_0: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(stored_1_0))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(stored_1_0))
     return stored_1_0
 
 
@@ -199,7 +199,7 @@ def test_what_a_new_lab_writes_is_right(tmp_path: Path, make_cell: MakeCell) -> 
 
 @pytest.mark.parametrize("named", ["nowhere", ""])
 def test_where_there_is_nothing_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
-    monkeypatch.setenv("THROUGHLINE_RESULTS", str(tmp_path / "none"))
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "none"))
     done = lab("validate", *([named] if named else []))
     assert isinstance(done.exception, UsageProblem)
     with pytest.raises(UsageProblem, match="there is no run in"):

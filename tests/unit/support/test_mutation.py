@@ -273,6 +273,6 @@ def test_a_change_is_the_lines_that_differ() -> None:
 def test_a_program_has_its_mistake_wherever_it_is_started(tmp_path: Path) -> None:
     script = crates.switched(Path("/usr/bin/env"), 7, tmp_path / "mistaken/env")
     said = subprocess.run(
-        [script, "printenv", "THROUGHLINE_MISTAKE"], env={}, check=True, stdout=subprocess.PIPE, text=True
+        [script, "printenv", "ROUGHWATER_MISTAKE"], env={}, check=True, stdout=subprocess.PIPE, text=True
     ).stdout
     assert said == "7\n"

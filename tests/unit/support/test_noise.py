@@ -34,7 +34,7 @@ EVERY = range(1, 9)
 @pytest.fixture(autouse=True)
 def path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.delenv("THROUGHLINE_REAPER", raising=False)
+    monkeypatch.delenv("ROUGHWATER_REAPER", raising=False)
 
 
 def session(pytester: pytest.Pytester, *, failing: object, disturbed: object, words: tuple[str, ...] = ()) -> pytest.RunResult:

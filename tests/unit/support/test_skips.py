@@ -92,7 +92,7 @@ def test_what_is_left_to_the_night_does_not_run_by_day(tmp_path: Path, monkeypat
     names = ("tests/a.py::test_long[12]", "tests/c.py::test_[1]", "tests/a.py::test_short", "tests/b.py::test_short")
     for value, left in (("", [True, True, False, False]), ("yes", [False] * 4)):
         skips.holds.cache_clear()
-        monkeypatch.setenv("THROUGHLINE_NIGHTLY", value)
+        monkeypatch.setenv("ROUGHWATER_NIGHTLY", value)
         assert [*map(skips.left_to_the_night(entries), names)] == left
     skips.holds.cache_clear()
     (tmp_path / "nightly.txt").unlink()
@@ -101,9 +101,9 @@ def test_what_is_left_to_the_night_does_not_run_by_day(tmp_path: Path, monkeypat
 
 def test_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
     skips.holds.cache_clear()
-    monkeypatch.setenv("THROUGHLINE_TEST_WORD", "yes")
-    assert not skips.holds("THROUGHLINE_TEST_WORD is not set")
-    assert skips.holds("THROUGHLINE_TEST_OTHER is not set")
+    monkeypatch.setenv("ROUGHWATER_TEST_WORD", "yes")
+    assert not skips.holds("ROUGHWATER_TEST_WORD is not set")
+    assert skips.holds("ROUGHWATER_TEST_OTHER is not set")
     assert skips.holds("no such-program-anywhere")
     assert not skips.holds("no sh")
     assert skips.holds("root") is (os.geteuid() == 0) is not skips.holds("not root")

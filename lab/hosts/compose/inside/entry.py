@@ -112,11 +112,11 @@ def listen(path: str) -> socket.socket:
 
 def main() -> int:
     role = sys.argv[1]
-    driven = os.environ.get("THROUGHLINE_DRIVER") == "lab"
+    driven = os.environ.get("ROUGHWATER_DRIVER") == "lab"
     syscalls.make_capabilities_ambient()
     for folder in FOLDERS:
         Path(RUN_DIR, folder).mkdir(parents=True, exist_ok=True)
-    owner = int(os.environ["THROUGHLINE_OWNER"]) if driven else os.geteuid()
+    owner = int(os.environ["ROUGHWATER_OWNER"]) if driven else os.geteuid()
     listener = listen(f"{SHARED}/{role}.socket" if driven else OWN_SOCKET)
     agent = ContainerAgent(listener, wake_on_children(), owner, CLAIM if driven else None)
 

@@ -20,7 +20,7 @@ from lab.model.units import BitRate, Duration, Ratio
 if TYPE_CHECKING:
     from lab.model.topology import DirectionName, Topology
 
-FOLDER = Path("/usr/lib/throughline/links")
+FOLDER = Path("/usr/lib/roughwater/links")
 DIRECTIONS: tuple[DirectionName, ...] = ("up", "down")
 
 

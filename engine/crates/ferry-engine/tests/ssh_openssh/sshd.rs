@@ -88,10 +88,10 @@ fn binary() -> Option<PathBuf> {
 /// As `lab/model/paths.py` finds it.
 fn cache() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    set("THROUGHLINE_CACHE").map(PathBuf::from).or_else(|| {
+    set("ROUGHWATER_CACHE").map(PathBuf::from).or_else(|| {
         let caches = set("XDG_CACHE_HOME").map(PathBuf::from);
         let caches = caches.or_else(|| set("HOME").map(|home| Path::new(&home).join(".cache")));
-        caches.map(|caches| caches.join("throughline"))
+        caches.map(|caches| caches.join("roughwater"))
     })
 }
 
