@@ -69,6 +69,13 @@ def cargo() -> int:
     return EXIT_PASS
 
 
+def crates() -> int:
+    """Download the crates of the engine, of its tests and of its fuzz targets, so that cargo needs no network afterwards."""
+    for folder in (engine.engine_dir(), engine.engine_dir() / "fuzz"):
+        engine.fetch(folder)
+    return EXIT_PASS
+
+
 def ferry_exe() -> int:
     print(windows.build(progress))
     return EXIT_PASS
@@ -87,12 +94,13 @@ def main() -> int:
     commands.add_parser("check", help="exit 0 if everything is installed and intact")
     commands.add_parser("build", help="download what is missing").add_argument("--force", action="store_true", help="build again")
     commands.add_parser("cargo", help="print the cargo that is recent enough")
+    commands.add_parser("crates", help="download the crates of the engine and of its tests")
     commands.add_parser("windows", help="cross-build ferry.exe, and print where it is")
     commands.add_parser("wine", help="make a Wine prefix to run it in, and print where both are")
     arguments = parser.parse_args()
     # setup.sh runs this in the background, where Ctrl-C is ignored otherwise, by cargo too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    simple = {"packages": packages, "check": check, "cargo": cargo, "windows": ferry_exe, "wine": wine_prefix}
+    simple = {"packages": packages, "check": check, "cargo": cargo, "crates": crates, "windows": ferry_exe, "wine": wine_prefix}
     try:
         if arguments.command == "build":
             return build(force=arguments.force)

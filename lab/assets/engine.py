@@ -104,6 +104,17 @@ def build(progress: Progress) -> None:
     mark(_stamp(), began)
 
 
+def fetch(workspace: Path) -> None:
+    """Download the crates that a workspace's lock file names. Raises LabFault with cargo's output."""
+    cargo = find_cargo()
+    if cargo is None:
+        raise LabFault(f"no cargo of Rust {least_rust()} or newer to download crates with", remedy=remedy())
+    argv: list[str | Path] = [cargo, "fetch", "--locked", "--quiet"]
+    code, output = store.run(argv, timeout_s=_LONGEST_BUILD_S, cwd=workspace, env=environment(cargo))
+    if code:
+        raise LabFault(f"the crates of {workspace} cannot be downloaded (exit code {code}):\n{output.strip()}")
+
+
 def mark(stamp: Path, began: float) -> None:
     """Record a successful build that began at `began`. A source saved during the build counts as changed."""
     stamp.touch()

@@ -126,12 +126,21 @@ def by_cargo_test(lines: Sequence[str]) -> Count:
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--failed-lints", type=int, default=0, help="count as failures too")
-    total = Count(failed=parser.parse_args(words).failed_lints)
+    parser.add_argument(
+        "--defer", type=Path, metavar="FILE", help="write real-time tests that failed there, and count them later"
+    )
+    parser.add_argument("--again", type=Path, metavar="FILE", help="run only the tests that --defer wrote, each alone")
+    asked = parser.parse_args(words)
+    if asked.again:
+        total = deferred(asked.again, alone)
+        print(total)
+        return 1 if total.failed else 0
+    total = Count(failed=asked.failed_lints)
     with tempfile.TemporaryDirectory(prefix="roughwater-skipped-") as folder:
         notes = Path(folder, "skipped")
         os.environ[SKIPPED] = str(notes)
         if _has_nextest():
-            total += _nextest()
+            total += _nextest(asked.defer)
             # nextest leaves out the examples in the documentation.
             total += _cargo_test("--doc")
         else:
@@ -142,17 +151,36 @@ def main(words: Sequence[str] | None = None) -> int:
     return 1 if total.failed else 0
 
 
-def _nextest() -> Count:
+def deferred(file: Path, attempt: Callable[[RustTest, int], Attempt]) -> Count:
+    """The outcomes of the tests that a run beside other jobs left for later; none where that run failed before its tests."""
+    tests = [RustTest(*line.split("\t")) for line in file.read_text().splitlines()] if file.exists() else []
+    finals = settle(tests, attempt)
+    _print_finals(finals)
+    return totals(dict.fromkeys(tests, False), finals)
+
+
+def _print_finals(finals: dict[RustTest, Final]) -> None:
+    for test, final in finals.items():
+        print(f"engine: {test}: {final.note or 'failed'}", flush=True)
+
+
+def _nextest(defer: Path | None) -> Count:
     with tempfile.TemporaryDirectory(prefix="roughwater-nextest-") as folder:
         junit, config = Path(folder, "junit.xml"), Path(folder, "nextest.toml")
         config.write_text(f'[profile.default.junit]\npath = "{junit}"\n')
         code, lines = _shown([*_NEXTEST, *_FAILURES_ONLY, "--tool-config-file", f"roughwater:{config}"])
         ran = outcomes(junit.read_text()) if junit.exists() else {}
-    finals = settle((test for test, passed in ran.items() if not passed), alone)
-    for test, final in finals.items():
-        print(f"engine: {test}: {final.note or 'failed'}", flush=True)
+    failed = [test for test, passed in ran.items() if not passed]
+    later = [test for test in failed if test.realtime] if defer else []
+    if defer:
+        defer.write_text("".join(f"{test.program}\t{test.name}\n" for test in later))
+        for test in later:
+            print(f"engine: {test}: failed beside other jobs; it runs again alone", flush=True)
+    finals = settle((test for test in failed if test not in later), alone)
+    _print_finals(finals)
     # A build that fails has no tests that do: a red run never says `0 failed`.
-    return totals(ran, finals) + Count(failed=1 if code and not finals else 0, skipped=ignored(lines))
+    counted = {test: passed for test, passed in ran.items() if test not in later}
+    return totals(counted, finals) + Count(failed=1 if code and not failed else 0, skipped=ignored(lines))
 
 
 def _cargo_test(how: str) -> Count:

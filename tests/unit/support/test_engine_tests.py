@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.attempts import Attempt
-from tests.support.engine_tests import Count, RustTest, by_cargo_test, ignored, noted, outcomes, settle, totals
+from tests.support.engine_tests import Count, RustTest, by_cargo_test, deferred, ignored, noted, outcomes, settle, totals
 
 PASS, FAIL, NOISE = Attempt(passed=True), Attempt(passed=False), Attempt(passed=False, disturbed="hogs")
 TIMED = RustTest("ferry-engine::ssh_openssh", "a_server_that_dies_is_heard_of_once")
@@ -89,3 +91,14 @@ def test_a_test_that_says_it_was_skipped_has_not_passed() -> None:
     full = "files::partial::faults::a_full_file_system: no mount: mount: permission denied."
     lines = [full, "the_corpus_is_read_as_openssh_reads_it: no ssh: it is not on PATH", full]
     assert str(Count(passed=5) + noted(lines)) == "3 passed, 0 failed, 2 skipped"
+
+
+def test_a_deferred_test_counts_once_by_what_it_comes_to_alone(tmp_path: Path) -> None:
+    file = tmp_path / "again.txt"
+    file.write_text("ferry-engine::library\ta::b\nferry-engine\tnet::c\n")
+    ends = {"a::b": Attempt(passed=True), "net::c": Attempt(passed=False)}
+    assert deferred(file, lambda test, _: ends[test.name]) == Count(passed=1, failed=1)
+
+
+def test_nothing_is_deferred_where_there_were_no_tests(tmp_path: Path) -> None:
+    assert deferred(tmp_path / "none.txt", lambda *_: Attempt(passed=False)) == Count()
