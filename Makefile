@@ -16,8 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile
 
-setup: ## what the lab needs: packages, Python environment, router, servers, ferry; quick when it is all there
-	@sh lab/assets/setup.sh
+setup: ## what the lab needs: packages, Python environment, router, servers, ferry, launchers; quick when it is all there
+	@sh lab/assets/setup.sh $(filter setup,$(MAKECMDGOALS))
 
 peers: ## setup, and more clients to compare: lftp, rclone, rsync, wget, wget2, aria2, requests, httpx
 	@ROUGHWATER_PEERS=yes sh lab/assets/setup.sh
@@ -29,8 +29,8 @@ clients: ## setup, what curl is built with, and the versions of curl that studie
 	@ROUGHWATER_BUILDERS=yes sh lab/assets/setup.sh
 	@$(BIN)/lab client build $(CURLS:%=curl@%) $(LIBCURLS:%=libcurl@%)
 
-wheel: setup ## the package `roughwater`, build/wheel/*.whl (docs/how-to/install.md)
-	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel . && ls build/wheel
+wheel: ## the package `roughwater`, build/wheel/*.whl (docs/how-to/install.md); a minute, without setup and without ferry
+	@sh lab/assets/setup.sh wheel
 
 # All of it twice, and once installed: tens of minutes.
 release deb: export ROUGHWATER_RELEASE := yes
