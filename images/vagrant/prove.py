@@ -46,6 +46,8 @@ def main(argv: list[str] | None = None) -> int:
         before = _runs()
         with Machines(progress, accel=arguments.accel, memory_mib=arguments.memory, cpus=arguments.cpus) as machines:
             environment = {**os.environ, CONFIG_VARIABLE: str(machines.config), PATIENCE_VARIABLE: _PATIENCE}
+            # The lab starts in the checkout, whose folder need not be this one.
+            environment["ROUGHWATER_RESULTS"] = str(results_dir())
             # These machines have one client.
             environment.pop(CLIENT_VARIABLE, None)
             codes = [_lab(each, environment, arguments.timeout) for each in words]

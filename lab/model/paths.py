@@ -38,11 +38,6 @@ def project_root() -> Path:
     raise UsageProblem("this needs a checkout of Roughwater, and this lab is installed", remedy="clone the repository")
 
 
-def working_root() -> Path:
-    """Where what a user makes belongs: the checkout, else the working folder."""
-    return checkout() or Path.cwd()
-
-
 def shipped_topologies_dir() -> Path:
     """The networks that ship with the lab, one YAML file each."""
     return shipped_root() / "topologies"
@@ -104,22 +99,25 @@ def lock_path() -> Path:
 
 
 def results_dir() -> Path:
-    """`$ROUGHWATER_RESULTS`, else `results/` in the checkout, else in the working folder; absolute."""
-    return _from_environment("ROUGHWATER_RESULTS") or working_root() / "results"
+    """`$ROUGHWATER_RESULTS`, else `results/` in the working folder; absolute."""
+    return _from_environment("ROUGHWATER_RESULTS") or Path.cwd() / "results"
 
 
 def cache_dir() -> Path:
-    """`$ROUGHWATER_CACHE`, else `roughwater` in `$XDG_CACHE_HOME` or in `~/.cache`; absolute.
+    """`$ROUGHWATER_CACHE`, else `roughwater` among the user's caches; absolute. Raises UsageProblem when there is no home."""
+    return _from_environment("ROUGHWATER_CACHE") or user_caches() / "roughwater"
 
-    A relative XDG_CACHE_HOME is ignored, as the XDG Base Directory Specification asks. Raises UsageProblem when there is no home.
+
+def user_caches() -> Path:
+    """`$XDG_CACHE_HOME`, else `~/.cache`. Raises as above.
+
+    A relative XDG_CACHE_HOME is ignored, as the XDG Base Directory Specification asks.
     """
-    if found := _from_environment("ROUGHWATER_CACHE"):
-        return found
     xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if xdg.is_absolute():
-        return xdg / "roughwater"
+        return xdg
     try:
-        return Path.home() / ".cache" / "roughwater"
+        return Path.home() / ".cache"
     except RuntimeError:
         raise UsageProblem("this user has no home folder for the cache", remedy="set ROUGHWATER_CACHE to a folder") from None
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lab.hosts.ssh.config import Target, parse
 from lab.model.errors import LabFault, RoughwaterError, UsageProblem
-from lab.model.paths import cache_dir, shipped_root, working_root
+from lab.model.paths import cache_dir, checkout, shipped_root
 
 CONFIG_VARIABLE = "ROUGHWATER_SSH_CONFIG"
 CLIENT_VARIABLE = "ROUGHWATER_CLIENT_MACHINE"
@@ -147,9 +147,15 @@ def parse_status(text: str) -> dict[str, tuple[str, str]]:
 
 def machine_id(name: str, root: Path | None = None) -> str:
     """The provider's id of this machine; empty where Vagrant has not made it."""
-    dotfile = Path(os.environ.get("VAGRANT_DOTFILE_PATH", "") or (root or working_root()) / ".vagrant")
+    dotfile = Path(os.environ.get("VAGRANT_DOTFILE_PATH", "") or (root or _machines_root()) / ".vagrant")
     ids = sorted(dotfile.glob(f"machines/{name}/*/id"))
     return ids[0].read_text().strip() if ids else ""
+
+
+def _machines_root() -> Path:
+    """The folder of `.vagrant`: the checkout, as for `vagrant up`, else the working folder."""
+    # An installed lab's Vagrantfile is where nothing may be written.
+    return checkout() or Path.cwd()
 
 
 def _vagrant(program: str, words: Sequence[str], timeout_s: float) -> str:
@@ -177,8 +183,7 @@ def _vagrant(program: str, words: Sequence[str], timeout_s: float) -> str:
 
 
 def _environment(own: Mapping[str, str]) -> dict[str, str]:
-    # An installed lab's Vagrantfile is where nothing may be written.
-    dotfile = own.get("VAGRANT_DOTFILE_PATH") or str(working_root() / ".vagrant")
+    dotfile = own.get("VAGRANT_DOTFILE_PATH") or str(_machines_root() / ".vagrant")
     quiet = {"VAGRANT_NO_COLOR": "1", "VAGRANT_CHECKPOINT_DISABLE": "1"}
     # This lab shapes the link itself; the Vagrantfile would have another one do it, which waits for this one.
     return {**own, **quiet, "VAGRANT_DOTFILE_PATH": dotfile, "ROUGHWATER_LINK": "no"}

@@ -94,12 +94,13 @@ class NoMachines:
         pass
 
 
+_GIVEN = [CONFIG_VARIABLE, PATIENCE_VARIABLE, CLIENT_VARIABLE, "ROUGHWATER_RESULTS"]
 # `lab` here: appends what it was given to $LAB_LOG, and ends as $LAB_CODES says for each command.
 _LAB = f"""\
 import json, os, sys, time
 words = sys.argv[1:]
 with open(os.environ["LAB_LOG"], "a") as log:
-    log.write(json.dumps([words, [os.environ.get(n) for n in {[CONFIG_VARIABLE, PATIENCE_VARIABLE, CLIENT_VARIABLE]}]]) + "\\n")
+    log.write(json.dumps([words, [os.environ.get(n) for n in {_GIVEN}]]) + "\\n")
 code = json.loads(os.environ["LAB_CODES"])[words[0]]
 time.sleep(60 if code == "late" else 0)
 os.kill(os.getpid(), 9) if code == "killed" else sys.exit(code)
@@ -131,10 +132,20 @@ def test_the_lab_gets_the_machines_addresses_and_more_patience(
     code, told = proof()
     assert code == 0
     assert [words for words, _ in told] == [CALIBRATE, RUN]
-    for _, (config, patient, client) in told:
+    for _, (config, patient, client, _) in told:
         assert (config, client) == ("/the/ssh-config", None), "there is no Windows among these machines"
         monkeypatch.setenv(PATIENCE_VARIABLE, patient)
         assert patience() >= 10
+
+
+def test_the_labs_results_are_where_the_proof_looks_for_them(
+    proof: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The lab starts in the checkout, the proof where somebody typed its command."""
+    monkeypatch.delenv("ROUGHWATER_RESULTS")
+    monkeypatch.chdir(tmp_path)
+    code, told = proof()
+    assert (code, [results for _, (*_, results) in told]) == (0, [str(tmp_path / "results")] * 2)
 
 
 @pytest.mark.parametrize(

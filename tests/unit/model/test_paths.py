@@ -20,10 +20,8 @@ def test_a_checkout_is_its_own_root_and_an_installed_lab_has_none(tmp_path: Path
     assert paths.checkout() == paths.shipped_root() == paths.package_root() == paths.project_root()
     (tmp_path / "lab" / "shipped").mkdir(parents=True)
     monkeypatch.setattr(paths, "package_root", lambda: tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ROUGHWATER_RESULTS", raising=False)
     assert paths.shipped_root() == tmp_path / "lab" / "shipped"
-    assert (paths.checkout(), paths.results_dir()) == (None, tmp_path / "results")
+    assert paths.checkout() is None
     with pytest.raises(UsageProblem, match="this lab is installed"):
         paths.project_root()
 
@@ -46,11 +44,15 @@ def test_your_own_folders_come_before_the_shipped_one(kind: str, tmp_path: Path,
         look()
 
 
-def test_results_move_with_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path))
-    assert paths.results_dir() == tmp_path
+def test_results_are_where_the_command_was_given_or_where_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ROUGHWATER_RESULTS", "")
-    assert paths.results_dir() == paths.project_root() / "results"
+    assert paths.checkout(), "this lab runs from a checkout, which makes no difference"
+    assert paths.results_dir() == tmp_path / "results"
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "elsewhere"))
+    assert paths.results_dir() == tmp_path / "elsewhere"
 
 
 def test_the_cache_follows_its_own_variable_then_xdg_then_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
