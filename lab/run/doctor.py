@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -23,8 +24,8 @@ from lab.hosts.vagrant.machines import CLIENT_VARIABLE, CONFIG_VARIABLE, given_m
 from lab.hosts.virtual.machine import Boot, Machine, Patience
 from lab.hosts.windows.answers import curl_words
 from lab.hosts.windows.host import WindowsHost
-from lab.model.errors import RoughwaterError
-from lab.model.paths import cache_dir, checkout, results_dir
+from lab.model.errors import RoughwaterError, UsageProblem
+from lab.model.paths import cache_dir, checkout, results_dir, user_caches
 
 Level = Literal["ok", "note", "missing"]
 _WANTED_BUFFER_BYTES = 4 << 20
@@ -206,15 +207,23 @@ def _machine() -> Iterator[Check]:
         free = shutil.disk_usage(place).free
         writable = os.access(place, os.W_OK)
         level: Level = "missing" if not writable else "ok" if free >= _WANTED_FREE_BYTES else "note"
-        remedy = f"make {place} writable, or set ROUGHWATER_{what.upper()}" if not writable else "free some space"
+        elsewhere = "start the lab in another folder, or " if what == "results" else "or "
+        remedy = f"make {place} writable, {elsewhere}set ROUGHWATER_{what.upper()}" if not writable else "free some space"
         yield Check(level, what, f"{folder}, {free / 1e9:.1f} GB free", "" if level == "ok" else remedy)
     yield from _older_cache()
 
 
 def _older_cache() -> Iterator[Check]:
-    """The cache that the lab kept under its former name; its files are valid in the new place."""
-    new = cache_dir()
-    old = new.with_name(FORMER_NAME)
-    if new.name == "roughwater" and old.is_dir():
-        remedy = f"remove it: rm -r {old}" if new.exists() else f"keep its downloads: mv {old} {new}"
-        yield Check("note", "older cache", f"{old} is of the time before the lab was called Roughwater; nothing reads it", remedy)
+    """The cache that the lab kept under its former name. What is in it works in the new place: nothing holds its own path."""
+    try:
+        old, new = user_caches() / FORMER_NAME, cache_dir()
+    except UsageProblem:
+        return
+    if not old.is_dir() or (new.exists() and new.samefile(old)):
+        return
+    # This very command may make the new folder, and `mv OLD NEW` would then put one into the other.
+    here, there = shlex.quote(str(old)), shlex.quote(str(new))
+    # Their output has the lab's name, so they have changed with it.
+    but = ", except applications on libcurl, which lab client build makes again" if any(old.glob("libcurl-*")) else ""
+    remedy = f"keep its downloads{but}: mkdir -p {there} && mv -n {here}/* {there}; rm -r {here}"
+    yield Check("note", "older cache", f"{old} is of the time before the lab was called Roughwater; nothing reads it", remedy)

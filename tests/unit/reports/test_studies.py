@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import lzma
 import random
+import tarfile
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -114,6 +117,34 @@ def test_labels_tell_runs_of_the_same_cell_apart(study: Study, run: Path) -> Non
     assert "curl is" in make_page(study).text
     with pytest.raises(UsageProblem, match="labels: after, before"):
         make_page(with_template(study, 'cell("curl").words', 'data.labelled("between").cell("curl").words'))
+
+
+def of_kind(path: Path, kind: object) -> None:
+    """Write the archive again, with another kind in its manifest."""
+    into = io.BytesIO()
+    with tarfile.open(path) as old, tarfile.open(fileobj=into, mode="w") as new:
+        for info in old.getmembers():
+            file = old.extractfile(info)
+            assert file
+            content = file.read()
+            if info.name == archive.MANIFEST:
+                content = json.dumps({**json.loads(content), "kind": kind}).encode()
+                info.size = len(content)
+            new.addfile(info, io.BytesIO(content))
+    path.write_bytes(lzma.compress(into.getvalue()))
+
+
+def test_an_archive_of_the_labs_former_name_opens_and_no_other_kind_does(study: Study) -> None:
+    with unpacked(study.data) as today:
+        cells = [stored.cells for stored in today.all_runs]
+    of_kind(study.data, "throughline-study-data")
+    with unpacked(study.data) as former:
+        assert [stored.cells for stored in former.all_runs] == cells
+        assert cells
+    for kind in ("throughline-bundle", "study-data", "", None):
+        of_kind(study.data, kind)
+        with pytest.raises(UsageProblem, match="Input should be 'roughwater-study-data'"), unpacked(study.data):
+            pass
 
 
 def test_other_files_are_packed(study: Study, run: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -248,6 +249,7 @@ class Machine:
         monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=self.free))
         monkeypatch.setattr(doctor, "results_dir", lambda: self.results)
         monkeypatch.setattr(doctor, "cache_dir", lambda: self.cache)
+        monkeypatch.setattr(doctor, "user_caches", lambda: folder)
         monkeypatch.setattr(Path, "read_text", lambda _: f"{self.buffer}\n")
 
     def check(self, what: str) -> Check:
@@ -293,6 +295,84 @@ def test_little_space_is_noted_and_a_folder_that_cannot_be_written_is_missing(ma
     machine.free -= 1
     assert machine.check("cache") == Check("note", "cache", f"{tmp_path}, 1.1 GB free", "free some space")
     machine.writable = False
-    for what, folder in (("cache", tmp_path), ("results", tmp_path / "not" / "yet")):
-        remedy = f"make {tmp_path} writable, or set ROUGHWATER_{what.upper()}"
-        assert machine.check(what) == Check("missing", what, f"{folder}, 1.1 GB free", remedy)
+    remedy = f"make {tmp_path} writable, or set ROUGHWATER_CACHE"
+    assert machine.check("cache") == Check("missing", "cache", f"{tmp_path}, 1.1 GB free", remedy)
+    remedy = f"make {tmp_path} writable, start the lab in another folder, or set ROUGHWATER_RESULTS"
+    assert machine.check("results") == Check("missing", "results", f"{tmp_path}/not/yet, 1.1 GB free", remedy)
+
+
+# --- the cache of the lab's former name -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A user's caches, in a folder whose name has blanks and a quote."""
+    folder = tmp_path / "the user's caches"
+    folder.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    monkeypatch.delenv("ROUGHWATER_CACHE", raising=False)
+    return folder
+
+
+def older_cache() -> Check | None:
+    found = list(doctor._older_cache())
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def repair(check: Check) -> None:
+    said, _, command = check.remedy.partition(": ")
+    assert said == "keep its downloads"
+    subprocess.run(["sh", "-c", command], check=True)
+
+
+def test_without_an_older_cache_nothing_is_said(caches: Path) -> None:
+    assert older_cache() is None
+    (caches / "roughwater").mkdir()
+    assert older_cache() is None
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["by default", "where ROUGHWATER_CACHE says"])
+@pytest.mark.parametrize("both", [False, True], ids=["old only", "both"])
+def test_what_an_older_cache_holds_can_be_kept(caches: Path, monkeypatch: pytest.MonkeyPatch, named: bool, both: bool) -> None:
+    old, new = caches / "throughline", caches / "roughwater"
+    if named:
+        new = caches / "of my own" / "cache"
+        monkeypatch.setenv("ROUGHWATER_CACHE", str(new))
+    for folder in (old, *([new] if both else [])):
+        (folder / "curl").mkdir(parents=True)
+        (folder / "curl" / "whose").write_text(folder.name)
+    (old / "kernel").mkdir()
+    found = older_cache()
+    assert found is not None
+    assert (found.level, found.what) == ("note", "older cache")
+    assert found.found == f"{old} is of the time before the lab was called Roughwater; nothing reads it"
+    repair(found)
+    assert not old.exists()
+    assert sorted(each.name for each in new.iterdir()) == ["curl", "kernel"]
+    assert (new / "curl" / "whose").read_text() == (new if both else old).name, "what is newer stays"
+    assert older_cache() is None
+
+
+def test_an_older_cache_that_is_in_use_is_left_alone(caches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (caches / "throughline").mkdir()
+    (caches / "roughwater").symlink_to("throughline")
+    assert older_cache() is None
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(caches / "throughline"))
+    assert older_cache() is None
+
+
+def test_what_must_be_built_again_is_named(caches: Path) -> None:
+    (caches / "throughline" / "libcurl-8.4.0-ac0759d85e50").mkdir(parents=True)
+    found = older_cache()
+    assert found is not None
+    assert found.remedy.startswith(
+        "keep its downloads, except applications on libcurl, which lab client build makes again: mkdir"
+    )
+
+
+def test_a_user_without_a_home_has_no_older_cache(caches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(caches))
+    monkeypatch.setattr(Path, "home", raising(RuntimeError("no home")))
+    assert older_cache() is None

@@ -142,6 +142,17 @@ def test_a_changed_bundle_is_refused(make_cell: MakeCell, pack: Callable[..., Pa
     assert said in refusal(repacked(path, change))
 
 
+def test_a_bundle_of_the_labs_former_name_opens_and_no_other_kind_does(make_cell: MakeCell, pack: Callable[..., Path]) -> None:
+    path = pack(make_cell(), s=b"capture")
+    today = read_bundle(path)
+    former = read_bundle(repacked(path, edited(MANIFEST, lambda it: it.update(kind="throughline-bundle"))))
+    assert former.manifest.kind == "throughline-bundle"
+    assert (former.cell, former.manifest.members) == (today.cell, today.manifest.members)
+    assert today.manifest.kind == "roughwater-bundle", "which is what the lab writes"
+    for kind in ("throughline-study-data", "bundle", "", None):
+        assert "kind: " in refusal(repacked(path, edited(MANIFEST, lambda it, kind=kind: it.update(kind=kind))))  # type: ignore[misc]
+
+
 def test_a_newer_cell_is_reported_as_newer(
     make_cell: MakeCell, pack: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
