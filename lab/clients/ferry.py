@@ -16,6 +16,7 @@ from lab.clients.adapter import clean_environment, identify_program
 from lab.hosts.host import Completed, Host
 from lab.model.endpoints import SET_NAME, Endpoints, is_windows_path
 from lab.model.errors import UsageProblem
+from lab.model.extras import install_command
 from lab.model.paths import checkout, package_root
 from lab.model.results import ClientIdentity, ClientNumbers
 from lab.model.transfer import Transfer
@@ -58,7 +59,7 @@ def find_ferry() -> Path:
         raise UsageProblem(f"{PROGRAM_VARIABLE} names {path}, which is not a program", remedy=f"unset {PROGRAM_VARIABLE}")
     if checkout():
         raise UsageProblem("ferry has not been built", remedy="make setup")
-    raise UsageProblem("ferry is not installed", remedy="install roughwater[ferry]")
+    raise UsageProblem("ferry is not installed", remedy=f"install its wheel, roughwater_ferry-*.whl: {install_command('FILE')}")
 
 
 def _bench_lacks(transfer: Transfer) -> str:

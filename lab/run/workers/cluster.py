@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.extras import install_extra
 from lab.model.transfer import ClientSpec
 from lab.run.workers.facts import Facts
 from lab.run.workers.task import probe
@@ -21,7 +22,6 @@ from lab.run.workers.task import probe
 if TYPE_CHECKING:
     from distributed import Client
 
-EXTRA = "pip install 'roughwater[distributed]'"
 FIRST_WORKER_S = 10.0
 _CONNECT_S = 10.0
 _PATIENCE_S = 60.0
@@ -112,7 +112,7 @@ def _client(address: str) -> Client:
     try:
         from distributed import Client
     except ImportError:
-        raise UsageProblem("workers are reached by Dask, which is not installed", remedy=EXTRA) from None
+        raise UsageProblem("workers are reached by Dask, which is not installed", remedy=install_extra("distributed")) from None
     quieten()
 
     class Quiet(Client):

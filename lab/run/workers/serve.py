@@ -13,8 +13,9 @@ from pathlib import Path
 
 from lab.assets import wine
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.extras import install_extra
 from lab.run.doctor import virtual
-from lab.run.workers.cluster import EXTRA, no_scheduler, quieten
+from lab.run.workers.cluster import no_scheduler, quieten
 
 _SCHEDULER_S = 30.0
 
@@ -56,7 +57,7 @@ def serve(address: str, offered: Mapping[str, float], name: str | None = None) -
         import dask
         from distributed import Worker
     except ImportError:
-        raise UsageProblem("workers are reached by Dask, which is not installed", remedy=EXTRA) from None
+        raise UsageProblem("workers are reached by Dask, which is not installed", remedy=install_extra("distributed")) from None
     quieten()
     # Dask's profiler looks at every thread every 10 ms.
     dask.config.set({"distributed.worker.profile.enabled": False})

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.extras import install_extra
 from lab.model.paths import cache_dir, results_dir
 from lab.model.scratch import scratch_folder
 from lab.store.run_dir import RUN_FILE
@@ -155,7 +156,7 @@ def _file_system(address: str) -> tuple[Any, str]:
     try:
         fs, root = url_to_fs(address)
     except ImportError as error:
-        raise UsageProblem(f"{address}: {error}", remedy="install it, for s3:// e.g. pip install 'roughwater[s3]'") from None
+        raise UsageProblem(f"{address}: {error}", remedy=f"install what it needs, for s3:// {install_extra('s3')}") from None
     except (ValueError, OSError) as error:
         raise UsageProblem(
             f"{address}: {' '.join(str(error).split())[:200]}", remedy="give a folder or an address like s3://bucket/results"

@@ -10,6 +10,7 @@ import fsspec
 import pytest
 
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.extras import install_extra
 from lab.store.history import source as module
 from lab.store.history.source import INDEX_FOLDER, LocalSource, RemoteSource, open_source
 from lab.store.run_dir import RunDir
@@ -250,7 +251,7 @@ def test_a_fault_that_has_its_words_keeps_them(address: str, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ImportError("Install s3fs"), "Install s3fs (install it, for s3:// e.g. pip install 'roughwater[s3]')"),
+        (ImportError("Install s3fs"), f"Install s3fs (install what it needs, for s3:// {install_extra('s3')})"),
         (ValueError("no\n such"), "no such (give a folder or an address like s3://bucket/results)"),
         (OSError("x" * 201), f"{'x' * 200} (give a folder or an address like s3://bucket/results)"),
     ],

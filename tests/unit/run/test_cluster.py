@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.extras import install_extra
 from lab.run.workers.cluster import connected
 from lab.run.workers.crew import crew_at
 from lab.run.workers.serve import serve
@@ -89,7 +90,7 @@ def test_without_dask_there_are_no_workers(monkeypatch: pytest.MonkeyPatch) -> N
         pass
     with pytest.raises(UsageProblem, match="which is not installed") as caught:
         serve("tcp://there:1", {})
-    assert caught.value.remedy == "pip install 'roughwater[distributed]'"
+    assert caught.value.remedy == install_extra("distributed")
 
 
 def test_a_worker_offers_what_it_has_and_ends_with_its_scheduler(dask: Dask) -> None:
