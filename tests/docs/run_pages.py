@@ -1,9 +1,13 @@
 """Run the commands that README.md and docs/how-to show: `python -m tests.docs.run_pages [PAGE...]`.
 
 A page's ```console blocks run in one scratch folder, in their order. A line that begins with `$ ` is a command (a `\\` at its end
-goes on in the next line); the lines below it are output that the command must print, in that order. Figures, spaces and the
-reason after a verdict may differ, a line `...` stands for any lines, and `...` at the end of a line for its rest. Comments
-directly above a block say more:
+goes on in the next line); the lines below it are all that the command prints, in that order. A line `...` stands for any lines,
+and `...` at the end of a line for its rest.
+
+Exit codes, words, verdicts, how many verdicts there are of each kind, and the columns of tables are compared. Figures, spaces
+and the reason after a verdict are not, because a client's figures differ between installations. With them differs how many
+samples a verdict takes: a table of samples has as many rows as the verdict below it says, and rows of the same columns; a note
+on the samples may stand below it. Comments directly above a block say more:
 
     <!-- file: axel.yaml -->       the next block is written to that file
     <!-- exit: 1 -->               the block's last command ends with this code; without it, 0
@@ -130,8 +134,8 @@ def _run(command: Command, folder: Path) -> list[str]:
     tail = "\n".join((done.stdout + done.stderr).splitlines()[-12:])
     if done.returncode != command.code:
         return [f"exit code {done.returncode}, the page says {command.code}\n{tail}"]
-    missing = _missing(command.shown, done.stdout + done.stderr)
-    return [f"no such line in its output: {missing}\n{tail}"] if missing else []
+    wrong = _difference(command.shown, done.stdout + done.stderr)
+    return [f"{wrong}\n{tail}"] if wrong else []
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -146,24 +150,92 @@ def _environment(folder: Path) -> dict[str, str]:
     }
 
 
-def _missing(shown: list[str], output: str) -> str | None:
-    """The first line of a page's output that the command did not print in its place."""
-    left = iter([_shape(line) for line in output.splitlines()])
+def _difference(shown: list[str], output: str) -> str | None:
+    """The first difference between what a page shows and what the command printed; None if there is none that counts."""
+    printed = [line for line in output.splitlines() if line.strip()]
+    if wrong := _miscounted(shown) or _miscounted(printed):
+        return wrong
+    return _unmatched(_without_samples(shown), _without_samples(printed))
+
+
+def _unmatched(shown: list[str], printed: list[str]) -> str | None:
+    """As `_difference`, of lines that stand for one line each."""
+    place, skips = 0, False
     for line in shown:
         start, cut, _ = _shape(line).partition("...")
-        if start and not any(printed.startswith(start) if cut else printed == start for printed in left):
-            return line
+        if not start:
+            skips = True
+            continue
+        while place < len(printed) and not (_shape(printed[place]).startswith(start) if cut else _shape(printed[place]) == start):
+            if not skips:
+                return f"the page shows: {line}\nit printed: {printed[place]}"
+            place += 1
+        if place == len(printed):
+            return f"no such line in its output: {line}"
+        place, skips = place + 1, False
+    if shown and place < len(printed) and not skips:
+        return f"the page shows no more\nit printed: {printed[place]}"
     return None
+
+
+_SAMPLE = re.compile(r" +(\d+)  .*\d")
+_COUNT = re.compile(r"\bn = (\d+)$")
+
+
+def _without_samples(lines: list[str]) -> list[str]:
+    """The lines with each table of samples as one row per kind of row in it, and without the notes that a table may have.
+
+    A row stands in a table if its number is one more than that of the row above, from 1 on.
+    """
+    kept: list[str] = []
+    number, kinds, label = 0, set[str](), ""
+    for line in lines:
+        row = _SAMPLE.match(line)
+        if row and int(row[1]) in (1, number + 1):
+            number = int(row[1])
+            kinds = kinds if number > 1 else set()
+            if (kind := _shape(line)) not in kinds:
+                kept.append(line)
+            kinds.add(kind)
+            continue
+        number = 0
+        # A long note, or a long verdict, goes on below its text.
+        goes_on = label in ("note", "verdict") and line.startswith(" " * 15)
+        if not goes_on:
+            label = line.split()[0] if line.startswith("  ") and line.split() else ""
+            if label != "note":
+                kept.append(line)
+    return kept
+
+
+def _miscounted(lines: list[str]) -> str | None:
+    """A table of samples with more or fewer rows than the verdict below it says."""
+    rows: int | None = None
+    for line in lines:
+        row, count = _SAMPLE.match(line), _COUNT.search(line.rstrip())
+        if re.match(" +#  ", line):
+            rows = 0
+        elif rows is not None and row and int(row[1]) == rows + 1:
+            rows += 1
+        elif rows is not None and count:
+            if int(count[1]) != rows:
+                return f"{rows} rows of samples above: {line.strip()}"
+            rows = None
+    return None
+
+
+_COUNTED = re.compile(r"\b(\d+)(?= (?:PASS|FAIL|INCONCLUSIVE|INVALID|passed|failed|skipped)\b)")
 
 
 def _shape(line: str) -> str:
     """A line without its figures: numbers, signs, names of runs and commits, the reason after a verdict and the widths of columns
-    do not count.
+    do not count. Numbers of verdicts do, as letters.
     """
     line = re.sub(r"[0-9]{8}T[0-9]{6}-[\w-]+", "RUN", line)
     line = re.sub(r"[\w./@+-]*/(?=RUN)", "", line)
     line = re.sub(r"\b[0-9a-f]{7,40}\b", "0", line)
     line = re.sub(r"\b((?:PASS|FAIL|INCONCLUSIVE|INVALID):).*", r"\1", line)
+    line = _COUNTED.sub(lambda found: "".join(chr(ord("a") + int(digit)) for digit in found[1]), line)
     return " ".join(re.sub(r"[-+±]?[0-9][0-9.,]*", "#", line).split())
 
 
