@@ -158,7 +158,7 @@ def test_the_gitlab_job_installs_the_lab_and_ends_with_the_verdict(tmp_path: Pat
     script = small("\n".join(["set -e", *found["before_script"], *found["script"]]))
     done = job.run("sh", "-c", script, ROUGHWATER_RESULTS=str(job.folder / "results"), HOME=str(tmp_path))
     assert done.returncode in (0, 1), done.stdout + done.stderr
-    assert "pipx install roughwater" in (tmp_path / "installed").read_text()
+    assert "pipx install ./roughwater-" in (tmp_path / "installed").read_text()
     assert list(job.folder.glob(found["artifacts"]["reports"]["junit"]))
 
 
@@ -170,7 +170,7 @@ def test_the_jenkins_stages_install_the_lab_and_leave_what_the_build_reads(tmp_p
     results = str(job.folder / "results")
     install, qualify = (textwrap.dedent(each) for each in re.findall(r"sh '''\n(.*?)'''", FILES["Jenkinsfile"], re.DOTALL))
     assert job.run("sh", "-ec", install).returncode == 0
-    assert "install --quiet roughwater" in (job.folder / "installed").read_text()
+    assert "install --quiet ./roughwater-" in (job.folder / "installed").read_text()
     done = job.run("sh", "-ec", small(qualify), ROUGHWATER_RESULTS=results)
     assert done.returncode == 0, done.stdout + done.stderr
     assert list(job.folder.glob("results/*/junit.xml"))

@@ -23,7 +23,7 @@ PAGE = ROOT / "docs/how-to/ci.md"
 ACTION = ROOT / "action.yml"
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 SHOWN = {block.notes["file"]: block.body for block in blocks(PAGE) if "file" in block.notes}
-CALL = "OWNER/roughwater@v0"
+CALL = "OWNER/roughwater@main"
 
 
 def read(text: str) -> Any:
