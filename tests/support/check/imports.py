@@ -31,14 +31,15 @@ class Users:
         """
         # A helper that changed says much about the tests of its folder; a conftest that imports a module of the lab says little.
         whole = path.startswith("tests/")
-        named = self._through_helpers(self.naming.get(path, ()), whole=whole)
         seen = frontier = self._through_helpers({path}, whole=whole)
         for _ in range(most_steps):
             if any(is_unit_test(each) for each in seen):
                 break
             frontier = self._through_helpers(self._of(frontier), whole=whole) - seen
             seen |= frontier
-        return frozenset(each for each in named | seen if is_unit_test(each))
+        # Some start a command of the lab as a person does, and so only name its module.
+        names = {user for each in seen if not each.startswith("tests/") or whole for user in self.naming.get(each, ())}
+        return frozenset(each for each in seen | self._through_helpers(names, whole=whole) if is_unit_test(each))
 
     def nearest(self, tests: Iterable[str], most: int) -> frozenset[str]:
         """Those of the tests that use the fewest files: what they test they test most closely."""
@@ -67,11 +68,15 @@ class Users:
         folder, _, name = path.rpartition("/")
         if name != "conftest.py":
             return frozenset()
-        return frozenset(each for each in self.by_path if each.startswith(f"{folder}/"))
+        return frozenset(each for each in self.by_path if each.startswith(f"{folder}/") and is_test(each))
+
+
+def is_test(path: str) -> bool:
+    return path.startswith("tests/") and path.rpartition("/")[2].startswith("test_") and path.endswith(".py")
 
 
 def is_unit_test(path: str) -> bool:
-    return path.startswith(f"{UNIT}/") and path.rpartition("/")[2].startswith("test_") and path.endswith(".py")
+    return path.startswith(f"{UNIT}/") and is_test(path)
 
 
 def build(root: Path) -> Users:

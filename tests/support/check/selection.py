@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from tests.support.check import crates
-from tests.support.check.imports import UNIT, Users, is_unit_test
+from tests.support.check.imports import UNIT, Users, is_test, is_unit_test
 from tests.support.check.readers import ALL, readers
 
 MOST = 20
@@ -79,8 +79,7 @@ def tests_of(path: str, checkout: Checkout) -> tuple[frozenset[str], str]:
     if path.startswith("engine/peers/"):
         return found, "the benchmarks' peers are compiled by make bench-peers, not here"
     if path.startswith("tests/") and path.endswith(".py") and not used_by and checkout.exists(path):
-        test = PurePosixPath(path).name.startswith("test_")
-        return found, f"not a unit test: .venv/bin/pytest {path}" if test else "no unit test uses it"
+        return found, f"not a unit test: .venv/bin/pytest {path}" if is_test(path) else "no unit test uses it"
     left = len(elsewhere - near)
     return found, f"{left} more files of tests/unit use it; make test runs them" if left else ""
 

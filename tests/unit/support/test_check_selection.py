@@ -31,6 +31,7 @@ USERS = Users(
     naming={
         "lab/judge/inner.py": frozenset({"tests/unit/docs/test_names.py"}),
         "lab/judge/alone.py": frozenset({"tests/unit/docs/test_names.py"}),
+        "lab/judge/verdicts.py": frozenset({"tests/support/helper.py"}),
     },
 )
 ABOVE = {"http": frozenset({"http", "engine", "ferry"}), "engine": frozenset({"engine", "ferry"}), "ferry": frozenset({"ferry"})}
@@ -44,10 +45,18 @@ def chosen(*paths: str, gone: tuple[str, ...] = ()) -> Selection:
     ("path", "tests"),
     [
         ("tests/unit/judge/test_verdicts.py", {"tests/unit/judge/test_verdicts.py"}),
-        # The room, and who uses the file elsewhere; a folder stands for its files.
-        ("lab/judge/verdicts.py", {"tests/unit/judge", "tests/unit/run/test_reasons.py"}),
+        # The room, and who imports or names the file elsewhere; a folder stands for its files.
+        ("lab/judge/verdicts.py", {"tests/unit/judge", "tests/unit/run/test_reasons.py", "tests/unit/cli/test_words.py"}),
         # No test imports it: the tests of the file that does, and those that only name it.
-        ("lab/judge/inner.py", {"tests/unit/judge", "tests/unit/run/test_reasons.py", "tests/unit/docs/test_names.py"}),
+        (
+            "lab/judge/inner.py",
+            {
+                "tests/unit/judge",
+                "tests/unit/run/test_reasons.py",
+                "tests/unit/docs/test_names.py",
+                "tests/unit/cli/test_words.py",
+            },
+        ),
         ("lab/judge/alone.py", {"tests/unit/judge", "tests/unit/docs/test_names.py"}),
         # Through two helpers, and not all tests of a folder whose conftest imports it.
         ("lab/run/outer.py", {"tests/unit/run", "tests/unit/cli/test_words.py"}),
