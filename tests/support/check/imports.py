@@ -19,7 +19,7 @@ _ANY_OF = re.compile(rf"\b((?:{_ANY})(?:\.\w+)*)\.\{{")
 
 @dataclass(frozen=True)
 class Users:
-    """For every Python file of the checkout, the files that import it, and those that only name it."""
+    """For every Python file of the checkout, the files that import it or run it, and the tests and helpers that only name it."""
 
     by_path: Mapping[str, frozenset[str]]
     naming: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -97,7 +97,10 @@ def build(root: Path) -> Users:
     for path in files.values():
         text = (root / path).read_text(encoding="utf-8")
         for used in named(text, files) - {path}:
-            naming[used].add(path)
+            if not path.startswith("tests/"):
+                users[used].add(path)
+            elif path not in users[used]:
+                naming[used].add(path)
         # A test that does so looks at all of them and closely at none.
         for used in set() if path.startswith("tests/") else any_of(text, files) - {path}:
             users[used].add(path)

@@ -237,3 +237,11 @@ def test_this_engine_s_crates(checkout: Checkout) -> None:
         "ferry-engine",
         "ferry-http",
     )
+
+
+def test_a_text_of_the_lab_is_a_use_and_one_of_a_test_only_a_name(checkout: Checkout) -> None:
+    own = "tests/unit/support/test_check_selection.py"
+    assert own in checkout.users.by_path["tests/support/check/selection.py"]
+    assert own not in checkout.users.naming["tests/support/check/selection.py"], "it imports it"
+    assert own in checkout.users.naming["lab/cli/compare.py"]
+    assert not [user for users in checkout.users.naming.values() for user in users if not user.startswith("tests/")]
