@@ -6,7 +6,7 @@ BIN := .venv/bin
 # With it each worker of the tests, and each lab that a test starts, would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup peers clients images image-lab demo check test test-lab test-realtime test-engine fuzz engine clean wheel deb release libdoc kernel-router reference \
+.PHONY: help setup peers clients images image-lab demo check test test-setup test-downloads test-lab test-realtime test-engine fuzz engine clean wheel deb release libdoc kernel-router reference \
 	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far bench-engine bench-peers \
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle \
 	bench-history bench-report bench-standards bench-clocks ferry-windows vm-proof \
@@ -67,7 +67,7 @@ demo: setup ## do ferry and the system's curl keep their rate limit on three net
 
 # Every runner's own last line is followed by the plain count that a CI can read: `N passed, N failed, N skipped`.
 # Tests of reports need a browser, which setup then brings.
-test test-lab test-commands test-nightly test-realtime fuzz bench-report: export ROUGHWATER_TESTERS := yes
+test test-setup test-downloads test-lab test-commands test-nightly test-realtime fuzz bench-report: export ROUGHWATER_TESTERS := yes
 
 # Without ferry, which no unit test needs: to compile it would take longer than all checks.
 check: export ROUGHWATER_TESTERS := yes
@@ -76,8 +76,16 @@ check: ## quick checks of your change: linters, types, the unit tests and crates
 	@sh lab/assets/setup.sh environment
 	@$(BIN)/python -m tests.support.check $(BASE:%=--base %)
 
-test: setup ## linters, types and all tests: the engine's, then the lab's, those that bring networks up included
-	@code=0; for part in test-engine test-lab; do $(MAKE) --no-print-directory $$part || code=1; done; exit $$code
+test: test-setup ## linters, types and all tests, of the engine and of the lab, side by side where that disturbs none (tests/README.md)
+	@$(BIN)/python -m tests.support.jobs
+
+# `make test` needs only the first two: ferry, crates and images are jobs of its own.
+test-setup: ## packages and the Python environment that tests need
+	@sh lab/assets/setup.sh environment
+
+test-downloads: setup ## all that `make test` would download, so that it runs offline afterwards
+	@$(BIN)/python -m lab.assets crates
+	@! docker version >/dev/null 2>&1 || $(BIN)/lab images build
 
 test-engine: setup ## cargo fmt, clippy and the engine's tests
 	@.ci/engine-tests

@@ -199,7 +199,10 @@ fi
 [ "$(uname -s)" = Linux ] || fail "the lab runs on Linux only, this is $(uname -s)"
 [ -e /etc/debian_version ] || say "warning: this is not Debian; the lab may work, but this is not tested"
 ensure_packages
-if "$python" -m lab.assets check >/dev/null; then
+if [ "${1:-}" = environment ]; then
+    # Tests of the lab begin while ferry is still compiled (tests/support/jobs.py).
+    ensure_venv
+elif "$python" -m lab.assets check >/dev/null; then
     ensure_venv
 else
     # Compile while pip downloads.
