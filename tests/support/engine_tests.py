@@ -152,7 +152,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def deferred(file: Path, attempt: Callable[[RustTest, int], Attempt]) -> Count:
-    """The outcomes of the tests that a run beside other jobs left for later; none where that run failed before its tests."""
+    """The outcomes of the tests that an earlier run left for later; none where that run failed before its tests."""
     tests = [RustTest(*line.split("\t")) for line in file.read_text().splitlines()] if file.exists() else []
     finals = settle(tests, attempt)
     _print_finals(finals)

@@ -1,7 +1,7 @@
 """All that `make test` runs, as jobs that need each other; the last line is `N passed, N failed, N skipped`.
 
 Unit tests begin as soon as the Python environment is there, while ferry is compiled. The engine's tests, then its lints, run
-beside the lab's tests; tests in real time come last and alone. Each job writes to `build/test-logs/NAME.log`, which is printed
+together with the lab's tests; tests in real time come last and alone. Each job writes to `build/test-logs/NAME.log`, which is printed
 when the job ends, without the dots. tests/README.md says which tests are in which job.
 """
 

@@ -1,4 +1,4 @@
-"""Runs a command, and ends its whole process group when this process is asked to end or its parent dies, even by kill -9.
+"""Runs a command, and ends all of its process group when this process is asked to end or its parent dies, even by kill -9.
 
 `python keeper.py NICE COMMAND...`, as the leader of a process group. A shell that gets SIGTERM would leave its children running.
 """

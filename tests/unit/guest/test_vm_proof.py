@@ -141,7 +141,7 @@ def test_the_lab_gets_the_machines_addresses_and_more_patience(
 def test_the_labs_results_are_where_the_proof_looks_for_them(
     proof: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The lab starts in the checkout, the proof where somebody typed its command."""
+    """The lab starts in the checkout, the proof in the folder where its command was given."""
     monkeypatch.delenv("ROUGHWATER_RESULTS")
     monkeypatch.chdir(tmp_path)
     code, told = proof()
