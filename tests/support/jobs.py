@@ -1,8 +1,8 @@
 """All that `make test` runs, as jobs that need each other; the last line is `N passed, N failed, N skipped`.
 
 Unit tests begin as soon as the Python environment is there, while ferry is compiled. The engine's tests, then its lints, run
-together with the lab's tests; tests in real time come last and alone. Each job writes to `build/test-logs/NAME.log`, which is printed
-when the job ends, without the dots. tests/README.md says which tests are in which job.
+together with the lab's tests; tests in real time come last and alone. Each job writes to `build/test-logs/NAME.log`, which is
+printed when the job ends, without the dots. tests/README.md says which tests are in which job.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def test_the_result_of_a_cell_keeps_the_series(tmp_path: Path) -> None:
     worst = max(abs(series.down.worst_slot_frames), abs(series.up.worst_slot_frames))
     assert f"each 100 ms within {round(worst, 2):g} frames of the trace" in console.file.getvalue()
     bodies = [sample.body_s for sample in cell.samples if sample.body_s is not None]
-    # A frame per millisecond carries 1448 bytes of it: 0.72 s at least. Slow start, from 10 frames to the 40 of a round trip, leaves
-    # the line idle for at most two round trips of 40 ms, and a delayed acknowledgment for less than one more.
+    # A frame per millisecond carries 1448 bytes of it: 0.72 s at least. Slow start, from 10 frames to the 40 of a round trip,
+    # leaves the line idle for at most two round trips of 40 ms, and a delayed acknowledgment for less than one more.
     assert len(bodies) == 5
     assert all(0.72 < body < 0.72 + 3 * 0.04 for body in bodies), bodies
