@@ -39,8 +39,8 @@ def by_url(told: Told) -> dict[str, dict[str, object]]:
 
 def test_one_file_that_may_not_be_read(desk: SftpBench, openssh: SftpServer) -> None:
     root = tree_there(desk, openssh)
-    (root / "sub" / "file-04").chmod(0)
     expected = {name: digest for name, digest in digests(root).items() if name != "sub/file-04"}
+    (root / "sub" / "file-04").chmod(0)
     told = get_tree(desk, openssh, root)
     assert told.code == EXIT_CODES["permanent"]
     assert told.report["ok"] is False

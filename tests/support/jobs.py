@@ -198,6 +198,8 @@ def _started(job: Job, log: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         keeper.command(job.nice, job.argv),
         cwd=ROOT,
+        # Not those of the make that started this: a test that asks make for something would get its messages too.
+        env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")},
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,

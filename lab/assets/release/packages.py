@@ -27,7 +27,9 @@ def lab_packages(shop: Workshop, out: Path) -> list[Path]:
 def wheel_of_sdist(shop: Workshop, sdist: Path, work: Path) -> Path:
     """The wheel that the source archive alone gives."""
     with tarfile.open(sdist) as archive:
-        archive.extractall(work, filter="data")
+        # As an attribute: Debian 12's Python 3.11.2 has neither the filter nor the argument.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(work)  # noqa: S202 - it was made here
     (source,) = (path for path in work.iterdir() if path.is_dir())
     return _hatchling(shop, source, "wheel", work / "dist")
 

@@ -356,7 +356,7 @@ fn sample(key: &str) -> &'static str {
         "resolve" => "'h:1:::1'",
         "proxy" => "'http://p'",
         "noproxy" => "'x'",
-        "congestion" => "'cubic'",
+        "congestion" => "'reno'",
         "jump" => "'gate'",
         "pin" => "'SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'",
         "method" => "'POST'",
