@@ -120,8 +120,11 @@ def test_a_read_only_directory_gets_a_new_file(desk: SftpBench, openssh: SftpSer
     source, target = places(desk, openssh, "get")
     plant(source)
     done(move(desk, openssh, "get", "--mirror", "--perms"))
+    # Only root writes into a read-only directory.
+    (source / "closed").chmod(0o755)
     (source / "closed" / "new").write_bytes(b"new")
     person().owns(source / "closed" / "new")
+    (source / "closed").chmod(0o555)
     done(move(desk, openssh, "get", "--mirror", "--perms"))
     assert (target / "closed" / "new").read_bytes() == b"new"
     assert modes(target)["closed"] == 0o555
