@@ -34,6 +34,7 @@ class OwnMachine:
         self._holder = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
         assert self._holder.stdout
         assert self._holder.stdout.readline() == "ready\n", "this user may not make namespaces"
+        self._given = self.said("cat", "/proc/self/mountinfo")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,7 +66,7 @@ class OwnMachine:
             "links": self.said("ip", "-o", "link"),
             "routes": self.said("ip", "route", "show", "table", "all"),
             "qdiscs": self.said("tc", "qdisc", "show"),
-            "mounts": self.said("cat", "/proc/self/mountinfo"),
+            "mounts": new_mounts(self._given, self.said("cat", "/proc/self/mountinfo")),
             "sysctls": self.said("cat", *(f"/proc/sys/{name}" for name in _SYSCTLS)),
             "files": self.said("find", *FOLDERS, str(self.temporary), "-mindepth", "1"),
             "names": self.labs(),
@@ -78,3 +79,12 @@ class OwnMachine:
     def processes(self) -> list[str]:
         """What descends from this process, but the holder: a lab's, if `adopting` was on when the lab was started."""
         return sorted(command(pid) for pid in descendants(os.getpid()) if pid != self.holder)
+
+
+def new_mounts(given: str, now: str) -> list[str]:
+    """The lines of the second mountinfo that the first does not have. Ids tell mounts apart.
+
+    A mount that was given may go: the folder of a container's layer, or of a Debian that is being built, goes from every
+    namespace that has it.
+    """
+    return [line for line in now.splitlines() if line not in given.splitlines()]
