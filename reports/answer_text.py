@@ -48,7 +48,7 @@ def render_answers(answers: Sequence[Answer], console: Console, known: Known | N
 def render_comparison(found: Comparison, console: Console) -> None:
     """Print the runs, their differences, the arms of each answer, the reasons of those that do not PASS, and the counts."""
     for name, side in (("A", found.a), ("B", found.b)):
-        state = "" if side.whole else " (no run.json: it goes on, or it was cut off)"
+        state = "" if side.whole else " (not complete: it goes on, or it was cut off)"
         print_line(console, f"{name}: {side.path}{state}")
     console.print()
     if found.differences:

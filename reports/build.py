@@ -48,30 +48,35 @@ class Tally:
     counts: Mapping[VerdictName, int]
     exit_code: int
     whole: bool
+    state: str = ""
+    """Why it is not whole, for people."""
 
     @property
     def name(self) -> VerdictName | None:
         """The word at the head of the page; None where nothing was judged."""
         if not sum(self.counts.values()):
             return None
-        return verdict_of_exit_code(self.exit_code)
+        name = verdict_of_exit_code(self.exit_code)
+        return name if self.whole or name == "FAIL" else "INVALID"
 
     @property
     def headline(self) -> str:
+        if not self.whole:
+            return f"This run is not complete: {self.state}."
         return words.headline(self.counts, self.exit_code)
 
 
 def tally(run: StoredRun) -> Tally:
     """From run.json, else from the files that could be read. Verdicts of baselines do not count."""
-    if run.record is not None:
+    if run.record is not None and run.record.ended != "killed":
         judged, aside = run.record.verdicts, set(run.record.baselines)
     else:
         judged, aside = run.verdicts, set(run.baselines)
     counted = Counter(name for key, name in judged.items() if key not in aside)
-    code = run.record.exit_code if run.record else exit_code(counted)
+    code = run.record.exit_code if run.whole and run.record else exit_code(counted)
     if run.qualification is not None:
         code = exit_code([run.qualification.judged.name])
-    return Tally({name: counted[name] for name in VERDICTS}, code, run.record is not None)
+    return Tally({name: counted[name] for name in VERDICTS}, code, run.whole, run.state)
 
 
 def run_page(run: StoredRun) -> str:
@@ -172,7 +177,7 @@ def _head(run: StoredRun) -> list[tuple[str, str]]:
         ("backend", ", ".join(backends)),
         ("router", "; ".join(routers)),
         ("lab", f"{', '.join(versions)}{f', revision {revision}' if revision else ''}{changed}" if first or record else ""),
-        ("exit code", str(tally(run).exit_code)),
+        ("exit code", str(run.record.exit_code if run.record else tally(run).exit_code)),
         ("command", shlex.join(record.command) if record else ""),
     ]
     return [(name, text) for name, text in facts if text and text != NOTHING]

@@ -58,6 +58,8 @@ def _cases(run: StoredRun, outcomes: Outcomes) -> Iterator[TestCase]:
     for name, reason in run.skipped.items():
         client, _, rest = name.partition("--")
         yield _case(name, f"{client}.{rest.partition('--')[0]}", Skipped, f"the client cannot do it: {reason}")
+    if not run.whole:
+        yield _case("the whole run", "roughwater.results", Error, f"not complete: {run.state}")
     for number, problem in enumerate(run.problems, 1):
         yield _case(f"unreadable file {number}", "roughwater.results", Error, problem)
 
@@ -125,9 +127,10 @@ def _case(
 
 
 def _run_facts(run: StoredRun) -> dict[str, str]:
-    facts = {"run": run.path.name, "whole": "yes" if run.record else "no"}
+    facts = {"run": run.path.name, "whole": "yes" if run.whole else "no"}
     if run.record:
         facts |= {"lab_version": run.record.lab_version, "git_revision": run.record.git_revision or ""}
+        facts["ended"] = run.record.ended or ""
         facts["exit_code"] = str(run.record.exit_code)
     return facts
 

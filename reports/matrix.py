@@ -206,7 +206,7 @@ def _head(run: StoredRun) -> RunHead:
         ended_at=max(cell.ended_at for cell in run.cells),
         lab_versions=_distinct(cell.lab_version for cell in run.cells),
         git_revision=run.record.git_revision if run.record else None,
-        whole=run.record is not None,
+        whole=run.whole,
     )
 
 

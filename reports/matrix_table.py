@@ -230,7 +230,7 @@ def _run_words(head: RunHead) -> str:
     end = f"{ended:%H:%M}" if began.date() == ended.date() else f"{ended:%Y-%m-%d %H:%M}"
     versions = " and ".join(head.lab_versions)
     revision = f", revision {head.git_revision[:12]}" if head.git_revision else ""
-    state = "" if head.whole else "; no run.json: it goes on, or it was cut off"
+    state = "" if head.whole else "; not complete: it goes on, or it was cut off"
     return f"{head.run}, {began:%Y-%m-%d %H:%M} to {end} UTC, Roughwater {versions}{revision}{state}"
 
 

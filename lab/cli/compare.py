@@ -223,9 +223,7 @@ def _side(run: StoredRun) -> RunSide:
         why = f": {run.problems[0]}" if run.problems else ""
         raise UsageProblem(f"{run.path} holds no results{why}", remedy="name a run that finished a cell")
     ended = max(cell.ended_at for cell in run.cells)
-    return RunSide(
-        run=run.path.name, path=str(run.path), started_at=run.cells[0].started_at, ended_at=ended, whole=run.record is not None
-    )
+    return RunSide(run=run.path.name, path=str(run.path), started_at=run.cells[0].started_at, ended_at=ended, whole=run.whole)
 
 
 def _common(one: StoredRun, other: StoredRun) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 from lab.cli.options import AnyBackend, AnyHost, Beside, Clock, Json, JunitNoVerdict, Price, Router, RunSeed, UserlandOf, Wait
 from lab.cli.output import stdout_console
@@ -28,7 +30,10 @@ from lab.run.settings import WAIT, Only, choose
 from lab.run.workers.crew import crew_at
 from lab.servers.sshd import SshdOptions
 from lab.store.retention import keep_newest
+from lab.store.run_dir import RunDir
+from lab.store.stored_run import read_run_folder
 from reports.files import make_reports
+from reports.no_verdict import NoVerdict
 from reports.text import render_run
 
 if TYPE_CHECKING:
@@ -158,7 +163,7 @@ def run(
             sshd=SshdOptions(old_clients=old_ssh),
         )
         name = profile.run_name if profile else "-".join(path.stem for path in suites) or "cells"
-        reports = partial(make_reports, no_verdict=no_verdict)
+        reports = partial(_report, no_verdict=no_verdict)
         if suite is not None:
             session = run_suites(
                 suite, questions, options, progress, name=name, variables=variables, reports=reports, crew=crew, resume=begun
@@ -176,6 +181,22 @@ def run(
         render_run(session.results, console, answers=session.answers, skipped=session.skipped)
         typer.echo(f"results: {session.run.path}")
     raise typer.Exit(record.exit_code)
+
+
+def _report(run: RunDir, no_verdict: NoVerdict) -> None:
+    """The run's reports; of a run that is not complete also what there is, and the command to go on."""
+    make_reports(run, no_verdict)
+    found = read_run_folder(run.path)
+    if found.whole or found.record is None or found.record.ended == "killed":
+        return
+    if found.cells or found.answers:
+        render_run(found.cells, Console(stderr=True), answers=found.answers, skipped=found.skipped)
+    words = list(found.record.command[1:])
+    if "--resume" in words:
+        at = words.index("--resume")
+        del words[at : at + 2]
+    words = [word for word in words if not word.startswith("--resume=")]
+    typer.echo(f"lab: not complete: {found.state}; go on with: {shlex.join(['lab', *words, '--resume', run.name])}", err=True)
 
 
 def _suites(targets: Sequence[str]) -> list[Path]:

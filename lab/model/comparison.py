@@ -21,7 +21,7 @@ class RunSide(Closed):
     path: str = Field(description="path of its folder")
     started_at: AwareDatetime = Field(description="start of its first cell")
     ended_at: AwareDatetime = Field(description="end of its last cell")
-    whole: bool = Field(description="false without run.json: the run is not finished, or it was cut off")
+    whole: bool = Field(description="false where run.json is missing or says that the run is not complete")
 
 
 class Difference(Closed):

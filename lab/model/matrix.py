@@ -66,7 +66,7 @@ class RunHead(Closed):
     ended_at: datetime
     lab_versions: list[str]
     git_revision: str | None
-    whole: bool = Field(description="false without run.json: the run is not finished, or it was cut off")
+    whole: bool = Field(description="false where run.json is missing or says that the run is not complete")
 
 
 class CalibrationSummary(Closed):

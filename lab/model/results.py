@@ -22,7 +22,7 @@ from lab.model.userland import UserlandFacts
 # The parts of a sample may be imported from here as well.
 __all__ = ["MOST_FILE_TIMES", "BodyClock", "ClientNumbers", "HostLoad", "Sample", "WireCounters", "WireSeries"]
 
-SCHEMA_VERSION = "2.0"
+SCHEMA_VERSION = "2.1"
 
 VerdictName = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 DirectionName = Literal["up", "down"]
@@ -269,6 +269,10 @@ class CellResult(Closed):
         return self.transfer.limit_byte_s
 
 
+Ended = Literal["complete", "interrupted", "timeout", "disk", "killed"]
+"""How a run ended. The record is written with `killed` when a run starts, and written again when it ends."""
+
+
 class RunRecord(Closed):
     """A run: the command, its cells and answers in the order in which they ran, and their verdicts."""
 
@@ -291,9 +295,29 @@ class RunRecord(Closed):
     skipped: dict[str, str] = Field(
         default_factory=dict, description="cells and answers that were not run, because the client cannot do it, and why"
     )
-    exit_code: int = Field(
-        description="exit code of the command: 0 pass, 1 fail, 3 inconclusive, 4 invalid; those of `baselines` do not count"
+    planned: list[str] = Field(
+        default_factory=list, description="ids of the cells and answers that were asked for; empty where that was not recorded"
     )
+    ended: Ended | None = Field(
+        default=None,
+        description="complete; interrupted (Ctrl-C, or a problem of the lab); timeout (SIGTERM or SIGHUP, as of a time limit); "
+        "disk (it is full); killed (the record as it is written at the start); null: not recorded, before schema 2.1",
+    )
+    exit_code: int = Field(
+        description="exit code of the command: 0 pass, 1 fail, 3 inconclusive, 4 invalid; those of `baselines` do not count; "
+        "of a run that is not complete: 130 interrupted by Ctrl-C, 143 timeout (129 by SIGHUP), else 4"
+    )
+
+    @property
+    def missing(self) -> list[str]:
+        """What was asked for and has no result, and was not skipped."""
+        there = {*self.cells, *self.answers, *self.skipped}
+        return [name for name in self.planned if name not in there]
+
+    @property
+    def whole(self) -> bool:
+        """Whether the run came to its end with everything that was asked for. A run of an older lab is taken at its word."""
+        return self.ended in {"complete", None} and not self.missing
 
 
 def count_line(verdicts: Iterable[VerdictName]) -> str:

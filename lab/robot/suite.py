@@ -135,7 +135,8 @@ def run_suites(
     A `crew` answers them on other machines; `resume` is a run that has some of the answers already.
     """
     done = resume.answered(questions, options) if resume else {}
-    with measured_run(name, options, progress, reports=reports, resume=resume) as session:
+    planned = [*dict.fromkeys(question.id for question in questions)]
+    with measured_run(name, options, progress, reports=reports, resume=resume, planned=planned) as session:
         run_suite(suite, session, variables, questions=questions, asking=Asking(session, crew, done))
     return session
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from lab import __version__
 from lab.model.answer import Answer, uncounted_cells
 from lab.model.clock import CLOCKS
-from lab.model.results import CellResult, RunRecord, VerdictName, exit_code
+from lab.model.errors import DISK_IS_FULL, EXIT_INVALID
+from lab.model.results import CellResult, Ended, RunRecord, VerdictName, exit_code
 from lab.store.provenance import git_revision
 from lab.store.run_dir import RunDir
 
@@ -25,12 +28,22 @@ class Collected:
         self.answers: list[Answer] = []
         self.skipped: dict[str, str] = {}
         self.started_at = datetime.now(UTC)
+        self.planned: Sequence[str] = ()
+        """Ids of what was asked for, where that is known before the run starts."""
+        self.ended: Ended = "complete"
+        self.ended_code = 0
+        """The command's exit code where the run is not complete."""
         self.recorded: RunRecord | None = None
         """The record as it was written when the session was closed; None without results."""
 
     @property
     def found_something(self) -> bool:
         return bool(self.results or self.answers)
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether the run was ended from outside: then its folder stays and says so, also without results."""
+        return self.ended in {"timeout", "disk"} or self.ended_code == 128 + signal.SIGINT
 
     def result(self, cell_id: str) -> CellResult:
         """What came of a cell that ran."""
@@ -45,6 +58,13 @@ class Collected:
         self.skipped |= lane.skipped
         lane.results.clear()
         lane.answers.clear()
+
+    def note_end(self, problem: BaseException | None) -> None:
+        """Note how the run ends: by `problem`, or complete where nothing that was asked for is missing."""
+        self.ended, self.ended_code = ended_by(problem)
+        there = {*(each.id for each in self.results), *(each.id for each in self.answers), *self.skipped}
+        if self.ended == "complete" and not there.issuperset(self.planned):
+            self.ended, self.ended_code = "interrupted", EXIT_INVALID
 
     def record(self) -> RunRecord:
         verdicts: dict[str, VerdictName] = {cell.id: cell.verdict.name for cell in self.results}
@@ -64,8 +84,33 @@ class Collected:
             clocks=[clock for clock in CLOCKS if clock in clocks],
             verdicts=verdicts,
             skipped=self.skipped,
-            exit_code=exit_code(name for key, name in verdicts.items() if key not in baselines),
+            planned=[*self.planned],
+            ended=self.ended,
+            exit_code=self.ended_code or exit_code(name for key, name in verdicts.items() if key not in baselines),
         )
+
+
+def ended_by(problem: BaseException | None) -> tuple[Ended, int]:
+    """How a run ends by this exception, and its exit code; the code is 0 where the verdicts decide.
+
+    A problem of one question does not end a run: whether something is missing is for the caller to see.
+    """
+    if isinstance(problem, KeyboardInterrupt):
+        return "interrupted", 128 + signal.SIGINT
+    # `lab` turns SIGTERM and SIGHUP into these.
+    if isinstance(problem, SystemExit) and problem.code in {128 + signal.SIGTERM, 128 + signal.SIGHUP}:
+        return "timeout", int(problem.code)
+    if _disk_is_full(problem):
+        return "disk", EXIT_INVALID
+    return ("interrupted", EXIT_INVALID) if problem else ("complete", 0)
+
+
+def _disk_is_full(problem: BaseException | None) -> bool:
+    while problem is not None:
+        if isinstance(problem, OSError) and problem.errno in DISK_IS_FULL:
+            return True
+        problem = problem.__cause__ or problem.__context__
+    return False
 
 
 def keep(results: list[Kept], result: Kept) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from lab.run.options import Options
@@ -20,10 +20,13 @@ def measured_run(
     *,
     reports: Callable[[RunDir], None] | None = None,
     resume: Resumed | None = None,
+    planned: Sequence[str] = (),
 ) -> Iterator[Session]:
     """A session that writes into a new run called by its time and `name`, or goes on with the run `resume`.
 
-    However the block ends, a run with results gets its record and its `reports`, and a run without any leaves nothing behind.
+    `planned` are the ids of what will be asked. They are in run.json from the start: a killed run differs from a complete one.
+    However the block ends, a run with results gets its record and its `reports`; so does one without any that was
+    stopped from outside. Any other without results leaves nothing behind.
     Raises what the block raises.
     """
     progress = progress or Silent()
@@ -33,10 +36,11 @@ def measured_run(
         resume.take_up(session)
     try:
         with session:
+            session.begin(planned)
             yield session
     finally:
         progress.clear()
-        if not session.found_something:
+        if not session.found_something and not session.was_stopped:
             record.discard()
         elif reports is not None:
             reports(record)

@@ -80,7 +80,8 @@ def run_cells(
         raise refused[0]
     questions = [CellQuestion(cell) for cell in cells]
     done = resume.answered(questions, options) if resume else {}
-    with measured_run(name, options, progress, reports=reports, resume=resume) as session:
+    planned = [*dict.fromkeys(question.id for question in questions)]
+    with measured_run(name, options, progress, reports=reports, resume=resume, planned=planned) as session:
         ask_all(Asking(session, crew, done), questions)
     return session
 

@@ -18,6 +18,8 @@ from lab.store.stored_run import StoredRun, read_run_folder
 
 _REMEDY = "give the options that the run was begun with, or begin a new one without --resume"
 
+_SAME = "give the cells or the suite that the run was begun with, or begin a new one without --resume"
+
 
 @dataclass(frozen=True)
 class Resumed:
@@ -34,13 +36,22 @@ class Resumed:
         results: list[Result] = [*stored.cells, *stored.answers]
         if other := next((result.lab_version for result in results if result.lab_version != __version__), ""):
             raise UsageProblem(f"{run.name} was begun by lab {other}, this is {__version__}", remedy=_REMEDY)
+        if stored.record is not None and stored.record.ended == "complete":
+            raise UsageProblem(f"{run.name} is complete", remedy="begin a new run without --resume")
         return cls(run, stored)
 
     def answered(self, questions: Sequence[Question], options: Options) -> dict[str, Result]:
         """The results that are there already, by the ids of the questions.
 
-        Raises UsageProblem where one is the answer to another question: another seed, network, transfer or number of samples.
+        Raises UsageProblem where the run was begun with other questions, and where a result is the answer to another question:
+        another seed, network, transfer or number of samples.
         """
+        asked = {question.id for question in questions}
+        planned = self.stored.record.planned if self.stored.record else []
+        if planned and asked != set(planned):
+            other = next(name for name in (*planned, *asked) if (name in asked) != (name in planned))
+            where = "has" if other in planned else "has not"
+            raise UsageProblem(f"{self.run.name} is a run of other cells: it {where} {other}", remedy=_SAME)
         cells = {cell.id: cell for cell in self.stored.cells}
         answers = {answer.id: answer for answer in self.stored.answers}
         found: dict[str, Result] = {}

@@ -17,7 +17,7 @@ from lab.hosts.host import Network
 from lab.judge.tolerance import LookPlan
 from lab.model.answer import Answer
 from lab.model.cell import Cell
-from lab.model.errors import NotSupported
+from lab.model.errors import EXIT_INVALID, NotSupported
 from lab.model.results import CellResult
 from lab.model.study import BufferStudy
 from lab.model.topology import Topology
@@ -54,12 +54,20 @@ class Session(Collected):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.note_end(value)
         self.close()
+
+    def begin(self, planned: Sequence[str]) -> None:
+        """Write the record of the start: `killed`, and what is asked for. It stays where nothing can write another."""
+        self.planned = planned
+        self.ended, self.ended_code = "killed", EXIT_INVALID
+        self.run.write_run(self.record())
+        self.ended, self.ended_code = "complete", 0
 
     def close(self) -> None:
         """Take the network down and write run.json; idempotent."""
         self.lab.close()
-        if self.found_something:
+        if self.found_something or self.was_stopped:
             self.recorded = self.record()
             self.run.write_run(self.recorded)
 

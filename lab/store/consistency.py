@@ -64,6 +64,10 @@ def answer_faults(answer: Answer, known: Known | None) -> Iterator[Fault]:
 def record_faults(record: RunRecord, found: StoredRun, unread: frozenset[str] = frozenset()) -> Iterator[Fault]:
     """Contradictions between run.json and the files. `unread` are ids of files that cannot be read and were reported already."""
     yield from _ordered(record.started_at, record.ended_at)
+    if record.ended == "killed":
+        # The record is that of the start: it lists nothing yet, or what was there when the run was taken up again.
+        yield from (("$.run", f"{each.id} says it is of run {each.run}") for each in found.everything if each.run != record.run)
+        return
     # Before 2.0 a qualification was not listed.
     listed = [each for each in found.answers if each.question != "qualification" or each.id in record.answers]
     for name, ids, there in (
@@ -87,9 +91,18 @@ def record_faults(record: RunRecord, found: StoredRun, unread: frozenset[str] = 
             yield _member("$.verdicts", key), f"is {name}, its file says {verdicts[key]}"
         elif key not in verdicts and key not in unread:
             yield _member("$.verdicts", key), "no file has this verdict"
+    yield from _ended(record)
+
+
+def _ended(record: RunRecord) -> Iterator[Fault]:
+    """Faults of how the run ended: its exit code, and what is missing."""
     wanted = exit_code(name for key, name in record.verdicts.items() if key not in record.baselines)
-    if record.exit_code != wanted:
+    if record.ended == "complete" and record.missing:
+        yield "$.ended", f"is complete, and {record.missing[0]} is missing"
+    if record.whole and record.exit_code != wanted:
         yield "$.exit_code", f"is {record.exit_code}, its verdicts say {wanted}"
+    elif not record.whole and record.exit_code in {0, 3}:
+        yield "$.exit_code", f"is {record.exit_code}, and the run is not complete"
 
 
 def _refers(where: str, field: str, name: str, verdict: VerdictName | None, known: Known | None) -> Iterator[Fault]:

@@ -271,6 +271,11 @@ def _renamed(part: object, **names: str) -> object:
     return {names.get(key, key): value for key, value in part.items()} if isinstance(part, dict) else part
 
 
+def _run_2_0(run: Document) -> dict[str, object]:
+    """2.1 says how a run ended and what was asked for. An older record does not know."""
+    return {"planned": [], "ended": None, **run}
+
+
 STEPS: dict[str, tuple[str, dict[Kind, Step]]] = {
     "1.0": ("1.1", {"cell": _cell_1_0, "study": _verdict_1_0, "pair": _verdict_1_0, "finding": _verdict_1_0}),
     "1.1": ("1.2", {"cell": _cell_1_1, "run": _run_1_1, "study": _compared_1_1, "pair": _compared_1_1, "finding": _finding_1_1}),
@@ -285,5 +290,6 @@ STEPS: dict[str, tuple[str, dict[Kind, Step]]] = {
             "qualification": _qualification_1_2,
         },
     ),
+    "2.0": ("2.1", {"run": _run_2_0}),
 }
 """By version: the next version, and the step of each kind; other kinds only get the new number."""

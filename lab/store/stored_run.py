@@ -36,6 +36,29 @@ class StoredRun:
     """One line, with the file's path, for each file that cannot be read."""
 
     @property
+    def whole(self) -> bool:
+        """Whether the run has a record that says it came to its end with everything that was asked for."""
+        return self.record is not None and self.record.whole
+
+    @property
+    def state(self) -> str:
+        """Why the run is not whole, for people, with how much of it is there; empty where it is whole."""
+        if self.whole:
+            return ""
+        if self.record is None:
+            return "no run.json: it goes on, or it was cut off"
+        words = {
+            "interrupted": "interrupted",
+            "timeout": "ended by SIGTERM, as a time limit sends it",
+            "disk": "the disk was full",
+            "killed": "it goes on, or it was killed",
+        }
+        why = words.get(self.record.ended or "", "incomplete")
+        there = {each.id for each in self.everything} | self.record.skipped.keys()
+        planned = self.record.planned
+        return f"{why}; {sum(name in there for name in planned)} of {len(planned)} done" if planned else why
+
+    @property
     def qualification(self) -> Answer | None:
         return next(iter(asking(self.answers, "qualification")), None)
 

@@ -72,7 +72,7 @@ def open_index(source: Source, *, reread: bool = False, notify: Callable[[str], 
         connection.execute(f"CREATE VIEW everything AS SELECT * FROM read_parquet({literal})")
         connection.execute(f"CREATE VIEW cells AS SELECT {', '.join(CELL_NAMES)} FROM everything WHERE cell IS NOT NULL")
         connection.execute(
-            "CREATE VIEW runs AS SELECT run, started_at, whole, command, problems FROM everything WHERE cell IS NULL"
+            "CREATE VIEW runs AS SELECT run, started_at, whole, ended, command, problems FROM everything WHERE cell IS NULL"
         )
         rows = connection.execute("SELECT unnest(problems) FROM runs WHERE len(problems) > 0 ORDER BY run").fetchall()
     return Index(source.name, path, connection, read_again, [row[0] for row in rows])

@@ -73,6 +73,7 @@ RUN_COLUMNS: tuple[tuple[str, str], ...] = (
     ("run", "VARCHAR"),
     ("signature", "VARCHAR"),
     ("whole", "BOOLEAN"),
+    ("ended", "VARCHAR"),
     ("command", "VARCHAR[]"),
     ("problems", "VARCHAR[]"),
 )
@@ -91,12 +92,13 @@ def run_rows(run: str, signature: str, found: StoredRun) -> list[Row]:
     own = {
         "run": run,
         "signature": signature,
-        "whole": found.record is not None,
+        "whole": found.whole,
+        "ended": found.record.ended if found.record else None,
         "command": found.record.command if found.record else [],
         "problems": found.problems,
         "started_at": _utc(found.cells[0].started_at) if found.cells else None,
     }
-    return [own, *(cell_row(run, cell, whole=found.record is not None) for cell in found.cells)]
+    return [own, *(cell_row(run, cell, whole=found.whole) for cell in found.cells)]
 
 
 def _utc(at: datetime) -> str:

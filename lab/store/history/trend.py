@@ -43,7 +43,7 @@ _CIRCUMSTANCES = {
 _SERIES = """
 WITH asked AS (
   SELECT *, row_number() OVER (PARTITION BY cell, clock ORDER BY started_at DESC, run DESC) AS age, {values} AS each
-  FROM cells {where}
+  FROM (SELECT * FROM cells WHERE run NOT IN (SELECT run FROM runs WHERE ended <> 'complete')) {where}
 )
 SELECT cell, clock, run, started_at, verdict, limit_byte_s, len(each) AS n, list_avg(each) AS mean,
   list_aggregate(each, 'stddev_samp') AS spread, {circumstances}

@@ -105,6 +105,7 @@ def test_a_run_has_its_own_row_before_those_of_its_cells() -> None:
         "run": "name",
         "signature": "signature",
         "whole": True,
+        "ended": None,
         "command": ["lab", "run", "throttle"],
         "problems": ["one"],
         "started_at": "2026-01-02T03:04:05",
@@ -114,7 +115,15 @@ def test_a_run_has_its_own_row_before_those_of_its_cells() -> None:
 
 def test_a_run_that_was_cut_off_before_its_first_cell_has_a_row() -> None:
     (own,) = run_rows("name", "s", StoredRun(Path("/r")))
-    assert own == {"run": "name", "signature": "s", "whole": False, "command": [], "problems": [], "started_at": None}
+    assert own == {
+        "run": "name",
+        "signature": "s",
+        "whole": False,
+        "ended": None,
+        "command": [],
+        "problems": [],
+        "started_at": None,
+    }
     assert [row["whole"] for row in run_rows("name", "s", StoredRun(Path("/r"), [make_cell()]))] == [False, False]
 
 

@@ -114,7 +114,7 @@ def test_hostile_words_of_a_summary_stay_text(hostile: StoredRun) -> None:
 
 
 def test_a_summary_without_results_has_no_verdict(tmp_path: Path) -> None:
-    assert "nothing was judged" in markdown_summary(StoredRun(path=tmp_path))
+    assert "This run is not complete" in markdown_summary(StoredRun(path=tmp_path))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -319,7 +319,7 @@ def test_a_comparison_has_its_ratios_and_what_is_missing(make_cell: MakeCell) ->
     page = check_whole(compare_page(found))
     interval = found.answers[0].verdict.interval
     assert interval is not None
-    for words in (found.answers[0].id, "a <b>", "lonely", "not interleaved", "no run.json", f"{interval.mean:.4f}"):
+    for words in (found.answers[0].id, "a <b>", "lonely", "not interleaved", "not complete", f"{interval.mean:.4f}"):
         assert words in page.text
     assert page.count["svg"] == 1
 

@@ -36,7 +36,7 @@ def result(options: Options, tmp_path: Path) -> CellResult:
 
 
 def resumed(tmp_path: Path, *cells: CellResult, answers: tuple[Any, ...] = (), skipped: Any = None) -> Resumed:
-    stored: Any = SimpleNamespace(cells=list(cells), answers=list(answers), skipped=skipped or {})
+    stored: Any = SimpleNamespace(cells=list(cells), answers=list(answers), skipped=skipped or {}, record=None)
     return Resumed(RunDir.create("old", results=tmp_path), stored)
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.command import lab
 from tests.support.stored_runs import unpack
 
-VERSIONS = ("1.0", "1.1", "1.2")
+VERSIONS = ("1.0", "1.1", "1.2", "2.0")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
