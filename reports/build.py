@@ -49,7 +49,7 @@ class Tally:
     exit_code: int
     whole: bool
     state: str = ""
-    """Why it is not whole, for people."""
+    """Why it is not complete, for people."""
 
     @property
     def name(self) -> VerdictName | None:

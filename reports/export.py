@@ -3,7 +3,8 @@
 hyperfine: its `--export-json` (`results[].times` in seconds, `parameters`). Times are from process start to end. benchfmt:
 golang.org/design/14313-benchmark-format with the units and `key=value` names that benchstat knows, one line per transfer.
 otava: a CSV with a row per run and a column per cell and figure, as Apache Otava's importer takes it (`time_column: time`).
-openmetrics: OpenMetrics 1.0 text, gauges with the time their cell ended.
+openmetrics: OpenMetrics 1.0 text, gauges with the time their cell ended, and `roughwater_run_complete`, which is 0 for a run that
+did not come to its end.
 
 Every format has only successful transfers, and no cell that is INVALID, because there the lab was at fault. Each names the clock
 of a cell. Figures that mean nothing on that clock are left out.
@@ -89,12 +90,13 @@ def otava(runs: Sequence[StoredRun]) -> str:
 
 
 def openmetrics(runs: Sequence[StoredRun]) -> str:
-    """A family per figure that a cell has, one sample per run and cell."""
+    """A family per figure that a cell has, one sample per run and cell, and a family for which runs are complete."""
     from prometheus_client import CollectorRegistry
     from prometheus_client.openmetrics.exposition import generate_latest
     from prometheus_client.registry import Collector
 
     families = [family for figure in FIGURES.values() if (family := _family(figure, [*_cells(runs)])).samples]
+    families.append(_complete(runs))
 
     class Cells(Collector):
         def collect(self) -> list[Metric]:
@@ -115,6 +117,20 @@ def _family(figure: Figure, cells: Sequence[tuple[str, CellResult]]) -> Metric:
     for run, cell in cells:
         if (value := figure.summarise(cell)) is not None:
             family.add_sample(name, _labels(run, cell), value, timestamp=cell.ended_at.timestamp())
+    return family
+
+
+def _complete(runs: Sequence[StoredRun]) -> Metric:
+    """1 for a run with everything that was asked for; else 0, and how the run ended."""
+    from prometheus_client.metrics_core import Metric
+
+    name = "roughwater_run_complete"
+    family = Metric(name, "1: the run came to its end with everything that was asked for; 0: it did not", "gauge")
+    for run in runs:
+        record = run.record
+        at = record.ended_at if record else max((cell.ended_at for cell in run.cells), default=None)
+        labels = {"run": run.path.name, "ended": (record.ended if record else None) or ""}
+        family.add_sample(name, labels, float(run.whole), timestamp=at.timestamp() if at else None)
     return family
 
 

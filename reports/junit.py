@@ -59,7 +59,7 @@ def _cases(run: StoredRun, outcomes: Outcomes) -> Iterator[TestCase]:
         client, _, rest = name.partition("--")
         yield _case(name, f"{client}.{rest.partition('--')[0]}", Skipped, f"the client cannot do it: {reason}")
     if not run.whole:
-        yield _case("the whole run", "roughwater.results", Error, f"not complete: {run.state}")
+        yield _case("end of the run", "roughwater.results", Error, f"not complete: {run.state}")
     for number, problem in enumerate(run.problems, 1):
         yield _case(f"unreadable file {number}", "roughwater.results", Error, problem)
 

@@ -39,7 +39,7 @@ def markdown_summary(run: StoredRun, *, most: int = MOST_CHARACTERS) -> str:
     if run.qualification:
         lines += [plain_text(run.qualification.judged.reason), ""]
     if not found.whole:
-        lines += [plain_text(f"Not complete: {found.state}. What is shown is what the run has so far."), ""]
+        lines += [plain_text(f"Not complete: {found.state}. Shown is as much as the run has so far."), ""]
     rows = _rows(run)
     loud = [_row(row) for row in rows if row[0] != "PASS"]
     quiet = [_row(row) for row in rows if row[0] == "PASS"]

@@ -106,7 +106,11 @@ def _run() -> Never:
         # Typer's own usage errors: which library they come from depends on its version, what they can do does not.
         show = getattr(error, "format_message", None)
         if show is None:
-            raise
+            if not hasattr(error, "exit_code"):
+                raise
+            # A defect that ended a run which has results: the session has noted the code that it stored.
+            sys.excepthook(type(error), error, error.__traceback__)
+            sys.exit(error.exit_code)
         _end(" ".join(str(show()).split()), getattr(error, "exit_code", EXIT_USAGE))
 
 

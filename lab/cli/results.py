@@ -40,7 +40,7 @@ def validate(
     for problem in found.problems:
         typer.echo(f"{problem.file}: {problem.where}: {problem.what}")
     for run in found.unfinished:
-        typer.echo(f"{run}: no run.json, not finished or cut off: only its files were checked")
+        typer.echo(f"{run}: not complete: it goes on, or it was cut off")
     typer.echo(f"{_count(len(found.problems), 'problem')} in {_count(found.files, 'file')} of {_count(found.runs, 'run')}")
     raise typer.Exit(found.exit_code)
 

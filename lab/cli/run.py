@@ -184,10 +184,13 @@ def run(
 
 
 def _report(run: RunDir, no_verdict: NoVerdict) -> None:
-    """The run's reports; of a run that is not complete also what there is, and the command to go on."""
+    """The run's reports; of a run that Ctrl-C or a signal ended also what there is, and the command to go on.
+
+    A run that a problem ended has the problem's one line.
+    """
     make_reports(run, no_verdict)
     found = read_run_folder(run.path)
-    if found.whole or found.record is None or found.record.ended == "killed":
+    if found.whole or found.record is None or found.record.exit_code <= _SIGNALS:
         return
     if found.cells or found.answers:
         render_run(found.cells, Console(stderr=True), answers=found.answers, skipped=found.skipped)
@@ -227,6 +230,8 @@ def _profile(targets: Sequence[str]) -> Profile | None:
     return load_profile(targets[0].removeprefix(MARK))
 
 
+_SIGNALS = 128
+"""Exit codes above it are those of a command that a signal ended."""
 _PERF = Only("--flamegraph", "perf cannot see into the guest")
 _CALLS = Only("--syscalls", "perf cannot see into the guest")
 

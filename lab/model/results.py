@@ -310,7 +310,7 @@ class RunRecord(Closed):
 
     @property
     def missing(self) -> list[str]:
-        """What was asked for and has no result, and was not skipped."""
+        """What was asked for, was not skipped, and has no result."""
         there = {*self.cells, *self.answers, *self.skipped}
         return [name for name in self.planned if name not in there]
 

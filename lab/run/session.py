@@ -56,6 +56,9 @@ class Session(Collected):
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.note_end(value)
         self.close()
+        if self.recorded and isinstance(value, Exception):
+            # The command ends by the code that is stored: 4 also where bad input left cells untried.
+            value.exit_code = self.recorded.exit_code  # type: ignore[attr-defined]
 
     def begin(self, planned: Sequence[str]) -> None:
         """Write the record of the start: `killed`, and what is asked for. It stays where nothing can write another."""

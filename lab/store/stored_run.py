@@ -42,7 +42,7 @@ class StoredRun:
 
     @property
     def state(self) -> str:
-        """Why the run is not whole, for people, with how much of it is there; empty where it is whole."""
+        """Why the run is not complete, for people, with how much of it is there; empty where it is complete."""
         if self.whole:
             return ""
         if self.record is None:

@@ -47,7 +47,7 @@ class Validation(Closed):
 
     runs: int = Field(description="folders of runs that were checked")
     files: int = Field(description="result files that were checked")
-    unfinished: list[str] = Field(description="runs without run.json: not finished, or cut off; only their files are checked")
+    unfinished: list[str] = Field(description="runs that are not complete: run.json is missing, or says so")
     problems: list[Problem]
     exit_code: int = Field(description="0 for no problem, 2 otherwise: a broken result is bad input")
 
@@ -62,7 +62,7 @@ def validate(paths: Sequence[Path]) -> Validation:
     return Validation(
         runs=len(runs),
         files=len(files) + sum(each.files for each in checked),
-        unfinished=[run.name for run in runs if not (run.path / RUN_FILE).is_file()],
+        unfinished=[run.name for run, each in zip(runs, checked, strict=True) if not each.whole],
         problems=problems,
         exit_code=EXIT_USAGE if problems else EXIT_PASS,
     )
@@ -75,6 +75,7 @@ class _Checked:
     files: int = 0
     unread: set[str] = field(default_factory=set)
     problems: list[Problem] = field(default_factory=list)
+    whole: bool = False
 
     def take(self, run: RunDir, model: type[Model]) -> dict[Path, Model]:
         """Every valid file of one kind."""
@@ -108,7 +109,10 @@ def _check_run(run: RunDir) -> _Checked:
     for path, answer in answers.items():
         checked.add(path, _name_faults(path, answer.id))
         checked.add(path, answer_faults(answer, known))
+    # A record that cannot be read is a problem, and says nothing about the end of its run.
+    checked.whole = (run.path / RUN_FILE).is_file()
     for path, record in checked.take(run, RunRecord).items():
+        checked.whole = record.whole
         checked.add(path, record_faults(record, found, frozenset(checked.unread)))
     return checked
 

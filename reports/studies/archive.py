@@ -135,7 +135,7 @@ def _check(run: Path) -> None:
     """Raise UsageProblem unless the run is finished and its files agree with each other and with their schema."""
     found = validate([run])
     if found.unfinished:
-        raise UsageProblem(f"{run.name}: no run.json, it goes on or was cut off", remedy="pack a run that has finished")
+        raise UsageProblem(f"{run.name}: not complete, it goes on or was cut off", remedy="pack a run that has finished")
     if found.problems:
         first = found.problems[0]
         raise UsageProblem(f"{first.file}: {first.where}: {first.what}", remedy="pack a run that `lab results validate` accepts")

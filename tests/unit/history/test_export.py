@@ -10,11 +10,13 @@ import re
 from datetime import timedelta
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from lab.judge.tolerance import with_invalid
+from lab.model.results import RunRecord
 from lab.store.run_dir import RunDir
 from lab.store.stored_run import StoredRun, read_run_folder
 from reports.export import FORMATS, export_runs
@@ -96,6 +98,22 @@ def test_openmetrics(runs: list[StoredRun]) -> None:
     assert rates[0].labels["cell"] == CELL
     assert rates[0].timestamp is not None
     assert float(rates[0].timestamp) == pytest.approx((AT + timedelta(minutes=1)).timestamp())
+
+
+@pytest.mark.parametrize(
+    ("ended", "complete"),
+    [("complete", 1), (None, 1), ("interrupted", 0), ("timeout", 0), ("disk", 0), ("killed", 0), ("no record", 0)],
+)
+def test_openmetrics_says_which_runs_are_complete(results: Path, record: RunRecord, ended: Any, complete: int) -> None:
+    run = RunDir.create("nightly", results=results)
+    run.write_cell(run_cell([1e6, 2e6], AT))
+    if ended != "no record":
+        run.write_run(record.model_copy(update={"ended": ended}))
+    text = export_runs("openmetrics", [read_run_folder(run.path)])
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    (sample,) = families["roughwater_run_complete"].samples
+    assert (sample.value, sample.labels["run"]) == (complete, run.path.name)
+    assert sample.labels.get("ended", "") == ("" if ended in {None, "no record"} else ended)
 
 
 def test_labels_are_escaped(results: Path) -> None:

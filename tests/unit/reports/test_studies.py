@@ -92,7 +92,7 @@ def test_evidence_is_not_packed(study: Study) -> None:
 
 def test_a_run_that_is_not_valid_is_not_packed(run: Path, tmp_path: Path) -> None:
     (run / "run.json").unlink()
-    with pytest.raises(UsageProblem, match=r"no run\.json"):
+    with pytest.raises(UsageProblem, match=r"not complete"):
         pack(tmp_path / "data.tar.xz", [("", run)], [])
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lab.model.errors import UsageProblem
+from lab.model.errors import LabFault, UsageProblem
 from lab.model.transfer import ClientSpec
 from lab.run.measured import measured_run
 from lab.run.named_cells import run_cells
@@ -61,6 +62,16 @@ def test_a_run_that_is_ended_says_how(how: str, done: int, fake_lab: FakeLab) ->
     assert record is not None
     assert (record.ended, record.exit_code, record.missing) == (ended, code, PLANNED[done:])
     never_green(session.run)
+
+
+@pytest.mark.parametrize("problem", [UsageProblem("no such file"), LabFault("no network"), RuntimeError("a defect")])
+def test_a_command_whose_run_is_cut_off_ends_by_the_stored_code(problem: Any, fake_lab: FakeLab) -> None:
+    with pytest.raises(type(problem)) as raised, measured_run("cells", fake_lab.options(), planned=PLANNED) as session:  # noqa: PT012
+        session.run_cell(CELLS[0])
+        raise problem
+    record = read_run_folder(session.run.path).record
+    assert record is not None
+    assert getattr(raised.value, "exit_code", None) == record.exit_code == 4
 
 
 @pytest.mark.parametrize("done", range(4))

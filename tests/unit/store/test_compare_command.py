@@ -208,7 +208,7 @@ def test_what_differs_is_printed(make_cell: MakeCell, store: Store) -> None:
     assert (found.a.whole, found.b.whole) == (True, False)
     text = lab_compare(one.path, other.path).stdout
     assert "compose" in text
-    assert "no run.json" in text
+    assert "not complete" in text
 
 
 def test_exit_code_is_the_worst(make_cell: MakeCell, store: Store) -> None:

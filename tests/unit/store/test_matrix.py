@@ -227,9 +227,9 @@ def test_the_head_says_what_the_figures_rest_on(cell: Callable[..., CellResult],
     assert "- link: dsl-50: 50 Mbit/s, RTT 20 ms\n" in head
     assert "goodput up -0.40 % and down -0.40 % of ideal at worst; RTT -0.60 ms" in head
     assert "- client ferry: ferry 1.2" in head
-    assert "no run.json" not in head
+    assert "not complete" not in head
     cut = make_matrix([stored_run("one", [one], finished=False)])
-    assert "no run.json" in matrix_markdown(cut)
+    assert "not complete" in matrix_markdown(cut)
 
 
 def test_studies_have_a_table_of_settings_and_their_cells_no_row(cell: Callable[..., CellResult]) -> None:

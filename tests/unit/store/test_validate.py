@@ -177,7 +177,7 @@ def test_a_run_that_goes_on_is_not_a_fault(results: Path) -> None:
     the(results, RUN).unlink()
     done = lab("validate")
     assert done.exit_code == 0
-    assert "20261122T014008-throttle-dc86: no run.json, not finished or cut off" in done.stdout
+    assert "20261122T014008-throttle-dc86: not complete: it goes on, or it was cut off" in done.stdout
 
 
 def test_json(results: Path) -> None:
@@ -292,3 +292,11 @@ def test_a_run_without_a_record_is_unfinished(tmp_path: Path, make_cell: MakeCel
     assert validate([tmp_path]).unfinished == [run.name]
     run.write_run(make_record())
     assert validate([tmp_path]).unfinished == []
+
+
+@pytest.mark.parametrize("ended", ["interrupted", "timeout", "disk", "killed"])
+def test_a_run_whose_record_says_so_is_unfinished(tmp_path: Path, make_cell: MakeCell, ended: Any) -> None:
+    run = RunDir.create("x", results=tmp_path)
+    run.write_cell(make_cell())
+    run.write_run(make_record().model_copy(update={"ended": ended, "exit_code": 4}))
+    assert validate([tmp_path]).unfinished == [run.name]
