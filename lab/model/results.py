@@ -305,7 +305,7 @@ class RunRecord(Closed):
     )
     exit_code: int = Field(
         description="exit code of the command: 0 pass, 1 fail, 3 inconclusive, 4 invalid; those of `baselines` do not count; "
-        "of a run that is not complete: 130 interrupted by Ctrl-C, 143 timeout (129 by SIGHUP), else 4"
+        "of a run that is not complete: 130 interrupted by Ctrl-C, 143 timeout (129 by SIGHUP), 2 usage, else 4"
     )
 
     @property

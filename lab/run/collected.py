@@ -11,7 +11,7 @@ from typing import TypeVar
 from lab import __version__
 from lab.model.answer import Answer, uncounted_cells
 from lab.model.clock import CLOCKS
-from lab.model.errors import DISK_IS_FULL, EXIT_INVALID
+from lab.model.errors import DISK_IS_FULL, EXIT_INVALID, UsageProblem
 from lab.model.results import CellResult, Ended, RunRecord, VerdictName, exit_code
 from lab.store.provenance import git_revision
 from lab.store.run_dir import RunDir
@@ -102,6 +102,8 @@ def ended_by(problem: BaseException | None) -> tuple[Ended, int]:
         return "timeout", int(problem.code)
     if _disk_is_full(problem):
         return "disk", EXIT_INVALID
+    if isinstance(problem, UsageProblem):
+        return "interrupted", problem.exit_code
     return ("interrupted", EXIT_INVALID) if problem else ("complete", 0)
 
 

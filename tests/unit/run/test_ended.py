@@ -64,14 +64,16 @@ def test_a_run_that_is_ended_says_how(how: str, done: int, fake_lab: FakeLab) ->
     never_green(session.run)
 
 
-@pytest.mark.parametrize("problem", [UsageProblem("no such file"), LabFault("no network"), RuntimeError("a defect")])
-def test_a_command_whose_run_is_cut_off_ends_by_the_stored_code(problem: Any, fake_lab: FakeLab) -> None:
+@pytest.mark.parametrize(
+    ("problem", "code"), [(UsageProblem("no such file"), 2), (LabFault("no network"), 4), (RuntimeError("a defect"), 4)]
+)
+def test_a_command_whose_run_is_cut_off_ends_by_the_stored_code(problem: Any, code: int, fake_lab: FakeLab) -> None:
     with pytest.raises(type(problem)) as raised, measured_run("cells", fake_lab.options(), planned=PLANNED) as session:  # noqa: PT012
         session.run_cell(CELLS[0])
         raise problem
     record = read_run_folder(session.run.path).record
     assert record is not None
-    assert getattr(raised.value, "exit_code", None) == record.exit_code == 4
+    assert getattr(raised.value, "exit_code", None) == record.exit_code == code
 
 
 @pytest.mark.parametrize("done", range(4))
