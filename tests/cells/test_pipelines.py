@@ -38,7 +38,7 @@ class Job:
         self.programs = folder / "bin"
         for each in (self.folder, self.programs):
             each.mkdir()
-        self.program("lab", f'exec {sys.executable} -m lab.cli.main "$@"')
+        self.program("lab", f'exec "{sys.executable}" -m lab.cli.main "$@"')
         (self.folder / "my-client.yaml").write_text(CLIENT)
 
     def program(self, name: str, body: str) -> None:

@@ -54,7 +54,7 @@ WINDOWS = "windows-2022"
 # Which machine a word of the command line names decides which ssh it is.
 _SSH = f"""\
 #!/bin/sh
-for word; do [ "$word" = {WINDOWS} ] && FAKE_NAME={{name}} exec {sys.executable} {fake_windows.__file__} "$@"; done
+for word; do [ "$word" = {WINDOWS} ] && FAKE_NAME={{name}} exec "{sys.executable}" "{fake_windows.__file__}" "$@"; done
 exec {{real}} "$@"
 """
 

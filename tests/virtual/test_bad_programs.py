@@ -36,7 +36,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 FORKS = f"""\
-exec {sys.executable} -I -S - <<'END'
+exec "{sys.executable}" -I -S - <<'END'
 import os
 while True:
     try:

@@ -61,7 +61,7 @@ def fake(tmp_path: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Eng
     home, programs, asset = tmp_path / "engine", tmp_path / "bin", tmp_path / "uml"
     for folder in (home, programs, asset / "usr/bin"):
         folder.mkdir(parents=True)
-    for name, text in (("docker", f'#!/bin/sh\nexec {sys.executable} -I -S {FAKE} "$@"\n'), ("mmdebstrap", MMDEBSTRAP)):
+    for name, text in (("docker", f'#!/bin/sh\nexec "{sys.executable}" -I -S "{FAKE}" "$@"\n'), ("mmdebstrap", MMDEBSTRAP)):
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     for path in (tmp_path / "ferry", asset / uml.KERNEL, asset / uml.INITRD):

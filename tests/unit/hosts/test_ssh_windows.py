@@ -146,7 +146,7 @@ def windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Win
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("ssh", "sftp"):
-        (folder / name).write_text(f'#!/bin/sh\nFAKE_NAME={name} exec {sys.executable} {FAKE} "$@"\n')
+        (folder / name).write_text(f'#!/bin/sh\nFAKE_NAME={name} exec "{sys.executable}" "{FAKE}" "$@"\n')
         (folder / name).chmod(0o755)
     (tmp_path / "drive").mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")

@@ -74,7 +74,7 @@ def windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WindowsHost:
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("ssh", "sftp"):
-        (folder / name).write_text(f'#!/bin/sh\nFAKE_NAME={name} exec {sys.executable} {fake_windows.__file__} "$@"\n')
+        (folder / name).write_text(f'#!/bin/sh\nFAKE_NAME={name} exec "{sys.executable}" "{fake_windows.__file__}" "$@"\n')
         (folder / name).chmod(0o755)
     (tmp_path / "drive").mkdir()
     (tmp_path / "known_hosts").touch()

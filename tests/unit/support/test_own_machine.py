@@ -1,4 +1,4 @@
-"""A mount that a lab has left is one that its machine was not given."""
+"""A mount counts as left behind if its machine was not given it."""
 
 from __future__ import annotations
 
