@@ -67,19 +67,16 @@ demo: setup ## do ferry and the system's curl keep their rate limit on three net
 
 # Every runner's own last line is followed by the plain count that a CI can read: `N passed, N failed, N skipped`.
 # Tests of reports need a browser, which setup then brings.
-test test-setup test-downloads test-lab test-commands test-nightly test-realtime fuzz bench-report: export ROUGHWATER_TESTERS := yes
+test test-setup test-downloads test-lab test-commands test-nightly test-realtime fuzz check bench-report: export ROUGHWATER_TESTERS := yes
 
-# Without ferry, which no unit test needs: to compile it would take longer than all checks.
-check: export ROUGHWATER_TESTERS := yes
-
-check: ## quick checks of your change: linters, types, the unit tests and crates that it touches (tests/support/check/README.md): BASE=HEAD~3
-	@sh lab/assets/setup.sh environment
+# No unit test needs ferry, and to compile it would take longer than all checks.
+check: test-setup ## quick checks of your change: linters, types, the unit tests and crates that it touches (tests/support/check/README.md): BASE=HEAD~3
 	@$(BIN)/python -m tests.support.check $(BASE:%=--base %)
 
 test: test-setup ## linters, types and all tests, of the engine and of the lab, side by side where that disturbs none (tests/README.md)
 	@$(BIN)/python -m tests.support.jobs
 
-# `make test` needs only the first two: ferry, crates and images are jobs of its own.
+# Without ferry, crates and images, which are jobs of `make test`.
 test-setup: ## packages and the Python environment that tests need
 	@sh lab/assets/setup.sh environment
 

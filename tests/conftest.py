@@ -28,7 +28,7 @@ _ALONE = {_HERE / "unit/run/test_sample.py", _HERE / "unit/hosts/test_windows_cl
 _NO_MACHINES = ("vagrant/test_vagrantfile.py", "vagrant/test_vagrant_up.py")
 """Vagrant itself, with a provider that has none."""
 _CONTRACTS = ("network/test_host_contract.py",)
-"""What every host promises; on namespaces too it needs no quiet machine. Containers need images, which may still be made."""
+"""The promises of every host; on namespaces too their tests need no quiet machine. Containers need images, which come late."""
 # They judge nothing by real time and leave the loopback alone: cells in virtual time, pages in a browser, machines over SSH. Unit
 # tests are a lane of their own, before these.
 # The first ones begin first: a file runs on one worker, and all others wait for a long file that begins late.

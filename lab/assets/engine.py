@@ -92,9 +92,7 @@ def build(progress: Progress) -> None:
     """Build ferry if its sources have changed. Raises LabFault with cargo's output."""
     if up_to_date():
         return
-    cargo = find_cargo()
-    if cargo is None:
-        raise LabFault(f"no cargo of Rust {least_rust()} or newer to build ferry with", remedy=remedy())
+    cargo = _require_cargo("build ferry")
     progress(f"building ferry ({'what has changed' if program().exists() else 'first time: about 2 minutes'})")
     began = time.time()
     argv: list[str | Path] = [cargo, "build", "--release", "--locked", "--quiet", "-p", "ferry"]
@@ -106,13 +104,17 @@ def build(progress: Progress) -> None:
 
 def fetch(workspace: Path) -> None:
     """Download the crates that a workspace's lock file names. Raises LabFault with cargo's output."""
-    cargo = find_cargo()
-    if cargo is None:
-        raise LabFault(f"no cargo of Rust {least_rust()} or newer to download crates with", remedy=remedy())
+    cargo = _require_cargo("download crates")
     argv: list[str | Path] = [cargo, "fetch", "--locked", "--quiet"]
     code, output = store.run(argv, timeout_s=_LONGEST_BUILD_S, cwd=workspace, env=environment(cargo))
     if code:
         raise LabFault(f"the crates of {workspace} cannot be downloaded (exit code {code}):\n{output.strip()}")
+
+
+def _require_cargo(purpose: str) -> Path:
+    if cargo := find_cargo():
+        return cargo
+    raise LabFault(f"no cargo of Rust {least_rust()} or newer to {purpose} with", remedy=remedy())
 
 
 def mark(stamp: Path, began: float) -> None:

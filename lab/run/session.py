@@ -57,7 +57,7 @@ class Session(Collected):
         self.note_end(value)
         self.close()
         if self.recorded and isinstance(value, Exception):
-            # The command ends by the code that is stored: 4 also where bad input left cells untried.
+            # The command ends by the code that is stored.
             value.exit_code = self.recorded.exit_code  # type: ignore[attr-defined]
 
     def begin(self, planned: Sequence[str]) -> None:

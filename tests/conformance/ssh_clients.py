@@ -51,7 +51,7 @@ def _ferry(port: int) -> subprocess.CompletedProcess[bytes]:
 def ssh_audit() -> Iterator[Outcome]:
     """A case for each algorithm, passed where ssh-audit has no failure for it, and one for the attacks that it knows."""
     with tempfile.TemporaryDirectory(prefix="roughwater-ssh-audit-") as made, tarfile.open(sdist("ssh-audit")) as tar:
-        # As an attribute: Debian 12's Python 3.11.2 has neither the filter nor the argument.
+        # Debian 12's Python 3.11.2 has neither the filter nor the argument, and takes any attribute.
         tar.extraction_filter = getattr(tarfile, "data_filter", None)
         tar.extractall(made)
         (source,) = Path(made).glob("*/src")

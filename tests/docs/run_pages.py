@@ -159,7 +159,7 @@ def _difference(shown: list[str], output: str) -> str | None:
 
 
 def _unmatched(shown: list[str], printed: list[str]) -> str | None:
-    """As `_difference`, of lines that stand for one line each."""
+    """The first difference, where each line stands for one line."""
     place, skips = 0, False
     for line in shown:
         start, cut, _ = _shape(line).partition("...")

@@ -31,8 +31,8 @@ REALTIME = re.compile(
     r"ferry-engine::(ssh_openssh|library|http3) .*|ferry-engine (ssh::session|net|platform)::.*"
     r"|ferry-engine files::writer::tests::small_pieces_.*"
 )
-_NEXTEST = ["cargo", "nextest", "run", "--locked", "--no-fail-fast", "--cargo-quiet", "--show-progress", "none"]
-_FAILURES_ONLY = ["--status-level", "fail", "--final-status-level", "fail"]
+NEXTEST = ["cargo", "nextest", "run", "--locked", "--no-fail-fast", "--cargo-quiet", "--show-progress", "none"]
+FAILURES_ONLY = ["--status-level", "fail", "--final-status-level", "fail"]
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -91,7 +91,7 @@ def alone(test: RustTest, number: int) -> Attempt:
     await_quiet(QUIET_S)
     which = f"binary_id(={test.program}) & test(={test.name})"
     with Spans() as spans:
-        done = subprocess.run([*_NEXTEST, *_FAILURES_ONLY, "-E", which], cwd=ENGINE, capture_output=True, text=True, check=False)
+        done = subprocess.run([*NEXTEST, *FAILURES_ONLY, "-E", which], cwd=ENGINE, capture_output=True, text=True, check=False)
     why = spans.why_disturbed()
     if done.returncode != 0:
         print(f"attempt {number} of {test}, {why or 'on a quiet machine'}:\n{done.stdout}{done.stderr}", flush=True)
@@ -168,7 +168,7 @@ def _nextest(defer: Path | None) -> Count:
     with tempfile.TemporaryDirectory(prefix="roughwater-nextest-") as folder:
         junit, config = Path(folder, "junit.xml"), Path(folder, "nextest.toml")
         config.write_text(f'[profile.default.junit]\npath = "{junit}"\n')
-        code, lines = _shown([*_NEXTEST, *_FAILURES_ONLY, "--tool-config-file", f"roughwater:{config}"])
+        code, lines = _shown([*NEXTEST, *FAILURES_ONLY, "--tool-config-file", f"roughwater:{config}"])
         ran = outcomes(junit.read_text()) if junit.exists() else {}
     failed = [test for test, passed in ran.items() if not passed]
     later = [test for test in failed if test.realtime] if defer else []

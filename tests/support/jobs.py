@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from tests.support import keeper
+from tests.support import keeper, skips
 
 ROOT = Path(__file__).parents[2]
 LOGS = ROOT / "build" / "test-logs"
@@ -43,12 +43,12 @@ class Job:
     behind: tuple[str, ...] = ()
     nice: int = 0
     may_fail: str = ""
-    """What is skipped without it; empty where a failure counts. In CI a failure always counts."""
+    """The tests that are skipped without this job; empty where a failure counts. In CI a failure always counts."""
 
 
 @dataclass(frozen=True)
 class End:
-    """What came of a job. `code` is None where it did not run, because a job that it needs failed."""
+    """The outcome of a job. `code` is None where it did not run, because a job that it needs failed."""
 
     code: int | None
     seconds: float
@@ -79,7 +79,7 @@ def jobs(python: str, *, containers: bool) -> list[Job]:
     ]
 
 
-def due(waiting: Sequence[Job], running: Sequence[str], ended: Mapping[str, End]) -> tuple[list[Job], list[Job]]:
+def due(waiting: Sequence[Job], ended: Mapping[str, End]) -> tuple[list[Job], list[Job]]:
     """The jobs that may begin, and those that never can."""
     begin, never = [], []
     for job in waiting:
@@ -143,7 +143,7 @@ class Runner:
         return self._ended
 
     def _begin(self) -> None:
-        begin, never = due(self._waiting, list(self._running), self._ended)
+        begin, never = due(self._waiting, self._ended)
         for job in never:
             self._waiting.remove(job)
             self._ended[job.name] = End(None, 0.0, failed=1)
@@ -198,25 +198,11 @@ def _started(job: Job, log: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         keeper.command(job.nice, job.argv),
         cwd=ROOT,
-        # Not those of the make that started this: a test that asks make for something would get its messages too.
-        env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")},
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
-
-
-def has_containers() -> bool:
-    """Whether an engine of containers answers this user."""
-    docker = shutil.which("docker")
-    if docker is None:
-        return False
-    try:
-        done = subprocess.run([docker, "version"], capture_output=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -225,7 +211,7 @@ def main(words: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(words)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda sent, _: sys.exit(128 + sent))
-    todo = jobs(sys.executable, containers=has_containers())
+    todo = jobs(sys.executable, containers=not skips.holds("no containers"))
     if unknown := set(asked.names) - {job.name for job in todo}:
         parser.error(f"no job is called {', '.join(sorted(unknown))}; there are {', '.join(job.name for job in todo)}")
     if asked.names:

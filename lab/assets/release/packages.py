@@ -27,7 +27,7 @@ def lab_packages(shop: Workshop, out: Path) -> list[Path]:
 def wheel_of_sdist(shop: Workshop, sdist: Path, work: Path) -> Path:
     """The wheel that the source archive alone gives."""
     with tarfile.open(sdist) as archive:
-        # As an attribute: Debian 12's Python 3.11.2 has neither the filter nor the argument.
+        # Debian 12's Python 3.11.2 has neither the filter nor the argument, and takes any attribute.
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(work)  # noqa: S202 - it was made here
     (source,) = (path for path in work.iterdir() if path.is_dir())

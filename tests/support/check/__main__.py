@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.assets.engine import find_cargo
+from lab.assets import engine
 from tests.support.check import crates, imports, selection
 from tests.support.check.changes import changed
 from tests.support.check.running import run
@@ -51,14 +51,14 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _cargo() -> tuple[Path, frozenset[str]]:
     """The cargo that builds ferry, and those of its subcommands that are there; each that lacks is named."""
-    cargo = find_cargo()
+    cargo = engine.find_cargo()
     if cargo is None:
         raise SystemExit("make check: the engine changed, and no cargo on this machine can build it; `make setup` brings one")
     there = set()
-    environment = {**os.environ, "PATH": f"{cargo.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
     for tool in ("fmt", "clippy", "nextest"):
         words = [str(cargo), tool, "--version"]
-        if subprocess.run(words, cwd=ROOT / "engine", env=environment, capture_output=True, check=False).returncode == 0:
+        done = subprocess.run(words, cwd=ROOT / "engine", env=engine.environment(cargo), capture_output=True, check=False)
+        if done.returncode == 0:
             there.add(tool)
         else:
             print(f"check: no cargo {tool} beside {cargo}: that step is left out, or done by cargo test", flush=True)

@@ -1,4 +1,4 @@
-"""What a change is: the commits since the base, and the working tree: staged, unstaged and untracked."""
+"""The paths of a change: of the commits since the base, and of the working tree: staged, unstaged and untracked."""
 
 from __future__ import annotations
 

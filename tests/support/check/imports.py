@@ -42,7 +42,7 @@ class Users:
         return frozenset(each for each in seen | self._through_helpers(names, whole=whole) if is_unit_test(each))
 
     def nearest(self, tests: Iterable[str], most: int) -> frozenset[str]:
-        """Those of the tests that use the fewest files: what they test they test most closely."""
+        """The tests that use the fewest files: they test most closely."""
         used: dict[str, int] = {}
         for users in self.by_path.values():
             for user in users:

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
+from tests.support import jobs
 from tests.support.check.steps import Chain, Step
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_DOTS = re.compile(r"[.sFERxX]*\s*(?:\[\s*\d+%\])?")
 _CANNOT_START = 127
 
 
 @dataclass(frozen=True)
 class End:
-    """What came of a step: its tests, or for a linter one failure or none."""
+    """The outcome of a step: its tests, or for a linter one failure or none."""
 
     ok: bool
     seconds: float
@@ -52,7 +52,7 @@ def run(chains: Sequence[Chain], root: Path, logs: Path) -> list[End]:
 
 def lines(step: Step, end: End) -> list[str]:
     """Where the step failed, what it printed, without pytest's dots; then the step's own line."""
-    shown = [] if end.ok else [line for line in end.text.splitlines() if line.strip() and not _DOTS.fullmatch(line)]
+    shown = [] if end.ok else list(jobs.shown(end.text))
     counted = (
         [f"{number} {kind}" for kind in ("passed", "failed", "skipped") if (number := getattr(end, kind))] if step.counts else []
     )

@@ -34,7 +34,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Checkout:
-    """What the selection asks of the checkout: whether a path is there, and who uses what."""
+    """The checkout, as far as the selection asks: which paths are there, and which files use which."""
 
     exists: Callable[[str], bool]
     users: Users

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.assets import engine
 from tests.support.check.crates import filterset
 from tests.support.check.selection import Selection
-from tests.support.engine_tests import REALTIME, SKIPPED
+from tests.support.engine_tests import FAILURES_ONLY, NEXTEST, REALTIME, SKIPPED
 
 BIN = Path(sys.executable).parent
 IDLE_S = 1800
@@ -20,7 +21,7 @@ _NO_TESTS = 5
 # Two workers start slower than a few files run.
 _FEW = 3
 _PYTEST = re.compile(r"(\d+) (passed|failed|error|errors|skipped)\b")
-_NEXTEST = re.compile(r"(\d+) (passed|failed)\b")
+_SUMMARY = re.compile(r"(\d+) (passed|failed)\b")
 _CARGO_TEST = re.compile(r"(\d+) (passed|failed|ignored)\b")
 _KINDS = {"error": "failed", "errors": "failed", "ignored": "skipped"}
 
@@ -83,7 +84,7 @@ def _unit(tests: Sequence[str], processors: int) -> Step:
 def _rust(chosen: Selection, tools: frozenset[str], cargo: Path | None, notes: Path) -> list[Chain]:
     assert cargo is not None
     environment = {
-        "PATH": f"{cargo.parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PATH": engine.environment(cargo)["PATH"],
         # As in .ci/engine-tests: the same cases in every run, and the one test that only root can run.
         "PROPTEST_RNG_SEED": os.environ.get("PROPTEST_RNG_SEED", "2026"),
         SKIPPED: str(notes),
@@ -102,10 +103,9 @@ def _rust(chosen: Selection, tools: frozenset[str], cargo: Path | None, notes: P
     if chosen.rust and "fmt" in tools:
         lints.append(step("cargo fmt", "fmt", "--check", what="engine"))
     if chosen.crates and "nextest" in tools:
-        quiet = ("--locked", "--no-fail-fast", "--cargo-quiet", "--show-progress", "none", "--status-level", "fail")
         left = f"not ({filterset(REALTIME.pattern)})"
         what = f"{names}; without tests in real time and the documentation's examples (make test-engine)"
-        run = ("nextest", "run", *quiet, "--final-status-level", "fail", *packages, "-E", left)
+        run = (*NEXTEST[1:], *FAILURES_ONLY, *packages, "-E", left)
         tests.append(step("engine tests", *run, counts=nextest_counts, what=what))
     elif chosen.crates:
         tests.append(step("engine tests", "test", "--quiet", "--locked", *packages, counts=cargo_test_counts, what=names))
@@ -127,7 +127,7 @@ def pytest_counts(text: str) -> dict[str, int]:
 
 def nextest_counts(text: str) -> dict[str, int]:
     """By nextest's summary, whose `skipped` are tests that the expression leaves out."""
-    return _counted(_NEXTEST, [line for line in text.splitlines() if "Summary" in line])
+    return _counted(_SUMMARY, [line for line in text.splitlines() if "Summary" in line])
 
 
 def cargo_test_counts(text: str) -> dict[str, int]:

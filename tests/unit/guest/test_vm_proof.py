@@ -72,9 +72,8 @@ class TestCommands:
             monkeypatch.setenv(name, value)
         brought = {tool.name for tool in tools.installable()}
         assert {QEMU, *image._HOST_PROGRAMS} - {"tar"} <= brought
-        done = subprocess.run(
-            ["make", "--dry-run", "vm-proof", "PROOF=--looks 0"], cwd=project_root(), capture_output=True, text=True, check=True
-        )
+        words = ["make", "--no-print-directory", "--dry-run", "vm-proof", "PROOF=--looks 0"]
+        done = subprocess.run(words, cwd=project_root(), capture_output=True, text=True, check=True)
         assert done.stdout.splitlines()[-1] == ".venv/bin/python -m images.vagrant.prove --looks 0"
 
 

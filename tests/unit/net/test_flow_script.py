@@ -220,7 +220,7 @@ def total(found: dict[str, list[list[float]]]) -> float:
 
 
 def may_choose(control: str) -> bool:
-    """Whether this user may choose that congestion control. The lab's own flows run as root of a network namespace."""
+    """True if this user may choose that congestion control. The lab's own flows run as root of a network namespace."""
     with socket.socket() as made:
         try:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())

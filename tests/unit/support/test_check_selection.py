@@ -1,4 +1,4 @@
-"""What `make check` chooses: a pure function of the changed paths, and the same function asked of this checkout."""
+"""The choice of `make check`: a pure function of the changed paths, and the same function asked of this checkout."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_job_comes_to_run_and_real_time_is_last_and_alone(containers: bool) -> None:
     waiting, done, order = jobs.jobs("python", containers=containers), {}, []
     while waiting:
-        begin, never = due(waiting, [], done)
+        begin, never = due(waiting, done)
         assert begin
         assert not never
         order.append([each.name for each in begin])
@@ -57,7 +57,7 @@ def test_every_job_comes_to_run_and_real_time_is_last_and_alone(containers: bool
 def test_a_job_needs_success_of_some_and_only_the_end_of_others(
     ends: dict[str, End], begins: list[str], never: list[str]
 ) -> None:
-    begin, lost = due([job("c", after=("a",), behind=("b",))], [], ends)
+    begin, lost = due([job("c", after=("a",), behind=("b",))], ends)
     assert ([each.name for each in begin], [each.name for each in lost]) == (begins, never)
 
 

@@ -31,3 +31,9 @@ def test_seconds_make_no_other_result_and_a_count_does() -> None:
     one, slower, other = (outcome(0, LOG.format(engine=seconds, failed=failed)) for seconds, failed in ((9, 0), (99, 0), (9, 1)))
     assert one.result == slower.result != other.result
     assert one.result != outcome(1, LOG.format(engine=9, failed=0)).result
+
+
+def test_the_line_of_a_job_has_its_seconds_and_only_the_closing_line_counts() -> None:
+    lines = ["== engine lint: 103 s, 0 passed, 0 failed, 0 skipped", "unit | 7 passed in 1.0s", "7 passed, 0 failed, 0 skipped"]
+    found = outcome(0, "\n".join(lines))
+    assert (found.counts, found.seconds) == (("7 passed, 0 failed, 0 skipped",), {"engine lint": 103})
