@@ -54,7 +54,7 @@ def load(directory: Path) -> dict[str, Any] | None:
 def locked(progress: Progress, part: str = _ASSETS) -> Iterator[Path]:
     """The cache folder, locked for this process. Leftovers of killed builds are removed first. Raises LabFault.
 
-    `part` names a lock of its own, for what must not wait until the images of containers are built.
+    `part` names a lock of its own, for what takes minutes (the images of containers) or must not wait (the kernel).
     """
     cache = cache_dir()
     try:

@@ -106,14 +106,14 @@ def build(
         engine.build(progress)
     if "router" in roles:
         uml.build(progress)
-    with store.locked(progress) as cache:
+    with store.locked(progress, lab_image.CACHE_PART) as cache:
         stale = [role for role in roles if force or not _is_current(role, base)]
         for role in roles:
             if role not in stale:
                 progress(f"{role}: the image is current")
         registry = _registry_bases(base, stale, progress, force=force)
         for role in stale:
-            with store.staging(cache) as work:
+            with store.staging(cache, lab_image.CACHE_PART) as work:
                 packages = lab_image.site(cache, progress) if role == lab_image.ROLE else None
                 _build_role(role, registry, work, progress, packages=packages, force=force)
     images: dict[str, Image] = {}

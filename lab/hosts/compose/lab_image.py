@@ -28,6 +28,8 @@ from lab.cli.main import main
 main()
 """
 _PIP_S = 900.0
+# Images take minutes, and nothing else in the cache is made of them: a lab that needs a client of its own does not wait for them.
+CACHE_PART = "images"
 
 
 def parts() -> dict[str, bytes]:
@@ -45,7 +47,7 @@ def site(cache: Path, progress: Progress) -> Path:
     if place.is_dir():
         return place
     progress("lab: downloading its Python packages")
-    with store.staging(cache) as work:
+    with store.staging(cache, CACHE_PART) as work:
         staged = work / "site"
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--only-binary=:all:"]
         locked: list[str | Path] = ["--require-hashes", "--requirement", _lock()]

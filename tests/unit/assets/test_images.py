@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.assets import engine, initrd, uml
+from lab.assets import engine, initrd, store, uml
 from lab.hosts.agent.protocol import LAB_USER
 from lab.hosts.compose import content, images
 from lab.model.errors import LabFault, UsageProblem
@@ -229,6 +229,13 @@ def test_an_engine_that_is_down_is_one_line(fake: Engine) -> None:
     for call in (lambda: images.build(silent), images.require_all, lambda: images.load(Path("/nowhere"), silent)):
         with pytest.raises(UsageProblem, match="engine is not running"):
             call()
+
+
+def test_another_lab_that_builds_a_client_is_not_waited_for(fake: Engine) -> None:
+    """It may be the other way round, too: images take minutes."""
+    with store.locked(silent):
+        images.build(silent, roles=["server"])
+    assert fake.bootstraps() == 1
 
 
 def test_unknown_role(fake: Engine) -> None:
