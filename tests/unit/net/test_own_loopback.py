@@ -7,7 +7,9 @@ lab/net/count_sender_script.py, lab/net/bystander_script.py and lab/net/echo_scr
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -20,11 +22,11 @@ from lab.net.datagrams import DatagramTap
 from lab.net.sockets import Sockets
 from lab.net.tap import Acked, Content, Mark, Tap, Unread
 from tests.support.own_loopback import own_loopback
+from tests.support.waiting import PATIENCE_S, until
 
-# Both ends of a connection; prints the clock before and after, and both ports.
+# Both ends of a connection; prints both ports, and goes on when its first argument, a file, is there.
 _TCP = """
-import socket, time
-begin = time.monotonic_ns()
+import pathlib, socket, sys, time
 server = socket.create_server(("127.0.0.1", 0))
 near = socket.create_connection(server.getsockname())
 far, _ = server.accept()
@@ -34,12 +36,11 @@ while got < 70_000: got += len(far.recv(1 << 16))
 far.sendall(bytes(500))
 near.recv(500, socket.MSG_WAITALL)
 far.sendall(bytes(9_000))
-time.sleep(0.05)
+go_on, deadline = pathlib.Path(sys.argv[1]), time.monotonic() + 60
+while not go_on.exists() and time.monotonic() < deadline: time.sleep(0.001)
 near.recv(9_000, socket.MSG_WAITALL)
-names = near.getsockname()[1], server.getsockname()[1]
-time.sleep(0.05)
+print(near.getsockname()[1], server.getsockname()[1])
 near.close(); far.close()
-print(begin, time.monotonic_ns(), *names)
 """
 _UDP = """
 import socket, time
@@ -65,13 +66,25 @@ class Talk(NamedTuple):
     peer_port: int
 
 
-def talk(network: Network) -> Talk:
-    return Talk(*map(int, network.client.run([sys.executable, "-c", _TCP]).text.split()))
+def talk(network: Network, seen: Callable[[int, int], object]) -> Talk:
+    """Both ends talk. The last bytes stay unread until `seen` says that they were seen, from a time to a time."""
+    go_on = Path(str(network.client.workdir), f"go-{time.monotonic_ns()}")
+    begin_ns = time.monotonic_ns()
+    process = network.client.start([sys.executable, "-c", _TCP, str(go_on)])
+    until(lambda: seen(begin_ns, time.monotonic_ns()), "the unread bytes are seen")
+    go_on.touch()
+    done = process.wait(PATIENCE_S)
+    assert done.returncode == 0, done.error_text
+    return Talk(begin_ns, time.monotonic_ns(), *map(int, done.text.split()))
+
+
+def waits(event: object) -> bool:
+    return isinstance(event, Unread) and event.bytes >= 9_000
 
 
 def test_a_tap_sees_all_content_of_both_ways_and_what_waits(network: Network) -> None:
     with Tap(network, network.client) as tap:
-        done = talk(network)
+        done = talk(network, lambda begin, now: any(waits(event) for event in tap.between(begin, now)))
         events = tap.between(done.begin_ns, done.end_ns)
     opened, *ends = [event for event in events if isinstance(event, Mark)]
     assert (opened.connection, opened.opened, opened.port, opened.peer_port) == (0, True, done.port, done.peer_port)
@@ -89,7 +102,7 @@ def test_a_tap_sees_all_content_of_both_ways_and_what_waits(network: Network) ->
 
 def test_a_tap_prints_acknowledgements_where_they_are_asked_for(network: Network) -> None:
     with Tap(network, network.client, acks=True) as tap:
-        done = talk(network)
+        done = talk(network, lambda begin, now: any(waits(event) for event in tap.between(begin, now)))
         events = tap.between(done.begin_ns, done.end_ns)
     for from_opener, size in ((True, 70_000), (False, 9_500)):
         acked = [each.position for each in events if isinstance(each, Acked) and each.from_opener == from_opener]
@@ -99,7 +112,7 @@ def test_a_tap_prints_acknowledgements_where_they_are_asked_for(network: Network
 
 def test_a_hosts_connections_are_looked_at_while_they_last(network: Network) -> None:
     with Sockets(network, network.server) as sockets:
-        done = talk(network)
+        done = talk(network, lambda begin, now: any(look.unread == 9_000 for look in sockets.between(begin, now)))
         looks = sockets.between(done.begin_ns, done.end_ns)
     near = [look for look in looks if (look.port, look.peer_port) == (done.port, done.peer_port)]
     far = [look for look in looks if (look.port, look.peer_port) == (done.peer_port, done.port)]
