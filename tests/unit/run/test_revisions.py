@@ -15,6 +15,7 @@ import pytest
 from lab.model.errors import LabFault, UsageProblem
 from lab.run import revisions
 from lab.run.revisions import Builder, build_folder, client_name, commit_facts, revisions_between, skipped_revisions
+from tests.support.own_cache import use_own_cache
 from tests.support.waiting import until
 
 MakeBuilder = Callable[..., Builder]
@@ -37,8 +38,7 @@ def git(repo: Path, *words: str) -> str:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+    return use_own_cache(tmp_path / "cache", monkeypatch)
 
 
 @pytest.fixture

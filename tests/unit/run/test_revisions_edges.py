@@ -14,12 +14,12 @@ from lab.assets import store
 from lab.model.errors import LabFault, UsageProblem
 from lab.run import revisions
 from lab.run.revisions import Range, build, build_folder, commit_facts, revisions_between
+from tests.support.own_cache import use_own_cache
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+    return use_own_cache(tmp_path / "cache", monkeypatch)
 
 
 def test_compilers_go_by_ccache_where_it_is_there(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from lab.run import search
 from lab.run.bisection import bisection_answer
 from lab.run.search import Found, judge_by_running, step_answer, step_line, versions_between, walk
 from lab.run.session import Options
+from tests.support.own_cache import use_own_cache
 
 MakeCell = Callable[..., CellResult]
 CELL = "curl--dsl-50--http1-put-1999999B-at-1MBps"
@@ -35,7 +36,7 @@ V = [f"v{index}" for index in range(8)]
 
 @pytest.fixture(autouse=True)
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
+    use_own_cache(tmp_path / "cache", monkeypatch)
     monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
     return tmp_path
 
