@@ -66,7 +66,7 @@ time.sleep(1e6)
         ("curl-fills-memory", "exec tail /dev/zero", "failed with exit code"),
         ("curl-fills-disk", f'{FILL}; exec /usr/bin/curl "$@"', "failed with exit code 23"),
         ("curl-floods", "exec yes", "failed with exit code"),
-        ("curl-stops-reading", f"exec {sys.executable} -c '{STALL}' \"$@\"", "was still running after"),
+        ("curl-stops-reading", f"exec '{sys.executable}' -c '{STALL}' \"$@\"", "was still running after"),
     ],
 )
 def test_the_cell_fails_in_one_line_and_the_next_one_runs(

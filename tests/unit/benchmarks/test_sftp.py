@@ -137,7 +137,7 @@ def test_a_limit_is_kept_by_its_worst_transfer() -> None:
 def test_a_descendant_without_a_waiting_parent_is_counted(tmp_path: Path) -> None:
     report = tmp_path / "report"
     # It ends by its own clock of CPU time, so how busy this machine is does not matter.
-    burn = f"{sys.executable} -c 'import time\nwhile time.process_time() < 0.2: pass'"
+    burn = f"'{sys.executable}' -c 'import time\nwhile time.process_time() < 0.2: pass'"
     script = [sys.executable, tree_script.__file__, str(report), "/bin/sh", "-c", f"{burn} & exit 3"]
     done = subprocess.run(script, check=False, env=dict(os.environ))
     _, cpu_s = map(float, report.read_text().split())

@@ -33,7 +33,7 @@ def vagrant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a stand-in on PATH: `status` holds the machines' states, `fails` how `up` fails, `calls` the commands."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    (folder / "vagrant").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{fake_vagrant.__file__}" {folder} "$@"\n')
+    (folder / "vagrant").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{fake_vagrant.__file__}" "{folder}" "$@"\n')
     (folder / "vagrant").chmod(0o755)
     (folder / "status").write_text("router running\nserver running\nlinux running\nwindows-11 not_created\n")
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")

@@ -126,7 +126,7 @@ BURN = "import time\nwhile time.process_time() < 0.3: pass"
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this kernel has no /proc")
 def test_what_this_process_starts_is_its_own_though_it_has_ended() -> None:
     with HostWatch() as watch:
-        subprocess.run(["sh", "-c", f"{sys.executable} -c '{BURN}' & wait"], check=True)
+        subprocess.run(["sh", "-c", f"'{sys.executable}' -c '{BURN}' & wait"], check=True)
     load = watch.load
     assert load.cores == len(os.sched_getaffinity(0))
     assert load.lab_cores is not None
@@ -138,7 +138,10 @@ def test_what_this_process_starts_is_its_own_though_it_has_ended() -> None:
 def test_an_orphan_is_not_its_own() -> None:
     """The process was orphaned and has another parent now, so it is not a descendant."""
     starter = subprocess.run(
-        ["sh", "-c", f"setsid {sys.executable} -c '{BURN}' >/dev/null 2>&1 & echo $!"], check=True, capture_output=True, text=True
+        ["sh", "-c", f"setsid '{sys.executable}' -c '{BURN}' >/dev/null 2>&1 & echo $!"],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     pid = int(starter.stdout)
     deadline = time.monotonic() + 30
