@@ -193,7 +193,9 @@ class ClientIdentity(Closed):
     version: str = Field(description="version, as the program itself reports it")
     path: str = Field(description="path of the program on its host")
     sha256: str = Field(description="of the file at path, 64 hexadecimal digits")
-    command: list[str] = Field(description="the first sample's command line, secrets never in it")
+    command: list[str] = Field(
+        description="command line of the first transfer that ran, secrets never in it; empty where none ran"
+    )
     program: str = Field(default="", description="the value of --client: a name, a path, or a file that describes the client")
     notes: list[str] = Field(default_factory=list, description="settings that matter and that the command line does not show")
 

@@ -114,6 +114,10 @@ class Sample(Model):
         default=None, description="seed of this sample in virtual time: varies start phases, losses and ports; null in real time"
     )
     started_at: AwareDatetime = Field(description="when the client's process was started, UTC, by the cell's clock")
+    command: list[str] = Field(
+        default_factory=list,
+        description="command line of the client's process as it was started, secrets never in it; empty before schema 2.1",
+    )
     exit_code: int = Field(description="exit code of the client's process; negative: ended by that signal")
     ok: bool = Field(
         description="exit code 0, all bytes arrived, content right; discarded bytes are counted by the client and on the wire"

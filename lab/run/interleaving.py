@@ -37,7 +37,6 @@ from lab.net.watch import can_watch
 from lab.run.lab import Lab
 from lab.run.schedule import Schedule
 from lab.run.userlands import one_cell
-from lab.servers.bundle import Servers
 
 
 @dataclass
@@ -52,11 +51,12 @@ class Lane:
     system: str | None = None
     """The client's system, where it is not the host's."""
 
-    def identified(self, servers: Servers) -> ClientIdentity:
-        """The client's identity with the command of its transfer."""
+    def identified(self) -> ClientIdentity:
+        """The client's identity with the command of its first transfer; without a command where none ran."""
         named = self.cell.client.program
         program = os.path.abspath(named) if "/" in named else named  # noqa: PTH100 - keeps symlinks, as typed
-        command = self.adapter.command(self.cell.transfer, servers.endpoints)
+        ran = [*self.samples, *(each.sample for each in self.set_aside)]
+        command = min(ran, key=lambda sample: sample.started_at).command if ran else []
         return self.identity.model_copy(update={"command": command, "program": program})
 
     def snapshot(self, shared: HostSnapshot) -> HostSnapshot:
@@ -145,7 +145,7 @@ class Interleaving:
             virtual=self._lab.machines.facts(network),
             userlands=dict(self._lab.userlands),
             router=network.router_facts.recorded,
-            client=lane.identified(self._servers),
+            client=lane.identified(),
             topology=cell.topology,
             transfer=cell.transfer,
             expectation=cell.expectation,

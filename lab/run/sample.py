@@ -89,7 +89,7 @@ def take_sample(
     for path, text in adapter.inputs(transfer, endpoints).items():
         client.write(path, text)
     memory_path = f"{endpoints.output_path}.rss"
-    command = usage.wrap(adapter.command(transfer, endpoints), usage.find_time(network.client.under_test), memory_path)
+    command = adapter.command(transfer, endpoints)
     receiver_port = network.wire_ports.client if transfer.direction == "get" else network.wire_ports.server
     pcap = pcap_dir / f"sample-{index:03d}.pcap" if pcap_dir else None
     mark = network.random_bytes(8).hex()
@@ -108,7 +108,7 @@ def take_sample(
         started_at = network.clock.now()
         done = run_client(
             client.under_test,
-            command,
+            usage.wrap(command, usage.find_time(client.under_test), memory_path),
             {**adapter.environment(endpoints), SAMPLE_VARIABLE: mark},
             endpoints.client_workdir,
             timeout_s or patience_s(transfer),
@@ -144,6 +144,7 @@ def take_sample(
     return Sample(
         index=index,
         started_at=started_at,
+        command=list(command),
         exit_code=done.returncode,
         ok=not problem,
         problem=problem,

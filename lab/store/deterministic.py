@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
+from typing import cast
 
 from lab.model.results import CellResult, Sample
 
@@ -33,8 +34,8 @@ def view(result: CellResult) -> dict[str, object]:
         "router": cell["router"],
         "before": before["hosts"],
         "certificate": cell["certificate"],
-        "samples": [_sample(sample) for sample in result.samples],
-        "set_aside": [_sample(each.sample) for each in result.set_aside],
+        "samples": [_sample(sample, result.client.path) for sample in result.samples],
+        "set_aside": [_sample(each.sample, result.client.path) for each in result.set_aside],
         "verdict": cell["verdict"],
         "after": after["hosts"],
     }
@@ -87,15 +88,16 @@ def _canonical(value: object) -> str:
 
 def _client(client: Mapping[str, object]) -> dict[str, object]:
     """The program is known by its digest; where it lies is the machine's."""
-    kept = _without(client, "path", "program")
-    path, command = str(client["path"]), client["command"]
-    if path and isinstance(command, list):
-        kept["command"] = [str(word).replace(path, _PROGRAM) for word in command]
-    return kept
+    return _without(client, "path", "program") | {"command": _command(client["command"], str(client["path"]))}
 
 
-def _sample(sample: Sample) -> dict[str, object]:
-    return _without(sample.model_dump(mode="json"), "host", "pcap")
+def _sample(sample: Sample, program: str) -> dict[str, object]:
+    return _without(sample.model_dump(mode="json"), "host", "pcap") | {"command": _command(sample.command, program)}
+
+
+def _command(words: object, program: str) -> list[str]:
+    """A command line without the place of the program."""
+    return [word.replace(program, _PROGRAM) if program else word for word in map(str, cast(list[object], words))]
 
 
 def _only(document: Mapping[str, object], *names: str) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lab.clients.adapter import ClientAdapter
 from lab.hosts.host import Completed, Network, Process
@@ -17,11 +17,12 @@ from lab.servers.payload import Payload
 
 @dataclass(frozen=True)
 class Bench:
-    """A network with servers, and the client to run on it."""
+    """A network with servers, the client to run on it, and the command lines that were started, in their order."""
 
     network: Network
     servers: Servers
     adapter: ClientAdapter
+    started: list[list[str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class ClientRun:
     command: list[str]
 
     def start(self) -> Process:
+        self.bench.started.append(list(self.command))
         return self.bench.network.client.under_test.start(
             self.command, env=self.bench.adapter.environment(self.endpoints), cwd=self.endpoints.client_workdir
         )

@@ -28,7 +28,7 @@ from lab.model.results import Verdict
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Transfer
 from lab.run.clocks import is_windows_name
-from lab.run.events.client_run import Bench, last_words, prepare, said
+from lab.run.events.client_run import Bench, last_words, said
 from lab.run.events.flap import Interrupted, measure_address_change, measure_flap
 from lab.run.events.lookups import measure_names
 from lab.run.events.no_answer import (
@@ -100,7 +100,6 @@ def investigate(
         identity = adapter.identify(network.client.under_test)
         assert_speaks(identity, request.transfer, request.id)
         bench = Bench(network, servers, adapter)
-        command = prepare(bench, request.transfer).command
         session.progress.step(request.id)
         try:
             for row in take(bench):
@@ -109,6 +108,7 @@ def investigate(
         except LabFault as fault:
             faults.append(fault.message)
         verdict = verdict_on(rows, "", faults) if faults else judge(rows)
+        command = bench.started[0] if bench.started else []
         answer = Answer(
             id=request.id,
             question=request.kind,

@@ -81,7 +81,7 @@ class FakeLab:
         limit = transfer.limit.byte_s if transfer.limit else None
         sample = make_sample(index, None, problem="" if rate else "cut off")
         deviation = rate / limit - 1 if rate and limit else None
-        return sample.model_copy(update={"body_byte_s": rate, "deviation": deviation})
+        return sample.model_copy(update={"command": [adapter.name], "body_byte_s": rate, "deviation": deviation})
 
     def shape(self, *_: object) -> Any:
         self.steps.append("shape")

@@ -15,7 +15,7 @@ from lab.clients import registry
 from lab.judge.tolerance import LookPlan
 from lab.model.cell import Cell
 from lab.model.errors import LabFault, NotSupported
-from lab.model.results import CellResult, ClientIdentity, HostSnapshot, Sample
+from lab.model.results import CellResult, ClientIdentity, HostSnapshot, Sample, SetAside
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec
 from lab.run import interleaving as module
@@ -25,11 +25,13 @@ from lab.run.progress import Silent
 from lab.run.release import ReleaseRow
 from lab.run.schedule import fixed_rounds
 from tests.unit.run.fake_lab import FakeClient, FakeLab, FakeNetwork
-from tests.unit.store.conftest import AT, make_calibration
+from tests.unit.store.conftest import AT, make_calibration, make_sample
 
 ROW = ReleaseRow.named("dsl-50--http1-get-5MiB-at-1MBps", "-")
 NEW, OLD = ROW.cell(ClientSpec(name="new")), ROW.cell(ClientSpec(name="old"))
 UPLOAD = ReleaseRow.named("dsl-50--http1-put-5MiB-at-1MBps", "-").cell(ClientSpec(name="new"))
+ADAPTER: Any = SimpleNamespace(name="new")
+IDENTITY = ClientIdentity(name="new", version="1", path="/bin/true", sha256="0" * 64, command=[])
 LOOKS = LookPlan(looks=(2, 4))
 
 
@@ -101,12 +103,20 @@ def test_a_sample_is_watched_where_its_link_stays_and_the_kernels_know_enough(
 
 
 @pytest.mark.parametrize(("program", "shown"), [("./new", os.path.abspath("new")), ("/opt/x/../new", "/opt/new"), ("new", "new")])  # noqa: PTH100
-def test_a_program_is_shown_where_it_is_and_its_command_as_it_was_given(program: str, shown: str) -> None:
+def test_a_program_is_shown_where_it_is(program: str, shown: str) -> None:
     cell = ROW.cell(ClientSpec(name="new", program=program))
-    adapter: Any = SimpleNamespace(command=lambda transfer, endpoints: ["new", transfer.direction, endpoints])
-    identity = ClientIdentity(name="new", version="1", path="/bin/true", sha256="0" * 64, command=[])
-    found = Lane(cell, adapter, identity).identified(SimpleNamespace(endpoints="there"))  # type: ignore[arg-type]
-    assert (found.program, found.command, found.version) == (shown, ["new", "get", "there"], "1")
+    found = Lane(cell, ADAPTER, IDENTITY).identified()
+    assert (found.program, found.version) == (shown, "1")
+
+
+def test_the_command_is_that_of_the_first_transfer_that_ran() -> None:
+    lane = Lane(NEW, ADAPTER, IDENTITY)
+    assert lane.identified().command == [], "none ran"
+    ran = [make_sample(at, None).model_copy(update={"command": ["new", str(at)]}) for at in range(3)]
+    lane.samples += [ran[1], ran[2]]
+    assert lane.identified().command == ["new", "1"]
+    lane.set_aside.append(SetAside(reason="a busy machine", sample=ran[0]))
+    assert lane.identified().command == ["new", "0"], "it was set aside, but it ran"
 
 
 def test_a_host_is_shown_with_the_system_of_its_client() -> None:

@@ -18,6 +18,7 @@ from lab.model.results import Verdict
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Transfer
 from lab.run.events import quirks
+from lab.run.events.client_run import Bench
 from lab.run.events.flap import Interrupted
 from lab.run.events.lookups import Lookups
 from lab.run.events.no_answer import ASKED_S, BOTH, ONE_OF_TWO, Attempt, Both
@@ -189,25 +190,33 @@ def session(fake_lab: FakeLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(made, "bench", bench)
     monkeypatch.setattr(made, "asked", asked, raising=False)
-    monkeypatch.setattr(quirks, "prepare", lambda *_: SimpleNamespace(command=["new", "--get"]))
     return made
 
 
 def test_an_answer_has_what_was_observed_and_the_judgement_of_it(session: Session) -> None:
     request = Request(NEW, TOPOLOGY, GET, "flap", "x")
     rows = [Observation(name="a", figures={"f": 1.0}), Observation(name="b")]
-    answer = investigate(session, request, lambda _: iter(rows), lambda seen: Verdict(name="PASS", reason=f"{len(seen)} seen"))
+
+    def take(bench: Bench) -> Iterator[Observation]:
+        bench.started.extend([["new", "--get"], ["new", "--get", "again"]])
+        return iter(rows)
+
+    answer = investigate(session, request, take, lambda seen: Verdict(name="PASS", reason=f"{len(seen)} seen"))
     assert request.id == answer.id == "new--plain--http1-get-1MB--flap-x"
     assert Request(NEW, TOPOLOGY, GET, "flap").id == "new--plain--http1-get-1MB--flap"
     assert (answer.question, answer.observations, answer.judged.reason) == ("flap", rows, "2 seen")
     assert answer.client
     assert (answer.client.command, answer.client.program) == (["new", "--get"], "/opt/new")
     assert (answer.backend, answer.clocks, answer.topology, answer.transfer) == ("fake", ["real"], TOPOLOGY, GET)
-    assert session.answers == [answer]
-    assert session.asked == [(request.id, TOPOLOGY, False, NEW, GET)]  # type: ignore[attr-defined]
+    without = Request(NEW, TOPOLOGY, GET, "flap", "y")
+    idle = investigate(session, without, lambda _: iter(rows), lambda _: Verdict(name="PASS", reason=""))
+    assert idle.client
+    assert idle.client.command == [], "a command is recorded only where it ran"
+    assert session.answers == [answer, idle]
+    assert session.asked == [(each.id, TOPOLOGY, False, NEW, GET) for each in (request, without)]  # type: ignore[attr-defined]
     windows = Request(ClientSpec(name="new", program="new.exe"), TOPOLOGY, GET, "flap")
     investigate(session, windows, lambda _: iter(rows), lambda _: Verdict(name="PASS", reason=""))
-    assert session.asked[1][2], "Windows runs in real time"  # type: ignore[attr-defined]
+    assert session.asked[-1][2], "Windows runs in real time"  # type: ignore[attr-defined]
 
 
 def test_a_fault_of_the_lab_is_invalid_and_keeps_what_was_seen_before(session: Session) -> None:

@@ -203,6 +203,10 @@ def test_the_program_is_called_by_a_word_wherever_it_lies(virtual: CellResult) -
 
     assert command("/a/curl", "/a/curl", "-q", "--with=/a/curl") == ["PROGRAM", "-q", "--with=PROGRAM"]
     assert command("", "curl", "-q") == ["curl", "-q"], "no path is known"
+    client = virtual.client.model_copy(update={"path": "/a/curl"})
+    samples = [sample.model_copy(update={"command": ["/a/curl", "-q"]}) for sample in virtual.samples]
+    shown: Any = view(virtual.model_copy(update={"client": client, "samples": samples}))["samples"]
+    assert {*map(str, (sample["command"] for sample in shown))} == {str(["PROGRAM", "-q"])}
 
 
 # --- how two are compared -----------------------------------------------------------------------------------------------------
