@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
-from lab.hosts.host import Completed, Host
+from lab.hosts.host import Completed, Host, Platform
 from lab.model.endpoints import Endpoints
 from lab.model.errors import UsageProblem
 from lab.model.results import MOST_FILE_TIMES, ClientIdentity, ClientNumbers
@@ -62,27 +63,49 @@ class ClientAdapter(Protocol):
         ...
 
 
+UNKNOWN_VERSION = "unknown version"
+"""Of a program that prints none: its checksum says which it is."""
+_SAYS_NOTHING: dict[Platform, str] = {"linux": "true", "windows": "hostname"}
+"""A program that any host has and that does no harm; what it prints is left out."""
+_CANNOT_RUN = 126
+"""A shell's exit code for a file that is no program, or may not be run."""
 # Clients count microseconds, so a body that took 0 took at most 1.
 _TICK_S = 1e-6
 
 
 def identify_program(
-    host: Host, name: str, program: str, version_flags: list[str], *, known: str = "", teller: str = "", notes: Sequence[str] = ()
+    host: Host,
+    name: str,
+    program: str,
+    version_flags: list[str],
+    *,
+    known: str = "",
+    teller: str = "",
+    notes: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    optional: bool = False,
 ) -> ClientIdentity:
     """Path, checksum and first line of the version, which `teller` prints for a program that cannot.
 
-    Raises UsageProblem when there is no such program, or it does not run. `known` is the client whose name `name` begins with.
+    Raises UsageProblem when there is no such program, or it does not run. `known` is the client whose name `name` begins with;
+    `env` is for the program that prints the version. An `optional` version is unknown where the program prints none; without
+    flags and without a `teller` nothing is asked for.
     """
-    done = host.identify(program, version_flags, teller)
+    asked = bool(version_flags or teller)
+    done = host.identify(program, version_flags, teller if asked else _SAYS_NOTHING[host.platform], env=env)
     lines = done.text.splitlines()
+    unknown = not asked or (optional and done.returncode != _CANNOT_RUN and (done.returncode or len(lines) == 2))
+    if unknown and len(lines) >= 2:
+        lines, done = [*lines[:2], UNKNOWN_VERSION], replace(done, returncode=0)
     if done.returncode == 127 and not lines:
         meant = f", or ask for {known}" if known and name == program != known else ""
         remedy = f"install it, or give {name}=PATH{meant}"
         raise UsageProblem(f"client {name}: there is no {program} on host {host.name}", remedy=remedy)
     if done.returncode or len(lines) < 3:
+        said = done.error_text if done.stderr.strip() or len(lines) > 2 else f"exit code {done.returncode}, and no version"
         raise UsageProblem(
-            f"client {name}: {teller or program} {' '.join(version_flags)} failed on host {host.name}: {done.error_text}",
-            remedy=f"give a working program as {name}=PATH",
+            f"client {name}: {' '.join((teller or program, *version_flags))} failed on host {host.name}: {said}",
+            remedy=f"give a working program as {name}=PATH, or in the client's file how it prints its version (version)",
         )
     sha256 = lines[1].lstrip("\\")
     return ClientIdentity(name=name, version=lines[2].strip(), path=lines[0], sha256=sha256, command=[], notes=list(notes))

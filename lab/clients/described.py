@@ -83,8 +83,23 @@ class DescribedClient:
         """The program that prints the version (`teller`) is looked up next to the client, because the two were built together."""
         path = PurePath(self.program)
         teller = str(path.with_name(self.spec.teller)) if self.spec.teller and len(path.parts) > 1 else self.spec.teller
-        flags, known = self.spec.version, self.spec.name
-        return identify_program(host, self.name, self.program, flags, known=known, teller=teller, notes=self.spec.notes)
+        return identify_program(
+            host,
+            self.name,
+            self.program,
+            self.spec.version,
+            known=self.spec.name,
+            teller=teller,
+            notes=self.spec.notes,
+            env=self._fixed_environment,
+            optional="version" not in self.spec.model_fields_set,
+        )
+
+    @property
+    def _fixed_environment(self) -> dict[str, str]:
+        """The variables that are the same for every transfer."""
+        fixed = {name: text for name, text in self.spec.environment.items() if placeholders(text) <= {"program"}}
+        return {name: text.format_map({"program": self.program}) for name, text in fixed.items()}
 
     def supports(self, transfer: Transfer) -> str:
         checks = (

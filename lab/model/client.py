@@ -178,7 +178,11 @@ class ClientFile(Model):
         "", description="the package of PyPI whose versions NAME@VERSION runs, with the program of that name in its environment"
     )
     userland: str = Field("", description="the userland whose program it is, e.g. `debian:13`, or the path of a root folder")
-    version: Words = Field(["--version"], description="arguments that print the version; its first line is recorded")
+    version: Words = Field(
+        ["--version"],
+        description="arguments that print the version; its first line is recorded. Without this field --version is tried, and a "
+        "program that does not know it has its checksum recorded; [] asks for none",
+    )
     teller: str = Field("", description="another program, in the same folder, that prints the version")
     protocols: list[Protocol] = Field([], description="protocols of every get and put that is not given per protocol")
     command: Command | None = Field(None, description="with an {action} from get or put; default: get and put are complete")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lab.clients import usage
 from lab.clients.adapter import ClientAdapter, UnreadableReportError
+from lab.clients.last_words import last_words
 from lab.hosts.clocks import workers
 from lab.hosts.host import Completed, Host, Network, Process
 from lab.link.readback import drops
@@ -277,7 +278,8 @@ def _problems(adapter: ClientAdapter, transfer: Transfer, done: Completed, numbe
     if done.timed_out:
         yield f"{adapter.name} was still running after {done.wall_s:.0f} s and was killed"
     if done.returncode:
-        why = f": {done.error_text}" if done.stderr.strip() else ""
+        words = last_words(done)
+        why = f": {words}" if words else ""
         yield f"{adapter.name} failed with exit code {done.returncode}{why}"
     if isinstance(numbers, str):
         yield numbers

@@ -155,7 +155,7 @@ class _Host:
             return _done(argv, _QDISCS.encode(), 0, 0)
         return self._network.transfer(argv)
 
-    def identify(self, *_: object) -> Completed:
+    def identify(self, *_: object, **__: object) -> Completed:
         return _done((), _ANSWER.encode(), 0, 0)
 
     def copy(self, *_: object, **__: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 
 from lab.clients.adapter import ClientAdapter
@@ -82,33 +81,6 @@ def prepare(bench: Bench, transfer: Transfer, *, server: str = "", http_port: in
     for path, text in bench.adapter.inputs(transfer, endpoints).items():
         network.client.write(path, text)
     return ClientRun(bench, transfer, endpoints, payload, bench.adapter.command(transfer, endpoints))
-
-
-def last_words(done: Completed) -> str:
-    """What a client said last, at most 200 characters: its last line with a word, and of a report in JSON its `message`.
-
-    Empty for none.
-    """
-    lines = (done.stdout + b"\n" + done.stderr).decode(errors="replace").splitlines()
-    said_alone = "" if done.stderr.strip() else reported(done.stdout)
-    return said_alone[:200] or next((line.strip()[:200] for line in reversed(lines) if any(map(str.isalpha, line))), "")
-
-
-def reported(report: bytes) -> str:
-    """The text of the last `message` in a JSON document; empty if it has none."""
-    try:
-        left: list[object] = [json.loads(report)]
-    except ValueError:
-        return ""
-    while left:
-        each = left.pop()
-        if isinstance(each, dict):
-            if isinstance(each.get("message"), str):
-                return str(each["message"])
-            left += each.values()
-        elif isinstance(each, list):
-            left += each
-    return ""
 
 
 def said(done: Completed) -> bool:

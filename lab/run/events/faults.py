@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
+from lab.clients.last_words import last_words
 from lab.clients.registry import resolve_for
 from lab.hosts.host import Completed, Host, Process
 from lab.hosts.scripts import script_command
@@ -27,7 +28,7 @@ from lab.model.errors import LabFault, NotSupported
 from lab.model.results import Verdict
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Transfer
-from lab.run.events.client_run import Bench, ClientRun, Ports, last_words, prepare
+from lab.run.events.client_run import Bench, ClientRun, Ports, prepare
 from lab.run.events.flap import link_down, other_address
 from lab.run.events.quirks import Request, investigate
 from lab.run.session import Session

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lab import __version__
+from lab.clients.last_words import last_words
 from lab.clients.registry import assert_speaks, resolve_for
 from lab.hosts.host import Completed, Host
 from lab.judge.quirks import (
@@ -28,7 +29,7 @@ from lab.model.results import Verdict
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Transfer
 from lab.run.clocks import is_windows_name
-from lab.run.events.client_run import Bench, last_words, said
+from lab.run.events.client_run import Bench, said
 from lab.run.events.flap import Interrupted, measure_address_change, measure_flap
 from lab.run.events.lookups import measure_names
 from lab.run.events.no_answer import (

@@ -72,7 +72,7 @@ class _Without:
     platform = "linux"
     workdir = "/c"
 
-    def identify(self, program: str, *_: object) -> Completed:
+    def identify(self, program: str, *_: object, **__: object) -> Completed:
         return Completed((program,), 127, b"", b"", 1, 2, 0.0, 0.0)
 
     def copy(self, source: Path, path: str, mode: int = 0o644) -> None:

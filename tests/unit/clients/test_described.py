@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.clients.adapter import UnreadableReportError
+from lab.clients.adapter import UNKNOWN_VERSION, UnreadableReportError
 from lab.clients.curl import WRITE_OUT
 from lab.clients.described import DescribedClient, load_client
 from lab.clients.registry import adapter_for, list_clients, resolve
@@ -20,8 +20,10 @@ from lab.model.endpoints import Endpoints
 from lab.model.errors import UsageProblem
 from lab.model.load import parse_model
 from lab.model.paths import shipped_clients_dir
+from lab.model.results import ClientIdentity
 from lab.model.transfer import ClientSpec, Transfer
 from lab.model.units import ByteRate, Size
+from tests.support.local_host import LocalHost
 
 ENDS = Endpoints("server", "/s", "/c", "/c/ca.pem", "/c/.ssh/known_hosts", "/c/.ssh/key", ssh_port=2022)
 ENDS = ENDS.for_sample("5MiB", "7-5MiB")
@@ -397,3 +399,45 @@ def test_files_that_cannot_be_used_are_the_users_problem(tmp_path: Path) -> None
         load_client(write(tmp_path, "other", AXEL))
     with pytest.raises(UsageProblem, match="unknown client 'wgett'; did you mean 'wget'"):
         adapter_for("wgett")
+
+
+# --- its version ------------------------------------------------------------------------------------------------------
+
+
+def identified(folder: Path, script: str, *more: str) -> ClientIdentity:
+    program = folder / "up"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    text = "\n".join(["name: up", f"program: {program}", "protocols: [http1]", "put: '{program} {source} {url}'", *more])
+    (folder / "up.yaml").write_text(f"{text}\n")
+    return adapter_for("up", str(folder / "up.yaml")).identify(LocalHost("client", folder / "host"))
+
+
+@pytest.mark.parametrize(
+    ("script", "more", "version"),
+    [
+        ("echo up 1.2", (), "up 1.2"),
+        ("echo 'which file?' >&2; exit 2", (), UNKNOWN_VERSION),
+        (":", (), UNKNOWN_VERSION),
+        ("touch ran; echo up 1.2", ("version: []",), UNKNOWN_VERSION),
+        ('echo "up $A $B"', ("environment: {A: '1', B: '{program}'}", "version: -v"), "up 1 {program}"),
+    ],
+)
+def test_a_version_that_no_program_prints_is_unknown(tmp_path: Path, script: str, more: tuple[str, ...], version: str) -> None:
+    found = identified(tmp_path, script, *more)
+    assert found.version == version.format(program=tmp_path / "up")
+    assert (found.path, len(found.sha256)) == (str(tmp_path / "up"), 64)
+    assert not [*tmp_path.rglob("ran")]
+
+
+def test_a_version_that_the_file_asks_for_is_printed(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match=r"up -v failed on host client: which file\?") as raised:
+        identified(tmp_path, "echo 'which file?' >&2; exit 2", "version: -v")
+    assert "(version)" in str(raised.value.remedy)
+    with pytest.raises(UsageProblem, match="exit code 3, and no version"):
+        identified(tmp_path, "exit 3", "version: -v")
+
+
+def test_a_file_that_cannot_be_run_is_no_client(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match="up --version failed on host client: "):
+        identified(tmp_path, "exit 126")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lab.clients.last_words import last_words, reported
 from lab.hosts.host import Completed
 from lab.hosts.linux_settings import SYSCTLS
 from lab.model.endpoints import Endpoints
@@ -17,7 +18,7 @@ from lab.model.transfer import Transfer
 from lab.model.units import Size
 from lab.run.arrived import Arrived
 from lab.run.events import client_run, lookups, no_answer, refusal
-from lab.run.events.client_run import Bench, Ports, last_words, prepare, reported, said
+from lab.run.events.client_run import Bench, Ports, prepare, said
 from lab.run.events.lookups import CONTROL, HTTP_PORT, measure_names
 from lab.run.events.no_answer import BOTH, PORT, Both, addresses, measure_fallback, measure_silence
 from lab.run.events.refusal import CLOSED_PORT, Connected, measure_refusal
@@ -163,7 +164,8 @@ def test_last_words_are_at_most_two_hundred_characters() -> None:
     assert last_words(done(1, out=b'{"message": "' + b"y" * 300 + b'"}')) == "y" * 200
     assert last_words(done(1, out=b"first\n", error=b"second\n 123 \n")) == "second"
     assert reported(b'{"a": [1, {"message": "deep"}]}') == "deep"
-    assert reported(b'{"message": 5}') == reported(b"[]") == reported(b"no JSON") == ""
+    assert reported(b'{"message": 5}') == ""
+    assert reported(b"[]") is reported(b"no JSON") is None
     assert [said(each) for each in (done(), done(out=b" \n"), done(out=b"a"), done(error=b"b"))] == [False, False, True, True]
 
 

@@ -11,12 +11,12 @@ from typing import Any, get_args
 
 import pytest
 
+from lab.clients.last_words import last_words
 from lab.hosts.host import Completed
 from lab.model.answer import Fault
 from lab.model.transfer import Transfer
 from lab.model.units import Size
 from lab.run.events import left_script, middle_script, odd_server_script
-from lab.run.events.client_run import last_words
 from lab.run.events.faults import HARMED, ODD, draw, front_config, refusal
 from tests.support.waiting import until
 
@@ -389,7 +389,9 @@ def test_the_relay_has_ports_of_its_own() -> None:
     [
         (b'{"transfers": [{"attempts": [{"message": "first"}, {"message": "cut"}]}], "process": {"rss": 1}}', b"", "cut"),
         (b'{"message": "in the report"}', b"on standard error\n", "on standard error"),
-        (b'{"process": {"rss": 1}}\n', b"", '{"process": {"rss": 1}}'),
+        (b'{"process": {"rss": 1}}\n', b"", ""),
+        (b'[1, "two"]\n', b"", '[1, "two"]'),
+        (b"", b"red \x1b[31m\n", "red ?[31m"),
         (b"", b"one\ntwo\n---\n", "two"),
         (b"", b"", ""),
         (b"", b"w" * 201, "w" * 200),

@@ -25,8 +25,8 @@ def transfer(protocol: str = "http1", **more: Any) -> Transfer:
     return Transfer.model_validate({"protocol": protocol, "direction": "get", "size": Size(100_000), **more})
 
 
-def done(code: int = 0, *, error: bytes = b"", timed_out: bool = False) -> Completed:
-    return Completed((), code, b"", error, 0, 2500 * MS, 0, 0, timed_out=timed_out)
+def done(code: int = 0, *, out: bytes = b"", error: bytes = b"", timed_out: bool = False) -> Completed:
+    return Completed((), code, out, error, 0, 2500 * MS, 0, 0, timed_out=timed_out)
 
 
 def numbers(**more: Any) -> ClientNumbers:
@@ -48,6 +48,8 @@ def test_the_most_telling_problem_comes_first() -> None:
         "no report",
     ]
     assert problems("http1", done(7, error=b" \n"), numbers()) == ["it failed with exit code 7"]
+    report = b'{"transfers": [{"message": "no byte within 30 s"}]}'
+    assert problems("http1", done(10, out=report), numbers()) == ["it failed with exit code 10: no byte within 30 s"]
     assert problems("h2", done(), numbers(bytes=99_999, http_version="1.1")) == [
         "it reports 99999 of 100000 bytes",
         "it was asked for HTTP/2 and spoke HTTP/1.1",
