@@ -429,12 +429,20 @@ class LabLibrary(StepKeywords, FaultKeywords):
             return
         self.asking.ahead(questions_of(data, BuiltIn().get_variables()))
 
+    def end_test(self, data: Any, result: Any) -> None:
+        """Listener hook: Robot handles Ctrl-C and SIGTERM itself, lets the other tests fail, and ends as it always does."""
+        del data
+        if self._own is not None and result.message == _INTERRUPTED:
+            self._own.session.cut_off(KeyboardInterrupt())
+
     def close(self) -> None:
         """Listener hook: Robot is done."""
         self._stack.close()
         self._own = None
 
 
+_INTERRUPTED = "Execution terminated by signal"
+"""The message that Robot gives a test that a signal ended (robot/running/signalhandler.py)."""
 _VARIABLES = ("CLOCK", "BACKEND", "ROUTER", "SEED", "WAIT", "BESIDE", "ANY_HOST")
 
 

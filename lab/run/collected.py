@@ -33,6 +33,7 @@ class Collected:
         self.ended: Ended = "complete"
         self.ended_code = 0
         """The command's exit code where the run is not complete."""
+        self._cut_off: BaseException | None = None
         self.recorded: RunRecord | None = None
         """The record as it was written when the session was closed; None without results."""
 
@@ -59,9 +60,13 @@ class Collected:
         lane.results.clear()
         lane.answers.clear()
 
+    def cut_off(self, problem: BaseException) -> None:
+        """Note that `problem` ends the run although it is handled elsewhere: a test runner keeps an interruption to itself."""
+        self._cut_off = problem
+
     def note_end(self, problem: BaseException | None) -> None:
         """Note how the run ends: by `problem`, or complete where nothing that was asked for is missing."""
-        self.ended, self.ended_code = ended_by(problem)
+        self.ended, self.ended_code = ended_by(problem or self._cut_off)
         there = {*(each.id for each in self.results), *(each.id for each in self.answers), *self.skipped}
         if self.ended == "complete" and not there.issuperset(self.planned):
             self.ended, self.ended_code = "interrupted", EXIT_INVALID

@@ -22,6 +22,7 @@ _LETTERS = {"INCONCLUSIVE": "?", "INVALID": "I"}
 _VERDICT = "lab_verdict"
 _FOLDER = pytest.StashKey[str]()
 _SAID = pytest.StashKey[list[str]]()
+_interruptions: list[BaseException] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,9 +61,24 @@ def lab_session(request: pytest.FixtureRequest) -> Iterator[Session]:
     where = choose(options.lab_clock, "auto", "auto", seed=options.lab_seed)
     with where.options() as common, measured_run("pytest", common) as session:
         yield session
+        if problem := _cut_off(request.session):
+            session.cut_off(problem)
     if session.recorded is not None:
         write_all(session.run.path)
         request.config.stash[_FOLDER] = str(session.run.path)
+
+
+def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Pytest ends its fixtures after an interruption as it does after the last test."""
+    _interruptions.append(excinfo.value)
+
+
+def _cut_off(session: pytest.Session) -> BaseException | None:
+    """Why tests of this run are left out; None where all of them ran."""
+    if _interruptions:
+        return _interruptions[-1] if isinstance(_interruptions[-1], KeyboardInterrupt) else KeyboardInterrupt()
+    left_out = session.shouldfail or session.shouldstop
+    return RuntimeError(str(left_out)) if left_out else None
 
 
 @pytest.fixture(scope="session")
