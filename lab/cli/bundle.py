@@ -182,7 +182,7 @@ def exactness(there: CellResult, here: CellResult) -> str:
 
 
 def _run_again(cell: Cell, options: Options) -> tuple[CellResult, RunDir]:
-    with measured_run("rerun", options, Lines(), reports=make_reports) as session:
+    with measured_run("rerun", options, Lines(), reports=make_reports, planned=[cell.id]) as session:
         return session.run_cell(cell), session.run
 
 

@@ -73,11 +73,12 @@ def repro(
     rounds: list[list[Answer]] = []
     records: list[RunDir] = []
     progress = Lines()
+    asked = [*dict.fromkeys(cell.id for *_, cell in due)]
     with where.options() as options:
         for number in range(times):
             # A cell's file has the cell's name: a second round of it needs another run, and another seed.
             round_options = replace(options, seed=options.seed + number)
-            with measured_run("repro", round_options, progress, reports=make_reports) as session:
+            with measured_run("repro", round_options, progress, reports=make_reports, planned=asked) as session:
                 rounds.append(reproduce(Asking(session), due))
             records.append(session.run)
     code = exit_code(answer.judged.name for answers in rounds for answer in answers)

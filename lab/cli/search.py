@@ -223,7 +223,8 @@ def _run(search: Search, moved: Transfer, seed: int | None, json_output: bool) -
 
     with choose("virtual", "auto", "auto", seed=seed).options() as common:
         options = replace(common, virtual_looks=LOOKS)
-        with measured_run(f"search-{search.variable.name}", options, Silent(), reports=make_reports) as session:
+        name = f"search-{search.variable.name}"
+        with measured_run(name, options, Silent(), reports=make_reports, planned=[search.id]) as session:
             answer = run_search(session, search, told)
     if json_output:
         page = str(session.run.path / PAGE)
