@@ -64,11 +64,11 @@ class ClientAdapter(Protocol):
 
 
 UNKNOWN_VERSION = "unknown version"
-"""Of a program that prints none: its checksum says which it is."""
+"""The version of a program that prints none; its checksum says which it is."""
 _SAYS_NOTHING: dict[Platform, str] = {"linux": "true", "windows": "hostname"}
 """A program that any host has and that does no harm; what it prints is left out."""
 _CANNOT_RUN = 126
-"""A shell's exit code for a file that is no program, or may not be run."""
+"""A shell's exit code for a file that cannot be executed, or may not be."""
 # Clients count microseconds, so a body that took 0 took at most 1.
 _TICK_S = 1e-6
 

@@ -12,7 +12,7 @@ _MOST = 200
 def last_words(done: Completed) -> str:
     """Its last line with a word, and of a report in JSON its `message`, at most 200 characters, none of which moves a cursor.
 
-    Empty for none. A report alone says nothing but its message.
+    Empty for none. In a report only its message counts.
     """
     lines = (done.stdout + b"\n" + done.stderr).decode(errors="replace").splitlines()
     if not done.stderr.strip():
@@ -23,7 +23,7 @@ def last_words(done: Completed) -> str:
 
 
 def reported(report: bytes) -> str | None:
-    """The text of the last `message` in a JSON object; empty if it has none, and None where it is no such object."""
+    """The text of the last `message` in a JSON object; empty if it has none, and None for anything else."""
     try:
         document: object = json.loads(report)
     except ValueError:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from lab.hosts.virtual import processes
 from lab.hosts.virtual.cores import Core
 from lab.hosts.virtual.ending import why
 from lab.hosts.virtual.program import bootstrap, first_program
+from lab.hosts.virtual.watchdog import Watchdog
 from lab.model.clock import CHARGE_NS
 from lab.model.ended import wait_for_end
 from lab.model.errors import LabFault
@@ -46,6 +47,10 @@ _LOOK_S = 0.5
 # A fifth of the usual rate per byte of memory, a quarter of which is a transfer's.
 _SLOWEST_BYTE_S = 20e6
 _MOST_ENDINGS = 3
+_COMPUTING = (
+    "a program has computed for ten seconds without waiting. Computing takes no virtual time: a program that computes until the "
+    "clock has gone on never ends. Ctrl-C ends it; `--clock real` has a clock that goes on"
+)
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,10 @@ class Patience:
         return cls(float(told) if told else 30.0 + boot.memory_bytes / _SLOWEST_BYTE_S)
 
 
+def _to_stderr(line: str) -> None:
+    print(f"lab: {line}", file=sys.stderr, flush=True)
+
+
 @dataclass
 class Machine:
     """A booted machine. One request at a time, whichever thread asks; its clock stands still in between."""
@@ -117,8 +126,11 @@ class Machine:
     """Each time that programs were ended because they used too much: how much that was."""
     lasting: frozenset[int] = frozenset()
     """Programs that were there before the latest command: servers, and what else the lab keeps."""
+    warn: Callable[[str], None] = _to_stderr
+    """Takes a line for the person who waits."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _closed: bool = False
+    _interruption: BaseException | None = None
 
     @classmethod
     def start(cls, boot: Boot, *, patience: Patience | None = None) -> Machine:
@@ -159,15 +171,26 @@ class Machine:
         return machine
 
     def ask(self, message: dict[str, Any], blobs: Sequence[bytes] = ()) -> tuple[dict[str, Any], list[bytes]]:
-        """One request, one answer; the machine runs only meanwhile. Raises LabFault when it has ended or reports an error."""
+        """One request, one answer; the machine runs only meanwhile. Raises LabFault when it has ended or reports an error.
+
+        A signal meanwhile ends the machine: whatever runs in it would have to end before it took another request. Each later
+        request meets the same exception again.
+        """
         with self._lock:
+            if self._interruption is not None:
+                raise type(self._interruption)(*self._interruption.args)
             if self._closed:
                 raise LabFault("the machine in virtual time has been closed")
             if message["op"] == "run":
                 self.lasting = frozenset(processes.children(self.process.pid))
             parts = frames.encode(lambda head: marshal.dumps(head, MARSHAL_VERSION), message, blobs)
-            self._send([b"".join(parts)])
-            answer, more = self._receive()
+            try:
+                self._send([b"".join(parts)])
+                answer, more = self._receive()
+            except (KeyboardInterrupt, SystemExit) as interruption:
+                self._interruption = interruption
+                self.close()
+                raise
         if "error" in answer:
             raise LabFault(f"the machine in virtual time could not {message['op']}: {answer['error']}")
         return answer, more
@@ -204,6 +227,7 @@ class Machine:
     def _chunks(self) -> Iterator[bytes]:
         # Read for requests that last only: it means a file for each process inside, and most requests take less time than that.
         begun, cpu_before, ended = time.monotonic(), -1.0, 0
+        watchdog = Watchdog(self.process.pid)
         while True:
             ready, _, _ = select.select([self.answers], [], [], _LOOK_S)
             if ready:
@@ -212,6 +236,8 @@ class Machine:
                     raise LabFault(self._last_words())
                 yield chunk
                 continue
+            if watchdog.barks():
+                self.warn(_COMPUTING)
             cpu_before = self.cpu_s() if cpu_before < 0 else cpu_before
             used, waited = self.cpu_s() - cpu_before, time.monotonic() - begun
             if used > self.patience.cpu_s * (1 + ended) or waited > self.patience.real_s:

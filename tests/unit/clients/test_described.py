@@ -438,6 +438,6 @@ def test_a_version_that_the_file_asks_for_is_printed(tmp_path: Path) -> None:
         identified(tmp_path, "exit 3", "version: -v")
 
 
-def test_a_file_that_cannot_be_run_is_no_client(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match="up --version failed on host client: "):
         identified(tmp_path, "exit 126")

@@ -1,0 +1,40 @@
+"""Notices that no virtual time passes: programs inside compute, and their kernel does nothing.
+
+The clock goes on when a program waits and, by the price of each, at system calls and page faults: for all of these the machine's
+kernel has to run, and it is a process of its own here. While it has used no CPU time, the clock stood still.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from lab.hosts.virtual import processes
+
+AFTER_S = 10.0
+"""Seconds of this host's clock."""
+_KERNEL_SHARE = 0.02
+"""A share of the CPU time that the machine used: ticks of its accounting, not work."""
+_LEAST_CPU_S = 2.0
+"""A busy host gives a machine little; so much must its programs have used before anybody is warned."""
+
+
+class Watchdog:
+    """For one request to the machine whose kernel is the process `pid`."""
+
+    def __init__(self, pid: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pid, self._clock = pid, clock
+        self._since_s, self._kernel_s, self._all_s = clock(), -1.0, 0.0
+        self._barked = False
+
+    def barks(self) -> bool:
+        """True once, when for `AFTER_S` the kernel has done nothing and programs have computed. Call it now and then."""
+        if self._barked:
+            return False
+        kernel_s, all_s = processes.cpu_s(self._pid), processes.tree_cpu_s(self._pid)
+        kernel_used, used = kernel_s - self._kernel_s, all_s - self._all_s
+        if self._kernel_s < 0 or kernel_used > _KERNEL_SHARE * max(used, _LEAST_CPU_S):
+            self._since_s, self._kernel_s, self._all_s = self._clock(), kernel_s, all_s
+            return False
+        self._barked = self._clock() - self._since_s >= AFTER_S and used >= _LEAST_CPU_S
+        return self._barked
