@@ -67,13 +67,21 @@ _TICK_S = 1e-6
 
 
 def identify_program(
-    host: Host, name: str, program: str, version_flags: list[str], *, known: str = "", teller: str = "", notes: Sequence[str] = ()
+    host: Host,
+    name: str,
+    program: str,
+    version_flags: list[str],
+    *,
+    known: str = "",
+    teller: str = "",
+    notes: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> ClientIdentity:
     """Path, checksum and first line of the version, which `teller` prints for a program that cannot.
 
     Raises UsageProblem when there is no such program, or it does not run. `known` is the client whose name `name` begins with.
     """
-    done = host.identify(program, version_flags, teller)
+    done = host.identify(program, version_flags, teller, environment)
     lines = done.text.splitlines()
     if done.returncode == 127 and not lines:
         meant = f", or ask for {known}" if known and name == program != known else ""

@@ -239,10 +239,12 @@ class Host(Protocol):
         """The host's state for provenance; `unread` lists what could not be read."""
         ...
 
-    def identify(self, program: str, version_flags: Sequence[str], teller: str = "") -> Completed:
+    def identify(
+        self, program: str, version_flags: Sequence[str], teller: str = "", env: Mapping[str, str] | None = None
+    ) -> Completed:
         """Print the path, the sha256 and the version of a program, the latter by `teller` for a program that cannot.
 
-        returncode 127 when there is no such program.
+        `env` are variables for it. returncode 127 when there is no such program.
         """
         ...
 

@@ -107,8 +107,10 @@ class PosixHost(CommandHost[Started_co]):
     def end_processes(self, variable: str) -> None:
         self.run(["/bin/sh", "-c", _END_PROCESSES, "end", variable], root=True, check=False)
 
-    def identify(self, program: str, version_flags: Sequence[str], teller: str = "") -> Completed:
-        return self.run(["/bin/sh", "-c", _IDENTIFY, "identify", program, teller, *version_flags], check=False)
+    def identify(
+        self, program: str, version_flags: Sequence[str], teller: str = "", env: Mapping[str, str] | None = None
+    ) -> Completed:
+        return self.run(["/bin/sh", "-c", _IDENTIFY, "identify", program, teller, *version_flags], env=env, check=False)
 
     def cpu_score(self: Host, rounds: int) -> str:
         return self.run(script_command(self, _CPU_SCORE_SCRIPT, str(rounds)), timeout_s=_CPU_SCORE_S).text

@@ -151,12 +151,14 @@ class WindowsHost(CommandHost[WindowsProcess]):
         del variable
         self._shell.ask("sweep.ps1", {"Folder": str(self.workdir)})
 
-    def identify(self, program: str, version_flags: Sequence[str], teller: str = "") -> Completed:
+    def identify(
+        self, program: str, version_flags: Sequence[str], teller: str = "", env: Mapping[str, str] | None = None
+    ) -> Completed:
         answer = self._shell.ask_maybe("identify.ps1", {"Program": program}, _HASH_S)
         words = (program, *version_flags)
         if answer is None:
             return Completed(words, 127, b"", f"{program}: not found".encode(), 0, 0, 0.0, 0.0)
-        done = self.run([teller or str(answer.get("path")), *version_flags], check=False)
+        done = self.run([teller or str(answer.get("path")), *version_flags], env=env, check=False)
         head = f"{answer.get('path')}\n{answer.get('sha256')}\n".encode()
         return Completed(words, done.returncode, head + done.stdout, done.stderr, done.started_ns, done.ended_ns, 0.0, 0.0)
 
