@@ -104,7 +104,8 @@ def bisect(
         raise UsageProblem("--incremental and --keep are for revisions", remedy="give --build-command and --program too")
     started_at = datetime.now(UTC)
     # A try that is refused the machine would count as a candidate that cannot be judged.
-    clock_of_tries = clock_for([meant.cell(meant.client)], where.clock)
+    ends = (client_name(program, meant.client),) if build_command else (good, bad)
+    clock_of_tries = clock_for([meant.cell(client) for client in (meant.client, *ends)], where.clock)
     with where.options(real_now=clock_of_tries == "real") as options:
         if build_command:
             source = _Source(repo.absolute(), build_command, program, incremental, keep)

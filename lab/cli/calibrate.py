@@ -22,6 +22,7 @@ from lab.cli.options import (
     Seed,
     Wait,
     make_link,
+    refuse_settings,
 )
 from lab.cli.output import stdout_console
 from lab.hosts.choose import open_network
@@ -30,6 +31,8 @@ from lab.hosts.virtual.machine import derived_seed
 from lab.hosts.virtual.network import open_network as open_virtual
 from lab.judge.interval import mean_interval
 from lab.model.errors import EXIT_INVALID
+from lab.model.load import load_topology
+from lab.model.obeyed import real_time_lacks, refuse
 from lab.model.results import Calibration, Interval
 from lab.model.topology import Link
 from lab.model.units import Duration, Ratio
@@ -57,8 +60,13 @@ def calibrate_command(
     loss: Loss = Ratio(0.0),
     jitter: Jitter = Duration(0),
     seed: Seed = None,
+    topology: Annotated[
+        str, typer.Option("--topology", metavar="NETWORK", help="The link of this network, by name or YAML file.")
+    ] = "",
     n: Annotated[int, typer.Option("-n", min=LEAST_LOOKS, max=MOST_LOOKS, help="How often to measure.")] = 5,
-    congestion_control: Annotated[str, typer.Option("--cc", help="TCP congestion control of the probes.")] = "cubic",
+    congestion_control: Annotated[
+        str | None, typer.Option("--cc", help="TCP congestion control of the probes. Default: the topology's, or cubic.")
+    ] = None,
     clock: NetworkClock = "auto",
     router: Router = "auto",
     backend: AnyBackend = "auto",
@@ -70,12 +78,20 @@ def calibrate_command(
 
     Exit code 4 when a mean is beyond the tolerance at which cells become INVALID (1 % of goodput, 1 ms of RTT).
     """
-    link = make_link(rate, rtt, loss, jitter, seed)
+    refuse_settings(topology, rate=rate, rtt=rtt, loss=loss, jitter=jitter)
+    wanted = load_topology(topology) if topology else None
+    link = wanted.link if wanted else make_link(rate, rtt, loss, jitter, seed)
+    if wanted and clock == backend == router == "auto" and real_time_lacks(wanted):
+        clock = "virtual"
     where = choose(clock, backend, router, wait=wait, beside=beside)
     virtual = where.clock == "virtual"
+    if wanted:
+        refuse("calibrate", wanted, "virtual" if virtual else "real")
+        refuse_settings(topology, seed=None if virtual else seed)
     number = DEFAULT_SEED if seed is None else seed
     progress = Lines()
-    measure = partial(measure_link, link, n, congestion_control=congestion_control, seed=number, progress=progress)
+    control = congestion_control or (wanted.congestion_control if wanted else "cubic")
+    measure = partial(measure_link, link, n, congestion_control=control, seed=number, progress=progress)
     if virtual:
         looks = measure(opened=partial(open_virtual, seed=number))
     else:
@@ -112,7 +128,7 @@ def looks_at(
     network: Network, link: Link, n: int, *, congestion_control: str, progress: Lines, seed: int = DEFAULT_SEED
 ) -> list[Calibration]:
     """n looks at one shaped link; in virtual time each begins by a seed of its own."""
-    pin(network, congestion_control)
+    pin(network, congestion_control, link.mtu)
     assert_no_bypass(network)
     server = start_iperf3(network.server)
     shape(network, link)

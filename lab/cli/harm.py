@@ -14,6 +14,7 @@ from lab.clients.registry import parse_client, resolve
 from lab.link.theory import ideal_goodput_bit_s
 from lab.model.errors import EXIT_FAIL, UsageProblem
 from lab.model.load import load_topology
+from lab.model.obeyed import refuse
 from lab.model.topology import Topology
 from lab.model.units import Size
 from lab.net.flow import KINDS, Flow
@@ -73,6 +74,7 @@ def harm_command(
     words, tables, progress = transfer or ["http1-get", "sftp-get"], [], Lines()
     try:
         for network in [load_topology(name) for name in topology]:
+            refuse("harm", network, "virtual")
             moved = [transfer_of(each, size or _line_size(network, each)) for each in words]
             number = DEFAULT_SEED if seed is None else seed
             tables.append(harm_table(network, specs, moved, samples=n, seed=number, progress=progress, flow=competing))

@@ -6,13 +6,14 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import typer
 
 from lab.cli.options import (
     AnyBackend,
+    Env,
     Jitter,
     Json,
     Loss,
@@ -24,13 +25,17 @@ from lab.cli.options import (
     Seed,
     bare,
     make_link,
+    refuse_settings,
+    variables,
 )
 from lab.cli.terminal import run_attached
 from lab.cli.virtual_shell import VirtualShell
 from lab.hosts.choose import attach, labs, open_live, open_network, take_down
 from lab.hosts.host import Host, Network
+from lab.hosts.virtual.host import environment
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.load import load_topology
+from lab.model.obeyed import real_time_lacks, refuse
 from lab.model.topology import Link, Topology
 from lab.model.units import Duration, Ratio
 from lab.net.guard import assert_no_bypass
@@ -70,6 +75,7 @@ def shell(
     clock: NetworkClock = "auto",
     router: Router = "auto",
     backend: AnyBackend = "auto",
+    env: Env = None,
 ) -> None:
     """Run any command on the client of a shaped network; `server` is reachable by that name.
 
@@ -79,69 +85,54 @@ def shell(
     and no input, cannot write outside /run and /dev/shm, and prints when it has ended. A line on stderr then says what it moved
     over TCP: goodput, retransmits, round trips, and what held it back.
     """
+    given = variables(env)
     if topology:
-        wanted = _shaped(topology)
-        if clock == backend == router == "auto" and _needs_virtual_time(wanted):
+        refuse_settings(topology, rate=rate, rtt=rtt, loss=loss, jitter=jitter)
+        wanted = load_topology(topology)
+        if clock == backend == router == "auto" and real_time_lacks(wanted):
             clock = "virtual"
     else:
         link = make_link(rate, rtt, loss, jitter, seed)
         wanted = Topology(name="shell", description="A link of the command line.", link=link)
     where = choose(clock, backend, router)
+    refuse("shell", wanted, "virtual" if where.clock == "virtual" else "real")
     if where.clock == "virtual":
-        with VirtualShell(wanted, DEFAULT_SEED if seed is None else seed) as virtual:
+        with VirtualShell(wanted, DEFAULT_SEED if seed is None else seed, given) as virtual:
             raise typer.Exit(virtual.run(words) if (words := bare(command)) else virtual.read_lines(sys.stdin))
-    _refuse_schedule(wanted, "leave --clock, --backend and --router out")
+    if topology:
+        refuse_settings(topology, seed=seed)
     network = open_live(where.backend, router=where.router)
     try:
-        servers = _prepare(network, wanted.link, wanted.congestion_control)
-        code = _attached(network.client, bare(command) or [os.environ.get("SHELL", "/bin/sh")], servers.environment)
+        servers = _prepare(network, wanted)
+        code = _attached(network.client, bare(command) or _shell(), servers.environment, given)
     finally:
         network.close()
     raise typer.Exit(code)
 
 
-def _shaped(topology: str) -> Topology:
-    """A topology with a link. Raises UsageProblem for others."""
-    found = load_topology(topology)
-    if found.same_host:
-        raise UsageProblem(f"{topology} is one host without a link to look at", remedy="use lab run CLIENT--same-host--TRANSFER")
-    return found
+def _shell() -> list[str]:
+    return [os.environ.get("SHELL", "/bin/sh")]
 
 
-def _apart(topology: str) -> Topology:
-    """A topology with a link that stays as it is. Raises UsageProblem for others."""
-    found = _shaped(topology)
-    _refuse_schedule(found, "use lab run CELL, or lab shell --topology")
-    return found
-
-
-def _refuse_schedule(topology: Topology, remedy: str) -> None:
-    if topology.schedule:
-        raise UsageProblem(f"{topology.name} has a schedule, which runs in virtual time only, with a command", remedy=remedy)
-
-
-def _needs_virtual_time(topology: Topology) -> bool:
-    return topology.schedule is not None or bool(topology.link.virtual_only)
-
-
-def _prepare(network: Network, link: Link, congestion_control: str) -> Servers:
+def _prepare(network: Network, topology: Topology) -> Servers:
     """Shape the network before anything runs on it."""
-    pin(network, congestion_control)
+    pin(network, topology.congestion_control, topology.link.mtu)
     assert_no_bypass(network)
-    shape(network, link)
+    shape(network, topology.link)
     return start_servers(network)
 
 
-def _attached(host: Host, command: Sequence[str], more: dict[str, str]) -> int:
-    """Run with the caller's uid, environment, folder and terminal; elsewhere as the lab's user in the host's folder."""
+def _attached(host: Host, command: Sequence[str], more: Mapping[str, str], given: Mapping[str, str]) -> int:
+    """Run with the caller's uid, folder and terminal; elsewhere as the lab's user in the host's folder.
+
+    The command has no variable of the caller's but the terminal's kind and those that are `given`.
+    """
+    terminal_kind = {"TERM": os.environ.get("TERM", "dumb")}
     if host.shares_files:
-        env, cwd, uid = {**os.environ, **more}, os.getcwd(), os.getuid()  # noqa: PTH109
+        env, cwd, uid = environment({}), os.getcwd(), os.getuid()  # noqa: PTH109
     else:
-        env, cwd, uid = (
-            {**_FOREIGN, "TERM": os.environ.get("TERM", "dumb"), "HOME": str(host.workdir), **more},
-            str(host.workdir),
-            1,
-        )
+        env, cwd, uid = {**_FOREIGN, "HOME": str(host.workdir)}, str(host.workdir), 1
+    env = {**env, **terminal_kind, **more, **given}
     code = run_attached(lambda fds, terminal: host.attach(command, fds, env=env, cwd=cwd, uid=uid, terminal=terminal))
     if code == 127:
         raise UsageProblem(f"{command[0]}: no such command", remedy="give a path, or install it")
@@ -155,10 +146,11 @@ def up(
     backend: RealBackend = "namespaces",
 ) -> None:
     """Bring a network up and leave it running; `lab exec`, `lab link` and `lab down` find it by name."""
-    wanted = _apart(topology)
+    wanted = load_topology(topology)
+    refuse("up", wanted, "real")
     network = open_live(backend, router=router, name=name)
     try:
-        servers = _prepare(network, wanted.link, wanted.congestion_control)
+        servers = _prepare(network, wanted)
         network.remember({"topology": wanted.model_dump(mode="json"), "environment": servers.environment})
         network.detach()
     except BaseException:
@@ -200,7 +192,10 @@ def link_command(
 
     `vagrant up` calls it for those.
     """
-    wanted = _apart(topology) if topology else None
+    refuse_settings(topology, rate=rate, rtt=rtt, loss=loss, jitter=jitter, seed=seed)
+    wanted = load_topology(topology) if topology else None
+    if wanted:
+        refuse("vagrant" if backend else "link", wanted, "real")
     link = wanted.link if wanted else make_link(rate, rtt, loss, jitter, seed)
     if backend:
         if lab:
@@ -208,8 +203,13 @@ def link_command(
         _shape_machines(link, wanted.congestion_control if wanted else "cubic")
         return
     network, note = attach(_pick(lab))
-    shaped = change(network, link)
     base = Topology.model_validate(note["topology"])
+    if wanted:
+        pin(network, wanted.congestion_control, link.mtu)
+    else:
+        # No option sets the hosts' MTU, so it stays as it is.
+        link = link.model_copy(update={"mtu": base.link.mtu})
+    shaped = change(network, link)
     now = wanted or base.model_copy(update={"link": shaped.link})
     kept = {key: value for key, value in note.items() if key in ("environment",)}
     network.remember({**kept, "topology": now.model_dump(mode="json")})
@@ -221,7 +221,7 @@ def _shape_machines(link: Link, congestion_control: str) -> None:
     """The router keeps the link, and each machine its settings, until it boots."""
     network = open_network("vagrant")
     try:
-        pin(network, congestion_control)
+        pin(network, congestion_control, link.mtu)
         assert_no_bypass(network)
         shaped = shape(network, link)
     finally:
@@ -235,8 +235,10 @@ def exec_command(
     host: Annotated[str, typer.Argument(help="client, server, or router.")],
     command: Command = None,
     lab: Lab = "",
+    env: Env = None,
 ) -> None:
     """Run a command on a host of a running lab, with your terminal."""
+    given = variables(env)
     network, note = attach(_pick(lab))
     hosts: dict[str, Host] = {"client": network.client, "server": network.server, "router": network.router, "wire": network.wire}
     if host not in hosts:
@@ -245,10 +247,12 @@ def exec_command(
     if not target.interactive:
         if not bare(command):
             raise UsageProblem("the User-Mode Linux router takes one command at a time", remedy="lab exec router -- tc -s qdisc")
+        if given:
+            raise UsageProblem("the User-Mode Linux router takes no variables", remedy="leave --env out")
         done = target.run(bare(command), check=False)
         sys.stdout.write(done.text)
         raise typer.Exit(done.returncode)
-    code = _attached(target, bare(command) or [os.environ.get("SHELL", "/bin/sh")], dict(note.get("environment", {})))
+    code = _attached(target, bare(command) or _shell(), dict(note.get("environment", {})), given)
     raise typer.Exit(code)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -113,6 +114,37 @@ AnyHost = Annotated[
     bool,
     typer.Option("--any-host", help="Do not watch this machine: no transfer is set aside, and other programs may cause a FAIL."),
 ]
+
+
+Env = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--env",
+        metavar="NAME[=VALUE]",
+        help="A variable for the command, with your own value unless given. No other is passed on.",
+    ),
+]
+
+
+def variables(given: Sequence[str] | None) -> dict[str, str]:
+    """What `--env` names. Raises UsageProblem for a variable that the caller does not have."""
+    found: dict[str, str] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not name or (not equals and name not in os.environ):
+            what = f"--env {text}: there is no such variable" if name else f"--env {text} names no variable"
+            raise UsageProblem(what, remedy="write --env NAME=VALUE, or --env NAME for one of your own")
+        found[name] = value if equals else os.environ[name]
+    return found
+
+
+def refuse_settings(topology: str, **settings: object) -> None:
+    """Raise UsageProblem for a setting of a link next to a topology, which has them all."""
+    default = (None, Duration(0), Ratio(0.0))
+    if topology and (name := next((name for name, value in settings.items() if value not in default), "")):
+        raise UsageProblem(
+            f"--{name} and the topology {topology} contradict each other: it has its own link", remedy="leave one of them out"
+        )
 
 
 def bare(command: list[str] | None) -> list[str]:

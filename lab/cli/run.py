@@ -19,7 +19,7 @@ from lab.model.cell import Cell
 from lab.model.errors import UsageProblem
 from lab.model.load import list_topologies, load_topology
 from lab.robot.profiles import MARK, Profile, list_profiles, load_profile, read_profile
-from lab.robot.suite import Choice, find_suite, list_suites, read_suites, run_suites
+from lab.robot.suite import Choice, check_variables, find_suite, list_suites, read_suites, run_suites
 from lab.robot.tables import questions_of, read_rows
 from lab.run import system_calls
 from lab.run.flamegraph import get_ready
@@ -120,6 +120,8 @@ def run(
         raise UsageProblem("--topology is for cells", remedy="a suite names its networks itself, by name or path")
     choice = Choice(tests=test or (), include=include or (), exclude=exclude or ())
     variables = dict([_split(text) for text in variable or []])
+    chosen = {"--include": include, "--exclude": exclude, "--test": test, "-v": variable}
+    _check_choice(profile.suites if profile else suites, chosen, variables)
     suite = read_suites(suites, client or (), choice) if suites else None
     if profile:
         suite, clock, no_verdict = read_profile(profile, client or (), choice), *profile.unless(clock, no_verdict)
@@ -214,6 +216,14 @@ def _suites(targets: Sequence[str]) -> list[Path]:
     if not suites and (word := next((target for target in targets if "--" not in target), "")):
         raise _no_suite(word)
     return suites
+
+
+def _check_choice(suites: Sequence[Path], chosen: Mapping[str, Sequence[str] | None], variables: Mapping[str, str]) -> None:
+    """Raise UsageProblem where an option about suites has nothing to choose from: cells, or suites without such a variable."""
+    if suites:
+        check_variables(suites, variables)
+    elif option := next((option for option, given in chosen.items() if given), ""):
+        raise UsageProblem(f"{option} is for suites, and a cell has no rows or variables", remedy="leave it out")
 
 
 def _tidy(profile: Profile, results: Path) -> None:

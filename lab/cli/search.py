@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.options import Json, Rate, Rtt, RunSeed, make_link, quantity, transfer_of
+from lab.cli.options import Json, Rate, Rtt, RunSeed, make_link, quantity, refuse_settings, transfer_of
 from lab.clients.registry import parse_client, resolve_for
 from lab.judge.threshold import LEAST_WIDTH, Goal, rounded
 from lab.model.answer import Answer
 from lab.model.errors import UsageProblem
 from lab.model.load import load_topology
+from lab.model.obeyed import refuse
 from lab.model.results import exit_code
 from lab.model.threshold import VARIABLES, Variable
 from lab.model.topology import Topology
@@ -85,6 +86,7 @@ def limit(
     Exit code 0: an answer. 2: usage. 3: not narrowed within the budget, or not one threshold. 4: the lab was at fault.
     """
     spec, network, base = parse_client(client), load_topology(topology), transfer_of(transfer, Size(1))
+    refuse("search limit", network, "virtual")
     most = most_limit_byte_s(network, base.direction, tolerance)
     if most is None and to is None:
         raise UsageProblem(f"{network.name} has no rate, so nothing says how far to search", remedy="give --to")
@@ -137,6 +139,7 @@ def rtt(
     Exit code 0: an answer. 2: usage. 3: not narrowed within the budget, or not one threshold. 4: the lab was at fault.
     """
     network = _network(topology, rate, Duration(0))
+    refuse("search rtt", network, "virtual")
     moved = transfer_of(transfer, size or _line_size(network))
     expectation = _expectation(moved, "fill", bound=share.value)
     asks = f"fills {share} of {network.name}"
@@ -178,7 +181,10 @@ def loss(
 
     Exit code 0: an answer. 2: usage. 3: not narrowed within the budget, or not one threshold. 4: the lab was at fault.
     """
+    if topology and rtt != _RTT:
+        refuse_settings(topology, rtt=rtt)
     network = _network(topology, rate, rtt)
+    refuse("search loss", network, "virtual")
     moved = transfer_of(transfer, size)
     expectation = _expectation(moved, "wall", bound=within.s)
     asks = f"delivers {size} intact within {within} over {network.name}"

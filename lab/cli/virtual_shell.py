@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
@@ -17,12 +18,14 @@ from lab.judge.diagnosis import unexplained
 from lab.model.diagnosis import Diagnosis
 from lab.model.errors import UsageProblem
 from lab.model.topology import Topology
+from lab.model.userland import NO_USERLANDS
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import pin
 from lab.net.ports import PortSampler
 from lab.net.scheduled import scheduled
 from lab.net.shape import shape
 from lab.net.watch import Watch
+from lab.run.userlands import found_userlands, http3_server_of, one_cell
 from lab.run.why import explain
 from lab.servers.bundle import start_servers
 
@@ -40,18 +43,23 @@ _WELCOME = (
 class VirtualShell:
     """The client of a shaped network in virtual time, and its servers. Use as a context manager.
 
-    A schedule of the topology begins with each command.
+    A schedule of the topology begins with each command, which has the variables `given`.
     """
 
-    def __init__(self, topology: Topology, seed: int) -> None:
+    def __init__(self, topology: Topology, seed: int, given: Mapping[str, str] | None = None) -> None:
         self._topology = topology
-        self._network = open_network(seed=seed, patience=_PATIENCE, name="shell")
+        named = one_cell(None, topology, NO_USERLANDS, http3=False)
+        http3 = http3_server_of(topology) if named.server else None
+        userlands = found_userlands(named, lambda text: typer.echo(f"lab: {text}", err=True), http3)
+        self._network = open_network(seed=seed, patience=_PATIENCE, name="shell", userlands=userlands)
         try:
             pin(self._network, topology.congestion_control, topology.link.mtu)
             assert_no_bypass(self._network)
             shape(self._network, topology.link)
-            servers = start_servers(self._network, clock=self._network.clock, random_bytes=self._network.random_bytes)
-            self._environment = servers.environment
+            servers = start_servers(
+                self._network, clock=self._network.clock, random_bytes=self._network.random_bytes, http3=http3
+            )
+            self._environment = {**servers.environment, **(given or {})}
             self._folder = self._seen(Path.cwd())
         except BaseException:
             self._network.close()
@@ -94,7 +102,8 @@ class VirtualShell:
         ):
             if changing:
                 changing.start()
-            done = self._network.client.run(words, env=self._environment, cwd=self._folder, timeout_s=_LONGEST_S, check=False)
+            client = self._network.client.under_test
+            done = client.run(words, env=self._environment, cwd=self._folder, timeout_s=_LONGEST_S, check=False)
             rows = ports.between(done.started_ns, done.ended_ns)
             found = explain(self._network, watch, rows, done, None if changing else self._topology.link)
         if found and changing:
@@ -111,7 +120,7 @@ class VirtualShell:
 
     def _seen(self, folder: Path) -> str | None:
         """The caller's folder if the machine can enter it, else None for the client's."""
-        done = self._network.client.run(["test", "-x", str(folder)], check=False)
+        done = self._network.client.under_test.run(["test", "-x", str(folder)], check=False)
         return str(folder) if done.returncode == 0 else None
 
 

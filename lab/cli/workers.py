@@ -54,14 +54,15 @@ def workers(
 
     Exit code 4 where they differ.
     """
+    clients = [parse_client(text) for text in client or ()]
     with connected(scheduler) as cluster:
         listed = cluster.look()
-        told = cluster.probe(listed, [parse_client(text) for text in client or ()]) if listed else {}
+        told = cluster.probe(listed, clients) if listed else {}
         dashboard = cluster.dashboard
     rows = [(each, told.get(address, "it does not answer")) for address, each in listed.items()]
     known = {each.name: facts for each, facts in rows if isinstance(facts, Facts)}
     problems = [f"{each.name}: {facts}" for each, facts in rows if isinstance(facts, str)]
-    problems += [problem for name, facts in known.items() if (problem := against_this_machine(name, facts))]
+    problems += [problem for name, facts in known.items() if (problem := against_this_machine(name, facts, clients))]
     problems += [problem] if (problem := first_difference(known)) else []
     if json_output:
         found = [

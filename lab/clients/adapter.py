@@ -82,17 +82,17 @@ def identify_program(
     known: str = "",
     teller: str = "",
     notes: Sequence[str] = (),
-    env: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
     optional: bool = False,
 ) -> ClientIdentity:
     """Path, checksum and first line of the version, which `teller` prints for a program that cannot.
 
     Raises UsageProblem when there is no such program, or it does not run. `known` is the client whose name `name` begins with;
-    `env` is for the program that prints the version. An `optional` version is unknown where the program prints none; without
-    flags and without a `teller` nothing is asked for.
+    `environment` is for the program that prints the version. An `optional` version is unknown where the program prints none.
+    Without flags and without a `teller` nothing is asked for.
     """
     asked = bool(version_flags or teller)
-    done = host.identify(program, version_flags, teller if asked else _SAYS_NOTHING[host.platform], env=env)
+    done = host.identify(program, version_flags, teller if asked else _SAYS_NOTHING[host.platform], environment)
     lines = done.text.splitlines()
     unknown = not asked or (optional and done.returncode != _CANNOT_RUN and (done.returncode or len(lines) == 2))
     if unknown and len(lines) >= 2:

@@ -24,7 +24,7 @@ from lab.model.client import (
     Refusable,
     placeholders,
 )
-from lab.model.endpoints import Endpoints
+from lab.model.endpoints import CA_FILE, KNOWN_HOSTS_FILE, SSH_KEY_FILE, Endpoints
 from lab.model.load import check_name, files_by_name, parse_model, read_text
 from lab.model.paths import clients_dirs
 from lab.model.results import ClientIdentity, ClientNumbers
@@ -91,15 +91,9 @@ class DescribedClient:
             known=self.spec.name,
             teller=teller,
             notes=self.spec.notes,
-            env=self._fixed_environment,
+            environment=self._variables(_before_servers(host)) if self.spec.environment else {},
             optional="version" not in self.spec.model_fields_set,
         )
-
-    @property
-    def _fixed_environment(self) -> dict[str, str]:
-        """The variables that are the same for every transfer."""
-        fixed = {name: text for name, text in self.spec.environment.items() if placeholders(text) <= {"program"}}
-        return {name: text.format_map({"program": self.program}) for name, text in fixed.items()}
 
     def supports(self, transfer: Transfer) -> str:
         checks = (
@@ -126,8 +120,11 @@ class DescribedClient:
         return {f"{endpoints.client_workdir}/{name}": filled.lines(text).encode() for name, text in self.spec.files.items()}
 
     def environment(self, endpoints: Endpoints) -> dict[str, str]:
+        return {**clean_environment(endpoints), **self._variables(endpoints)}
+
+    def _variables(self, endpoints: Endpoints) -> dict[str, str]:
         places = _places(self, endpoints)
-        return {**clean_environment(endpoints), **{name: text.format_map(places) for name, text in self.spec.environment.items()}}
+        return {name: text.format_map(places) for name, text in self.spec.environment.items()}
 
     def parse(self, transfer: Transfer, completed: Completed) -> ClientNumbers:
         return self._reader.parse(transfer, completed)
@@ -219,6 +216,19 @@ class DescribedClient:
             return f"{name} counts its buffer in steps of {setting.unit}"
         outside = _outside(size, setting.least, setting.most, setting.what)
         return f"{name}'s buffer {outside}" if outside else ""
+
+
+def _before_servers(host: Host) -> Endpoints:
+    """The endpoints as far as a program that prints its version needs them: paths and names, which do not depend on a server."""
+    workdir = host.workdir
+    return Endpoints(
+        server="server",
+        server_workdir=str(workdir),
+        client_workdir=str(workdir),
+        ca_path=str(workdir / CA_FILE),
+        known_hosts_path=str(workdir / KNOWN_HOSTS_FILE),
+        ssh_key_path=str(workdir / SSH_KEY_FILE),
+    )
 
 
 def _outside(amount: Q, least: Q | None, most: Q | None, what: str) -> str:

@@ -91,12 +91,15 @@ def parse_client(text: str) -> ClientSpec:
 
 
 def userland_of(client: ClientSpec) -> str:
-    """The userland that the client's name or its file asks for; empty for the machine's own programs."""
+    """The userland that the client's name or its file asks for; empty for the machine's own programs.
+
+    A build of a described client, `mine-2=PATH`, has the description's.
+    """
     name, _, version = client.name.partition("@")
     if client.program == client.name and (release := release_of(version)):
         return release
     program = Path(client.program)
-    file = program if program.suffix in YAML_SUFFIXES else described_files().get(name)
+    file = program if program.suffix in YAML_SUFFIXES else described_files().get(_find(name, client.program) or "")
     return load_client(file).userland if file else ""
 
 

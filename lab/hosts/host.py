@@ -240,11 +240,11 @@ class Host(Protocol):
         ...
 
     def identify(
-        self, program: str, version_flags: Sequence[str], teller: str = "", *, env: Mapping[str, str] | None = None
+        self, program: str, version_flags: Sequence[str], teller: str = "", env: Mapping[str, str] | None = None
     ) -> Completed:
         """Print the path, the sha256 and the version of a program, the latter by `teller` for a program that cannot.
 
-        `env` is for the program that prints the version. returncode 127 when there is no such program.
+        `env` are variables for it. returncode 127 when there is no such program.
         """
         ...
 

@@ -108,7 +108,7 @@ class PosixHost(CommandHost[Started_co]):
         self.run(["/bin/sh", "-c", _END_PROCESSES, "end", variable], root=True, check=False)
 
     def identify(
-        self, program: str, version_flags: Sequence[str], teller: str = "", *, env: Mapping[str, str] | None = None
+        self, program: str, version_flags: Sequence[str], teller: str = "", env: Mapping[str, str] | None = None
     ) -> Completed:
         return self.run(["/bin/sh", "-c", _IDENTIFY, "identify", program, teller, *version_flags], env=env, check=False)
 

@@ -221,6 +221,9 @@ class Link(Model):
             if delay is not None and delay > self.rtt:
                 raise ValueError(f"{name}.delay {delay} is more than the rtt {self.rtt}")
         for side in _SIDES:
+            own = self._override(side).mtu
+            if own not in (None, self.mtu):
+                raise ValueError(f"{side}.mtu {own}: a host has one MTU for both directions (set link.mtu, or {side}.hidden_mtu)")
             try:
                 self.direction(side)
             except ValueError as problem:
@@ -398,6 +401,7 @@ class Topology(Model):
         """
         if self.link.shaped or self.same_host:
             return self
-        link = self.link.model_copy(update={"rate": UNSHAPED_RATE, "queue": _UNSHAPED_QUEUE})
+        queue = _UNSHAPED_QUEUE if self.link.queue == ONE_BDP else self.link.queue
+        link = self.link.model_copy(update={"rate": UNSHAPED_RATE, "queue": queue})
         description = f"{self.name} in virtual time: a wire of {UNSHAPED_RATE}."
         return self.model_copy(update={"link": link, "description": description})

@@ -61,6 +61,10 @@ def with_trace(topology: Topology, folder: Path) -> Topology:
         if isinstance(file, TraceDirection):
             found[way] = file
             continue
+        if topology.link.direction(way).rate is not None:
+            raise UsageProblem(
+                f"{topology.name}: the link has a rate ({way}), and its trace decides what passes", remedy="leave the rate out"
+            )
         path = find_trace(file, folder)
         data = _bytes(path)
         frame_bits = (topology.link.direction(way).mtu + _HEADER_BYTES) * 8

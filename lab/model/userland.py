@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lab.model.base import Model
 from lab.model.errors import UsageProblem
@@ -55,6 +55,12 @@ class TopologyUserlands(Model):
     http3: Http3Server = Field(
         "nginx", description="the program of the server's userland that serves HTTP/3; `aioquic` has other limits than nginx"
     )
+
+    @model_validator(mode="after")
+    def _sane(self) -> Self:
+        if self.http3 != "nginx" and not self.server:
+            raise ValueError(f"http3: {self.http3} is a program of the server's userland (set server: {H3_SERVER})")
+        return self
 
 
 class UserlandFacts(BaseModel):

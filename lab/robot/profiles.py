@@ -54,6 +54,11 @@ class Profile(Model):
         return [client for client in dict.fromkeys(named) if "@" in client and "=" not in client]
 
     @property
+    def suites(self) -> list[Path]:
+        """The files of its suites. Raises UsageProblem for an unknown one."""
+        return [suite_file(name) for part in self.parts for name in part.suites]
+
+    @property
     def run_name(self) -> str:
         """The word in the names of its runs."""
         return f"profile-{self.name}"

@@ -13,12 +13,14 @@ from lab.clients.registry import parse_client
 from lab.model.base import first_problem
 from lab.model.errors import ClientFault, NotSupported, UsageProblem
 from lab.model.load import load_topology
+from lab.model.obeyed import refuse
 from lab.model.results import Calibration, Sample, VerdictName
 from lab.model.topology import Link
 from lab.model.transfer import Transfer
 from lab.model.units import BitRate, ByteRate, Duration, Ratio, Size
 from lab.run.questions import Asking
 from lab.run.steps import Steps
+from lab.run.userlands import refuse_in_real_time
 
 _VERDICTS: dict[str, VerdictName] = {"PASS": "PASS", "FAIL": "FAIL", "SKIP": "INCONCLUSIVE"}
 
@@ -41,8 +43,13 @@ class StepKeywords:
 
         | Start Lab    dsl-20 |
         """
-        self._steps = Steps(self.asking.session, str(BuiltIn().get_variable_value("${TEST NAME}")))
-        self._steps.start(load_topology(topology), largest.bytes)
+        session, wanted = self.asking.session, load_topology(topology)
+        try:
+            refuse("robot steps", wanted, "real" if session.options.clock == "real" else "virtual")
+        except NotSupported as reason:
+            raise SkipExecution(str(reason)) from None
+        self._steps = Steps(session, str(BuiltIn().get_variable_value("${TEST NAME}")))
+        self._steps.start(wanted, largest.bytes)
 
     @keyword(tags=("step",))
     def stop_lab(self) -> None:
@@ -113,8 +120,11 @@ class StepKeywords:
             transfer = Transfer(protocol=protocol, direction=direction, size=size, limit=limit, files=files, parallel=parallel)
         except ValueError as problem:
             raise UsageProblem(f"no such transfer: {first_problem(problem)}") from None
+        steps, spec, session = self._now(), parse_client(client), self.asking.session
         try:
-            return self._now().transfer(parse_client(client), transfer)
+            if session.options.clock == "real":
+                refuse_in_real_time("this test", session.options.userlands, spec, http3=protocol == "h3")
+            return steps.transfer(spec, transfer)
         except NotSupported as reason:
             raise SkipExecution(str(reason)) from None
 

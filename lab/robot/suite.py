@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab.clients.registry import parse_client, resolve
-from lab.model.errors import LabFault, UsageProblem
+from lab.model.errors import LabFault, UsageProblem, did_you_mean
 from lab.model.load import files_by_name
 from lab.model.paths import suites_dirs
 from lab.robot import current
@@ -78,8 +79,9 @@ def read_suites(
     """The chosen tests of suites; all tests without a choice. `variables` take the place of the suites' own.
 
     Without `clients` the suite's default client is used; several clients run one after the other. Raises UsageProblem for a
-    client that is missing, for example a version that has not been built.
+    client that is missing, for example a version that has not been built, and as `check_variables`.
     """
+    check_variables(paths, variables or {})
     read = [_read(path, choice, client, variables or {}) for path in paths for client in clients or ("",)]
     if not any(suite.test_count for suite in read):
         raise UsageProblem(f"no test of {', '.join(path.stem for path in paths)} matches {choice}")
@@ -89,6 +91,27 @@ def read_suites(
         return read[0]
     each = max(1, len(clients))
     return under("Suites", [under(path.stem.title(), read[at * each :][:each]) for at, path in enumerate(paths)])
+
+
+def check_variables(paths: Sequence[Path], names: Iterable[str]) -> None:
+    """Raise UsageProblem for a variable that none of these suites uses. A suite with resource files may use it there."""
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in paths]
+    if any(re.search(r"^Resource\s", text, re.MULTILINE | re.IGNORECASE) for text in texts):
+        return
+    known = {_plain(name): name for text in texts for name in re.findall(r"[$@&]\{([^{}\[\]:]+)", text)}
+    for name in names:
+        if _plain(name) not in known:
+            which = ", ".join(dict.fromkeys(path.stem for path in paths))
+            declared = sorted(each for each in known.values() if each.isupper())
+            raise UsageProblem(
+                f"{which} uses no variable ${{{name}}}{did_you_mean(name, known.values())}",
+                remedy=f"known: {', '.join(declared)}",
+            )
+
+
+def _plain(name: str) -> str:
+    """A variable's name as Robot compares it."""
+    return re.sub(r"[ _]", "", name).lower()
 
 
 def under(name: str, parts: Sequence[TestSuite]) -> TestSuite:

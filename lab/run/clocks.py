@@ -8,6 +8,7 @@ from lab.clients.registry import userland_of
 from lab.model.cell import Cell
 from lab.model.clock import Clock, ClockChoice
 from lab.model.errors import NotSupported
+from lab.model.obeyed import real_time_lacks
 from lab.model.transfer import ClientSpec
 from lab.servers.bundle import ServerName
 
@@ -27,16 +28,11 @@ def needs_real_time(cell: Cell) -> str:
 
 def needs_virtual_time(cell: Cell) -> str:
     """The part of a cell that real time lacks, as a clause: "train has a schedule"; empty where it lacks nothing."""
-    name = cell.topology.name
-    if cell.topology.schedule:
-        return f"{name} has a schedule"
-    if what := cell.topology.link.virtual_only:
-        return f"{name} has {what}"
+    if what := real_time_lacks(cell.topology):
+        return f"{cell.topology.name} {what}"
     if cell.transfer.protocol == "h3":
         return "HTTP/3 has a server from a userland"
-    if userland_of(cell.client):
-        return f"{cell.client.name} has a userland"
-    return f"{name} has a userland" if cell.topology.userlands else ""
+    return f"{cell.client.name} has a userland" if userland_of(cell.client) else ""
 
 
 def servers_for(cells: Sequence[Cell]) -> set[ServerName]:

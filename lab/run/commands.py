@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from lab.hosts.host import Network, Process
 from lab.net.ports import PortReading, PortSampler
+from lab.net.scheduled import RunningSchedule
 from lab.net.series import SLOT_NS, body_span, build_series, payload_between
 from lab.run.arrived import SAMPLE_VARIABLE
 from lab.run.sample import reading_of, run_client
@@ -60,11 +62,17 @@ def measure(
     folder: str,
     timeout_s: float,
     meanwhile: Callable[[Process], None] | None = None,
+    schedule: AbstractContextManager[RunningSchedule | None] | None = None,
 ) -> Measured:
-    """Run it in that folder of the client's host. Processes that it leaves behind are ended. Raises LabFault as a host does."""
+    """Run it in that folder of the client's host. Processes that it leaves behind are ended. Raises LabFault as a host does.
+
+    `schedule` begins with the command.
+    """
     client, ports = network.client, network.wire_ports
     mark = network.random_bytes(8).hex()
-    with PortSampler(network) as sampler:
+    with schedule or nullcontext() as changing, PortSampler(network) as sampler:
+        if changing:
+            changing.start()
         done = run_client(client.under_test, argv, {**environment, SAMPLE_VARIABLE: mark}, folder, timeout_s, meanwhile)
         client.end_processes(f"{SAMPLE_VARIABLE}={mark}")
         rows = sampler.between(done.started_ns, done.ended_ns + SLOT_NS)

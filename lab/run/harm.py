@@ -15,11 +15,13 @@ from lab.judge.harm import Delay, delay, harm_of_delay, harm_of_goodput
 from lab.judge.quantile import quantile
 from lab.link.schedule import Course, carried_bytes, course
 from lab.link.theory import ideal_goodput_bit_s
-from lab.model.errors import LabFault, NotSupported
+from lab.model.errors import LabFault, NotSupported, UsageProblem
+from lab.model.obeyed import refuse
 from lab.model.results import Sample
 from lab.model.topology import DirectionName, Topology, carrier
 from lab.model.transfer import ClientSpec, Transfer
 from lab.model.units import Duration
+from lab.model.userland import NO_USERLANDS, Userlands
 from lab.net.bystander import Echo, bystander
 from lab.net.flow import Flow, RunningFlow, flowing
 from lab.net.guard import assert_no_bypass
@@ -28,6 +30,7 @@ from lab.net.scheduled import scheduled
 from lab.net.shape import shape
 from lab.run.progress import Progress
 from lab.run.sample import take_sample
+from lab.run.userlands import found_userlands, http3_server_of, one_cell
 from lab.servers.bundle import Servers, start_servers
 
 SOLO_S = 5.0
@@ -168,10 +171,14 @@ def harm_table(
     progress: Progress,
     flow: Flow | None = None,
 ) -> HarmTable:
-    """Each client moves the first of `transfers` that it can, `samples` times, next to the flow. Raises LabFault."""
+    """Each client moves the first of `transfers` that it can, `samples` times, next to the flow.
+
+    Raises LabFault, and UsageProblem for a network that has no link or clients of different userlands.
+    """
+    refuse("harm", topology, "virtual")
     topology = topology.in_virtual_time()
     rows, left_out = list[Beside](), list[str]()
-    with _lab(topology, max(each.total_bytes for each in transfers), seed) as (network, servers):
+    with _lab(topology, clients, transfers, seed, progress) as (network, servers):
         progress.step(f"{topology.name}: the bystander alone")
         ways: list[DirectionName] = list(dict.fromkeys(carrier(each.direction) for each in transfers)) if flow else ["down"]
         alone = {way: _alone(network, topology, flow, way, seed) for way in ways}
@@ -191,13 +198,28 @@ def harm_table(
     return HarmTable(topology, seed, _course(topology, flow), solo, tuple(rows), tuple(left_out), flow, flows)
 
 
+def _userlands(topology: Topology, clients: Sequence[ClientSpec], *, http3: bool) -> Userlands:
+    """Those of the one machine that all clients share. Raises UsageProblem where they need different ones."""
+    found = {one_cell(client, topology, NO_USERLANDS, http3=http3): client.name for client in clients}
+    if len(found) > 1:
+        named = " and ".join(f"{name} of {each.client or 'this machine'}" for each, name in found.items())
+        raise UsageProblem(f"clients share a machine, and their userlands differ: {named}", remedy="measure one after the other")
+    return next(iter(found))
+
+
 @contextmanager
-def _lab(topology: Topology, payload_bytes: int, seed: int) -> Iterator[tuple[Network, Servers]]:
-    network = open_network(seed=seed, payload_bytes=payload_bytes, patience=_PATIENCE, name="harm")
+def _lab(
+    topology: Topology, clients: Sequence[ClientSpec], transfers: Sequence[Transfer], seed: int, progress: Progress
+) -> Iterator[tuple[Network, Servers]]:
+    most = max(each.total_bytes for each in transfers)
+    http3 = any(each.protocol == "h3" for each in transfers)
+    program = http3_server_of(topology) if http3 else None
+    userlands = found_userlands(_userlands(topology, clients, http3=http3), progress.step, program)
+    network = open_network(seed=seed, payload_bytes=most, patience=_PATIENCE, name="harm", userlands=userlands)
     try:
         pin(network, topology.congestion_control, topology.link.mtu)
         assert_no_bypass(network)
-        servers = start_servers(network, payload_sizes=(), clock=network.clock, random_bytes=network.random_bytes)
+        servers = start_servers(network, payload_sizes=(), clock=network.clock, random_bytes=network.random_bytes, http3=program)
         shape(network, topology.link)
         yield network, servers
     finally:

@@ -18,6 +18,7 @@ from lab.judge.tolerance import LookPlan
 from lab.model.answer import Answer
 from lab.model.cell import Cell
 from lab.model.errors import EXIT_INVALID, NotSupported
+from lab.model.obeyed import refusal
 from lab.model.results import CellResult
 from lab.model.study import BufferStudy
 from lab.model.topology import Topology
@@ -158,17 +159,19 @@ class Session(Collected):
         Raises as `run_cell`. Afterwards the next cell shapes and calibrates the link again.
         """
         with self.noting_skip(what):
-            if topology.schedule:
-                raise NotSupported(f"{what} needs a link that stays as it is, and {topology.name} has a schedule")
+            virtual = self.options.clock != "real" and not real
+            if problem := refusal("event", topology, "virtual" if virtual else "real"):
+                raise NotSupported(f"{what}: {problem.message}", remedy=problem.remedy)
             self.lab.begin()
-            if self.options.clock != "real" and not real:
-                http3 = http3_server_of(topology) if transfer is not None and transfer.protocol == "h3" else None
-                named = one_cell(client, topology, self.options.userlands, http3=http3 is not None)
+            if virtual:
+                program = http3_server_of(topology) if transfer is not None and transfer.protocol == "h3" else None
+                named = one_cell(client, topology, self.options.userlands, http3=program is not None)
                 if client and transfer and not named.client:
                     assert_speaks_here(resolve(client), transfer, what)
-                self.lab.boot([what], 0, same_host=topology.same_host, userlands=named, http3=http3)
+                self.lab.boot([what], 0, same_host=topology.same_host, userlands=named, http3=program)
             else:
-                refuse_in_real_time(what, self.options.userlands)
+                http3 = transfer is not None and transfer.protocol == "h3"
+                refuse_in_real_time(what, self.options.userlands, client, http3=http3)
                 self.lab.bring_up(same_host=topology.same_host)
             try:
                 self.lab.shape(topology.in_virtual_time() if self.lab.clock == "virtual" else topology)

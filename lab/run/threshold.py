@@ -19,9 +19,10 @@ from lab.model.answer import Answer, Arm
 from lab.model.base import first_problem
 from lab.model.cell import Cell
 from lab.model.errors import UsageProblem
+from lab.model.obeyed import refuse
 from lab.model.results import CellResult, Verdict
 from lab.model.threshold import Variable
-from lab.model.topology import LinkOverride, Topology, carrier
+from lab.model.topology import Topology, carrier
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import ByteRate, Duration, Ratio, Size
 from lab.run.session import Session
@@ -98,16 +99,7 @@ def link_cell(client: ClientSpec, topology: Topology, transfer: Transfer, variab
 
 def _check_link(topology: Topology, variable: Variable) -> None:
     """The variable must be what the link has in both directions, and nothing else may change it."""
-    if topology.schedule or topology.same_host:
-        why = "its schedule changes the link" if topology.schedule else "it has no link"
-        raise UsageProblem(
-            f"{topology.name}: {why}, so there is no one {variable.title} to search", remedy="name another network"
-        )
-    own = "delay" if variable.name == "rtt" else "loss"
-    for side in ("up", "down"):
-        if getattr(getattr(topology.link, side) or LinkOverride(), own) is not None:
-            why = f"{topology.name} sets {side}.{own}, and a search changes both directions"
-            raise UsageProblem(why, remedy="name a network without it")
+    refuse("search rtt" if variable.name == "rtt" else "search loss", topology, "virtual")
 
 
 def run_search(session: Session, search: Search, told: Callable[[str], None]) -> Answer:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lab.assets.userlands import Userland
+from lab.assets.userlands import get as get_userland
 from lab.clients.registry import userland_of
 from lab.model.cell import Cell
 from lab.model.errors import NotSupported, UsageProblem
@@ -40,15 +41,29 @@ def one_cell(client: ClientSpec | None, topology: Topology, asked: Userlands, *,
     )
 
 
-def refuse_in_real_time(what: str, asked: Userlands) -> None:
-    """Raise NotSupported for `what` where the command line asks for a userland."""
+def refuse_in_real_time(what: str, asked: Userlands, client: ClientSpec | None = None, *, http3: bool = False) -> None:
+    """Raise NotSupported for `what` where the command line or the client asks for a userland, or HTTP/3 needs one."""
     if any(asked):
         raise NotSupported(f"{what} runs in real time, where there are no userlands", remedy="leave --userland out")
+    if client and userland_of(client):
+        raise NotSupported(f"{what}: {client.name} has a userland, which runs in virtual time only", remedy="--clock virtual")
+    if http3:
+        raise NotSupported(
+            f"{what}: HTTP/3 has a server from a userland, which runs in virtual time only", remedy="--clock virtual"
+        )
 
 
 def http3_server(cells: Iterable[Cell]) -> Http3Server | None:
     """The program that serves HTTP/3 to these cells; None where none of them speaks it."""
     return next((http3_server_of(cell.topology) for cell in cells if cell.transfer.protocol == "h3"), None)
+
+
+def found_userlands(named: Userlands, say: Callable[[str], None], http3: Http3Server | None = None) -> Mapping[str, Userland]:
+    """The userlands by host, built where that must be. Raises as `check_http3` where HTTP/3 is to be served."""
+    found = {host: get_userland(name, say) for host, name in named._asdict().items() if name}
+    if http3:
+        check_http3(found.get("server"), http3)
+    return found
 
 
 def http3_server_of(topology: Topology) -> Http3Server:

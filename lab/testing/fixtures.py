@@ -13,8 +13,10 @@ from lab.clients.adapter import clean_environment
 from lab.clients.described import ssh_options
 from lab.model.base import first_problem
 from lab.model.errors import UsageProblem
+from lab.model.obeyed import refuse
 from lab.model.units import Duration, Size
-from lab.run.commands import Measured
+from lab.net.scheduled import scheduled
+from lab.run.commands import Measured, measure
 from lab.run.steps import Steps
 from lab.testing.networks import check_settings
 
@@ -60,10 +62,20 @@ class LabLink:
     def steps(self) -> Steps:
         """The network, brought up at its first use."""
         if self._steps is None:
+            refuse("pytest", self.topology, "real" if self._session.options.clock == "real" else "virtual")
             steps = Steps(self._session, self._name)
             steps.start(self.topology, self._largest)
             self._steps = steps
         return self._steps
+
+    def command(self, argv: Sequence[str], *, environment: Mapping[str, str], folder: str, timeout_s: float) -> Measured:
+        """Any command on the client's host. A schedule begins with it, and planned changes happen meanwhile."""
+        if self.topology.schedule is None:
+            return self.steps.command(argv, environment=environment, folder=folder, timeout_s=timeout_s)
+        # Nothing can be planned on a link with a schedule.
+        network, _ = self.up
+        schedule = scheduled(network, self.topology)
+        return measure(network, argv, environment=environment, folder=folder, timeout_s=timeout_s, schedule=schedule)
 
     @property
     def up(self) -> tuple[Network, Servers]:
@@ -154,7 +166,7 @@ class LabTransfer:
             raise UsageProblem("there is no command to run")
         servers = self._link.up[1]
         known = {**clean_environment(servers.endpoints), **servers.environment}
-        done = self._link.steps.command(
+        done = self._link.command(
             words,
             environment={**known, **(environment or {})},
             folder=str(self.folder),

@@ -33,9 +33,20 @@ def topology_of(words: Sequence[Any], changes: Mapping[str, Any], folder: Path) 
         raise UsageProblem(f"no such link: {first_problem(problem)}", remedy=_REMEDY) from None
     slug = re.sub(r"[^a-z0-9.]+", "-", name.lower())[:64].strip("-.")
     described = f"{base.description} Changed by a test." if base else "A link of a test."
-    return Topology(
-        name=slug, description=described, link=link, **({"congestion_control": base.congestion_control} if base else {})
-    )
+    _check_trace(base, changes)
+    try:
+        return Topology.model_validate({**dict(base or {}), "name": slug, "description": described, "link": link})
+    except ValueError as problem:
+        raise UsageProblem(f"no such network: {first_problem(problem)}", remedy=_REMEDY) from None
+
+
+def _check_trace(base: Topology | None, changes: Mapping[str, Any]) -> None:
+    """Raise UsageProblem for a rate where a trace decides what passes."""
+    if base and base.schedule and base.schedule.trace and "rate" in changes:
+        raise UsageProblem(
+            f"{base.name} follows a trace, which decides what passes",
+            remedy="leave the rate out, or take a network without a trace",
+        )
 
 
 def check_settings(changes: Mapping[str, Any]) -> None:

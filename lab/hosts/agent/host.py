@@ -22,7 +22,9 @@ from lab.model.errors import LabFault
 
 _START_S = 10.0
 # The variables that a command inherits from the lab's caller, where both see the same files.
-KEPT_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TERM", "ROUGHWATER_CACHE")
+KEPT_ENVIRONMENT = ("PATH", "ROUGHWATER_CACHE")
+# As in virtual time.
+_FIXED = {"USER": LAB_USER, "LOGNAME": LAB_USER, "TMPDIR": f"{RUN_DIR}/lab/tmp", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
 
 class AgentProcess:
@@ -145,7 +147,7 @@ class AgentHost(PosixHost[AgentProcess]):
         """Variables of a command; `more` takes precedence."""
         del root
         kept = {name: os.environ[name] for name in self._kept if name in os.environ}
-        found = {**kept, "HOME": HOME_DIR, "USER": LAB_USER, "LOGNAME": LAB_USER, "TMPDIR": f"{RUN_DIR}/lab/tmp", **more}
+        found = {**kept, "HOME": HOME_DIR, **_FIXED, **more}
         found["PATH"] = found.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
         return found
 

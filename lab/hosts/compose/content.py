@@ -155,7 +155,7 @@ def _link_tables() -> dict[str, bytes]:
     made = digest(files)
     if made not in _TABLES:
         known = (load_topology(str(path)) for path in sorted(folder.glob("*.yaml")))
-        tables = {topology.name: links.table(topology) for topology in known if links.possible(topology)}
+        tables = {topology.name: links.table(topology) for topology in known}
         _TABLES[made] = {name: json.dumps(table, indent=1, sort_keys=True).encode() + b"\n" for name, table in tables.items()}
     return _TABLES[made]
 

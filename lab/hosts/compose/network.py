@@ -18,7 +18,7 @@ from typing import Any
 
 from lab.hosts.agent import router as middle
 from lab.hosts.agent.handle import AgentHandle
-from lab.hosts.agent.host import KEPT_ENVIRONMENT, AgentHost
+from lab.hosts.agent.host import AgentHost
 from lab.hosts.agent.protocol import UnixChannel
 from lab.hosts.agent.router import RouterChoice
 from lab.hosts.clocks import InRealTime
@@ -36,9 +36,6 @@ _UML_PYTHON = "/usr/lib/roughwater/python3"
 # struct ucred: pid (0 for one of a PID namespace that is not seen from here), uid, gid.
 _CREDENTIALS = struct.Struct("3i")
 _WHO = (socket.SOL_SOCKET, socket.SO_PEERCRED)
-_KEPT = tuple(name for name in KEPT_ENVIRONMENT if name not in ("PATH", "ROUGHWATER_CACHE"))
-
-
 # An engine that is restarted, with the containers that it has to end.
 _RESTART_S = 30.0
 
@@ -107,7 +104,7 @@ class ContainerHost(AgentHost):
 
     def __init__(self, project: Project, role: str, address: str, *, name: str = "") -> None:
         agent = AgentHandle(project.name, project.socket(role))
-        super().__init__(agent, name or role, address, namespace=role, programs=self._program, kept=_KEPT)
+        super().__init__(agent, name or role, address, namespace=role, programs=self._program, kept=())
         self.role = role
         self._find = cache(self._search)
 

@@ -152,7 +152,7 @@ class WindowsHost(CommandHost[WindowsProcess]):
         self._shell.ask("sweep.ps1", {"Folder": str(self.workdir)})
 
     def identify(
-        self, program: str, version_flags: Sequence[str], teller: str = "", *, env: Mapping[str, str] | None = None
+        self, program: str, version_flags: Sequence[str], teller: str = "", env: Mapping[str, str] | None = None
     ) -> Completed:
         answer = self._shell.ask_maybe("identify.ps1", {"Program": program}, _HASH_S)
         words = (program, *version_flags)

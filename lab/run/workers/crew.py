@@ -172,7 +172,7 @@ class _Work:
         known: dict[str, Facts] = {}
         for each in offered:
             facts = told.get(each.address, "it does not answer")
-            problem = facts if isinstance(facts, str) else against_this_machine(each.name, facts)
+            problem = facts if isinstance(facts, str) else against_this_machine(each.name, facts, self._clients)
             if isinstance(facts, str) or problem:
                 raise UsageProblem(f"worker {each.name}: {problem}", remedy="install the same lab on all machines")
             known[each.address] = facts
@@ -231,7 +231,7 @@ class _Work:
             listed = self._crew.cluster.look().get(address)
             if listed is None:
                 continue
-            problem = facts if isinstance(facts, str) else against_this_machine(listed.name, facts)
+            problem = facts if isinstance(facts, str) else against_this_machine(listed.name, facts, self._clients)
             if isinstance(facts, Facts) and not problem:
                 problem = first_difference({**self._reference, listed.name: facts})
             if isinstance(facts, Facts) and not problem:

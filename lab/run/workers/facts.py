@@ -55,10 +55,13 @@ class Facts(Closed):
     programs: dict[str, str]
     clients: dict[str, str]
     """By name. `missing: ...` for a program or client that the machine does not have."""
+    described: dict[str, str]
+    """By client: the digest of the file that describes it; empty where the machine has none."""
 
 
 def facts(clients: Iterable[ClientSpec] = ()) -> Facts:
     """Those of this machine, with these clients."""
+    clients = list(clients)
     return Facts(
         instance=INSTANCE,
         host=socket.gethostname(),
@@ -70,14 +73,23 @@ def facts(clients: Iterable[ClientSpec] = ()) -> Facts:
         kernel=_kernel(),
         programs={name: _program(name) for name in _PROGRAMS},
         clients={client.name: _client(client) for client in clients},
+        described={client.name: _description(client) for client in clients},
     )
 
 
-def against_this_machine(name: str, other: Facts) -> str:
-    """One line where a machine has another lab or kernel than this one; empty where it has not."""
+def against_this_machine(name: str, other: Facts, clients: Iterable[ClientSpec] = ()) -> str:
+    """One line where a machine has another lab, kernel or description of a client than this one; empty where it has not.
+
+    A description that only the other machine has is its own affair: this one runs nothing.
+    """
     own = {"lab": _sources(), "kernel": _kernel()}
-    what = next((what for what, digest in own.items() if getattr(other, what) != digest), "")
-    return _line(name, "this machine", _KINDS[what], getattr(other, what), own[what]) if what else ""
+    if what := next((what for what, digest in own.items() if getattr(other, what) != digest), ""):
+        return _line(name, "this machine", _KINDS[what], getattr(other, what), own[what])
+    for client in clients:
+        here, there = _description(client), other.described.get(client.name, "")
+        if here and here != there:
+            return _line(name, "this machine", f"description of client {client.name}", there, here)
+    return ""
 
 
 def first_difference(machines: Mapping[str, Facts]) -> str:
@@ -130,10 +142,23 @@ def _program(name: str) -> str:
         return f"missing: {problem}"
 
 
-def _client(client: ClientSpec) -> str:
+def _descriptions(client: ClientSpec) -> list[Path]:
     described = [Path(client.program)] if Path(client.program).suffix in YAML_SUFFIXES else []
     if shipped := described_files().get(client.name.partition("@")[0]):
         described.append(shipped)
+    return described
+
+
+def _description(client: ClientSpec) -> str:
+    """The digest of the first file that describes it; empty where it is not there."""
+    try:
+        return next((files.digest(path) for path in _descriptions(client)), "")
+    except (RoughwaterError, OSError):
+        return ""
+
+
+def _client(client: ClientSpec) -> str:
+    described = _descriptions(client)
     try:
         if own := userland_of(client):
             return _joined([get_userland(own, _silent).facts.digest, *map(files.digest, described)])

@@ -15,6 +15,7 @@ from lab.clients.curl import WRITE_OUT
 from lab.clients.described import DescribedClient, load_client
 from lab.clients.registry import adapter_for, list_clients, resolve
 from lab.hosts.host import Completed
+from lab.hosts.local import LocalHost
 from lab.model.client import ClientFile, placeholders
 from lab.model.endpoints import Endpoints
 from lab.model.errors import UsageProblem
@@ -23,7 +24,6 @@ from lab.model.paths import shipped_clients_dir
 from lab.model.results import ClientIdentity
 from lab.model.transfer import ClientSpec, Transfer
 from lab.model.units import ByteRate, Size
-from tests.support.local_host import LocalHost
 
 ENDS = Endpoints("server", "/s", "/c", "/c/ca.pem", "/c/.ssh/known_hosts", "/c/.ssh/key", ssh_port=2022)
 ENDS = ENDS.for_sample("5MiB", "7-5MiB")
@@ -197,6 +197,13 @@ def test_a_file_and_an_environment_are_filled_in() -> None:
     assert adapter.inputs(transfer(limit=ByteRate(7)), ENDS) == {"/c/axelrc": told.encode()}
     assert b"speed" not in adapter.inputs(transfer(), ENDS)["/c/axelrc"]
     assert adapter.environment(ENDS)["RC"] == "/c/axelrc"
+
+
+def test_the_environment_is_in_force_when_the_version_is_asked(tmp_path: Path) -> None:
+    asks = 'test -n "$MINE" && echo "version 1 of $MINE"'
+    text = f"name: mine\nprogram: /bin/sh\nenvironment: {{MINE: '{{workdir}}/x'}}\nversion: [-c, '{asks}']\nprotocols: [http1]\n"
+    found = client(f"{text}get: '{{program}} {{url}}'\n").identify(LocalHost("client", tmp_path))
+    assert found.version == f"version 1 of {tmp_path}/x"
 
 
 @pytest.mark.parametrize("name", SHIPPED)

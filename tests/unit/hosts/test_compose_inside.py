@@ -26,6 +26,7 @@ from lab.hosts.local import LocalHost
 from lab.link.plan import QdiscPlan, plan
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.load import list_topologies, load_topology
+from lab.model.obeyed import refusal
 from lab.model.paths import project_root
 from lab.model.topology import Link, Topology
 from lab.run import container as hand
@@ -152,6 +153,10 @@ def test_a_container_with_a_hold_ends_with_that_connection(claimed: tuple[Contai
 @pytest.mark.parametrize("name", [*list_topologies(), RICH.name])
 def test_a_table_reads_back_as_the_plan_it_was_made_from(name: str, tmp_path: Path) -> None:
     topology = RICH if name == RICH.name else load_topology(name)
+    if problem := refusal("compose", topology, "real"):
+        with pytest.raises(UsageProblem, match=rf"^LINK={name}: {re.escape(str(problem))}$"):
+            links.load(name, tables(tmp_path, topology))
+        return
     found = links.load(topology.name, tables(tmp_path, topology))
     assert (found.name, found.mtu, found.congestion_control) == (topology.name, topology.link.mtu, topology.congestion_control)
     for direction in links.DIRECTIONS:
@@ -160,8 +165,8 @@ def test_a_table_reads_back_as_the_plan_it_was_made_from(name: str, tmp_path: Pa
 
 
 def test_an_unknown_link_names_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(UsageProblem, match=r"LINK=dsl-21: .*dsl-20, rich"):
-        links.load("dsl-21", tables(tmp_path, RICH, load_topology("dsl-20")))
+    with pytest.raises(UsageProblem, match=r"LINK=dsl-21: .*there are: dsl-20, rich\)"):
+        links.load("dsl-21", tables(tmp_path, RICH, load_topology("dsl-20"), load_topology("train")))
 
 
 @pytest.mark.parametrize("name", ["", "../rich", "rich.json"])

@@ -32,9 +32,9 @@ def test_both_directions_are_equal_by_default() -> None:
 
 
 def test_an_override_changes_its_own_direction_only() -> None:
-    found = link(rate="30 Mbit/s", rtt="50 ms", up={"rate": "10 Mbit/s", "mtu": 1400, "loss": "0 %"}, loss="2 %")
+    found = link(rate="30 Mbit/s", rtt="50 ms", up={"rate": "10 Mbit/s", "hidden_mtu": 1400, "loss": "0 %"}, loss="2 %")
     assert found.direction("up").rate == BitRate(10_000_000)
-    assert (found.direction("up").mtu, found.direction("up").loss) == (1400, Ratio(0))
+    assert (found.direction("up").hidden_mtu, found.direction("up").loss) == (1400, Ratio(0))
     assert found.direction("down") == link(rate="30 Mbit/s", rtt="50 ms", loss="2 %").direction("down")
 
 

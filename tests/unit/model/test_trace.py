@@ -217,6 +217,7 @@ def test_a_file_for_each_direction_is_found_by_its_name_too(tmp_path: Path, monk
         (("trace: here.csv", "trace: gone.csv"), "no trace 'gone.csv'"),
         (("trace: here.csv", "trace: here.csv\n  repeat: 5 s"), "a trace begins again at its end"),
         (("trace: here.csv", "trace: here.csv\n  steps:\n    - at: 1 s\n      outage: 1 s"), "either `steps` or a `trace`"),
+        (("  rtt: 30 ms", "  rtt: 30 ms\n  rate: 5 Mbit/s"), "the link has a rate"),
         (("  rtt: 30 ms", "  rtt: 30 ms\n  rate: 5 Mbit/s\n  queue:\n    kind: fq_codel"), "a trace needs a plain queue"),
         (("  rtt: 30 ms", "  rtt: 60 ms\n  jitter: 25 ms"), "jitter 25 ms is more than the one-way delay 20 ms"),
         (("trace: here.csv", "trace: {down: here.csv}"), "up is missing"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from lab.model.errors import UsageProblem
-from lab.model.userland import NO_USERLANDS, Userlands, release_of
+from lab.model.userland import NO_USERLANDS, TopologyUserlands, Userlands, release_of
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,8 @@ def test_userlands_that_make_no_sense_are_refused(texts: list[str]) -> None:
 )
 def test_a_version_may_be_a_release_of_a_system(version: str, release: str) -> None:
     assert release_of(version) == release
+
+
+def test_a_program_for_http3_needs_the_servers_userland() -> None:
+    with pytest.raises(ValidationError, match=r"aioquic is a program of the server's userland \(set server: debian:13\)"):
+        TopologyUserlands.model_validate({"client": "debian:12", "http3": "aioquic"})

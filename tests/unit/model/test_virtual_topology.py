@@ -7,7 +7,7 @@ import pytest
 from lab.link.plan import plan
 from lab.model.cell import Cell
 from lab.model.load import load_topology
-from lab.model.topology import UNSHAPED_RATE
+from lab.model.topology import UNSHAPED_RATE, Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import ByteRate, Size
 
@@ -33,3 +33,9 @@ def test_an_unshaped_link_gets_a_rate() -> None:
 @pytest.mark.parametrize("name", ["dsl-20", "dsl-50", "same-host"])
 def test_a_shaped_link_and_a_loopback_stay_as_they_are(name: str) -> None:
     assert load_topology(name).in_virtual_time() == load_topology(name)
+
+
+def test_an_unshaped_link_keeps_its_own_queue() -> None:
+    topology = Topology.model_validate({"name": "net", "description": "A test.", "link": {"queue": "10 packets"}})
+    link = topology.in_virtual_time().link
+    assert (link.rate, str(link.queue)) == (UNSHAPED_RATE, "10 packets")

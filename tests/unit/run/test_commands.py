@@ -87,6 +87,19 @@ def test_a_command_runs_in_its_folder_and_what_it_leaves_behind_is_ended(world: 
     assert found.up == found.down == Way(0, 0, None, None)
 
 
+def test_a_schedule_begins_with_the_command_and_ends_after_it(world: World) -> None:
+    changing: Any = SimpleNamespace(start=lambda: world.told.append("begun"))
+
+    @contextmanager
+    def schedule() -> Iterator[Any]:
+        yield changing
+        world.told.append("over")
+
+    measure(world.network, ["it"], environment={}, folder="/w", timeout_s=7.0, schedule=schedule())
+    what = [each if isinstance(each, str) else each[0] for each in world.told]
+    assert what == ["begun", "run", "end", "between", "over"]
+
+
 @pytest.mark.parametrize(("code", "shown"), [(0, 0), (1, 1), (255, 255), (-1, 129), (-9, 137)])
 def test_an_exit_code_is_a_shells(world: World, code: int, shown: int) -> None:
     world.code = code

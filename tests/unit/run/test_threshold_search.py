@@ -79,9 +79,9 @@ def test_a_value_that_the_link_cannot_have_is_one_line() -> None:
         (
             {"schedule": {"steps": [{"at": "1 s", "rate": "1 Mbit/s"}]}},
             RTT,
-            "plain: its schedule changes the link, so there is no one round trip to search",
+            "plain has a schedule, so no single value describes the link",
         ),
-        ({"same_host": True, "link": {}}, LOSS, "plain: it has no link, so there is no one loss each way to search"),
+        ({"same_host": True, "link": {}}, LOSS, "plain is one host without a link, so there is nothing to search"),
         ({"link": {"rtt": "20 ms", "up": {"delay": "5 ms"}}}, RTT, "plain sets up.delay, and a search changes both directions"),
         ({"link": {"down": {"loss": 0.5}}}, LOSS, "plain sets down.loss, and a search changes both directions"),
         ({"link": {"down": {"loss": 0}}}, LOSS, "plain sets down.loss, and a search changes both directions"),

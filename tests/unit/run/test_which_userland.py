@@ -75,6 +75,13 @@ def test_a_clients_file_may_name_its_userland(tmp_path: Path) -> None:
     assert userland_of(parse_client("wget")) == ""
 
 
+def test_a_build_of_a_described_client_has_its_userland(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("name: mine\nprogram: wget\nuserland: debian:13\nprotocols: [http1]\nget: wget -O {output} {url}\n")
+    monkeypatch.setenv("ROUGHWATER_CLIENTS", str(tmp_path))
+    assert [userland_of(parse_client(text)) for text in ("mine", "mine=/opt/wget", "mine-2=/opt/wget")] == ["debian:13"] * 3
+
+
 @pytest.mark.parametrize("name", ["curl@debian13", "wget@debian12", "ferry@debian13"])
 def test_clients_of_a_userland_are_known(name: str) -> None:
     assert adapter_for(name).name == name

@@ -72,6 +72,22 @@ def test_a_worker_has_this_machines_lab_and_kernel(monkeypatch: pytest.MonkeyPat
     assert against_this_machine("w", machine(kernel="")) == words
 
 
+def test_a_worker_has_this_machines_description_of_a_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_sources", lambda: A)
+    monkeypatch.setattr(module, "_kernel", lambda: A)
+    file = tmp_path / "mine.yaml"
+    file.write_text("name: mine\nprogram: true\nprotocols: [http1]\nget: true {url}\n")
+    mine, curl = ClientSpec.parse(str(file)), ClientSpec(name="curl")
+    same = facts([mine, curl]).described
+    assert same == {"mine": hashlib.sha256(file.read_bytes()).hexdigest(), "curl": ""}
+    assert against_this_machine("w", machine(described=same), [mine, curl]) == ""
+    words = f"w has another description of client mine than this machine: {'b' * 12}, not {same['mine'][:12]}"
+    assert against_this_machine("w", machine(described={"mine": B}), [mine]) == words
+    assert "none, not" in against_this_machine("w", machine(described={}), [mine])
+    file.unlink()
+    assert against_this_machine("w", machine(described={"mine": B}), [mine]) == "", "this machine runs nothing"
+
+
 def test_facts_of_this_machine_are_of_its_programs_and_its_lab() -> None:
     assert (HERE.arch, HERE.clients, HERE.instance) == (platform.machine(), {}, module.INSTANCE)
     assert len(module.INSTANCE) == 32

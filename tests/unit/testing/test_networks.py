@@ -40,6 +40,13 @@ def test_changes_are_in_the_link_and_in_the_name(words: list[str], changes: dict
     assert found.link != base
 
 
+def test_a_changed_link_leaves_the_rest_as_it_is() -> None:
+    for name in ("train", "aioquic-20", "ecn-20"):
+        base, found = load_topology(name), topology_of([name], {"loss": "2 %"}, Path("/"))
+        kept = {"name", "description", "link"}
+        assert found.model_dump(exclude=kept) == base.model_dump(exclude=kept)
+
+
 @pytest.mark.parametrize(
     ("words", "changes", "said"),
     [
@@ -48,6 +55,8 @@ def test_changes_are_in_the_link_and_in_the_name(words: list[str], changes: dict
         (["lte"], {"lost": "2 %"}, "did you mean 'loss'"),
         ([], {"rate": "fast"}, "no such link"),
         (["ltee"], {}, "did you mean 'lte'"),
+        (["made-lte"], {"rate": "2 Mbit/s"}, "made-lte follows a trace, which decides what passes"),
+        (["train"], {"rate": None}, "no such network: .*schedule needs a link with a rate"),
     ],
 )
 def test_what_makes_no_sense_is_one_line_with_a_remedy(words: list[str], changes: dict[str, Any], said: str) -> None:

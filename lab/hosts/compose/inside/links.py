@@ -39,13 +39,15 @@ class Profile:
         return Duration(sum(found.delay.ns for found in self.plans.values() if found))
 
 
-def possible(topology: Topology) -> bool:
-    """Whether a container's router can have that link: no schedule, and one netem in each direction."""
-    return not (topology.same_host or topology.schedule or topology.link.virtual_only)
-
-
 def table(topology: Topology) -> dict[str, Any]:
-    """Plain JSON: integers of ns, bit/s and packets; shares as numbers. The container checks what its router supports."""
+    """Plain JSON: integers of ns, bit/s and packets; shares as numbers. The container checks what its router supports.
+
+    A topology that containers cannot obey has a table with the reason alone.
+    """
+    from lab.model.obeyed import refusal
+
+    if problem := refusal("compose", topology, "real"):
+        return {"name": topology.name, "refused": str(problem)}
     link = topology.link
     directions = {name: plan(link.direction(name), link.rtt, supports_seed=True) for name in DIRECTIONS}
     return {
@@ -81,12 +83,14 @@ def _loss_model(row: list[Any] | None) -> LossModel | None:
 
 def load(name: str, folder: Path = FOLDER) -> Profile:
     """The link of that name. Raises UsageProblem that lists the known ones, LabFault for a damaged table."""
-    known = sorted(path.stem for path in folder.glob("*.json"))
-    if name not in known:
-        there_are = ", ".join(known) or "none in this image"
-        raise UsageProblem(f"LINK={name}: there is no such link", remedy=f"there are: {there_are}")
+    found = {path.stem: path for path in sorted(folder.glob("*.json"))}
+    if name not in found:
+        there_are = ", ".join(each for each, path in found.items() if '"refused"' not in path.read_text(encoding="utf-8"))
+        raise UsageProblem(f"LINK={name}: there is no such link", remedy=f"there are: {there_are or 'none in this image'}")
     try:
-        data = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        data = json.loads(found[name].read_text(encoding="utf-8"))
+        if "refused" in data:
+            raise UsageProblem(f"LINK={name}: {data['refused']}")
         plans: dict[str, QdiscPlan | None] = {
             direction: _plan(data[direction]) if data[direction] else None for direction in DIRECTIONS
         }

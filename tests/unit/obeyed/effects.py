@@ -1,0 +1,141 @@
+"""What a file makes the lab do, by the part of the lab that does it; through the lab's own code, onto hosts that note it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.clients.registry import parse_client, resolve, userland_of
+from lab.hosts.host import Completed
+from lab.link.hops import Hop
+from lab.model.endpoints import Endpoints
+from lab.model.errors import RoughwaterError
+from lab.model.topology import Topology
+from lab.model.transfer import Transfer
+from lab.model.userland import NO_USERLANDS
+from lab.net import shape as shaping
+from lab.net.scheduled import scheduled
+from lab.net.shape import shape
+from lab.run.userlands import http3_server_of, one_cell
+from tests.support.noted_hosts import NotedNetwork
+
+PARTS = ("link", "mtu", "congestion_control", "schedule", "userlands", "same_host")
+"""The parts of a topology. A front end obeys a field if it obeys the parts that the field has an effect on."""
+
+
+@contextmanager
+def _holding() -> Iterator[None]:
+    """The router holds what it was given."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shaping, "compare", lambda *_: [])
+        patch.setattr(Hop, "problems", lambda *_: [])
+        yield
+
+
+class _Router(NotedNetwork):
+    def __init__(self) -> None:
+        super().__init__(answers={"schedule_script": b"", "trace_script": b"0\n"})
+        self.answers["tc"] = lambda words: json.dumps([]).encode() if words[-1] == "show" else b""
+
+    @property
+    def told(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(note.what, note.words) for note in self.notes if note.words[-1:] != ("show",)]
+
+
+def topology_effects(topology: Topology) -> dict[str, Any]:
+    """By part."""
+    plain: Any = _Router()
+    changing: Any = _Router()
+    topology = topology.in_virtual_time()
+    with _holding():
+        shape(plain, topology.link)
+        with scheduled(changing, topology) as running:
+            if running:
+                running.start()
+    return {
+        "link": plain.told,
+        "mtu": topology.link.mtu,
+        "congestion_control": topology.congestion_control,
+        "schedule": changing.told if topology.schedule else None,
+        "userlands": (one_cell(None, topology, NO_USERLANDS, http3=True), http3_server_of(topology)),
+        "same_host": topology.same_host,
+    }
+
+
+_ENDS = Endpoints("server", "/srv", "/w", "/w/ca.pem", "/w/known", "/w/key")
+_DONE = Completed(("mine",), 0, b"took 3", b"", 0, 10**9, 0.0, 0.0)
+_ONE: tuple[dict[str, Any], ...] = (
+    {},
+    {"limit": "1 MB/s"},
+    {"buffer_size": "32 KiB"},
+    {"buffer_size": "32000 B"},
+)
+_REQUESTS = {"files": 3, "discard": True, "parallel": 2}
+TRANSFERS = tuple(
+    Transfer.model_validate({"protocol": protocol, "direction": direction, "size": "1 MB", **settings})
+    for protocol in ("http1", "h2", "sftp")
+    for direction in ("get", "put")
+    for settings in (
+        *_ONE,
+        *([{"files": 3}] if protocol == "sftp" else []),
+        *([_REQUESTS] if protocol != "sftp" and direction == "get" else []),
+    )
+)
+
+
+class _Asked:
+    """A host that is asked for the version of a program."""
+
+    name, workdir = "client", Path("/w")
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def identify(self, *words: Any) -> Completed:
+        self.told.append(words)
+        return Completed(("mine",), 0, b"/bin/mine\n00\nmine 1\n", b"", 0, 0, 0.0, 0.0)
+
+
+def client_effects(file: Path, *, program: str = "") -> dict[str, Any]:
+    """The input of the client in that file and the reading of its output, by the adapter's method; or why it cannot be had.
+
+    The file is in a folder of clients; with a `program`, the client is a build of it.
+    """
+    spec = parse_client(f"{file.stem}={program}" if program else str(file))
+    try:
+        adapter = resolve(spec)
+        host: Any = _Asked()
+        identity = adapter.identify(host)
+    except RoughwaterError as problem:
+        return {"resolve": str(problem)}
+    able = {transfer: adapter.supports(transfer) for transfer in TRANSFERS}
+    done = [transfer for transfer, why in able.items() if not why]
+    return {
+        "resolve": (adapter.name, userland_of(spec), _version_of(file.stem)),
+        "identify": (host.told, identity),
+        "supports": list(able.values()),
+        "command": [adapter.command(transfer, _ENDS) for transfer in done],
+        "inputs": [adapter.inputs(transfer, _ENDS) for transfer in done],
+        "environment": dict(adapter.environment(_ENDS)),
+        "parse": [_parsed(adapter, transfer) for transfer in done],
+    }
+
+
+def _version_of(name: str) -> str:
+    """What becomes of NAME@VERSION."""
+    try:
+        return repr(resolve(parse_client(f"{name}@0.28.1")))
+    except RoughwaterError as problem:
+        return str(problem)
+
+
+def _parsed(adapter: Any, transfer: Transfer) -> str:
+    try:
+        return repr(adapter.parse(transfer, _DONE))
+    except ValueError as problem:
+        return str(problem)
