@@ -151,7 +151,10 @@ def _client(packed: Bundle, text: str | None) -> ClientSpec:
 
 
 def repeating(packed: Bundle, options: Options, seed: int | None) -> Options:
-    """Options that repeat the bundle: its clock unless another is given; in virtual time its price and its seed, or `seed`."""
+    """Options that repeat the bundle: its clock unless another is given; in virtual time its price and its seed, or `seed`.
+
+    What watched its samples watches these, because that takes virtual time.
+    """
     guest = packed.cell.virtual
     clock = packed.cell.clock if options.clock == "auto" else options.clock
     repeated = replace(
@@ -163,7 +166,13 @@ def repeating(packed: Bundle, options: Options, seed: int | None) -> Options:
     )
     if guest is None or clock != "virtual":
         return repeated
-    repeated = replace(repeated, charge_ns=guest.charge_ns, userlands=asked_userlands(packed.cell))
+    repeated = replace(
+        repeated,
+        charge_ns=guest.charge_ns,
+        userlands=asked_userlands(packed.cell),
+        pcap=any(sample.pcap for sample in packed.cell.samples),
+        why=any(sample.why for sample in packed.cell.samples),
+    )
     if seed is not None:
         return repeated
     if guest.session_seed is None:

@@ -27,8 +27,8 @@ def here(results: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return lab(*words, env={"ROUGHWATER_RESULTS": str(results)}, timeout=_LONGEST_S)
 
 
-def ran(results: Path, seed: int) -> CellResult:
-    done = here(results, "run", CELL, "--clock", "virtual", "--seed", str(seed), "--max-samples", "5", "--json")
+def ran(results: Path, seed: int, *more: str) -> CellResult:
+    done = here(results, "run", CELL, "--clock", "virtual", "--seed", str(seed), "--max-samples", "5", "--json", *more)
     assert done.returncode in (0, 1, 3), done.stderr
     return read_cell(RunDir(results / json.loads(done.stdout)["run"]).cell_path(CELL))
 
@@ -47,9 +47,10 @@ def test_the_same_seed_gives_the_same_result_and_another_gives_other_samples(res
     assert [sample.body_s for sample in other.samples] != [sample.body_s for sample in first.samples]
 
 
-def test_a_bundle_run_again_agrees_exactly(results: Path, first: CellResult, tmp_path: Path) -> None:
+@pytest.mark.parametrize("watched", [(), ("--pcap", "--why")], ids=["plain", "watched"])
+def test_a_bundle_run_again_agrees_exactly(results: Path, watched: tuple[str, ...], tmp_path: Path) -> None:
     file = str(tmp_path / "cell.zip")
-    packed = here(results, "bundle", CELL, "--run", first.run, "-o", file)
+    packed = here(results, "bundle", CELL, "--run", ran(results, 5, *watched).run, "-o", file)
     assert packed.returncode == 0, packed.stderr
     done = here(results, "rerun", file, "--json")
     assert done.returncode == 0, done.stderr

@@ -23,6 +23,7 @@ from lab.judge.tolerance import LookPlan, with_invalid
 from lab.model.cell import Cell
 from lab.model.cell_name import format_cell_name
 from lab.model.comparison import Comparison
+from lab.model.diagnosis import Diagnosis
 from lab.model.errors import EXIT_FAIL, EXIT_INVALID, EXIT_PASS, UsageProblem
 from lab.model.load import load_topology
 from lab.model.results import SCHEMA_VERSION, CellResult, Verdict
@@ -457,6 +458,13 @@ def test_a_bundle_is_repeated_by_its_own_clock_and_seed(make_cell: MakeCell, pac
     assert command.repeating(virtual, replace(auto, clock="real"), None).clock == "real"
     dear = read_bundle(pack(in_virtual_time(make_cell(), virtual=guest.model_copy(update={"charge_ns": 10_000}))))
     assert (repeated.charge_ns, command.repeating(dear, auto, 3).charge_ns) == (200, 10_000)
+    assert (repeated.pcap, repeated.why) == (False, False)
+    cell = in_virtual_time(make_cell(), virtual=guest)
+    cause = Diagnosis(cause="line", share=0.9, sentence="limited by the line")
+    seen = [sample.model_copy(update={"pcap": f"sample-{sample.index:03d}.pcap", "why": cause}) for sample in cell.samples]
+    captures = {f"sample-{sample.index:03d}": b"x" for sample in seen}
+    watched = command.repeating(read_bundle(pack(cell.model_copy(update={"samples": seen}), **captures)), auto, None)
+    assert (watched.pcap, watched.why) == (True, True)
     unknown = GUEST.model_copy(update={"session_seed": None})
     older = read_bundle(pack(in_virtual_time(make_cell(), virtual=unknown)))
     assert command.repeating(older, auto, None).machine_seed == GUEST.seed
