@@ -94,7 +94,7 @@ def repro(
 
 
 def _table(answers: Sequence[Answer], title: str) -> None:
-    console = stdout_console(130)
+    console = stdout_console()
     table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
     for heading in ("scenario", "client", "expected", "found"):
         table.add_column(heading, no_wrap=True)
@@ -121,6 +121,6 @@ def _list(scenarios: Sequence[Scenario], json_output: bool) -> None:
         table.add_column(heading, overflow="fold")
     for scenario in scenarios:
         table.add_row(scenario.name, scenario.what, ", ".join(scenario.good), ", ".join(scenario.bad))
-    stdout_console(130).print(table)
+    stdout_console().print(table)
     if missing:
         typer.echo(f"not built yet: lab client build {' '.join(missing)}")

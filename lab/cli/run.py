@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from lab.cli.options import AnyBackend, AnyHost, Beside, Clock, Json, JunitNoVerdict, Price, Router, RunSeed, UserlandOf, Wait
-from lab.cli.output import stdout_console
+from lab.cli.output import console_on, stdout_console
 from lab.judge.decide import VIRTUAL_PLAN, LookPlan
 from lab.model.cell import Cell
 from lab.model.errors import UsageProblem
@@ -193,7 +193,7 @@ def _report(run: RunDir, no_verdict: NoVerdict) -> None:
     if found.whole or found.record is None or found.record.exit_code <= _SIGNALS:
         return
     if found.cells or found.answers:
-        render_run(found.cells, Console(stderr=True), answers=found.answers, skipped=found.skipped)
+        render_run(found.cells, console_on(sys.stderr), answers=found.answers, skipped=found.skipped)
     words = list(found.record.command[1:])
     if "--resume" in words:
         at = words.index("--resume")
@@ -281,11 +281,11 @@ def topologies(json_output: Json = False) -> None:
         return
     for topology in found:
         link = topology.link
-        rate = str(link.rate) if link.rate else "loopback" if topology.same_host else "unshaped"
+        shape = "loopback" if topology.same_host else "trace" if topology.schedule and topology.schedule.trace else "unshaped"
         notes = [
-            f"loss {link.loss.value * 100:.3g} %" if link.loss.value else "",
+            f"loss {link.loss.value * 100:.2g} %" if link.loss.value else "",
             f"jitter {link.jitter.ms:g} ms" if link.jitter.ns else "",
             "changes" if topology.schedule else "",
         ]
         more = ", ".join(filter(None, notes))
-        typer.echo(f"{topology.name:20} {rate:12} RTT {link.rtt!s:8} {more:36} {topology.description}")
+        typer.echo(f"{topology.name:20} {link.rate or shape!s:12} RTT {link.rtt!s:8} {more:36} {topology.description}")
