@@ -188,3 +188,10 @@ def test_calibration_of_a_link_without_a_rate(make_calibration: MakeCalibration)
     text = shown(lambda console: calibration_table([CalibrationRow(link, [make_calibration(None)])], console))
     row = next(line for line in text.splitlines() if line.startswith("unshaped")).split()
     assert row == ["unshaped", "0", "ms", "up", "1", "47.800", "-", "-", "+0.120"]
+
+
+@pytest.mark.parametrize("width", [80, 60, 40, 30])
+def test_no_number_is_cut_on_a_narrow_terminal(make_cell: MakeCell, width: int) -> None:
+    text = run_text(make_cell(), width=width)
+    assert all(number in squeezed(text) for number in ("5.253", "5242880", "0.998", "-0.20 %"))
+    assert "\u2026" not in text
