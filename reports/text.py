@@ -140,6 +140,16 @@ def _print_samples(cell: CellResult, console: Console) -> None:
         print_line(console, f"  {', '.join(told)}")
 
 
+def _bytes(sample: Sample) -> str:
+    """What the client reports; of a client without a report what the lab found to have arrived, if that is all of it.
+
+    How much of an incomplete transfer arrived is in its problem.
+    """
+    if sample.client is not None and sample.client.bytes is not None:
+        return str(sample.client.bytes)
+    return str(sample.expected_bytes) if sample.ok else NOTHING
+
+
 def table_width(table: Table) -> int:
     """Columns in which no line of the table has to be broken."""
     return Console(width=100_000).measure(table).maximum
@@ -161,7 +171,7 @@ def _sample_table(cell: CellResult, *, alike: bool) -> Table:
             str(sample.index + 1),
             *((Text(limit), Text(cell.topology.name)) if alike else ()),
             figure_number(FIGURES["body"], cell, sample),
-            str(sample.client.bytes) if sample.client and sample.client.bytes is not None else NOTHING,
+            _bytes(sample),
             figure_number(FIGURES["rate"], cell, sample),
             figure_text(FIGURES["deviation"], cell, sample),
             *(figure_text(figure, cell, sample) for figure in bounded),
