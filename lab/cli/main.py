@@ -42,6 +42,7 @@ def _root(
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "run": ("run", "topologies"),
+    "suites": ("suites",),
     "traces": ("traces",),
     "report": ("report",),
     "repro": ("repro",),

@@ -1,4 +1,4 @@
-"""`lab run`, `lab topologies`, `lab suites`."""
+"""`lab run`, `lab topologies`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lab.model.cell import Cell
 from lab.model.errors import UsageProblem
 from lab.model.load import list_topologies, load_topology
 from lab.robot.profiles import MARK, Profile, list_profiles, load_profile, read_profile
-from lab.robot.suite import Choice, find_suite, list_suites, read_suites, run_suites
+from lab.robot.suite import Choice, find_suite, list_suites, no_suite, read_suites, run_suites
 from lab.robot.tables import questions_of, read_rows
 from lab.run import system_calls
 from lab.run.flamegraph import get_ready
@@ -210,9 +210,9 @@ def _suites(targets: Sequence[str]) -> list[Path]:
         other = next(target for target in targets if not find_suite(target))
         if "--" in other:
             raise UsageProblem("suites and cells cannot be mixed", remedy="name suites, or cells, and run the others after them")
-        raise _no_suite(other)
+        raise no_suite(other, _NOR_CELL)
     if not suites and (word := next((target for target in targets if "--" not in target), "")):
-        raise _no_suite(word)
+        raise no_suite(word, _NOR_CELL)
     return suites
 
 
@@ -230,16 +230,11 @@ def _profile(targets: Sequence[str]) -> Profile | None:
     return load_profile(targets[0].removeprefix(MARK))
 
 
+_NOR_CELL = ", and a cell is called CLIENT--TOPOLOGY--TRANSFER"
 _SIGNALS = 128
 """Exit codes above it are those of a command that a signal ended."""
 _PERF = Only("--flamegraph", "perf cannot see into the guest")
 _CALLS = Only("--syscalls", "perf cannot see into the guest")
-
-
-def _no_suite(name: str) -> UsageProblem:
-    return UsageProblem(
-        f"no suite called {name!r}, and a cell is called CLIENT--TOPOLOGY--TRANSFER", remedy="suites: " + ", ".join(list_suites())
-    )
 
 
 def _check_workers(workers: str | None, needs: Sequence[str], evidence: Mapping[str, bool]) -> None:

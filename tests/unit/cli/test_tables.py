@@ -84,7 +84,9 @@ def test_a_row_of_results_is_a_line(runs: list[RunDir]) -> None:
     [
         (["client", "list"], "", ["spec", "source"]),
         (["topologies"], "", ["name", "description"]),
+        (["suites"], "", ["name", "question"]),
         (["repro", "--list"], "scenarios", ["name", "what"]),
+        (["repro", "--list"], "scenarios", ["name", "symptom", "report"]),
         (["qualify", "--list"], "items", ["name", "why"]),
         (["userland", "list"], "", ["name"]),
     ],
