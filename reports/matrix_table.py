@@ -60,12 +60,6 @@ def render_matrix(found: Matrix, console: Console) -> None:
     console.print(_count_line(found), highlight=False)
 
 
-def matrix_width(found: Matrix) -> int:
-    """Columns in which no line of a table has to be broken."""
-    wide = Console(width=10_000)
-    return max((wide.measure(_table(section)).maximum for section in sections(found)), default=0)
-
-
 def matrix_markdown(found: Matrix) -> str:
     """The same for a page: a list of where the figures are from, then a heading and a table each."""
     blocks = ["\n".join(f"- {what}: {escaped(said)}" for what, said in head_lines(found))]

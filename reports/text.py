@@ -71,7 +71,7 @@ def render_cell(cell: CellResult, console: Console) -> None:
     print_line(console, cell.id, bold=True)
     console.print(Text(f"{client_words(cell.client)} over {_link_words(cell)}, {clock_words(cell.clock)}"))
     if cell.samples:
-        console.print(indented(_sample_table(cell)))
+        _print_samples(cell, console)
     console.print(indented(_facts(cell)))
     if cell.verdict.name != "PASS":
         print_line(console, f"  again: {again(cell)}")
@@ -127,11 +127,40 @@ def calibration_table(rows: Sequence[CalibrationRow], console: Console) -> None:
     console.print(table)
 
 
-def _sample_table(cell: CellResult) -> Table:
+def _print_samples(cell: CellResult, console: Console) -> None:
+    """A table where it fits; else without the columns that are the same in every row; else in words, with every number complete."""
+    for alike in (True, False):
+        table = _sample_table(cell, alike=alike)
+        if table_width(table) + 2 <= console.width:
+            console.print(indented(table))
+            return
+    headings = [str(column.header) for column in table.columns]
+    for row in zip(*(column.cells for column in table.columns), strict=True):
+        told = [f"{heading} {shown}".strip() for heading, shown in zip(headings, row, strict=True) if str(shown)]
+        print_line(console, f"  {', '.join(told)}")
+
+
+def _bytes(sample: Sample) -> str:
+    """What the client reports; of a client without a report what the lab found to have arrived, if that is all of it.
+
+    How much of an incomplete transfer arrived is in its problem.
+    """
+    if sample.client is not None and sample.client.bytes is not None:
+        return str(sample.client.bytes)
+    return str(sample.expected_bytes) if sample.ok else NOTHING
+
+
+def table_width(table: Table) -> int:
+    """Columns in which no line of the table has to be broken."""
+    return Console(width=100_000).measure(table).maximum
+
+
+def _sample_table(cell: CellResult, *, alike: bool) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("#", justify="right")
-    table.add_column("limit")
-    table.add_column("link")
+    if alike:
+        table.add_column("limit")
+        table.add_column("link")
     bounded = [cell.expectation.figure] if cell.expectation.bounded else []
     for heading in ("time s", "bytes", "MB/s", "deviation", *(figure.name for figure in bounded)):
         table.add_column(heading, justify="right")
@@ -140,10 +169,9 @@ def _sample_table(cell: CellResult) -> Table:
     for sample in cell.samples:
         table.add_row(
             str(sample.index + 1),
-            Text(limit),
-            Text(cell.topology.name),
+            *((Text(limit), Text(cell.topology.name)) if alike else ()),
             figure_number(FIGURES["body"], cell, sample),
-            str(sample.client.bytes) if sample.client and sample.client.bytes is not None else NOTHING,
+            _bytes(sample),
             figure_number(FIGURES["rate"], cell, sample),
             figure_text(FIGURES["deviation"], cell, sample),
             *(figure_text(figure, cell, sample) for figure in bounded),

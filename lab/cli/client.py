@@ -62,5 +62,5 @@ def list_versions(json_output: Json = False) -> None:
     table = Table("client", "from", "without", "program", box=None)
     for row in rows:
         table.add_row(row.spec, row.source, ", ".join(row.lacks), str(row.program or ""))
-    stdout_console(200).print(table)
-    stdout_console(200).print(f"in no registry: {', '.join(MISSING)}")
+    stdout_console().print(table)
+    stdout_console().print(f"in no registry: {', '.join(MISSING)}")

@@ -13,6 +13,7 @@ from lab.cli.output import stdout_console
 from lab.clients.registry import parse_client, resolve
 from lab.link.theory import ideal_goodput_bit_s
 from lab.model.errors import EXIT_FAIL, UsageProblem
+from lab.model.files import write_text
 from lab.model.load import load_topology
 from lab.model.obeyed import refuse
 from lab.model.topology import Topology
@@ -82,7 +83,7 @@ def harm_command(
         progress.clear()
     found = document(tables)
     if save is not None:
-        save.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_text(save, json.dumps(found, indent=1) + "\n")
     if json_output:
         typer.echo(json.dumps(found, indent=2))
     else:

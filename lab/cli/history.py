@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE", "INVALID")
 _FORMATS = ("hyperfine", "benchfmt", "otava", "openmetrics")
-_WIDTH = 160
 _USUAL_LIMIT = 20
 
 
@@ -90,7 +89,7 @@ def history(
         raise UsageProblem("--sql excludes the filters", remedy="put it into the statement, as WHERE client = 'curl'")
     index = _open(source, reindex)
     tell_problems(index.problems)
-    console = stdout_console(_WIDTH)
+    console = stdout_console()
     if sql is not None:
         names, rows = ask_sql(index, sql)
         if json_output:
@@ -147,7 +146,7 @@ def trend(
     else:
         from reports.history_tables import render_trends
 
-        render_trends(report, stdout_console(_WIDTH))
+        render_trends(report, stdout_console())
     raise typer.Exit(report.exit_code)
 
 

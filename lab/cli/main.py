@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -13,8 +14,9 @@ from typing import Never
 import typer
 
 from lab import __version__
+from lab.cli.characters import show_all
 from lab.cli.pipes import ending_quietly
-from lab.model.errors import EXIT_USAGE, RoughwaterError
+from lab.model.errors import DISK_IS_FULL, EXIT_USAGE, RoughwaterError
 
 app = typer.Typer(
     name="lab",
@@ -40,6 +42,7 @@ def _root(
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "run": ("run", "topologies"),
+    "suites": ("suites",),
     "traces": ("traces",),
     "report": ("report",),
     "repro": ("repro",),
@@ -78,6 +81,13 @@ def register(words: Sequence[str]) -> None:
         import_module(f"lab.cli.{name}").register(app)
 
 
+_REFUSALS = {
+    *DISK_IS_FULL,
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO),
+}
+"""What the machine refuses: the reader can cure it, and a traceback would not help. A file that is missing may be a defect."""
+
+
 def _stop(number: int, _: FrameType | None) -> Never:
     raise SystemExit(128 + number)
 
@@ -87,21 +97,30 @@ def main() -> None:
 
     So does a command whose output has no reader.
     """
-    # The shell's completion asks by the environment, and may mean any command.
-    register(() if "_LAB_COMPLETE" in os.environ else sys.argv[1:])
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _stop)
-    with ending_quietly():
-        _run()
+    try:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _stop)
+        show_all()
+        with ending_quietly():
+            _run()
+    except KeyboardInterrupt:
+        # Before or after the command itself; a second Ctrl-C, too.
+        _end("interrupted", 128 + signal.SIGINT)
 
 
 def _run() -> Never:
     try:
+        # The shell's completion asks by the environment, and may mean any command.
+        register(() if "_LAB_COMPLETE" in os.environ else sys.argv[1:])
         sys.exit(app(standalone_mode=False) or 0)
     except RoughwaterError as problem:
         _end(str(problem), problem.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _end("interrupted", 128 + signal.SIGINT)
+    except OSError as error:
+        if error.errno not in _REFUSALS or error.filename is None:
+            raise
+        _end(f"{os.fsdecode(error.filename)}: {error.strerror}", getattr(error, "exit_code", EXIT_USAGE))
     except Exception as error:
         # Typer's own usage errors: which library they come from depends on its version, what they can do does not.
         show = getattr(error, "format_message", None)

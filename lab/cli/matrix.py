@@ -8,13 +8,13 @@ import typer
 
 from lab.cli.history import one_of
 from lab.cli.options import Json
-from lab.cli.output import USUAL_WIDTH, stdout_console, tell_problems
+from lab.cli.output import stdout_console, tell_problems
 from lab.model.errors import UsageProblem
 from lab.model.figures import FIGURES
 from lab.store.run_dir import RunDir
 from lab.store.stored_run import read_run_folder
 from reports.matrix import make_matrix
-from reports.matrix_table import matrix_markdown, matrix_width, render_matrix
+from reports.matrix_table import matrix_markdown, render_matrix
 
 
 def register(app: typer.Typer) -> None:
@@ -55,4 +55,4 @@ def matrix(
     elif markdown:
         typer.echo(matrix_markdown(found), nl=False)
     else:
-        render_matrix(found, stdout_console(max(USUAL_WIDTH, matrix_width(found))))
+        render_matrix(found, stdout_console())

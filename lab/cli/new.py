@@ -11,7 +11,7 @@ import typer
 
 from lab.model.base import SLUG_PATTERN
 from lab.model.errors import UsageProblem
-from lab.model.files import write_text
+from lab.model.files import write_faults, write_text
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,7 @@ def new(
     path = Path(start.path.replace("NAME", name))
     if path.exists():
         raise UsageProblem(f"{path} is there already", remedy="take another name, or remove it")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with write_faults(path, remedy="work in a folder of your own", fault=UsageProblem):
+        path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, start.text.replace("NAME", name))
     typer.echo(f"{path}: try it with {start.use.replace('NAME', name)}")

@@ -1,21 +1,76 @@
-"""Where a command's text goes: stdout, as wide as its terminal, or as wide as is asked for where there is none."""
+"""Where a command's text goes: a terminal, at its width, or a pipe or file, where every row is one complete line."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from typing import Any, TextIO
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
-USUAL_WIDTH = 110
+# No line of the lab's is longer, and no table is made wider than its content.
+_UNLIMITED = 100_000
 
 
-def stdout_console(width: int = USUAL_WIDTH) -> Console:
-    """A console on stdout."""
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else width)
+class LineConsole(Console):
+    """A console that neither wraps nor cuts: `grep` finds a row, and a name can be copied from a log.
+
+    A line ends with its last word, not with the blanks that would fill its table's column.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        super().__init__(file=file, width=_UNLIMITED)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As Rich's own; a table's rows and its title are one line each."""
+        with self.capture() as captured:
+            for each in objects:
+                if isinstance(each, Table) and each.title:
+                    super().print(Text(str(each.title)))
+            super().print(*map(_in_lines, objects), **options)
+        for line in captured.get().splitlines(keepends=True):
+            self.file.write(line.rstrip(" \n") + "\n" if line.endswith("\n") else line)
+
+
+def console_on(file: TextIO) -> Console:
+    """A console as wide as the terminal, or a console that keeps each row on a line."""
+    return Console(file=file) if file.isatty() else LineConsole(file)
+
+
+def stdout_console(_width: int = 0) -> Console:
+    """A console on stdout. A width means nothing: a terminal has its own, and a pipe has none."""
+    return console_on(sys.stdout)
 
 
 def tell_problems(problems: list[str]) -> None:
     """One line each on stderr: what could not be read, while the rest is shown."""
     for problem in problems:
         typer.echo(f"lab: {problem}", err=True)
+
+
+def _in_lines(shown: object) -> object:
+    """The same without what makes a row of a table several lines."""
+    if isinstance(shown, Padding):
+        inner = _in_lines(shown.renderable)
+        assert isinstance(inner, Table | Text | str)
+        return Padding(inner, (shown.top, shown.right, shown.bottom, shown.left), expand=shown.expand)
+    if not isinstance(shown, Table):
+        return shown
+    flat = Table(box=shown.box, pad_edge=shown.pad_edge, show_header=shown.show_header, show_edge=shown.show_edge)
+    flat.columns = [
+        replace(column, header=_flat(column.header), no_wrap=True, _cells=[_flat(cell) for cell in column.cells])
+        for column in shown.columns
+    ]
+    flat.rows = list(shown.rows)
+    return flat
+
+
+def _flat(cell: RenderableType) -> RenderableType:
+    if isinstance(cell, Text):
+        lines = cell.split("\n", allow_blank=True)
+        return Text(" ", end="").join(lines) if len(lines) > 1 else cell
+    return " ".join(cell.split("\n")) if isinstance(cell, str) else cell

@@ -12,6 +12,7 @@ import typer
 
 from lab.cli.options import JunitNoVerdict
 from lab.model.errors import UsageProblem
+from lab.model.files import write_faults
 from lab.store.run_dir import LATEST, RunDir
 from lab.store.stored_run import StoredRun, read_run_folder
 from reports.files import PAGE, write_junit, write_page, write_summary
@@ -85,7 +86,8 @@ def _to_github(run: StoredRun) -> None:
             raise UsageProblem(
                 f"--github: {variable} is not set", remedy="a GitHub job's runner sets it; leave --github out elsewhere"
             )
-        with Path(file).open("a", encoding="utf-8") as out:
+        refused = write_faults(Path(file), f"--github: {variable}", remedy="the runner makes this file", fault=UsageProblem)
+        with refused, Path(file).open("a", encoding="utf-8") as out:
             out.write(text)
     for line in notices(run):
         typer.echo(line)

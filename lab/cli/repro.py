@@ -24,7 +24,7 @@ from lab.run.questions import Asking
 from lab.run.reproduce import build, check_clients, plan, reproduce, unbuilt
 from lab.run.settings import WAIT, choose
 from lab.store.run_dir import RunDir
-from reports.answer_text import verdict_word
+from reports.answer_text import print_line, verdict_word
 from reports.files import make_reports
 
 
@@ -95,7 +95,7 @@ def repro(
 
 
 def _table(answers: Sequence[Answer], title: str) -> None:
-    console = stdout_console(130)
+    console = stdout_console()
     table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
     for heading in ("scenario", "client", "expected", "found"):
         table.add_column(heading, no_wrap=True)
@@ -122,6 +122,11 @@ def _list(scenarios: Sequence[Scenario], json_output: bool) -> None:
         table.add_column(heading, overflow="fold")
     for scenario in scenarios:
         table.add_row(scenario.name, scenario.what, ", ".join(scenario.good), ", ".join(scenario.bad))
-    stdout_console(130).print(table)
+    console = stdout_console()
+    console.print(table)
+    console.print()
+    for scenario in scenarios:
+        symptom = " ".join(scenario.symptom.split())
+        print_line(console, f"{scenario.name}: {symptom}{f' {scenario.report}' if scenario.report else ''}")
     if missing:
         typer.echo(f"not built yet: lab client build {' '.join(missing)}")

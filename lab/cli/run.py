@@ -1,8 +1,9 @@
-"""`lab run`, `lab topologies`, `lab suites`."""
+"""`lab run`, `lab topologies`."""
 
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,16 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from lab.cli.options import AnyBackend, AnyHost, Beside, Clock, Json, JunitNoVerdict, Price, Router, RunSeed, UserlandOf, Wait
-from lab.cli.output import stdout_console
+from lab.cli.output import console_on, stdout_console
 from lab.judge.decide import VIRTUAL_PLAN, LookPlan
 from lab.model.cell import Cell
 from lab.model.errors import UsageProblem
 from lab.model.load import list_topologies, load_topology
 from lab.robot.profiles import MARK, Profile, list_profiles, load_profile, read_profile
-from lab.robot.suite import Choice, check_variables, find_suite, list_suites, read_suites, run_suites
+from lab.robot.suite import Choice, check_variables, find_suite, list_suites, no_suite, read_suites, run_suites
 from lab.robot.tables import questions_of, read_rows
 from lab.run import system_calls
 from lab.run.flamegraph import get_ready
@@ -195,7 +195,7 @@ def _report(run: RunDir, no_verdict: NoVerdict) -> None:
     if found.whole or found.record is None or found.record.exit_code <= _SIGNALS:
         return
     if found.cells or found.answers:
-        render_run(found.cells, Console(stderr=True), answers=found.answers, skipped=found.skipped)
+        render_run(found.cells, console_on(sys.stderr), answers=found.answers, skipped=found.skipped)
     words = list(found.record.command[1:])
     if "--resume" in words:
         at = words.index("--resume")
@@ -212,9 +212,9 @@ def _suites(targets: Sequence[str]) -> list[Path]:
         other = next(target for target in targets if not find_suite(target))
         if "--" in other:
             raise UsageProblem("suites and cells cannot be mixed", remedy="name suites, or cells, and run the others after them")
-        raise _no_suite(other)
+        raise no_suite(other, _NOR_CELL)
     if not suites and (word := next((target for target in targets if "--" not in target), "")):
-        raise _no_suite(word)
+        raise no_suite(word, _NOR_CELL)
     return suites
 
 
@@ -240,16 +240,11 @@ def _profile(targets: Sequence[str]) -> Profile | None:
     return load_profile(targets[0].removeprefix(MARK))
 
 
+_NOR_CELL = ", and a cell is called CLIENT--TOPOLOGY--TRANSFER"
 _SIGNALS = 128
 """Exit codes above it are those of a command that a signal ended."""
 _PERF = Only("--flamegraph", "perf cannot see into the guest")
 _CALLS = Only("--syscalls", "perf cannot see into the guest")
-
-
-def _no_suite(name: str) -> UsageProblem:
-    return UsageProblem(
-        f"no suite called {name!r}, and a cell is called CLIENT--TOPOLOGY--TRANSFER", remedy="suites: " + ", ".join(list_suites())
-    )
 
 
 def _check_workers(workers: str | None, needs: Sequence[str], evidence: Mapping[str, bool]) -> None:
@@ -291,11 +286,11 @@ def topologies(json_output: Json = False) -> None:
         return
     for topology in found:
         link = topology.link
-        rate = str(link.rate) if link.rate else "loopback" if topology.same_host else "unshaped"
+        shape = "loopback" if topology.same_host else "trace" if topology.schedule and topology.schedule.trace else "unshaped"
         notes = [
-            f"loss {link.loss.value * 100:.3g} %" if link.loss.value else "",
+            f"loss {link.loss.value * 100:.2g} %" if link.loss.value else "",
             f"jitter {link.jitter.ms:g} ms" if link.jitter.ns else "",
             "changes" if topology.schedule else "",
         ]
         more = ", ".join(filter(None, notes))
-        typer.echo(f"{topology.name:20} {rate:12} RTT {link.rtt!s:8} {more:36} {topology.description}")
+        typer.echo(f"{topology.name:20} {link.rate or shape!s:12} RTT {link.rtt!s:8} {more:36} {topology.description}")

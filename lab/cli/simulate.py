@@ -55,7 +55,7 @@ def simulate_command(
     if json_output:
         typer.echo(done.model_dump_json(indent=2))
     else:
-        render(done, stdout_console(150))
+        render(done, stdout_console())
     if done.broken:
         raise typer.Exit(EXIT_FAIL)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lab.cli.options import Json
-from lab.cli.output import USUAL_WIDTH, stdout_console, tell_problems
+from lab.cli.output import stdout_console, tell_problems
 from lab.model.errors import UsageProblem
 from lab.store.run_dir import RunDir
 from lab.store.stored_run import read_run_folder
@@ -40,4 +40,4 @@ def uploads(
     elif markdown:
         typer.echo(uploads_markdown(found), nl=False)
     else:
-        render_uploads(found, stdout_console(max(USUAL_WIDTH, 120)))
+        render_uploads(found, stdout_console())

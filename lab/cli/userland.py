@@ -61,4 +61,4 @@ def list_userlands(json_output: Json = False) -> None:
             continue
         versions = ", ".join(f"{package} {each.facts.packages.get(package, '?')}" for package in wanted)
         table.add_row(name, str(len(each.facts.packages)), each.facts.digest[:12], versions)
-    stdout_console(200).print(table)
+    stdout_console().print(table)

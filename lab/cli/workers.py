@@ -92,7 +92,7 @@ def _table(rows: list[tuple[Listed, Facts | str]]) -> None:
     for each, facts in rows:
         told = (facts.host, facts.lab[:12], facts.kernel[:12]) if isinstance(facts, Facts) else ("?", "?", "?")
         table.add_row(each.name, each.address, told[0], _words(each.offers), str(each.busy), *told[1:])
-    stdout_console(130).print(table)
+    stdout_console().print(table)
     typer.echo(f"{len(rows)} worker{'' if len(rows) == 1 else 's'}")
 
 

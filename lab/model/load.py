@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
@@ -113,8 +113,7 @@ def _explain(error: ValidationError, model: type[BaseModel], data: object, origi
     """The first fault as one line. An unknown field comes first: misspelling a field also makes one missing."""
     faults = error.errors(include_url=False)
     fault = next((fault for fault in faults if fault["type"] in ("extra_forbidden", "invalid_key")), faults[0])
-    # A field with several forms adds the form, as <mapping>, which is not in the file.
-    place: Place = tuple(part for part in fault["loc"] if not str(part).startswith("<"))
+    place = _place(fault["loc"])
     line = _line(data, place)
     field = ".".join(str(part) for part in place) or "the file"
     if fault["type"] == "extra_forbidden":
@@ -126,7 +125,48 @@ def _explain(error: ValidationError, model: type[BaseModel], data: object, origi
         )
     if fault["type"] == "missing":
         return UsageProblem(f"{origin}:{line}: {field} is missing")
-    return UsageProblem(f"{origin}:{line}: {field}: {fault['msg'].removeprefix('Value error, ')}")
+    if fault.get("input") is None and not place:
+        return UsageProblem(f"{origin}:1: the file is empty", remedy=f"known fields: {', '.join(_fields(model, ()))}")
+    if fault.get("input", 0) is None:
+        known = model.model_fields.get(field)
+        required = known is not None and known.is_required()
+        return UsageProblem(
+            f"{origin}:{line}: {field} has no value", remedy="give it one" + ("" if required else ", or leave it out")
+        )
+    # A field with several forms has a fault for each.
+    forms = [each for each in faults if each["type"] in _WORDS and _place(each["loc"]) == place]
+    told = [_plain(each["type"], each["msg"], each.get("ctx", {})) for each in (forms if fault in forms else [fault])]
+    return UsageProblem(f"{origin}:{line}: {field}: {'; or '.join(dict.fromkeys(told))}")
+
+
+def _place(location: Place) -> Place:
+    """Where in the file a fault is. A field with several forms adds the form, as <mapping>, which is not in the file."""
+    return tuple(part for part in location if not str(part).startswith("<"))
+
+
+_WORDS = {
+    "list_type": "a list is expected",
+    "tuple_type": "a list is expected",
+    "dict_type": "fields are expected, one `name: value` a line",
+    "mapping_type": "fields are expected, one `name: value` a line",
+    "model_type": "fields are expected, one `name: value` a line",
+    "model_attributes_type": "fields are expected, one `name: value` a line",
+    "string_type": "text is expected",
+    "int_type": "a whole number is expected",
+    "int_parsing": "a whole number is expected",
+    "int_from_float": "a whole number is expected",
+    "float_type": "a number is expected",
+    "float_parsing": "a number is expected",
+    "bool_type": "true or false is expected",
+    "bool_parsing": "true or false is expected",
+}
+"""What Pydantic says of Python's types, in the words of a person who writes YAML."""
+
+
+def _plain(kind: str, message: str, context: Mapping[str, Any]) -> str:
+    if kind == "literal_error":
+        return f"one of these is expected: {context['expected']}"
+    return _WORDS.get(kind, message.removeprefix("Value error, "))
 
 
 def _fields(model: type[BaseModel], place: Place) -> list[str]:

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from robot.api import TestSuite
 
 
+_SHOWN = 6
+"""Titles in a message."""
+_ALIKE = 0.5
+
+
 @dataclass(frozen=True)
 class Choice:
     """Which tests of a suite to run: Robot's own patterns, of names and of tags; none means all."""
@@ -62,8 +67,22 @@ def suite_file(name: str) -> Path:
     """As `find_suite`. Raises UsageProblem for an unknown name."""
     found = find_suite(name)
     if found is None:
-        raise UsageProblem(f"no suite called {name!r}", remedy="suites: " + ", ".join(list_suites()))
+        raise no_suite(name)
     return found
+
+
+def no_suite(name: str, but: str = "") -> UsageProblem:
+    """For an unknown name, with the names that there are; `but` continues the sentence."""
+    known = list_suites()
+    return UsageProblem(
+        f"no suite called {name!r}{but}{did_you_mean(name, known)}",
+        remedy=f"suites: {', '.join(known)}; lab suites says what they ask",
+    )
+
+
+def first_line(documentation: str) -> str:
+    """The first paragraph of a suite's documentation: its question."""
+    return " ".join(documentation.partition("\n\n")[0].split())
 
 
 def list_suites() -> list[str]:
@@ -84,7 +103,7 @@ def read_suites(
     check_variables(paths, variables or {})
     read = [_read(path, choice, client, variables or {}) for path in paths for client in clients or ("",)]
     if not any(suite.test_count for suite in read):
-        raise UsageProblem(f"no test of {', '.join(path.stem for path in paths)} matches {choice}")
+        raise _no_test(paths, choice)
     for client in clients:
         resolve(parse_client(client))
     if len(read) == 1:
@@ -112,6 +131,33 @@ def check_variables(paths: Sequence[Path], names: Iterable[str]) -> None:
 def _plain(name: str) -> str:
     """A variable's name as Robot compares it."""
     return re.sub(r"[ _]", "", name).lower()
+
+
+def _no_test(paths: Sequence[Path], choice: Choice | None) -> UsageProblem:
+    """With titles or tags to choose from, those nearest to what was asked first."""
+    suites = [_read(path, None, "", {}) for path in paths]
+    tests = [test for suite in suites for test in suite.all_tests]
+    asked = choice or Choice()
+    if asked.tests:
+        titles = dict.fromkeys(test.name for test in tests)
+        near = dict.fromkeys(title for pattern in asked.tests for title in _near(pattern, list(titles)))
+        shown = list({**near, **titles})[:_SHOWN]
+        what = "its rows are" if len(paths) == 1 else "their rows are"
+    else:
+        shown = sorted({tag for test in tests for tag in test.tags if ":" not in tag})
+        what = "tags of its rows are" if len(paths) == 1 else "tags of their rows are"
+    told = ", ".join(map(repr, shown)) + (", ..." if len(shown) == _SHOWN else "")
+    names = ", ".join(path.stem for path in paths)
+    return UsageProblem(f"no test of {names} matches {choice}", remedy=f"{what} {told}; lab suites {paths[0].stem} lists all")
+
+
+def _near(pattern: str, titles: Sequence[str]) -> list[str]:
+    """Titles that resemble the pattern, the nearest first."""
+    from difflib import SequenceMatcher
+
+    asked = pattern.replace("*", " ").strip().lower()
+    likeness = {title: SequenceMatcher(None, asked, title.lower()).ratio() for title in titles}
+    return [title for title in sorted(titles, key=lambda title: -likeness[title]) if likeness[title] > _ALIKE]
 
 
 def under(name: str, parts: Sequence[TestSuite]) -> TestSuite:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ from lab.hosts.vagrant.machines import CLIENT_VARIABLE, CONFIG_VARIABLE, given_m
 from lab.hosts.virtual.machine import Boot, Machine, Patience
 from lab.hosts.windows.answers import curl_words
 from lab.hosts.windows.host import WindowsHost
-from lab.model.errors import RoughwaterError, UsageProblem
+from lab.model.errors import DISK_IS_FULL, RoughwaterError, UsageProblem
 from lab.model.paths import cache_dir, checkout, results_dir, user_caches
 
 Level = Literal["ok", "note", "missing"]
@@ -205,12 +206,23 @@ def _machine() -> Iterator[Check]:
         while not place.exists():
             place = place.parent
         free = shutil.disk_usage(place).free
-        writable = os.access(place, os.W_OK)
+        # To root every folder looks writable, /proc and those of a medium that is read-only too.
+        writable = os.access(place, os.W_OK) and _takes_files(place)
         level: Level = "missing" if not writable else "ok" if free >= _WANTED_FREE_BYTES else "note"
         elsewhere = "start the lab in another folder, or " if what == "results" else "or "
         remedy = f"make {place} writable, {elsewhere}set ROUGHWATER_{what.upper()}" if not writable else "free some space"
-        yield Check(level, what, f"{folder}, {free / 1e9:.1f} GB free", "" if level == "ok" else remedy)
+        found = f"{folder}, {free / 1e9:.1f} GB free" if writable else f"{folder} cannot be written"
+        yield Check(level, what, found, "" if level == "ok" else remedy)
     yield from _older_cache()
+
+
+def _takes_files(folder: Path) -> bool:
+    """Whether a file can be made there, which leaves nothing behind; on a full disk it can."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError as error:
+        return error.errno in DISK_IS_FULL
 
 
 def _older_cache() -> Iterator[Check]:

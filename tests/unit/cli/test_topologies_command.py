@@ -18,7 +18,9 @@ def test_every_network_has_a_line_with_its_rate_and_round_trip(capsys: pytest.Ca
     for name, line in lines.items():
         link = load_topology(name).link
         assert f"RTT {link.rtt}" in line
-        assert (str(link.rate) if link.rate else "loopback" if name == "same-host" else "unshaped") in line
+        unrated = {"same-host": "loopback", "made-lte": "trace"}
+        assert (str(link.rate) if link.rate else unrated.get(name, "unshaped")) in line
+    assert "loss 0.1 %," in lines["3g"]
     assert "jitter 4 ms" in lines["lte"]
 
 

@@ -137,7 +137,7 @@ def test_a_limit_in_steps_is_rounded() -> None:
         (AXEL.replace("get:", "got:"), 4, "got: unknown field; did you mean 'get'?"),
         (AXEL.replace("get: axel -q -n 1 -o {output} {url}\n", ""), 1, "no action: give"),
         (AXEL.replace("protocols: [http1]\n", ""), 1, "no protocols: give"),
-        (AXEL.replace("[http1]", "[http9]"), 6, "protocols.0: Input should be 'http1'"),
+        (AXEL.replace("[http1]", "[http9]"), 6, "protocols.0: one of these is expected: 'http1'"),
         (AXEL.replace("={limit}", ""), 1, "neither its option nor files have a {limit}"),
         (AXEL + "limit2: 1\n", 7, "limit2: unknown field; did you mean 'limit'?"),
         (AXEL + "buffer:\n  optoin: x\n", 8, "buffer.optoin: unknown field; did you mean 'option'?"),
@@ -150,7 +150,7 @@ def test_a_limit_in_steps_is_rounded() -> None:
         (AXEL + "report: '(?P<speed>.)'\n", 7, "unknown group 'speed'"),
         (AXEL + "report: '(?P<bytes>'\n", 7, "is not a regular expression"),
         (AXEL + "report: wget\n", 7, "'wget' is neither a reader"),
-        (AXEL + "cannot: {fly: x}\n", 7, "Input should be"),
+        (AXEL + "cannot: {fly: x}\n", 7, "is expected"),
     ],
 )
 def test_faults_say_where_and_what(text: str, line: int, problem: str) -> None:

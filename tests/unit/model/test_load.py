@@ -127,7 +127,7 @@ def test_a_network_of_your_own_comes_before_the_shipped_one(tmp_path: Path, monk
         (GOOD + "  jitter: 20 ms\n", 3, "link: jitter 20 ms is more than the one-way delay 15 ms"),
         (GOOD + "  rtt: 40 ms\n", 6, 'duplicate key "rtt"'),
         ("name: mine\nlink: {}\n", 1, "description is missing"),
-        ("", 1, "the file: "),
+        ("", 1, "the file is empty"),
         ("- a\n", 1, "the file: "),
         (GOOD + " bad: indent\n", 6, "this is not YAML"),
         (GOOD + "---\nname: two\n", 6, "this is not YAML"),
@@ -178,3 +178,24 @@ def test_an_unreadable_file_is_a_usage_problem(tmp_path: Path) -> None:
 def test_a_duplicate_key_is_refused() -> None:
     with pytest.raises(UsageProblem, match=r'^x:2: .*duplicate key "a"'):
         parse_topology("a: 1\na: 2\n", "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "f.yaml:1: the file is empty (known fields: congestion_control, description, "),
+        ("# a comment\n", "f.yaml:1: the file is empty"),
+        ("- a\n", "f.yaml:1: the file: fields are expected, one `name: value` a line"),
+        ("name: mine\n", "f.yaml:1: description is missing"),
+        (GOOD.replace("mine", ""), "f.yaml:1: name has no value (give it one)"),
+        (GOOD + "schedule: {steps: null}\n", "f.yaml:6: schedule.steps has no value (give it one, or leave it out)"),
+        (GOOD + "userlands: [debian]\n", "f.yaml:6: userlands: fields are expected"),
+        (GOOD + "same_host: perhaps\n", "f.yaml:6: same_host: true or false is expected"),
+        (GOOD.replace("A test.", "[a]"), "f.yaml:2: description: text is expected"),
+    ],
+)
+def test_what_is_empty_or_of_another_kind_in_plain_words(text: str, said: str) -> None:
+    with pytest.raises(UsageProblem) as fault:
+        parse_topology(text, "f.yaml")
+    assert str(fault.value).startswith(said)
+    assert "Input should" not in str(fault.value)

@@ -296,9 +296,12 @@ def test_little_space_is_noted_and_a_folder_that_cannot_be_written_is_missing(ma
     assert machine.check("cache") == Check("note", "cache", f"{tmp_path}, 1.1 GB free", "free some space")
     machine.writable = False
     remedy = f"make {tmp_path} writable, or set ROUGHWATER_CACHE"
-    assert machine.check("cache") == Check("missing", "cache", f"{tmp_path}, 1.1 GB free", remedy)
+    assert machine.check("cache") == Check("missing", "cache", f"{tmp_path} cannot be written", remedy)
     remedy = f"make {tmp_path} writable, start the lab in another folder, or set ROUGHWATER_RESULTS"
-    assert machine.check("results") == Check("missing", "results", f"{tmp_path}/not/yet, 1.1 GB free", remedy)
+    assert machine.check("results") == Check("missing", "results", f"{tmp_path}/not/yet cannot be written", remedy)
+    machine.writable, machine.cache = True, Path("/proc/self/here")
+    remedy = "make /proc/self writable, or set ROUGHWATER_CACHE"
+    assert machine.check("cache") == Check("missing", "cache", "/proc/self/here cannot be written", remedy)
 
 
 # --- the cache of the lab's former name -------------------------------------------------------------------------------

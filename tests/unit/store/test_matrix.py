@@ -19,7 +19,7 @@ from lab.model.results import Calibration, CellResult, Interval, Verdict
 from lab.model.transfer import Expectation, Transfer
 from lab.model.units import Ratio
 from reports.matrix import make_matrix
-from reports.matrix_table import expectation_words, matrix_markdown, matrix_width, render_matrix
+from reports.matrix_table import expectation_words, matrix_markdown, render_matrix
 from tests.unit.store.conftest import stored_run
 
 MakeCell = Callable[..., CellResult]
@@ -98,7 +98,7 @@ def notes_of(found: Matrix) -> list[str]:
 
 
 def text_of(found: Matrix) -> str:
-    console = Console(file=io.StringIO(), width=max(100, matrix_width(found)))
+    console = Console(file=io.StringIO(), width=1000)
     render_matrix(found, console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()

@@ -188,3 +188,22 @@ def test_calibration_of_a_link_without_a_rate(make_calibration: MakeCalibration)
     text = shown(lambda console: calibration_table([CalibrationRow(link, [make_calibration(None)])], console))
     row = next(line for line in text.splitlines() if line.startswith("unshaped")).split()
     assert row == ["unshaped", "0", "ms", "up", "1", "47.800", "-", "-", "+0.120"]
+
+
+@pytest.mark.parametrize("width", [80, 60, 40, 30])
+def test_no_number_is_cut_on_a_narrow_terminal(make_cell: MakeCell, width: int) -> None:
+    text = run_text(make_cell(), width=width)
+    assert all(number in squeezed(text) for number in ("5.253", "5242880", "0.998", "-0.20 %"))
+    assert "\u2026" not in text
+
+
+def test_bytes_of_a_client_without_a_report_are_those_that_the_lab_counted(make_cell: MakeCell) -> None:
+    cell = make_cell()
+    samples = [
+        each.model_copy(update={"client": each.client and each.client.model_copy(update={"bytes": None})})
+        for each in cell.samples
+    ]
+    samples[0] = samples[0].model_copy(update={"client": None})
+    samples[1] = samples[1].model_copy(update={"ok": False, "problem": "17 of 5242880 bytes arrived"})
+    rows = columns(run_text(cell.model_copy(update={"samples": samples})), "#")
+    assert [row[4] for row in rows] == ["5242880", "-", "5242880", "5242880", "5242880"]
