@@ -80,17 +80,24 @@ def render_qualification(
         rows = [row for row in grid.rows if row[0].cell]
         console.print(draw(Grid(grid.headings, rows)))
     for part in qualification.parts:
-        if part.verdict != "PASS":
+        loud = part.verdict != "PASS" if part.promise_counts else bool(part.notes)
+        if part.promise_counts and loud:
             _explain(known[part.id], console)
-            for note in part.notes:
-                print_line(console, f"  {note}")
-        if part.comparison and part.regression not in (None, "PASS"):
+        elif loud:
+            print_line(console, part.id)
+        for note in part.notes if loud else ():
+            print_line(console, f"  {note}")
+        if part.promise_counts and part.comparison and part.regression not in (None, "PASS"):
             _explain(known[part.comparison], console)
-        if part.verdict != "PASS" and part.id in of_cells:
+        if "FAIL" in part.verdicts and part.id in of_cells and not part.promise_counts:
+            print_line(console, f"  again: {again(of_cells[part.id])}")
+        if part.promise_counts and part.verdict != "PASS" and part.id in of_cells:
             print_line(console, f"  again: {again(of_cells[part.id])}")
     candidate = qualification.arm("candidate").value
     for line in skipped_lines({f"{candidate}--{name}": reason for name, reason in qualification.skipped.items()}):
         print_line(console, line)
+    for warning in qualification.judged.warnings:
+        print_line(console, f"note: {warning}")
     print_line(console, qualification.judged.reason, bold=True)
 
 

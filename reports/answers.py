@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from lab.model.answer import CELL_QUESTIONS, Answer, Arm, Event, Observation, Question, RateClock
+from lab.judge.worse import figure_title, percent_words
+from lab.model.answer import CELL_QUESTIONS, STANDINGS, Answer, Arm, Claim, Event, Observation, Question, RateClock
+from lab.model.figures import FIGURES
 from lab.model.numbers import percent_interval
 from lab.model.results import Interval, VerdictName
 from lab.model.transfer import Expectation
@@ -90,6 +92,8 @@ class Shown:
     results: Sequence[AnswerColumn] = ()
     """Columns for what the arms come to; shown where the answers are together."""
     together: bool = False
+    claims: bool = False
+    """A row per figure that is compared, in place of one per arm; with `together`."""
     more: Sequence[tuple[Sequence[ArmColumn], Sequence[AnswerColumn]]] = ()
     """Further tables of the same arms, left out where they would be empty."""
 
@@ -136,6 +140,8 @@ def rate_words(value: float | None, digits: int = 3) -> str:
 def _section(shown: Shown, answers: Sequence[Answer], known: Known) -> Section:
     if not shown.together:
         return Section(shown, [_block(answer, shown, known) for answer in answers])
+    if shown.claims:
+        return Section(shown, [Block(answers, [_claims(answers, shown)])])
     tables = [_together(answers, shown, shown.columns, shown.results)]
     tables += [found for more in shown.more if (found := _together(answers, shown, *more, full=False)).rows]
     return Section(shown, [Block(answers, tables)])
@@ -183,6 +189,42 @@ def _together(
     return Grid([shown.arms, "side", *(heading for heading, _ in (*columns, *results))], rows)
 
 
+def _claims(answers: Sequence[Answer], shown: Shown) -> Grid:
+    """A row per figure of each answer; the verdict of all stands in the first."""
+    rows: list[list[Entry]] = []
+    for answer in answers:
+        own = [_claim_row(claim) for claim in answer.claims] or [[Entry()] * 7]
+        first = Entry(answer.id, notes=_remarks(answer), anchor=answer.id)
+        rows += [[Entry() if place else first, *row, Entry() if place else _judged(answer)] for place, row in enumerate(own)]
+    headings = ["figure", "candidate", "baseline", "worse", "beyond the margin", "p over all", "is", "no worse?"]
+    return Grid([shown.arms, *headings], rows)
+
+
+def _claim_row(claim: Claim) -> list[Entry]:
+    figure = FIGURES.get(claim.figure)
+    sides = []
+    for value in (claim.candidate, claim.baseline):
+        text = NOTHING if value is None else figure.text(value) if figure else f"{value:.0f} of {claim.n} failed"
+        sides.append(Entry(text))
+    passes = claim.margin if claim.accepted is None else claim.accepted
+    beyond = f"{claim.beyond} of {claim.n} (> {percent_words(passes)})" if figure else NOTHING
+    return [
+        Entry(figure_title(claim.figure), number=False),
+        *sides,
+        Entry(_worse_words(claim)),
+        Entry(beyond),
+        Entry(NOTHING if claim.p_adjusted is None else f"{claim.p_adjusted:.2g}"),
+        Entry(" - ".join(filter(None, (claim.standing, claim.note))), number=False),
+    ]
+
+
+def _worse_words(claim: Claim) -> str:
+    if claim.worse is None:
+        return NOTHING
+    mean, span = percent_interval(claim.worse.mean, claim.worse.low, claim.worse.high)
+    return f"{mean} ({span})"
+
+
 def _remarks(answer: Answer) -> list[str]:
     """Why it came to its verdict, and what a reader should know."""
     found = [answer.verdict.reason, *answer.verdict.notes] if answer.verdict else []
@@ -208,6 +250,8 @@ def _parts(answer: Answer, known: Known) -> Grid:
     candidate, baseline = clients.get("candidate", ""), clients.get("baseline")
     headings = [f"{candidate}: cell", "verdict", "figure"]
     rows = []
+    if answer.facts.get("by") == "comparison":
+        return _compared_parts(answer, known, candidate, baseline or "")
     for part in answer.parts:
         own, compared = known.get(part.id), known.get(part.comparison or "")
         row = [
@@ -224,6 +268,38 @@ def _parts(answer: Answer, known: Known) -> Grid:
         for name, reason in answer.skipped.items()
     ]
     return Grid([*headings, *([baseline, "ratio of rates", "no slower?"] if baseline else [])], rows)
+
+
+def _compared_parts(answer: Answer, known: Known, candidate: str, baseline: str) -> Grid:
+    """Regressions count; what either promises is shown next to them."""
+    rows = []
+    for part in answer.parts:
+        found = known.get(part.comparison or "")
+        worst = max(found.claims, key=_weight, default=None) if found else None
+        told = (
+            f"{figure_title(worst.figure)} {_worse_words(worst)}"
+            if worst and worst.worse
+            else worst.standing
+            if worst
+            else NOTHING
+        )
+        rows.append(
+            [
+                Entry(part.id.removeprefix(f"{candidate}--"), cell=part.id, notes=[part.why, *part.notes]),
+                _verdict(part.regression),
+                Entry(told, number=False),
+                _verdict(part.verdict),
+                _verdict(part.baseline),
+            ]
+        )
+    rows += [[Entry(name), Entry(f"skipped: {reason}", number=False), *[Entry()] * 3] for name, reason in answer.skipped.items()]
+    return Grid([f"{candidate}: cell", "no worse?", "worst figure", "promise", f"promise: {baseline}"], rows)
+
+
+def _weight(claim: Claim) -> tuple[int, float]:
+    """The figure with the largest weight is shown for its row."""
+    over = claim.worse.mean - claim.margin if claim.worse else -1.0
+    return STANDINGS.index(claim.standing) if claim.standing not in ("fine", "better") else -1, over
 
 
 def _name(arm: Arm) -> str:
@@ -315,6 +391,14 @@ QUESTIONS: dict[Question, Shown] = {
         columns=(_VERDICT, ("n", _count), ("mean MB/s", _mean(4))),
         results=(("candidate / baseline", _ratio), ("no slower?", _judged)),
         together=True,
+    ),
+    "no-worse": Shown(
+        "Candidate against baseline",
+        "Two clients on one link, in turns, the i-th transfers of both with the same seed. Worse is above 0; with a limit, "
+        "further from it. A regression: most pairs are beyond the margin, over all figures of the run.",
+        arms="row",
+        together=True,
+        claims=True,
     ),
     "send-buffers": Shown("Send buffers", "The same upload with a fixed and with the automatic send buffer, interleaved."),
     "platform": Shown("Platform", "What a piece of work costs this host, with the host's CPU score before and after."),

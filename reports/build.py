@@ -68,11 +68,7 @@ class Tally:
 
 def tally(run: StoredRun) -> Tally:
     """From run.json, else from the files that could be read. Verdicts of baselines do not count."""
-    if run.record is not None and run.record.ended != "killed":
-        judged, aside = run.record.verdicts, set(run.record.baselines)
-    else:
-        judged, aside = run.verdicts, set(run.baselines)
-    counted = Counter(name for key, name in judged.items() if key not in aside)
+    counted = run.counted
     code = run.record.exit_code if run.whole and run.record else exit_code(counted)
     if run.qualification is not None:
         code = exit_code([run.qualification.judged.name])

@@ -51,10 +51,10 @@ def junit_xml(run: StoredRun, no_verdict: NoVerdict = "usual") -> str:
 
 def _cases(run: StoredRun, outcomes: Outcomes) -> Iterator[TestCase]:
     for cell in run.cells:
-        yield _cell(cell, outcomes, baseline=cell.id in run.baselines)
+        yield _cell(cell, outcomes, run.baselines.get(cell.id, ""))
     for answer in run.answers:
         if answer.verdict and answer.counts:
-            yield _answer(answer, answer.verdict, outcomes)
+            yield _answer(answer, answer.verdict, outcomes, run.baselines.get(answer.id, ""))
     for name, reason in run.skipped.items():
         client, _, rest = name.partition("--")
         yield _case(name, f"{client}.{rest.partition('--')[0]}", Skipped, f"the client cannot do it: {reason}")
@@ -64,7 +64,8 @@ def _cases(run: StoredRun, outcomes: Outcomes) -> Iterator[TestCase]:
         yield _case(f"unreadable file {number}", "roughwater.results", Error, problem)
 
 
-def _cell(cell: CellResult, outcomes: Outcomes, *, baseline: bool) -> TestCase:
+def _cell(cell: CellResult, outcomes: Outcomes, aside: str) -> TestCase:
+    """`aside`: why its verdict does not count, in a word; empty where it does."""
     properties = {"clock": cell.clock, "expectation": cell.expectation.kind, "samples": str(len(cell.samples))}
     if interval := cell.verdict.interval:
         properties["figure"], properties["interval"] = judged_words(cell.expectation, interval)
@@ -72,13 +73,14 @@ def _cell(cell: CellResult, outcomes: Outcomes, *, baseline: bool) -> TestCase:
         properties["mean_body_byte_s"] = f"{rate:.1f}"
     if cell.set_aside:
         properties["set_aside"] = str(len(cell.set_aside))
-    return _judged(cell, cell.verdict, f"{cell.client.name}.{cell.topology.name}", properties, outcomes, baseline=baseline)
+    return _judged(cell, cell.verdict, f"{cell.client.name}.{cell.topology.name}", properties, outcomes, aside=aside)
 
 
-def _answer(answer: Answer, verdict: Verdict, outcomes: Outcomes) -> TestCase:
+def _answer(answer: Answer, verdict: Verdict, outcomes: Outcomes, aside: str) -> TestCase:
     client = answer.client or next((arm.client for arm in answer.arms if arm.client), None)
     place = ".".join([client.name if client else "clients", answer.topology.name if answer.topology else "networks"])
-    return _judged(answer, verdict, place, {"clock": " and ".join(answer.clocks), "question": answer.question}, outcomes)
+    known = {"clock": " and ".join(answer.clocks), "question": answer.question}
+    return _judged(answer, verdict, place, known, outcomes, aside=aside)
 
 
 def _judged(
@@ -88,12 +90,12 @@ def _judged(
     properties: dict[str, str],
     outcomes: Outcomes,
     *,
-    baseline: bool = False,
+    aside: str = "",
 ) -> TestCase:
     outcome, reason = outcomes[verdict.name], f"{verdict.name}: {verdict.reason}"
-    if baseline and outcome in (Failure, Error):
-        # Its verdict does not count. A CI that counted it would be red where the run is green.
-        outcome, reason = Skipped, f"baseline, does not count: {reason}"
+    if aside:
+        # Its verdict does not count. A CI that counted it would have another number than the run, or be red where it is green.
+        outcome, reason = Skipped, f"{aside}, does not count: {reason}"
     if interval := verdict.interval:
         properties |= {"n": str(interval.n), **{key: repr(getattr(interval, key)) for key in ("mean", "low", "high")}}
     seconds = (each.ended_at - each.started_at).total_seconds()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -14,9 +15,21 @@ from lab.cli.options import Json
 from lab.cli.output import stdout_console
 from lab.judge.decide import VIRTUAL_PLAN
 from lab.judge.simulate import PLAN, Row, Simulation, simulate
+from lab.judge.simulate_gate import simulate_gates
 from lab.model.errors import EXIT_FAIL, UsageProblem
 
 VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE")
+
+
+class GateOf(StrEnum):
+    """The set of rows whose gate is simulated."""
+
+    QUICK = "quick"
+    FULL = "full"
+
+
+GATES = {GateOf.QUICK: 7, GateOf.FULL: 66}
+"""Rows of that set."""
 
 
 class PlanOf(StrEnum):
@@ -34,6 +47,10 @@ def simulate_command(
     cells: Annotated[int, typer.Option(help="Simulated cells per scenario.")] = 10_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same table.")] = 1,
     clock: Annotated[PlanOf, typer.Option(help="Simulate this clock's plan of looks.")] = PlanOf.REAL,
+    gate: Annotated[
+        GateOf | None,
+        typer.Option(help="Simulate qualifications by comparison with the rows of this set; a cell is then a gate."),
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Judge simulated clients whose truth is known, by the code that judges real ones: how often is the judge wrong?
@@ -45,10 +62,14 @@ def simulate_command(
             f"--cells {cells} --seed {seed} cannot be simulated", remedy="give at least one cell and a seed of 0 or more"
         )
     plan = VIRTUAL_PLAN if clock is PlanOf.VIRTUAL else PLAN
+    drawn = partial(simulate, cells, seed, plan)
+    if gate is not None:
+        plan = VIRTUAL_PLAN
+        drawn = partial(simulate_gates, cells, seed, rows=GATES[gate], plan=plan)
     progress = Console(file=sys.stderr)
     with progress.status("drawing clients ...") as status:
         rows: list[Row] = []
-        for row in simulate(cells, seed, plan):
+        for row in drawn():
             rows.append(row)
             status.update(f"{row.scenario}: {row.word}")
     done = Simulation(seed=seed, looks=list(plan.looks), alpha_per_look=plan.alpha_per_look, rows=rows)

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import AfterValidator, Field
 
 from lab.model.clock import Clock
-from lab.model.figures import BOUNDED
+from lab.model.figures import BOUNDED, FIGURES
 from lab.model.results import (
     SCHEMA_VERSION,
     CellResult,
@@ -62,6 +62,7 @@ _OTHERS = (
     "no-wrong-file",
     "buffer-sizes",
     "no-slower",
+    "no-worse",
     "send-buffers",
     "platform",
     "same-work",
@@ -121,6 +122,62 @@ class Observation(Closed):
     )
 
 
+Standing = Literal["fine", "better", "scattered", "known", "accepted", "open", "regression"]
+"""What a figure of a candidate is to a release, from good to bad.
+
+`scattered`: no worse than the pairs scatter by themselves, which is more than the margin; `known`: the baseline fails as well.
+"""
+STANDINGS: tuple[Standing, ...] = get_args(Standing)
+ARRIVES = "arrives"
+"""In place of a figure's name: whether the files arrive, complete and right."""
+
+
+def _figure_or_arrival(name: str) -> str:
+    if name != ARRIVES and name not in FIGURES:
+        raise ValueError(f"{name!r} is not one of {', '.join((ARRIVES, *FIGURES))}")
+    return name
+
+
+ComparedFigure = Annotated[str, AfterValidator(_figure_or_arrival), Field(json_schema_extra={"enum": [ARRIVES, *FIGURES]})]
+
+
+class Claim(Closed):
+    """One figure of a candidate against its baseline's, pair by pair: is it worse?"""
+
+    figure: ComparedFigure = Field(description="name of the figure; arrives: whether the file arrived, complete and right")
+    margin: float = Field(ge=0, description="how much worse passes, as a fraction of the baseline's")
+    accepted: float | None = Field(
+        default=None, description="how much worse was accepted beforehand, a fraction; arrives: share of transfers; null: nothing"
+    )
+    n: int = Field(ge=0, description="number of pairs that have the figure, up to the look that decided")
+    beyond: int = Field(ge=0, description="number of those in which the candidate is worse by more than what passes")
+    better: int = Field(default=0, ge=0, description="number of those in which it is better by more than that")
+    scatter: float | None = Field(
+        default=None, description="standard deviation of how much worse one pair is, a fraction; null for fewer than two pairs"
+    )
+    candidate: float | None = Field(
+        default=None, description="mean of the candidate's, in the unit of the result's field; arrives: transfers that failed"
+    )
+    baseline: float | None = Field(default=None, description="the same of the baseline's, in the same unit")
+    worse: Interval | None = Field(
+        default=None,
+        description="how much worse the candidate is, a fraction, below 0 better; of a rate with a limit: how much further from "
+        "it; null for fewer than two pairs",
+    )
+    p: float | None = Field(
+        default=None,
+        description="p value, 0 to 1, of the sign test of pairs beyond either way, over all looks; null where none could alarm",
+    )
+    p_adjusted: float | None = Field(
+        default=None, description="the same, 0 to 1, after Holm over all figures of all rows of the run"
+    )
+    standing: Standing = Field(
+        description="fine; better: shown to be; scattered: no worse than pairs scatter by themselves; known: the baseline fails "
+        "as well; accepted; open: not decided; regression"
+    )
+    note: str = Field(default="", description="what a reader should know of it; empty for nothing")
+
+
 class Part(Closed):
     """One line of a qualification: a cell or an answer, and the comparison with the baseline."""
 
@@ -128,14 +185,19 @@ class Part(Closed):
     why: str = Field(description="why it is in the set")
     verdict: VerdictName = Field(description="verdict of that cell or answer alone")
     baseline: VerdictName | None = Field(default=None, description="verdict of the baseline's cell; it does not count")
-    comparison: str | None = Field(default=None, description="id of the answer no-slower; null where the candidate ran alone")
+    comparison: str | None = Field(
+        default=None, description="id of the answer no-worse or no-slower; null where the candidate ran alone"
+    )
     regression: VerdictName | None = Field(default=None, description="verdict of that answer; null where it is not judged")
+    promise_counts: bool = Field(
+        default=True, description="whether `verdict` counts; false in a qualification by comparison, where regressions count"
+    )
     notes: list[str] = Field(default_factory=list, description="what a reader should know of this line, one sentence each")
 
     @property
     def verdicts(self) -> list[VerdictName]:
         """The verdicts that count."""
-        return [self.verdict, *([self.regression] if self.regression else [])]
+        return [*([self.verdict] if self.promise_counts else []), *([self.regression] if self.regression else [])]
 
 
 class Answer(Closed):
@@ -145,7 +207,8 @@ class Answer(Closed):
     id: str = Field(description="client--topology--transfer--question, or as the question names its answers")
     question: Question = Field(
         description="limit, steady, complete, or a figure: a cell against its expectation; buffer-sizes: the "
-        "slowest size against the fastest; no-slower: candidate against baseline; refused, silent, "
+        "slowest size against the fastest; no-slower: candidate against baseline; no-worse: the same by "
+        "several figures; refused, silent, "
         "localhost, fallback, flap, address: how a client takes that event; no-wrong-file: whether "
         "exit code 0 means identical bytes after a fault; send-buffers: a fixed send buffer against the "
         "automatic one; platform: what work costs this host; same-work: what the same requests cost by "
@@ -172,6 +235,7 @@ class Answer(Closed):
     expectation: Expectation | None = Field(default=None, description="what each cell's own verdict asserts; null for several")
     arms: list[Arm] = Field(default_factory=list, description="what is compared; empty where nothing is")
     observations: list[Observation] = Field(default_factory=list, description="what was seen, in the order taken")
+    claims: list[Claim] = Field(default_factory=list, description="no-worse: the figures that were compared")
     parts: list[Part] = Field(default_factory=list, description="what a qualification rests on, in the order of its set")
     order: list[str] = Field(default_factory=list, description="names of the arms as their transfers ran, one per transfer")
     skipped: dict[str, str] = Field(
@@ -256,15 +320,18 @@ def answer_of(cell: CellResult) -> Answer:
 
 
 def uncounted_cells(answers: Iterable[Answer]) -> dict[str, str]:
-    """Why the verdicts of some cells do not count, in a word, by id: `baseline`, or `trial` of a search."""
+    """Why the verdicts of some cells do not count, in a word, by id: `baseline`, `compared` or `trial` of a search."""
     answers = list(answers)
     trials = {arm.cell: "trial" for answer in asking(answers, "threshold") for arm in answer.arms}
-    return {**trials, **dict.fromkeys(baseline_cells(answers), "baseline")}
+    compared = {part.id for answer in asking(answers, "qualification") for part in answer.parts if not part.promise_counts}
+    compared |= {arm.cell for answer in asking(answers, "no-worse") for arm in answer.arms if arm.name == CANDIDATE}
+    return {**trials, **dict.fromkeys(compared, "compared"), **dict.fromkeys(baseline_cells(answers), "baseline")}
 
 
 def baseline_cells(answers: Iterable[Answer]) -> set[str]:
     """Ids of cells whose own verdicts do not count: they ran only so that a candidate's had something to be compared with."""
-    return {arm.cell for answer in answers if answer.question == "no-slower" for arm in answer.arms if arm.name == BASELINE}
+    pairs = asking(answers, "no-slower", "no-worse")
+    return {arm.cell for answer in pairs for arm in answer.arms if arm.name == BASELINE}
 
 
 def asking(answers: Iterable[Answer], *questions: Question) -> list[Answer]:

@@ -289,7 +289,8 @@ class RunRecord(Closed):
     cells: list[str] = Field(description="ids in the order in which they were done; files in cells/")
     answers: list[str] = Field(default_factory=list, description="ids in the order in which they were done; files in answers/")
     baselines: list[str] = Field(
-        default_factory=list, description="cells of a baseline and trials of a search, whose verdicts do not count"
+        default_factory=list,
+        description="cells and answers whose verdicts do not count: of a baseline, compared with one, and trials of a search",
     )
     verdicts: dict[str, VerdictName] = Field(
         description="verdicts of all cells and of all answers that are judged, by id; a qualification's repeats these"

@@ -76,6 +76,7 @@ class Collected:
         verdicts |= {answer.id: answer.verdict.name for answer in self.answers if answer.verdict and answer.counts}
         clocks = {cell.clock for cell in self.results} | {clock for answer in self.answers for clock in answer.clocks}
         baselines = uncounted_cells(self.answers)
+        ids = [*(cell.id for cell in self.results), *(answer.id for answer in self.answers)]
         return RunRecord(
             run=self.run.name,
             command=sys.argv,
@@ -85,7 +86,7 @@ class Collected:
             ended_at=datetime.now(UTC),
             cells=[result.id for result in self.results],
             answers=[answer.id for answer in self.answers],
-            baselines=[result.id for result in self.results if result.id in baselines],
+            baselines=[key for key in ids if key in baselines],
             clocks=[clock for clock in CLOCKS if clock in clocks],
             verdicts=verdicts,
             skipped=self.skipped,

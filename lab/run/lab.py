@@ -39,7 +39,7 @@ class Lab:
         self.options = options
         self.name = options.name or name
         self.progress = progress
-        self.machines = VirtualMachines(options.seed, options.machine_seed, options.charge_ns, options.tolerance)
+        self.machines = VirtualMachines(options.seed, options.machine_seed, options.charge_ns, options.tolerance, options.twins)
         self.client_facts: dict[str, object] = {}
         """Facts that were measured of the client's host: part of every snapshot from then on."""
         self.userlands: Mapping[str, UserlandFacts] = {}

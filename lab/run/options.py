@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
@@ -29,6 +29,8 @@ class Options:
     """virtual: every cell in a machine of its own, which no other process disturbs; the backend is `virtual` then."""
     seed: int = 1
     """Another seed gives other samples in virtual time."""
+    twins: Mapping[str, str] = field(default_factory=dict)
+    """Names of clients whose samples get the seeds of another's: a baseline meets the losses that its candidate meets."""
     machine_seed: int | None = None
     """That of every machine, in place of what follows from `seed` and its cells."""
     turn: Callable[[], AbstractContextManager[None]] | None = None

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from lab import __version__
+from lab.clients import versions
+from lab.clients.registry import userland_of
 from lab.judge.host import host_problems, judge_together
 from lab.judge.regression import judge_regression, pair_rates, ratio_interval
 from lab.judge.tolerance import LookPlan
@@ -33,6 +35,23 @@ def check_names(candidate: ClientSpec, baseline: ClientSpec) -> None:
     """Raises UsageProblem for two clients of one name, because results are named by it."""
     if candidate.name == baseline.name:
         raise UsageProblem(f"candidate and baseline are both called {candidate.name!r}", remedy="give one of them as NAME=PATH")
+
+
+def told_apart(candidate: ClientSpec, baseline: ClientSpec) -> ClientSpec:
+    """The baseline, as NAME-baseline where both have one name: results are named by it, and a program may be its own baseline.
+
+    Raises UsageProblem where there is no room for such a name.
+    """
+    if candidate.name != baseline.name:
+        return baseline
+    program = baseline.program
+    if "@" in program and program == baseline.name and not userland_of(baseline):
+        program = versions.program(baseline.name)
+    try:
+        return ClientSpec(name=f"{baseline.name}-{BASELINE}", program=program)
+    except ValueError:
+        check_names(candidate, baseline)
+        raise
 
 
 def pair_id(candidate: Cell, baseline: Cell) -> str:
@@ -86,7 +105,7 @@ def no_slower(
         topology=cell.topology,
         transfer=cell.transfer,
         expectation=cell.expectation,
-        arms=[_arm(CANDIDATE, ours, rates.candidate), _arm(BASELINE, theirs, rates.baseline)],
+        arms=[pair_arm(CANDIDATE, ours, rates.candidate), pair_arm(BASELINE, theirs, rates.baseline)],
         bound=margin,
         rate_clock=rates.clock,
         order=[_SIDES[index] for index in order],
@@ -98,7 +117,8 @@ def no_slower(
     )
 
 
-def _arm(name: str, result: CellResult, rates: list[float]) -> Arm:
+def pair_arm(name: str, result: CellResult, rates: list[float]) -> Arm:
+    """One side of a pair; `rates` are its bytes per second, a value per pair."""
     return Arm(
         name=name,
         value=result.client.name,

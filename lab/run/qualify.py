@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from typing import Protocol, TypeVar
 
 from lab import __version__
 from lab.clients.adapter import ClientAdapter
 from lab.clients.registry import resolve, userland_of
 from lab.hosts.local import LocalHost
 from lab.model.answer import BASELINE, CANDIDATE, Answer, Arm, Part
+from lab.model.cell import Cell
 from lab.model.clock import CLOCKS, Clock, ClockChoice
 from lab.model.errors import NotSupported, RoughwaterError
 from lab.model.results import CellResult, Verdict, VerdictName, count_line, worst
@@ -19,12 +21,15 @@ from lab.model.scratch import scratch_folder
 from lab.model.transfer import ClientSpec
 from lab.model.units import Ratio
 from lab.run.clocks import clock_for, needs_real_time, needs_virtual_time
+from lab.run.events.faults import refusal
 from lab.run.parallel import RUN_AGAIN, Job, run_all, run_jobs
+from lab.run.questions import FaultQuestion
 from lab.run.release import ReleaseRow
 from lab.run.session import Session
 from lab.run.study import arms_of
 
-_WORDS: dict[VerdictName, str] = {"PASS": "QUALIFIED", "FAIL": "NOT QUALIFIED", "INCONCLUSIVE": "UNDECIDED", "INVALID": "INVALID"}
+WITH_MACHINE = "--with-machine asks it"
+WORDS: dict[VerdictName, str] = {"PASS": "QUALIFIED", "FAIL": "NOT QUALIFIED", "INCONCLUSIVE": "UNDECIDED", "INVALID": "INVALID"}
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,16 @@ class Outcome:
         )
 
 
+class Spoilable(Protocol):
+    """What came of a row."""
+
+    @property
+    def spoilt(self) -> bool: ...
+
+
+Found = TypeVar("Found", bound=Spoilable)
+
+
 def check_program(client: ClientSpec) -> None:
     """Start the client on this machine, which namespaces share, for its version. Raises UsageProblem when it does not.
 
@@ -101,12 +116,9 @@ def qualify(
 ) -> tuple[Answer, list[Outcome]]:
     """Run the lines of the set that the candidate can do; write the answer. Raises as `plan` and `Session.run_pair`."""
     started_at = datetime.now(UTC)
-    asked, skipped = plan(rows, candidate, session.options.clock)
-    for name, reason in skipped.items():
-        session.skipped[f"{candidate.name}--{name}"] = reason
-        session.progress.skipped(f"{candidate.name} cannot do {name}: {reason}")
+    asked, skipped = skip(session, rows, candidate)
     run = partial(_run, candidate=candidate, baseline=baseline, margin=margin)
-    outcomes = _outcomes(session, asked, run, [candidate, *([baseline] if baseline else [])], lanes)
+    outcomes = run_rows(session, asked, run, [candidate, *([baseline] if baseline else [])], lanes)
     parts = [outcome.part() for outcome in outcomes]
     verdicts = [name for part in parts for name in part.verdicts]
     found = worst(verdicts)
@@ -122,24 +134,33 @@ def qualify(
         skipped=skipped,
         facts={"set": set_name},
         bound=margin,
-        verdict=Verdict(name=found, reason=f"{_WORDS[found]}: {counted}", cause="verdicts"),
+        verdict=Verdict(name=found, reason=f"{WORDS[found]}: {counted}", cause="verdicts"),
         started_at=started_at,
         ended_at=datetime.now(UTC),
     )
     return session.keep(answer), outcomes
 
 
-def _outcomes(
+def skip(session: Session, rows: Sequence[ReleaseRow], candidate: ClientSpec) -> tuple[list[ReleaseRow], dict[str, str]]:
+    """As `plan`, and the session knows what is skipped. Raises as `plan`."""
+    asked, skipped = plan(rows, candidate, session.options.clock)
+    for name, reason in skipped.items():
+        session.skipped[f"{candidate.name}--{name}"] = reason
+        session.progress.skipped(f"{candidate.name} cannot do {name}: {reason}")
+    return asked, skipped
+
+
+def run_rows(
     session: Session,
     rows: Sequence[ReleaseRow],
-    run: Callable[[ReleaseRow, Session], Outcome],
+    run: Callable[[ReleaseRow, Session], Found],
     clients: Sequence[ClientSpec],
     lanes: int,
-) -> list[Outcome]:
+) -> list[Found]:
     """Run the lines of virtual time in parallel, a machine per core, then the others. Raises the first problem."""
     virtual = [row for row in rows if clock_of(row, clients, session.options.clock) == "virtual"]
     real = [row for row in rows if row not in virtual]
-    found: dict[ReleaseRow, Outcome] = {}
+    found: dict[ReleaseRow, Found] = {}
     for row, outcome in zip(virtual, run_all(session, [partial(run, row) for row in virtual]), strict=True):
         if isinstance(outcome, RoughwaterError):
             raise outcome
@@ -155,12 +176,22 @@ def clock_of(row: ReleaseRow, clients: Sequence[ClientSpec], clock: ClockChoice)
 
 
 def _reason_against(row: ReleaseRow, client: ClientSpec, adapter: ClientAdapter, clock: ClockChoice) -> str:
-    if reason := adapter.supports(row.transfer):
-        return reason
-    if clock == "virtual" and (reason := needs_real_time(row.cell(client))):
-        return reason
-    if clock == "real" and (what := needs_virtual_time(row.cell(client))):
+    return (
+        adapter.supports(row.transfer) or _reason_by_clock(row.cell(client), clock) or _reason_of_question(row, client, adapter)
+    )
+
+
+def _reason_by_clock(cell: Cell, clock: ClockChoice) -> str:
+    if clock == "virtual" and (reason := needs_real_time(cell)):
+        return f"{reason} ({WITH_MACHINE})"
+    if clock == "real" and (what := needs_virtual_time(cell)):
         return f"{what}, which runs in virtual time only"
+    return ""
+
+
+def _reason_of_question(row: ReleaseRow, client: ClientSpec, adapter: ClientAdapter) -> str:
+    if isinstance(row.question, FaultQuestion):
+        return refusal(row.question.fault, row.transfer)
     if not row.buffers:
         return ""
     try:
@@ -171,6 +202,8 @@ def _reason_against(row: ReleaseRow, client: ClientSpec, adapter: ClientAdapter,
 
 
 def _run(row: ReleaseRow, session: Session, *, candidate: ClientSpec, baseline: ClientSpec | None, margin: Ratio) -> Outcome:
+    if isinstance(row.question, FaultQuestion):
+        return Outcome(row, row.fault(candidate).ask(session))
     if row.buffers:
         return Outcome(row, session.run_study(row.study(candidate)))
     cell = row.cell(candidate)

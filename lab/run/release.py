@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from lab.judge.tolerance import LookPlan
@@ -17,7 +17,7 @@ from lab.model.topology import Topology, carrier
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import ByteRate, Size
 from lab.run.clocks import needs_real_time, needs_virtual_time
-from lab.run.questions import BufferQuestion, CellQuestion
+from lab.run.questions import BufferQuestion, CellQuestion, FaultQuestion
 
 _LIGHT_BYTE_S = ByteRate.parse("2 MB/s").byte_s
 # Parts of `ReleaseRow.seconds`, measured on two cores with the User-Mode Linux router.
@@ -40,9 +40,9 @@ QUICK_LOOKS = LookPlan(looks=LookPlan().looks[:2])
 
 @dataclass(frozen=True)
 class ReleaseRow:
-    """A row of a suite as a part of a release: a cell, or buffer sizes of the candidate alone, and why it is in the set."""
+    """A row of a suite as a part of a release: a cell, buffer sizes of one client or a fault, and why it is in the set."""
 
-    question: CellQuestion | BufferQuestion
+    question: CellQuestion | BufferQuestion | FaultQuestion
     why: str
 
     @classmethod
@@ -67,6 +67,8 @@ class ReleaseRow:
 
     @property
     def _asked(self) -> Cell | BufferStudy:
+        if isinstance(self.question, FaultQuestion):
+            return self.question.cells[0]
         return self.question.cell if isinstance(self.question, CellQuestion) else self.question.study
 
     @property
@@ -78,7 +80,7 @@ class ReleaseRow:
         return self._asked.transfer
 
     def cell(self, client: ClientSpec) -> Cell:
-        """The row's cell on that client; of one with buffers, without any."""
+        """The row's cell on that client; of one with buffers without any, of one with a fault without it."""
         if isinstance(self.question, CellQuestion):
             return self.question.cell.model_copy(update={"client": client})
         return Cell(client=client, topology=self.topology, transfer=self.transfer, expectation=Expectation.of(self.transfer))
@@ -88,13 +90,26 @@ class ReleaseRow:
         assert isinstance(self.question, BufferQuestion)
         return self.question.study.model_copy(update={"client": client})
 
+    def id_of(self, client: ClientSpec) -> str:
+        """The id of the row's result of that client."""
+        return f"{client.name}--{self.question.id.partition('--')[2]}"
+
+    def fault(self, client: ClientSpec) -> FaultQuestion:
+        """The question of a row with a fault, on that client."""
+        assert isinstance(self.question, FaultQuestion)
+        return replace(self.question, client=client)
+
     @property
     def light(self) -> bool:
         """Whether another may run at the same time: a slow transfer over a link whose calibration leaves the machine room."""
         topology, transfer = self.topology, self.transfer
         rates = [topology.link.direction(side).rate for side in ("up", "down")]
         slow_link = all(rate is not None and rate.bit_s <= 100e6 for rate in rates)
-        return slow_link and not self.buffers and (transfer.limit_byte_s or _LIGHT_BYTE_S + 1) <= _LIGHT_BYTE_S
+        return (
+            slow_link
+            and isinstance(self.question, CellQuestion)
+            and (transfer.limit_byte_s or _LIGHT_BYTE_S + 1) <= _LIGHT_BYTE_S
+        )
 
     def clock(self, choice: ClockChoice) -> Clock:
         """The clock by which a Linux client runs this row. A row that needs the other one than was asked for is skipped."""
@@ -120,6 +135,18 @@ class ReleaseRow:
         turns = transfer.files / transfer.parallel if transfer.kept_set else 0
         round_trips = _ROUND_TRIPS_TO_SPEED + _ROUND_TRIPS_PER_FILE * turns
         return transfer.total_bytes / rate + round_trips * topology.link.rtt.s
+
+
+def one_by_one(rows: Sequence[ReleaseRow]) -> list[ReleaseRow]:
+    """The rows with a cell for each size of a buffer: next to a baseline every size is a row of its own."""
+    found: list[ReleaseRow] = []
+    for row in rows:
+        if not isinstance(row.question, BufferQuestion):
+            found.append(row)
+            continue
+        for size in row.buffers:
+            found.append(ReleaseRow(CellQuestion(row.question.study.cell(size)), f"{row.why}: {size}"))
+    return list(dict.fromkeys(found))
 
 
 def set_seconds(

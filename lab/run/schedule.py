@@ -59,6 +59,22 @@ def fixed_rounds(rounds: int) -> Schedule:
     return turns
 
 
+def compared(wanted: Callable[[Sequence[Sample], Sequence[Sample]], int | None]) -> Schedule:
+    """A candidate's cell (the first) and a baseline's, a transfer of each per round, up to the number that `wanted` says.
+
+    It goes on after a failed transfer: whether the other one fails as well is part of the question.
+    """
+
+    def turns(samples: Sequence[Sequence[Sample]]) -> Iterator[Turn]:
+        own, other = samples
+        while (goal := wanted(own, other)) is not None:
+            while (done := len(own)) < goal:
+                for index in turn_order(2, done):
+                    yield index, goal
+
+    return turns
+
+
 def beside_baseline(cell: Cell, margin: float | None, looks: LookPlan) -> Schedule:
     """A candidate's cell (the first) and a baseline's, a transfer of each per round, while either question is open.
 

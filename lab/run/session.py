@@ -15,6 +15,7 @@ from typing import Self
 from lab.clients.registry import assert_speaks_here, resolve
 from lab.hosts.host import Network
 from lab.judge.tolerance import LookPlan
+from lab.judge.worse import Accepted, Gate
 from lab.model.answer import Answer
 from lab.model.cell import Cell
 from lab.model.errors import EXIT_INVALID, NotSupported
@@ -28,10 +29,11 @@ from lab.run.clocks import clock_for
 from lab.run.collected import Collected, keep
 from lab.run.interleaving import Interleaving
 from lab.run.lab import Lab
+from lab.run.no_worse import Row, no_worse
 from lab.run.options import Options
 from lab.run.pair import MARGIN, check_pair, no_slower, pair_id, why_not_judged
 from lab.run.progress import Progress, Silent
-from lab.run.schedule import Schedule, beside_baseline, fixed_rounds, round_robin, until_decided
+from lab.run.schedule import Schedule, beside_baseline, compared, fixed_rounds, round_robin, until_decided
 from lab.run.study import arms_of, buffer_sizes
 from lab.run.userlands import http3_server_of, one_cell, refuse_in_real_time
 from lab.servers.bundle import Servers
@@ -93,14 +95,14 @@ class Session(Collected):
         network.
         """
         with self.noting_skip(cell.id):
-            _, results = self._interleave([cell], until_decided(cell, self._looks([cell])))
+            _, results = self._interleave([cell], until_decided(cell, self.looks_for([cell])))
             return results[0]
 
     def run_study(self, study: BufferStudy) -> Answer:
         """Run the cells of a study interleaved to its verdict; write them and it. Raises as `run_cell`."""
         with self.noting_skip(study.id):
             cells, left_out = arms_of(study, resolve(study.client))
-            looks = self._looks([*cells.values()])
+            looks = self.looks_for([*cells.values()])
             together, results = self._interleave([*cells.values()], round_robin([*cells], study.floor.value, looks))
             answer = buffer_sizes(
                 study,
@@ -119,7 +121,7 @@ class Session(Collected):
         """
         with self.noting_skip(pair_id(candidate, baseline)):
             check_pair(candidate, baseline)
-            looks = self._looks([candidate, baseline])
+            looks = self.looks_for([candidate, baseline])
             schedule = beside_baseline(candidate, None if why_not_judged(candidate) else margin.value, looks)
             together, results = self._interleave([candidate, baseline], schedule)
             answer = no_slower(
@@ -132,6 +134,27 @@ class Session(Collected):
                 looks=looks,
             )
             return self.keep(answer)
+
+    def looks_for(self, cells: Sequence[Cell]) -> LookPlan:
+        """The plan of looks of these cells, by their clock."""
+        virtual = clock_for(cells, self.options.clock) == "virtual"
+        return self.options.virtual_looks if virtual else self.options.looks
+
+    def run_compared(
+        self, candidate: Cell, baseline: Cell, *, gate: Gate, accepted: Accepted | None = None
+    ) -> tuple[Answer, list[CellResult]]:
+        """Run two clients' cells of one transfer interleaved, and compare them by every figure of the row; write all three.
+
+        The answer is that of this row alone. Returns it and the two results. Raises as `run_pair`.
+        """
+        pair = pair_id(candidate, baseline)
+        with self.noting_skip(pair):
+            check_pair(candidate, baseline)
+            looks = self.looks_for([candidate, baseline])
+            row = Row.of(candidate, clock_for([candidate, baseline], self.options.clock), looks, gate, accepted)
+            together, results = self._interleave([candidate, baseline], compared(row.wanted))
+            answer = no_worse(candidate, pair, results, row, order=together.order, problems=together.problems)
+            return self.keep(answer), results
 
     def run_together(self, what: str, cells: Sequence[Cell], rounds: int) -> tuple[list[int], list[CellResult]]:
         """Run the cells that many times each, interleaved, and write them; `what` is the id of the answer that they are for.
@@ -202,13 +225,9 @@ class Session(Collected):
     def _interleave(self, cells: Sequence[Cell], schedule: Schedule) -> tuple[Interleaving, list[CellResult]]:
         """Run cells between one pair of calibrations, and write each."""
         interleaving = Interleaving(self.lab, cells, schedule, captures=self.run.evidence if self.options.pcap else None)
-        results = interleaving.run(self.run.name, self._looks(cells), self.remarks)
+        results = interleaving.run(self.run.name, self.looks_for(cells), self.remarks)
         for result in results:
             self.run.write_cell(result)
             keep(self.results, result)
             self.progress.verdict(result.id, result.verdict)
         return interleaving, results
-
-    def _looks(self, cells: Sequence[Cell]) -> LookPlan:
-        virtual = clock_for(cells, self.options.clock) == "virtual"
-        return self.options.virtual_looks if virtual else self.options.looks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from lab.assets.userlands import Userland
@@ -26,6 +26,8 @@ class VirtualMachines:
     machine_seed: int | None = None
     charge_ns: int = CHARGE_NS
     tolerance: Tolerance = Tolerance()
+    twins: Mapping[str, str] = field(default_factory=dict)
+    """By the name of a client, that of the client whose samples' seeds it gets."""
 
     def open_for(
         self, ids: Sequence[str], payload_bytes: int, *, same_host: bool = False, userlands: Mapping[str, Userland] | None = None
@@ -35,7 +37,8 @@ class VirtualMachines:
         return self._boot(seed, payload_bytes, same_host=same_host, userlands=userlands)
 
     def sample_seed(self, cell_id: str, index: int) -> int:
-        return derived_seed(self.seed, cell_id, index)
+        client, mark, row = cell_id.partition("--")
+        return derived_seed(self.seed, f"{self.twins.get(client, client)}{mark}{row}", index)
 
     def facts(self, network: Network) -> VirtualMachine | None:
         """For results; None in real time."""

@@ -82,8 +82,8 @@ def record_faults(record: RunRecord, found: StoredRun, unread: frozenset[str] = 
                 yield "$.clocks", f"{clock} is missing, {each.id} ran by it"
     verdicts = found.verdicts
     for key in record.baselines:
-        if key not in record.cells:
-            yield "$.baselines", f"{key} is not one of its cells"
+        if key not in record.cells and key not in record.answers:
+            yield "$.baselines", f"{key} is not one of its cells or answers"
     for key in verdicts.keys() - record.verdicts.keys():
         yield "$.verdicts", f"{key} is missing, its file says {verdicts[key]}"
     for key, name in record.verdicts.items():

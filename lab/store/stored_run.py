@@ -6,6 +6,7 @@ such a run instead.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,6 +77,15 @@ class StoredRun:
     def verdicts(self) -> dict[str, VerdictName]:
         """The verdicts of all cells and judged answers, by id, as in run.json."""
         return {each.id: each.verdict.name for each in self.everything if each.verdict and each.counts}
+
+    @property
+    def counted(self) -> Counter[VerdictName]:
+        """How many verdicts of each kind count: the run's one set of numbers, by run.json, else by the files that can be read."""
+        if self.record is not None and self.record.ended != "killed":
+            judged, aside = self.record.verdicts, set(self.record.baselines)
+        else:
+            judged, aside = self.verdicts, set(self.baselines)
+        return Counter(name for key, name in judged.items() if key not in aside)
 
     @property
     def clocks(self) -> list[Clock]:

@@ -16,8 +16,8 @@ _SPANS = {"h": "hours", "d": "days", "w": "weeks"}
 _ASKED = ("client", "topology", "cell", "verdict", "clock")
 _RUNS = """
 SELECT run, min(started_at) AS started_at, any_value(whole) AS whole, count(cell) AS cells,
-  count(*) FILTER (verdict = 'PASS') AS "PASS", count(*) FILTER (verdict = 'FAIL') AS "FAIL",
-  count(*) FILTER (verdict = 'INCONCLUSIVE') AS "INCONCLUSIVE", count(*) FILTER (verdict = 'INVALID') AS "INVALID",
+  any_value(counted_pass) AS "PASS", any_value(counted_fail) AS "FAIL",
+  any_value(counted_inconclusive) AS "INCONCLUSIVE", any_value(counted_invalid) AS "INVALID",
   list_sort(list_distinct(list(client || ' ' || version))) AS clients,
   list_sort(list_distinct(list(topology))) AS topologies, list_sort(list_distinct(list(clock))) AS clocks,
   list_sort(list_distinct(list(git_revision))) AS revisions
@@ -69,7 +69,10 @@ def parse_since(text: str, now: datetime) -> datetime:
 
 
 def list_runs(index: Index, meant: Filter, limit: int) -> Rows:
-    """Runs that have such cells, the newest first: counts of verdicts, clients with versions, topologies, lab revisions."""
+    """Runs that have such cells, the newest first: how many verdicts count, clients with versions, topologies, lab revisions.
+
+    The numbers are those of the run, as on its page, whatever the filter selects.
+    """
     where, values = meant.where()
     # A run without a cell yet is listed too, unless the filter asks for certain cells.
     source = f"(SELECT * FROM everything {where})"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 from lab.judge.cost import score_of
 from lab.judge.matching import os_of, short_version
 from lab.model.cell_name import format_transfer
 from lab.model.figures import FIGURES, Figure
-from lab.model.results import CellResult
+from lab.model.results import CellResult, VerdictName
 from lab.store.stored_run import StoredRun
 
 Row = dict[str, Any]
@@ -69,15 +69,19 @@ COLUMNS: tuple[Column, ...] = (
     ("set_aside", "INTEGER", lambda cell: len(cell.set_aside)),
     ("host_problems", "VARCHAR[]", lambda cell: cell.host.problems if cell.host else []),
 )
+VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 RUN_COLUMNS: tuple[tuple[str, str], ...] = (
     ("run", "VARCHAR"),
     ("signature", "VARCHAR"),
     ("whole", "BOOLEAN"),
+    *((f"counted_{name.lower()}", "INTEGER") for name in VERDICTS),
     ("ended", "VARCHAR"),
     ("command", "VARCHAR[]"),
     ("problems", "VARCHAR[]"),
 )
-"""The columns of a run's own row, which has no cell. It also has `started_at`."""
+"""The columns of a run's own row, which has no cell. It also has `started_at`. The verdicts that count are in its cells' rows
+too, because a filter may leave those alone.
+"""
 TYPES: dict[str, str] = {**dict(RUN_COLUMNS), **{name: kind for name, kind, _ in COLUMNS}}
 CELL_NAMES: tuple[str, ...] = ("run", *(name for name, _, _ in COLUMNS))
 
@@ -89,6 +93,7 @@ def cell_row(run: str, cell: CellResult, *, whole: bool) -> Row:
 
 def run_rows(run: str, signature: str, found: StoredRun) -> list[Row]:
     """The row of the run, then a row for each of its cells."""
+    counted = {f"counted_{name.lower()}": found.counted[name] for name in VERDICTS}
     own = {
         "run": run,
         "signature": signature,
@@ -98,7 +103,7 @@ def run_rows(run: str, signature: str, found: StoredRun) -> list[Row]:
         "problems": found.problems,
         "started_at": _utc(found.cells[0].started_at) if found.cells else None,
     }
-    return [own, *(cell_row(run, cell, whole=found.whole) for cell in found.cells)]
+    return [{**own, **counted}, *({**cell_row(run, cell, whole=found.whole), **counted} for cell in found.cells)]
 
 
 def _utc(at: datetime) -> str:

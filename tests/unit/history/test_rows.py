@@ -97,6 +97,10 @@ def test_what_the_host_did_is_in_the_row() -> None:
     assert (found["set_aside"], found["host_problems"]) == (1, ["one", "two"])
 
 
+def counted(*numbers: int) -> dict[str, int]:
+    return dict(zip(("counted_pass", "counted_fail", "counted_inconclusive", "counted_invalid"), numbers, strict=True))
+
+
 def test_a_run_has_its_own_row_before_those_of_its_cells() -> None:
     later = make_cell(cell_id="a--b--c").model_copy(update={"started_at": AT + timedelta(seconds=1)})
     found = StoredRun(Path("/r"), [make_cell(), later], [], make_record(), problems=["one"])
@@ -109,6 +113,7 @@ def test_a_run_has_its_own_row_before_those_of_its_cells() -> None:
         "command": ["lab", "run", "throttle"],
         "problems": ["one"],
         "started_at": "2026-01-02T03:04:05",
+        **counted(1, 0, 0, 0),
     }
     assert [(row["run"], row["cell"], row["whole"]) for row in rows] == [("name", CELL, True), ("name", "a--b--c", True)]
 
@@ -123,6 +128,7 @@ def test_a_run_that_was_cut_off_before_its_first_cell_has_a_row() -> None:
         "command": [],
         "problems": [],
         "started_at": None,
+        **counted(0, 0, 0, 0),
     }
     assert [row["whole"] for row in run_rows("name", "s", StoredRun(Path("/r"), [make_cell()]))] == [False, False]
 

@@ -206,7 +206,7 @@ def test_what_a_lane_spoilt_is_reported(made: Session, fake_lab: FakeLab) -> Non
 
 def test_the_list_has_every_line_and_runs_nothing() -> None:
     cli.register(("qualify",))
-    done = CliRunner().invoke(cli.app, ["qualify", "--list", "--quick", "--json"])
+    done = CliRunner().invoke(cli.app, ["qualify", "--list", "--quick", "--with-machine", "--json"])
     assert done.exit_code == 0
     told = json.loads(done.stdout)
     assert [item["name"] for item in told["items"]] == [item.name for item in QUICK]
@@ -220,7 +220,12 @@ def test_the_list_has_every_line_and_runs_nothing() -> None:
         (["curl=/nowhere/curl"], "there is no /nowhere/curl"),
         (["curl", "--baseline", "old-curl=/nowhere/curl"], "there is no /nowhere/curl"),
         (["curlew"], "unknown client 'curlew'"),
-        (["curl", "--baseline", "curl=/usr/bin/curl"], "both called 'curl'"),
+        (["curl", "--accept", "known.yaml"], "are about a comparison"),
+        (
+            ["curl", "--baseline", "old-curl=/usr/bin/curl", "--absolute", "--write-accept", "known.yaml"],
+            "are about a comparison",
+        ),
+        (["curl", "--baseline", "curl", "--accept", "/nowhere/known.yaml"], "cannot be read"),
         (["curl", "--lanes", "1000"], "cores"),
         (["curl", "--lanes", "2", "--backend", "compose"], "namespaces"),
         (["curl", "--margin", "100%"], "--margin"),

@@ -85,7 +85,8 @@ def test_a_line_that_a_client_cannot_do_has_the_reason(fake_lab: object, monkeyp
     assert [row.name for row in asked] == [SFTP.name]
     assert skipped == {
         ROW.name: "it knows no limit",
-        REAL.name: "requests per second are limited by the processor, which takes no time in virtual time",
+        REAL.name: "requests per second are limited by the processor, which takes no time in virtual time "
+        "(--with-machine asks it)",
         BUFFERS.name: "it has no such setting",
     }
     assert [row.name for row in plan([REAL, SFTP], NEW, "auto")[0]] == [REAL.name, SFTP.name]
@@ -127,7 +128,7 @@ def test_lines_in_virtual_time_run_together_and_the_outcomes_keep_the_order(monk
 
     monkeypatch.setattr(module, "run_all", run_all)
     session = session_of("auto")
-    found = module._outcomes(session, [ROW, REAL, SFTP], run, [NEW], 1)
+    found = module.run_rows(session, [ROW, REAL, SFTP], run, [NEW], 1)
     assert [outcome.asked for outcome in found] == [ROW, REAL, SFTP]
     assert together == [2], "the line that needs real time is not among them"
 
@@ -136,5 +137,5 @@ def test_a_problem_of_one_line_in_virtual_time_is_raised(monkeypatch: pytest.Mon
     problem = LabFault("no machine")
     monkeypatch.setattr(module, "run_all", lambda _session, jobs: [SimpleNamespace(spoilt=False), problem][: len(jobs)])
     with pytest.raises(LabFault) as caught:
-        module._outcomes(session_of("virtual"), [ROW, SFTP], lambda *_: SimpleNamespace(spoilt=False), [NEW], 1)
+        module.run_rows(session_of("virtual"), [ROW, SFTP], lambda *_: SimpleNamespace(spoilt=False), [NEW], 1)
     assert caught.value is problem

@@ -192,6 +192,6 @@ def test_a_lane_has_a_network_of_its_own_name_and_what_is_known_of_the_client(
 
 def test_looks_are_those_of_the_clock(fake_lab: FakeLab, tmp_path: Path, heard: Heard) -> None:
     made = session(fake_lab, tmp_path, heard, clock="auto")
-    assert made._looks([CELL]) == made.options.virtual_looks
-    assert made._looks([REAL]) == made.options.looks
+    assert made.looks_for([CELL]) == made.options.virtual_looks
+    assert made.looks_for([REAL]) == made.options.looks
     assert made.options.virtual_looks != made.options.looks

@@ -288,7 +288,7 @@ def test_every_clock_is_listed(cell: CellResult) -> None:
 
 def test_a_baseline_is_one_of_the_cells(cell: CellResult) -> None:
     assert faults_of([cell], baselines=[CELL]) == []
-    assert faults_of([cell], baselines=["x"]) == [("$.baselines", "x is not one of its cells")]
+    assert faults_of([cell], baselines=["x"]) == [("$.baselines", "x is not one of its cells or answers")]
 
 
 def test_every_verdict_is_that_of_its_file(cell: CellResult) -> None:

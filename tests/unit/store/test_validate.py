@@ -135,7 +135,7 @@ QUALIFICATION = "*-qualify-*/qualification.json"
         ),
         (RUN, lambda it: it["verdicts"].update(x="PASS"), "$.verdicts['x']", "no file has this verdict"),
         (RUN, lambda it: it["verdicts"].popitem(), "$.verdicts", "is missing, its file says"),
-        (RUN, lambda it: it["baselines"].append("x"), "$.baselines", "x is not one of its cells"),
+        (RUN, lambda it: it["baselines"].append("x"), "$.baselines", "x is not one of its cells or answers"),
         (RUN, lambda it: it["studies"].append("x"), "$.answers[0]", "there is no file of x"),
         (RUN, lambda it: it.update(clocks=["virtual"]), "$.clocks", "real is missing, "),
         (CELL, lambda it: it.update(virtual=GUEST), "$.virtual", "is there, and the clock is real"),
