@@ -197,7 +197,7 @@ struct Set {
     entries: Vec<Entry>,
     trees: Vec<(usize, Tree)>,
     directories: Vec<Vec<u8>>,
-    known: HashSet<Vec<u8>>,
+    known: HashSet<(usize, Vec<u8>)>,
     facts: FileSet,
     mirror: Option<State>,
     planned: Vec<Planned>,

@@ -26,8 +26,8 @@ pub struct Runner<'a> {
     pub tasks: VecDeque<FileTask>,
     pub directories: Vec<Vec<u8>>,
     pub trees: Vec<(usize, Tree)>,
-    /// Paths that an earlier session has found already.
-    pub known: &'a mut HashSet<Vec<u8>>,
+    /// By tree, paths that an earlier session has found already: what two trees have in common goes to two places.
+    pub known: &'a mut HashSet<(usize, Vec<u8>)>,
     pub factory: &'a TaskFactory,
     pub events: Channel<Event>,
     /// Entries told of so far.
@@ -72,7 +72,7 @@ impl Worklist for Runner<'_> {
         if found.unlisted.is_some() {
             key.push(0);
         }
-        if !self.known.insert(key) {
+        if !self.known.insert((tree, key)) {
             return;
         }
         let Some((_, tree)) = self.trees.iter().find(|(number, _)| *number == tree) else {
