@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use ferry_sftp::FileKind;
 
+use super::inventory::Inventory;
 use super::stamp::{Names, Stamp};
 use super::walk::WalkedDirectory;
 use crate::error::Error;
@@ -43,8 +44,7 @@ pub struct State {
     pub options: Mirror,
     /// The tree that is mirrored, for messages: the side that is on the server.
     pub remote: Remote,
-    /// Everything that the source has, whether or not it takes part.
-    pub source: HashSet<Names>,
+    pub source: Inventory,
     /// Uploads: what the source has to send, until the destination is known.
     pub pending: Vec<Pending>,
     /// Uploads: what the destination had before anything was sent.
@@ -69,7 +69,7 @@ impl State {
         Self {
             options: options.clone(),
             remote: remote.clone(),
-            source: HashSet::new(),
+            source: Inventory::default(),
             pending: Vec::new(),
             there: Vec::new(),
             directories: Vec::new(),
@@ -146,26 +146,35 @@ pub fn is_below(names: &Names, directories: &HashSet<Names>) -> bool {
     !directories.is_empty() && above.any(|above| directories.contains(above))
 }
 
-fn surplus<'a>(there: &'a [Thing], source: &HashSet<Names>) -> Vec<&'a Thing> {
+/// What lies in a directory that the source has too, or in none that it has, and has no counterpart there.
+fn surplus<'a>(there: &'a [Thing], source: &Inventory) -> Vec<&'a Thing> {
     let names: HashSet<&Names> = there.iter().map(|thing| &thing.names).collect();
     let mut spelled: HashMap<String, Vec<&Names>> = HashMap::new();
-    for names in source {
+    for names in source.names() {
         spelled.entry(folded(names)).or_default().push(names);
     }
+    // Where the file system ignores case, this may be the very thing that the source has: there both spellings cannot be seen at once.
+    let respelled = |thing: &Thing| {
+        let same = spelled.get(&folded(&thing.names)).map_or(&[][..], Vec::as_slice);
+        same.iter().filter(|other| !names.contains(*other)).copied()
+    };
+    let respelled_opaque: HashSet<&[Vec<u8>]> = there
+        .iter()
+        .filter(|thing| respelled(thing).any(|other| source.is_opaque(other)))
+        .map(|thing| thing.names.as_slice())
+        .collect();
     let mut kept: HashSet<&[Vec<u8>]> = HashSet::new();
     let mut found: Vec<&Thing> = Vec::new();
     for thing in there.iter().filter(|thing| !source.contains(&thing.names)) {
-        let parent = thing.names.split_last().map_or(&[][..], |(_, parent)| parent);
-        let lives_on = parent.is_empty() || source.contains(parent);
-        let unfinished = lives_on && thing.names.last().is_some_and(|name| is_unfinished(name));
-        // Where the file system ignores case, this may be the very file that was transferred: there both spellings cannot be seen at once.
-        let other_spelling = spelled
-            .get(&folded(&thing.names))
-            .is_some_and(|same| same.iter().any(|other| !names.contains(other)));
         if thing.names.is_empty() {
             continue;
         }
-        if thing.keep || unfinished || other_spelling {
+        let parent = thing.names.split_last().map_or(&[][..], |(_, parent)| parent);
+        let lives_on = parent.is_empty() || source.contains(parent);
+        let unfinished = lives_on && thing.names.last().is_some_and(|name| is_unfinished(name));
+        let mut itself_and_above = (1..=thing.names.len()).filter_map(|depth| thing.names.get(..depth));
+        let hidden = source.hides(&thing.names) || itself_and_above.any(|above| respelled_opaque.contains(above));
+        if thing.keep || unfinished || hidden || respelled(thing).next().is_some() {
             kept.extend((1..=thing.names.len()).filter_map(|depth| thing.names.get(..depth)));
         } else {
             found.push(thing);

@@ -12,6 +12,7 @@ use super::super::download::Destination;
 use super::super::entry::Entry;
 use super::events::{Event, Tree};
 use super::factory::TaskFactory;
+use super::inventory::Kind;
 use super::local;
 use super::mirror::{State, Verdict, in_the_way, is_below};
 use super::stamp::Stamp;
@@ -60,10 +61,19 @@ impl Worklist for Runner<'_> {
     }
 
     fn found(&mut self, tree: usize, found: Found) {
+        let filtered = self.filters_out(&found);
+        // One whose name is not safe is not listed; told a second time, it could not be.
+        let safe = found.names.last().is_none_or(|name| safe_component(name).is_ok());
+        let kind = match found.attrs.kind() {
+            _ if filtered || !safe || found.unlisted.is_some() => Kind::PassedOver,
+            FileKind::Directory => Kind::Listed,
+            FileKind::Regular | FileKind::Unknown => Kind::File,
+            FileKind::Symlink | FileKind::Other => Kind::PassedOver,
+        };
         if let Some(mirror) = self.mirror.as_deref_mut()
             && !found.names.is_empty()
         {
-            mirror.source.insert(found.names.clone());
+            mirror.source.add(found.names.clone(), kind);
             if is_below(&found.names, &mirror.blocked) {
                 return;
             }
@@ -83,7 +93,7 @@ impl Worklist for Runner<'_> {
             self.failed(&remote, problem);
             return;
         }
-        if self.filters_out(&found) {
+        if filtered {
             tracing::info!(url = %remote.url, "filtered");
             let _ = self.events.send(Event::Filtered);
             return;

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::super::inventory::Kind;
 use super::*;
 use crate::remote::parse_remote;
 
@@ -28,8 +29,18 @@ fn things(paths: &[&str]) -> Vec<Thing> {
     paths.iter().map(|path| thing(path)).collect()
 }
 
-fn source(paths: &[&str]) -> HashSet<Names> {
-    paths.iter().map(|path| names(path)).collect()
+/// An `@` at the end makes a link, or anything else whose inside the source does not show.
+fn source(paths: &[&str]) -> Inventory {
+    let mut made = Inventory::default();
+    for path in paths {
+        let kind = if path.ends_with('@') {
+            Kind::PassedOver
+        } else {
+            Kind::Listed
+        };
+        made.add(names(path.trim_end_matches('@')), kind);
+    }
+    made
 }
 
 fn removed(there: &[&str], from: &[&str]) -> Vec<String> {
@@ -70,6 +81,23 @@ fn what_is_kept_keeps_its_directories() {
     assert_eq!(
         removed(&["gone/", "gone/x", "gone/sub/", "!gone/sub/y"], &["a"]),
         ["gone/x"]
+    );
+}
+
+#[test]
+fn what_lies_below_a_name_that_the_source_does_not_look_into_stays() {
+    let there = ["data/", "data/x", "data/sub/", "data/sub/y", "dat", "other/", "other/z"];
+    assert_eq!(removed(&there, &["data@"]), ["other/z", "other", "dat"]);
+    assert_eq!(
+        removed(&["a/", "a/link/", "a/link/x", "a/y"], &["a", "a/link@"]),
+        ["a/y"]
+    );
+    // The same name where case is ignored.
+    assert!(removed(&["Data/", "Data/x", "Data/sub/", "Data/sub/y"], &["data@"]).is_empty());
+    assert_eq!(
+        removed(&["Data/", "Data/x", "data/", "data/x"], &["data@"]),
+        ["Data/x", "Data"],
+        "both are seen"
     );
 }
 
@@ -168,7 +196,7 @@ proptest! {
     #[test]
     fn only_what_the_source_lacks_is_removed_and_directories_are_empty_by_then(
         there in prop::collection::btree_map(a_path(), any::<bool>(), 0..12),
-        source in prop::collection::hash_set(a_path(), 0..8),
+        source in prop::collection::btree_map(a_path(), any::<bool>(), 0..8),
     ) {
         let bytes = |path: &[String]| -> Names { path.iter().map(|name| name.as_bytes().to_vec()).collect() };
         // A tree has the parents of what it has.
@@ -178,10 +206,18 @@ proptest! {
                 all.entry(bytes(&path[..depth])).or_insert(false);
             }
         }
-        let source: HashSet<Names> = source
-            .iter()
-            .flat_map(|path| (1..=path.len()).map(|depth| bytes(&path[..depth])))
-            .collect();
+        // Nothing is known below what is not listed.
+        let mut inventory = Inventory::default();
+        for (path, listed) in &source {
+            for depth in 1..=path.len() {
+                let names = bytes(&path[..depth]);
+                if !inventory.hides(&names[..depth - 1]) {
+                    let known = depth < path.len() || *listed;
+                    inventory.add(names, if known { Kind::Listed } else { Kind::File });
+                }
+            }
+        }
+        let source = inventory;
         let has_children = |names: &Names| all.keys().any(|other| other.len() > names.len() && other.starts_with(names));
         let things: Vec<Thing> = all
             .iter()
@@ -195,18 +231,24 @@ proptest! {
         let mut left: HashSet<&Names> = all.keys().collect();
         for thing in surplus(&things, &source) {
             prop_assert!(!source.contains(&thing.names));
+            prop_assert!(!source.hides(&thing.names));
             prop_assert!(!thing.keep);
             prop_assert!(!thing.names.is_empty());
             prop_assert!(!left.iter().any(|other| other.len() > thing.names.len() && other.starts_with(&thing.names)));
             left.remove(&thing.names);
         }
         // What is left and not in the source has a reason.
-        for names in left.into_iter().filter(|names| !source.contains(*names)) {
+        for names in left.into_iter().filter(|names| !source.contains(names)) {
+            let respelled = |other: &Names, opaque: bool| source
+                .names()
+                .any(|name| folded(name) == folded(other) && (!opaque || source.is_opaque(name)));
             let reason = |other: &Names| other.starts_with(names)
                 && !source.contains(other)
                 && (all[other]
                     || is_unfinished(&other[other.len() - 1])
-                    || source.iter().any(|name| folded(name) == folded(other)));
+                    || source.hides(other)
+                    || respelled(other, false)
+                    || (1..=other.len()).any(|depth| respelled(&other[..depth].to_vec(), true)));
             prop_assert!(all.keys().any(reason), "{:?}", names);
         }
     }
