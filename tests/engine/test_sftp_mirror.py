@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.harness import EXIT_CODES, Told, failed
-from tests.engine.sftp_harness import SftpBench, content, done
+from tests.engine.sftp_harness import SftpBench, content, done, left_over
 from tests.engine.sftp_servers import Odd, SftpServer, person
+from tests.support.tcp_proxy import proxy_to
 from tests.support.torture import build
 
 MIB = 1 << 20
@@ -330,10 +332,47 @@ def test_what_is_excluded_stays(mirror: Mirror, way: str) -> None:
 @WAYS
 def test_unfinished_files_of_ferry_stay(mirror: Mirror, way: str) -> None:
     plant(mirror.source, SOURCE)
-    parts = (".a.ferry-partial", ".a.ferry-partial.json", "sub/.b.0123456789abcdef.ferry-part")
-    plant(mirror.target, {**OLD, **dict.fromkeys(parts, (1, 5, 10**9)), "gone/.x.0123.ferry-part": (1, 5, 10**9)})
+    recent = int(time.time())
+    parts = {
+        ".a.ferry-partial": 10**9,
+        ".a.ferry-partial.json": 10**9,
+        ".a.0123456789abcdef.ferry-old0": 10**9,
+        "sub/.b.0123456789abcdef.ferry-part": recent,
+        "sub/.b.0123456789abcdef.fedcba9876543210.ferry-part": recent,
+    }
+    plant(mirror.target, {**OLD, "gone/.x.0123.ferry-part": (1, 5, 10**9)})
+    plant(mirror.target, {name: (1, 5, written) for name, written in parts.items()})
     done(mirror.run("--delete"))
     assert set(tree(mirror.target)) == set(tree(mirror.source)) | set(parts)
+
+
+def test_what_interrupted_uploads_have_left_goes_after_a_day(desk: SftpBench, openssh: SftpServer) -> None:
+    mirror = Mirror(desk, openssh, "put")
+    with proxy_to(openssh.port) as proxy:
+        for version in (1, 2):
+            plant(mirror.source, {**SOURCE, "big": (version, 16 * MIB, 10**9 + version)})
+            proxy.hold_after("up", 8 * MIB)
+            url = openssh.url(f"{mirror.target}/", port=proxy.port)
+            ferry = desk.start("put", str(mirror.source), url, "--mirror", "--delete", *desk.trust(openssh, proxy.port))
+            proxy.wait_held()
+            ferry.kill()
+            proxy.reset()
+            proxy.release()
+    left = left_over(mirror.target)
+    assert len(left) == 2
+    plant(mirror.target, {".other.0123456789abcdef.ferry-part": (1, 5, 10**9)})
+    plant(mirror.source, {"big": (3, 1000, 10**9 + 3)})
+    done(mirror.run("--delete"))
+    assert set(left) <= set(left_over(mirror.target)), "it may be that another run still writes there"
+    for name in left:
+        os.utime(mirror.target / name, (10**9, 10**9))
+    planned = mirror.run("--delete", "--dry-run")
+    done(planned)
+    assert {each["path"] for each in planned.report["planned"]} == {str(mirror.target / name) for name in left}
+    told = mirror.run("--delete")
+    done(told)
+    assert told.report["set"]["deleted"] == 2
+    assert left_over(mirror.target) == [".other.0123456789abcdef.ferry-part"]
 
 
 @WAYS

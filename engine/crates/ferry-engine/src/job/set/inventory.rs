@@ -35,6 +35,21 @@ impl Inventory {
         self.0.contains_key(names)
     }
 
+    /// Whether it is a file that takes part.
+    pub fn is_file(&self, names: &[Vec<u8>]) -> bool {
+        self.0.get(names) == Some(&Kind::File)
+    }
+
+    /// Whether there is a file of this directory whose name begins so.
+    pub fn has_file_beginning(&self, directory: &[Vec<u8>], beginning: &[u8]) -> bool {
+        let mut files = self.0.iter().filter(|(_, kind)| **kind == Kind::File);
+        files.any(|(names, _)| {
+            names
+                .split_last()
+                .is_some_and(|(name, above)| above == directory && name.starts_with(beginning))
+        })
+    }
+
     pub fn names(&self) -> impl Iterator<Item = &Names> {
         self.0.keys()
     }
@@ -80,8 +95,17 @@ mod tests {
         ] {
             assert_eq!(inventory.contains(&names(path)), there, "{path}");
             assert_eq!(inventory.hides(&names(path)), hidden, "{path}");
+            assert!(!inventory.is_file(&names(path)), "{path}");
         }
+        assert!(inventory.is_file(&names("a/file")));
         assert_eq!(inventory.names().count(), 4);
+        for (directory, beginning, found) in [("a", "fi", true), ("a", "li", false), ("a/b", "fi", false)] {
+            assert_eq!(
+                inventory.has_file_beginning(&names(directory), beginning.as_bytes()),
+                found,
+                "{directory}/{beginning}"
+            );
+        }
     }
 
     #[test]
@@ -96,6 +120,7 @@ mod tests {
                 inventory.add(names("a"), kind);
             }
             assert!(inventory.hides(&names("a/x")), "{turns:?}");
+            assert!(!inventory.is_file(&names("a")), "{turns:?}");
         }
     }
 }

@@ -45,7 +45,7 @@ fn source(paths: &[&str]) -> Inventory {
 
 fn removed(there: &[&str], from: &[&str]) -> Vec<String> {
     let there = things(there);
-    let found = surplus(&there, &source(from));
+    let found = surplus(&there, &source(from), &HashSet::new());
     found
         .iter()
         .map(|thing| String::from_utf8(thing.names.join(&b'/')).unwrap())
@@ -119,6 +119,84 @@ fn unfinished_files_of_ferry_stay_where_they_can_be_gone_on_with() {
         ["a.ferry-part"],
         "that is the user's"
     );
+}
+
+/// A day and more before everything else.
+const LONG_AGO: u64 = 1_000_000_000;
+
+/// What goes of parts of uploads that were last written to at `written`, in directories that were last changed at `changed`, by a run of `began`.
+fn left_parts_removed(written: u64, changed: u64, began: u64) -> Vec<String> {
+    let at = |path: &str, modified: u64| Thing {
+        stamp: Stamp {
+            modified: Some(modified),
+            ..Stamp::default()
+        },
+        ..thing(path)
+    };
+    let long = "x".repeat(226);
+    let cut = format!(".{long}.0123456789abcdef.ferry-part");
+    let parts = [
+        ".a.0123456789abcdef.ferry-part",
+        ".a.0123456789abcdef.fedcba9876543210.ferry-part",
+        ".a.0123456789abcdef+fedcba9876543210.ferry-mark",
+        "sub/.b.0123456789abcdef.ferry-part",
+        &cut,
+        // Not of a file of this set.
+        ".b.0123456789abcdef.ferry-part",
+        ".link.0123456789abcdef.ferry-part",
+        ".sub.0123456789abcdef.ferry-part",
+        ".xx.0123456789abcdef.ferry-part",
+        "!.a.1123456789abcdef.ferry-part",
+        // Not parts of uploads: a file that was replaced, and what a download has left.
+        ".a.0123456789abcdef.ferry-old0",
+        ".a.ferry-partial",
+    ];
+    let mut there = vec![at("sub/", changed)];
+    there.extend(parts.iter().map(|path| at(path, written)));
+    let mut state = state(&Mirror::default());
+    state.root_modified = Some(changed);
+    state.began = began;
+    for (path, kind) in [
+        ("a", Kind::File),
+        ("sub", Kind::Listed),
+        ("sub/b", Kind::File),
+        ("link", Kind::PassedOver),
+        (&format!("{long}yz"), Kind::File),
+    ] {
+        state.source.add(names(path), kind);
+    }
+    let removed = |state: &State| -> Vec<String> {
+        let found = state.surplus(&there).unwrap();
+        found
+            .iter()
+            .map(|thing| String::from_utf8(thing.names.join(&b'/')).unwrap())
+            .collect()
+    };
+    let found = removed(&state);
+    assert!(
+        found.is_empty() || found.len() == 5 && parts[..5].iter().all(|part| found.iter().any(|name| name == part)),
+        "{found:?}"
+    );
+    state.local = Some("here".into());
+    assert!(removed(&state).is_empty(), "a download's destination has none");
+    found
+}
+
+#[test]
+fn parts_of_uploads_that_nobody_goes_on_with_are_removed() {
+    let (now, later) = (LONG_AGO + ABANDONED_S, LONG_AGO + 10 * ABANDONED_S);
+    for (changed, began, goes) in [
+        (now, now, true),
+        (later, later, true),
+        // By one of the clocks it may be a writer's.
+        (now - 1, later, false),
+        (later, now - 1, false),
+        (LONG_AGO, later, false),
+        (LONG_AGO - 1, later, false),
+    ] {
+        let found = left_parts_removed(LONG_AGO, changed, began);
+        assert_eq!(!found.is_empty(), goes, "{changed} {began}");
+    }
 }
 
 #[test]
@@ -229,7 +307,7 @@ proptest! {
             })
             .collect();
         let mut left: HashSet<&Names> = all.keys().collect();
-        for thing in surplus(&things, &source) {
+        for thing in surplus(&things, &source, &HashSet::new()) {
             prop_assert!(!source.contains(&thing.names));
             prop_assert!(!source.hides(&thing.names));
             prop_assert!(!thing.keep);
