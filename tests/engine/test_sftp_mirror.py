@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.engine.harness import EXIT_CODES, Told
-from tests.engine.sftp_harness import SftpBench, content, done
+from tests.engine.harness import EXIT_CODES, Told, failed
+from tests.engine.sftp_harness import SftpBench, content, done, left_over
 from tests.engine.sftp_servers import Odd, SftpServer, person
+from tests.support.tcp_proxy import proxy_to
+from tests.support.torture import build
 
 MIB = 1 << 20
 WAYS = pytest.mark.parametrize("way", ["get", "put"])
@@ -26,11 +30,11 @@ Files = dict[str, tuple[int, int, int]]
 def plant(root: Path, files: Files, directories: tuple[str, ...] = ()) -> Path:
     for name in ("", *directories):
         (root / name).mkdir(parents=True, exist_ok=True)
-    for name, (version, size, time) in files.items():
+    for name, (version, size, modified) in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content(size, version))
-        os.utime(path, (time, time))
+        os.utime(path, (modified, modified))
     for path in [root, *root.rglob("*")]:
         if not path.is_symlink():
             person().owns(path)
@@ -49,6 +53,33 @@ def tree(root: Path) -> dict[str, object]:
         else:
             found[name] = None
     return found
+
+
+def turn_into_a_link(path: Path, moved: Path) -> None:
+    """A directory that was moved to another disk, or just a link to one; nothing in what is a link already."""
+    if not path.parent.is_dir() or path.parent.is_symlink():
+        return
+    if path.is_dir():
+        path.rename(moved)
+    else:
+        moved.mkdir()
+        person().owns(moved)
+    path.symlink_to(moved)
+
+
+def turn_into(path: Path, what: str, elsewhere: Path) -> None:
+    """A directory becomes something that is passed over."""
+    if what == "link":
+        turn_into_a_link(path, elsewhere)
+        return
+    shutil.rmtree(path)
+    if what == "pipe":
+        os.mkfifo(path)
+        person().owns(path)
+    elif what == "dangling":
+        path.symlink_to("nowhere")
+    else:
+        path.symlink_to(path.name)
 
 
 @dataclass
@@ -113,6 +144,7 @@ _PATH = st.builds(
     st.sampled_from(("f", "g", "h.o")),
 )
 _TREE = st.dictionaries(_PATH, _FILE, max_size=7)
+_LINKS = st.sets(st.sampled_from(("d", "e", "d/e", "e/d")), max_size=2)
 _RULES = st.lists(
     st.sampled_from(("--exclude=*.o", "--exclude=/d/", "--exclude=e", "--include=g", "--exclude=/e/**", "--max-size=100")),
     max_size=2,
@@ -122,15 +154,18 @@ _RULES = st.lists(
 
 @WAYS
 @settings(max_examples=25, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(new=_TREE, old=_TREE, rules=_RULES, delete=st.booleans())
+@given(new=_TREE, old=_TREE, links=_LINKS, rules=_RULES, delete=st.booleans())
 def test_the_same_tree_as_rsync(
-    mirror: Mirror, rsync: str, way: str, new: Files, old: Files, rules: list[str], delete: bool
+    mirror: Mirror, rsync: str, way: str, new: Files, old: Files, links: set[str], rules: list[str], delete: bool
 ) -> None:
-    expected = mirror.desk.folder / "rsync"
-    for path in (mirror.source, mirror.target, expected):
+    expected, elsewhere = mirror.desk.folder / "rsync", mirror.source.parent / "elsewhere"
+    for path in (mirror.source, mirror.target, expected, elsewhere):
         shutil.rmtree(path, ignore_errors=True)
     # ferry removes nothing for an empty source.
     plant(mirror.source, {**new, "always": (1, 5, 10**9)})
+    elsewhere.mkdir()
+    for name in sorted(links):
+        turn_into_a_link(mirror.source / name, elsewhere / name.replace("/", "-"))
     plant(mirror.target, old)
     shutil.copytree(mirror.target, expected)
     words = [*rules, *(["--delete"] if delete else [])]
@@ -247,6 +282,29 @@ def test_links_at_the_destination_are_removed_and_not_followed(mirror: Mirror, w
 
 
 @WAYS
+@pytest.mark.parametrize("what", ["link", "dangling", "loop", "pipe"])
+@pytest.mark.parametrize("name", ["sub", "sub/deep"])
+def test_what_the_source_passes_over_keeps_everything_below_its_name(mirror: Mirror, way: str, name: str, what: str) -> None:
+    plant(mirror.source, SOURCE)
+    done(mirror.run("--delete"))
+    before = tree(mirror.target)
+    plant(mirror.target, {f"{name}/more/mine": (4, 10, 10**9), "old": (5, 10, 10**9)})
+    turn_into(mirror.source / name, what, mirror.source.parent / "moved")
+    told = mirror.run("--delete")
+    done(told)
+    assert told.report["set"]["deleted"] == 1
+    assert set(tree(mirror.target)) == set(before) | {f"{name}/more", f"{name}/more/mine"}
+
+
+@WAYS
+def test_a_file_that_takes_no_part_keeps_the_directory_of_its_name(mirror: Mirror, way: str) -> None:
+    plant(mirror.source, {"a": (1, 5, 10**9), "big": (1, 5000, 10**9)})
+    before = plant(mirror.target, {"big/mine": (1, 5, 10**9), "old": (1, 5, 10**9)})
+    done(mirror.run("--delete", "--max-size", "1000"))
+    assert set(tree(before)) == {"a", "big", "big/mine"}
+
+
+@WAYS
 @pytest.mark.parametrize("kind", ["directory", "file"])
 def test_a_link_in_the_way_keeps_everything(mirror: Mirror, way: str, kind: str) -> None:
     plant(mirror.source, SOURCE)
@@ -274,10 +332,47 @@ def test_what_is_excluded_stays(mirror: Mirror, way: str) -> None:
 @WAYS
 def test_unfinished_files_of_ferry_stay(mirror: Mirror, way: str) -> None:
     plant(mirror.source, SOURCE)
-    parts = (".a.ferry-partial", ".a.ferry-partial.json", "sub/.b.0123456789abcdef.ferry-part")
-    plant(mirror.target, {**OLD, **dict.fromkeys(parts, (1, 5, 10**9)), "gone/.x.0123.ferry-part": (1, 5, 10**9)})
+    recent = int(time.time())
+    parts = {
+        ".a.ferry-partial": 10**9,
+        ".a.ferry-partial.json": 10**9,
+        ".a.0123456789abcdef.ferry-old0": 10**9,
+        "sub/.b.0123456789abcdef.ferry-part": recent,
+        "sub/.b.0123456789abcdef.fedcba9876543210.ferry-part": recent,
+    }
+    plant(mirror.target, {**OLD, "gone/.x.0123.ferry-part": (1, 5, 10**9)})
+    plant(mirror.target, {name: (1, 5, written) for name, written in parts.items()})
     done(mirror.run("--delete"))
     assert set(tree(mirror.target)) == set(tree(mirror.source)) | set(parts)
+
+
+def test_what_interrupted_uploads_have_left_goes_after_a_day(desk: SftpBench, openssh: SftpServer) -> None:
+    mirror = Mirror(desk, openssh, "put")
+    with proxy_to(openssh.port) as proxy:
+        for version in (1, 2):
+            plant(mirror.source, {**SOURCE, "big": (version, 16 * MIB, 10**9 + version)})
+            proxy.hold_after("up", 8 * MIB)
+            url = openssh.url(f"{mirror.target}/", port=proxy.port)
+            ferry = desk.start("put", str(mirror.source), url, "--mirror", "--delete", *desk.trust(openssh, proxy.port))
+            proxy.wait_held()
+            ferry.kill()
+            proxy.reset()
+            proxy.release()
+    left = left_over(mirror.target)
+    assert len(left) == 2
+    plant(mirror.target, {".other.0123456789abcdef.ferry-part": (1, 5, 10**9)})
+    plant(mirror.source, {"big": (3, 1000, 10**9 + 3)})
+    done(mirror.run("--delete"))
+    assert set(left) <= set(left_over(mirror.target)), "it may be that another run still writes there"
+    for name in left:
+        os.utime(mirror.target / name, (10**9, 10**9))
+    planned = mirror.run("--delete", "--dry-run")
+    done(planned)
+    assert {each["path"] for each in planned.report["planned"]} == {str(mirror.target / name) for name in left}
+    told = mirror.run("--delete")
+    done(told)
+    assert told.report["set"]["deleted"] == 2
+    assert left_over(mirror.target) == [".other.0123456789abcdef.ferry-part"]
 
 
 @WAYS
@@ -314,6 +409,57 @@ def test_a_listing_that_is_not_complete(strange: Callable[[str], Mirror], way: s
         done(told)
     else:
         assert told.code == EXIT_CODES["permanent"]
+    assert set(before) <= set(tree(mirror.target))
+
+
+@pytest.mark.parametrize("name", ["half", "sub/half"])
+def test_a_listing_that_ends_half_way(strange: Callable[[str], Mirror], name: str) -> None:
+    mirror = strange("get")
+    plant(mirror.source, {**SOURCE, **{f"{name}/{number:02}": (1, 5, 10**9) for number in range(20)}})
+    done(mirror.run("--delete", login="honest"))
+    before = tree(plant(mirror.target, OLD))
+    told = mirror.run("--delete", login="listing-half")
+    assert told.code == EXIT_CODES["permanent"]
+    assert f"cannot list {mirror.source}/{name}" in told.stderr
+    assert set(before) <= set(tree(mirror.target))
+
+
+def test_a_local_listing_that_ends_half_way(desk: SftpBench, openssh: SftpServer) -> None:
+    """At every entry: a file of the source is not taken for surplus because it was not seen."""
+    mirror = Mirror(desk, openssh, "put")
+    plant(mirror.source, SOURCE)
+    library, log = build(desk.folder), desk.folder / "log"
+    refused = 0
+    for passed in range(100):
+        desk.write("log", b"", 0o666)
+        before = tree(plant(mirror.target, {**OLD, **SOURCE}))
+        script = " ".join([*["readdir64:0"] * passed, f"readdir64:{errno.EIO}"])
+        env = {"LD_PRELOAD": str(library), "TORTURE_LOG": str(log), "TORTURE_SCRIPT": script}
+        told = desk.run(*mirror.words("--delete"), env=env)
+        if told.code:
+            failed(told, "local", "cannot read")
+            assert tree(mirror.target) == before
+            refused += 1
+        else:
+            # None failed, or one in a folder of the system's.
+            assert tree(mirror.target) == tree(mirror.source)
+        if len(log.read_text().split()) <= passed:
+            break
+    # Three directories, each with its two dots and an end.
+    assert refused == 5 + 3 * 3
+
+
+def test_a_file_that_nothing_can_be_learnt_of(desk: SftpBench, openssh: SftpServer) -> None:
+    """In a directory that may be listed and not entered."""
+    mirror = Mirror(desk, openssh, "put")
+    plant(mirror.source, {**SOURCE, "closed/x": (1, 5, 10**9)})
+    before = tree(plant(mirror.target, OLD))
+    (mirror.source / "closed").chmod(0o444)
+    try:
+        told = mirror.run("--delete")
+    finally:
+        (mirror.source / "closed").chmod(0o755)
+    assert told.code == EXIT_CODES["local"]
     assert set(before) <= set(tree(mirror.target))
 
 

@@ -246,6 +246,21 @@ def test_a_tree_that_is_not_there(desk: SftpBench, openssh: SftpServer) -> None:
     assert digests(desk.folder) == {}
 
 
+@pytest.mark.parametrize("inner_first", [False, True])
+@pytest.mark.parametrize("login", ["honest", "closes-connection.once"])
+def test_a_tree_inside_of_another(desk: SftpBench, odd: Odd, login: str, inner_first: bool) -> None:
+    """The files of both go to two places, also by way of a second connection."""
+    root = tree_there(desk, odd.server)
+    (root / "sub" / "deeper" / "big").write_bytes(content(3_000_000))
+    expected = {f"back/{path.name}/{name}": digest for path in (root, root / "sub") for name, digest in digests(path).items()}
+    urls = [odd.server.url(path, login=f"{login}.{desk.word}") for path in (root, root / "sub")]
+    words = ["--output", "back/", "--retry", "2", "--retry-max-wait", "50ms", *desk.trust(odd.server)]
+    told = desk.run("get", "-r", *(reversed(urls) if inner_first else urls), *words)
+    done(told)
+    assert desk.files() == expected
+    assert told.report["set"]["files"] == len(expected)
+
+
 def test_several_urls(desk: SftpBench, openssh: SftpServer) -> None:
     """Even a missing file: only that one fails."""
     names = [desk.give(openssh, 1000 + number, f"file-{number}", number) for number in range(3)]

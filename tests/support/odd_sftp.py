@@ -62,7 +62,7 @@ class Oddity:
     sizes_fixed: bool = False
     # A listing never ends: `names` that are always new, or answers without names (`nothing`).
     endless: str = ""
-    # A listing `fails` in its middle, is `empty`, or `follows` symbolic links.
+    # A listing `fails` at its end, that of a folder called half in its middle (`half`), is `empty`, or `follows` symbolic links.
     listing: str = ""
     # Modification times are rounded down to a multiple of this, in seconds.
     coarse: int = 1
@@ -119,6 +119,7 @@ ODDITIES: dict[str, Oddity] = {
     "endless-names": Oddity(endless="names"),
     "endless-nothing": Oddity(endless="nothing"),
     "listing-fails": Oddity(listing="fails"),
+    "listing-half": Oddity(listing="half"),
     "listing-empty": Oddity(listing="empty"),
     "listing-follows": Oddity(listing="follows"),
     "coarse-times": Oddity(coarse=2),
@@ -341,6 +342,8 @@ class Responder:
         names += self._oddity.names
         if self._oddity.listing == "empty":
             names = names[:2]
+        if self._breaks_off(path):
+            names = names[: len(names) // 2]
         return self._handle(ident, Opened(path, names=(names[at : at + 100] for at in range(0, len(names), 100))))
 
     def _handle(self, ident: int, opened: Opened) -> bytes:
@@ -355,13 +358,17 @@ class Responder:
             return self._new_names(ident)
         names = next(opened.names, None)
         if names is None:
-            return status(ident, FAILURE if self._oddity.listing == "fails" else EOF)
+            broken = self._oddity.listing == "fails" or self._breaks_off(opened.path)
+            return status(ident, FAILURE if broken else EOF)
         reply = struct.pack(">I", len(names))
         for name in names:
             real = self._real(os.fsdecode(b"/".join((os.fsencode(opened.path), name))))
             facts = real.stat() if self._oddity.listing == "follows" else real.lstat()
             reply += text(name) + text(b"-rw-r--r-- " + name) + attributes(facts)
         return packet(NAME, ident, reply)
+
+    def _breaks_off(self, folder: str) -> bool:
+        return self._oddity.listing == "half" and folder.endswith("/half")
 
     def _new_names(self, ident: int) -> bytes:
         """Ten thousand in a packet of 245 kB."""

@@ -1,7 +1,8 @@
 /* Makes one call of a program to the system fail: LD_PRELOAD it, and TORTURE_AT=N fails the N-th of the calls below, over all threads.
    TORTURE_LOG names a file: what failed goes there ("N function kind errno"), or at the end how many calls there were, if none failed.
    TORTURE_HOW=interrupted fails with EINTR where the call can, once.
-   TORTURE_SCRIPT="getsockopt:110 socket:24" fails instead the first getsockopt with errno 110, then the next socket with 24, and so on.
+   TORTURE_SCRIPT="getsockopt:110 socket:24" fails instead the first getsockopt with errno 110, then the next socket with 24, and so on;
+   0 lets one pass.
 
    Not here: allocation and mapping, which ferry as any Rust program does not survive; close, whose error says nothing that can be
    acted upon; getrandom, which does not fail once the system is up; epoll_wait, and reads and writes of an eventfd, which fail only
@@ -179,6 +180,7 @@ CALL(ssize_t, readlink, FILES, EIO, 0, -1, (const char *path, char *to, size_t s
 CALL(char *, realpath, FILES, EIO, 0, NULL, (const char *path, char *to), (path, to))
 CALL(char *, getcwd, FILES, ENOENT, 0, NULL, (char *to, size_t size), (to, size))
 CALL(DIR *, opendir, FILES, EMFILE, 0, NULL, (const char *path), (path))
+CALL(struct dirent64 *, readdir64, FILES, EIO, 0, NULL, (DIR *folder), (folder))
 
 #define OPEN(name) \
     int name(const char *path, int flags, ...) { \

@@ -18,7 +18,7 @@ mod writer;
 pub use digest::{Algorithm, Digest};
 pub use journal::{Resumable, ResumeKey, Validators};
 pub use missing::Missing;
-pub use names::{has_control, is_unfinished, safe_component};
+pub use names::{has_control, is_longest, is_unfinished, safe_component, upload_targets};
 pub use part::{Part, Parts};
 pub use partial::PartialFile;
 pub use secret::{read_secret, read_secret_line};

@@ -54,8 +54,38 @@ fn is_own(name: &[u8]) -> bool {
 /// What an interrupted transfer of ferry's leaves, here or on a server.
 #[must_use]
 pub fn is_unfinished(name: &[u8]) -> bool {
-    let parts: [&[u8]; 3] = [b".ferry-part", b".ferry-old0", b".ferry-old1"];
+    let parts: [&[u8]; 4] = [b".ferry-part", b".ferry-mark", b".ferry-old0", b".ferry-old1"];
     is_own(name) || name.starts_with(b".") && parts.iter().any(|suffix| name.ends_with(suffix))
+}
+
+/// Of which files the name may be what an interrupted upload leaves next to them on a server: `.FILE.HASH.ferry-part`, and with what tells runs apart
+/// behind the hash. A name that is as long as can be may have only the beginning of FILE.
+pub fn upload_targets(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let rest = name.strip_prefix(b".").and_then(|rest| {
+        let suffixes: [&[u8]; 2] = [b".ferry-part", b".ferry-mark"];
+        suffixes.iter().find_map(|suffix| rest.strip_suffix(*suffix))
+    });
+    let once = rest.and_then(without_digits);
+    let twice = once.and_then(without_digits);
+    once.into_iter().chain(twice)
+}
+
+/// Hexadecimal digits that tell contents or runs apart.
+const OWN_DIGITS: usize = 16;
+
+fn without_digits(name: &[u8]) -> Option<&[u8]> {
+    let (rest, digits) = name.split_at_checked(name.len().checked_sub(OWN_DIGITS)?)?;
+    let own = digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    match rest {
+        [name @ .., b'.' | b'+'] if own && !name.is_empty() => Some(name),
+        _ => None,
+    }
+}
+
+/// Whether a name has as many bytes as most file systems take.
+#[must_use]
+pub fn is_longest(name: &[u8]) -> bool {
+    name.len() == MOST_NAME_BYTES
 }
 
 /// Why it is refused. `windows` is an argument so that its rules are tested on every system.
@@ -156,6 +186,33 @@ mod tests {
         ] {
             assert!(forbidden(name, true).is_some(), "{}", name.escape_ascii());
             assert_eq!(forbidden(name, false), None, "{}", name.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn what_an_upload_has_left_names_its_file() {
+        let files = |name: &str| -> Vec<String> {
+            let found = upload_targets(name.as_bytes());
+            found.map(|file| String::from_utf8(file.to_vec()).unwrap()).collect()
+        };
+        assert_eq!(files(".a.iso.0123456789abcdef.ferry-part"), ["a.iso"]);
+        for sign in [".", "+"] {
+            let name = format!(".a.0123456789abcdef{sign}fedcba9876543210.ferry-part");
+            assert_eq!(files(&name), [&name[1..19], "a"]);
+        }
+        assert_eq!(files(".a.0123456789abcdef.ferry-mark"), ["a"]);
+        for name in [
+            "a.0123456789abcdef.ferry-part",
+            ".a.0123456789abcde.ferry-part",
+            ".a.0123456789ABCDEF.ferry-part",
+            ".a.0123456789abcdef.ferry-old0",
+            ".a.0123456789abcdef.ferry-part.gz",
+            ".0123456789abcdef.ferry-part",
+            "..0123456789abcdef.ferry-part",
+            ".ferry-part",
+            ".a.ferry-partial",
+        ] {
+            assert_eq!(files(name), [""; 0], "{name}");
         }
     }
 

@@ -5,7 +5,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::digest::{Algorithm, Digest};
 use super::fault::failed;
+use super::mode;
 use crate::error::Error;
 use crate::platform;
 
@@ -30,6 +32,7 @@ enum Origin {
         file: File,
         length: u64,
         modified: Option<SystemTime>,
+        mode: Option<u32>,
     },
     Stream {
         name: String,
@@ -58,6 +61,7 @@ impl Source {
                 file,
                 length: found.len(),
                 modified: modified(&found),
+                mode: mode::of(&found),
             }
         } else {
             Origin::Stream {
@@ -108,6 +112,41 @@ impl Source {
             Origin::File { modified, .. } => *modified,
             Origin::Stream { .. } => None,
         }
+    }
+
+    /// Its permission bits, as they were when it was opened; none for a stream.
+    #[must_use]
+    pub fn mode(&self) -> Option<u32> {
+        match &self.from {
+            Origin::File { mode, .. } => *mode,
+            Origin::Stream { .. } => None,
+        }
+    }
+
+    /// Checksum of everything before an offset, to go on from there. It reads the file that is open: its name may be another's by now.
+    ///
+    /// # Errors
+    /// Class Local for a stream and when it cannot be read, class Integrity when it is shorter.
+    pub fn digest_before(&self, offset: u64, algorithm: Algorithm) -> Result<Digest, Error> {
+        let mut digest = Digest::new(algorithm);
+        let (path, file) = match &self.from {
+            Origin::File { path, file, .. } => (path, file),
+            Origin::Stream { .. } if offset == 0 => return Ok(digest),
+            Origin::Stream { name, .. } => return Err(Error::local(format!("{name} cannot be read twice"))),
+        };
+        let mut buffer = vec![0; SLAB];
+        let mut at = 0;
+        while at < offset {
+            let most = usize::try_from(offset - at).unwrap_or(SLAB).min(SLAB);
+            let count = retry(|| platform::read_at(file, &mut buffer[..most], at))
+                .map_err(|error| failed("read", path, &error))?;
+            if count == 0 {
+                return Err(self.changed());
+            }
+            digest.update(&buffer[..count]);
+            at += count as u64;
+        }
+        Ok(digest)
     }
 
     #[must_use]
@@ -237,6 +276,7 @@ impl Source {
             file,
             length,
             modified: before,
+            ..
         } = &self.from
         else {
             return Ok(());
@@ -278,165 +318,5 @@ fn retry(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::io::Write;
-
-    use super::*;
-    use crate::error::Class;
-
-    fn content(length: usize) -> Vec<u8> {
-        (0..length)
-            .map(|i| (i.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0])
-            .collect()
-    }
-
-    fn drain(source: &mut Source, max: usize) -> Vec<u8> {
-        let mut all = Vec::new();
-        loop {
-            let piece = source.next(max).unwrap();
-            assert!(piece.len() <= max);
-            if piece.is_empty() {
-                return all;
-            }
-            let count = piece.len().div_ceil(2);
-            all.extend_from_slice(&piece[..count]);
-            source.consume(count);
-        }
-    }
-
-    #[test]
-    fn every_piece_size_gives_the_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("f");
-        for length in [0, 1, SLAB - 1, SLAB, SLAB + 1, 1_000_003] {
-            fs::write(&path, content(length)).unwrap();
-            for max in [777, 4096, 16 << 20] {
-                let mut source = Source::open(&path).unwrap();
-                assert_eq!(source.length(), Some(length as u64));
-                assert!(drain(&mut source, max) == content(length));
-                assert_eq!(source.position(), length as u64);
-                assert!(source.next(max).unwrap().is_empty());
-                // A retry.
-                let offset = length / 3;
-                source.rewind(offset as u64).unwrap();
-                assert!(drain(&mut source, max) == content(length)[offset..]);
-            }
-        }
-        let mut source = Source::open(&path).unwrap();
-        assert_eq!(source.rewind(1_000_004).unwrap_err().class, Class::Integrity);
-    }
-
-    #[test]
-    fn a_piece_is_appended_behind_what_is_there() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("f");
-        for length in [0, 1, DIRECT - 1, DIRECT, DIRECT + 1, 1_000_003] {
-            fs::write(&path, content(length)).unwrap();
-            for max in [777, DIRECT - 1, DIRECT, SLAB + 1] {
-                let mut source = Source::open(&path).unwrap();
-                let mut all = b"header".to_vec();
-                loop {
-                    let before = all.len();
-                    let count = source.append(max, &mut all).unwrap();
-                    assert_eq!(all.len(), before + count);
-                    assert!(count <= max);
-                    if count == 0 {
-                        break;
-                    }
-                }
-                assert!(all.strip_prefix(b"header") == Some(&content(length)[..]));
-            }
-        }
-        // The system's refusal leaves the bytes before it alone.
-        let mut out = b"header".to_vec();
-        let folder = File::open(dir.path());
-        assert!(folder.map_or(true, |folder| platform::append_at(&folder, &mut out, 9, 0).is_err()));
-        assert_eq!(out, b"header");
-    }
-
-    #[test]
-    fn a_file_that_changes_is_not_sent_to_its_end() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("f");
-        let grow = |path: &Path| {
-            fs::OpenOptions::new()
-                .append(true)
-                .open(path)
-                .unwrap()
-                .write_all(b"x")
-                .unwrap();
-        };
-        let shrink = |path: &Path| {
-            fs::OpenOptions::new()
-                .write(true)
-                .open(path)
-                .unwrap()
-                .set_len(SLAB as u64)
-                .unwrap();
-        };
-        let touch = |path: &Path| {
-            let file = fs::OpenOptions::new().write(true).open(path).unwrap();
-            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        };
-        for change in [&grow as &dyn Fn(&Path), &shrink, &touch] {
-            let length = 2 * SLAB + 5;
-            fs::write(&path, content(length)).unwrap();
-            let mut source = Source::open(&path).unwrap();
-            let first = source.next(usize::MAX).unwrap().len();
-            source.consume(first);
-            change(&path);
-            let mut sent = first;
-            let error = loop {
-                match source.next(usize::MAX) {
-                    Ok(piece) => {
-                        let count = piece.len();
-                        assert!(count > 0);
-                        source.consume(count);
-                        sent += count;
-                    }
-                    Err(error) => break error,
-                }
-            };
-            assert_eq!(error.class, Class::Integrity);
-            assert!(
-                error.message.contains("was changed while it was being sent"),
-                "{}",
-                error.message
-            );
-            assert!(sent < length, "the last bytes stay here");
-        }
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_pipe_has_no_length_and_no_way_back() {
-        let (reader, mut writer) = io::pipe().unwrap();
-        let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
-        let mut source = Source::open(Path::new(&path)).unwrap();
-        let thread = std::thread::spawn(move || writer.write_all(&content(500_000)).unwrap());
-        assert_eq!(source.length(), None);
-        assert!(source.can_rewind());
-        source.next(10).unwrap();
-        source.rewind(0).unwrap();
-        assert!(drain(&mut source, 4096) == content(500_000));
-        thread.join().unwrap();
-        assert!(!source.can_rewind());
-        assert_eq!(source.rewind(0).unwrap_err().class, Class::Local);
-        assert!(source.next(1).unwrap().is_empty());
-    }
-
-    #[test]
-    fn what_cannot_be_read_has_its_line() {
-        let dir = tempfile::tempdir().unwrap();
-        for (path, line) in [
-            (dir.path().to_owned(), "is a directory"),
-            (dir.path().join("none"), "it does not exist"),
-        ] {
-            let error = Source::open(&path).err().unwrap();
-            assert_eq!(error.class, Class::Local);
-            // Windows refuses to open a directory at all.
-            assert!(error.message.contains(line) || cfg!(windows), "{}", error.message);
-        }
-    }
-}
+#[path = "source_tests.rs"]
+mod tests;

@@ -7,7 +7,7 @@ use ferry_sftp::Attrs;
 use super::super::download::{AttemptState, Destination};
 use super::super::entry::{Entry, Kind, LocalFile};
 use super::inbound::Download;
-use super::outbound::Upload;
+use super::outbound::{Opened, Upload};
 use super::progress::{FileProgress, SetProgress};
 use crate::error::Error;
 use crate::observer::Observer;
@@ -83,6 +83,7 @@ impl TaskFactory {
                 remote_time: self.options.remote_time,
                 perms: self.options.perms,
                 source: lock(&local.opened).take(),
+                opened: Opened::default(),
                 length: local.length,
                 checksum: self.options.checksum.clone(),
                 resume: *resume,

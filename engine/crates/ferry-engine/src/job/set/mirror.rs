@@ -2,14 +2,20 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use ferry_sftp::FileKind;
 
+use super::inventory::Inventory;
 use super::stamp::{Names, Stamp};
 use super::walk::WalkedDirectory;
 use crate::error::Error;
-use crate::files::is_unfinished;
+use crate::files::{is_longest, is_unfinished, upload_targets};
 use crate::options::{Mirror, Remote};
+
+/// Nothing was written to what an upload has left for so long: it is nobody's. Longer than any writer is waited for, and than a clock is wrong by
+/// its time zone.
+const ABANDONED_S: u64 = 24 * 3600;
 
 /// Something in the destination.
 #[derive(Debug, Clone)]
@@ -43,8 +49,7 @@ pub struct State {
     pub options: Mirror,
     /// The tree that is mirrored, for messages: the side that is on the server.
     pub remote: Remote,
-    /// Everything that the source has, whether or not it takes part.
-    pub source: HashSet<Names>,
+    pub source: Inventory,
     /// Uploads: what the source has to send, until the destination is known.
     pub pending: Vec<Pending>,
     /// Uploads: what the destination had before anything was sent.
@@ -58,6 +63,10 @@ pub struct State {
     pub blocked: HashSet<Names>,
     /// Uploads: what the destination is, if it exists.
     pub root: Option<FileKind>,
+    /// Uploads: when something in it was last made, renamed or removed, by the server's clock.
+    pub root_modified: Option<u64>,
+    /// When the run began, in seconds since 1970.
+    pub began: u64,
     /// Uploads: the destination has been listed.
     pub compared: bool,
     /// What is surplus has been removed, or will not be.
@@ -69,7 +78,7 @@ impl State {
         Self {
             options: options.clone(),
             remote: remote.clone(),
-            source: HashSet::new(),
+            source: Inventory::default(),
             pending: Vec::new(),
             there: Vec::new(),
             directories: Vec::new(),
@@ -77,6 +86,8 @@ impl State {
             local: None,
             blocked: HashSet::new(),
             root: None,
+            root_modified: None,
+            began: SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),
             compared: false,
             cleared: false,
         }
@@ -115,7 +126,7 @@ impl State {
     /// # Errors
     /// Class Permanent: it is more than the user allows, or the source has nothing at all.
     pub fn surplus<'a>(&self, there: &'a [Thing]) -> Result<Vec<&'a Thing>, Error> {
-        let found = surplus(there, &self.source);
+        let found = surplus(there, &self.source, &self.abandoned(there));
         let count = found.len() as u64;
         if count > 0 && self.source.is_empty() {
             return Err(Error::permanent(format!(
@@ -130,6 +141,45 @@ impl State {
             ))),
             _ => Ok(found),
         }
+    }
+
+    /// What interrupted uploads of files of this set have left on the server, and no run goes on with: every file has arrived. That another run does
+    /// not write there at this moment, no server says; but the directory has changed a day after the last byte was written, by the server's own clock,
+    /// and by ours that day is over too.
+    fn abandoned<'a>(&self, there: &'a [Thing]) -> HashSet<&'a Names> {
+        if self.local.is_some() {
+            return HashSet::new();
+        }
+        let directories = there.iter().filter(|thing| thing.kind == FileKind::Directory);
+        let mut changed: HashMap<&[Vec<u8>], Option<u64>> = directories
+            .map(|thing| (thing.names.as_slice(), thing.stamp.modified))
+            .collect();
+        changed.insert(&[], self.root_modified);
+        let is_abandoned = |thing: &&Thing| {
+            let Some((name, directory)) = thing.names.split_last() else {
+                return false;
+            };
+            let over = changed
+                .get(directory)
+                .copied()
+                .flatten()
+                .map(|then| then.min(self.began));
+            let idle = over
+                .zip(thing.stamp.modified)
+                .and_then(|(over, last)| over.checked_sub(last));
+            thing.kind == FileKind::Regular
+                && idle.is_some_and(|idle_s| idle_s >= ABANDONED_S)
+                && self.is_left_by_upload(name, directory)
+        };
+        there.iter().filter(is_abandoned).map(|thing| &thing.names).collect()
+    }
+
+    /// Whether a name is one that an upload of a file of this set leaves in a directory.
+    fn is_left_by_upload(&self, name: &[u8], directory: &[Vec<u8>]) -> bool {
+        upload_targets(name).any(|file| {
+            let names = [directory, &[file.to_vec()]].concat();
+            self.source.is_file(&names) || is_longest(name) && self.source.has_file_beginning(directory, file)
+        })
     }
 }
 
@@ -146,26 +196,36 @@ pub fn is_below(names: &Names, directories: &HashSet<Names>) -> bool {
     !directories.is_empty() && above.any(|above| directories.contains(above))
 }
 
-fn surplus<'a>(there: &'a [Thing], source: &HashSet<Names>) -> Vec<&'a Thing> {
+/// What lies in a directory that the source has too, or in none that it has, and has no counterpart there.
+fn surplus<'a>(there: &'a [Thing], source: &Inventory, abandoned: &HashSet<&Names>) -> Vec<&'a Thing> {
     let names: HashSet<&Names> = there.iter().map(|thing| &thing.names).collect();
     let mut spelled: HashMap<String, Vec<&Names>> = HashMap::new();
-    for names in source {
+    for names in source.names() {
         spelled.entry(folded(names)).or_default().push(names);
     }
+    // Where the file system ignores case, this may be the very thing that the source has: there both spellings cannot be seen at once.
+    let respelled = |thing: &Thing| {
+        let same = spelled.get(&folded(&thing.names)).map_or(&[][..], Vec::as_slice);
+        same.iter().filter(|other| !names.contains(*other)).copied()
+    };
+    let respelled_opaque: HashSet<&[Vec<u8>]> = there
+        .iter()
+        .filter(|thing| respelled(thing).any(|other| source.is_opaque(other)))
+        .map(|thing| thing.names.as_slice())
+        .collect();
     let mut kept: HashSet<&[Vec<u8>]> = HashSet::new();
     let mut found: Vec<&Thing> = Vec::new();
     for thing in there.iter().filter(|thing| !source.contains(&thing.names)) {
-        let parent = thing.names.split_last().map_or(&[][..], |(_, parent)| parent);
-        let lives_on = parent.is_empty() || source.contains(parent);
-        let unfinished = lives_on && thing.names.last().is_some_and(|name| is_unfinished(name));
-        // Where the file system ignores case, this may be the very file that was transferred: there both spellings cannot be seen at once.
-        let other_spelling = spelled
-            .get(&folded(&thing.names))
-            .is_some_and(|same| same.iter().any(|other| !names.contains(other)));
         if thing.names.is_empty() {
             continue;
         }
-        if thing.keep || unfinished || other_spelling {
+        let parent = thing.names.split_last().map_or(&[][..], |(_, parent)| parent);
+        let lives_on = parent.is_empty() || source.contains(parent);
+        let unfinished =
+            lives_on && thing.names.last().is_some_and(|name| is_unfinished(name)) && !abandoned.contains(&thing.names);
+        let mut itself_and_above = (1..=thing.names.len()).filter_map(|depth| thing.names.get(..depth));
+        let hidden = source.hides(&thing.names) || itself_and_above.any(|above| respelled_opaque.contains(above));
+        if thing.keep || unfinished || hidden || respelled(thing).next().is_some() {
             kept.extend((1..=thing.names.len()).filter_map(|depth| thing.names.get(..depth)));
         } else {
             found.push(thing);

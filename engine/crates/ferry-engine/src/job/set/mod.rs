@@ -6,6 +6,7 @@
 mod events;
 mod factory;
 mod inbound;
+mod inventory;
 mod local;
 mod mirror;
 mod outbound;
@@ -148,7 +149,7 @@ pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> 
                 entries.push(factory.upload(&remote, local));
             }
             if let Some(state) = &mut mirror {
-                state.source = tree.names.into_iter().collect();
+                state.source = tree.names;
                 state.directories = tree.directories;
             } else {
                 let perms = options.transfer.perms;
@@ -197,7 +198,7 @@ struct Set {
     entries: Vec<Entry>,
     trees: Vec<(usize, Tree)>,
     directories: Vec<Vec<u8>>,
-    known: HashSet<Vec<u8>>,
+    known: HashSet<(usize, Vec<u8>)>,
     facts: FileSet,
     mirror: Option<State>,
     planned: Vec<Planned>,

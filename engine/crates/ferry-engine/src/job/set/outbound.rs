@@ -1,12 +1,12 @@
 //! The local side of one SFTP upload.
 
 use std::path::PathBuf;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::super::entry::check;
 use super::progress::FileProgress;
 use crate::error::Error;
-use crate::files::{Algorithm, Digest, Source, mode};
+use crate::files::{Algorithm, Digest, Source};
 use crate::options::Checksum;
 use crate::sftp::{Outbound, Resume};
 use crate::transfer::Settings;
@@ -14,6 +14,13 @@ use crate::transfer::send::Sender;
 
 /// Hexadecimal digits of the name's fingerprint: 64 bits tell a user's files apart.
 const FINGERPRINT_DIGITS: usize = 16;
+
+/// What the server is told about a file besides its bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Opened {
+    modified: Option<SystemTime>,
+    mode: Option<u32>,
+}
 
 pub struct Upload {
     /// None for standard input.
@@ -23,6 +30,8 @@ pub struct Upload {
     /// And its permission bits, whatever the server's umask.
     pub perms: bool,
     pub source: Option<Source>,
+    /// Of the file whose bytes are sent, as it was when it was opened: another may have its name by the time the last byte is sent.
+    pub opened: Opened,
     /// What a walk through the tree has found, until the file is opened.
     pub length: Option<u64>,
     pub checksum: Option<Checksum>,
@@ -35,12 +44,16 @@ pub struct Upload {
 
 impl Outbound for Upload {
     fn prepare(&mut self) -> Result<(), Error> {
-        if self.source.is_none() {
-            self.source = Some(match &self.path {
-                Some(path) => Source::open(path)?,
-                None => Source::stdin()?,
-            });
-        }
+        let source = match (self.source.take(), &self.path) {
+            (Some(source), _) => source,
+            (None, Some(path)) => Source::open(path)?,
+            (None, None) => Source::stdin()?,
+        };
+        self.opened = Opened {
+            modified: source.modified(),
+            mode: source.mode(),
+        };
+        self.source = Some(source);
         Ok(())
     }
 
@@ -73,8 +86,7 @@ impl Outbound for Upload {
     }
 
     fn mode(&self) -> Option<u32> {
-        let path = self.path.as_ref()?;
-        mode::of(&std::fs::metadata(path).ok()?)
+        self.opened.mode
     }
 
     fn perms(&self) -> Option<u32> {
@@ -82,8 +94,7 @@ impl Outbound for Upload {
     }
 
     fn modified(&self) -> Option<u32> {
-        let path = self.path.as_ref().filter(|_| self.remote_time)?;
-        let time = std::fs::metadata(path).ok()?.modified().ok()?;
+        let time = self.opened.modified.filter(|_| self.remote_time)?;
         u32::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
     }
 
@@ -97,10 +108,9 @@ impl Outbound for Upload {
         };
         source.rewind(offset)?;
         let algorithm = self.checksum.as_ref().map(|checksum| checksum.algorithm.into());
-        let digest = match (algorithm, &self.path) {
-            (Some(algorithm), Some(path)) if offset > 0 => Some(Digest::for_file(algorithm, path, offset)?),
-            (algorithm, _) => algorithm.map(Digest::new),
-        };
+        let digest = algorithm
+            .map(|algorithm| source.digest_before(offset, algorithm))
+            .transpose()?;
         self.progress.begin(source.length().map(|length| length - offset));
         Ok(Sender::new(source, digest, settings.outgoing(), settings.buffer_size))
     }

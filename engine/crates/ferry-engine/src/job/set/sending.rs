@@ -28,6 +28,7 @@ impl Runner<'_> {
         let kind = found.attrs.kind();
         let Some(name) = found.names.last() else {
             mirror.root = Some(kind);
+            mirror.root_modified = Stamp::told(&found.attrs).modified;
             if kind != FileKind::Directory {
                 let problem = in_the_way(remote.url.as_str(), "no directory");
                 self.failed(&remote, problem);

@@ -1,9 +1,11 @@
 //! A local directory that is to be sent.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, FileType};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::inventory::{Inventory, Kind};
 use super::stamp::{Names, Stamp};
 use crate::error::Error;
 use crate::files::mode;
@@ -17,8 +19,7 @@ const DEEPEST: usize = 128;
 pub struct Walked {
     /// Parents first.
     pub directories: Vec<WalkedDirectory>,
-    /// Everything that was found, whether or not it takes part.
-    pub names: Vec<Names>,
+    pub names: Inventory,
     pub files: Vec<WalkedFile>,
     pub skipped: u64,
     /// Files and directories that the filter keeps out.
@@ -42,7 +43,7 @@ pub struct WalkedFile {
 }
 
 /// Everything below `root`, in the order of names. Symbolic links to files are sent as the files they name; those to directories could be
-/// loops and are skipped, as are devices, sockets and pipes.
+/// loops and are skipped, as are devices, sockets and pipes, and what has gone meanwhile.
 pub fn walk(root: &Path, remote: &[u8], filter: &Filter) -> Result<Walked, Error> {
     let mut walked = Walked::default();
     walked.directories.push(WalkedDirectory {
@@ -85,11 +86,13 @@ fn descend(
         let there = join(remote, name.as_encoded_bytes());
         names.push(name);
         let below: Names = names.iter().map(|name| name.as_encoded_bytes().to_vec()).collect();
-        walked.names.push(below.clone());
-        if !filter.takes_name(&below, kind.is_dir()) {
+        let takes_part = filter.takes_name(&below, kind.is_dir());
+        if !takes_part {
             tracing::info!(path = %path.display(), "filtered");
             walked.filtered += 1;
+            walked.names.add(below, Kind::PassedOver);
         } else if kind.is_dir() {
+            walked.names.add(below.clone(), Kind::Listed);
             walked.directories.push(WalkedDirectory {
                 names: below,
                 remote: there.clone(),
@@ -97,23 +100,39 @@ fn descend(
             });
             descend(&path, &there, filter, names, walked)?;
         } else {
-            match fs::metadata(&path) {
-                Ok(found) if found.is_file() && !filter.takes_file(Some(found.len()), found.modified().ok()) => {
-                    tracing::info!(path = %path.display(), "filtered");
-                    walked.filtered += 1;
-                }
-                Ok(found) if found.is_file() => walked.files.push(WalkedFile {
+            let (found, stamp) = look_at(&path, kind, filter);
+            walked.names.add(below, found);
+            match stamp {
+                Some(stamp) if found == Kind::File => walked.files.push(WalkedFile {
                     path,
                     names: names.clone(),
                     remote: there,
-                    stamp: Stamp::of(&found),
+                    stamp,
                 }),
-                _ => walked.skipped += 1,
+                Some(_) => {
+                    tracing::info!(path = %path.display(), "filtered");
+                    walked.filtered += 1;
+                }
+                None => walked.skipped += 1,
             }
         }
         names.pop();
     }
     Ok(())
+}
+
+/// What is to be done with something that is no directory; of what is no file there is no stamp.
+fn look_at(path: &Path, kind: FileType, filter: &Filter) -> (Kind, Option<Stamp>) {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => {
+            let takes_part = filter.takes_file(Some(found.len()), found.modified().ok());
+            let kind = if takes_part { Kind::File } else { Kind::PassedOver };
+            (kind, Some(Stamp::of(&found)))
+        }
+        // Its own transfer fails by it, and then nothing is removed anywhere.
+        Err(error) if kind.is_file() && error.kind() != ErrorKind::NotFound => (Kind::File, Some(Stamp::default())),
+        _ => (Kind::PassedOver, None),
+    }
 }
 
 #[cfg(all(test, unix))]
@@ -150,6 +169,15 @@ mod tests {
             ]
         );
         assert_eq!(walked.skipped, 2);
-        assert_eq!(walked.names.len(), 7);
+        assert_eq!(walked.names.names().count(), 7);
+        for (name, opaque) in [
+            ("a", true),
+            ("b", false),
+            ("loop", true),
+            ("link", true),
+            ("broken", true),
+        ] {
+            assert_eq!(walked.names.is_opaque(&[name.into()]), opaque, "{name}");
+        }
     }
 }

@@ -12,6 +12,7 @@ use super::super::download::Destination;
 use super::super::entry::Entry;
 use super::events::{Event, Tree};
 use super::factory::TaskFactory;
+use super::inventory::Kind;
 use super::local;
 use super::mirror::{State, Verdict, in_the_way, is_below};
 use super::stamp::Stamp;
@@ -26,8 +27,8 @@ pub struct Runner<'a> {
     pub tasks: VecDeque<FileTask>,
     pub directories: Vec<Vec<u8>>,
     pub trees: Vec<(usize, Tree)>,
-    /// Paths that an earlier session has found already.
-    pub known: &'a mut HashSet<Vec<u8>>,
+    /// By tree, paths that an earlier session has found already: what two trees have in common goes to two places.
+    pub known: &'a mut HashSet<(usize, Vec<u8>)>,
     pub factory: &'a TaskFactory,
     pub events: Channel<Event>,
     /// Entries told of so far.
@@ -60,10 +61,19 @@ impl Worklist for Runner<'_> {
     }
 
     fn found(&mut self, tree: usize, found: Found) {
+        let filtered = self.filters_out(&found);
+        // One whose name is not safe is not listed; told a second time, it could not be.
+        let safe = found.names.last().is_none_or(|name| safe_component(name).is_ok());
+        let kind = match found.attrs.kind() {
+            _ if filtered || !safe || found.unlisted.is_some() => Kind::PassedOver,
+            FileKind::Directory => Kind::Listed,
+            FileKind::Regular | FileKind::Unknown => Kind::File,
+            FileKind::Symlink | FileKind::Other => Kind::PassedOver,
+        };
         if let Some(mirror) = self.mirror.as_deref_mut()
             && !found.names.is_empty()
         {
-            mirror.source.insert(found.names.clone());
+            mirror.source.add(found.names.clone(), kind);
             if is_below(&found.names, &mirror.blocked) {
                 return;
             }
@@ -72,7 +82,7 @@ impl Worklist for Runner<'_> {
         if found.unlisted.is_some() {
             key.push(0);
         }
-        if !self.known.insert(key) {
+        if !self.known.insert((tree, key)) {
             return;
         }
         let Some((_, tree)) = self.trees.iter().find(|(number, _)| *number == tree) else {
@@ -83,7 +93,7 @@ impl Worklist for Runner<'_> {
             self.failed(&remote, problem);
             return;
         }
-        if self.filters_out(&found) {
+        if filtered {
             tracing::info!(url = %remote.url, "filtered");
             let _ = self.events.send(Event::Filtered);
             return;

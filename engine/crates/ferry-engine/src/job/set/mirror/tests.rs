@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::super::inventory::Kind;
 use super::*;
 use crate::remote::parse_remote;
 
@@ -28,13 +29,23 @@ fn things(paths: &[&str]) -> Vec<Thing> {
     paths.iter().map(|path| thing(path)).collect()
 }
 
-fn source(paths: &[&str]) -> HashSet<Names> {
-    paths.iter().map(|path| names(path)).collect()
+/// An `@` at the end makes a link, or anything else whose inside the source does not show.
+fn source(paths: &[&str]) -> Inventory {
+    let mut made = Inventory::default();
+    for path in paths {
+        let kind = if path.ends_with('@') {
+            Kind::PassedOver
+        } else {
+            Kind::Listed
+        };
+        made.add(names(path.trim_end_matches('@')), kind);
+    }
+    made
 }
 
 fn removed(there: &[&str], from: &[&str]) -> Vec<String> {
     let there = things(there);
-    let found = surplus(&there, &source(from));
+    let found = surplus(&there, &source(from), &HashSet::new());
     found
         .iter()
         .map(|thing| String::from_utf8(thing.names.join(&b'/')).unwrap())
@@ -74,6 +85,23 @@ fn what_is_kept_keeps_its_directories() {
 }
 
 #[test]
+fn what_lies_below_a_name_that_the_source_does_not_look_into_stays() {
+    let there = ["data/", "data/x", "data/sub/", "data/sub/y", "dat", "other/", "other/z"];
+    assert_eq!(removed(&there, &["data@"]), ["other/z", "other", "dat"]);
+    assert_eq!(
+        removed(&["a/", "a/link/", "a/link/x", "a/y"], &["a", "a/link@"]),
+        ["a/y"]
+    );
+    // The same name where case is ignored.
+    assert!(removed(&["Data/", "Data/x", "Data/sub/", "Data/sub/y"], &["data@"]).is_empty());
+    assert_eq!(
+        removed(&["Data/", "Data/x", "data/", "data/x"], &["data@"]),
+        ["Data/x", "Data"],
+        "both are seen"
+    );
+}
+
+#[test]
 fn unfinished_files_of_ferry_stay_where_they_can_be_gone_on_with() {
     let left = [
         ".a.ferry-partial",
@@ -91,6 +119,84 @@ fn unfinished_files_of_ferry_stay_where_they_can_be_gone_on_with() {
         ["a.ferry-part"],
         "that is the user's"
     );
+}
+
+/// A day and more before everything else.
+const LONG_AGO: u64 = 1_000_000_000;
+
+/// What goes of parts of uploads that were last written to at `written`, in directories that were last changed at `changed`, by a run of `began`.
+fn left_parts_removed(written: u64, changed: u64, began: u64) -> Vec<String> {
+    let at = |path: &str, modified: u64| Thing {
+        stamp: Stamp {
+            modified: Some(modified),
+            ..Stamp::default()
+        },
+        ..thing(path)
+    };
+    let long = "x".repeat(226);
+    let cut = format!(".{long}.0123456789abcdef.ferry-part");
+    let parts = [
+        ".a.0123456789abcdef.ferry-part",
+        ".a.0123456789abcdef.fedcba9876543210.ferry-part",
+        ".a.0123456789abcdef+fedcba9876543210.ferry-mark",
+        "sub/.b.0123456789abcdef.ferry-part",
+        &cut,
+        // Not of a file of this set.
+        ".b.0123456789abcdef.ferry-part",
+        ".link.0123456789abcdef.ferry-part",
+        ".sub.0123456789abcdef.ferry-part",
+        ".xx.0123456789abcdef.ferry-part",
+        "!.a.1123456789abcdef.ferry-part",
+        // Not parts of uploads: a file that was replaced, and what a download has left.
+        ".a.0123456789abcdef.ferry-old0",
+        ".a.ferry-partial",
+    ];
+    let mut there = vec![at("sub/", changed)];
+    there.extend(parts.iter().map(|path| at(path, written)));
+    let mut state = state(&Mirror::default());
+    state.root_modified = Some(changed);
+    state.began = began;
+    for (path, kind) in [
+        ("a", Kind::File),
+        ("sub", Kind::Listed),
+        ("sub/b", Kind::File),
+        ("link", Kind::PassedOver),
+        (&format!("{long}yz"), Kind::File),
+    ] {
+        state.source.add(names(path), kind);
+    }
+    let removed = |state: &State| -> Vec<String> {
+        let found = state.surplus(&there).unwrap();
+        found
+            .iter()
+            .map(|thing| String::from_utf8(thing.names.join(&b'/')).unwrap())
+            .collect()
+    };
+    let found = removed(&state);
+    assert!(
+        found.is_empty() || found.len() == 5 && parts[..5].iter().all(|part| found.iter().any(|name| name == part)),
+        "{found:?}"
+    );
+    state.local = Some("here".into());
+    assert!(removed(&state).is_empty(), "a download's destination has none");
+    found
+}
+
+#[test]
+fn parts_of_uploads_that_nobody_goes_on_with_are_removed() {
+    let (now, later) = (LONG_AGO + ABANDONED_S, LONG_AGO + 10 * ABANDONED_S);
+    for (changed, began, goes) in [
+        (now, now, true),
+        (later, later, true),
+        // By one of the clocks it may be a writer's.
+        (now - 1, later, false),
+        (later, now - 1, false),
+        (LONG_AGO, later, false),
+        (LONG_AGO - 1, later, false),
+    ] {
+        let found = left_parts_removed(LONG_AGO, changed, began);
+        assert_eq!(!found.is_empty(), goes, "{changed} {began}");
+    }
 }
 
 #[test]
@@ -168,7 +274,7 @@ proptest! {
     #[test]
     fn only_what_the_source_lacks_is_removed_and_directories_are_empty_by_then(
         there in prop::collection::btree_map(a_path(), any::<bool>(), 0..12),
-        source in prop::collection::hash_set(a_path(), 0..8),
+        source in prop::collection::btree_map(a_path(), any::<bool>(), 0..8),
     ) {
         let bytes = |path: &[String]| -> Names { path.iter().map(|name| name.as_bytes().to_vec()).collect() };
         // A tree has the parents of what it has.
@@ -178,10 +284,18 @@ proptest! {
                 all.entry(bytes(&path[..depth])).or_insert(false);
             }
         }
-        let source: HashSet<Names> = source
-            .iter()
-            .flat_map(|path| (1..=path.len()).map(|depth| bytes(&path[..depth])))
-            .collect();
+        // Nothing is known below what is not listed.
+        let mut inventory = Inventory::default();
+        for (path, listed) in &source {
+            for depth in 1..=path.len() {
+                let names = bytes(&path[..depth]);
+                if !inventory.hides(&names[..depth - 1]) {
+                    let known = depth < path.len() || *listed;
+                    inventory.add(names, if known { Kind::Listed } else { Kind::File });
+                }
+            }
+        }
+        let source = inventory;
         let has_children = |names: &Names| all.keys().any(|other| other.len() > names.len() && other.starts_with(names));
         let things: Vec<Thing> = all
             .iter()
@@ -193,20 +307,26 @@ proptest! {
             })
             .collect();
         let mut left: HashSet<&Names> = all.keys().collect();
-        for thing in surplus(&things, &source) {
+        for thing in surplus(&things, &source, &HashSet::new()) {
             prop_assert!(!source.contains(&thing.names));
+            prop_assert!(!source.hides(&thing.names));
             prop_assert!(!thing.keep);
             prop_assert!(!thing.names.is_empty());
             prop_assert!(!left.iter().any(|other| other.len() > thing.names.len() && other.starts_with(&thing.names)));
             left.remove(&thing.names);
         }
         // What is left and not in the source has a reason.
-        for names in left.into_iter().filter(|names| !source.contains(*names)) {
+        for names in left.into_iter().filter(|names| !source.contains(names)) {
+            let respelled = |other: &Names, opaque: bool| source
+                .names()
+                .any(|name| folded(name) == folded(other) && (!opaque || source.is_opaque(name)));
             let reason = |other: &Names| other.starts_with(names)
                 && !source.contains(other)
                 && (all[other]
                     || is_unfinished(&other[other.len() - 1])
-                    || source.iter().any(|name| folded(name) == folded(other)));
+                    || source.hides(other)
+                    || respelled(other, false)
+                    || (1..=other.len()).any(|depth| respelled(&other[..depth].to_vec(), true)));
             prop_assert!(all.keys().any(reason), "{:?}", names);
         }
     }
