@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use http::Method;
 
 use super::attempt::Failed;
-use super::download::AttemptState;
 use super::entry::Kind;
 use super::ranged::{AFTER_REFUSAL, RangeWork, Verdict};
 use super::scheduler::{MOST_REFUSALS, Scheduler};
@@ -78,6 +77,7 @@ impl Scheduler {
                     shared: Arc::clone(&ranged.shared),
                     part_id: part.id(),
                     part: Some(part),
+                    due: None,
                     bar: entry.bar.clone().unwrap_or_else(|| Arc::new(Box::new(Silent))),
                     events: self.events.clone(),
                     transfer: index,
@@ -186,8 +186,9 @@ impl Scheduler {
                 }
             }
             Ending::Redirect { location, .. } => Some(Error::transient(format!(
-                "{}: one range was redirected to {location}",
-                entry.url
+                "{}: one range was redirected to {}",
+                log::shown(&entry.url),
+                log::without_query(&location)
             ))),
         };
         match verdict {
@@ -292,7 +293,7 @@ impl Scheduler {
             destination: ranged.wanted.destination.clone(),
             overwrite: ranged.wanted.overwrite,
             range: None,
-            state: Arc::new(std::sync::Mutex::new(AttemptState::default())),
+            state: Arc::new(std::sync::Mutex::new(ranged.plainly())),
         };
         entry.ask_again();
         self.enqueue(index, Instant::now());
@@ -302,8 +303,8 @@ impl Scheduler {
     fn begin_again(&mut self, index: usize, mut attempt: Attempt, method: &Method) {
         let entry = &mut self.entries[index];
         let Kind::Ranged(ranged) = &mut entry.kind else { return };
-        // The first answer that shows it says so; those of the other ranges only that nobody wants them any more.
-        let problem = Error::transient(format!("{}: the file has changed; beginning again", entry.url));
+        let why = ranged.changed();
+        let problem = Error::transient(format!("{}: {why}; beginning again", log::shown(&entry.url)));
         ranged.shared.parts.close();
         lock(&self.queue).clear();
         if ranged.shared.parts.flying() > 0 {

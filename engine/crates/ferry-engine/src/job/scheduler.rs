@@ -375,6 +375,7 @@ impl Scheduler {
                     remote_time: self.options.remote_time,
                     compressed: self.options.compressed,
                     offset,
+                    due: None,
                     state: Arc::clone(state),
                     bar: bar.clone(),
                 };

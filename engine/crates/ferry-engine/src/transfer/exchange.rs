@@ -132,6 +132,12 @@ impl Exchange {
             ));
             return self.end(Ending::Failed(problem), now);
         }
+        let delimited = head.delimited;
+        if self.receiver.is_some()
+            && let Err(problem) = self.task.work.complete(came, delimited)
+        {
+            return self.end(Ending::Failed(problem), now);
+        }
         self.answered = true;
         if let Some(receiver) = &mut self.receiver {
             receiver.complete(now);
