@@ -23,6 +23,11 @@ const LOOK: Duration = Duration::from_millis(2);
 const LOOK_LATER: Duration = Duration::from_millis(25);
 
 impl Scheduler {
+    /// The run is this download alone: its connections are the run's. Among others it takes its turns in the queue, as they do.
+    fn is_alone(&self) -> bool {
+        self.entries.len() == 1
+    }
+
     /// The first range, and meanwhile the connections for the others.
     pub(super) fn begin_ranges(&mut self, index: usize, at: Instant) {
         let now = Instant::now();
@@ -32,6 +37,9 @@ impl Scheduler {
             .deadline
             .or_else(|| total.and_then(|total| now.checked_add(total)));
         self.ask_for_ranges(index, at);
+        if !self.is_alone() {
+            return;
+        }
         let url = self.entries[index].url.clone();
         let origin = origin(&url);
         lock(&self.queue).expecting = Some((origin.clone(), LOOK));
@@ -85,7 +93,8 @@ impl Scheduler {
             };
             lock(&self.queue).push(at, task);
         }
-        if let Kind::Ranged(ranged) = &self.entries[index].kind
+        if self.is_alone()
+            && let Kind::Ranged(ranged) = &self.entries[index].kind
             && ranged.verdict() != Verdict::Unknown
         {
             self.parallel = ranged.allowed;
@@ -244,20 +253,20 @@ impl Scheduler {
                 entry.waited_s = wait.as_secs_f64();
                 self.ask_for_ranges(index, Instant::now() + wait);
             }
-            None => self.end_ranges(),
+            None => self.end_ranges(index),
         }
     }
 
-    /// The connections get nothing more.
-    fn end_ranges(&mut self) {
+    /// The connections get nothing more of it.
+    fn end_ranges(&mut self, index: usize) {
         let mut queue = lock(&self.queue);
-        queue.clear();
+        queue.remove(index);
         queue.expecting = None;
     }
 
     /// Everything is there.
     fn finish_ranges(&mut self, index: usize) {
-        self.end_ranges();
+        self.end_ranges(index);
         let entry = &mut self.entries[index];
         if let Kind::Ranged(ranged) = &entry.kind {
             // What still comes has come before.
@@ -282,10 +291,11 @@ impl Scheduler {
 
     /// The server serves no ranges of it, or nothing tells its versions apart: the usual way.
     fn go_on_plain(&mut self, index: usize, why: Option<&Error>) {
-        self.end_ranges();
-        lock(&self.queue).most = usize::MAX;
-        self.parallel = 1;
-        self.ranged = false;
+        self.end_ranges(index);
+        if self.is_alone() {
+            lock(&self.queue).most = usize::MAX;
+            self.parallel = 1;
+        }
         let entry = &mut self.entries[index];
         let Kind::Ranged(ranged) = &entry.kind else { return };
         tracing::info!(why = why.map(|problem| &*problem.message), "one connection");
@@ -296,6 +306,7 @@ impl Scheduler {
             state: Arc::new(std::sync::Mutex::new(ranged.plainly())),
         };
         entry.ask_again();
+        self.ranged = self.entries.iter().any(|entry| matches!(entry.kind, Kind::Ranged(_)));
         self.enqueue(index, Instant::now());
     }
 
@@ -306,7 +317,7 @@ impl Scheduler {
         let why = ranged.changed();
         let problem = Error::transient(format!("{}: {why}; beginning again", log::shown(&entry.url)));
         ranged.shared.parts.close();
-        lock(&self.queue).clear();
+        lock(&self.queue).remove(index);
         if ranged.shared.parts.flying() > 0 {
             attempt.error = Some(problem.failure());
             entry.attempts.push(attempt);
