@@ -1,16 +1,20 @@
-"""`--connections`: the ranges are of one version and complete."""
+"""`--connections`: the ranges are of one version and complete, and a signed URL that is over is signed again."""
 
 from __future__ import annotations
 
 import random
+import re
+import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.engine.harness import failed
-from tests.engine.test_hostile_ranges import BODY, BRIEFLY, MIB, SIZE, Asked, Files, arrived, get, kept_nothing
-from tests.support.hostile_http import Talk, head, serve
+from tests.engine.test_hostile_ranges import BODY, BRIEFLY, MIB, ONCE, SIZE, Asked, Files, arrived, get, kept_nothing
+from tests.engine.test_hostile_ranges import _asked as asked_by
+from tests.support.hostile_http import HostileServer, Talk, head, serve
 
 SAME_SIZE = random.Random(23).randbytes(SIZE)
 DATE = "Last-Modified: Sat, 21 Nov 2026 12:00:0{} GMT"
@@ -115,3 +119,75 @@ def test_a_note_is_not_the_file(tmp_path: Path) -> None:
     with serve(Files(odd=odd)) as server:
         failed(get(tmp_path, server), "permanent", "202")
     kept_nothing(tmp_path)
+
+
+# 12: signed URLs
+
+
+class Signed:
+    """/file leads to a signed URL, another one each time, which serves `good` requests."""
+
+    def __init__(self, good: int, most: int = SIZE) -> None:
+        self.good, self.most = good, most
+        self.files = Files()
+        self.uses: Counter[str] = Counter()
+        self.lock = threading.Lock()
+
+    def __call__(self, talk: Talk, _: HostileServer) -> None:
+        while True:
+            text = talk.request()
+            path = text.split()[1]
+            with self.lock:
+                self.uses[path] += 1
+                count, number = self.uses[path], self.uses.total()
+            if path == "/file":
+                talk.send(head("302 Found", 0, f"Location: /signed/{count}?key=secret"))
+            elif count > self.good:
+                talk.send(head("403 Forbidden", 0))
+            else:
+                asked = asked_by(text, talk.number, number)
+                assert asked.last is not None
+                length = min(asked.last, SIZE - 1) + 1 - asked.first
+                self.files.head(talk, asked.first, length, SIZE, 'ETag: "one"')
+                self.files.send(talk, BODY[asked.first : asked.first + min(length, self.most)])
+                if length > self.most:
+                    return
+
+
+@pytest.mark.parametrize(("good", "most"), [(1, SIZE), (3, SIZE), (1, 3 * MIB)], ids=["once", "three times", "once and cut"])
+@pytest.mark.parametrize("connections", [2, 3])
+def test_a_signed_url_that_is_over_is_signed_again(tmp_path: Path, good: int, most: int, connections: int) -> None:
+    signed = Signed(good, most)
+    with serve(signed) as server:
+        told = get(tmp_path, server, *BRIEFLY, connections=connections)
+    arrived(tmp_path, told, BODY)
+    assert signed.uses["/file"] > 1
+    assert "secret" not in told.stderr + str([attempt["error"] for attempt in told.attempts])
+    # Every range costs some requests, and none is asked for without an end.
+    assert signed.uses.total() < 40 * (1 + SIZE // most)
+
+
+def test_a_signed_url_that_was_never_good_is_refused(tmp_path: Path) -> None:
+    signed = Signed(0)
+    with serve(signed) as server:
+        told = get(tmp_path, server, *BRIEFLY)
+    failed(told, "permanent", "403")
+    assert "secret" not in str(told.error)
+    assert signed.uses.total() < 10
+
+
+def test_where_the_first_url_has_gone_meanwhile_the_run_ends(tmp_path: Path) -> None:
+    """The signed URL is over, and the URL that led there too."""
+    signed = Signed(2)
+    gone = re.compile(r"^GET /file ")
+
+    def script(talk: Talk, server: HostileServer) -> None:
+        if signed.uses["/file"] == 0:
+            return signed(talk, server)
+        while True:
+            text = talk.request()
+            talk.send(head("404 Not Found" if gone.match(text) else "403 Forbidden", 0))
+
+    with serve(script) as server:
+        told = get(tmp_path, server, *ONCE, connections=2)
+    assert (told.code, told.error["class"]) == (11, "permanent")

@@ -70,6 +70,8 @@ pub struct Ranged {
     pub rtt: Duration,
     /// Connections made.
     pub connections: u32,
+    /// Where redirects have led last has served a range.
+    pub proven: bool,
     /// When the journal was last written, in bytes.
     journaled: u64,
 }
@@ -142,6 +144,7 @@ impl Ranged {
             first: None,
             rtt: Duration::ZERO,
             connections: 0,
+            proven: false,
             journaled: 0,
         }
     }
