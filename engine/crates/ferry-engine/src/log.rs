@@ -39,6 +39,14 @@ pub fn shown(url: &Url) -> String {
     format!("{}://{host}{port}{}{query}", url.scheme(), url.path())
 }
 
+/// What may be a URL, or a part of one, without its query.
+pub fn without_query(text: &str) -> String {
+    match text.split_once('?') {
+        Some((before, _)) => format!("{before}?..."),
+        None => text.to_owned(),
+    }
+}
+
 /// `host:port`, for messages.
 pub fn host_port(url: &Url) -> String {
     format!(
@@ -76,5 +84,7 @@ mod tests {
         ] {
             assert_eq!(shown(&url.parse().unwrap()), expected);
         }
+        assert_eq!(without_query("/a?Signature=secret?x"), "/a?...");
+        assert_eq!(without_query("/a"), "/a");
     }
 }

@@ -20,7 +20,7 @@ use http::header;
 #[path = "http3/server.rs"]
 mod server;
 
-use server::{Server, content};
+use server::{Server, changed, content};
 
 fn common(server: &Server) -> Common {
     let mut common = Common {
@@ -145,6 +145,41 @@ fn what_was_cut_off_goes_on_where_it_ended() {
     let error = attempts[0].error.as_ref().unwrap();
     assert_eq!(error.class, Class::Transient, "{error:?}");
     assert!(error.message.contains("H3_INTERNAL_ERROR"), "{error:?}");
+}
+
+#[test]
+fn the_file_is_one_version_or_the_run_fails() {
+    const SIZE: usize = 200_000;
+    for (how, expected) in [
+        ("another", Ok(())),
+        ("none", Ok(())),
+        ("416", Ok(())),
+        ("whole", Err((Class::Transient, "150000 bytes for the version"))),
+        ("fewer", Err((Class::Integrity, "bytes were announced and"))),
+    ] {
+        let server = Server::start();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        let report = get(&server, &format!("versions/{how}/{SIZE}"), &file);
+        match expected {
+            Ok(()) => {
+                succeeded(&report);
+                assert!(std::fs::read(file).unwrap() == changed(SIZE), "{how}");
+            }
+            Err((class, words)) => {
+                let (found, message) = failure(&report);
+                assert_eq!(found, class, "{how}: {message}");
+                assert!(message.contains(words), "{how}: {message}");
+                assert!(!file.exists(), "{how}");
+            }
+        }
+        let seen = server.seen.lock().unwrap();
+        let parts = seen
+            .requests
+            .iter()
+            .filter(|(_, _, fields)| fields.contains_key(header::RANGE));
+        assert!(parts.count() > 0, "{how}");
+    }
 }
 
 #[test]

@@ -24,6 +24,24 @@ pub struct ResumeKey {
     pub url: String,
     #[serde(flatten)]
     pub validators: Validators,
+    /// Also what If-Range may not name: weak and young validators.
+    #[serde(default, skip_serializing_if = "Stated::is_empty")]
+    pub stated: Stated,
+}
+
+/// `ETag` and Last-Modified as an answer had them, whether or not they are strong.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stated {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_modified: Option<String>,
+}
+
+impl Stated {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What tells one version of a file on a server from another, so that the rest of a file is fetched and never the rest of another file.
@@ -56,6 +74,26 @@ impl ResumeKey {
         Self {
             url: url.into(),
             validators,
+            stated: Stated::default(),
+        }
+    }
+
+    /// With what the answer said.
+    #[must_use]
+    pub fn stating(self, stated: Stated) -> Self {
+        Self { stated, ..self }
+    }
+
+    /// What the answer said; of a journal that has only the strong validators, those.
+    #[must_use]
+    pub fn stated(&self) -> Stated {
+        if self.stated.is_empty() {
+            Stated {
+                etag: self.validators.etag.clone(),
+                last_modified: self.validators.last_modified.clone(),
+            }
+        } else {
+            self.stated.clone()
         }
     }
 }
@@ -130,6 +168,17 @@ mod tests {
                 last_modified: Some("Sat, 21 Nov 2026 12:00:00 GMT".to_owned()),
             },
         );
+        let strong = key.stated();
+        assert_eq!(
+            (strong.etag.as_deref(), strong.last_modified.as_deref()),
+            (Some("\"strong\""), Some("Sat, 21 Nov 2026 12:00:00 GMT"))
+        );
+        let stated = Stated {
+            etag: Some("W/\"weak\"".to_owned()),
+            last_modified: None,
+        };
+        let key = key.stating(stated.clone());
+        assert_eq!(key.stated(), stated);
         assert_eq!(key.url, "https://host/x?y=1");
         assert_eq!(read(&path), None);
         let whole = Missing::default();

@@ -16,7 +16,7 @@ mod target;
 mod writer;
 
 pub use digest::{Algorithm, Digest};
-pub use journal::{Resumable, ResumeKey, Validators};
+pub use journal::{Resumable, ResumeKey, Stated, Validators};
 pub use missing::Missing;
 pub use names::{has_control, is_longest, is_unfinished, safe_component, upload_targets};
 pub use part::{Part, Parts};

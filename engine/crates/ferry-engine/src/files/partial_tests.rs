@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::error::Class;
-use crate::files::{Sink, Validators, check_target, existing};
+use crate::files::{Sink, Stated, Validators, check_target, existing};
 
 pub(super) fn key() -> ResumeKey {
     ResumeKey {
@@ -12,6 +12,7 @@ pub(super) fn key() -> ResumeKey {
             etag: Some("\"tag\"".to_owned()),
             last_modified: None,
         },
+        stated: Stated::default(),
     }
 }
 

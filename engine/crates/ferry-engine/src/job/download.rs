@@ -3,16 +3,20 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use ferry_http::values::{ContentRange, date, retry_after, strong_etag, strong_last_modified};
-use http::HeaderMap;
-use http::header::{CONTENT_RANGE, DATE, ETAG, LAST_MODIFIED, LOCATION, RETRY_AFTER};
+use ferry_http::values::{ContentRange, retry_after};
+use http::header::{LOCATION, RETRY_AFTER};
 use url::Url;
 
 use super::policy::class_of;
+use super::version::{
+    Partial, Promise, check_length, content_range, contradicts, goes_on, is_coded, last_modified, stated_by,
+    validators_of,
+};
 use crate::error::{Class, Error};
-use crate::files::{self, Algorithm, Digest, PartialFile, Resumable, ResumeKey, Sink, Validators};
+use crate::files::{self, Algorithm, Digest, PartialFile, Resumable, ResumeKey, Sink, Stated, Validators};
+use crate::log;
 use crate::observer::Progress;
 use crate::options::ByteRange;
 use crate::sync::lock;
@@ -21,9 +25,8 @@ use crate::transfer::receive::Receiver;
 use crate::transfer::send::Sender;
 use crate::transfer::{Answer, Decoding, Ending, Head, Settings, Work};
 
-/// The clock that dates answers and the one that dates files are less than this apart; they may be on two machines. RFC 7232, section 2.2.2, has
-/// this figure.
-const CLOCKS_APART: Duration = Duration::from_secs(60);
+/// Why everything begins at the first byte.
+pub const CHANGED: &str = "the file has changed";
 
 /// Where one download goes.
 #[derive(Debug, Clone)]
@@ -33,63 +36,6 @@ pub enum Destination {
     Discard,
 }
 
-/// The validators of an answer (RFC 9110, section 8.8).
-pub fn validators_of(headers: &HeaderMap, size: Option<u64>) -> Validators {
-    let text = |name| {
-        headers
-            .get(name)
-            .and_then(|value: &http::HeaderValue| value.to_str().ok())
-    };
-    Validators {
-        etag: text(ETAG).and_then(strong_etag).map(str::to_owned),
-        last_modified: text(LAST_MODIFIED)
-            .and_then(|modified| strong_last_modified(modified, text(DATE), CLOCKS_APART))
-            .map(str::to_owned),
-        size,
-    }
-}
-
-/// The server's modification time.
-pub fn last_modified(head: &Head) -> Option<SystemTime> {
-    let modified = head.headers.get(LAST_MODIFIED)?.to_str().ok()?;
-    date(modified)
-}
-
-fn content_range(head: &Head) -> &str {
-    let value = head.headers.get(CONTENT_RANGE);
-    value.and_then(|value| value.to_str().ok()).unwrap_or("")
-}
-
-/// The bytes that a 206 has, and the size of the file where it says so.
-pub struct Partial {
-    pub first: u64,
-    pub last: u64,
-    pub size: Option<u64>,
-}
-
-impl Partial {
-    /// # Errors
-    /// Class Integrity when it does not say which bytes it has, or has another number of them.
-    pub fn of(url: &Url, head: &Head) -> Result<Self, Error> {
-        let Some(ContentRange::Part { first, last, size }) = ContentRange::parse(content_range(head)) else {
-            return Err(Self::wrong(url, head, "a partial answer without a usable range"));
-        };
-        if head.content_length.is_some_and(|length| length != last - first + 1) {
-            return Err(Self::wrong(
-                url,
-                head,
-                "the length of the answer is not that of its range",
-            ));
-        }
-        Ok(Self { first, last, size })
-    }
-
-    /// A 206 that cannot be used, and why.
-    pub fn wrong(url: &Url, head: &Head, why: &str) -> Error {
-        Error::integrity(format!("{url}: {why} (Content-Range: {:?})", content_range(head)))
-    }
-}
-
 /// What one attempt leaves for the next.
 #[derive(Default)]
 pub struct AttemptState {
@@ -97,7 +43,13 @@ pub struct AttemptState {
     pub sink: Option<(Sink, Option<Digest>)>,
     /// Found on disk, not opened yet.
     pub resumable: Option<Resumable>,
+    /// Those of the version that was begun.
     pub validators: Validators,
+    pub stated: Stated,
+    /// Some of the file has come, in this run or an earlier one.
+    pub begun: bool,
+    /// What the server has said of a version of this run.
+    pub promise: Option<Promise>,
     /// Bytes of the complete body.
     pub size: Option<u64>,
     /// Where this attempt's body began.
@@ -117,6 +69,9 @@ impl AttemptState {
         }
         if let Some(found) = &state.resumable {
             state.validators = found.key.validators.clone();
+            state.stated = found.key.stated();
+            state.promise = Promise::of(&state.validators, &state.stated);
+            state.begun = true;
         }
         Ok(state)
     }
@@ -130,6 +85,12 @@ impl AttemptState {
         };
         (position > 0 && self.validators.if_range().is_some()).then_some(position)
     }
+
+    /// What is there is of no use: the next attempt begins at the first byte.
+    fn forget(&mut self) {
+        self.validators = Validators::default();
+        self.stated = Stated::default();
+    }
 }
 
 /// `--max-filesize`: for a body that begins at `offset` of what is fetched, and ends at `size` where that is known, the bytes that may come.
@@ -140,9 +101,11 @@ pub fn most_bytes(most: Option<u64>, url: &Url, offset: u64, size: Option<u64>) 
     let Some(most) = most else { return Ok(None) };
     if let Some(size) = size.filter(|size| *size > most) {
         return Err(Error::permanent(format!(
-            "{url} has {size} bytes, more than the {most} of --max-filesize"
+            "{} has {size} bytes, more than the {most} of --max-filesize",
+            log::shown(url)
         )));
     }
+    let url = log::shown(url);
     let problem = Error::permanent(format!("{url} has more than the {most} bytes of --max-filesize"));
     Ok(Some((most.saturating_sub(offset), problem)))
 }
@@ -161,6 +124,8 @@ pub struct GetWork {
     pub compressed: bool,
     /// What the Range header asked for; 0 when there was none.
     pub offset: u64,
+    /// Bytes that the body must have, where the answer or an earlier one says so.
+    pub due: Option<u64>,
     pub state: Arc<Mutex<AttemptState>>,
     pub bar: Arc<Box<dyn Progress>>,
 }
@@ -177,6 +142,23 @@ impl Work for GetWork {
         }
     }
 
+    fn complete(&mut self, came: u64, delimited: bool) -> Result<(), Error> {
+        let Some(due) = self.due.filter(|due| *due != came) else {
+            return Ok(());
+        };
+        if self.offset == 0 && self.range.is_none() {
+            // Which bytes these are is unknown, so nothing may be put behind them.
+            let mut state = lock(&self.state);
+            state.forget();
+            let why = state
+                .promise
+                .as_ref()
+                .map_or_else(String::new, |promise| promise.broken(came));
+            return Err(Error::transient(format!("{}: {why}", log::shown(&self.url))));
+        }
+        check_length(&self.url, due, came, delimited)
+    }
+
     fn progress(&mut self, moved: u64) {
         self.bar.moved(self.offset + moved);
     }
@@ -186,25 +168,40 @@ impl GetWork {
     fn accept(&mut self, head: &Head, settings: &Settings) -> Result<Answer, Error> {
         let shared = Arc::clone(&self.state);
         let mut state = lock(&shared);
+        self.due = None;
         let (offset, size) = match head.status {
-            206 => self.check_range(head, &state)?,
-            200..=299 if self.range.is_some() => {
+            206 => self.check_range(head, &mut state)?,
+            200 | 203 if self.range.is_some() => {
                 return Err(Error::permanent(format!(
                     "{}: the server ignored --range and sent everything",
-                    self.url
+                    log::shown(&self.url)
                 )));
             }
-            200..=299 => (0, head.content_length),
+            200 | 203 => (0, head.content_length),
+            // An empty file, unless some of it has come.
+            204 if !state.begun && self.range.is_none() => (0, head.content_length),
             416 if self.offset > 0 => return self.beyond_the_end(head, &mut state, settings),
             _ => return Ok(Answer::Over(refused(&self.url, head))),
         };
         let coding = self.coding(head)?;
-        let (validators, whole) = match (coding, self.range) {
+        let goes_on = offset > 0 && self.range.is_none();
+        let (validators, stated, whole) = match (coding, self.range) {
             // Nothing can go on in the middle of what was decoded, and nobody says how large the file is.
-            (Some(_), _) => (Validators::default(), None),
-            (None, Some(_)) => (validators_of(&head.headers, None), size),
-            (None, None) => (validators_of(&head.headers, size), size),
+            (Some(_), _) => (Validators::default(), Stated::default(), None),
+            (None, Some(_)) => (validators_of(&head.headers, None), Stated::default(), size),
+            // The version stays the one that was begun: a 206 need not state everything again.
+            (None, None) if goes_on => {
+                let begun = Validators {
+                    size,
+                    ..state.validators.clone()
+                };
+                (begun, state.stated.clone(), size)
+            }
+            (None, None) => (validators_of(&head.headers, size), stated_by(&head.headers), size),
         };
+        if self.range.is_none() && !is_coded(&head.headers) {
+            self.keep_promise(&mut state, &validators, &stated)?;
+        }
         let begun = if self.range.is_some() { 0 } else { offset };
         let most = most_bytes(self.max_filesize, &self.url, begun, size)?;
         let (mut sink, digest) = self.open(&mut state, begun)?;
@@ -212,24 +209,60 @@ impl GetWork {
             sink.set_modified(time);
         }
         if self.range.is_none() && validators.if_range().is_some() {
-            sink.describe(ResumeKey::new(&self.asked, validators.clone()))?;
+            sink.describe(ResumeKey::new(&self.asked, validators.clone()).stating(stated.clone()))?;
         }
         if let Some(size) = size {
             self.bar.total(size);
         }
+        state.begun = true;
         state.offset = offset;
         state.size = whole;
         state.validators = validators;
+        state.stated = stated;
         self.offset = offset;
         let throttle = settings.limit.throttle();
         let mut receiver = Receiver::new(sink, digest, throttle, settings.buffer_size, head.content_length);
         if let Some(coding) = coding {
             let stop = settings.stop.clone();
-            let decoding = Decoding::new(coding, self.url.to_string(), most.clone(), head.delimited, stop)?;
+            let decoding = Decoding::new(coding, log::shown(&self.url), most.clone(), head.delimited, stop)?;
             receiver.decoding = Some(Box::new(decoding));
         }
         receiver.most = most;
         Ok(Answer::Receive(Box::new(receiver)))
+    }
+
+    /// The length of this version, if the server has said it before, is the only one that its file can have. What it says first holds.
+    fn keep_promise(
+        &mut self,
+        state: &mut AttemptState,
+        validators: &Validators,
+        stated: &Stated,
+    ) -> Result<(), Error> {
+        let about = |promise: &Promise| promise.is_about(validators, stated);
+        let Some(promise) = state.promise.clone().filter(about) else {
+            state.promise = Promise::of(validators, stated).or(state.promise.take());
+            return Ok(());
+        };
+        match validators.size {
+            Some(found) if found != promise.size => return Err(self.begin_again(state, &promise.broken(found))),
+            Some(_) => {}
+            // A 206 has said it by its range.
+            None => self.due = self.due.or(Some(promise.size)),
+        }
+        Ok(())
+    }
+
+    /// What has come cannot be gone on with.
+    fn begin_again(&self, state: &mut AttemptState, why: &str) -> Error {
+        let url = log::shown(&self.url);
+        state.forget();
+        if state.sink.as_ref().is_none_or(|(sink, _)| sink.can_restart()) {
+            Error::transient(format!("{url}: {why}; beginning again"))
+        } else {
+            Error::permanent(format!(
+                "{url}: {why}, and what was already written cannot be taken back"
+            ))
+        }
     }
 
     /// How the body is to be decoded. A part of a coded body is of no use: whatever asks for one asks for it without a coding.
@@ -240,20 +273,21 @@ impl GetWork {
         match Coding::of(&head.headers) {
             Ok(Some(coding)) if head.status == 206 => Err(Error::integrity(format!(
                 "{}: the rest came with Content-Encoding {}, the beginning without",
-                self.url,
+                log::shown(&self.url),
                 coding.name()
             ))),
             Ok(coding) => Ok(coding),
             Err(list) => Err(Error::permanent(format!(
                 "{}: the server answered with Content-Encoding {list:?}, which was not asked for (--compressed)",
-                self.url
+                log::shown(&self.url)
             ))),
         }
     }
 
     /// 206 must be exactly what was asked for (RFC 9110, section 15.3.7). Returns the first byte and the size of the whole.
-    fn check_range(&self, head: &Head, state: &AttemptState) -> Result<(u64, Option<u64>), Error> {
-        let Partial { first, last, size } = Partial::of(&self.url, head)?;
+    fn check_range(&mut self, head: &Head, state: &mut AttemptState) -> Result<(u64, Option<u64>), Error> {
+        let partial = Partial::of(&self.url, head)?;
+        let Partial { first, last, size } = partial;
         let wrong = |why: &str| Partial::wrong(&self.url, head, why);
         if let Some(range) = self.range {
             let right = match range {
@@ -266,33 +300,47 @@ impl GetWork {
                     size.is_none_or(|size| last + 1 == size && first == size.saturating_sub(count))
                 }
             };
-            return if right {
-                Ok((first, Some(last - first + 1)))
-            } else {
-                Err(wrong("another range than asked for"))
-            };
+            if !right {
+                return Err(wrong("another range than asked for"));
+            }
+            self.due = Some(partial.length());
+            return Ok((first, self.due));
+        }
+        let known = state.validators.size;
+        if self.offset > 0 && !goes_on(&state.stated, &stated_by(&head.headers)) {
+            return Err(self.begin_again(state, CHANGED));
         }
         if self.offset == 0 || first != self.offset {
             return Err(wrong(&format!("the answer does not begin at byte {}", self.offset)));
         }
+        if let Some(known) = known
+            && size.map_or(last >= known, |size| size != known)
+        {
+            let found = size.unwrap_or(last + 1);
+            let promise = state
+                .promise
+                .as_ref()
+                .filter(|promise| promise.is_about(&state.validators, &state.stated));
+            let why = promise.map_or_else(|| CHANGED.to_owned(), |promise| promise.broken(found));
+            return Err(self.begin_again(state, &why));
+        }
+        let size = size.or(known);
         if size.is_some_and(|size| last + 1 != size) {
             return Err(wrong("the answer does not go to the end"));
         }
-        if state.validators.size.is_some() && size.is_some() && state.validators.size != size {
-            return Err(wrong("the file has another size than before"));
-        }
-        Ok((first, size.or(state.validators.size)))
+        self.due = Some(partial.length());
+        Ok((first, size))
     }
 
     /// 416: nothing is left to fetch, or the file is another one.
     fn beyond_the_end(&mut self, head: &Head, state: &mut AttemptState, settings: &Settings) -> Result<Answer, Error> {
-        let text = content_range(head);
-        if !matches!(ContentRange::parse(text), Some(ContentRange::Unsatisfied { size }) if size == self.offset) {
-            state.validators = Validators::default();
-            return Err(Error::transient(format!(
-                "{}: the file has changed; beginning again",
-                self.url
-            )));
+        let said = match ContentRange::parse(content_range(head)) {
+            Some(ContentRange::Unsatisfied { size }) => Some(size),
+            _ => None,
+        };
+        let whole = said == Some(self.offset) && state.validators.size.is_none_or(|known| known == self.offset);
+        if !whole || contradicts(&state.stated, &stated_by(&head.headers)) {
+            return Err(self.begin_again(state, CHANGED));
         }
         let (sink, digest) = self.open(state, self.offset)?;
         state.offset = self.offset;
@@ -330,7 +378,8 @@ pub fn open_sink(
         }
         if offset != 0 || !sink.can_restart() {
             return Err(Error::permanent(format!(
-                "{url}: the server began again, and what was already written cannot be taken back"
+                "{}: the server began again, and what was already written cannot be taken back",
+                log::shown(url)
             )));
         }
         sink.restart()?;
@@ -404,7 +453,8 @@ pub fn refused(url: &Url, head: &Head) -> Ending {
         if head.headers.get_all(LOCATION).iter().any(|other| other != location) {
             // Which one is an attacker's cannot be told: some have written a field behind another's (response splitting).
             let why = format!(
-                "{url}: the server answered {} with several Location fields",
+                "{}: the server answered {} with several Location fields",
+                log::shown(url),
                 head.status
             );
             return Ending::Failed(Error::permanent(why));
@@ -419,48 +469,17 @@ pub fn refused(url: &Url, head: &Head) -> Ending {
         .ok()
         .and_then(|status| status.canonical_reason())
         .unwrap_or("");
-    let mut problem = Error::new(
-        class,
-        format!("{url}: the server answered {} {reason}", head.status).trim_end(),
-    );
+    let said = format!("{}: the server answered {} {reason}", log::shown(url), head.status);
+    // A body that comes with success and is not the file: a note about it (202), or a part of something (207).
+    let note = if matches!(head.status, 200..=299) {
+        ", which is no file"
+    } else {
+        ""
+    };
+    let mut problem = Error::new(class, format!("{}{note}", said.trim_end()));
     problem.status = Some(head.status);
     if class == Class::Transient {
         problem.retry_after = text(RETRY_AFTER).and_then(|value| retry_after(value, SystemTime::now()));
     }
     Ending::Failed(problem)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_modification_time_is_a_validator_when_it_was_a_minute_old() {
-        for (modified, date, strong) in [
-            (
-                "Sat, 21 Nov 2026 12:00:00 GMT",
-                Some("Sat, 21 Nov 2026 12:01:00 GMT"),
-                true,
-            ),
-            (
-                "Sat, 21 Nov 2026 12:00:01 GMT",
-                Some("Sat, 21 Nov 2026 12:01:00 GMT"),
-                false,
-            ),
-            (
-                "Sat, 21 Nov 2026 12:00:00 GMT",
-                Some("Sat, 21 Nov 2026 11:00:00 GMT"),
-                false,
-            ),
-            ("Sat, 21 Nov 2026 12:00:00 GMT", None, false),
-            ("Sat, 21 Nov 2026 12:00:00 GMT", Some("today"), false),
-            ("long ago", Some("Sat, 21 Nov 2026 12:01:00 GMT"), false),
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(LAST_MODIFIED, modified.parse().unwrap());
-            headers.extend(date.map(|date| (DATE, date.parse().unwrap())));
-            let found = validators_of(&headers, None);
-            assert_eq!(found.if_range().is_some(), strong, "{modified} {date:?}");
-        }
-    }
 }

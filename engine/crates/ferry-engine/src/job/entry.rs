@@ -13,6 +13,7 @@ use super::download::{AttemptState, Destination};
 use super::ranged::Ranged;
 use crate::error::{Class, Error};
 use crate::files::{self, Digest};
+use crate::log;
 use crate::observer::Progress;
 use crate::options::{ByteRange, Checksum, Remote};
 use crate::report::{Attempt, Command, Transfer};
@@ -124,7 +125,7 @@ impl Entry {
                 let kept = lock(state).sink.take();
                 let Some((sink, digest)) = kept else { return Ok(()) };
                 self.digest = digest.map(Digest::finish);
-                if let Err(problem) = check(checksum.as_ref(), self.digest.as_deref(), self.remote.url.as_str()) {
+                if let Err(problem) = check(checksum.as_ref(), self.digest.as_deref(), &log::shown(&self.remote.url)) {
                     sink.abandon(false);
                     return Err(problem);
                 }
@@ -145,7 +146,7 @@ impl Entry {
                     let digest = Digest::for_file(checksum.algorithm.into(), file.path(), size)?;
                     self.digest = Some(digest.finish());
                 }
-                if let Err(problem) = check(checksum.as_ref(), self.digest.as_deref(), self.remote.url.as_str()) {
+                if let Err(problem) = check(checksum.as_ref(), self.digest.as_deref(), &log::shown(&self.remote.url)) {
                     file.abandon(false);
                     return Err(problem);
                 }
@@ -185,11 +186,12 @@ impl Entry {
 
     /// Where the server wants it to go, if the user lets it.
     pub fn redirect(&mut self, status: u16, location: &str, most: u32) -> Result<(), Error> {
-        let refuse = |why: String| Err(Error::permanent(format!("{}: {why}", self.remote.url)));
+        let refuse = |why: String| Err(Error::permanent(format!("{}: {why}", log::shown(&self.remote.url))));
+        let to = log::without_query(location);
         if self.redirects >= most {
             return refuse(match most {
-                0 => format!("the server redirects to {location}, and --max-redirects 0 follows none"),
-                _ => format!("redirected {most} times, the last time to {location} (--max-redirects)"),
+                0 => format!("the server redirects to {to}, and --max-redirects 0 follows none"),
+                _ => format!("redirected {most} times, the last time to {to} (--max-redirects)"),
             });
         }
         let next = match redirected(&self.url, location) {
@@ -200,7 +202,8 @@ impl Entry {
             && becomes_get(method, status)
         {
             return refuse(format!(
-                "the upload was answered {status} with {next}, which asks for a GET; nothing was sent there"
+                "the upload was answered {status} with {}, which asks for a GET; nothing was sent there",
+                log::shown(&next)
             ));
         }
         self.redirects += 1;
@@ -401,12 +404,16 @@ fn becomes_get(method: &Method, status: u16) -> bool {
 pub fn redirected(from: &Url, location: &str) -> Result<Url, String> {
     let next = from
         .join(location)
-        .map_err(|_| format!("redirected to {location:?}, which is no URL"))?;
+        .map_err(|_| format!("redirected to {:?}, which is no URL", log::without_query(location)))?;
     match (from.scheme(), next.scheme()) {
         ("https", "http") => Err(format!(
-            "redirected from https to {next}; ask for that URL itself if it may be read by others"
+            "redirected from https to {}; ask for that URL itself if it may be read by others",
+            log::shown(&next)
         )),
         (_, "http" | "https") => Ok(next),
-        _ => Err(format!("redirected to {next}, which is not HTTP")),
+        _ => Err(format!(
+            "redirected to {}, which is not HTTP",
+            log::without_query(next.as_str())
+        )),
     }
 }

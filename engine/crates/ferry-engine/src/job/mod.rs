@@ -11,6 +11,7 @@ mod ranged;
 mod ranges;
 mod scheduler;
 mod set;
+mod version;
 mod worker;
 
 pub use entry::redirected;

@@ -12,11 +12,13 @@ use http::HeaderMap;
 use http::header::{HeaderValue, IF_RANGE, RANGE};
 use url::Url;
 
-use super::download::{Destination, Partial, last_modified, most_bytes, refused, validators_of};
+use super::download::{AttemptState, CHANGED, Destination, most_bytes, refused};
+use super::version::{Partial, Promise, check_length, goes_on, last_modified, stated_by, validators_of};
 use super::worker::Event;
 use crate::clock::seconds;
 use crate::error::Error;
-use crate::files::{Missing, Part, PartialFile, Parts, Resumable, ResumeKey, Sink, Validators};
+use crate::files::{Missing, Part, PartialFile, Parts, Resumable, ResumeKey, Sink, Stated, Validators};
+use crate::log;
 use crate::observer::Progress;
 use crate::sync::lock;
 use crate::transfer::receive::Receiver;
@@ -68,6 +70,8 @@ pub struct Ranged {
     pub rtt: Duration,
     /// Connections made.
     pub connections: u32,
+    /// Where redirects have led last has served a range.
+    pub proven: bool,
     /// When the journal was last written, in bytes.
     journaled: u64,
 }
@@ -84,6 +88,11 @@ struct Found {
     verdict: Verdict,
     size: Option<u64>,
     validators: Validators,
+    stated: Stated,
+    /// What the server has said of a version of this run, also before everything began again.
+    promise: Option<Promise>,
+    /// Why the verdict is `Changed`.
+    changed: Option<String>,
     /// Left by an earlier run, and not opened yet.
     resumable: Option<Resumable>,
     /// Open.
@@ -99,6 +108,9 @@ impl Ranged {
             verdict: Verdict::Unknown,
             size: None,
             validators: Validators::default(),
+            stated: Stated::default(),
+            promise: None,
+            changed: None,
             resumable: None,
             file: None,
             opened: false,
@@ -115,6 +127,8 @@ impl Ranged {
             kept = size.saturating_sub(missing.bytes());
             found.size = Some(size);
             found.validators = resumable.key.validators.clone();
+            found.stated = resumable.key.stated();
+            found.promise = Promise::of(&found.validators, &found.stated);
             found.resumable = Some(resumable);
         }
         Self {
@@ -130,13 +144,16 @@ impl Ranged {
             first: None,
             rtt: Duration::ZERO,
             connections: 0,
+            proven: false,
             journaled: 0,
         }
     }
 
     /// Everything anew: the file has changed. Only with no part on its way.
     pub fn restart(&mut self) {
-        let file = lock(&self.shared.found).file.take();
+        let mut found = self.shared.lock();
+        let (file, promise) = (found.file.take(), found.promise.take());
+        drop(found);
         if let Some(file) = file {
             file.abandon(false);
         }
@@ -147,6 +164,22 @@ impl Ranged {
             rtt: self.rtt,
             ..Self::new(Arc::clone(&self.wanted), None)
         };
+        self.shared.lock().promise = promise;
+    }
+
+    /// Why everything begins again.
+    pub fn changed(&self) -> String {
+        self.shared.lock().changed.clone().unwrap_or_else(|| CHANGED.to_owned())
+    }
+
+    /// What a download over one connection must know of what has been said.
+    pub fn plainly(&self) -> AttemptState {
+        let promise = self.shared.lock().promise.take();
+        AttemptState {
+            begun: promise.is_some(),
+            promise,
+            ..AttemptState::default()
+        }
     }
 
     /// The next range to ask for, once the first answer is there, or the first one. `idle` connections wait for one.
@@ -258,6 +291,16 @@ impl Shared {
     }
 }
 
+impl Found {
+    /// An answer is not about the version that was begun.
+    fn begin_again(&mut self, url: &str, why: &str) -> Error {
+        self.verdict = Verdict::Changed;
+        // The first answer that shows it says so; those of the other ranges only that nobody wants them any more.
+        self.changed.get_or_insert_with(|| why.to_owned());
+        Error::transient(format!("{url}: {why}; beginning again"))
+    }
+}
+
 /// The local side of one range's request.
 pub struct RangeWork {
     pub url: Url,
@@ -267,6 +310,8 @@ pub struct RangeWork {
     pub part: Option<Part>,
     /// The id of `part`, which is needed after the answer has taken the part away.
     pub part_id: u64,
+    /// Bytes that the body must have, once the answer has said so.
+    pub due: Option<u64>,
     pub bar: Arc<Box<dyn Progress>>,
     /// Told when the first answer is there.
     pub events: Sender<Event>,
@@ -286,6 +331,11 @@ impl Work for RangeWork {
         }
     }
 
+    fn complete(&mut self, came: u64, delimited: bool) -> Result<(), Error> {
+        self.due
+            .map_or(Ok(()), |due| check_length(&self.url, due, came, delimited))
+    }
+
     fn progress(&mut self, _moved: u64) {
         self.bar.moved(self.kept + self.shared.parts.bytes());
     }
@@ -297,53 +347,53 @@ impl Work for RangeWork {
 
 impl RangeWork {
     fn accept(&mut self, head: &Head, settings: &Settings) -> Result<Answer, Error> {
+        let url = log::shown(&self.url);
         let Some(mut part) = self.part.take() else {
-            return Err(Error::integrity(format!("{}: answered twice", self.url)));
+            return Err(Error::integrity(format!("{url}: answered twice")));
         };
         let shared = Arc::clone(&self.shared);
         let mut found = shared.lock();
         let size = match head.status {
             206 => self.check(head, &part)?,
-            200..=299 | 416 => {
-                let plain = found.size.is_none();
-                found.verdict = if plain { Verdict::Plain } else { Verdict::Changed };
-                return Err(Error::transient(format!(
-                    "{}: {}",
-                    self.url,
-                    if plain {
-                        "the server serves no ranges of it"
-                    } else {
-                        "the file has changed; beginning again"
-                    }
-                )));
+            200 | 203 | 204 | 416 => {
+                if found.size.is_some() {
+                    return Err(found.begin_again(&url, CHANGED));
+                }
+                found.verdict = Verdict::Plain;
+                return Err(Error::transient(format!("{url}: the server serves no ranges of it")));
             }
             _ => return Ok(Answer::Over(refused(&self.url, head))),
         };
         let validators = validators_of(&head.headers, Some(size));
+        let stated = stated_by(&head.headers);
         if let Some(known) = found.size {
             // If-Range has seen to it, unless the server does not know the field.
-            let differs =
-                |old: &Option<String>, new: &Option<String>| matches!((old, new), (Some(old), Some(new)) if old != new);
-            if size != known
-                || differs(&found.validators.etag, &validators.etag)
-                || differs(&found.validators.last_modified, &validators.last_modified)
-            {
-                found.verdict = Verdict::Changed;
-                return Err(Error::transient(format!(
-                    "{}: the file has changed; beginning again",
-                    self.url
-                )));
+            if !goes_on(&found.stated, &stated) {
+                return Err(found.begin_again(&url, CHANGED));
+            }
+            if size != known {
+                let promise = found
+                    .promise
+                    .as_ref()
+                    .filter(|promise| promise.is_about(&found.validators, &found.stated));
+                let why = promise.map_or_else(|| CHANGED.to_owned(), |promise| promise.broken(size));
+                return Err(found.begin_again(&url, &why));
             }
         } else if validators.if_range().is_none() {
             found.verdict = Verdict::Plain;
             return Err(Error::transient(format!(
-                "{}: nothing tells one version of it from another",
-                self.url
+                "{url}: nothing tells one version of it from another"
             )));
+        } else if let Some(promise) = &found.promise
+            && promise.is_about(&validators, &stated)
+            && promise.size != size
+        {
+            let why = promise.broken(size);
+            return Err(found.begin_again(&url, &why));
         }
         most_bytes(self.wanted.max_filesize, &self.url, 0, Some(size))?;
         if !found.opened {
-            self.open(&mut found, head, size, validators)?;
+            self.open(&mut found, head, size, validators, stated)?;
             part.of_file(size);
             found.verdict = Verdict::Ranges;
             let _ = self.events.send(Event::Answered(self.transfer));
@@ -356,8 +406,9 @@ impl RangeWork {
     }
 
     /// 206 must be exactly the range that was asked for. Returns the size of the file.
-    fn check(&self, head: &Head, part: &Part) -> Result<u64, Error> {
-        let Partial { first, last, size } = Partial::of(&self.url, head)?;
+    fn check(&mut self, head: &Head, part: &Part) -> Result<u64, Error> {
+        let partial = Partial::of(&self.url, head)?;
+        let Partial { first, last, size } = partial;
         let wrong = |why: &str| Partial::wrong(&self.url, head, why);
         let Some(size) = size else {
             return Err(wrong("a partial answer that does not say how large the file is"));
@@ -366,10 +417,18 @@ impl RangeWork {
         if first != asked.start || last + 1 != asked.end.min(size) {
             return Err(wrong("another range than asked for"));
         }
+        self.due = Some(partial.length());
         Ok(size)
     }
 
-    fn open(&self, found: &mut Found, head: &Head, size: u64, validators: Validators) -> Result<(), Error> {
+    fn open(
+        &self,
+        found: &mut Found,
+        head: &Head,
+        size: u64,
+        validators: Validators,
+        stated: Stated,
+    ) -> Result<(), Error> {
         let parts = &self.shared.parts;
         let wanted = &self.wanted;
         if let Destination::File(path) = &wanted.destination {
@@ -381,7 +440,7 @@ impl RangeWork {
             } else {
                 let mut file = PartialFile::create(path, wanted.overwrite, None)?;
                 // Its journal comes with its first bytes: one without holes would be believed.
-                file.will_be(ResumeKey::new(&wanted.asked, validators.clone()));
+                file.will_be(ResumeKey::new(&wanted.asked, validators.clone()).stating(stated.clone()));
                 file
             };
             if let Some(time) = last_modified(head).filter(|_| wanted.remote_time) {
@@ -395,7 +454,9 @@ impl RangeWork {
         found.opened = true;
         found.size = Some(size);
         if found.resumable.is_none() {
+            found.promise = Promise::of(&validators, &stated);
             found.validators = validators;
+            found.stated = stated;
         }
         self.bar.total(size);
         Ok(())

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Method;
+use url::Url;
 
 use super::attempt::Failed;
-use super::download::AttemptState;
 use super::entry::Kind;
+use super::policy::MOST_ATTEMPTS;
 use super::ranged::{AFTER_REFUSAL, RangeWork, Verdict};
 use super::scheduler::{MOST_REFUSALS, Scheduler};
 use super::worker::origin;
@@ -24,6 +25,11 @@ const LOOK: Duration = Duration::from_millis(2);
 const LOOK_LATER: Duration = Duration::from_millis(25);
 
 impl Scheduler {
+    /// The run is this download alone: its connections are the run's. Among others it takes its turns in the queue, as they do.
+    fn is_alone(&self) -> bool {
+        self.entries.len() == 1
+    }
+
     /// The first range, and meanwhile the connections for the others.
     pub(super) fn begin_ranges(&mut self, index: usize, at: Instant) {
         let now = Instant::now();
@@ -33,6 +39,9 @@ impl Scheduler {
             .deadline
             .or_else(|| total.and_then(|total| now.checked_add(total)));
         self.ask_for_ranges(index, at);
+        if !self.is_alone() {
+            return;
+        }
         let url = self.entries[index].url.clone();
         let origin = origin(&url);
         lock(&self.queue).expecting = Some((origin.clone(), LOOK));
@@ -78,6 +87,7 @@ impl Scheduler {
                     shared: Arc::clone(&ranged.shared),
                     part_id: part.id(),
                     part: Some(part),
+                    due: None,
                     bar: entry.bar.clone().unwrap_or_else(|| Arc::new(Box::new(Silent))),
                     events: self.events.clone(),
                     transfer: index,
@@ -85,7 +95,8 @@ impl Scheduler {
             };
             lock(&self.queue).push(at, task);
         }
-        if let Kind::Ranged(ranged) = &self.entries[index].kind
+        if self.is_alone()
+            && let Kind::Ranged(ranged) = &self.entries[index].kind
             && ranged.verdict() != Verdict::Unknown
         {
             self.parallel = ranged.allowed;
@@ -148,7 +159,7 @@ impl Scheduler {
             receiver,
             ..
         } = outcome;
-        let (index, method, deadline) = (task.transfer, task.method.clone(), task.deadline);
+        let (index, method, deadline, place) = (task.transfer, task.method.clone(), task.deadline, task.url.clone());
         let attempt = Attempt {
             offset: task.offset,
             bytes: facts.bytes,
@@ -167,6 +178,7 @@ impl Scheduler {
             return;
         }
         entry.deadline = deadline;
+        ranged.proven |= facts.status == Some(206) && place == entry.url;
         let verdict = ranged.verdict();
         if verdict == Verdict::Ranges && ranged.first.is_none() {
             ranged.first = Some(facts);
@@ -174,27 +186,83 @@ impl Scheduler {
         let problem = match ending {
             Ending::Done => written.err(),
             Ending::Failed(problem) => Some(written.err().unwrap_or(problem)),
-            Ending::Redirect { status, location } if verdict == Verdict::Unknown => {
-                lock(&self.queue).expecting = None;
+            Ending::Redirect { .. } if matches!(verdict, Verdict::Plain | Verdict::Changed) => None,
+            // Another answer has led somewhere meanwhile.
+            Ending::Redirect { .. } if place != entry.url => return self.ask_for_ranges(index, Instant::now()),
+            Ending::Redirect { status, location } => {
                 match entry.redirect(status, &location, self.options.max_redirects) {
                     Ok(()) => {
                         tracing::info!(status, to = log::shown(&entry.url), "redirected");
                         entry.attempts.push(attempt);
-                        return self.begin_ranges(index, Instant::now());
+                        return self.follow(index, verdict);
                     }
                     Err(problem) => Some(problem),
                 }
             }
-            Ending::Redirect { location, .. } => Some(Error::transient(format!(
-                "{}: one range was redirected to {location}",
-                entry.url
-            ))),
         };
         match verdict {
             Verdict::Plain => self.go_on_plain(index, problem.as_ref()),
             Verdict::Changed => self.begin_again(index, attempt, &method),
-            Verdict::Unknown | Verdict::Ranges => self.go_on(index, attempt, problem, &method, kept),
+            Verdict::Unknown | Verdict::Ranges => {
+                if let Some(problem) = &problem
+                    && self.has_left(index, &place, problem)
+                {
+                    let error = Some(problem.failure());
+                    self.entries[index].attempts.push(Attempt { error, ..attempt });
+                    return self.ask_for_ranges(index, Instant::now());
+                }
+                self.go_on(index, attempt, problem, &method, kept);
+            }
         }
+    }
+
+    /// Asks where a redirect has led.
+    fn follow(&mut self, index: usize, verdict: Verdict) {
+        let now = Instant::now();
+        let origin = origin(&self.entries[index].url);
+        let mut queue = lock(&self.queue);
+        queue.expecting = None;
+        if verdict == Verdict::Unknown {
+            drop(queue);
+            return self.begin_ranges(index, now);
+        }
+        queue.remove(index);
+        queue.expecting = self.is_alone().then_some((origin, LOOK_LATER));
+        drop(queue);
+        self.ask_for_ranges(index, now);
+    }
+
+    /// Whether the place that a redirect has named is no longer the one to ask: another range has found that out, or this one does, because the
+    /// place has served ranges and refuses them now (a signed URL that has expired). The URL that the user gave is asked next.
+    fn has_left(&mut self, index: usize, place: &Url, problem: &Error) -> bool {
+        let entry = &mut self.entries[index];
+        let Kind::Ranged(ranged) = &entry.kind else {
+            return false;
+        };
+        if *place == entry.remote.url || entry.attempts.len() >= MOST_ATTEMPTS || problem.not_processed {
+            return false;
+        }
+        if *place != entry.url {
+            return matches!(problem.class, Class::Transient | Class::Permanent);
+        }
+        let expired = problem.class == Class::Permanent && problem.status.is_some() && ranged.proven;
+        if expired {
+            self.leave(index);
+        }
+        expired
+    }
+
+    /// The next range is asked for at the URL that the user gave: what a redirect named may have been meant for that moment only.
+    fn leave(&mut self, index: usize) {
+        let entry = &mut self.entries[index];
+        if entry.url == entry.remote.url {
+            return;
+        }
+        entry.ask_again();
+        if let Kind::Ranged(ranged) = &mut entry.kind {
+            ranged.proven = false;
+        }
+        lock(&self.queue).remove(index);
     }
 
     fn go_on(&mut self, index: usize, mut attempt: Attempt, problem: Option<Error>, method: &Method, kept: u64) {
@@ -222,6 +290,7 @@ impl Scheduler {
             );
             attempt.error = Some(problem.failure());
             entry.attempts.push(attempt);
+            self.leave(index);
             let wait = problem.retry_after.unwrap_or(AFTER_REFUSAL);
             return self.ask_for_ranges(index, now + wait.min(self.retries.longest_wait));
         }
@@ -241,22 +310,23 @@ impl Scheduler {
         match wait {
             Some(wait) => {
                 entry.waited_s = wait.as_secs_f64();
+                self.leave(index);
                 self.ask_for_ranges(index, Instant::now() + wait);
             }
-            None => self.end_ranges(),
+            None => self.end_ranges(index),
         }
     }
 
-    /// The connections get nothing more.
-    fn end_ranges(&mut self) {
+    /// The connections get nothing more of it.
+    fn end_ranges(&mut self, index: usize) {
         let mut queue = lock(&self.queue);
-        queue.clear();
+        queue.remove(index);
         queue.expecting = None;
     }
 
     /// Everything is there.
     fn finish_ranges(&mut self, index: usize) {
-        self.end_ranges();
+        self.end_ranges(index);
         let entry = &mut self.entries[index];
         if let Kind::Ranged(ranged) = &entry.kind {
             // What still comes has come before.
@@ -281,10 +351,11 @@ impl Scheduler {
 
     /// The server serves no ranges of it, or nothing tells its versions apart: the usual way.
     fn go_on_plain(&mut self, index: usize, why: Option<&Error>) {
-        self.end_ranges();
-        lock(&self.queue).most = usize::MAX;
-        self.parallel = 1;
-        self.ranged = false;
+        self.end_ranges(index);
+        if self.is_alone() {
+            lock(&self.queue).most = usize::MAX;
+            self.parallel = 1;
+        }
         let entry = &mut self.entries[index];
         let Kind::Ranged(ranged) = &entry.kind else { return };
         tracing::info!(why = why.map(|problem| &*problem.message), "one connection");
@@ -292,9 +363,10 @@ impl Scheduler {
             destination: ranged.wanted.destination.clone(),
             overwrite: ranged.wanted.overwrite,
             range: None,
-            state: Arc::new(std::sync::Mutex::new(AttemptState::default())),
+            state: Arc::new(std::sync::Mutex::new(ranged.plainly())),
         };
         entry.ask_again();
+        self.ranged = self.entries.iter().any(|entry| matches!(entry.kind, Kind::Ranged(_)));
         self.enqueue(index, Instant::now());
     }
 
@@ -302,10 +374,10 @@ impl Scheduler {
     fn begin_again(&mut self, index: usize, mut attempt: Attempt, method: &Method) {
         let entry = &mut self.entries[index];
         let Kind::Ranged(ranged) = &mut entry.kind else { return };
-        // The first answer that shows it says so; those of the other ranges only that nobody wants them any more.
-        let problem = Error::transient(format!("{}: the file has changed; beginning again", entry.url));
+        let why = ranged.changed();
+        let problem = Error::transient(format!("{}: {why}; beginning again", log::shown(&entry.url)));
         ranged.shared.parts.close();
-        lock(&self.queue).clear();
+        lock(&self.queue).remove(index);
         if ranged.shared.parts.flying() > 0 {
             attempt.error = Some(problem.failure());
             entry.attempts.push(attempt);

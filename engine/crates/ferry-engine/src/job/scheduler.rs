@@ -45,7 +45,7 @@ pub(super) struct Scheduler {
     connect_options: ConnectOptions,
     pub(super) queue: Arc<Mutex<Queue>>,
     pub(super) parallel: usize,
-    /// The run is one download in ranges.
+    /// Some download of the run is in ranges.
     pub(super) ranged: bool,
     /// Where the connections say what has happened.
     pub(super) events: mpsc::Sender<Event>,
@@ -375,6 +375,7 @@ impl Scheduler {
                     remote_time: self.options.remote_time,
                     compressed: self.options.compressed,
                     offset,
+                    due: None,
                     state: Arc::clone(state),
                     bar: bar.clone(),
                 };

@@ -59,6 +59,14 @@ impl Queue {
         waiting.map(|(_, task)| task.transfer).collect()
     }
 
+    /// Drops the tasks of this transfer that wait.
+    pub fn remove(&mut self, transfer: usize) {
+        for waiting in self.waiting.values_mut() {
+            waiting.retain(|(_, task)| task.transfer != transfer);
+        }
+        self.waiting.retain(|_, waiting| !waiting.is_empty());
+    }
+
     /// Of so many connections, those for which there is nothing.
     pub fn idle(&self, connections: usize) -> usize {
         connections.saturating_sub(self.active + self.waiting.len())
@@ -296,6 +304,10 @@ mod tests {
         assert_eq!((last.transfer, last.deadline), (0, Some(now + 2 * wait)));
         assert!(matches!(queue.pull(&"https://a".to_owned(), now + wait), Pull::Empty));
         assert_eq!((queue.origins().len(), queue.active), (1, 3));
+        queue.push(now, task(4, "http://b/"));
+        queue.push(now, task(4, "https://c/"));
+        queue.remove(4);
+        assert_eq!(queue.origins(), [("http://b".to_owned(), 1)]);
         assert_eq!(queue.clear(), HashSet::from([2]));
         assert!(queue.origins().is_empty());
     }

@@ -60,6 +60,11 @@ impl Exchange {
         }
     }
 
+    /// The URL for messages.
+    pub fn shown(&self) -> String {
+        log::shown(&self.task.url)
+    }
+
     pub fn request_sent(&mut self, now: Instant) {
         self.request_sent = Some(now);
     }
@@ -110,7 +115,7 @@ impl Exchange {
             return;
         }
         let Some(head) = &self.head else {
-            let problem = Error::integrity(format!("{}: the answer ended before it began", self.task.url));
+            let problem = Error::integrity(format!("{}: the answer ended before it began", self.shown()));
             return self.end(Ending::Failed(problem), now);
         };
         let came = self
@@ -123,8 +128,14 @@ impl Exchange {
         {
             let problem = Error::integrity(format!(
                 "{}: {length} bytes were announced and {came} came",
-                self.task.url
+                self.shown()
             ));
+            return self.end(Ending::Failed(problem), now);
+        }
+        let delimited = head.delimited;
+        if self.receiver.is_some()
+            && let Err(problem) = self.task.work.complete(came, delimited)
+        {
             return self.end(Ending::Failed(problem), now);
         }
         self.answered = true;
@@ -158,7 +169,7 @@ impl Exchange {
         let status = self.head.as_ref().map_or(0, |head| head.status);
         let problem = Error::integrity(format!(
             "{}: the server answered {status} before it had the whole upload",
-            self.task.url
+            self.shown()
         ));
         self.end(Ending::Failed(problem), now);
     }
@@ -282,7 +293,7 @@ impl Exchange {
         let late = |what: &str, limit: Duration, flag: &str| {
             Some(Error::transient(format!(
                 "{}: {what} within {:.1} s ({flag})",
-                self.task.url,
+                self.shown(),
                 limit.as_secs_f64()
             )))
         };

@@ -105,11 +105,11 @@ impl Wire for Http1 {
         };
         self.scratch.clear();
         encode_request(&mut self.scratch, &head)
-            .map_err(|error| Error::usage(format!("{}: {error}", task.url)).with_source(error))?;
+            .map_err(|error| Error::usage(format!("{}: {error}", exchange.shown())).with_source(error))?;
         self.reader = Some(ResponseReader::new(&task.method));
         self.rest.clear();
         pipe.write(&self.scratch)
-            .map_err(|error| Error::transient(format!("{}: {error}", task.url)).with_source(error))?;
+            .map_err(|error| Error::transient(format!("{}: {error}", exchange.shown())).with_source(error))?;
         Ok(0)
     }
 
@@ -175,7 +175,7 @@ impl Wire for Http1 {
                 Ok(false) => break,
                 Err(error) => {
                     self.reusable = false;
-                    return Err(Error::integrity(format!("{}: {error}", stream.exchange.task.url)).with_source(error));
+                    return Err(Error::integrity(format!("{}: {error}", stream.exchange.shown())).with_source(error));
                 }
             }
         }
@@ -189,7 +189,7 @@ impl Wire for Http1 {
         if let Some(Ok(())) = self.reader.as_mut().map(ResponseReader::closed) {
             stream.exchange.answered(now);
         } else {
-            let problem = format!("{}: the server closed the connection", stream.exchange.task.url);
+            let problem = format!("{}: the server closed the connection", stream.exchange.shown());
             stream.exchange.broken(Error::transient(problem), now);
         }
     }

@@ -108,7 +108,7 @@ impl Wire for Http2 {
             .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
         let length = length.as_ref().map(|text| (&b"content-length"[..], text.as_bytes()));
         let block = HeaderBlock::new(pseudo.into_iter().chain(fields).chain(length))
-            .map_err(|error| Error::usage(format!("{}: {error}", task.url)).with_source(error))?;
+            .map_err(|error| Error::usage(format!("{}: {error}", exchange.shown())).with_source(error))?;
         let end = exchange.sender.as_ref().is_none_or(|sender| sender.exhausted);
         let id = self.connection.open(&block, end).map_err(|error| {
             let why = match error {
@@ -116,7 +116,7 @@ impl Wire for Http2 {
                 OpenError::GoingAway => "the server is closing the connection",
                 OpenError::IdsExhausted => "the connection has no stream numbers left",
             };
-            Error::transient(format!("{}: {why}", task.url))
+            Error::transient(format!("{}: {why}", exchange.shown()))
         })?;
         // An answer to an upload is not paced.
         if !matches!(self.settings.limit, Limit::None) && exchange.sender.is_none() {
@@ -198,7 +198,7 @@ impl Wire for Http2 {
     fn closed(&mut self, streams: &mut [Stream], now: Instant) {
         self.over = true;
         for stream in streams {
-            let problem = format!("{}: the server closed the connection", stream.exchange.task.url);
+            let problem = format!("{}: the server closed the connection", stream.exchange.shown());
             stream.exchange.broken(Error::transient(problem), now);
         }
     }
@@ -281,7 +281,7 @@ impl Handler for H2Handler<'_> {
             let Ok(content_length) = content_length(&headers) else {
                 let problem = format!(
                     "{}: the answer has a Content-Length that is no length",
-                    stream.exchange.task.url
+                    stream.exchange.shown()
                 );
                 stream.exchange.broken(Error::integrity(problem), now);
                 return;
@@ -319,7 +319,7 @@ impl Handler for H2Handler<'_> {
         let (now, took_some) = (self.now, self.took_some);
         let Some(stream) = self.stream(id) else { return };
         let name = error_code::name(code);
-        let url = &stream.exchange.task.url;
+        let url = stream.exchange.shown();
         let mut problem = Error::transient(format!("{url}: the server reset the stream ({name})"));
         problem.not_processed = took_some && code == error_code::REFUSED_STREAM;
         stream.exchange.broken(problem, now);

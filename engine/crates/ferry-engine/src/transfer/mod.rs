@@ -100,6 +100,15 @@ pub trait Work: Send {
     /// What to do with the body of this answer.
     fn answer(&mut self, head: &Head, settings: &Settings) -> Answer;
 
+    /// The body is over, after so many bytes: whether that is all of it. `delimited` as in [`Head`].
+    ///
+    /// # Errors
+    /// The attempt has failed with this.
+    fn complete(&mut self, came: u64, delimited: bool) -> Result<(), Error> {
+        let _ = (came, delimited);
+        Ok(())
+    }
+
     /// Bytes moved so far, for the progress line; called some ten times a second.
     fn progress(&mut self, moved: u64);
 

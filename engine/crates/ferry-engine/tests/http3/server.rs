@@ -44,6 +44,11 @@ pub fn content(length: usize) -> Vec<u8> {
     (0..length).map(|at| u8::try_from(at * 31 % 251).unwrap()).collect()
 }
 
+/// The content that every file has once it has changed.
+pub fn changed(length: usize) -> Vec<u8> {
+    content(length).into_iter().rev().collect()
+}
+
 impl Server {
     pub fn start() -> Self {
         Self::offering(&[b"h3"])
@@ -203,6 +208,7 @@ async fn answer(request: Request<()>, mut stream: Stream, seen: Arc<Mutex<Seen>>
                 stream.finish().await?;
             }
         }
+        (_, ["versions", how, size]) => versions(&request, &mut stream, &seen, how, size.parse()?).await?,
         // Without a length, in frames of so many bytes.
         (_, ["frames", size, frame]) => {
             stream.send_response(respond(200).body(())?).await?;
@@ -259,6 +265,51 @@ async fn file(
         4096,
     )
     .await
+}
+
+/// Half of a file until a part is asked for; then an answer that does not go with that half. Who begins again after that is given another version, or
+/// the same odd answer.
+async fn versions(request: &Request<()>, stream: &mut Stream, seen: &Mutex<Seen>, how: &str, size: usize) -> Outcome {
+    let parts = |seen: &Seen| {
+        let asked = |(_, _, fields): &&(Method, String, HeaderMap)| fields.contains_key(header::RANGE);
+        seen.requests.iter().filter(asked).count()
+    };
+    let asked = request.headers().get(header::RANGE).and_then(|text| text.to_str().ok());
+    let from = asked.and_then(|text| range(text, size)).map(|(from, _)| from);
+    let first = from.is_none() && parts(&seen.lock().unwrap()) == 0;
+    let from = from.unwrap_or(0);
+    let rest = |bytes: Vec<u8>| bytes.get(from..).unwrap_or_default().to_vec();
+    let of = format!("bytes {from}-{}/{size}", size - 1);
+    let (status, etag, of, body_of) = match (how, from) {
+        ("whole", _) if !first => (200, "\"one\"", None, content(size - size / 4)),
+        _ if first => (200, "\"one\"", None, content(size)),
+        ("416", 1..) => (416, "", Some(format!("bytes */{from}")), Vec::new()),
+        ("another", 1..) => (206, "\"two\"", Some(of), rest(changed(size))),
+        ("none", 1..) => (206, "", Some(of), rest(changed(size))),
+        ("fewer", 1..) => (206, "\"one\"", Some(of), rest(content(size - 1))),
+        _ => (200, "\"two\"", None, changed(size)),
+    };
+    let mut answer = Response::builder().status(status);
+    if how != "fewer" || first {
+        answer = answer.header(header::CONTENT_LENGTH, body_of.len());
+    }
+    if !etag.is_empty() {
+        answer = answer.header(header::ETAG, etag);
+    }
+    if let Some(of) = of {
+        answer = answer.header(header::CONTENT_RANGE, of);
+    }
+    stream.send_response(answer.body(())?).await?;
+    let most = if first { size / 2 } else { body_of.len() };
+    body(stream, seen, body_of.get(..most).unwrap_or_default(), 4096).await?;
+    if first {
+        // A reset overtakes what was sent before it; a request that has nothing of it is answered so again.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        stream.stop_stream(Code::H3_INTERNAL_ERROR);
+    } else {
+        stream.finish().await?;
+    }
+    Ok(())
 }
 
 /// Sends it in frames of so many bytes.

@@ -51,7 +51,7 @@ impl Stream {
             Poll::Ready(Err(error)) => Err(problem(&exchange, link, &error)),
             Poll::Pending => Err(Error::transient(format!(
                 "{}: the server takes no more streams",
-                exchange.task.url
+                exchange.shown()
             ))),
         });
         let request = match opened {
@@ -220,7 +220,7 @@ impl Stream {
         let Ok(content_length) = content_length(&parts.headers) else {
             let problem = format!(
                 "{}: the answer has a Content-Length that is no length",
-                self.exchange.task.url
+                self.exchange.shown()
             );
             return self.exchange.broken(Error::integrity(problem), at);
         };
@@ -249,7 +249,7 @@ impl Stream {
 
 fn head(exchange: &Exchange) -> Result<Request<()>, Error> {
     let task = &exchange.task;
-    let wrong = |why: &dyn std::fmt::Display| Error::usage(format!("{}: {why}", task.url));
+    let wrong = |why: &dyn std::fmt::Display| Error::usage(format!("{}: {why}", exchange.shown()));
     let mut url = task.url.clone();
     url.set_fragment(None);
     let uri: Uri = url.as_str().parse().map_err(|error| wrong(&error))?;
@@ -265,8 +265,10 @@ fn head(exchange: &Exchange) -> Result<Request<()>, Error> {
 
 /// What an error of a stream means for its request.
 fn problem(exchange: &Exchange, link: &Link, error: &StreamError) -> Error {
-    let url = &exchange.task.url;
-    if let (StreamError::ConnectionError { .. }, Some(problem)) = (error, link.problem(url.host_str().unwrap_or("?"))) {
+    let url = exchange.shown();
+    if let (StreamError::ConnectionError { .. }, Some(problem)) =
+        (error, link.problem(exchange.task.url.host_str().unwrap_or("?")))
+    {
         return problem;
     }
     match error {
