@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.engine.harness import failed
-from tests.engine.sftp_harness import MIB, ONCE, SftpBench, digests, done, left_over, sha256, until_gone
-from tests.engine.sftp_servers import Odd
+from tests.engine.sftp_harness import MIB, ONCE, SftpBench, content, digests, done, left_over, sha256, until_gone
+from tests.engine.sftp_servers import Odd, write
 
 SIZE = 3 * MIB
 BRIEFLY = ("--retry", "2", "--retry-max-wait", "50ms")
@@ -228,3 +228,29 @@ def test_no_round_trip_that_is_not_forced(desk: SftpBench, odd: Odd) -> None:
     assert kinds.count("OPEN") == 1
     assert sum(kinds.count(kind) for kind in ("STAT", "LSTAT", "FSTAT")) <= 2
     assert left_over(desk.remote(odd.server)) == []
+
+
+@pytest.mark.parametrize("oddity", ["few-handles", "few-handles-told", "one-handle"])
+def test_no_more_files_are_open_than_the_server_takes(desk: SftpBench, odd: Odd, oddity: str) -> None:
+    for number in range(60):
+        desk.write(f"tree/{number % 5}/{number:02}", content(2000 + number))
+    expected = digests(desk.folder / "tree")
+    there = desk.remote(odd.server) / "tree"
+    done(desk.put(desk.folder / "tree", odd.server, f"{there}/", login=oddity))
+    assert digests(there) == expected
+    done(desk.get(odd.server, there, "-r", output="back", login=oddity))
+    assert digests(desk.folder / "back") == expected
+    assert left_over(there) == []
+
+
+def test_files_that_cannot_be_opened_do_not_hold_up_the_others(desk: SftpBench, odd: Odd) -> None:
+    """The status is that of a server that is short of handles."""
+    tree = desk.remote(odd.server) / "tree"
+    tree.mkdir()
+    for number in range(40):
+        write(tree / f"{number:02}", content(1000))
+    for number in range(5):
+        (tree / f"loop-{number}").symlink_to(f"loop-{number}")
+    told = desk.get(odd.server, tree, "-r", output="back", login="honest")
+    assert len(digests(desk.folder / "back")) == 40
+    assert told.code in (0, 11)

@@ -11,6 +11,7 @@ use ferry_sftp::{Channel, Event, FeedError, Handle, Limits, Reply, Request};
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::flow::Flow;
+use super::handles::Handles;
 use super::open_file::{Direction, OpenFile};
 use super::span::LARGEST_REQUEST;
 use super::state::{Context, OpenChannel, Output, Sizes, State, answer};
@@ -32,6 +33,8 @@ pub struct Core {
     wakes: Mutex<Vec<Arc<Notify>>>,
     /// A limited download has got something, or its deadline has changed.
     pub paced: Notify,
+    /// What may be open at a time.
+    pub handles: Arc<Handles>,
     count: watch::Sender<usize>,
 }
 
@@ -57,6 +60,7 @@ impl Core {
             }),
             wakes: Mutex::new(Vec::new()),
             paced: Notify::new(),
+            handles: Arc::default(),
             count: watch::Sender::new(0),
         }
     }
@@ -181,6 +185,7 @@ impl Core {
             "SFTP limits of the server, and the sizes of requests"
         );
         self.lock().request = Sizes { read, write };
+        self.handles.set_most(limits.handles);
     }
 
     pub fn begin(&self, file: OpenFile) -> u64 {
@@ -453,7 +458,7 @@ impl Core {
     }
 }
 
-fn lost() -> Error {
+pub fn lost() -> Error {
     Error::transient("the connection was lost")
 }
 

@@ -9,6 +9,7 @@ mod core;
 mod files;
 mod flow;
 mod get;
+mod handles;
 mod open_file;
 mod publish;
 mod put;

@@ -5,8 +5,9 @@ use std::time::Instant;
 use ferry_sftp::{Attrs, Handle, OpenFlags, Reply, Request, StatusCode};
 use tokio::sync::oneshot;
 
-use super::attempt::{FileAttempt, STRIPED, close, handle_of, stripe, watch};
+use super::attempt::{FileAttempt, STRIPED, close, handle_of, stripe, watch_progress};
 use super::core::Shared;
+use super::handles::{self, Room};
 use super::open_file::{Direction, OpenFile, Up};
 use super::publish::{partial_name, publish};
 use super::span;
@@ -23,7 +24,8 @@ pub async fn run(
 ) -> Result<(), Error> {
     outbound.prepare()?;
     let partial = partial_name(path, &outbound.fingerprint());
-    let (handle, offset) = open(core, channel, path, &partial, outbound).await?;
+    let mut room = core.handles.room(channel).await;
+    let (handle, offset) = open(core, channel, &mut room, path, &partial, outbound).await?;
     let mut sender = match outbound.sender(offset, &plan.settings) {
         Ok(sender) => sender,
         Err(problem) => {
@@ -52,16 +54,16 @@ pub async fn run(
             done,
         });
         attempt.reservation = None;
-        let helpers = striped.then(|| stripe(core, channel, id, &partial, OpenFlags::WRITE));
-        let ended = watch(core, over, id, |moved| outbound.progress(moved)).await?;
+        let helpers = striped.then(|| stripe(core, channel, id, &partial, OpenFlags::WRITE, None));
+        let ended = watch_progress(core, over, id, |moved| outbound.progress(moved)).await?;
         if let Direction::Up(up) = ended.direction {
             attempt.acknowledged = up.writes.contiguous();
             attempt.sender = Some(up.sender);
         }
-        drop(helpers);
         for (on, handle) in ended.handles.iter().filter(|(on, _)| *on != channel) {
             core.post(*on, &Request::Close { handle });
         }
+        drop(helpers);
         if let Err(problem) = ended.result {
             if core.failure().is_none() {
                 discard(core, channel, Some(handle), &partial).await;
@@ -119,6 +121,7 @@ async fn set_attributes(
 async fn open(
     core: &Shared,
     channel: usize,
+    room: &mut Room,
     path: &[u8],
     partial: &[u8],
     outbound: &dyn Outbound,
@@ -131,14 +134,12 @@ async fn open(
     let there = (resume != Resume::Never).then(|| core.call(channel, &Request::Stat { path: partial }));
     let fresh = there.is_none();
     let flags = OpenFlags::WRITE | OpenFlags::CREATE | if fresh { OpenFlags::TRUNCATE } else { OpenFlags(0) };
-    let open = core.call(
-        channel,
-        &Request::Open {
-            path: partial,
-            flags,
-            attrs: &attrs,
-        },
-    );
+    let request = Request::Open {
+        path: partial,
+        flags,
+        attrs: &attrs,
+    };
+    let first = core.call(channel, &request);
     let found = match there {
         None => 0,
         Some(there) => match there.await? {
@@ -146,7 +147,8 @@ async fn open(
             _ => 0,
         },
     };
-    let handle = handle_of(open.await?, "write to", path)?;
+    let opened = handles::open(core, room, first, &request).await?;
+    let handle = handle_of(opened, "write to", path)?;
     let offset = match resume {
         Resume::IfThere => span::resume_point(found),
         Resume::At(acknowledged) if acknowledged <= found => acknowledged,
