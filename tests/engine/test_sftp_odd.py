@@ -230,6 +230,43 @@ def test_no_round_trip_that_is_not_forced(desk: SftpBench, odd: Odd) -> None:
     assert left_over(desk.remote(odd.server)) == []
 
 
+# Servers that do more than they are asked, or less
+
+
+@pytest.mark.parametrize("how", ["retry", "resume"])
+def test_what_is_there_is_not_cut(desk: SftpBench, odd: Odd, how: str) -> None:
+    """To set a size, paramiko's helper empties the file before: what was acknowledged would be zeros."""
+    there = desk.remote(odd.server) / "file"
+    if how == "retry":
+        size = SIZE
+        told = desk.put(desk.source(size), odd.server, there, *BRIEFLY, login=f"sizes-empty-closes.once.{desk.word}")
+        assert len(told.attempts) == 2
+    else:
+        size = 40 * MIB
+        failed(desk.put(desk.source(size), odd.server, there, *ONCE, *STALL, login="holds-first"), "transient")
+        (part,) = left_over(there.parent)
+        # As a run leaves it that was killed later.
+        write(there.parent / part, content(size)[: 36 * MIB])
+        (there.parent / part).chmod(0o666)
+        told = desk.put(desk.folder / "source", odd.server, there, "--resume", login="sizes-empty")
+    done(told)
+    assert told.attempts[-1]["offset"] > 0
+    assert digests(there.parent) == {"file": sha256(size)}
+
+
+@pytest.mark.parametrize("there_before", [False, True], ids=["new", "replaced"])
+def test_a_server_that_removes_nothing(desk: SftpBench, odd: Odd, there_before: bool) -> None:
+    """The file has its name, which is what was asked for."""
+    there = desk.remote(odd.server) / "file"
+    if there_before:
+        desk.give(odd.server, 1000, version=2)
+    done(desk.put(desk.source(SIZE), odd.server, there, login="no-remove"))
+    found = digests(there.parent)
+    assert found.pop("file") == sha256(SIZE)
+    assert list(found.values()) == ([sha256(1000, 2)] if there_before else [])
+    assert len([ask for ask in odd.asked() if ask["kind"] == "REMOVE"]) == there_before
+
+
 @pytest.mark.parametrize("oddity", ["few-handles", "few-handles-told", "one-handle"])
 def test_no_more_files_are_open_than_the_server_takes(desk: SftpBench, odd: Odd, oddity: str) -> None:
     for number in range(60):

@@ -54,7 +54,7 @@ fn is_own(name: &[u8]) -> bool {
 /// What an interrupted transfer of ferry's leaves, here or on a server.
 #[must_use]
 pub fn is_unfinished(name: &[u8]) -> bool {
-    let parts: [&[u8]; 3] = [b".ferry-part", b".ferry-old0", b".ferry-old1"];
+    let parts: [&[u8]; 4] = [b".ferry-part", b".ferry-mark", b".ferry-old0", b".ferry-old1"];
     is_own(name) || name.starts_with(b".") && parts.iter().any(|suffix| name.ends_with(suffix))
 }
 

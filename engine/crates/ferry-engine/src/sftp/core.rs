@@ -160,6 +160,23 @@ impl Core {
         self.wake(channel);
     }
 
+    /// A WRITE outside of a transfer whose answer nobody needs.
+    pub fn post_write(&self, channel: usize, handle: &Handle, offset: u64, data: &[u8]) {
+        let mut state = self.lock();
+        if state.failure.is_some() {
+            return;
+        }
+        let Some(open_channel) = state.channels.get_mut(channel) else {
+            return;
+        };
+        let (to, control) = (&mut open_channel.channel, &mut open_channel.control);
+        let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        to.write_header(handle, offset, length, Context::Forget, control);
+        control.extend_from_slice(data);
+        drop(state);
+        self.wake(channel);
+    }
+
     /// Whether the server has named an extension in its VERSION.
     pub fn has(&self, channel: usize, extension: &str) -> bool {
         let state = self.lock();
@@ -273,6 +290,14 @@ impl Core {
             Direction::Down(down) => down.receiver.delivered,
             Direction::Up(up) => up.sender.given,
         })
+    }
+
+    /// Everything below has been acknowledged, of an upload.
+    pub fn acknowledged(&self, id: u64) -> u64 {
+        match self.lock().open_files.get(&id).map(|file| &file.direction) {
+            Some(Direction::Up(up)) => up.writes.contiguous(),
+            _ => 0,
+        }
     }
 
     /// The last byte of this upload has left the machine.

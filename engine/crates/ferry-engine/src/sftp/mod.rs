@@ -10,7 +10,10 @@ mod files;
 mod flow;
 mod get;
 mod handles;
+mod mark;
+mod naming;
 mod open_file;
+mod partial;
 mod publish;
 mod put;
 mod remove;
@@ -18,6 +21,7 @@ mod session;
 mod span;
 mod state;
 mod tree;
+mod uploads;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,6 +42,7 @@ use crate::transfer::{Facts, Settings};
 pub use remove::Doomed;
 pub use session::run;
 pub use tree::{Found, join};
+pub use uploads::Uploads;
 
 /// What holds for a whole run.
 #[derive(Clone)]
@@ -59,6 +64,8 @@ pub struct Plan {
     pub connections: Option<usize>,
     /// Ask the server to bring an upload to its disk before it gets its name.
     pub sync: bool,
+    /// What is known of uploads from earlier connections.
+    pub uploads: Uploads,
 }
 
 impl Plan {

@@ -196,6 +196,21 @@ async fn read_entries(core: &Core, channel: usize, path: &[u8], handle: &Handle)
     }
 }
 
+/// Tells the first names of an open directory, and closes it.
+pub async fn read_some(core: &Core, channel: usize, handle: &Handle, most: usize, mut each: impl FnMut(Name)) {
+    let mut count = 0;
+    while count < most.min(MOST_NAMES) {
+        match core.call(channel, &Request::Readdir { handle }).await {
+            Ok(Reply::Names(names)) if !names.is_empty() => {
+                count += names.len();
+                names.into_iter().for_each(&mut each);
+            }
+            _ => break,
+        }
+    }
+    core.post(channel, &Request::Close { handle });
+}
+
 fn too_many(what: &str, path: &[u8], most: usize) -> Error {
     let path = String::from_utf8_lossy(path);
     Error::permanent(format!(
