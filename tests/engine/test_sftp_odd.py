@@ -267,6 +267,28 @@ def test_a_server_that_removes_nothing(desk: SftpBench, odd: Odd, there_before: 
     assert len([ask for ask in odd.asked() if ask["kind"] == "REMOVE"]) == there_before
 
 
+def test_a_file_keeps_its_name_in_a_directory_without_a_slash(desk: SftpBench, odd: Odd) -> None:
+    """As scp, sftp and rsync do it, and without a round trip more for who names a file."""
+    folder = desk.remote(odd.server) / "folder"
+    folder.mkdir()
+    told = desk.put(desk.source(SIZE), odd.server, folder, login="honest")
+    done(told)
+    assert digests(folder.parent) == {"folder/source": sha256(SIZE)}
+    odd.mark()
+    done(desk.put(desk.folder / "source", odd.server, folder.parent / "file", login="honest"))
+    kinds = [ask["kind"] for ask in odd.asked()]
+    assert kinds.index("STAT") + 1 == kinds.index("OPEN")
+    assert kinds.count("OPEN") == 1
+
+
+def test_a_directory_in_the_place_of_a_file_costs_no_transfer(desk: SftpBench, odd: Odd) -> None:
+    folder = desk.remote(odd.server) / "folder"
+    (folder / "source").mkdir(parents=True)
+    failed(desk.put(desk.source(SIZE), odd.server, folder, login="honest"), "permanent", "is a directory")
+    assert [ask for ask in odd.asked() if ask["kind"] == "WRITE"] == []
+    assert left_over(folder.parent) == []
+
+
 @pytest.mark.parametrize("oddity", ["few-handles", "few-handles-told", "one-handle"])
 def test_no_more_files_are_open_than_the_server_takes(desk: SftpBench, odd: Odd, oddity: str) -> None:
     for number in range(60):

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ferry_sftp::{Attrs, OpenFlags, Reply, Request, StatusCode};
+use ferry_sftp::{Attrs, FileKind, OpenFlags, Reply, Request, StatusCode};
 use tokio::sync::oneshot;
 
 use super::attempt::{FileAttempt, STRIPED, stripe, watch_progress};
@@ -10,6 +10,7 @@ use super::core::Shared;
 use super::open_file::{Direction, OpenFile, Up};
 use super::partial::{self, Partial};
 use super::publish::publish;
+use super::tree::join;
 use super::{Outbound, Plan, nonsense};
 use crate::error::Error;
 
@@ -22,9 +23,9 @@ pub async fn run(
     attempt: &mut FileAttempt,
 ) -> Result<(), Error> {
     outbound.prepare()?;
-    let mut partial = partial::begin(core, plan, channel, path, outbound).await?;
+    let (path, mut partial) = begin(core, plan, channel, path, outbound).await?;
     partial.look_around(core, plan, channel);
-    match send(core, plan, channel, path, &mut partial, outbound, attempt).await {
+    match send(core, plan, channel, &path, &mut partial, outbound, attempt).await {
         Ok(()) => {}
         // Its own problem: what is there is of no use. Whatever else a lost connection may have been, another one goes on there.
         Err(problem) => {
@@ -34,7 +35,7 @@ pub async fn run(
             return Err(problem);
         }
     }
-    match publish(core, plan, channel, &partial.handle, &partial.path, path).await {
+    match publish(core, plan, channel, &partial.handle, &partial.path, &path).await {
         Ok(()) => {
             partial.tidy(core, plan, channel).await;
             Ok(())
@@ -45,6 +46,52 @@ pub async fn run(
             }
             Err(failure.problem)
         }
+    }
+}
+
+/// The partial file, and the path that it gets: in a directory of the path that was given, the file keeps its name.
+async fn begin(
+    core: &Shared,
+    plan: &Plan,
+    channel: usize,
+    path: &[u8],
+    outbound: &dyn Outbound,
+) -> Result<(Vec<u8>, Partial), Error> {
+    // Asked first, and in the same flight, so that it costs no round trip.
+    let Some(name) = outbound.name() else {
+        return Ok((
+            path.to_vec(),
+            partial::begin(core, plan, channel, path, outbound).await?,
+        ));
+    };
+    let there = core.call(channel, &Request::Stat { path });
+    let begun = partial::begin(core, plan, channel, path, outbound).await;
+    if !is_directory(there.await?, path)? {
+        return Ok((path.to_vec(), begun?));
+    }
+    if let Ok(partial) = begun {
+        partial.discard(core, plan, channel).await;
+    }
+    let within = join(path, &name);
+    let there = core.call(channel, &Request::Stat { path: &within });
+    let begun = partial::begin(core, plan, channel, &within, outbound).await;
+    if !is_directory(there.await?, &within)? {
+        return Ok((within, begun?));
+    }
+    if let Ok(partial) = begun {
+        partial.discard(core, plan, channel).await;
+    }
+    Err(Error::permanent(format!(
+        "cannot write to {} on the server: it is a directory",
+        String::from_utf8_lossy(&within)
+    )))
+}
+
+fn is_directory(there: Reply, path: &[u8]) -> Result<bool, Error> {
+    match there {
+        Reply::Attrs(attrs) => Ok(attrs.kind() == FileKind::Directory),
+        Reply::Status(_) => Ok(false),
+        _ => Err(nonsense("STAT", path)),
     }
 }
 
