@@ -14,7 +14,7 @@ import shutil
 import sys
 import time
 
-# ferry uploads to `.NAME.HASH.ferry-part` and renames that.
+# ferry uploads to `.NAME.HASH.RUN.ferry-part` and renames that.
 TEMPORARY = ".ferry-part"
 
 

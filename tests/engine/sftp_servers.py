@@ -186,9 +186,16 @@ def write(path: Path, data: bytes, mode: int = 0o644) -> Path:
 
 
 def openssh(
-    root: Path, keys: Keys, *, name: str = "openssh", sessions: int = 10, full: bool = False, forwards: bool = False
+    root: Path,
+    keys: Keys,
+    *,
+    name: str = "openssh",
+    sessions: int = 10,
+    full: bool = False,
+    forwards: bool = False,
+    open_files: int = 0,
 ) -> SftpServer:
-    """`full`: its home is a file system of 1 MiB of its own. `forwards`: it may be a jump host."""
+    """`full`: its home is a file system of 1 MiB of its own. `forwards`: it may be a jump host. `open_files`: RLIMIT_NOFILE."""
     made = _prepare(name, root, keys)
     sshd = sftp_programs.copied(sftp_programs.find("sshd"), root)
     config = render_config(made.folder, port=made.port, bind="127.0.0.1")
@@ -199,6 +206,8 @@ def openssh(
         config = config.replace("AllowTcpForwarding no\n", "AllowTcpForwarding yes\n")
     write(made.folder / "sshd_config", config.encode())
     made.argv = [str(sshd), "-D", "-e", "-f", str(made.folder / "sshd_config")]
+    if open_files:
+        made.argv = ["prlimit", f"--nofile={open_files}", *made.argv]
     if full:
         mount = f'mount -t tmpfs -o size=1m,uid="$uid",gid="$gid" none {shlex.quote(str(made.home))}'
         made.argv, made.as_person = person().in_own_mounts(mount, *made.argv), False

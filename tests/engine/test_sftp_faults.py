@@ -324,7 +324,11 @@ def test_a_target_that_is_a_directory(desk: SftpBench, openssh: SftpServer) -> N
     there = desk.remote(openssh) / "file"
     there.mkdir()
     person().owns(there)
-    failed(desk.put(desk.source(300_000), openssh, there), "permanent")
+    done(desk.put(desk.source(300_000), openssh, there))
+    assert digests(there.parent) == {"file/source": sha256(300_000)}
+    (there / "source").unlink()
+    (there / "source").mkdir()
+    failed(desk.put(desk.folder / "source", openssh, there), "permanent", "is a directory")
     assert until_gone(there.parent) == []
     failed(desk.get(openssh, there), "permanent")
     assert "file" not in desk.files()

@@ -256,6 +256,19 @@ def test_a_server_that_allows_one_session(desk: SftpBench) -> None:
         assert digests(desk.folder / "back") == small
 
 
+def test_a_server_that_may_open_few_files(desk: SftpBench) -> None:
+    server = openssh(desk.folder.parents[1], desk.keys, name="openssh-48-files", open_files=48)
+    with running(server):
+        for number in range(200):
+            desk.write(f"tree/{number:03}", content(500 + number))
+        small = digests(desk.folder / "tree")
+        there = desk.remote(server) / "tree"
+        done(desk.put(desk.folder / "tree", server, f"{there}/"))
+        assert digests(there) == small
+        done(desk.get(server, there, "-r", output="back"))
+        assert digests(desk.folder / "back") == small
+
+
 def test_several_connections(desk: SftpBench, openssh: SftpServer) -> None:
     expected = small_files(desk)
     there = desk.remote(openssh) / "tree"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.engine.harness import failed
-from tests.engine.sftp_harness import MIB, ONCE, SftpBench, digests, done, left_over, sha256, until_gone
-from tests.engine.sftp_servers import Odd
+from tests.engine.sftp_harness import MIB, ONCE, SftpBench, content, digests, done, left_over, sha256, until_gone
+from tests.engine.sftp_servers import Odd, write
 
 SIZE = 3 * MIB
 BRIEFLY = ("--retry", "2", "--retry-max-wait", "50ms")
@@ -228,3 +228,88 @@ def test_no_round_trip_that_is_not_forced(desk: SftpBench, odd: Odd) -> None:
     assert kinds.count("OPEN") == 1
     assert sum(kinds.count(kind) for kind in ("STAT", "LSTAT", "FSTAT")) <= 2
     assert left_over(desk.remote(odd.server)) == []
+
+
+# Servers that do more than they are asked, or less
+
+
+@pytest.mark.parametrize("how", ["retry", "resume"])
+def test_what_is_there_is_not_cut(desk: SftpBench, odd: Odd, how: str) -> None:
+    """To set a size, paramiko's helper empties the file before: what was acknowledged would be zeros."""
+    there = desk.remote(odd.server) / "file"
+    if how == "retry":
+        size = SIZE
+        told = desk.put(desk.source(size), odd.server, there, *BRIEFLY, login=f"sizes-empty-closes.once.{desk.word}")
+        assert len(told.attempts) == 2
+    else:
+        size = 40 * MIB
+        failed(desk.put(desk.source(size), odd.server, there, *ONCE, *STALL, login="holds-first"), "transient")
+        (part,) = left_over(there.parent)
+        # As a run leaves it that was killed later.
+        write(there.parent / part, content(size)[: 36 * MIB])
+        (there.parent / part).chmod(0o666)
+        told = desk.put(desk.folder / "source", odd.server, there, "--resume", login="sizes-empty")
+    done(told)
+    assert told.attempts[-1]["offset"] > 0
+    assert digests(there.parent) == {"file": sha256(size)}
+
+
+@pytest.mark.parametrize("there_before", [False, True], ids=["new", "replaced"])
+def test_a_server_that_removes_nothing(desk: SftpBench, odd: Odd, there_before: bool) -> None:
+    """The file has its name, which is what was asked for."""
+    there = desk.remote(odd.server) / "file"
+    if there_before:
+        desk.give(odd.server, 1000, version=2)
+    done(desk.put(desk.source(SIZE), odd.server, there, login="no-remove"))
+    found = digests(there.parent)
+    assert found.pop("file") == sha256(SIZE)
+    assert list(found.values()) == ([sha256(1000, 2)] if there_before else [])
+    assert len([ask for ask in odd.asked() if ask["kind"] == "REMOVE"]) == there_before
+
+
+def test_a_file_keeps_its_name_in_a_directory_without_a_slash(desk: SftpBench, odd: Odd) -> None:
+    """As scp, sftp and rsync do it, and without a round trip more for who names a file."""
+    folder = desk.remote(odd.server) / "folder"
+    folder.mkdir()
+    told = desk.put(desk.source(SIZE), odd.server, folder, login="honest")
+    done(told)
+    assert digests(folder.parent) == {"folder/source": sha256(SIZE)}
+    odd.mark()
+    done(desk.put(desk.folder / "source", odd.server, folder.parent / "file", login="honest"))
+    kinds = [ask["kind"] for ask in odd.asked()]
+    assert kinds.index("STAT") + 1 == kinds.index("OPEN")
+    assert kinds.count("OPEN") == 1
+
+
+def test_a_directory_in_the_place_of_a_file_costs_no_transfer(desk: SftpBench, odd: Odd) -> None:
+    folder = desk.remote(odd.server) / "folder"
+    (folder / "source").mkdir(parents=True)
+    failed(desk.put(desk.source(SIZE), odd.server, folder, login="honest"), "permanent", "is a directory")
+    assert [ask for ask in odd.asked() if ask["kind"] == "WRITE"] == []
+    assert left_over(folder.parent) == []
+
+
+@pytest.mark.parametrize("oddity", ["few-handles", "few-handles-told", "one-handle"])
+def test_no_more_files_are_open_than_the_server_takes(desk: SftpBench, odd: Odd, oddity: str) -> None:
+    for number in range(60):
+        desk.write(f"tree/{number % 5}/{number:02}", content(2000 + number))
+    expected = digests(desk.folder / "tree")
+    there = desk.remote(odd.server) / "tree"
+    done(desk.put(desk.folder / "tree", odd.server, f"{there}/", login=oddity))
+    assert digests(there) == expected
+    done(desk.get(odd.server, there, "-r", output="back", login=oddity))
+    assert digests(desk.folder / "back") == expected
+    assert left_over(there) == []
+
+
+def test_files_that_cannot_be_opened_do_not_hold_up_the_others(desk: SftpBench, odd: Odd) -> None:
+    """The status is that of a server that is short of handles."""
+    tree = desk.remote(odd.server) / "tree"
+    tree.mkdir()
+    for number in range(40):
+        write(tree / f"{number:02}", content(1000))
+    for number in range(5):
+        (tree / f"loop-{number}").symlink_to(f"loop-{number}")
+    told = desk.get(odd.server, tree, "-r", output="back", login="honest")
+    assert len(digests(desk.folder / "back")) == 40
+    assert told.code in (0, 11)

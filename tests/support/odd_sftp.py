@@ -60,6 +60,13 @@ class Oddity:
     renames: str = ""
     # FSETSTAT is refused.
     sizes_fixed: bool = False
+    # FSETSTAT with a size opens the file with "w+" before, as paramiko's helper does.
+    sizes_empty: bool = False
+    # REMOVE is refused, whatever it is about.
+    removes: bool = True
+    # So many files and directories may be open at a time on a channel, and `limits` tells another number.
+    handles: int = 1000
+    told_handles: int = 100
     # A listing never ends: `names` that are always new, or answers without names (`nothing`).
     endless: str = ""
     # A listing `fails` at its end, that of a folder called half in its middle (`half`), is `empty`, or `follows` symbolic links.
@@ -112,6 +119,12 @@ ODDITIES: dict[str, Oddity] = {
     "rename-part-fails": Oddity(extensions=(), renames="parts"),
     "rename-gone": Oddity(extensions=(), renames="gone"),
     "sizes-fixed": Oddity(sizes_fixed=True),
+    "sizes-empty": Oddity(sizes_empty=True),
+    "sizes-empty-closes": Oddity("closes-connection", sizes_empty=True),
+    "no-remove": Oddity(extensions=(), removes=False),
+    "few-handles": Oddity(handles=8, told_handles=0),
+    "few-handles-told": Oddity(handles=8, told_handles=8),
+    "one-handle": Oddity(handles=1, told_handles=0),
     # Limits that would make millions of requests
     "limits-read": Oddity(limits=(34_000, 1, 32_768)),
     "limits-write": Oddity(limits=(34_000, 32_768, 1)),
@@ -287,6 +300,8 @@ class Responder:
             )
         if kind == FSETSTAT and self._oddity.sizes_fixed:
             return status(ident, UNSUPPORTED, "unsupported")
+        if kind == REMOVE and not self._oddity.removes:
+            return status(ident, DENIED, "Permission denied")
         if kind in (SETSTAT, FSETSTAT):
             self._set(Path(path) if kind == SETSTAT else Path(self._opened[first].path), fields)
         elif kind == REMOVE:
@@ -322,7 +337,7 @@ class Responder:
         if name not in self._oddity.extensions:
             return status(ident, UNSUPPORTED, "unsupported")
         if name == "limits@openssh.com":
-            return packet(EXTENDED_REPLY, ident, struct.pack(">QQQQ", *self._oddity.limits, 100))
+            return packet(EXTENDED_REPLY, ident, struct.pack(">QQQQ", *self._oddity.limits, self._oddity.told_handles))
         if name == "posix-rename@openssh.com":
             source, target = fields.text().decode(), fields.text().decode()
             Path(source).replace(target)
@@ -347,6 +362,10 @@ class Responder:
         return self._handle(ident, Opened(path, names=(names[at : at + 100] for at in range(0, len(names), 100))))
 
     def _handle(self, ident: int, opened: Opened) -> bytes:
+        if len(self._opened) >= self._oddity.handles:
+            if opened.file >= 0:
+                os.close(opened.file)
+            return status(ident, FAILURE, "Failure")
         handle = b"handle %d" % next(self._handles)
         self._opened[handle] = opened
         return packet(HANDLE, ident, text(handle))
@@ -392,6 +411,8 @@ class Responder:
     def _set(self, path: Path, fields: Fields) -> None:
         flags = fields.number()
         if flags & 1:
+            if self._oddity.sizes_empty:
+                os.truncate(path, 0)
             os.truncate(path, fields.number(">Q"))
         if flags & 2:
             fields.number(">Q")

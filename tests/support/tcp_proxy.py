@@ -25,6 +25,10 @@ class _Pair:
 
     client: socket.socket
     server: socket.socket
+    # In the order in which they came.
+    number: int
+    # Bytes towards the client.
+    down: int = 0
 
     def end(self, *, reset: bool) -> None:
         for sock in (self.client, self.server):
@@ -51,9 +55,12 @@ class Proxy:
     # Bytes forwarded, of all connections.
     moved: dict[Way, int] = field(default_factory=lambda: {"up": 0, "down": 0})
     connections: int = 0
+    # Connections after the first wait for `let_further`, and only the first is held.
+    holds_first_only: bool = False
     _held: bool = False
     _trip: tuple[Way, int] | None = None
     _pairs: list[_Pair] = field(default_factory=list)
+    _further: bool = False
     _turn: threading.Condition = field(default_factory=threading.Condition)
 
     def hold_after(self, way: Way, count: int) -> None:
@@ -75,6 +82,17 @@ class Proxy:
         with self._turn:
             self._held, self._trip = False, None
             self._turn.notify_all()
+
+    def let_further(self) -> None:
+        """Let the connections after the first begin."""
+        with self._turn:
+            self._further = True
+            self._turn.notify_all()
+
+    def down_further(self) -> list[int]:
+        """Bytes towards the client, of each connection after the first."""
+        with self._turn:
+            return [pair.down for pair in self._pairs if pair.number > 1]
 
     def reset(self) -> None:
         """RST to both sides of every connection; the next ones are forwarded."""
@@ -112,7 +130,7 @@ class Proxy:
                 continue
             for sock in (client, server):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            pair = _Pair(client, server)
+            pair = _Pair(client, server, self.connections)
             with self._turn:
                 self._pairs.append(pair)
             for way in ("up", "down"):
@@ -132,6 +150,7 @@ class Proxy:
                 sink.sendall(data)
                 with self._turn:
                     self.moved[way] += len(data)
+                    pair.down += len(data) if way == "down" else 0
                     if self._trip is not None and self.moved[self._trip[0]] >= self._trip[1]:
                         self._held, self._trip = True, None
                         self._turn.notify_all()
@@ -171,14 +190,19 @@ class Proxy:
     def _up(self, pair: _Pair) -> bool:
         """Waits while the link is down; false when the connection was ended meanwhile."""
         with self._turn:
-            self._turn.wait_for(lambda: not self._held or pair not in self._pairs)
+            self._turn.wait_for(lambda: self._flows(pair) or pair not in self._pairs)
             return pair in self._pairs
+
+    def _flows(self, pair: _Pair) -> bool:
+        if self.holds_first_only and pair.number > 1:
+            return self._further
+        return not self._held
 
 
 @contextlib.contextmanager
-def proxy_to(port: int, *, delay_s: float = 0.0) -> Iterator[Proxy]:
+def proxy_to(port: int, *, delay_s: float = 0.0, holds_first_only: bool = False) -> Iterator[Proxy]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        proxy = Proxy(port, int(listener.getsockname()[1]), delay_s)
+        proxy = Proxy(port, int(listener.getsockname()[1]), delay_s, holds_first_only=holds_first_only)
         threading.Thread(target=proxy.serve, args=(listener,), daemon=True).start()
         try:
             yield proxy

@@ -1,12 +1,13 @@
 //! What downloads and uploads of one file have in common: `get` and `put` know the rest.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use ferry_sftp::{Attrs, Handle, OpenFlags, Reply, Request};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::core::Shared;
+use super::handles::{self, Room};
 use super::open_file::End;
 use super::{nonsense, refused};
 use crate::error::Error;
@@ -51,29 +52,29 @@ impl Drop for Reservation {
     }
 }
 
-/// Opens the file on the other channels, too: those that are there and those that come while it is being sent.
-pub fn stripe(core: &Shared, home: usize, id: u64, path: &[u8], flags: OpenFlags) -> AbortOnDrop {
+/// Opens the file on the other channels, too: those that are there and those that come while it is being transferred.
+///
+/// They open a path, and what has this path may have changed since the first channel opened it. Of a download with `version`, which is the first
+/// channel's handle, a handle is used only if what it has open has the same attributes; an upload's partial file has a path that no other file ever
+/// has (`partial`).
+pub fn stripe(core: &Shared, home: usize, id: u64, path: &[u8], flags: OpenFlags, version: Option<&Handle>) -> Helpers {
     let (core, path) = (Shared::clone(core), path.to_vec());
+    let rooms = Rc::new(RefCell::new(Vec::new()));
+    let helper = Helper {
+        id,
+        path,
+        flags,
+        version: version.map(|handle| first_version(&core, home, handle)),
+        rooms: Rc::clone(&rooms),
+    };
     let task = tokio::task::spawn_local(async move {
         let mut channels = core.watch_channels();
         let mut known = 0;
         loop {
             let count = *channels.borrow_and_update();
             for channel in (known..count).filter(|channel| *channel != home) {
-                let core = Shared::clone(&core);
-                let path = path.clone();
-                tokio::task::spawn_local(async move {
-                    let attrs = Attrs::default();
-                    let open = Request::Open {
-                        path: &path,
-                        flags,
-                        attrs: &attrs,
-                    };
-                    // A channel that cannot help does no harm.
-                    if let Ok(Reply::Handle(handle)) = core.call(channel, &open).await {
-                        core.add_handle(id, channel, handle);
-                    }
-                });
+                let (core, helper) = (Shared::clone(&core), helper.clone());
+                tokio::task::spawn_local(async move { helper.open(&core, channel).await });
             }
             known = count;
             if channels.changed().await.is_err() {
@@ -81,19 +82,95 @@ pub fn stripe(core: &Shared, home: usize, id: u64, path: &[u8], flags: OpenFlags
             }
         }
     });
-    AbortOnDrop(task.abort_handle())
+    Helpers {
+        task: task.abort_handle(),
+        _rooms: rooms,
+    }
 }
 
-pub struct AbortOnDrop(tokio::task::AbortHandle);
+/// What the handle of the first channel has open, when its answer is there.
+fn first_version(core: &Shared, home: usize, handle: &Handle) -> watch::Receiver<Option<Attrs>> {
+    let (tell, version) = watch::channel(None);
+    let asked = core.call(home, &Request::Fstat { handle });
+    tokio::task::spawn_local(async move {
+        if let Ok(Reply::Attrs(attrs)) = asked.await {
+            tell.send_replace(Some(attrs));
+        }
+    });
+    version
+}
 
-impl Drop for AbortOnDrop {
+#[derive(Clone)]
+struct Helper {
+    id: u64,
+    path: Vec<u8>,
+    flags: OpenFlags,
+    version: Option<watch::Receiver<Option<Attrs>>>,
+    rooms: Rc<RefCell<Vec<Room>>>,
+}
+
+impl Helper {
+    /// A channel that cannot help does no harm.
+    async fn open(self, core: &Shared, channel: usize) {
+        let Some(mut room) = core.handles.try_room(channel) else {
+            return;
+        };
+        let attrs = Attrs::default();
+        let request = Request::Open {
+            path: &self.path,
+            flags: self.flags,
+            attrs: &attrs,
+        };
+        let Ok(Reply::Handle(handle)) = handles::open_now(core, &mut room, &request).await else {
+            return;
+        };
+        if let Some(mut version) = self.version {
+            let found = core.call(channel, &Request::Fstat { handle: &handle }).await;
+            let same = match (found, version.wait_for(Option::is_some).await.as_deref()) {
+                (Ok(Reply::Attrs(found)), Ok(Some(first))) => same_version(&found, first),
+                _ => false,
+            };
+            if !same {
+                tracing::debug!(
+                    channel,
+                    "another version, or not known to be the same: this channel does not help"
+                );
+                core.post(channel, &Request::Close { handle: &handle });
+                return;
+            }
+        }
+        core.add_handle(self.id, channel, handle);
+        self.rooms.borrow_mut().push(room);
+    }
+}
+
+/// Whether all that a server tells of a file's version is the same. The time of the last access is none of it.
+pub fn same_version(one: &Attrs, other: &Attrs) -> bool {
+    let told = |attrs: &Attrs| {
+        (
+            attrs.size,
+            attrs.times.map(|times| times.1),
+            attrs.owner,
+            attrs.permissions,
+        )
+    };
+    told(one) == told(other)
+}
+
+/// What opens a file on more channels, for as long as it is being transferred.
+pub struct Helpers {
+    task: tokio::task::AbortHandle,
+    _rooms: Rc<RefCell<Vec<Room>>>,
+}
+
+impl Drop for Helpers {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
 /// Waits until the file is transferred, and reports progress meanwhile.
-pub async fn watch(
+pub async fn watch_progress(
     core: &Shared,
     mut over: oneshot::Receiver<End>,
     id: u64,

@@ -11,6 +11,7 @@ use ferry_sftp::{Channel, Event, FeedError, Handle, Limits, Reply, Request};
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::flow::Flow;
+use super::handles::Handles;
 use super::open_file::{Direction, OpenFile};
 use super::span::LARGEST_REQUEST;
 use super::state::{Context, OpenChannel, Output, Sizes, State, answer};
@@ -32,6 +33,8 @@ pub struct Core {
     wakes: Mutex<Vec<Arc<Notify>>>,
     /// A limited download has got something, or its deadline has changed.
     pub paced: Notify,
+    /// What may be open at a time.
+    pub handles: Arc<Handles>,
     count: watch::Sender<usize>,
 }
 
@@ -57,6 +60,7 @@ impl Core {
             }),
             wakes: Mutex::new(Vec::new()),
             paced: Notify::new(),
+            handles: Arc::default(),
             count: watch::Sender::new(0),
         }
     }
@@ -156,6 +160,23 @@ impl Core {
         self.wake(channel);
     }
 
+    /// A WRITE outside of a transfer whose answer nobody needs.
+    pub fn post_write(&self, channel: usize, handle: &Handle, offset: u64, data: &[u8]) {
+        let mut state = self.lock();
+        if state.failure.is_some() {
+            return;
+        }
+        let Some(open_channel) = state.channels.get_mut(channel) else {
+            return;
+        };
+        let (to, control) = (&mut open_channel.channel, &mut open_channel.control);
+        let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        to.write_header(handle, offset, length, Context::Forget, control);
+        control.extend_from_slice(data);
+        drop(state);
+        self.wake(channel);
+    }
+
     /// Whether the server has named an extension in its VERSION.
     pub fn has(&self, channel: usize, extension: &str) -> bool {
         let state = self.lock();
@@ -181,6 +202,7 @@ impl Core {
             "SFTP limits of the server, and the sizes of requests"
         );
         self.lock().request = Sizes { read, write };
+        self.handles.set_most(limits.handles);
     }
 
     pub fn begin(&self, file: OpenFile) -> u64 {
@@ -268,6 +290,14 @@ impl Core {
             Direction::Down(down) => down.receiver.delivered,
             Direction::Up(up) => up.sender.given,
         })
+    }
+
+    /// Everything below has been acknowledged, of an upload.
+    pub fn acknowledged(&self, id: u64) -> u64 {
+        match self.lock().open_files.get(&id).map(|file| &file.direction) {
+            Some(Direction::Up(up)) => up.writes.contiguous(),
+            _ => 0,
+        }
     }
 
     /// The last byte of this upload has left the machine.
@@ -453,7 +483,7 @@ impl Core {
     }
 }
 
-fn lost() -> Error {
+pub fn lost() -> Error {
     Error::transient("the connection was lost")
 }
 

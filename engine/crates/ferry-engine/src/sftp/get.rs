@@ -1,18 +1,21 @@
 //! One download, from OPEN to CLOSE.
 
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ferry_sftp::{Attrs, FileKind, OpenFlags, Reply, Request};
 use tokio::sync::oneshot;
 
-use super::attempt::{FileAttempt, STRIPED, close, handle_of, stripe, watch};
-use super::core::Shared;
+use super::attempt::{FileAttempt, STRIPED, close, handle_of, stripe, watch_progress};
+use super::core::{Shared, lost};
+use super::handles;
 use super::open_file::{Direction, Down, OpenFile};
 use super::{Inbound, Plan, nonsense, refused};
 use crate::error::Error;
 
 /// Asked for at once of a file of unknown size.
 const UNKNOWN_AHEAD: u64 = 2 << 20;
+/// Two versions that are further apart have different times.
+const SETTLED: Duration = Duration::from_secs(2);
 
 pub async fn run(
     core: &Shared,
@@ -23,16 +26,15 @@ pub async fn run(
     inbound: &mut dyn Inbound,
     attempt: &mut FileAttempt,
 ) -> Result<(), Error> {
+    let mut room = core.handles.room(channel).await;
     let stat = listed.is_none().then(|| core.call(channel, &Request::Stat { path }));
     let none = Attrs::default();
-    let open = core.call(
-        channel,
-        &Request::Open {
-            path,
-            flags: OpenFlags::READ,
-            attrs: &none,
-        },
-    );
+    let request = Request::Open {
+        path,
+        flags: OpenFlags::READ,
+        attrs: &none,
+    };
+    let first = core.call(channel, &request);
     let attrs = match (listed, stat) {
         (Some(attrs), _) => Ok(attrs.clone()),
         (None, Some(stat)) => match stat.await? {
@@ -42,7 +44,8 @@ pub async fn run(
         },
         (None, None) => Ok(none.clone()),
     };
-    let handle = handle_of(open.await?, "read", path);
+    let opened = handles::open(core, &mut room, first, &request).await?;
+    let handle = handle_of(opened, "read", path);
     let attrs = match (attrs, &handle) {
         (Ok(attrs), _) if attrs.kind() == FileKind::Directory => {
             close(core, channel, handle.ok());
@@ -84,32 +87,70 @@ pub async fn run(
     let id = core.begin(OpenFile {
         path: path.to_vec(),
         home: channel,
-        handles: vec![(channel, handle)],
+        handles: vec![(channel, handle.clone())],
         direction: Direction::Down(Box::new(down)),
         done,
     });
     attempt.reservation = None;
     let large = end.is_some_and(|end| end.saturating_sub(attempt.offset) >= STRIPED);
-    let helpers = large.then(|| stripe(core, channel, id, path, OpenFlags::READ));
-    let ended = watch(core, over, id, |moved| inbound.progress(moved)).await?;
-    drop(helpers);
-    for (on, handle) in &ended.handles {
+    let helpers = (large && tells_versions_apart(&attrs, SystemTime::now()))
+        .then(|| stripe(core, channel, id, path, OpenFlags::READ, Some(&handle)));
+    let ended = watch_progress(core, over, id, |moved| inbound.progress(moved)).await?;
+    for (on, handle) in ended.handles.iter().filter(|(on, _)| *on != channel) {
         core.post(*on, &Request::Close { handle });
     }
-    if let Direction::Down(down) = ended.direction {
+    drop(helpers);
+    let mut asked_behind = None;
+    if let Direction::Down(mut down) = ended.direction {
+        // Never sent where the last READs had to be repeated.
+        asked_behind = down.trailer.take().is_none().then_some(still);
         attempt.receiver = Some(down.receiver);
     }
+    let known = whole && attrs.size.is_some_and(|size| size > 0);
+    let now = match asked_behind {
+        Some(answer) if ended.result.is_ok() && known => answer.await.unwrap_or_else(|_| Err(lost())),
+        _ if ended.result.is_ok() && known => core.call(channel, &Request::Fstat { handle: &handle }).await,
+        _ => Ok(Reply::Attrs(attrs.clone())),
+    };
+    close(core, channel, Some(handle));
     ended.result?;
-    // Asked behind the last READ, so the answer is here, unless the last READs had to be repeated.
-    if whole
-        && attrs.size.is_some_and(|size| size > 0)
-        && let Ok(Ok(Reply::Attrs(now))) = still.await
-        && (now.size != attrs.size || now.times.map(|times| times.1) != attrs.times.map(|times| times.1))
-    {
-        return Err(Error::integrity(format!(
-            "{} was changed on the server while it was being fetched: fetch it again",
-            String::from_utf8_lossy(path)
-        )));
+    let unchanged = match now? {
+        Reply::Attrs(now) => now.size == attrs.size && modified(&now) == modified(&attrs),
+        // A server without FSTAT. What an earlier attempt has fetched was of the version that STAT has told, and what came now need not be.
+        _ => attempt.offset == 0,
+    };
+    if unchanged {
+        return Ok(());
     }
-    Ok(())
+    Err(Error::integrity(format!(
+        "{} was changed on the server while it was being fetched: fetch it again",
+        String::from_utf8_lossy(path)
+    )))
+}
+
+fn modified(attrs: &Attrs) -> Option<u32> {
+    attrs.times.map(|times| times.1)
+}
+
+/// Whether another version of this file would have another time: times are whole seconds, so two versions of the same second have the same one, and
+/// often the same size. The clock is this machine's, which may differ from the server's.
+fn tells_versions_apart(attrs: &Attrs, now: SystemTime) -> bool {
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    modified(attrs).is_some_and(|modified| Duration::from_secs(modified.into()) + SETTLED <= now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_the_last_two_seconds_is_read_through_one_handle() {
+        let at = |seconds: u64| UNIX_EPOCH + Duration::from_secs(seconds);
+        let mut attrs = Attrs::default();
+        assert!(!tells_versions_apart(&attrs, at(1000)), "no time at all");
+        attrs.times = Some((0, 1000));
+        assert!(tells_versions_apart(&attrs, at(1002)));
+        assert!(!tells_versions_apart(&attrs, at(1001)));
+        assert!(!tells_versions_apart(&attrs, at(900)), "the server's clock is ahead");
+    }
 }

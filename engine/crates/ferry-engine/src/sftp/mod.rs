@@ -9,7 +9,11 @@ mod core;
 mod files;
 mod flow;
 mod get;
+mod handles;
+mod mark;
+mod naming;
 mod open_file;
+mod partial;
 mod publish;
 mod put;
 mod remove;
@@ -17,6 +21,7 @@ mod session;
 mod span;
 mod state;
 mod tree;
+mod uploads;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,6 +42,7 @@ use crate::transfer::{Facts, Settings};
 pub use remove::Doomed;
 pub use session::run;
 pub use tree::{Found, join};
+pub use uploads::Uploads;
 
 /// What holds for a whole run.
 #[derive(Clone)]
@@ -58,6 +64,8 @@ pub struct Plan {
     pub connections: Option<usize>,
     /// Ask the server to bring an upload to its disk before it gets its name.
     pub sync: bool,
+    /// What is known of uploads from earlier connections.
+    pub uploads: Uploads,
 }
 
 impl Plan {
@@ -141,6 +149,8 @@ pub trait Outbound: Send {
     fn prepare(&mut self) -> Result<(), Error>;
     /// Null for what has no length before its end.
     fn length(&self) -> Option<u64>;
+    /// The local file's name, which it keeps in a directory; none if it must not become another file than its path says.
+    fn name(&self) -> Option<Vec<u8>>;
     /// Tells this content under this name from any other: part of the temporary name.
     fn fingerprint(&self) -> String;
     /// Permission bits for the file on the server.

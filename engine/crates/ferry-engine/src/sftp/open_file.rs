@@ -118,6 +118,14 @@ impl Down {
 }
 
 impl Up {
+    /// Everything below `begin` is there.
+    pub fn new(begin: u64, sender: Sender) -> Self {
+        Self {
+            writes: Writes::new(begin),
+            sender,
+        }
+    }
+
     /// True when everything has been acknowledged.
     pub fn try_finish(&mut self, now: Instant) -> bool {
         let over = self.sender.exhausted && self.writes.is_settled();

@@ -3,7 +3,7 @@
 use ferry_sftp::{FileKind, Handle, Reply, Request, Status, StatusCode};
 
 use super::core::Shared;
-use super::tree::join;
+use super::naming::aside_of;
 use super::{Plan, nonsense, refused};
 use crate::error::Error;
 
@@ -25,19 +25,19 @@ pub async fn publish(
     core: &Shared,
     plan: &Plan,
     channel: usize,
-    handle: Handle,
+    handle: &Handle,
     partial: &[u8],
     path: &[u8],
 ) -> Result<(), Failure> {
     let synced = plan.sync && core.has(channel, "fsync@openssh.com");
     if synced {
-        let reply = core.call(channel, &Request::Fsync { handle: &handle }).await?;
+        let reply = core.call(channel, &Request::Fsync { handle }).await?;
         if let Some(status) = refusal(reply, "FSYNC", path)? {
-            core.post(channel, &Request::Close { handle: &handle });
+            core.post(channel, &Request::Close { handle });
             return Err(refused("bring to disk", path, &status).into());
         }
     }
-    let closed = core.call(channel, &Request::Close { handle: &handle });
+    let closed = core.call(channel, &Request::Close { handle });
     let atomic = core.has(channel, "posix-rename@openssh.com");
     let rename = || {
         let (from, to) = (partial, path);
@@ -60,18 +60,32 @@ pub async fn publish(
         None => rename().await?,
     };
     match refusal(reply, "RENAME", path)? {
-        None if atomic => Ok(()),
-        // An earlier attempt may have ended between its renames.
-        None => clear(core, channel, partial).await,
+        None => Ok(()),
+        Some(status) if status.code == StatusCode::NoSuchFile => Err(taken_over(path).into()),
         Some(status) if atomic || !may_exist(&status) => Err(refused(RENAME, path, &status).into()),
-        Some(status) => replace(core, channel, partial, path, &status).await,
+        Some(status) => replace(core, plan, channel, partial, path, &status).await,
     }
+}
+
+/// Nobody else knows the partial file's name but who has listed the directory.
+fn taken_over(path: &[u8]) -> Error {
+    Error::transient(format!(
+        "cannot give its name to {}: another run has gone on with its partial file, or removed it",
+        String::from_utf8_lossy(path)
+    ))
 }
 
 const RENAME: &str = "give its name to";
 
 /// Version 3 renames over nothing: the old file steps aside, and comes back if the new one cannot take its place.
-async fn replace(core: &Shared, channel: usize, partial: &[u8], path: &[u8], first: &Status) -> Result<(), Failure> {
+async fn replace(
+    core: &Shared,
+    plan: &Plan,
+    channel: usize,
+    partial: &[u8],
+    path: &[u8],
+    first: &Status,
+) -> Result<(), Failure> {
     let there = core.call(channel, &Request::Lstat { path }).await?;
     let replaceable = match &there {
         Reply::Attrs(attrs) => matches!(attrs.kind(), FileKind::Regular | FileKind::Symlink | FileKind::Unknown),
@@ -84,18 +98,14 @@ async fn replace(core: &Shared, channel: usize, partial: &[u8], path: &[u8], fir
         let reply = core.call(channel, &Request::Rename { from, to }).await?;
         refusal(reply, "RENAME", path)
     };
-    let mut aside = None;
-    for name in aside_names(partial) {
-        if rename(path, &name).await?.is_none() {
-            aside = Some(name);
-            break;
-        }
-    }
-    let Some(aside) = aside else {
+    let aside = aside_of(partial);
+    plan.uploads.steps_aside(path, &aside);
+    if rename(path, &aside).await?.is_some() {
         return Err(refused(RENAME, path, first).into());
-    };
+    }
     let why = match rename(partial, path).await {
-        Ok(None) => return clear(core, channel, partial).await,
+        Ok(None) => return Ok(()),
+        Ok(Some(status)) if status.code == StatusCode::NoSuchFile => taken_over(path),
         Ok(Some(status)) => refused(RENAME, path, &status),
         Err(problem) => problem,
     };
@@ -117,22 +127,6 @@ async fn replace(core: &Shared, channel: usize, partial: &[u8], path: &[u8], fir
     })
 }
 
-/// Removes what was replaced, now that the new file has its name.
-async fn clear(core: &Shared, channel: usize, partial: &[u8]) -> Result<(), Failure> {
-    let names = aside_names(partial);
-    let asked = names
-        .each_ref()
-        .map(|path| core.call(channel, &Request::Remove { path }));
-    for (name, reply) in names.iter().zip(asked) {
-        match refusal(reply.await?, "REMOVE", name)? {
-            None => {}
-            Some(status) if status.code == StatusCode::NoSuchFile => {}
-            Some(status) => return Err(refused("remove the file that was replaced, now", name, &status).into()),
-        }
-    }
-    Ok(())
-}
-
 /// Whether a RENAME may have failed because something has that name already.
 fn may_exist(status: &Status) -> bool {
     matches!(
@@ -147,43 +141,5 @@ fn refusal(reply: Reply, what: &str, path: &[u8]) -> Result<Option<Status>, Erro
         Reply::Status(status) if status.code == StatusCode::Ok => Ok(None),
         Reply::Status(status) => Ok(Some(status)),
         _ => Err(nonsense(what, path)),
-    }
-}
-
-/// Where a file waits that is being replaced. Two names, because an earlier run may have left the first.
-fn aside_names(partial: &[u8]) -> [Vec<u8>; 2] {
-    let stem = partial.strip_suffix(b".ferry-part").unwrap_or(partial);
-    [b".ferry-old0", b".ferry-old1"].map(|suffix| [stem, suffix].concat())
-}
-
-/// `.NAME.STAMP.ferry-part` beside the target. Long names are cut, because 255 bytes are all that most file systems take.
-pub fn partial_name(path: &[u8], fingerprint: &str) -> Vec<u8> {
-    let split = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
-    let (directory, name) = path.split_at(split);
-    let rest = format!(".{fingerprint}.ferry-part");
-    let mut hidden = b".".to_vec();
-    hidden.extend_from_slice(name.get(..255 - 1 - rest.len()).unwrap_or(name));
-    hidden.extend_from_slice(rest.as_bytes());
-    join(directory, &hidden)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{aside_names, partial_name};
-
-    #[test]
-    fn partial_files_lie_beside_their_target_under_a_name_that_fits() {
-        assert_eq!(partial_name(b"/up/a.iso", "0123"), b"/up/.a.iso.0123.ferry-part");
-        assert_eq!(partial_name(b"a.iso", "0123"), b".a.iso.0123.ferry-part");
-        let long = partial_name(&[b'x'; 255], "0123456789abcdef");
-        assert_eq!(long.len(), 255);
-        assert!(long.ends_with(b".0123456789abcdef.ferry-part"));
-    }
-
-    #[test]
-    fn a_file_that_is_replaced_waits_beside_its_successor() {
-        let [first, second] = aside_names(b"/up/.a.iso.0123.ferry-part");
-        assert_eq!(first, b"/up/.a.iso.0123.ferry-old0");
-        assert_eq!(second, b"/up/.a.iso.0123.ferry-old1");
     }
 }

@@ -1,16 +1,17 @@
-//! One upload: to a temporary name, and from there to its own.
+//! One upload: to a partial file, and from there to its name.
 
 use std::time::Instant;
 
-use ferry_sftp::{Attrs, Handle, OpenFlags, Reply, Request, StatusCode};
+use ferry_sftp::{Attrs, FileKind, OpenFlags, Reply, Request, StatusCode};
 use tokio::sync::oneshot;
 
-use super::attempt::{FileAttempt, STRIPED, close, handle_of, stripe, watch};
+use super::attempt::{FileAttempt, STRIPED, stripe, watch_progress};
 use super::core::Shared;
 use super::open_file::{Direction, OpenFile, Up};
-use super::publish::{partial_name, publish};
-use super::span;
-use super::{Outbound, Plan, Resume};
+use super::partial::{self, Partial};
+use super::publish::publish;
+use super::tree::join;
+use super::{Outbound, Plan, nonsense};
 use crate::error::Error;
 
 pub async fn run(
@@ -22,15 +23,90 @@ pub async fn run(
     attempt: &mut FileAttempt,
 ) -> Result<(), Error> {
     outbound.prepare()?;
-    let partial = partial_name(path, &outbound.fingerprint());
-    let (handle, offset) = open(core, channel, path, &partial, outbound).await?;
-    let mut sender = match outbound.sender(offset, &plan.settings) {
-        Ok(sender) => sender,
+    let (path, mut partial) = begin(core, plan, channel, path, outbound).await?;
+    partial.look_around(core, plan, channel);
+    match send(core, plan, channel, &path, &mut partial, outbound, attempt).await {
+        Ok(()) => {}
+        // Its own problem: what is there is of no use. Whatever else a lost connection may have been, another one goes on there.
         Err(problem) => {
-            discard(core, channel, Some(handle), &partial).await;
+            if core.failure().is_none() {
+                partial.discard(core, plan, channel).await;
+            }
             return Err(problem);
         }
+    }
+    match publish(core, plan, channel, &partial.handle, &partial.path, &path).await {
+        Ok(()) => {
+            partial.tidy(core, plan, channel).await;
+            Ok(())
+        }
+        Err(failure) => {
+            if !failure.keep && core.failure().is_none() {
+                partial.discard(core, plan, channel).await;
+            }
+            Err(failure.problem)
+        }
+    }
+}
+
+/// The partial file, and the path that it gets: in a directory of the path that was given, the file keeps its name.
+async fn begin(
+    core: &Shared,
+    plan: &Plan,
+    channel: usize,
+    path: &[u8],
+    outbound: &dyn Outbound,
+) -> Result<(Vec<u8>, Partial), Error> {
+    // Asked first, and in the same flight, so that it costs no round trip.
+    let Some(name) = outbound.name() else {
+        return Ok((
+            path.to_vec(),
+            partial::begin(core, plan, channel, path, outbound).await?,
+        ));
     };
+    let there = core.call(channel, &Request::Stat { path });
+    let begun = partial::begin(core, plan, channel, path, outbound).await;
+    if !is_directory(there.await?, path)? {
+        return Ok((path.to_vec(), begun?));
+    }
+    if let Ok(partial) = begun {
+        partial.discard(core, plan, channel).await;
+    }
+    let within = join(path, &name);
+    let there = core.call(channel, &Request::Stat { path: &within });
+    let begun = partial::begin(core, plan, channel, &within, outbound).await;
+    if !is_directory(there.await?, &within)? {
+        return Ok((within, begun?));
+    }
+    if let Ok(partial) = begun {
+        partial.discard(core, plan, channel).await;
+    }
+    Err(Error::permanent(format!(
+        "cannot write to {} on the server: it is a directory",
+        String::from_utf8_lossy(&within)
+    )))
+}
+
+fn is_directory(there: Reply, path: &[u8]) -> Result<bool, Error> {
+    match there {
+        Reply::Attrs(attrs) => Ok(attrs.kind() == FileKind::Directory),
+        Reply::Status(_) => Ok(false),
+        _ => Err(nonsense("STAT", path)),
+    }
+}
+
+/// Until everything is acknowledged, verified, and has its attributes.
+async fn send(
+    core: &Shared,
+    plan: &Plan,
+    channel: usize,
+    path: &[u8],
+    partial: &mut Partial,
+    outbound: &mut dyn Outbound,
+    attempt: &mut FileAttempt,
+) -> Result<(), Error> {
+    let offset = partial.offset;
+    let mut sender = outbound.sender(offset, &plan.settings)?;
     sender.round_trip = core.idle_rtt();
     attempt.offset = offset;
     attempt.acknowledged = offset;
@@ -38,147 +114,101 @@ pub async fn run(
         sender.left(Instant::now());
         attempt.sender = Some(sender);
     } else {
-        let striped = sender.size.is_none_or(|size| size >= STRIPED);
-        let (done, over) = oneshot::channel();
-        let up = Up {
-            writes: ferry_sftp::Writes::new(offset),
-            sender,
-        };
-        let id = core.begin(OpenFile {
-            path: path.to_vec(),
-            home: channel,
-            handles: vec![(channel, handle.clone())],
-            direction: Direction::Up(Box::new(up)),
-            done,
-        });
-        attempt.reservation = None;
-        let helpers = striped.then(|| stripe(core, channel, id, &partial, OpenFlags::WRITE));
-        let ended = watch(core, over, id, |moved| outbound.progress(moved)).await?;
-        if let Direction::Up(up) = ended.direction {
-            attempt.acknowledged = up.writes.contiguous();
-            attempt.sender = Some(up.sender);
-        }
-        drop(helpers);
-        for (on, handle) in ended.handles.iter().filter(|(on, _)| *on != channel) {
-            core.post(*on, &Request::Close { handle });
-        }
-        if let Err(problem) = ended.result {
-            if core.failure().is_none() {
-                discard(core, channel, Some(handle), &partial).await;
-            }
-            return Err(problem);
-        }
+        move_bytes(core, channel, path, partial, outbound, attempt, Up::new(offset, sender)).await?;
     }
-    if let Some(sender) = &mut attempt.sender
-        && let Err(problem) = outbound.verify(sender)
+    if let Some(sender) = &mut attempt.sender {
+        outbound.verify(sender)?;
+    }
+    if offset > 0 {
+        check_size(core, channel, path, partial, attempt.acknowledged).await?;
+    }
+    set_attributes(core, channel, path, partial, outbound).await
+}
+
+async fn move_bytes(
+    core: &Shared,
+    channel: usize,
+    path: &[u8],
+    partial: &mut Partial,
+    outbound: &mut dyn Outbound,
+    attempt: &mut FileAttempt,
+    up: Up,
+) -> Result<(), Error> {
+    let striped = up.sender.size.is_none_or(|size| size >= STRIPED);
+    let (done, over) = oneshot::channel();
+    let id = core.begin(OpenFile {
+        path: path.to_vec(),
+        home: channel,
+        handles: vec![(channel, partial.handle.clone())],
+        direction: Direction::Up(Box::new(up)),
+        done,
+    });
+    attempt.reservation = None;
+    let helpers = striped.then(|| stripe(core, channel, id, &partial.path, OpenFlags::WRITE, None));
+    let progress = |moved| {
+        partial.note(core, channel, core.acknowledged(id));
+        outbound.progress(moved);
+    };
+    let ended = watch_progress(core, over, id, progress).await?;
+    if let Direction::Up(up) = ended.direction {
+        attempt.acknowledged = up.writes.contiguous();
+        attempt.sender = Some(up.sender);
+    }
+    for (on, handle) in ended.handles.iter().filter(|(on, _)| *on != channel) {
+        core.post(*on, &Request::Close { handle });
+    }
+    drop(helpers);
+    ended.result
+}
+
+/// What is published was in part sent by another run, or over another connection.
+async fn check_size(core: &Shared, channel: usize, path: &[u8], partial: &Partial, sent: u64) -> Result<(), Error> {
+    match core
+        .call(
+            channel,
+            &Request::Fstat {
+                handle: &partial.handle,
+            },
+        )
+        .await?
     {
-        discard(core, channel, Some(handle), &partial).await;
-        return Err(problem);
+        Reply::Attrs(attrs) if attrs.size.is_none_or(|size| size == sent) => Ok(()),
+        Reply::Attrs(_) | Reply::Status(_) => Err(Error::integrity(format!(
+            "{}: the partial file on the server is not as long as what was sent: send it again",
+            String::from_utf8_lossy(path)
+        ))),
+        _ => Err(nonsense("FSTAT", path)),
     }
-    let attrs = Attrs {
+}
+
+/// Every byte has been acknowledged, so no WRITE of this run changes them any more.
+async fn set_attributes(
+    core: &Shared,
+    channel: usize,
+    path: &[u8],
+    partial: &Partial,
+    outbound: &dyn Outbound,
+) -> Result<(), Error> {
+    let asked_for = Attrs {
         permissions: outbound.perms(),
         times: outbound.modified().map(|time| (time, time)),
         ..Attrs::default()
     };
-    if let Some(problem) = set_attributes(core, channel, &handle, path, &attrs).await? {
-        discard(core, channel, Some(handle), &partial).await;
-        return Err(problem);
+    let mut attrs = asked_for.clone();
+    if attrs.permissions.is_none() {
+        attrs.permissions = partial.mode(core, channel, outbound).await?;
     }
-    match publish(core, plan, channel, handle, &partial, path).await {
-        Ok(()) => Ok(()),
-        Err(failure) => {
-            if !failure.keep {
-                discard(core, channel, None, &partial).await;
-            }
-            Err(failure.problem)
-        }
+    if attrs == Attrs::default() {
+        return Ok(());
     }
-}
-
-/// Returns why the server does not set them. Every byte has been acknowledged, so no WRITE changes it any more.
-async fn set_attributes(
-    core: &Shared,
-    channel: usize,
-    handle: &Handle,
-    path: &[u8],
-    attrs: &Attrs,
-) -> Result<Option<Error>, Error> {
-    if *attrs == Attrs::default() {
-        return Ok(None);
-    }
-    match core.call(channel, &Request::Fsetstat { handle, attrs }).await? {
-        Reply::Status(status) if status.code == StatusCode::Ok => Ok(None),
-        _ => Ok(Some(Error::permanent(format!(
+    let handle = &partial.handle;
+    match core.call(channel, &Request::Fsetstat { handle, attrs: &attrs }).await? {
+        Reply::Status(status) if status.code == StatusCode::Ok => Ok(()),
+        // Nobody has asked for it: the owner may write to the new file, and not to the local one.
+        _ if asked_for == Attrs::default() => Ok(()),
+        _ => Err(Error::permanent(format!(
             "{}: the server does not set modification time or permissions; leave out --remote-time and --perms, or --mirror, which needs times",
             String::from_utf8_lossy(path)
-        )))),
+        ))),
     }
-}
-
-/// Opens the partial file, and tells where to go on in it.
-async fn open(
-    core: &Shared,
-    channel: usize,
-    path: &[u8],
-    partial: &[u8],
-    outbound: &dyn Outbound,
-) -> Result<(Handle, u64), Error> {
-    let resume = outbound.resume();
-    let attrs = Attrs {
-        permissions: outbound.mode(),
-        ..Attrs::default()
-    };
-    let there = (resume != Resume::Never).then(|| core.call(channel, &Request::Stat { path: partial }));
-    let fresh = there.is_none();
-    let flags = OpenFlags::WRITE | OpenFlags::CREATE | if fresh { OpenFlags::TRUNCATE } else { OpenFlags(0) };
-    let open = core.call(
-        channel,
-        &Request::Open {
-            path: partial,
-            flags,
-            attrs: &attrs,
-        },
-    );
-    let found = match there {
-        None => 0,
-        Some(there) => match there.await? {
-            Reply::Attrs(attrs) => attrs.size.unwrap_or(0),
-            _ => 0,
-        },
-    };
-    let handle = handle_of(open.await?, "write to", path)?;
-    let offset = match resume {
-        Resume::IfThere => span::resume_point(found),
-        Resume::At(acknowledged) if acknowledged <= found => acknowledged,
-        Resume::Never | Resume::At(_) => 0,
-    };
-    if !fresh {
-        // What lies behind is of unknown content. Waited for, because other channels will write while this one is at it.
-        let size = Attrs {
-            size: Some(offset),
-            ..Attrs::default()
-        };
-        let truncate = Request::Fsetstat {
-            handle: &handle,
-            attrs: &size,
-        };
-        let cut = core.call(channel, &truncate).await?;
-        if !matches!(cut, Reply::Status(status) if status.code == StatusCode::Ok) {
-            // What lies behind would be taken for this run's own by the next one: from the beginning, in an empty file.
-            close(core, channel, Some(handle));
-            let open = Request::Open {
-                path: partial,
-                flags: OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE,
-                attrs: &attrs,
-            };
-            return Ok((handle_of(core.call(channel, &open).await?, "write to", path)?, 0));
-        }
-    }
-    Ok((handle, offset))
-}
-
-/// An upload that will not be gone on with. Waited for: a run that ends now would take the request with it.
-async fn discard(core: &Shared, channel: usize, handle: Option<Handle>, partial: &[u8]) {
-    close(core, channel, handle);
-    let _ = core.call(channel, &Request::Remove { path: partial }).await;
 }

@@ -1,7 +1,9 @@
 //! How far an upload may run ahead of what the server has acknowledged, and where a later run may go on: the two halves of one invariant.
 //!
 //! A killed upload leaves a file on the server. Pieces travel over several channels and connections, so any piece that was not acknowledged
-//! may be missing from it. All of those lie less than [`WRITE_SPAN`] before the highest byte that was sent.
+//! may be missing from it. All of those lie less than [`WRITE_SPAN`] before the highest byte that was sent. The file is never cut, and pieces that
+//! are still on their way when its writer is dead lie within the same span. Of a file that was taken over from a writer who may be alive, its
+//! size tells nothing: `partial` has a mark for those.
 
 use ferry_sftp::Writes;
 
@@ -15,7 +17,7 @@ pub fn may_send(writes: &Writes, largest: u32) -> bool {
     writes.span() + u64::from(largest) <= WRITE_SPAN
 }
 
-/// Below this byte, a file of `found` bytes that a killed run has left has no hole. One piece more than the span, because earlier versions
+/// Below this byte, a file of `found` bytes that only one run has written to has no hole. One piece more than the span, because earlier versions
 /// exceeded the span by a piece.
 pub fn resume_point(found: u64) -> u64 {
     found.saturating_sub(WRITE_SPAN + u64::from(LARGEST_REQUEST))
@@ -37,18 +39,43 @@ mod tests {
         Answer(bool, Index, usize),
         /// The server applies a piece, and the acknowledgement is lost.
         Apply(Index),
-        /// The client is killed, and another run goes on with what is there.
-        Kill,
+        /// The connection is lost, with what is on it, and the same run goes on.
+        Reconnect,
+        /// The writer notes what is complete.
+        Note,
+        /// Another run takes the file over. The writer before may live on.
+        TakeOver,
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    fn steps() -> impl Strategy<Value = Vec<(Index, Step)>> {
         let step = prop_oneof![
             4 => (1..=LARGEST_REQUEST, 1..200_usize, any::<bool>()).prop_map(|(length, count, on)| Step::Send(length, count, on)),
             4 => (any::<bool>(), any::<Index>(), 1..200_usize).prop_map(|(on, which, count)| Step::Answer(on, which, count)),
-            1 => any::<Index>().prop_map(Step::Apply),
-            1 => Just(Step::Kill),
+            2 => any::<Index>().prop_map(Step::Apply),
+            1 => Just(Step::Reconnect),
+            2 => Just(Step::Note),
+            1 => Just(Step::TakeOver),
         ];
-        prop::collection::vec(step, 1..40)
+        prop::collection::vec((any::<Index>(), step), 1..60)
+    }
+
+    /// One that writes to the file, or did.
+    struct Run {
+        writes: Writes,
+        /// In flight, with the connection.
+        flying: Vec<(u64, u32, bool)>,
+        /// On their way when a connection was lost: they may still arrive.
+        stray: Vec<(u64, u32)>,
+    }
+
+    impl Run {
+        fn new(begin: u64) -> Self {
+            Self {
+                writes: Writes::new(begin),
+                flying: Vec::new(),
+                stray: Vec::new(),
+            }
+        }
     }
 
     /// The file on the server: the ranges that are there, by their first byte.
@@ -70,60 +97,70 @@ mod tests {
                 .iter()
                 .fold(0, |to, (from, end)| if *from <= to { to.max(*end) } else { to })
         }
-
-        fn truncate(&mut self, size: u64) {
-            self.0.retain(|from, _| *from < size);
-            for end in self.0.values_mut() {
-                *end = (*end).min(size);
-            }
-        }
     }
+
+    const MIB: u64 = 1 << 20;
 
     proptest! {
         #[test]
-        fn a_file_has_no_hole_below_the_resume_point(steps in steps()) {
+        fn nothing_is_missing_below_the_place_where_another_run_goes_on(steps in steps()) {
             let mut file = File::default();
-            let mut writes = Writes::new(0);
-            // In flight, with the connection.
-            let mut flying: Vec<(u64, u32, bool)> = Vec::new();
-            for step in steps {
+            let mut runs = vec![Run::new(0)];
+            // Of the last one, once there are two.
+            let mut mark: Option<u64> = None;
+            for (of, step) in steps {
+                let last = runs.len() - 1;
+                let of = of.index(runs.len());
+                let run = &mut runs[of];
                 match step {
                     Step::Send(length, count, on) => {
                         for _ in 0..count {
-                            if !may_send(&writes, length) {
+                            if !may_send(&run.writes, length) {
                                 break;
                             }
-                            flying.push((writes.sent_to(), length, on));
-                            writes.sent(writes.sent_to(), length);
+                            run.flying.push((run.writes.sent_to(), length, on));
+                            run.writes.sent(run.writes.sent_to(), length);
                         }
                     }
                     Step::Answer(on, which, count) => {
                         for _ in 0..count {
-                            let of: Vec<_> = (0..flying.len()).filter(|at| flying[*at].2 == on).collect();
-                            if of.is_empty() {
+                            let on: Vec<_> = (0..run.flying.len()).filter(|at| run.flying[*at].2 == on).collect();
+                            if on.is_empty() {
                                 break;
                             }
-                            let (offset, length, _) = flying.remove(*which.get(&of));
+                            let (offset, length, _) = run.flying.remove(*which.get(&on));
                             file.write(offset, length);
-                            writes.acknowledged(offset, length).unwrap();
+                            run.writes.acknowledged(offset, length).unwrap();
                         }
                     }
-                    Step::Apply(which) if !flying.is_empty() => {
-                        let (offset, length, _) = *which.get(&flying);
-                        file.write(offset, length);
+                    Step::Apply(which) => {
+                        let flying = run.flying.iter().map(|(offset, length, _)| (*offset, *length));
+                        let all: Vec<_> = flying.chain(run.stray.iter().copied()).collect();
+                        if !all.is_empty() {
+                            let (offset, length) = *which.get(&all);
+                            file.write(offset, length);
+                        }
                     }
-                    Step::Apply(_) => {}
-                    Step::Kill => {
-                        let offset = resume_point(file.size());
-                        file.truncate(offset);
-                        writes = Writes::new(offset);
-                        flying.clear();
+                    Step::Reconnect => {
+                        let flying = std::mem::take(&mut run.flying);
+                        run.stray.extend(flying.into_iter().map(|(offset, length, _)| (offset, length)));
+                        run.writes = Writes::new(run.writes.contiguous());
+                    }
+                    Step::Note if of == last => mark = mark.map(|mark| mark.max(run.writes.contiguous() / MIB * MIB)),
+                    Step::Note => {}
+                    Step::TakeOver => {
+                        let begin = mark.unwrap_or_else(|| resume_point(file.size()));
+                        runs.push(Run::new(begin));
+                        mark = Some(begin / MIB * MIB);
                     }
                 }
-                prop_assert!(writes.span() <= WRITE_SPAN);
-                prop_assert!(file.without_hole_to() >= resume_point(file.size()));
-                // Exact where the run itself goes on.
-                prop_assert!(file.without_hole_to() >= writes.contiguous());
+                let complete = mark.unwrap_or_else(|| resume_point(file.size()));
+                prop_assert!(file.without_hole_to() >= complete);
+                for run in &runs {
+                    prop_assert!(run.writes.span() <= WRITE_SPAN);
+                    // What is published: all of it was acknowledged to one run, from where it began.
+                    prop_assert!(file.without_hole_to() >= run.writes.contiguous());
+                }
             }
         }
     }

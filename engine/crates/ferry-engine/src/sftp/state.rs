@@ -277,6 +277,8 @@ fn write(
     if length == 0 {
         return Ok(None);
     }
+    // Another run may have taken this partial file over (`partial`), and may publish it while this WRITE is on its way.
+    up.sender.source.check_unchanged()?;
     let offset = up.writes.sent_to();
     up.writes.sent(offset, length);
     let mut head = Vec::with_capacity(header);

@@ -6,6 +6,7 @@ use ferry_sftp::{Attrs, FileKind, Handle, Name, Reply, Request, StatusCode};
 use tokio::task::JoinSet;
 
 use super::core::{Core, Shared};
+use super::handles;
 use super::{nonsense, refused};
 use crate::error::{Class, Error};
 use crate::files::safe_component;
@@ -150,7 +151,10 @@ pub async fn list_if_there(
 type Entries = Vec<Name>;
 
 async fn read_directory(core: &Core, channel: usize, path: &[u8]) -> Result<Entries, Error> {
-    let handle = match core.call(channel, &Request::Opendir { path }).await? {
+    let mut room = core.handles.room(channel).await;
+    let request = Request::Opendir { path };
+    let first = core.call(channel, &request);
+    let handle = match handles::open(core, &mut room, first, &request).await? {
         Reply::Handle(handle) => handle,
         Reply::Status(status) => return Err(refused("list", path, &status)),
         _ => return Err(nonsense("OPENDIR", path)),
@@ -190,6 +194,21 @@ async fn read_entries(core: &Core, channel: usize, path: &[u8], handle: &Handle)
             _ => return Err(nonsense("READDIR", path)),
         }
     }
+}
+
+/// Tells the first names of an open directory, and closes it.
+pub async fn read_some(core: &Core, channel: usize, handle: &Handle, most: usize, mut each: impl FnMut(Name)) {
+    let mut count = 0;
+    while count < most.min(MOST_NAMES) {
+        match core.call(channel, &Request::Readdir { handle }).await {
+            Ok(Reply::Names(names)) if !names.is_empty() => {
+                count += names.len();
+                names.into_iter().for_each(&mut each);
+            }
+            _ => break,
+        }
+    }
+    core.post(channel, &Request::Close { handle });
 }
 
 fn too_many(what: &str, path: &[u8], most: usize) -> Error {

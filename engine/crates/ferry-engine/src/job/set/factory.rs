@@ -21,6 +21,8 @@ pub struct TaskFactory {
     pub overwrite: bool,
     pub resume: bool,
     pub range: Option<ByteRange>,
+    /// An upload of one file keeps its name where the URL is a directory's.
+    pub into_directory: bool,
     pub whole: Arc<SetProgress>,
     /// What the run is about, where nothing else is to blame.
     pub root: Remote,
@@ -33,6 +35,7 @@ impl TaskFactory {
             overwrite: false,
             resume: false,
             range: None,
+            into_directory: false,
             root: root.clone(),
             whole: SetProgress::new(observer.begin(root.url.as_str(), None)),
         }
@@ -80,6 +83,7 @@ impl TaskFactory {
             })),
             Kind::Send { local, resume } => Work::Put(Box::new(Upload {
                 path: local.path.clone(),
+                into_directory: self.into_directory,
                 remote_time: self.options.remote_time,
                 perms: self.options.perms,
                 source: lock(&local.opened).take(),

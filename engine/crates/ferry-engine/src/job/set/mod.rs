@@ -161,6 +161,7 @@ pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> 
             }
         }
         source => {
+            factory.into_directory = true;
             // Opened now: a name that is wrong must not cost a connection.
             let (path, opened) = match source {
                 Source::File(path) => (Some(path.clone()), files::Source::open(path)?),

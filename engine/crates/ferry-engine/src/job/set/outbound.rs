@@ -25,6 +25,8 @@ pub struct Opened {
 pub struct Upload {
     /// None for standard input.
     pub path: Option<PathBuf>,
+    /// It keeps its name where the URL is a directory's.
+    pub into_directory: bool,
     /// The file on the server gets the local one's modification time.
     pub remote_time: bool,
     /// And its permission bits, whatever the server's umask.
@@ -62,6 +64,11 @@ impl Outbound for Upload {
             Some(source) => source.length(),
             None => self.length,
         }
+    }
+
+    fn name(&self) -> Option<Vec<u8>> {
+        let path = self.path.as_ref().filter(|_| self.into_directory)?;
+        Some(path.file_name()?.as_encoded_bytes().to_vec())
     }
 
     fn fingerprint(&self) -> String {

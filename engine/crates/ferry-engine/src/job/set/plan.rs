@@ -4,7 +4,7 @@ use url::Url;
 
 use crate::error::Error;
 use crate::options::{Common, PasswordFrom, Remote, SshArgs};
-use crate::sftp::Plan;
+use crate::sftp::{Plan, Uploads};
 use crate::ssh::{Hop, HostPort, Passphrase, Secret, SshOptions, Unlocked};
 use crate::transfer::Settings;
 
@@ -64,6 +64,7 @@ pub fn plan(common: &Common, remote: &Remote, settings: Settings, sync: bool) ->
         deadline: None,
         channels: args.channels,
         sync,
+        uploads: Uploads::default(),
     })
 }
 

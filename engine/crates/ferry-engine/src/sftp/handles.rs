@@ -1,0 +1,244 @@
+//! How many files and directories a channel has open at a time: no more than the server takes.
+//!
+//! `limits@openssh.com` tells a number, but after the first files were opened, and few servers know it. So a refusal counts as well: OPEN has no
+//! status for "too many", only FAILURE. The number may be to blame if as many were open as ever before; the file is then opened again when
+//! there are fewer. If it is refused again, it was the file.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use ferry_sftp::{Reply, Request, StatusCode};
+use tokio::sync::Notify;
+
+use super::core::Core;
+use crate::error::Error;
+use crate::sync::lock;
+
+/// Of all channels.
+#[derive(Default)]
+pub struct Handles {
+    state: Mutex<State>,
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// What the server has told; null is "nothing".
+    told: Option<usize>,
+    channels: Vec<OfChannel>,
+}
+
+#[derive(Default, Clone)]
+struct OfChannel {
+    /// What a refusal has taught.
+    learned: Option<usize>,
+    /// Open, being opened, or about to be.
+    taken: usize,
+    open: usize,
+    /// The most that were ever open.
+    peak: usize,
+}
+
+impl State {
+    fn of(&mut self, channel: usize) -> &mut OfChannel {
+        if self.channels.len() <= channel {
+            self.channels.resize(channel + 1, OfChannel::default());
+        }
+        &mut self.channels[channel]
+    }
+
+    fn take(&mut self, channel: usize) -> bool {
+        let told = self.told.unwrap_or(usize::MAX);
+        let of = self.of(channel);
+        let free = of.taken < told.min(of.learned.unwrap_or(usize::MAX)).max(1);
+        of.taken += usize::from(free);
+        free
+    }
+}
+
+impl Handles {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// What `max-open-handles` of a channel is; 0 is "not told".
+    pub fn set_most(&self, told: u64) {
+        if told > 0 {
+            self.lock().told = Some(usize::try_from(told).unwrap_or(usize::MAX));
+            self.freed.notify_waiters();
+        }
+    }
+
+    /// Room for one more, now or never.
+    pub fn try_room(self: &Arc<Self>, channel: usize) -> Option<Room> {
+        let free = self.lock().take(channel);
+        free.then(|| Room::new(self, channel))
+    }
+
+    /// Room for one more, when there is some.
+    pub async fn room(self: &Arc<Self>, channel: usize) -> Room {
+        self.wait(channel).await;
+        Room::new(self, channel)
+    }
+
+    async fn wait(&self, channel: usize) {
+        loop {
+            let freed = self.freed.notified();
+            if self.lock().take(channel) {
+                return;
+            }
+            freed.await;
+        }
+    }
+}
+
+/// For one file or directory, from before its OPEN to behind its CLOSE.
+pub struct Room {
+    handles: Arc<Handles>,
+    channel: usize,
+    held: bool,
+    open: bool,
+    /// A refusal was put down to the number, which had been this before.
+    before: Option<usize>,
+}
+
+impl Room {
+    fn new(handles: &Arc<Handles>, channel: usize) -> Self {
+        Self {
+            handles: Arc::clone(handles),
+            channel,
+            held: true,
+            open: false,
+            before: None,
+        }
+    }
+
+    fn opened(&mut self) {
+        let mut state = self.handles.lock();
+        let of = state.of(self.channel);
+        of.open += usize::from(!self.open);
+        of.peak = of.peak.max(of.open);
+        self.open = true;
+    }
+
+    /// Whether it may be the number. The room is given back then.
+    fn refused(&mut self) -> bool {
+        let mut state = self.handles.lock();
+        let of = state.of(self.channel);
+        if let Some(before) = self.before {
+            of.learned = Some(before);
+            drop(state);
+            self.handles.freed.notify_waiters();
+            return false;
+        }
+        if of.open == 0 || of.open < of.peak {
+            return false;
+        }
+        self.before = Some(of.learned.unwrap_or(usize::MAX));
+        of.learned = Some(of.open);
+        tracing::debug!(channel = self.channel, most = of.open, "refused: fewer open files");
+        of.taken -= 1;
+        self.held = false;
+        true
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let mut state = self.handles.lock();
+        let of = state.of(self.channel);
+        of.taken -= usize::from(self.held);
+        of.open -= usize::from(self.open);
+        drop(state);
+        self.handles.freed.notify_waiters();
+    }
+}
+
+/// The answer to an OPEN or OPENDIR whose first answer is `first`: asked again when fewer files are open, if their number may be to blame.
+pub async fn open(
+    core: &Core,
+    room: &mut Room,
+    first: impl Future<Output = Result<Reply, Error>>,
+    again: &Request<'_>,
+) -> Result<Reply, Error> {
+    let mut reply = first.await?;
+    loop {
+        match &reply {
+            Reply::Handle(_) => room.opened(),
+            Reply::Status(status) if status.code == StatusCode::Failure && room.refused() => {
+                room.handles.wait(room.channel).await;
+                room.held = true;
+                reply = core.call(room.channel, again).await?;
+                continue;
+            }
+            _ => {}
+        }
+        return Ok(reply);
+    }
+}
+
+/// The same for who must not wait, because a file of its own is open.
+pub async fn open_now(core: &Core, room: &mut Room, request: &Request<'_>) -> Result<Reply, Error> {
+    let reply = core.call(room.channel, request).await?;
+    if matches!(reply, Reply::Handle(_)) {
+        room.opened();
+    }
+    Ok(reply)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(handles: &Arc<Handles>, count: usize) -> Vec<Room> {
+        let rooms = (0..count).filter_map(|_| {
+            let mut room = handles.try_room(0)?;
+            room.opened();
+            Some(room)
+        });
+        rooms.collect()
+    }
+
+    #[test]
+    fn no_more_are_open_than_the_server_has_told() {
+        let handles = Arc::new(Handles::default());
+        handles.set_most(0);
+        assert_eq!(opened(&handles, 100).len(), 100);
+        handles.set_most(43);
+        let mut rooms = opened(&handles, 100);
+        assert_eq!(rooms.len(), 43);
+        assert!(handles.try_room(1).is_some(), "each channel has its own");
+        rooms.pop();
+        assert_eq!(opened(&handles, 2).len(), 1);
+    }
+
+    #[test]
+    fn a_refusal_next_to_many_open_files_means_fewer() {
+        let handles = Arc::new(Handles::default());
+        let mut late = handles.try_room(0).unwrap();
+        let mut rooms = opened(&handles, 5);
+        assert!(late.refused());
+        assert!(handles.try_room(0).is_none());
+        rooms.pop();
+        assert!(handles.try_room(0).is_some());
+    }
+
+    #[test]
+    fn a_refusal_that_fewer_open_files_do_not_change_is_the_files_own() {
+        let handles = Arc::new(Handles::default());
+        let mut alone = handles.try_room(0).unwrap();
+        assert!(!alone.refused());
+        drop(alone);
+        let mut room = handles.try_room(0).unwrap();
+        let mut rooms = opened(&handles, 5);
+        assert!(room.refused());
+        rooms.pop();
+        assert!(handles.lock().take(0));
+        room.held = true;
+        assert!(!room.refused());
+        drop(room);
+        assert_eq!(opened(&handles, 50).len(), 50, "the number is not to blame any more");
+        rooms.pop();
+        let mut room = handles.try_room(0).unwrap();
+        assert!(!room.refused(), "more have been open");
+    }
+}

@@ -1,0 +1,72 @@
+//! How much is complete of a partial file that was taken over from a run that may still write to it (`partial`).
+
+use ferry_sftp::{Attrs, Handle, OpenFlags, Reply, Request};
+
+use super::core::{Core, Shared};
+use super::handles::{Room, open_now};
+use super::naming::{MARK, companion};
+
+pub const MIB: u64 = 1 << 20;
+
+/// A file whose size is the number of complete MiB: a listing tells it, and a WRITE that comes late makes it no smaller.
+pub struct Mark {
+    handle: Handle,
+    size: u64,
+    _room: Room,
+}
+
+impl Mark {
+    /// Never waits for room: whoever asks has a file open.
+    pub async fn open(core: &Shared, channel: usize, partial: &[u8], complete: u64) -> Option<Self> {
+        let mut room = core.handles.try_room(channel)?;
+        let path = companion(partial, MARK);
+        let attrs = Attrs {
+            permissions: Some(0o600),
+            ..Attrs::default()
+        };
+        let request = Request::Open {
+            path: &path,
+            flags: OpenFlags::WRITE | OpenFlags::CREATE,
+            attrs: &attrs,
+        };
+        let Ok(Reply::Handle(handle)) = open_now(core, &mut room, &request).await else {
+            return None;
+        };
+        let mut mark = Self {
+            handle,
+            size: 0,
+            _room: room,
+        };
+        mark.set(core, channel, complete);
+        // The channel answers in order: behind this, the mark is there.
+        let there = core.call(channel, &Request::Fstat { handle: &mark.handle }).await;
+        match there {
+            Ok(Reply::Attrs(attrs)) if attrs.size == Some(mark.size) => Some(mark),
+            _ => {
+                remove(core, channel, partial, Some(mark)).await;
+                None
+            }
+        }
+    }
+
+    pub fn set(&mut self, core: &Core, channel: usize, complete: u64) {
+        let size = complete / MIB;
+        if size > self.size {
+            core.post_write(channel, &self.handle, size - 1, b"\0");
+            self.size = size;
+        }
+    }
+
+    pub fn close(&self, core: &Core, channel: usize) {
+        core.post(channel, &Request::Close { handle: &self.handle });
+    }
+}
+
+/// When there is no partial file any more that it belongs to.
+pub async fn remove(core: &Core, channel: usize, partial: &[u8], mark: Option<Mark>) {
+    if let Some(mark) = mark {
+        mark.close(core, channel);
+        let path = companion(partial, MARK);
+        let _ = core.call(channel, &Request::Remove { path: &path }).await;
+    }
+}
