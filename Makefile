@@ -171,7 +171,7 @@ bench-sftp-loopback: peers ## 1 GiB over SFTP on the loopback: rate and CPU with
 	@$(BIN)/python -m benchmarks.sftp_loopback
 
 bench-sftp-sets: peers ## sets of files over SFTP at 200 Mbit/s x 20 ms, ferry interleaved with OpenSSH (twenty minutes)
-	@$(BIN)/lab qualify ferry --baseline openssh --suite file-sets --exclude slow --clock real
+	@$(BIN)/lab qualify ferry --baseline openssh --suite file-sets --exclude slow --absolute --clock real
 
 bench-sftp-throttle: setup ## how exactly ferry and curl keep 1 and 2 MB/s over SFTP (ten minutes)
 	@$(BIN)/python -m benchmarks.throttle --protocol sftp --size 5MB --limit 1MB/s --limit 2MB/s

@@ -14,7 +14,6 @@ from typing import Protocol
 
 from lab.model.answer import Answer, Event, Fault
 from lab.model.cell import Cell
-from lab.model.cell_name import format_cell_name
 from lab.model.errors import NotSupported, RoughwaterError, UsageProblem
 from lab.model.results import CellResult
 from lab.model.study import BufferStudy
@@ -24,7 +23,7 @@ from lab.model.units import Size
 from lab.run import flamegraph, system_calls
 from lab.run.clocks import clock_for
 from lab.run.events.faults import run_faults
-from lab.run.events.quirks import run_quirk
+from lab.run.events.quirks import Request, run_quirk
 from lab.run.events.send_buffers import Off, compare_send_buffers
 from lab.run.options import Options
 from lab.run.parallel import run_all
@@ -107,7 +106,7 @@ class EventQuestion:
 
     @property
     def id(self) -> str:
-        return f"{format_cell_name(self.client.name, self.topology.name, self.transfer)}--{self.event}"
+        return Request(self.client, self.topology, self.transfer, self.event).id
 
     def ask(self, session: Session) -> Answer:
         return run_quirk(session, self.client, self.topology, self.transfer, self.event)
@@ -125,7 +124,7 @@ class FaultQuestion:
 
     @property
     def id(self) -> str:
-        return f"{self.cells[0].id}--{self.fault}"
+        return Request(self.client, self.topology, self.transfer, "no-wrong-file", self.fault).id
 
     @property
     def cells(self) -> Sequence[Cell]:
@@ -150,7 +149,8 @@ class SendBufferQuestion:
 
     @property
     def id(self) -> str:
-        return f"{self.client.name}--{self.topology.name}--send-buffers"
+        by_switch = not isinstance(self.fixed, Size)
+        return Request(self.client, self.topology, self.transfer, "send-buffers", "off" if by_switch else "").id
 
     def ask(self, session: Session) -> Answer:
         return compare_send_buffers(session, self.client, self.topology, self.transfer, fixed=self.fixed, rounds=self.rounds)

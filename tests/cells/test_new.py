@@ -1,4 +1,4 @@
-"""`lab new`: what it writes is accepted, and the command that it prints ends in a verdict."""
+"""`lab new`: what it writes is accepted, and the command that it prints ends in PASS."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def test_what_it_writes_runs_by_the_command_that_it_prints(kind: str) -> None:
     words = command.split()
     assert words[0] == "lab"
     ran = lab(*words[1:], "--json")
-    assert ran.returncode in (0, 1), ran.stderr
+    # A newcomer takes a FAIL of the start for a fault of the start.
+    assert ran.returncode == 0, ran.stdout + ran.stderr
     verdicts = json.loads(ran.stdout)["verdicts"]
-    assert verdicts
-    assert set(verdicts.values()) <= {"PASS", "FAIL"}
+    assert set(verdicts.values()) == {"PASS"}
 
 
 def test_a_file_that_is_there_stays_as_it_is() -> None:

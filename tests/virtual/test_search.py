@@ -18,6 +18,8 @@ from lab.model.answer import Answer, asking
 from lab.model.transfer import ClientSpec
 from lab.model.units import Ratio
 from lab.robot.bugs import find_scenario
+from lab.run.comparison import Comparing, compare_release
+from lab.run.pair import told_apart
 from lab.run.probes import search
 from lab.run.qualify import Outcome, plan
 from lab.run.qualify import qualify as run_set
@@ -255,6 +257,24 @@ def test_a_candidate_next_to_its_baseline(clients: dict[str, Path], results: Pat
     assert [outcome.pair.ratio for outcome in again if outcome.pair] == ratios, "the same seed agrees"
 
 
+def compared(candidate: ClientSpec, baseline: ClientSpec, results: Path) -> tuple[Answer, Session]:
+    options = Options(clock="virtual", virtual_looks=LookPlan(looks=(5, 20)), twins={baseline.name: candidate.name})
+    session = Session(RunDir.create("compare", results=results), options)
+    with session:
+        return compare_release(session, candidate, [LIMITED], Comparing(baseline), set_name="quick"), session
+
+
+def test_a_client_is_no_worse_than_itself_and_a_bad_one_is(clients: dict[str, Path], results: Path) -> None:
+    good, bad = (ClientSpec.parse(f"curl-{name}={clients[name]}") for name in ("v0", "v4"))
+    same, session = compared(good, told_apart(good, good), results)
+    assert same.judged.name == "PASS", same.judged.reason
+    ours, theirs = ([sample.seed for sample in result.samples] for result in session.results)
+    assert ours == theirs, "each pair met the same losses and phases"
+    found, _ = compared(bad, good, results)
+    assert found.judged.name == "FAIL"
+    assert any(note.startswith("regression: ") for note in found.parts[0].notes)
+
+
 def test_lines_that_virtual_time_has_no_answer_to_are_skipped_where_it_was_asked_for(clients: dict[str, Path]) -> None:
     cpu = ReleaseRow.named("dsl-50--http1-get-5MiB-at-2MBps--cpu", "it waits")
     client = ClientSpec.parse(f"curl-v0={clients['v0']}")
@@ -265,7 +285,7 @@ def test_lines_that_virtual_time_has_no_answer_to_are_skipped_where_it_was_asked
 
 
 def test_the_set_as_a_command_says_which_clock_each_line_has() -> None:
-    done = invoke(qualify, "--list", "--json")
+    done = invoke(qualify, "--list", "--with-machine", "--json")
     lines = {line["name"]: line for line in json.loads(done.stdout)["items"]}
     assert lines["dsl-50--http1-get-5MiB-at-2MBps"]["clock"] == "virtual"
     assert lines["link-local--http1-get-100MB"]["clock"] == "real"

@@ -35,6 +35,7 @@ from tests.unit.run.fake_lab import FakeLab
 CURL = ClientSpec(name="curl")
 TOPOLOGY = Topology.model_validate({"name": "plain", "description": "A test.", "link": {"rate": "8 Mbit/s"}})
 GET = Transfer.model_validate({"protocol": "http1", "direction": "get", "size": "1 MB"})
+PUT = Transfer.model_validate({"protocol": "http1", "direction": "put", "size": "1 MB"})
 CELL = ReleaseRow.named("dsl-50--http1-get-5MiB-at-1MBps", "-").cell(CURL)
 REAL = ReleaseRow.named("dsl-50--h2-get-40x10kB-p10-discard", "-").cell(CURL)
 
@@ -71,9 +72,9 @@ def test_questions_are_called_by_what_they_ask() -> None:
     assert (CellQuestion(CELL).cells, PlatformQuestion(CELL).cells) == ([CELL], ())
     assert PlatformQuestion(CELL).id == f"{CELL.id}--platform"
     assert EventQuestion(CURL, TOPOLOGY, GET, "flap").id == "curl--plain--http1-get-1MB--flap"
-    assert SendBufferQuestion(CURL, TOPOLOGY, GET, Size(1), 2).id == "curl--plain--send-buffers"
+    assert SendBufferQuestion(CURL, TOPOLOGY, GET, Size(1), 2).id == "curl--plain--http1-get-1MB--send-buffers"
     fault = FaultQuestion(CURL, TOPOLOGY, GET, "fin", 3)
-    assert fault.id == "curl--plain--http1-get-1MB--fin"
+    assert fault.id == "curl--plain--http1-get-1MB--no-wrong-file-fin"
     (cell,) = fault.cells
     assert (cell.expectation.kind, cell.transfer, cell.client) == ("none", GET, CURL)
 
@@ -205,3 +206,30 @@ def test_a_cell_is_run_once_more_for_what_was_asked_of_its_program(
     monkeypatch.setattr("lab.run.flamegraph.record", lambda _, cell, tools: told.append(("flames", cell, tools)))
     assert CellQuestion(CELL).ask(session) == f"result of {CELL.id}"  # type: ignore[comparison-overlap]
     assert told == [("calls", CELL)] * syscalls + [("flames", CELL, "tools")] * flames
+
+
+class CalledError(Exception):
+    """Carries the id of what an event is about to be asked under."""
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        EventQuestion(CURL, TOPOLOGY, GET, "flap"),
+        FaultQuestion(CURL, TOPOLOGY, GET, "fin", 1),
+        SendBufferQuestion(CURL, TOPOLOGY, PUT, Size.parse("64 KiB"), 2),
+        SendBufferQuestion(ClientSpec(name="ferry"), TOPOLOGY, PUT, "off", 2),
+    ],
+    ids=lambda question: type(question).__name__,
+)
+def test_a_question_is_called_as_its_result_is(question: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is complete when everything that was planned has a result, and goes on with what has none: both by this id."""
+
+    def investigate(_: object, request: Any, *__: object) -> None:
+        raise CalledError(request.id)
+
+    for place in ("quirks", "faults", "send_buffers"):
+        monkeypatch.setattr(f"lab.run.events.{place}.investigate", investigate)
+    with pytest.raises(CalledError) as asked:
+        question.ask(FakeLab().session(RunDir.create("test", results=tmp_path)))
+    assert str(asked.value) == question.id
