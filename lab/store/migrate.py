@@ -271,11 +271,23 @@ def _renamed(part: object, **names: str) -> object:
     return {names.get(key, key): value for key, value in part.items()} if isinstance(part, dict) else part
 
 
+def _cell_2_0(cell: Document) -> dict[str, object]:
+    """2.1 has the command of each sample. Before, only a cell had a command, and its transfers may have had others."""
+    return _with_samples(cell, command=[])
+
+
+def _answer_2_0(answer: Document) -> dict[str, object]:
+    """2.1 compares releases by several figures; before, the promises of a qualification counted."""
+    return {"claims": [], **answer, "parts": _each(answer.get("parts"), promise_counts=True)}
+
+
 def _run_2_0(run: Document) -> dict[str, object]:
     """2.1 says how a run ended and what was asked for. An older record does not know."""
     return {"planned": [], "ended": None, **run}
 
 
+_ANSWERS: tuple[Kind, ...] = ("answer", "study", "pair", "finding", "qualification")
+"""Kinds of files that are answers since 2.0."""
 STEPS: dict[str, tuple[str, dict[Kind, Step]]] = {
     "1.0": ("1.1", {"cell": _cell_1_0, "study": _verdict_1_0, "pair": _verdict_1_0, "finding": _verdict_1_0}),
     "1.1": ("1.2", {"cell": _cell_1_1, "run": _run_1_1, "study": _compared_1_1, "pair": _compared_1_1, "finding": _finding_1_1}),
@@ -290,6 +302,6 @@ STEPS: dict[str, tuple[str, dict[Kind, Step]]] = {
             "qualification": _qualification_1_2,
         },
     ),
-    "2.0": ("2.1", {"run": _run_2_0}),
+    "2.0": ("2.1", {"run": _run_2_0, "cell": _cell_2_0, **dict.fromkeys(_ANSWERS, _answer_2_0)}),
 }
 """By version: the next version, and the step of each kind; other kinds only get the new number."""

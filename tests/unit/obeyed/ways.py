@@ -38,6 +38,7 @@ from lab.robot import current
 from lab.robot.library import LabLibrary
 from lab.run import session as sessions
 from lab.run.clocks import clock_for
+from lab.run.events import quirks
 from lab.run.harm import FlowSeen
 from lab.run.named_cells import named_cells
 from lab.run.options import Options
@@ -348,7 +349,8 @@ def _ran(given: Given, adapter: Any) -> Any:
 
 
 def _event(given: Given) -> None:
-    given.patch.setattr("lab.run.events.quirks.prepare", lambda bench, _: _ran(given, bench.adapter))
+    _, judge = quirks._QUIRKS["flap"]
+    given.patch.setitem(quirks._QUIRKS, "flap", (lambda bench, *_: _ran(given, bench.adapter), judge))
     # HTTP/3 has its server from the topology's userland.
     transfer = _GET.model_copy(update={"protocol": "h3"}) if given.clock == "virtual" else _GET
     question = EventQuestion(given.spec, given.topology, transfer, "flap")

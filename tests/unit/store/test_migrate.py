@@ -106,7 +106,7 @@ def test_what_1_0_did_not_know_is_written_as_not_known() -> None:
     untouched = document.keys() - {"schema_version", "samples", "verdict", "topology", "transfer", "certificate"}
     assert {key: upgraded[key] for key in untouched} == {key: document[key] for key in untouched}
     unknown = dict.fromkeys(("host", "seed", "body_error_s", "said_body_s", "tail_s", "why"))
-    assert [{**sample, **unknown} for sample in document["samples"]] == upgraded["samples"]
+    assert [{**sample, **unknown, "command": []} for sample in document["samples"]] == upgraded["samples"]
 
 
 @pytest.mark.parametrize(
