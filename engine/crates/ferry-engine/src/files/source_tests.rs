@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+#[cfg(unix)]
 use std::time::Duration;
 
 use super::*;
