@@ -264,7 +264,7 @@ def compared(candidate: ClientSpec, baseline: ClientSpec, results: Path) -> tupl
         return compare_release(session, candidate, [LIMITED], Comparing(baseline), set_name="quick"), session
 
 
-def test_a_client_is_no_worse_than_itself_and_a_bad_one_is(clients: dict[str, Path], results: Path) -> None:
+def test_a_client_passes_next_to_itself_and_a_bad_one_fails(clients: dict[str, Path], results: Path) -> None:
     good, bad = (ClientSpec.parse(f"curl-{name}={clients[name]}") for name in ("v0", "v4"))
     same, session = compared(good, told_apart(good, good), results)
     assert same.judged.name == "PASS", same.judged.reason

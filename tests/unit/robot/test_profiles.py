@@ -42,8 +42,8 @@ def test_a_part_has_its_own_rows_clients_and_variables(here: Path) -> None:
     )
     suite = read_profile(load_profile("mine"))
     names = [question.id for question in questions_of(suite)]
-    assert {name.partition("--")[0] for name in names if not name.endswith("--rst")} == {"curl", "wget"}
-    assert [name.partition("--")[0] for name in names if name.endswith("--rst")] == ["wget"]
+    assert {name.partition("--")[0] for name in names if not name.endswith("--no-wrong-file-rst")} == {"curl", "wget"}
+    assert [name.partition("--")[0] for name in names if name.endswith("--no-wrong-file-rst")] == ["wget"]
 
 
 def test_a_part_that_names_no_clients_has_the_profiles(here: Path) -> None:
