@@ -163,7 +163,10 @@ def repeating(packed: Bundle, options: Options, seed: int | None) -> Options:
     )
     if guest is None or clock != "virtual":
         return repeated
-    repeated = replace(repeated, charge_ns=guest.charge_ns, userlands=asked_userlands(packed.cell))
+    # Both are watched inside the guest, which changes when its programs run.
+    samples = packed.cell.samples
+    watched = replace(repeated, pcap=any(each.pcap for each in samples), why=any(each.why for each in samples))
+    repeated = replace(watched, charge_ns=guest.charge_ns, userlands=asked_userlands(packed.cell))
     if seed is not None:
         return repeated
     if guest.session_seed is None:

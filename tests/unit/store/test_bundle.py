@@ -23,6 +23,7 @@ from lab.judge.tolerance import LookPlan, with_invalid
 from lab.model.cell import Cell
 from lab.model.cell_name import format_cell_name
 from lab.model.comparison import Comparison
+from lab.model.diagnosis import Diagnosis
 from lab.model.errors import EXIT_FAIL, EXIT_INVALID, EXIT_PASS, UsageProblem
 from lab.model.load import load_topology
 from lab.model.results import SCHEMA_VERSION, CellResult, Verdict
@@ -453,10 +454,15 @@ def test_a_bundle_is_repeated_by_its_own_clock_and_seed(make_cell: MakeCell, pac
     repeated = command.repeating(virtual, auto, None)
     assert (repeated.clock, repeated.seed, repeated.machine_seed) == ("virtual", 9, None)
     assert repeated.virtual_looks == virtual.looks
+    assert not (repeated.pcap or repeated.why)
     assert command.repeating(virtual, replace(auto, seed=3), 3).seed == 3, "another seed was asked for"
     assert command.repeating(virtual, replace(auto, clock="real"), None).clock == "real"
     dear = read_bundle(pack(in_virtual_time(make_cell(), virtual=guest.model_copy(update={"charge_ns": 10_000}))))
     assert (repeated.charge_ns, command.repeating(dear, auto, 3).charge_ns) == (200, 10_000)
+    cell = in_virtual_time(make_cell(), virtual=guest)
+    seen = [each.model_copy(update={"pcap": "evidence/x/sample-00.pcap", "why": Diagnosis(cause="line", share=0.9, sentence="")}) for each in cell.samples]
+    watched = command.repeating(replace(virtual, cell=cell.model_copy(update={"samples": seen})), auto, None)
+    assert (watched.pcap, watched.why) == (True, True), "what watches in the guest changes what it sees"
     unknown = GUEST.model_copy(update={"session_seed": None})
     older = read_bundle(pack(in_virtual_time(make_cell(), virtual=unknown)))
     assert command.repeating(older, auto, None).machine_seed == GUEST.seed
