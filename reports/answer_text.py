@@ -107,7 +107,7 @@ def skipped_lines(skipped: Mapping[str, str]) -> list[str]:
         return []
     counts = Counter((name.partition("--")[0], reason) for name, reason in skipped.items())
     return [
-        f"{len(skipped)} skipped, because the client cannot do it:",
+        f"{len(skipped)} skipped:",
         *(f"  {count} of {client}: {reason}" for (client, reason), count in counts.items()),
     ]
 

@@ -51,18 +51,18 @@ def render_answer(names: Sequence[str], rows: Sequence[Sequence[Any]], console: 
 
 
 def render_trends(report: TrendReport, console: Console) -> None:
-    """A line per series, then its steps; the counts."""
+    """A line per series with what a reader should know of it, then its steps; the counts."""
     for trend in report.trends:
         first, last = trend.points[0], trend.points[-1]
         figure = FIGURES[trend.figure]
         noise = "" if trend.noise is None else f", from run to run {figure.noise(trend.noise)}"
-        span = f"{len(trend.points)} runs, {_time(first.at)} to {_time(last.at)}{noise}"
-        told = f", {clock_words(trend.clock)}: {trend.figure} {figure.text(last.mean)}; {span}"
+        runs = f"{len(trend.points)} run{'' if len(trend.points) == 1 else 's'}"
+        span = f"{runs}, {_time(first.at)} to {_time(last.at)}{noise}"
+        notes = "".join(f"; {note}" for note in trend.notes)
+        told = f", {clock_words(trend.clock)}: {trend.figure} {figure.text(last.mean)}; {span}{notes}"
         console.print(Text.assemble((trend.cell, "bold"), told), soft_wrap=True)
         for step in trend.steps:
             console.print(Text(f"  {step_words(step, trend)}"), soft_wrap=True)
-        for note in trend.notes:
-            console.print(Text(f"  note: {note}"), soft_wrap=True)
     for note in report.notes:
         console.print(Text(f"note: {note}"), soft_wrap=True)
     steps = [step for trend in report.trends for step in trend.steps]

@@ -15,8 +15,8 @@ from lab.model.results import Sample, VerdictName, verdict_of_exit_code
 from reports.answers import NOTHING
 
 MEANING: Mapping[VerdictName, str] = {
-    "PASS": "shown to keep its promise",
-    "FAIL": "shown to break its promise",
+    "PASS": "shown to keep what is expected of it",
+    "FAIL": "shown not to keep what is expected of it",
     "INCONCLUSIVE": "the samples do not decide",
     "INVALID": "the lab or its host was at fault",
 }
@@ -31,7 +31,7 @@ def headline(counts: Mapping[VerdictName, int], exit_code: int) -> str:
     share = f"{counts.get(name, 0)} of {total} verdicts"
     sentences: dict[VerdictName, str] = {
         "PASS": f"All {total} verdicts that count are PASS." if total > 1 else "The one verdict that counts is PASS.",
-        "FAIL": f"{share}: a client was shown to break its promise.",
+        "FAIL": f"{share}: a client was shown not to keep what is expected of it.",
         "INCONCLUSIVE": f"No FAIL, but {share} could not be decided.",
         "INVALID": f"No FAIL, but in {share} the lab or its host was at fault.",
     }

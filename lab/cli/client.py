@@ -59,7 +59,7 @@ def list_versions(json_output: Json = False) -> None:
         found = [{**asdict(row), "program": str(row.program) if row.program else None} for row in rows]
         typer.echo(json.dumps(found, indent=2))
         return
-    table = Table("client", "from", "without", "program", box=None)
+    table = Table("client", "from", "built without", "program", box=None)
     for row in rows:
         table.add_row(row.spec, row.source, ", ".join(row.lacks), str(row.program or ""))
     stdout_console().print(table)

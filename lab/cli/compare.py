@@ -29,7 +29,7 @@ COMPARED = {*CELL_QUESTIONS, "buffer-sizes"}
 NOT_INTERLEAVED = "the two runs were not interleaved, so every ratio includes any drift between them"
 ONE_AFTER_THE_OTHER = "these cells ran one after the other, so their ratio includes any drift between them"
 ONE_SIDED = (
-    "FAIL means that B is slower than the tolerance allows, or failed where A did not; with a limit, faster is as wrong as slower"
+    "FAIL means that B is slower than the tolerance allows, or failed where A did not; with a limit B must not be faster either"
 )
 HOLM = "a FAIL by its ratio is one of {} claims, corrected by Holm's procedure; a PASS is a claim about one cell"
 

@@ -169,7 +169,7 @@ def loss(
             "--to",
             parser=quantity(Ratio.parse),
             metavar="SHARE",
-            help="The most; above 12 % calibration may fail, above 20 % it does.",
+            help="The most. Above 12 % a link may fail its calibration, above 20 % every link does.",
         ),
     ] = Ratio(0.2),
     width: Width = WIDTH,

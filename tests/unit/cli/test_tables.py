@@ -69,7 +69,7 @@ def test_a_row_of_results_is_a_line(runs: list[RunDir]) -> None:
         (["compare", first.path, second.path], [[ID, "PASS"], ["A: ", str(first.path)]]),
         (["matrix", first.path], [["http1-get-5MiB-at-1MBps", "limit ± 5 %", "PASS", "n=5"]]),
         (["matrix", first.path, "--figure", "rate"], [["http1-get-5MiB-at-1MBps", " to "]]),
-        (["trend"], [[ID, "2 runs"]]),
+        (["trend"], [[ID, "; 2 runs, ", "; 2 runs: a step needs 6"]]),
     ]
     for words, rows in wanted:
         lines = answer(*words).splitlines()

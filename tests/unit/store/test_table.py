@@ -54,7 +54,7 @@ def test_what_was_skipped_is_counted_by_client_and_reason(make_cell: MakeCell) -
     skipped["curl@7.84.0--dsl-50--sftp-get-1MB"] = "it was built without sftp"
     lines = shown(lambda console: render_run([make_cell()], console, skipped=skipped)).splitlines()
     assert lines[-4:-1] == [
-        "3 skipped, because the client cannot do it:",
+        "3 skipped:",
         "  2 of aria2: aria2 does not upload",
         "  1 of curl@7.84.0: it was built without sftp",
     ]
