@@ -1,8 +1,8 @@
 //! How many files and directories a channel has open at a time: no more than the server takes.
 //!
 //! `limits@openssh.com` tells a number, but after the first files were opened, and few servers know it. So a refusal counts as well: OPEN has no
-//! status for "too many", only FAILURE. The number may be to blame if as many were open as ever before; the file is then opened again when
-//! there are fewer. If it is refused again, it was the file.
+//! status for "too many", only FAILURE. The number may be to blame if no more were ever open than when it was asked for; the file is then opened
+//! again when there are fewer. If it is refused again, it was the file.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -46,10 +46,11 @@ impl State {
         &mut self.channels[channel]
     }
 
-    fn take(&mut self, channel: usize) -> bool {
+    fn take(&mut self, channel: usize, bound: Option<usize>) -> bool {
         let told = self.told.unwrap_or(usize::MAX);
         let of = self.of(channel);
-        let free = of.taken < told.min(of.learned.unwrap_or(usize::MAX)).max(1);
+        let most = told.min(bound.or(of.learned).unwrap_or(usize::MAX)).max(1);
+        let free = of.taken < most;
         of.taken += usize::from(free);
         free
     }
@@ -70,20 +71,20 @@ impl Handles {
 
     /// Room for one more, now or never.
     pub fn try_room(self: &Arc<Self>, channel: usize) -> Option<Room> {
-        let free = self.lock().take(channel);
+        let free = self.lock().take(channel, None);
         free.then(|| Room::new(self, channel))
     }
 
     /// Room for one more, when there is some.
     pub async fn room(self: &Arc<Self>, channel: usize) -> Room {
-        self.wait(channel).await;
+        self.wait(channel, None).await;
         Room::new(self, channel)
     }
 
-    async fn wait(&self, channel: usize) {
+    async fn wait(&self, channel: usize, bound: Option<usize>) {
         loop {
             let freed = self.freed.notified();
-            if self.lock().take(channel) {
+            if self.lock().take(channel, bound) {
                 return;
             }
             freed.await;
@@ -97,19 +98,29 @@ pub struct Room {
     channel: usize,
     held: bool,
     open: bool,
-    /// A refusal was put down to the number, which had been this before.
-    before: Option<usize>,
+    /// The others that may have been open when it was asked for.
+    others: usize,
+    /// A refusal was put down to the number: it was asked for again with fewer than so many open.
+    bound: Option<usize>,
 }
 
 impl Room {
     fn new(handles: &Arc<Handles>, channel: usize) -> Self {
-        Self {
+        let mut room = Self {
             handles: Arc::clone(handles),
             channel,
             held: true,
             open: false,
-            before: None,
-        }
+            others: 0,
+            bound: None,
+        };
+        room.asks();
+        room
+    }
+
+    /// To be called before an OPEN that does not leave at once.
+    pub fn asks(&mut self) {
+        self.others = self.handles.lock().of(self.channel).taken - 1;
     }
 
     fn opened(&mut self) {
@@ -124,18 +135,19 @@ impl Room {
     fn refused(&mut self) -> bool {
         let mut state = self.handles.lock();
         let of = state.of(self.channel);
-        if let Some(before) = self.before {
-            of.learned = Some(before);
+        if self.bound.is_some() {
+            of.learned = None;
             drop(state);
             self.handles.freed.notify_waiters();
             return false;
         }
-        if of.open == 0 || of.open < of.peak {
+        // Some of them may have been closed since.
+        if of.peak == 0 || self.others < of.peak {
             return false;
         }
-        self.before = Some(of.learned.unwrap_or(usize::MAX));
-        of.learned = Some(of.open);
-        tracing::debug!(channel = self.channel, most = of.open, "refused: fewer open files");
+        self.bound = Some(of.peak);
+        of.learned = Some(of.peak);
+        tracing::debug!(channel = self.channel, most = of.peak, "refused: fewer open files");
         of.taken -= 1;
         self.held = false;
         true
@@ -165,7 +177,7 @@ pub async fn open(
         match &reply {
             Reply::Handle(_) => room.opened(),
             Reply::Status(status) if status.code == StatusCode::Failure && room.refused() => {
-                room.handles.wait(room.channel).await;
+                room.handles.wait(room.channel, room.bound).await;
                 room.held = true;
                 reply = core.call(room.channel, again).await?;
                 continue;
@@ -214,12 +226,13 @@ mod tests {
     #[test]
     fn a_refusal_next_to_many_open_files_means_fewer() {
         let handles = Arc::new(Handles::default());
-        let mut late = handles.try_room(0).unwrap();
         let mut rooms = opened(&handles, 5);
+        let mut late = handles.try_room(0).unwrap();
+        // The answer comes when some have been closed.
+        rooms.truncate(3);
         assert!(late.refused());
-        assert!(handles.try_room(0).is_none());
-        rooms.pop();
-        assert!(handles.try_room(0).is_some());
+        rooms.extend(opened(&handles, 5));
+        assert_eq!(rooms.len(), 5);
     }
 
     #[test]
@@ -228,16 +241,18 @@ mod tests {
         let mut alone = handles.try_room(0).unwrap();
         assert!(!alone.refused());
         drop(alone);
-        let mut room = handles.try_room(0).unwrap();
         let mut rooms = opened(&handles, 5);
+        let mut room = handles.try_room(0).unwrap();
         assert!(room.refused());
+        assert!(!handles.lock().take(0, room.bound));
         rooms.pop();
-        assert!(handles.lock().take(0));
+        assert!(handles.lock().take(0, room.bound));
         room.held = true;
         assert!(!room.refused());
         drop(room);
-        assert_eq!(opened(&handles, 50).len(), 50, "the number is not to blame any more");
-        rooms.pop();
+        rooms.extend(opened(&handles, 50));
+        assert_eq!(rooms.len(), 54, "the number is not to blame any more");
+        rooms.truncate(10);
         let mut room = handles.try_room(0).unwrap();
         assert!(!room.refused(), "more have been open");
     }

@@ -37,7 +37,7 @@ pub struct Partial {
     target: Vec<u8>,
     /// Whether another run can have left anything: what is read from a pipe is never the same again.
     recurs: bool,
-    _room: Room,
+    room: Room,
 }
 
 /// Opens a partial file for a target: this run's own, one that another run has left, or a new one.
@@ -100,7 +100,7 @@ pub async fn begin(
         naming,
         target: target.to_vec(),
         recurs: outbound.length().is_some(),
-        _room: room,
+        room,
     })
 }
 
@@ -131,6 +131,7 @@ async fn make(
         attrs: &attrs,
     };
     let flags = OpenFlags::WRITE | OpenFlags::CREATE;
+    room.asks();
     let first = core.call(channel, &request(flags | OpenFlags::EXCLUSIVE));
     // A server that was short of handles may have made it all the same: then it is this run's.
     let handle = handle_of(open(core, room, first, &request(flags)).await?, "write to", target)?;
@@ -181,6 +182,7 @@ async fn open_there(
     target: &[u8],
     path: &[u8],
 ) -> Result<Option<(Handle, u64)>, Error> {
+    room.asks();
     let there = core.call(channel, &Request::Stat { path });
     let attrs = Attrs::default();
     let request = Request::Open {
@@ -311,9 +313,11 @@ impl Partial {
 
     /// It has its name. Removes what is of no use any more; what stays is no failure.
     pub async fn tidy(self, core: &Shared, plan: &Plan, channel: usize) {
+        // Closed by now. Who waits for a listing must not hold what the listing may wait for.
+        drop(self.room);
         let mut useless = Vec::new();
         useless.extend(plan.uploads.own(&self.target).and_then(|own| own.aside));
-        if let Some(mark) = &self.mark {
+        if let Some(mark) = self.mark {
             mark.close(core, channel);
             useless.push(companion(&self.path, MARK));
         }
