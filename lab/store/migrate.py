@@ -271,11 +271,23 @@ def _renamed(part: object, **names: str) -> object:
     return {names.get(key, key): value for key, value in part.items()} if isinstance(part, dict) else part
 
 
+def _answer_2_0(answer: Document) -> dict[str, object]:
+    """2.1 compares by figures, and then the promises of a qualification do not count. Before they always did."""
+    found = answer.get("parts")
+    parts = [
+        {"promise_counts": True, **part} if isinstance(part, dict) else part
+        for part in (found if isinstance(found, list) else [])
+    ]
+    return {"claims": [], **answer, "parts": parts}
+
+
 def _run_2_0(run: Document) -> dict[str, object]:
     """2.1 says how a run ended and what was asked for. An older record does not know."""
     return {"planned": [], "ended": None, **run}
 
 
+_ANSWERS: tuple[Kind, ...] = ("answer", "study", "pair", "finding", "qualification")
+"""Each is an answer from 2.0 on."""
 STEPS: dict[str, tuple[str, dict[Kind, Step]]] = {
     "1.0": ("1.1", {"cell": _cell_1_0, "study": _verdict_1_0, "pair": _verdict_1_0, "finding": _verdict_1_0}),
     "1.1": ("1.2", {"cell": _cell_1_1, "run": _run_1_1, "study": _compared_1_1, "pair": _compared_1_1, "finding": _finding_1_1}),
@@ -290,6 +302,6 @@ STEPS: dict[str, tuple[str, dict[Kind, Step]]] = {
             "qualification": _qualification_1_2,
         },
     ),
-    "2.0": ("2.1", {"run": _run_2_0}),
+    "2.0": ("2.1", {"run": _run_2_0, **dict.fromkeys(_ANSWERS, _answer_2_0)}),
 }
 """By version: the next version, and the step of each kind; other kinds only get the new number."""
