@@ -1,4 +1,4 @@
-"""Paths of the machine that a run was made on, and of the one that makes a page: they say nothing to a reader elsewhere."""
+"""Paths of the machines on which a run and its page were made: a reader elsewhere has no use for them."""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ def calibrate_command(
 ) -> None:
     """Shape a link and measure it n times: goodput each way against the ideal, and the idle round trip.
 
-    Exit code 4 when a mean is beyond the tolerance at which cells become INVALID (1 % of goodput, 1 ms of RTT and twice the jitter).
+    Exit code 4 when a mean is beyond the tolerance at which cells become INVALID: 1 % of goodput, 1 ms of RTT and twice the
+    jitter.
     """
     link = make_link(rate, rtt, loss, jitter, seed)
     where = choose(clock, backend, router, wait=wait, beside=beside)

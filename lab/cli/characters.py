@@ -1,4 +1,4 @@
-"""Characters that the output cannot show, in a locale without UTF-8: one that resembles them, and never the end of a command."""
+"""Characters that the output cannot show, in a locale without UTF-8: similar ones instead, and never the end of a command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _alike(error: UnicodeError) -> tuple[str | bytes, int]:
 def _one(character: str) -> bytes:
     first, last = _RAW_BYTES
     if first <= ord(character) <= last:
-        # A byte of a file's name that is no text: Python keeps it so, and it is the name that the reader has.
+        # Python keeps a byte of a file's name so where it is not text. The reader has that name.
         return bytes([ord(character) - 0xDC00])
     return _ALIKE.get(character, "?").encode("ascii")
 

@@ -130,7 +130,9 @@ def _explain(error: ValidationError, model: type[BaseModel], data: object, origi
     if fault.get("input", 0) is None:
         known = model.model_fields.get(field)
         required = known is not None and known.is_required()
-        return UsageProblem(f"{origin}:{line}: {field} has no value", remedy="give it one" + ("" if required else ", or leave it out"))
+        return UsageProblem(
+            f"{origin}:{line}: {field} has no value", remedy="give it one" + ("" if required else ", or leave it out")
+        )
     # A field with several forms has a fault for each.
     forms = [each for each in faults if each["type"] in _WORDS and _place(each["loc"]) == place]
     told = [_plain(each["type"], each["msg"], each.get("ctx", {})) for each in (forms if fault in forms else [fault])]
@@ -150,15 +152,15 @@ _WORDS = {
     "model_type": "fields are expected, one `name: value` a line",
     "model_attributes_type": "fields are expected, one `name: value` a line",
     "string_type": "text is expected",
-    "int_type": "a whole number is expected",
-    "int_parsing": "a whole number is expected",
-    "int_from_float": "a whole number is expected",
+    "int_type": "a number without a fraction is expected",
+    "int_parsing": "a number without a fraction is expected",
+    "int_from_float": "a number without a fraction is expected",
     "float_type": "a number is expected",
     "float_parsing": "a number is expected",
     "bool_type": "true or false is expected",
     "bool_parsing": "true or false is expected",
 }
-"""What Pydantic says of Python's types, in the words of a person who writes YAML."""
+"""Pydantic's faults of Python's types, in the words of a person who writes YAML."""
 
 
 def _plain(kind: str, message: str, context: Mapping[str, Any]) -> str:

@@ -74,7 +74,8 @@ def no_suite(name: str, but: str = "") -> UsageProblem:
     """For an unknown name, with the names that there are; `but` continues the sentence."""
     known = list_suites()
     return UsageProblem(
-        f"no suite called {name!r}{but}{did_you_mean(name, known)}", remedy=f"suites: {', '.join(known)}; lab suites says what they ask"
+        f"no suite called {name!r}{but}{did_you_mean(name, known)}",
+        remedy=f"suites: {', '.join(known)}; lab suites says what they ask",
     )
 
 

@@ -454,13 +454,16 @@ def test_a_bundle_is_repeated_by_its_own_clock_and_seed(make_cell: MakeCell, pac
     repeated = command.repeating(virtual, auto, None)
     assert (repeated.clock, repeated.seed, repeated.machine_seed) == ("virtual", 9, None)
     assert repeated.virtual_looks == virtual.looks
-    assert not (repeated.pcap or repeated.why)
+    assert (repeated.pcap, repeated.why) == (False, False)
     assert command.repeating(virtual, replace(auto, seed=3), 3).seed == 3, "another seed was asked for"
     assert command.repeating(virtual, replace(auto, clock="real"), None).clock == "real"
     dear = read_bundle(pack(in_virtual_time(make_cell(), virtual=guest.model_copy(update={"charge_ns": 10_000}))))
     assert (repeated.charge_ns, command.repeating(dear, auto, 3).charge_ns) == (200, 10_000)
     cell = in_virtual_time(make_cell(), virtual=guest)
-    seen = [each.model_copy(update={"pcap": "evidence/x/sample-00.pcap", "why": Diagnosis(cause="line", share=0.9, sentence="")}) for each in cell.samples]
+    seen = [
+        each.model_copy(update={"pcap": "evidence/x/sample-00.pcap", "why": Diagnosis(cause="line", share=0.9, sentence="")})
+        for each in cell.samples
+    ]
     watched = command.repeating(replace(virtual, cell=cell.model_copy(update={"samples": seen})), auto, None)
     assert (watched.pcap, watched.why) == (True, True), "what watches in the guest changes what it sees"
     unknown = GUEST.model_copy(update={"session_seed": None})

@@ -200,7 +200,8 @@ def test_no_number_is_cut_on_a_narrow_terminal(make_cell: MakeCell, width: int) 
 def test_bytes_of_a_client_without_a_report_are_those_that_the_lab_counted(make_cell: MakeCell) -> None:
     cell = make_cell()
     samples = [
-        each.model_copy(update={"client": each.client and each.client.model_copy(update={"bytes": None})}) for each in cell.samples
+        each.model_copy(update={"client": each.client and each.client.model_copy(update={"bytes": None})})
+        for each in cell.samples
     ]
     samples[0] = samples[0].model_copy(update={"client": None})
     samples[1] = samples[1].model_copy(update={"ok": False, "problem": "17 of 5242880 bytes arrived"})
