@@ -28,6 +28,7 @@ from reports import series, svg, uplot, words
 from reports.answers import NOTHING, sections
 from reports.cells import SAMPLE_HEADINGS, CellView, by_severity, ratio_judged
 from reports.curve import threshold_curve
+from reports.machine import without_places
 from reports.matrix import make_matrix, router_words
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ def _render(template: str, *, charts: bool, **values: object) -> str:
     )
     # Our own files and uPlot's; everything else is escaped by the template.
     safe = {"style": Markup(style), "scripts": [Markup(script) for script in scripts]}  # noqa: S704
-    return _environment().get_template(template).render(**values, **safe, policy=policy, charts=charts)
+    return without_places(_environment().get_template(template).render(**values, **safe, policy=policy, charts=charts))
 
 
 def _bare(text: str) -> Markup:

@@ -20,6 +20,7 @@ from lab.model.figures import RATE
 from lab.model.results import CellResult, Verdict, VerdictName
 from lab.store.stored_run import StoredRun
 from reports.answers import judged_words
+from reports.machine import without_places
 from reports.no_verdict import NoVerdict
 
 Outcomes = Mapping[VerdictName, type[FinalResult] | None]
@@ -46,7 +47,7 @@ def junit_xml(run: StoredRun, no_verdict: NoVerdict = "usual") -> str:
     document.update_statistics()
     out = io.BytesIO()
     document.write(out, pretty=True)
-    return out.getvalue().decode()
+    return without_places(out.getvalue().decode())
 
 
 def _cases(run: StoredRun, outcomes: Outcomes) -> Iterator[TestCase]:

@@ -14,6 +14,7 @@ from lab.model.results import WORST_FIRST, Verdict, VerdictName, count_line
 from lab.store.stored_run import StoredRun
 from reports.answers import NOTHING, judged_words
 from reports.build import tally
+from reports.machine import without_places
 
 MOST_CHARACTERS = 65_536
 """GitHub's limit of a comment's body."""
@@ -51,7 +52,7 @@ def markdown_summary(run: StoredRun, *, most: int = MOST_CHARACTERS) -> str:
     lines, room = _add(lines, room, [], unread, "Files that could not be read")
     lines, room = _add(lines, room, head, quiet, f"{len(quiet)} PASS")
     lines, room = _add(lines, room, ["| skipped | why |", "|---|---|"], extra, f"{len(extra)} skipped")
-    return "\n".join(lines).rstrip() + "\n"
+    return without_places("\n".join(lines).rstrip() + "\n")
 
 
 def _add(lines: list[str], room: int, head: list[str], rows: list[str], fold: str) -> tuple[list[str], int]:

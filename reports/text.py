@@ -128,7 +128,7 @@ def calibration_table(rows: Sequence[CalibrationRow], console: Console) -> None:
 
 
 def _print_samples(cell: CellResult, console: Console) -> None:
-    """A table where it fits; else without the columns that are the same in every row; else in words, every number complete."""
+    """A table where it fits; else without the columns that are the same in every row; else in words. No number is cut."""
     for alike in (True, False):
         table = _sample_table(cell, alike=alike)
         if table_width(table) + 2 <= console.width:

@@ -76,8 +76,8 @@ def calibrate_command(
 ) -> None:
     """Shape a link and measure it n times: goodput each way against the ideal, and the idle round trip.
 
-    Exit code 4 when a mean is beyond the tolerance at which cells become INVALID (1 % of goodput, 1 ms of RTT and
-    twice the jitter).
+    Exit code 4 when a mean is beyond the tolerance at which cells become INVALID: 1 % of goodput, 1 ms of RTT and twice the
+    jitter.
     """
     refuse_settings(topology, rate=rate, rtt=rtt, loss=loss, jitter=jitter)
     wanted = load_topology(topology) if topology else None

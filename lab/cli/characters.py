@@ -1,4 +1,4 @@
-"""Characters that the output cannot show, in a locale without UTF-8: similar ones stand for them, and no command ends by them."""
+"""Characters that the output cannot show, in a locale without UTF-8: similar ones instead, and never the end of a command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _alike(error: UnicodeError) -> tuple[str | bytes, int]:
 def _one(character: str) -> bytes:
     first, last = _RAW_BYTES
     if first <= ord(character) <= last:
-        # Python's form of a byte that UTF-8 does not allow, of the name of a file: the reader has that name.
+        # Python keeps a byte of a file's name so where it is not text. The reader has that name.
         return bytes([ord(character) - 0xDC00])
     return _ALIKE.get(character, "?").encode("ascii")
 

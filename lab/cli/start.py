@@ -1,4 +1,4 @@
-"""The entry point of the installed `lab`: Ctrl-C while commands are still being imported ends in one line, as it does later."""
+"""The entry point of the installed `lab`: Ctrl-C while commands are still being imported ends in one line, as later."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def _clock(question: Question) -> str:
 
 
 def _cells(question: Question) -> Sequence[Cell]:
-    """Cells that the client must be able to run."""
+    """Cells that stand for all that the client has to do."""
     if isinstance(question, PlatformQuestion):
         return [question.cell]
     if isinstance(question, EventQuestion | SendBufferQuestion):

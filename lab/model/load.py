@@ -152,15 +152,15 @@ _WORDS = {
     "model_type": "fields are expected, one `name: value` a line",
     "model_attributes_type": "fields are expected, one `name: value` a line",
     "string_type": "text is expected",
-    "int_type": "an integer is expected",
-    "int_parsing": "an integer is expected",
-    "int_from_float": "an integer is expected",
+    "int_type": "a number without a fraction is expected",
+    "int_parsing": "a number without a fraction is expected",
+    "int_from_float": "a number without a fraction is expected",
     "float_type": "a number is expected",
     "float_parsing": "a number is expected",
     "bool_type": "true or false is expected",
     "bool_parsing": "true or false is expected",
 }
-"""Pydantic's words about Python's types, as a person who writes YAML would say them."""
+"""Pydantic's faults of Python's types, in the words of a person who writes YAML."""
 
 
 def _plain(kind: str, message: str, context: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from jinja2 import nodes
 from lab.model.errors import UsageProblem
 from lab.model.numbers import percent
 from lab.model.transfer import Expectation
+from reports.machine import without_places
 from reports.studies import tables
 from reports.studies.archive import CURVES, Contents, unpacked
 from reports.studies.charts import Group, Line, Mark, intervals, lines, series_of
@@ -169,7 +170,7 @@ def make_page(study: Study) -> Page:
     faults = [*_faults(page), *literal_numbers(study.template.read_text(encoding="utf-8"))]
     if faults:
         raise UsageProblem(f"{study.template}: {faults[0]}", remedy="see `How to add a study` in docs/studies/README.md")
-    return Page(study, text, page.pictures, page.question, page.group, page.place, first_sentence(page.finding))
+    return Page(study, without_places(text), page.pictures, page.question, page.group, page.place, first_sentence(page.finding))
 
 
 def literal_numbers(template: str) -> list[str]:

@@ -80,9 +80,9 @@ def test_an_output_without_utf_8(run: RunDir, words: tuple[str, ...], locale: di
     assert done.stdout
 
 
-def test_a_file_name_that_utf_8_does_not_allow(tmp_path: Path) -> None:
+def test_a_file_name_with_a_raw_byte(tmp_path: Path) -> None:
     """Its bytes come back as they are, in every locale."""
-    command = [sys.executable, "-m", "lab.cli.main", "matrix", os.fsencode(tmp_path) + b"/\xff.yaml"]
+    command: list[str | bytes] = [sys.executable, "-m", "lab.cli.main", "matrix", os.fsencode(tmp_path) + b"/\xff.yaml"]
     done = subprocess.run(command, capture_output=True, check=False, timeout=60)
     assert done.returncode == 2
     assert b"\xff.yaml" in done.stderr
@@ -90,7 +90,7 @@ def test_a_file_name_that_utf_8_does_not_allow(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_at_any_moment_of_the_start() -> None:
-    """Not while Python itself starts, where the lab has no say yet."""
+    """The lab cannot answer while Python itself starts; from the entry point on it does."""
     program = "import sys; from lab.cli.start import main; sys.argv = ['lab', 'topologies']; print(1, flush=True); main()"
     for wait_s in (0.02, 0.05, 0.08, 0.1):
         with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

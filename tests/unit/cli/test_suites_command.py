@@ -48,7 +48,7 @@ def test_the_titles_of_a_suite_are_what_test_takes() -> None:
 
 
 def test_what_a_client_can_do(tmp_path: Path) -> None:
-    """A client with a description alone: neither protocol nor limit is there that the rows ask for."""
+    """Its description alone decides: it has neither the protocols nor the limit that the rows ask for."""
     own = tmp_path / "mine.yaml"
     own.write_text("name: mine\nprogram: /bin/true\nprotocols: [http1]\nput: /bin/true {source} {url}\n", encoding="utf-8")
     suites = found("faults", "throttle", "windows-quirks", "--client", own)
