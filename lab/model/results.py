@@ -296,7 +296,8 @@ class RunRecord(Closed):
         description="verdicts of all cells and of all answers that are judged, by id; a qualification's repeats these"
     )
     skipped: dict[str, str] = Field(
-        default_factory=dict, description="cells and answers that were not run, because the client cannot do it, and why"
+        default_factory=dict,
+        description="cells and answers that were not run, because client, clock or machine cannot do that, and why",
     )
     planned: list[str] = Field(
         default_factory=list, description="ids of the cells and answers that were asked for; empty where that was not recorded"

@@ -179,7 +179,9 @@ class Sample(Model):
         default=None, description="for a set of 200 files or more: from the first complete file to the hundredth, / 99"
     )
     last_hundred_s_per_file: float | None = Field(default=None, description="the same for the last hundred")
-    pcap: str | None = Field(default=None, description="packet capture, in the same folder as this file; null without --pcap")
+    pcap: str | None = Field(
+        default=None, description="name of its packet capture in evidence/ID/ of the run; null without --pcap"
+    )
     why: Diagnosis | None = Field(
         default=None, description="what held it back; null without --why, where it failed, and where nothing could be watched"
     )

@@ -109,7 +109,7 @@ def _notes(rows: Sequence[dict[str, Any]], used: Sequence[dict[str, Any]], last:
     if silent := len(rows) - invalid - len(used):
         yield f"{silent} of {len(rows)} runs have no transfer with this figure"
     if len(used) < 2 * MIN_RUNS:
-        yield f"{len(used)} runs: a step needs {2 * MIN_RUNS}, {MIN_RUNS} on each side"
+        yield f"{len(used)} run{'' if len(used) == 1 else 's'}: a step needs {2 * MIN_RUNS}, {MIN_RUNS} on each side"
     if len(rows) == last:
         yield f"the newest {last} runs; --last gives more"
 

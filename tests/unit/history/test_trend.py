@@ -71,7 +71,7 @@ def test_a_point_has_the_interval_of_its_transfers(results: Path) -> None:
     assert point.high is not None
     assert point.low < point.mean < point.high
     assert point.n == 5
-    assert report().trends[0].notes == ["1 runs: a step needs 6, 3 on each side"]
+    assert report().trends[0].notes == ["1 run: a step needs 6, 3 on each side"]
 
 
 def test_runs_for_which_the_lab_is_at_fault_do_not_count(results: Path) -> None:
