@@ -27,6 +27,8 @@ READERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("suites/*", ("guest/test_vm_proof.py",)),
     ("lab/clients/descriptions/*", ("clients", "cli/test_client_command.py", "robot")),
     ("lab/assets/*", ("assets", "ci/test_scripts.py", "cli/test_client_command.py")),
+    # The page of the commands is made of them, and most tests of a command import its module alone.
+    ("lab/cli/*", ("docs/test_reference.py",)),
     ("lab/store/history/*", ("history",)),
     ("reports/*", ("reports", "history/test_every_figure.py")),
     ("images/*", ("hosts", "assets/test_images.py", "ci/test_scripts.py")),

@@ -148,7 +148,7 @@ def test_the_list_says_what_there_is_and_what_is_missing() -> None:
     pretend_built("8.17.0")
     done = lab_repro("--list")
     assert done.exit_code == 0
-    (row,) = [line for line in done.stdout.splitlines() if line.startswith("upload-limit")]
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("upload-limit ")]
     assert row.split() == ["upload-limit", "dsl-50--http1-put-1999999B-at-1MBps", "curl@8.17.0", "curl@8.22.0"]
     (missing,) = [line for line in done.stdout.splitlines() if line.startswith("not built yet: lab client build ")]
     assert "curl@8.22.0" in missing.split()

@@ -7,8 +7,9 @@ use ferry_sftp::{Attrs, Handle, OpenFlags, Reply, Request};
 use tokio::sync::{oneshot, watch};
 
 use super::core::Shared;
-use super::handles::{self, Room};
+use super::handles::Room;
 use super::open_file::End;
+use super::opening;
 use super::{nonsense, refused};
 use crate::error::Error;
 use crate::transfer::receive::Receiver;
@@ -121,7 +122,7 @@ impl Helper {
             flags: self.flags,
             attrs: &attrs,
         };
-        let Ok(Reply::Handle(handle)) = handles::open_now(core, &mut room, &request).await else {
+        let Ok(Reply::Handle(handle)) = opening::open_now(core, &mut room, &request).await else {
             return;
         };
         if let Some(mut version) = self.version {

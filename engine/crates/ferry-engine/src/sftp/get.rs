@@ -7,8 +7,8 @@ use tokio::sync::oneshot;
 
 use super::attempt::{FileAttempt, STRIPED, close, handle_of, stripe, watch_progress};
 use super::core::{Shared, lost};
-use super::handles;
 use super::open_file::{Direction, Down, OpenFile};
+use super::opening;
 use super::{Inbound, Plan, nonsense, refused};
 use crate::error::Error;
 
@@ -44,7 +44,7 @@ pub async fn run(
         },
         (None, None) => Ok(none.clone()),
     };
-    let opened = handles::open(core, &mut room, first, &request).await?;
+    let opened = opening::open(core, &mut room, first, &request).await?;
     let handle = handle_of(opened, "read", path);
     let attrs = match (attrs, &handle) {
         (Ok(attrs), _) if attrs.kind() == FileKind::Directory => {

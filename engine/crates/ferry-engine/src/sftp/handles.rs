@@ -6,11 +6,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use ferry_sftp::{Reply, Request, StatusCode};
 use tokio::sync::Notify;
 
-use super::core::Core;
-use crate::error::Error;
 use crate::sync::lock;
 
 /// Of all channels.
@@ -123,7 +120,13 @@ impl Room {
         self.others = self.handles.lock().of(self.channel).taken - 1;
     }
 
-    fn opened(&mut self) {
+    /// The channel that it is of.
+    pub const fn channel(&self) -> usize {
+        self.channel
+    }
+
+    /// To be called when the server has opened it.
+    pub fn opened(&mut self) {
         let mut state = self.handles.lock();
         let of = state.of(self.channel);
         of.open += usize::from(!self.open);
@@ -131,8 +134,14 @@ impl Room {
         self.open = true;
     }
 
-    /// Whether it may be the number. The room is given back then.
-    fn refused(&mut self) -> bool {
+    /// Room again, after a refusal that `refused` put down to the number.
+    pub async fn again(&mut self) {
+        self.handles.wait(self.channel, self.bound).await;
+        self.held = true;
+    }
+
+    /// To be called when the server has refused it: whether the number of open files may be to blame. The room is given back then.
+    pub fn refused(&mut self) -> bool {
         let mut state = self.handles.lock();
         let of = state.of(self.channel);
         if self.bound.is_some() {
@@ -163,38 +172,6 @@ impl Drop for Room {
         drop(state);
         self.handles.freed.notify_waiters();
     }
-}
-
-/// The answer to an OPEN or OPENDIR whose first answer is `first`: asked again when fewer files are open, if their number may be to blame.
-pub async fn open(
-    core: &Core,
-    room: &mut Room,
-    first: impl Future<Output = Result<Reply, Error>>,
-    again: &Request<'_>,
-) -> Result<Reply, Error> {
-    let mut reply = first.await?;
-    loop {
-        match &reply {
-            Reply::Handle(_) => room.opened(),
-            Reply::Status(status) if status.code == StatusCode::Failure && room.refused() => {
-                room.handles.wait(room.channel, room.bound).await;
-                room.held = true;
-                reply = core.call(room.channel, again).await?;
-                continue;
-            }
-            _ => {}
-        }
-        return Ok(reply);
-    }
-}
-
-/// The same for who must not wait, because a file of its own is open.
-pub async fn open_now(core: &Core, room: &mut Room, request: &Request<'_>) -> Result<Reply, Error> {
-    let reply = core.call(room.channel, request).await?;
-    if matches!(reply, Reply::Handle(_)) {
-        room.opened();
-    }
-    Ok(reply)
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use ferry_sftp::{Attrs, Handle, OpenFlags, Reply, Request};
 
 use super::core::{Core, Shared};
-use super::handles::{Room, open_now};
+use super::handles::Room;
 use super::naming::{MARK, companion};
+use super::opening::open_now;
 
 pub const MIB: u64 = 1 << 20;
 

@@ -13,6 +13,7 @@ mod handles;
 mod mark;
 mod naming;
 mod open_file;
+mod opening;
 mod partial;
 mod publish;
 mod put;

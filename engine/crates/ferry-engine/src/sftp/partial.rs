@@ -14,9 +14,10 @@ use ferry_sftp::{Attrs, Handle, OpenFlags, Reply, Request, StatusCode};
 
 use super::attempt::{close, handle_of, same_version};
 use super::core::{Core, Shared};
-use super::handles::{Room, open};
+use super::handles::Room;
 use super::mark::{self, MIB, Mark};
 use super::naming::{Kind, MARK, Naming, companion};
+use super::opening::open;
 use super::uploads::{Leftover, Own};
 use super::{Outbound, Plan, Resume, nonsense, span};
 use crate::error::Error;

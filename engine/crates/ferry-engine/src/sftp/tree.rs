@@ -6,7 +6,7 @@ use ferry_sftp::{Attrs, FileKind, Handle, Name, Reply, Request, StatusCode};
 use tokio::task::JoinSet;
 
 use super::core::{Core, Shared};
-use super::handles;
+use super::opening;
 use super::{nonsense, refused};
 use crate::error::{Class, Error};
 use crate::files::safe_component;
@@ -154,7 +154,7 @@ async fn read_directory(core: &Core, channel: usize, path: &[u8]) -> Result<Entr
     let mut room = core.handles.room(channel).await;
     let request = Request::Opendir { path };
     let first = core.call(channel, &request);
-    let handle = match handles::open(core, &mut room, first, &request).await? {
+    let handle = match opening::open(core, &mut room, first, &request).await? {
         Reply::Handle(handle) => handle,
         Reply::Status(status) => return Err(refused("list", path, &status)),
         _ => return Err(nonsense("OPENDIR", path)),

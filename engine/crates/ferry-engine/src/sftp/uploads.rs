@@ -7,8 +7,8 @@ use ferry_sftp::{Attrs, Reply, Request};
 use tokio::sync::OnceCell;
 
 use super::core::Core;
-use super::handles::{open, open_now};
 use super::naming::is_ours;
+use super::opening::{open, open_now};
 use super::tree;
 use crate::sync::lock;
 
