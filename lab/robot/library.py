@@ -431,7 +431,7 @@ class LabLibrary(StepKeywords, FaultKeywords):
 
     def end_test(self, data: Any, result: Any) -> None:
         """Listener hook: Robot handles Ctrl-C and SIGTERM itself, lets the other tests fail, and ends as it always does."""
-        del data
+        super().end_test(data, result)
         if self._own is not None and result.message == _INTERRUPTED:
             self._own.session.cut_off(KeyboardInterrupt())
 

@@ -112,6 +112,7 @@ class Steps:
         identity = adapter.identify(network.client.under_test)
         assert_speaks(identity, transfer, cell.id)
         identity = identity.model_copy(update={"program": client.program})
+        self._last = identity, transfer
         index = len(self._seen)
         network.vary(self._lab.machines.sample_seed(f"{self.id} {cell.id}", index))
         planned = self._take_planned()
@@ -125,7 +126,7 @@ class Steps:
             schedule=scheduled(network, cell.topology),
             meanwhile=(lambda process: self._meanwhile(process, planned)) if planned else None,
         )
-        self._last = (identity.model_copy(update={"command": sample.command}), transfer)
+        self._last = identity.model_copy(update={"command": sample.command}), transfer
         self._session.progress.sample(self.id, sample, index + 1)
         figures = {"wall_s": sample.wall_s, "exit_code": float(sample.exit_code)}
         if sample.body_byte_s is not None:

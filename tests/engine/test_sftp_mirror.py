@@ -350,7 +350,7 @@ def test_what_interrupted_uploads_have_left_goes_after_a_day(desk: SftpBench, op
     mirror = Mirror(desk, openssh, "put")
     with proxy_to(openssh.port) as proxy:
         for version in (1, 2):
-            plant(mirror.source, {**SOURCE, "big": (version, 16 * MIB, 10**9 + version)})
+            plant(mirror.source, {"big": (version, 16 * MIB, 10**9 + version)})
             proxy.hold_after("up", 8 * MIB)
             url = openssh.url(f"{mirror.target}/", port=proxy.port)
             ferry = desk.start("put", str(mirror.source), url, "--mirror", "--delete", *desk.trust(openssh, proxy.port))
@@ -361,7 +361,7 @@ def test_what_interrupted_uploads_have_left_goes_after_a_day(desk: SftpBench, op
     left = left_over(mirror.target)
     assert len(left) == 2
     plant(mirror.target, {".other.0123456789abcdef.ferry-part": (1, 5, 10**9)})
-    plant(mirror.source, {"big": (3, 1000, 10**9 + 3)})
+    plant(mirror.source, {**SOURCE, "big": (3, 1000, 10**9 + 3)})
     done(mirror.run("--delete"))
     assert set(left) <= set(left_over(mirror.target)), "it may be that another run still writes there"
     for name in left:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 
@@ -63,3 +64,29 @@ def test_codel_and_red_by_hand() -> None:
     assert [counting.codel_drops(seconds, interval_s=0.1) for seconds in (0.05, 0.15, 0.25, 0.33)] == [0, 1, 2, 4]
     assert counting.red_claim(0.1, 182, 1000).kept
     assert not counting.red_claim(0.1, 300, 1000).kept
+
+
+def test_a_few_rare_bursts_are_no_deviation_and_many_are_one() -> None:
+    """Four bursts of five packets are expected; by four normal sigma some ten of these counts would be a deviation."""
+    loss = GilbertElliott.model_validate({"model": "gilbert-elliott", "p": "0.02 %", "r": "20 %"})
+    draw, packets = random.Random(1), 20_000
+
+    def claim(lost: int) -> counting.Claim:
+        return counting.loss_claim(
+            loss, Counted(packets, tuple(Arrival(number, 0, 0, 0, True) for number in range(packets - lost)))
+        )
+
+    def geometric(p: float) -> int:
+        return int(math.log(1 - draw.random()) / math.log(1 - p)) + 1
+
+    counts: Counter[int] = Counter()
+    for _ in range(5_000):
+        at, lost = geometric(0.0002), 0
+        while at <= packets:
+            length = geometric(0.2)
+            lost, at = lost + length, at + length + geometric(0.0002)
+        counts[lost] += 1
+    kept = {lost: claim(lost).kept for lost in [*counts, 130, 400]}
+    assert sum(number for lost, number in counts.items() if not kept[lost]) <= 1
+    assert not kept[400]
+    assert not kept[130]

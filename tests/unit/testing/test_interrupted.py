@@ -51,7 +51,11 @@ def test_robot_and_a_signal(tmp_path: Path) -> None:
     session = Session(RunDir.create("robot", results=tmp_path))
     keywords = library.LabLibrary()
     keywords._own = SimpleNamespace(session=session)  # type: ignore[assignment]
-    keywords.end_test(None, SimpleNamespace(message="4 of 5 transfers failed"))
+    ended: list[str] = []
+    steps: Any = SimpleNamespace(stop=lambda: ended.append("stop"), answer=lambda verdict, _: ended.append(verdict))
+    keywords._steps = steps
+    keywords.end_test(None, SimpleNamespace(message="4 of 5 transfers failed", status="FAIL"))
+    assert ended == ["stop", "FAIL"], "a test in steps leaves its answer"
     session.note_end(None)
     assert session.ended == "complete"
     keywords.end_test(None, SimpleNamespace(message=library._INTERRUPTED))

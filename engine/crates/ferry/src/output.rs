@@ -81,17 +81,37 @@ fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
+/// A URL over HTTP without its query, which may be a signature.
+fn without_query(url: &str) -> String {
+    match url.split_once('?') {
+        Some((before, _)) if url.starts_with("http") => format!("{before}?..."),
+        _ => url.to_owned(),
+    }
+}
+
+fn without_user(url: &str) -> String {
+    let parts = url.split_once("://").and_then(|(scheme, rest)| {
+        let (_, host) = rest.split('/').next()?.rsplit_once('@')?;
+        Some((scheme, host, rest.split_once('/').map_or("", |(_, path)| path)))
+    });
+    parts.map_or_else(
+        || url.to_owned(),
+        |(scheme, host, path)| format!("{scheme}://{host}/{path}"),
+    )
+}
+
 fn transfer_line(transfer: &Transfer) -> String {
+    let url = without_query(&transfer.url);
     if let Some(failure) = &transfer.error {
         // Most messages say where by themselves.
-        let said = failure.message.contains(&transfer.url);
+        let said = failure.message.contains(&url) || failure.message.contains(&without_user(&url));
         return if said {
             failure.message.clone()
         } else {
-            format!("{}: {}", transfer.url, failure.message)
+            format!("{url}: {}", failure.message)
         };
     }
-    let mut line = transfer.url.clone();
+    let mut line = url;
     let direction = if transfer.direction == Command::Put {
         "sent"
     } else {

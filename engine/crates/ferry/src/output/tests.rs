@@ -268,3 +268,30 @@ fn a_link_stays_a_link_and_a_device_a_device() {
     print_json(&report(vec![], None), &Destination::File(null.clone())).unwrap();
     assert!(!fs::metadata(&null).unwrap().is_file());
 }
+
+#[test]
+fn a_line_for_people_says_where_once_and_shows_no_query() {
+    let failed = |url: &str, message: &str| {
+        let mut transfer = transfer();
+        transfer.url = url.into();
+        transfer.error = Some(crate::error::Error::transient(message).failure());
+        transfer_line(&transfer)
+    };
+    let signed = "https://example.com/x?Signature=secret";
+    assert_eq!(
+        failed(signed, "connection reset"),
+        "https://example.com/x?...: connection reset"
+    );
+    let said = "https://example.com/x?...: connection reset";
+    assert_eq!(failed(signed, said), said);
+    let said = "sftp://example.com/x: permission denied";
+    assert_eq!(failed("sftp://me@example.com/x", said), said);
+    assert_eq!(
+        failed("sftp://me@example.com/x?y", "no"),
+        "sftp://me@example.com/x?y: no"
+    );
+    let mut done = transfer();
+    done.url = signed.into();
+    done.error = None;
+    assert!(transfer_line(&done).starts_with("https://example.com/x?...: received"));
+}
