@@ -66,7 +66,7 @@ def test_codel_and_red_by_hand() -> None:
     assert not counting.red_claim(0.1, 300, 1000).kept
 
 
-def test_a_few_rare_bursts_are_no_deviation_and_many_are_one() -> None:
+def test_a_few_rare_bursts_are_kept_and_many_are_not() -> None:
     """Four bursts of five packets are expected; by four normal sigma some ten of these counts would be a deviation."""
     loss = GilbertElliott.model_validate({"model": "gilbert-elliott", "p": "0.02 %", "r": "20 %"})
     draw, packets = random.Random(1), 20_000
