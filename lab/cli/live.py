@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from lab.cli.asked_files import put_asked_files
 from lab.cli.options import (
     AnyBackend,
     Env,
@@ -104,7 +105,9 @@ def shell(
     network = open_live(where.backend, router=where.router)
     try:
         servers = _prepare(network, wanted)
-        code = _attached(network.client, bare(command) or _shell(), servers.environment, given)
+        words = bare(command)
+        put_asked_files(servers, words)
+        code = _attached(network.client, words or _shell(), servers.environment, given)
     finally:
         network.close()
     raise typer.Exit(code)

@@ -11,6 +11,7 @@ from typing import Self, TextIO
 
 import typer
 
+from lab.cli.asked_files import put_asked_files
 from lab.hosts.host import Completed
 from lab.hosts.virtual.machine import Patience
 from lab.hosts.virtual.network import open_network
@@ -56,10 +57,10 @@ class VirtualShell:
             pin(self._network, topology.congestion_control, topology.link.mtu)
             assert_no_bypass(self._network)
             shape(self._network, topology.link)
-            servers = start_servers(
+            self._servers = start_servers(
                 self._network, clock=self._network.clock, random_bytes=self._network.random_bytes, http3=http3
             )
-            self._environment = {**servers.environment, **(given or {})}
+            self._environment = {**self._servers.environment, **(given or {})}
             self._folder = self._seen(Path.cwd())
         except BaseException:
             self._network.close()
@@ -95,6 +96,7 @@ class VirtualShell:
 
     def _do(self, words: list[str]) -> Completed:
         began = time.monotonic()
+        put_asked_files(self._servers, words)
         with (
             scheduled(self._network, self._topology) as changing,
             PortSampler(self._network) as ports,

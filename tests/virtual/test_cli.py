@@ -80,6 +80,12 @@ def test_a_command_on_a_link(results: Path) -> None:
     assert float(told[1]) == pytest.approx(float(seconds), abs=0.1)
 
 
+def test_a_file_has_the_size_of_its_name(results: Path) -> None:
+    fetched = "for each in /files/300kB /files/1MiB /chunked/300kB; do curl -fsS http://server$each | wc -c; done"
+    done = here(results, "shell", "--clock", "virtual", "--", "sh", "-c", fetched)
+    assert done.stdout.split() == ["300000", "1048576", "300000"], done.stderr
+
+
 def test_the_exit_code_of_a_command_is_the_shells(results: Path) -> None:
     assert here(results, "shell", "--clock", "virtual", "--", "sh", "-c", "exit 7").returncode == 7
     missing = here(results, "shell", "--clock", "virtual", "--", "nosuchcommand")
