@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.cli import start
+from lab.model.paths import project_root
 from lab.model.results import CellResult, RunRecord
 from lab.store.run_dir import RunDir
 from tests.support.command import lab, one_line
@@ -73,6 +74,8 @@ def test_a_place_that_takes_no_file(run: RunDir, words: tuple[str, ...], place: 
     ],
 )
 def test_an_output_without_utf_8(run: RunDir, words: tuple[str, ...], locale: dict[str, str]) -> None:
+    if not str(project_root()).isascii():
+        pytest.skip("Python does not start from a checkout whose path the locale has no characters for")
     env = {**os.environ, **locale, "ROUGHWATER_RESULTS": str(run.path.parent)}
     done = subprocess.run([sys.executable, "-m", "lab.cli.main", *words], capture_output=True, check=False, env=env, timeout=60)
     assert done.returncode in (0, 1), done.stderr

@@ -35,7 +35,8 @@ def qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(path: Path, body: str) -> None:
     path.write_text(
-        f"#!{sys.executable}\n"
+        # To a shell two commands, to Python a string: the first line of a script takes no path with a space.
+        f"#!/bin/sh\n''':'\nexec \"{sys.executable}\" \"$0\" \"$@\"\n'''\n"
         "import os, re, sys\n"
         "line = ' '.join(sys.argv)\n"
         "kvm = '-accel kvm' in line\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,17 @@ from lab.hosts.compose import network, project, subnets
 from lab.hosts.compose.docker import NoEngine, refusal
 from lab.hosts.compose.project import Project
 from lab.model.errors import LabFault, UsageProblem
+
+
+@pytest.fixture(autouse=True)
+def _docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where this machine has no docker, a stand-in that finds no engine."""
+    if shutil.which("docker") is None:
+        docker = tmp_path / "bin/docker"
+        docker.parent.mkdir()
+        docker.write_text('#!/bin/sh\necho "Cannot connect to the Docker daemon at $DOCKER_HOST." >&2\nexit 1\n')
+        docker.chmod(0o755)
+        monkeypatch.setenv("PATH", str(docker.parent), prepend=os.pathsep)
 
 
 @pytest.mark.parametrize(
