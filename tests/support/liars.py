@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,14 +10,14 @@ from lab.model.cell import Cell
 from lab.model.topology import Link, Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import BitRate, ByteRate, Duration, Size
+from tests.support.python_script import heading
 
 NEAR = Topology(name="near", description="-", link=Link(rate=BitRate.parse("50 Mbit/s"), rtt=Duration.parse("8 ms")))
 PROTOCOLS = ("http1", "h2", "sftp")
 DIRECTIONS = ("get", "put")
 
 _SCRIPT = """\
-#!{python} -IS
-import json, os, subprocess, sys, time
+{heading}import json, os, subprocess, sys, time
 words = sys.argv[1:]
 if "--limit-rate" not in words:
     os.execv({ferry!r}, [{ferry!r}, *words])
@@ -68,7 +67,7 @@ class Liar:
         """The client as a program in the folder."""
         path = folder / f"ferry-{self.name}"
         fields = {key: value for key, value in vars(self).items() if key != "name"}
-        path.write_text(_SCRIPT.format(python=sys.executable, ferry=str(find_ferry()), **fields))
+        path.write_text(_SCRIPT.format(heading=heading("-IS"), ferry=str(find_ferry()), **fields))
         path.chmod(0o755)
         return ClientSpec(name=f"ferry-{self.name}", program=str(path))
 

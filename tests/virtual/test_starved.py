@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,13 +13,13 @@ from lab.model.transfer import ClientSpec
 from lab.run.session import Options, Session
 from lab.store.run_dir import RunDir
 from tests.support.liars import DIRECTIONS, PROTOCOLS, limited
+from tests.support.python_script import heading
 
 pytestmark = pytest.mark.timeout(900)
 
 # The time is the guest's, so the stops come at the same moments whatever the host does.
 _SCRIPT = """\
-#!{python} -IS
-import os, signal, subprocess, sys, time
+{heading}import os, signal, subprocess, sys, time
 limited = "--limit-rate" in sys.argv
 client = subprocess.Popen([{ferry!r}, *sys.argv[1:], *({flags!r} if limited else [])])
 if limited:
@@ -47,7 +46,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 def starved(folder: Path, pauses: list[float], flags: tuple[str, ...] = ()) -> ClientSpec:
     """ferry, stopped for these times in turn (seconds), and running three times as long after each."""
     path = folder / "ferry-starved"
-    path.write_text(_SCRIPT.format(python=sys.executable, ferry=str(find_ferry()), pauses=pauses, flags=list(flags)))
+    path.write_text(_SCRIPT.format(heading=heading("-IS"), ferry=str(find_ferry()), pauses=pauses, flags=list(flags)))
     path.chmod(0o755)
     return ClientSpec(name="ferry-starved", program=str(path))
 

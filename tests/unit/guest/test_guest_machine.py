@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from images.guest import guest, job, machine
 from images.guest.image import Image
 from lab.model.errors import LabFault
+from tests.support.python_script import heading
 
 STATUS_TAR = "import io, json, sys, tarfile; m = tarfile.TarInfo('status.json'); d = json.dumps(dict(returncode=0, timed_out=False, seconds=1.0)).encode(); m.size = len(d); tarfile.open(sys.argv[1], 'w').addfile(m, io.BytesIO(d))"  # noqa: E501
 
@@ -35,8 +35,7 @@ def qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(path: Path, body: str) -> None:
     path.write_text(
-        # To a shell two commands, to Python a string: the first line of a script takes no path with a space.
-        f"#!/bin/sh\n''':'\nexec \"{sys.executable}\" \"$0\" \"$@\"\n'''\n"
+        f"{heading()}"
         "import os, re, sys\n"
         "line = ' '.join(sys.argv)\n"
         "kvm = '-accel kvm' in line\n"
