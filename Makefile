@@ -82,6 +82,7 @@ test-setup: ## packages and the Python environment that tests need
 
 test-downloads: setup ## all that `make test` would download, so that it runs offline afterwards
 	@$(BIN)/python -m lab.assets crates
+	@$(BIN)/python -m tests.conformance --download
 	@! docker version >/dev/null 2>&1 || $(BIN)/lab images build
 
 test-engine: setup ## cargo fmt, clippy and the engine's tests

@@ -111,6 +111,15 @@ def package(name: str) -> Path:
     return archive
 
 
+def download_all() -> None:
+    """Every source package, for a machine that has no network later."""
+    for name, source in sources().items():
+        if source.sdist:
+            sdist(name)
+        elif source.debian:
+            package(name)
+
+
 def vendored(name: str) -> Path:
     """The file of cases that lies next to sources.json, checked by its digest."""
     source = sources()[name]
