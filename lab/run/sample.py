@@ -90,7 +90,8 @@ def take_sample(
     for path, text in adapter.inputs(transfer, endpoints).items():
         client.write(path, text)
     memory_path = f"{endpoints.output_path}.rss"
-    command = adapter.command(transfer, endpoints)
+    # GNU time is looked for before anything is counted: in virtual time that takes time.
+    time_program, command = usage.find_time(client.under_test), adapter.command(transfer, endpoints)
     receiver_port = network.wire_ports.client if transfer.direction == "get" else network.wire_ports.server
     pcap = pcap_dir / f"sample-{index:03d}.pcap" if pcap_dir else None
     mark = network.random_bytes(8).hex()
@@ -109,7 +110,7 @@ def take_sample(
         started_at = network.clock.now()
         done = run_client(
             client.under_test,
-            usage.wrap(command, usage.find_time(client.under_test), memory_path),
+            usage.wrap(command, time_program, memory_path),
             {**adapter.environment(endpoints), SAMPLE_VARIABLE: mark},
             endpoints.client_workdir,
             timeout_s or patience_s(transfer),
