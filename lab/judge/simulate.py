@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -125,23 +125,38 @@ def run(scenario: Scenario, cells: int, seed: int) -> Row:
     if cells < 1 or seed < 0:
         raise ValueError(f"a simulation needs one cell at least and a seed of 0 or more, got {cells} and {seed}")
     import numpy as np
-    from scipy.stats import binomtest
 
     draws = scenario.draw(np.random.default_rng([seed, zlib.crc32((scenario.stream or scenario.name).encode())]), cells)
     judged = [scenario.judge(row) for row in draws]
-    seen = sum(each.wrong for each in judged)
+    return counted_row(
+        scenario.name,
+        scenario.counted,
+        scenario.asked,
+        seen=sum(each.wrong for each in judged),
+        verdicts=Counter(each.name for each in judged),
+        mean_samples=sum(each.samples for each in judged) / cells,
+    )
+
+
+def counted_row(
+    scenario: str, counted: str, asked: float | None, *, seen: int, verdicts: Mapping[VerdictName, int], mean_samples: float
+) -> Row:
+    """`seen` of all verdicts, with Wilson's interval."""
+    from scipy.stats import binomtest
+
+    cells = sum(verdicts.values())
     wilson = binomtest(seen, cells).proportion_ci(method="wilson")
     return Row(
-        scenario=scenario.name,
-        counted=scenario.counted,
-        asked=scenario.asked,
+        scenario=scenario,
+        counted=counted,
+        asked=asked,
         cells=cells,
         seen=seen,
         share=seen / cells,
         low=float(wilson.low),
         high=float(wilson.high),
-        verdicts=dict(Counter(each.name for each in judged)),
-        mean_samples=sum(each.samples for each in judged) / cells,
+        verdicts=dict(verdicts),
+        mean_samples=mean_samples,
     )
 
 

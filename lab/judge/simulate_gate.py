@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from lab.judge.decide import LookPlan
 from lab.judge.gate import corrected
-from lab.judge.simulate import Row
+from lab.judge.simulate import Row, counted_row
 from lab.judge.sweep import turn_order
 from lab.judge.worse import GATE_ALPHA, Gate, decide_harms, verdict_of
 from lab.model.answer import Claim
@@ -88,7 +88,6 @@ def simulate_gates(gates: int, seed: int, *, rows: int, plan: LookPlan) -> Itera
 def run_gates(scenario: GateScenario, gates: int, seed: int, *, rows: int, plan: LookPlan) -> Row:
     """Draw and judge that many gates. `mean_samples` are the pairs of a figure until it is decided."""
     import numpy as np
-    from scipy.stats import binomtest
 
     random = np.random.default_rng([seed, zlib.crc32(scenario.name.encode())])
     gate = Gate(rows * FIGURES_PER_ROW)
@@ -99,18 +98,12 @@ def run_gates(scenario: GateScenario, gates: int, seed: int, *, rows: int, plan:
         pairs += sum(claim.n for claim in claims)
         (final,) = corrected([claims], gate)
         found[verdict_of(final)] += 1
-    seen = found[scenario.wrong]
-    wilson = binomtest(seen, gates).proportion_ci(method="wilson")
-    return Row(
-        scenario=scenario.name,
-        counted=scenario.wrong,
-        asked=scenario.asked,
-        cells=gates,
-        seen=seen,
-        share=seen / gates,
-        low=float(wilson.low),
-        high=float(wilson.high),
-        verdicts=dict(found),
+    return counted_row(
+        scenario.name,
+        scenario.wrong,
+        scenario.asked,
+        seen=found[scenario.wrong],
+        verdicts=found,
         mean_samples=pairs / (gates * gate.claims),
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from lab import __version__
 from lab.judge.gate import row_verdict
@@ -12,13 +11,12 @@ from lab.judge.host import judge_together
 from lab.judge.regression import pair_rates, ratio_interval
 from lab.judge.tolerance import LookPlan
 from lab.judge.worse import Accepted, Gate, Measure, claims_of, fault_claim, has_figures, measures_of, rounds_wanted
-from lab.model.answer import BASELINE, CANDIDATE, Answer, Arm, Claim
+from lab.model.answer import Answer, Arm, Claim
 from lab.model.cell import Cell
 from lab.model.clock import Clock
 from lab.model.results import CellResult, Sample, Verdict
-from lab.run.pair import pair_arm
+from lab.run.pair import SIDES, pair_answer
 
-_SIDES = (CANDIDATE, BASELINE)
 _BLIND = "the lab did not measure a speed for any transfer that arrived"
 
 
@@ -59,24 +57,16 @@ def no_worse(
     blind = [] if all(has_figures(each, row.measures) for each in results) else [_BLIND]
     verdict = judge_together(row_verdict(claims) if grounds else None, results, row.plan, problems=[*problems, *blind])
     rates = pair_rates(ours.samples, theirs.samples)
-    return Answer(
-        id=pair,
-        question="no-worse",
-        run=ours.run,
-        lab_version=__version__,
-        backend=ours.backend,
-        clocks=[ours.clock],
-        topology=cell.topology,
-        transfer=cell.transfer,
-        expectation=cell.expectation,
-        arms=[pair_arm(CANDIDATE, ours, rates.candidate), pair_arm(BASELINE, theirs, rates.baseline)],
-        claims=claims,
-        rate_clock=rates.clock,
-        order=[_SIDES[index] for index in order],
+    return pair_answer(
+        pair,
+        "no-worse",
+        cell,
+        results,
+        rates,
+        order,
         ratio=ratio_interval(rates.ratios, row.plan),
         verdict=verdict,
-        started_at=ours.started_at,
-        ended_at=datetime.now(UTC),
+        claims=claims,
     )
 
 
@@ -88,7 +78,7 @@ def no_worse_after_fault(pair: str, results: Sequence[Answer], gate: Gate, accep
     spoilt = next((each for each in results if each.judged.name == "INVALID"), None)
     arms = [
         Arm(name=name, value=each.client.name if each.client else "", cell=each.id, client=each.client, verdict=each.judged.name)
-        for name, each in zip(_SIDES, results, strict=True)
+        for name, each in zip(SIDES, results, strict=True)
     ]
     return Answer(
         id=pair,

@@ -9,18 +9,18 @@ from lab import __version__
 from lab.clients import versions
 from lab.clients.registry import userland_of
 from lab.judge.host import host_problems, judge_together
-from lab.judge.regression import judge_regression, pair_rates, ratio_interval
+from lab.judge.regression import Rates, judge_regression, pair_rates, ratio_interval
 from lab.judge.tolerance import LookPlan
-from lab.model.answer import BASELINE, CANDIDATE, Answer, Arm
+from lab.model.answer import BASELINE, CANDIDATE, Answer, Arm, Claim, Question
 from lab.model.cell import Cell
 from lab.model.errors import UsageProblem
 from lab.model.numbers import geometric_mean
-from lab.model.results import CellResult, Verdict
+from lab.model.results import CellResult, Interval, Verdict
 from lab.model.transfer import ClientSpec
 from lab.model.units import Ratio
 
 MARGIN = Ratio(0.05)
-_SIDES = (CANDIDATE, BASELINE)
+SIDES = (CANDIDATE, BASELINE)
 
 
 def check_pair(candidate: Cell, baseline: Cell) -> None:
@@ -95,9 +95,39 @@ def no_slower(
             not_judged = f"{theirs.client.name} failed a transfer: there is nothing to compare with"
         else:
             verdict = judge_together(verdict, results, looks, problems=problems)
+    return pair_answer(
+        pair,
+        "no-slower",
+        cell,
+        results,
+        rates,
+        order,
+        bound=margin,
+        ratio=verdict.interval if verdict and verdict.interval else ratio_interval(rates.ratios, looks),
+        verdict=verdict,
+        not_judged=not_judged,
+    )
+
+
+def pair_answer(  # noqa: PLR0917 - two callers
+    pair: str,
+    question: Question,
+    cell: Cell,
+    results: Sequence[CellResult],
+    rates: Rates,
+    order: Sequence[int],
+    *,
+    ratio: Interval | None,
+    verdict: Verdict | None,
+    bound: Ratio | None = None,
+    claims: Sequence[Claim] = (),
+    not_judged: str = "",
+) -> Answer:
+    """The answer to a question about two clients that took turns; it ends now. `order` has an index of `results` per transfer."""
+    ours, theirs = results
     return Answer(
         id=pair,
-        question="no-slower",
+        question=question,
         run=ours.run,
         lab_version=__version__,
         backend=ours.backend,
@@ -105,11 +135,12 @@ def no_slower(
         topology=cell.topology,
         transfer=cell.transfer,
         expectation=cell.expectation,
-        arms=[pair_arm(CANDIDATE, ours, rates.candidate), pair_arm(BASELINE, theirs, rates.baseline)],
-        bound=margin,
+        arms=[_arm(CANDIDATE, ours, rates.candidate), _arm(BASELINE, theirs, rates.baseline)],
+        claims=list(claims),
+        bound=bound,
         rate_clock=rates.clock,
-        order=[_SIDES[index] for index in order],
-        ratio=verdict.interval if verdict and verdict.interval else ratio_interval(rates.ratios, looks),
+        order=[SIDES[index] for index in order],
+        ratio=ratio,
         verdict=verdict,
         not_judged=not_judged,
         started_at=ours.started_at,
@@ -117,7 +148,7 @@ def no_slower(
     )
 
 
-def pair_arm(name: str, result: CellResult, rates: list[float]) -> Arm:
+def _arm(name: str, result: CellResult, rates: list[float]) -> Arm:
     """One side of a pair; `rates` are its bytes per second, a value per pair."""
     return Arm(
         name=name,
