@@ -210,7 +210,7 @@ class Machine:
 
     def cpu_s(self) -> float:
         """CPU seconds of the host that the machine has used so far."""
-        return processes.tree_cpu_s(self.process.pid)
+        return processes.tree_cpu_s(self.process.pid)[1]
 
     def _send(self, parts: Sequence[bytes]) -> None:
         try:
@@ -227,7 +227,7 @@ class Machine:
     def _chunks(self) -> Iterator[bytes]:
         # Read for requests that last only: it means a file for each process inside, and most requests take less time than that.
         begun, cpu_before, ended = time.monotonic(), -1.0, 0
-        watchdog = Watchdog(self.process.pid)
+        watchdog = Watchdog()
         while True:
             ready, _, _ = select.select([self.answers], [], [], _LOOK_S)
             if ready:
@@ -236,10 +236,11 @@ class Machine:
                     raise LabFault(self._last_words())
                 yield chunk
                 continue
-            if watchdog.barks():
+            kernel_s, all_s = processes.tree_cpu_s(self.process.pid)
+            if watchdog.barks(kernel_s, all_s):
                 self.warn(_COMPUTING)
-            cpu_before = self.cpu_s() if cpu_before < 0 else cpu_before
-            used, waited = self.cpu_s() - cpu_before, time.monotonic() - begun
+            cpu_before = all_s if cpu_before < 0 else cpu_before
+            used, waited = all_s - cpu_before, time.monotonic() - begun
             if used > self.patience.cpu_s * (1 + ended) or waited > self.patience.real_s:
                 said = f"used {used:.0f} s of CPU time without coming to an end"
                 if ended == _MOST_ENDINGS or not self._end_programs():

@@ -35,8 +35,10 @@ def cpu_s(pid: int) -> float:
     return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK") if len(words) > 15 else 0.0
 
 
-def tree_cpu_s(pid: int) -> float:
-    return cpu_s(pid) + sum(cpu_s(child) for child in children(pid))
+def tree_cpu_s(pid: int) -> tuple[float, float]:
+    """CPU seconds of one process, and of it with those that it has started."""
+    own = cpu_s(pid)
+    return own, own + sum(cpu_s(child) for child in children(pid))
 
 
 def end_children(pid: int, but: Collection[int]) -> bool:

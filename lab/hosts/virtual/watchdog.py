@@ -9,8 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from lab.hosts.virtual import processes
-
 AFTER_S = 10.0
 """Seconds of this host's clock."""
 _KERNEL_SHARE = 0.02
@@ -20,18 +18,20 @@ _LEAST_CPU_S = 2.0
 
 
 class Watchdog:
-    """For one request to the machine whose kernel is the process `pid`."""
+    """For one request to a machine."""
 
-    def __init__(self, pid: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._pid, self._clock = pid, clock
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._since_s, self._kernel_s, self._all_s = clock(), -1.0, 0.0
         self._barked = False
 
-    def barks(self) -> bool:
-        """True once, when for `AFTER_S` the kernel has done nothing and programs have computed. Call it now and then."""
+    def barks(self, kernel_s: float, all_s: float) -> bool:
+        """True once, when for `AFTER_S` the kernel has done nothing and programs have computed. Call it now and then.
+
+        CPU seconds so far: of the process that is the machine's kernel, and of all of the machine.
+        """
         if self._barked:
             return False
-        kernel_s, all_s = processes.cpu_s(self._pid), processes.tree_cpu_s(self._pid)
         kernel_used, used = kernel_s - self._kernel_s, all_s - self._all_s
         if self._kernel_s < 0 or kernel_used > _KERNEL_SHARE * max(used, _LEAST_CPU_S):
             self._since_s, self._kernel_s, self._all_s = self._clock(), kernel_s, all_s
