@@ -41,8 +41,8 @@ def console_on(file: TextIO) -> Console:
     return Console(file=file) if file.isatty() else LineConsole(file)
 
 
-def stdout_console(_width: int = 0) -> Console:
-    """A console on stdout. A width means nothing: a terminal has its own, and a pipe has none."""
+def stdout_console() -> Console:
+    """A console on stdout. A terminal has its own width, and a pipe has none."""
     return console_on(sys.stdout)
 
 

@@ -158,7 +158,7 @@ def qualify(
     if json_output:
         typer.echo(found.model_dump_json(indent=2))
     else:
-        console = stdout_console(130)
+        console = stdout_console()
         render_qualification(found, console, cells=session.results, answers=session.answers)
         typer.echo(f"results: {session.run.path}")
     raise typer.Exit(exit_code([found.judged.name]))
@@ -229,7 +229,7 @@ def _show(items: Sequence[ReleaseRow], looks: LookPlan, choice: ClockChoice, *, 
         name = f"{item.name}--buffers" if item.buffers else item.name
         lane = "yes" if item.light and clock == "real" else ""
         table.add_row(name, clock, lane, str(one), str(two), item.why)
-    stdout_console(160).print(table)
+    stdout_console().print(table)
     typer.echo(
         f"{len(items)} lines, about {totals['alone_s'] / 60:.1f} min alone, {totals['with_baseline_s'] / 60:.1f} min with a "
         "baseline; what stays undecided at its first look takes longer"
