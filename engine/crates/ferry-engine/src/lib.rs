@@ -62,3 +62,5 @@ pub mod transfer;
 pub mod units;
 
 pub use job::{download, upload};
+#[doc(hidden)]
+pub use log::without_query;

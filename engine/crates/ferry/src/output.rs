@@ -81,11 +81,12 @@ fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// A URL over HTTP without its query, which may be a signature.
-fn without_query(url: &str) -> String {
-    match url.split_once('?') {
-        Some((before, _)) if url.starts_with("http") => format!("{before}?..."),
-        _ => url.to_owned(),
+/// The URL as people may see it: over HTTP a query may be a signature, over SFTP it is a part of the path.
+fn shown(url: &str) -> String {
+    if url.starts_with("http") {
+        ferry_engine::without_query(url)
+    } else {
+        url.to_owned()
     }
 }
 
@@ -101,7 +102,7 @@ fn without_user(url: &str) -> String {
 }
 
 fn transfer_line(transfer: &Transfer) -> String {
-    let url = without_query(&transfer.url);
+    let url = shown(&transfer.url);
     if let Some(failure) = &transfer.error {
         // Most messages say where by themselves.
         let said = failure.message.contains(&url) || failure.message.contains(&without_user(&url));
