@@ -376,7 +376,7 @@ def sign_p(beyond: int, n: int) -> float:
 
 
 def fault_claim(candidate: Sequence[str], baseline: Sequence[str], gate: Gate, accepted: Accepted | None = None) -> Claim:
-    """Whether a file was wrong after a fault, by what was wrong in each try (empty: nothing); there are no more to come."""
+    """The claim about wrong files after a fault. A problem per try, empty where the file was right; all tries are there."""
     problems = list(zip(candidate, baseline, strict=False))
     return _arrival(problems, gate, (accepted or {}).get(ARRIVES), alarms=1, may_alarm=True, final=True)
 
@@ -444,7 +444,7 @@ def _fraction(interval: Interval) -> Interval:
 
 
 def has_figures(cell: CellResult, measures: Sequence[Measure]) -> bool:
-    """Whether the transfers that arrived have a rate, where one is asked: without it the lab is at fault."""
+    """False where a rate is asked and no complete transfer has a rate, which is a fault of the lab."""
     arrived = [sample for sample in cell.samples if sample.ok]
     asked = any(measure.figure == "rate" for measure in measures)
     return not (asked and arrived) or any(sample.body_byte_s or sample.total_byte_s for sample in arrived)

@@ -57,7 +57,7 @@ class Compared:
 
     @property
     def claims(self) -> Sequence[Claim]:
-        """Those that count: an answer that is INVALID says nothing."""
+        """The claims of its answer; none of an INVALID answer."""
         return self.answer.claims if self.answer and not self.spoilt else ()
 
 

@@ -76,7 +76,7 @@ def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> N
 def _cut_off(session: pytest.Session) -> BaseException | None:
     """Why tests of this run are left out; None where all of them ran."""
     if _interruptions:
-        return _interruptions[-1] if isinstance(_interruptions[-1], KeyboardInterrupt) else KeyboardInterrupt()
+        return KeyboardInterrupt()
     left_out = session.shouldfail or session.shouldstop
     return RuntimeError(str(left_out)) if left_out else None
 

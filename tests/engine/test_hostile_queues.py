@@ -17,7 +17,7 @@ from tests.support.hostile_http import HostileServer, Talk, head, serve
 SIZE = 300_000
 HOLES = ((100_000, 150_000), (200_000, SIZE))
 BRIEFLY = ("--retry-max-wait", "50ms", "--retry", "2")
-# What the server does with a file, and whether it arrives.
+# The server's treatment of a file: True where the file arrives.
 FATES = {
     "honest": True,
     "changed": True,

@@ -127,7 +127,7 @@ def client_effects(file: Path, *, program: str = "") -> dict[str, Any]:
 
 
 def _version_of(name: str) -> str:
-    """What becomes of NAME@VERSION."""
+    """The client of NAME@VERSION."""
     try:
         return repr(resolve(parse_client(f"{name}@0.28.1")))
     except RoughwaterError as problem:

@@ -93,7 +93,7 @@ impl Promise {
     }
 }
 
-/// Whether the body is coded, so that its length is not that of the file.
+/// True for a coded body, whose length differs from the file's.
 pub fn is_coded(headers: &HeaderMap) -> bool {
     headers
         .get_all(CONTENT_ENCODING)

@@ -33,7 +33,7 @@ pub struct Core {
     wakes: Mutex<Vec<Arc<Notify>>>,
     /// A limited download has got something, or its deadline has changed.
     pub paced: Notify,
-    /// What may be open at a time.
+    /// The number of files and directories that may be open at a time.
     pub handles: Arc<Handles>,
     count: watch::Sender<usize>,
 }

@@ -31,7 +31,7 @@ const OWNERS: u32 = 0o600;
 pub struct Partial {
     pub path: Vec<u8>,
     pub handle: Handle,
-    /// What is below is there.
+    /// Every byte before this offset is on the server.
     pub offset: u64,
     mark: Option<Mark>,
     naming: Naming,

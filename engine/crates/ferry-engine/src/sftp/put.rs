@@ -204,7 +204,7 @@ async fn set_attributes(
     let handle = &partial.handle;
     match core.call(channel, &Request::Fsetstat { handle, attrs: &attrs }).await? {
         Reply::Status(status) if status.code == StatusCode::Ok => Ok(()),
-        // Nobody has asked for it: the owner may write to the new file, and not to the local one.
+        // Not asked for by the user: write permission of the owner, which the local file lacks.
         _ if asked_for == Attrs::default() => Ok(()),
         _ => Err(Error::permanent(format!(
             "{}: the server does not set modification time or permissions; leave out --remote-time and --perms, or --mirror, which needs times",

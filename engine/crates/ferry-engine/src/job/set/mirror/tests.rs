@@ -124,7 +124,7 @@ fn unfinished_files_of_ferry_stay_where_they_can_be_gone_on_with() {
 /// A day and more before everything else.
 const LONG_AGO: u64 = 1_000_000_000;
 
-/// What goes of parts of uploads that were last written to at `written`, in directories that were last changed at `changed`, by a run of `began`.
+/// The removed parts of uploads. `written`: the last write to each; `changed`: the last change of its directory; `began`: the start of the run.
 fn left_parts_removed(written: u64, changed: u64, began: u64) -> Vec<String> {
     let at = |path: &str, modified: u64| Thing {
         stamp: Stamp {
