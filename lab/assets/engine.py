@@ -1,6 +1,7 @@
 """ferry, built from `engine/` with cargo. Incremental, and silent when nothing has changed.
 
-The build stays in `engine/target`, where a Rust developer expects it; `lab.clients.ferry` brings it to hosts.
+The build stays in `engine/target`, where a Rust developer expects it; `lab.clients.ferry` brings it to hosts. A copy goes to the
+cache (`ferry_builds`), for other checkouts of the same sources.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from lab.assets import store
+from lab.assets import ferry_builds, store
 from lab.assets.store import Progress
 from lab.model.errors import LabFault
 from lab.model.paths import package_root
@@ -93,13 +94,31 @@ def build(progress: Progress) -> None:
     if up_to_date():
         return
     cargo = _require_cargo("build ferry")
-    progress(f"building ferry ({'what has changed' if program().exists() else 'first time: about 2 minutes'})")
     began = time.time()
+    made_of = _made_of(cargo)
+    if ferry_builds.take(made_of, program()):
+        progress("ferry is the cache's build of these sources")
+        mark(_stamp(), began)
+        return
+    progress(f"building ferry ({'what has changed' if program().exists() else 'first time: about 2 minutes'})")
     argv: list[str | Path] = [cargo, "build", "--release", "--locked", "--quiet", "-p", "ferry"]
     code, output = store.run(argv, timeout_s=_LONGEST_BUILD_S, cwd=engine_dir(), env=environment(cargo))
     if code or not program().exists():
         raise LabFault(f"ferry cannot be built with {cargo} (exit code {code}):\n{output.strip()}")
     mark(_stamp(), began)
+    # A source that was saved meanwhile may be in the program or not.
+    if _made_of(cargo) == made_of:
+        ferry_builds.keep(made_of, program(), progress)
+
+
+def _made_of(cargo: Path) -> str:
+    """The key of a build with that cargo: its sources and the compiler."""
+    environ = environment(cargo)
+    done = subprocess.run(
+        ["rustc", "-vV"], capture_output=True, text=True, timeout=30, check=False, cwd=engine_dir(), env=environ
+    )
+    sources = [*_sources(), engine_dir() / ".cargo" / "config.toml"]
+    return ferry_builds.key(engine_dir(), sources, done.stdout, environ)
 
 
 def fetch(workspace: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setattr(engine, "engine_dir", lambda: root)
     monkeypatch.setattr(engine, "FOLDERS", (str(tmp_path / "usr"),))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(engine, "cargos", lambda real=engine.cargos: (c for c in real() if tmp_path in c.parents))
     for cached in (engine.least_rust, engine.is_recent):
         cached.cache_clear()
@@ -136,6 +138,80 @@ def test_rustc_is_the_cargos_own(tmp_path: Path, workspace: Path) -> None:
     newer = cargo(tmp_path / "usr")
     engine.build(lambda _: None)
     assert str(newer.with_name("rustc")) in (workspace / "target/calls").read_text()
+
+
+def clone(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Another checkout of the same sources; from here on the engine."""
+    other = workspace.with_name("another") / "engine"
+    shutil.copytree(workspace, other, ignore=shutil.ignore_patterns("target"))
+    monkeypatch.setattr(engine, "engine_dir", lambda: other)
+    return other
+
+
+def calls(workspace: Path) -> int:
+    path = workspace / "target/calls"
+    return path.read_text().count("build --release") if path.exists() else 0
+
+
+def test_another_checkout_of_the_same_sources_compiles_nothing(
+    tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cargo(tmp_path / "bin")
+    engine.build(lambda _: None)
+    other = clone(workspace, monkeypatch)
+    engine.build(lambda _: None)
+    assert calls(other) == 0
+    assert engine.program().read_text() == "x"
+    assert os.access(engine.program(), os.X_OK)
+    assert engine.up_to_date()
+
+
+@pytest.mark.parametrize("different", ["a source", "a source more", "rustc", "RUSTFLAGS", "a damaged cache"])
+def test_what_differs_is_built(tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch, different: str) -> None:
+    cargo(tmp_path / "bin")
+    engine.build(lambda _: None)
+    other = clone(workspace, monkeypatch)
+    match different:
+        case "a source":
+            (other / "crates/ferry/src/main.rs").write_text("fn main() { panic!() }\n")
+        case "a source more":
+            (other / "crates/ferry/build.rs").write_text("fn main() {}\n")
+        case "rustc":
+            (tmp_path / "bin/rustc").write_text("#!/bin/sh\necho another\n")
+        case "RUSTFLAGS":
+            monkeypatch.setenv("RUSTFLAGS", "-C target-cpu=native")
+        case _:
+            (kept,) = (tmp_path / "cache").glob("ferry-*/ferry")
+            kept.write_text("y")
+    engine.build(lambda _: None)
+    assert calls(other) == 1
+    assert engine.program().read_text() == "x"
+
+
+def test_a_build_during_which_a_source_changed_is_not_kept(tmp_path: Path) -> None:
+    cargo(tmp_path / "bin", script=f"{BUILDS}; echo >>crates/ferry/src/main.rs")
+    engine.build(lambda _: None)
+    assert list((tmp_path / "cache").glob("ferry-*")) == []
+
+
+def test_the_cache_has_a_bounded_number_of_builds(tmp_path: Path, workspace: Path) -> None:
+    cargo(tmp_path / "bin")
+    for number in range(6):
+        (workspace / "crates/ferry/src/main.rs").write_text(f"// {number}\n")
+        later(workspace / "crates/ferry/src/main.rs")
+        engine.build(lambda _: None)
+    assert calls(workspace) == 6
+    assert len(list((tmp_path / "cache").glob("ferry-*/ferry"))) == 4
+
+
+def test_a_cache_that_refuses_costs_no_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").write_text("a file")
+    cargo(tmp_path / "bin")
+    said: list[str] = []
+    engine.build(said.append)
+    assert engine.up_to_date()
+    assert "not kept" in said[-1]
 
 
 def test_the_real_workspace_says_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
