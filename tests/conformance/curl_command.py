@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from urllib.parse import unquote
 
 from tests.conformance.curl_file import TestFile
@@ -151,8 +150,8 @@ def _with_user(url: str, user: str, password_follows: bool) -> str:
     return f"{scheme}://{_quoted(user)}{'' if password_follows else ':'}@{place.rpartition('@')[2]}{slash}{path}"
 
 
-def translate(test: TestFile, folder: Path) -> Translated:
-    """Raises ExcludedError. `folder` is where curl's relative files are."""
+def translate(test: TestFile) -> Translated:
+    """Raises ExcludedError."""
     made, words = Translated(), iter(shlex.split(test.text("client", "command").strip()))
     for word in words:
         if word.startswith("-") and word != "-":

@@ -79,6 +79,8 @@ def is_over_ssh(text: str) -> bool:
 
 
 def variables(number: int, folder: str | Path, ports: dict[str, int]) -> dict[str, str]:
+    """A character of a value is a byte of the test's text."""
+    place = os.fsencode(folder).decode("latin-1")
     return {
         "TESTNUMBER": str(number),
         "HOSTIP": "127.0.0.1",
@@ -90,10 +92,10 @@ def variables(number: int, folder: str | Path, ports: dict[str, int]) -> dict[st
         "SOCKSPORT": str(ports["SOCKS"]),
         # Nothing listens there: it is another's to give out (RFC 6335, section 6).
         "NOLISTENPORT": "1",
-        "LOGDIR": str(folder),
-        "FILE_PWD": str(folder),
-        "SRCDIR": str(folder),
-        "PWD": str(folder),
+        "LOGDIR": place,
+        "FILE_PWD": place,
+        "SRCDIR": place,
+        "PWD": place,
         "VERSION": "8.14.1",
         "USER": "someone",
         "DEV_NULL": "/dev/null",
@@ -173,7 +175,7 @@ def _run(number: int, tls: Path) -> Outcome | Excluded:
         try:
             if rule := _excluded(test):
                 raise ExcludedError(rule)
-            asked = translate(test, folder)
+            asked = translate(test)
             found = _judged(test, asked, server, folder)
         except ExcludedError as error:
             return Excluded(error.rule)
@@ -223,13 +225,20 @@ def _ending(code: int, wanted: Wanted, done: int, told: dict[str, Any], written:
 def _ferry(
     command: tuple[str, ...], environment: dict[str, str], folder: Path, out: Path, report: Path, stdin: bytes
 ) -> tuple[int, dict[str, Any]]:
-    words = [str(find_ferry()), *command, "--json", str(report), "--no-progress"]
-    words += ["-o", str(out)] if command[0] == "get" else []
-    surroundings = {"HOME": str(folder), "PATH": os.environ["PATH"], **environment}
+    # The test's words have a character for each byte; a path of this machine has its own encoding.
+    words = [
+        os.fsencode(find_ferry()),
+        *(word.encode("latin-1") for word in command),
+        b"--json",
+        os.fsencode(report),
+        b"--no-progress",
+    ]
+    words += [b"-o", os.fsencode(out)] if command[0] == "get" else []
+    surroundings = {b"HOME": os.fsencode(folder), b"PATH": os.fsencode(os.environ["PATH"])}
     done = subprocess.run(
-        [word.encode("latin-1") for word in words],
+        words,
         cwd=folder,
-        env={name.encode(): value.encode("latin-1") for name, value in surroundings.items()},
+        env=surroundings | {name.encode(): value.encode("latin-1") for name, value in environment.items()},
         input=stdin,
         capture_output=True,
         timeout=60,
@@ -243,7 +252,7 @@ def _ferry(
 
 
 def _write(folder: Path, name: str, data: bytes) -> None:
-    path = Path(name)
+    path = Path(os.fsdecode(name.encode("latin-1")))
     if name and path.is_relative_to(folder):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
