@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -155,13 +156,16 @@ class Runner:
 
     def _collect(self) -> None:
         for name, (job, process, begun) in list(self._running.items()):
+            before = _cpu_s()
             if (code := process.poll()) is None:
                 continue
+            cpu_s = _cpu_s() - before
             del self._running[name]
             text = _log(name)
             end = self._ended[name] = ended(job, code, time.monotonic() - begun, text, ci=self._ci)
             counted = f", {end.passed} passed, {end.failed} failed, {end.skipped} skipped" if _COUNT.search(text) else ""
-            self._say(f"== {name}: {end.seconds:.0f} s{counted}{f', exit code {code}' if code else ''}")
+            ending = f", exit code {code}" if code else ""
+            self._say(f"== {name}: {end.seconds:.0f} s, {cpu_s:.0f} s of processor time{counted}{ending}")
             for line in shown(text):
                 self._say(f"{name} | {line}")
             if code and job.may_fail and not self._ci:
@@ -178,6 +182,12 @@ class Runner:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+
+
+def _cpu_s() -> float:
+    """Processor time of all children that are over, with theirs, but for orphans."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _path(name: str) -> Path:
