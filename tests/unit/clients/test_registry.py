@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
+from lab.clients import described as descriptions
 from lab.clients import usage
 from lab.clients.adapter import ClientAdapter
 from lab.clients.curl import Curl
-from lab.clients.described import DescribedClient, load_client
+from lab.clients.described import DescribedClient, described_files, load_client
 from lab.clients.ferry import Ferry
-from lab.clients.registry import resolve
+from lab.clients.registry import list_clients, resolve, userland_of
+from lab.model.client import ClientFile
 from lab.model.errors import UsageProblem
+from lab.model.load import parse_model
 from lab.model.paths import shipped_clients_dir
 from lab.model.transfer import ClientSpec
 
@@ -67,10 +71,37 @@ def test_memory_report_and_its_absence() -> None:
 
 def test_wrap_is_nothing_without_gnu_time() -> None:
     assert usage.wrap(["curl", "-V"], None, "/r") == ["curl", "-V"]
-    assert usage.wrap(["curl"], Path("/usr/bin/time"), "/r")[-2:] == ["--", "curl"]
+    assert usage.wrap(["curl"], "/usr/bin/time", "/r")[-2:] == ["--", "curl"]
 
 
 def test_a_version_is_what_the_lab_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lab.clients.versions.program", {"curl@8.4.0": "/cache/curl-8.4.0/bin/curl"}.__getitem__)
     assert resolve(ClientSpec.parse("curl@8.4.0")) == Curl("curl@8.4.0", "/cache/curl-8.4.0/bin/curl")
     assert resolve(ClientSpec.parse("curl@mine=/opt/curl")) == Curl("curl@mine", "/opt/curl")
+
+
+def test_each_file_of_a_client_is_read_as_yaml_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each cell asks for its client's clock, userland and adapter, and a program that no client is called after for all files."""
+    read: list[str] = []
+
+    def counted(model: type[ClientFile], text: str, origin: str) -> ClientFile:
+        read.append(origin)
+        return parse_model(model, text, origin)
+
+    monkeypatch.setattr(descriptions, "parse_model", counted)
+    monkeypatch.setattr(descriptions, "_parse", lru_cache(descriptions._parse.__wrapped__))
+    for _ in range(3):
+        for name in (*list_clients(), "another-program"):
+            userland_of(ClientSpec(name=name, program=name))
+            if name in described_files():
+                resolve(ClientSpec(name=name, program=name))
+    assert sorted(read) == sorted(str(path) for path in described_files().values())
+
+
+def test_a_changed_file_of_a_client_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    text = (shipped_clients_dir() / "wget.yaml").read_text(encoding="utf-8").replace("wget", "mine")
+    path.write_text(text)
+    assert "-nv" in str(load_client(path).command)
+    path.write_text(text.replace("-nv", "-q", 1))
+    assert "-nv" not in str(load_client(path).command)
