@@ -158,7 +158,8 @@ def new(
     with write_faults(path, remedy="work in a folder of your own", fault=UsageProblem):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, text)
-    typer.echo(f"{path}: try it with {start.use.replace('NAME', name)}")
+    use = _use(text) if lines else start.use
+    typer.echo(f"{path}: try it with {use.replace('NAME', name)}")
 
 
 def _from_lines(name: str, lines: Mapping[str, str]) -> str:
@@ -180,6 +181,13 @@ def _from_lines(name: str, lines: Mapping[str, str]) -> str:
     text = "\n".join([*told, *found]) + "\n"
     parse_topology(text, "the network of this line")
     return text
+
+
+def _use(text: str) -> str:
+    """A command with a transfer that the network limits: without a rate on its way it would ask about this machine."""
+    link = parse_topology(text, "the network of this line").link
+    limited = next((way for way, side in (("get", link.direction("down")), ("put", link.direction("up"))) if side.rate), "")
+    return f"lab run curl--NAME--http1-{limited}-2MB" if limited else "lab run curl--NAME--http1-get-2MB-at-1MBps"
 
 
 def _override(settings: LinkDirection) -> LinkOverride:

@@ -17,6 +17,8 @@ from lab.link.tc_line import read_line
 from lab.model.errors import EXIT_USAGE, UsageProblem
 from lab.model.load import load_topology
 from lab.model.topology import Topology
+from lab.run.clocks import needs_real_time
+from lab.run.named_cells import named_cells
 
 PREFIX = "tc qdisc add dev eth0 root netem"
 
@@ -179,3 +181,19 @@ def test_a_delay_of_one_side_is_not_shared(tmp_path: Path) -> None:
 def test_other_kinds_have_no_line() -> None:
     with pytest.raises(UsageProblem, match="for topologies"):
         new.new("suite", "mine", from_tc=f"{PREFIX} delay 5ms")
+
+
+@pytest.mark.parametrize(
+    ("words", "transfer"),
+    [
+        (["--from-tc", f"{PREFIX} rate 8mbit"], "http1-put-2MB"),
+        (["--from-tc-server", f"{PREFIX} rate 8mbit"], "http1-get-2MB"),
+        (["--from-tc", f"{PREFIX} rate 8mbit", "--from-tc-server", f"{PREFIX} rate 8mbit"], "http1-get-2MB"),
+        (["--from-tc", f"{PREFIX} delay 8ms"], "http1-get-2MB-at-1MBps"),
+    ],
+)
+def test_the_command_that_is_printed_runs_in_virtual_time(words: list[str], transfer: str, tmp_path: Path) -> None:
+    done = made(tmp_path, *words)
+    assert done.stdout.endswith(f"try it with lab run curl--net--{transfer}\n")
+    (cell,) = named_cells([f"curl--net--{transfer}"], topologies=[str(tmp_path / "topologies" / "net.yaml")])
+    assert not needs_real_time(cell)
