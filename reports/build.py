@@ -51,6 +51,8 @@ class Tally:
     whole: bool
     state: str = ""
     """Why it is not complete, for people."""
+    doubt: str = ""
+    """Why it may not be complete although nothing says so."""
 
     @property
     def name(self) -> VerdictName | None:
@@ -64,7 +66,8 @@ class Tally:
     def headline(self) -> str:
         if not self.whole:
             return f"This run is not complete: {self.state}."
-        return words.headline(self.counts, self.exit_code)
+        headline = words.headline(self.counts, self.exit_code)
+        return f"{headline} But {self.doubt}." if self.doubt else headline
 
 
 def tally(run: StoredRun) -> Tally:
@@ -73,7 +76,7 @@ def tally(run: StoredRun) -> Tally:
     code = run.record.exit_code if run.whole and run.record else exit_code(counted)
     if run.qualification is not None:
         code = exit_code([run.qualification.judged.name])
-    return Tally({name: counted[name] for name in VERDICTS}, code, run.whole, run.state)
+    return Tally({name: counted[name] for name in VERDICTS}, code, run.whole, run.state, run.doubt)
 
 
 def run_page(run: StoredRun) -> str:

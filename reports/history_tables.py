@@ -26,6 +26,7 @@ def render_runs(rows: Rows, console: Console) -> None:
     table = _table("run", "started (UTC)", *_VERDICTS, "clients", "topologies", "time")
     for row in rows:
         state = "" if row["whole"] else " (goes on, or cut off)"
+        state += " (end not recorded)" if row["doubtful"] else ""
         counts = (Text(str(row[name]) if row[name] else NOTHING, justify="right") for name in _VERDICTS)
         words = (Text(", ".join(map(str, row[name] or [NOTHING]))) for name in ("clients", "topologies", "clocks"))
         table.add_row(Text(row["run"] + state), _time(row["started_at"]), *counts, *words)

@@ -130,7 +130,7 @@ def _case(
 
 
 def _run_facts(run: StoredRun) -> dict[str, str]:
-    facts = {"run": run.path.name, "whole": "yes" if run.whole else "no"}
+    facts = {"run": run.path.name, "whole": "not recorded" if run.doubt else "yes" if run.whole else "no"}
     if run.record:
         facts |= {"lab_version": run.record.lab_version, "git_revision": run.record.git_revision or ""}
         facts["ended"] = run.record.ended or ""

@@ -14,7 +14,7 @@ from rich.text import Text
 
 import lab
 from lab.cli.compare import NOT_INTERLEAVED, Within
-from lab.cli.options import AnyBackend, AnyHost, Beside, Clock, Json, Router, RunSeed, Wait
+from lab.cli.options import AnyBackend, AnyHost, Beside, Clock, Env, Json, Router, RunSeed, Wait, variables
 from lab.cli.output import stdout_console
 from lab.clients.registry import parse_client, resolve
 from lab.judge.compare import compare_cells, differences
@@ -84,6 +84,7 @@ def rerun(
     wait: Wait = WAIT,
     beside: Beside = False,
     any_host: AnyHost = False,
+    env: Env = None,
     json_output: Json = False,
 ) -> None:
     """Repeat the cell of a bundle on this machine, and compare the result with the bundle's.
@@ -93,13 +94,14 @@ def rerun(
     """
     if not 0 < within.value < 1:
         raise UsageProblem(f"--within {within} is not a tolerance", remedy="give one between 0 % and 100 %, exclusive")
+    given = variables(env)
     packed = read_bundle(file)
     cell = packed.asked(_client(packed, client))
     # Fail for an unknown client before a network is brought up.
     resolve(cell.client)
     where = choose(clock, backend, router, seed=seed, wait=wait, beside=beside, any_host=any_host)
     with where.options() as options:
-        here, run = _run_again(cell, repeating(packed, options, seed))
+        here, run = _run_again(cell, repeating(packed, replace(options, variables=given), seed))
     found = _comparison(packed, file, here, run, within)
     if json_output:
         typer.echo(found.model_dump_json(indent=2))
@@ -153,7 +155,8 @@ def _client(packed: Bundle, text: str | None) -> ClientSpec:
 def repeating(packed: Bundle, options: Options, seed: int | None) -> Options:
     """Options that repeat the bundle: its clock unless another is given; in virtual time its price and its seed, or `seed`.
 
-    What watched its samples watches these, because that takes virtual time.
+    What watched its samples watches these, because that takes virtual time. In virtual time its client's variables are set,
+    unless others are given. In real time a program of this machine obeys them: UsageProblem for a variable that is not given.
     """
     guest = packed.cell.virtual
     clock = packed.cell.clock if options.clock == "auto" else options.clock
@@ -164,6 +167,14 @@ def repeating(packed: Bundle, options: Options, seed: int | None) -> Options:
         virtual_looks=packed.looks,
         sshd=SshdOptions(**packed.manifest.sshd.model_dump()),
     )
+    stored = packed.cell.client.variables
+    if clock != "virtual" and (unasked := [name for name in stored if name not in options.variables]):
+        raise UsageProblem(
+            f"the bundle's client had {', '.join(unasked)}, and in real time no variable comes from a bundle",
+            remedy="give it again: " + " ".join(f"--env {name}=VALUE" for name in unasked),
+        )
+    if clock == "virtual":
+        repeated = replace(repeated, variables={**stored, **options.variables})
     if guest is None or clock != "virtual":
         return repeated
     repeated = replace(

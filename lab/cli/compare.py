@@ -192,10 +192,20 @@ def _comparison(
         only_in_a=only_in_a,
         only_in_b=only_in_b,
         differences=_differences(pairs, by),
-        notes=[*_clocks(pairs), *notes, *([HOLM.format(judged)] if judged > 1 else []), *_costs(pairs, by)],
+        notes=[
+            *_clocks(pairs),
+            *notes,
+            *([HOLM.format(judged)] if judged > 1 else []),
+            *_costs(pairs, by),
+            *_doubts(one, other),
+        ],
         problems=[*one.problems, *(other.problems if other is not one else [])],
         exit_code=exit_code(row.judged.name for row in corrected),
     )
+
+
+def _doubts(one: StoredRun, other: StoredRun) -> list[str]:
+    return [f"{name}: {run.doubt}" for name, run in (("A", one), ("B", other)) if run.doubt]
 
 
 def _clocks(pairs: Sequence[tuple[CellResult, CellResult]]) -> list[str]:

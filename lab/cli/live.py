@@ -6,10 +6,11 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperCommand
 
 from lab.cli.asked_files import put_asked_files
 from lab.cli.options import (
@@ -56,11 +57,46 @@ Machines = Annotated[
 Command = Annotated[list[str] | None, typer.Argument(metavar="-- CMD...", help="The command; a shell without one.")]
 
 
+class _HostFirst(TyperCommand):
+    """Takes its options after the host too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        options = [param for param in self.params if param.param_type_name == "option"]
+        return super().parse_args(ctx, options_first(args, [name for option in options for name in option.opts]))
+
+
+def options_first(words: Sequence[str], valued: Collection[str]) -> list[str]:
+    """`HOST OPTIONS -- CMD` as `OPTIONS HOST -- CMD`; every `valued` option has a value. Raises UsageProblem for another option.
+
+    A command needs no `--` before it: no program's name begins with a dash.
+    """
+    host = _after_options(words, valued)
+    if host >= len(words) or words[host] == "--":
+        return [*words]
+    command = host + 1 + _after_options(words[host + 1 :], valued)
+    between = words[host + 1 : command]
+    if other := next((word for word in between if word.startswith("-") and not _known(word, valued)), ""):
+        raise UsageProblem(f"lab exec has no option {other}", remedy="put -- before the command")
+    return [*words[:host], *between, words[host], *words[command:]]
+
+
+def _after_options(words: Sequence[str], valued: Collection[str]) -> int:
+    """The place of the first word that is neither an option nor an option's value; of `--`, if it comes first."""
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        at += 2 if words[at] in valued else 1
+    return at
+
+
+def _known(word: str, valued: Collection[str]) -> bool:
+    return word == "--help" or word.partition("=")[0] in valued
+
+
 def register(app: typer.Typer) -> None:
     app.command("shell", context_settings=_PASS_THROUGH)(shell)
     app.command("up")(up)
     app.command("link")(link_command)
-    app.command("exec", context_settings=_PASS_THROUGH)(exec_command)
+    app.command("exec", cls=_HostFirst, context_settings=_PASS_THROUGH)(exec_command)
     app.command("status")(status)
     app.command("down")(down)
 

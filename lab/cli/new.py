@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from lab.link.tc_line import read_line
 from lab.model.base import SLUG_PATTERN
 from lab.model.errors import UsageProblem
 from lab.model.files import write_faults, write_text
+from lab.model.load import parse_topology
+from lab.model.topology import LinkDirection, LinkOverride
+from lab.model.units import Duration
 
 
 @dataclass(frozen=True)
@@ -124,20 +130,77 @@ def register(app: typer.Typer) -> None:
 def new(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="client, topology, suite or profile.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits, and single - . _ between them.")],
+    from_tc: Annotated[
+        str | None,
+        typer.Option("--from-tc", metavar="LINE", help="A topology from a line of tc or tcset on the client's device."),
+    ] = None,
+    from_tc_server: Annotated[
+        str | None, typer.Option("--from-tc-server", metavar="LINE", help="The same on the server's device.")
+    ] = None,
 ) -> None:
     """Write a commented file to begin with, in ./clients, ./topologies or ./suites, where commands find it by its name.
 
-    It works as it is: the command that is printed runs it, and passes.
+    It works as it is: the command that is printed runs it, and passes. tc shapes what leaves a device, so that one line is one
+    direction: `up` on the client's device, `down` on the server's. An option that no link has is refused.
     """
     start = STARTS.get(kind)
     if start is None:
         raise UsageProblem(f"{kind!r} is nothing that can be begun", remedy=f"one of {', '.join(STARTS)}")
     if not re.fullmatch(SLUG_PATTERN, name) or len(name) > 64:
         raise UsageProblem(f"{name!r} is not a name", remedy="use small letters, digits, and single - . _ between them")
+    lines = {side: line for side, line in (("client", from_tc), ("server", from_tc_server)) if line is not None}
+    if lines and kind != "topology":
+        raise UsageProblem("--from-tc is for topologies", remedy=f"lab new topology {name} --from-tc ...")
+    text = _from_lines(name, lines) if lines else start.text.replace("NAME", name)
     path = Path(start.path.replace("NAME", name))
     if path.exists():
         raise UsageProblem(f"{path} is there already", remedy="take another name, or remove it")
     with write_faults(path, remedy="work in a folder of your own", fault=UsageProblem):
         path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, start.text.replace("NAME", name))
-    typer.echo(f"{path}: try it with {start.use.replace('NAME', name)}")
+    write_text(path, text)
+    use = _use(text) if lines else start.use
+    typer.echo(f"{path}: try it with {use.replace('NAME', name)}")
+
+
+def _from_lines(name: str, lines: Mapping[str, str]) -> str:
+    """The file of a topology with those lines on the devices of client and server. Raises UsageProblem, one line."""
+    sides: dict[str, LinkDirection] = {}
+    for host, line in lines.items():
+        read = read_line(line)
+        side = "up" if (host == "client") != read.incoming else "down"
+        if side in sides:
+            raise UsageProblem(f"both lines shape {side}", remedy="give one line for each direction")
+        sides[side] = read.settings
+    rtt = Duration(sum(side.delay.ns for side in sides.values()))
+    told = ["# tc's delay is one way, and a line shapes one direction: up is client to server. rtt is there and back."]
+    told += [f"# {host}: {' '.join(line.split())}" for host, line in lines.items()]
+    found = [f"name: {name}", f"description: {json.dumps(' and '.join(f'{line} ({host})' for host, line in lines.items()))}"]
+    found += ["link:", f"  rtt: {rtt}"]
+    for side, settings in sides.items():
+        found += [f"  {side}:", *(f"    {field}: {text}" for field, text in _fields(settings))]
+    text = "\n".join([*told, *found]) + "\n"
+    parse_topology(text, "the network of this line")
+    return text
+
+
+def _use(text: str) -> str:
+    """A command with a transfer that the network limits: without a rate on its way it would ask about this machine."""
+    link = parse_topology(text, "the network of this line").link
+    limited = next((way for way, side in (("get", link.direction("down")), ("put", link.direction("up"))) if side.rate), "")
+    return f"lab run curl--NAME--http1-{limited}-2MB" if limited else "lab run curl--NAME--http1-get-2MB-at-1MBps"
+
+
+def _override(settings: LinkDirection) -> LinkOverride:
+    """What the line set; a delay of nothing, too, because the other direction would get half of the round trip."""
+    return LinkOverride.model_validate({name: getattr(settings, name) for name in {*settings.model_fields_set, "delay"}})
+
+
+def _fields(settings: LinkDirection) -> Iterator[tuple[str, str]]:
+    """Names and values in YAML, in the order of the model."""
+    made = _override(settings)
+    for name in LinkOverride.model_fields:
+        value = getattr(made, name)
+        if value is None:
+            continue
+        plain = made.model_dump(mode="json", exclude_none=True)[name]
+        yield name, json.dumps(plain) if isinstance(plain, dict) else str(plain)

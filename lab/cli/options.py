@@ -121,7 +121,7 @@ Env = Annotated[
     typer.Option(
         "--env",
         metavar="NAME[=VALUE]",
-        help="A variable for the command, with your own value unless given. No other is passed on.",
+        help="An environment variable for the program, with your own value unless given; no other is passed on.",
     ),
 ]
 

@@ -82,12 +82,14 @@ def qualify(
         str, typer.Option(metavar="CLIENT", help="The client it may not be worse than: only regressions fail.")
     ] = "",
     absolute: Annotated[
-        bool, typer.Option("--absolute", help="With a baseline too, a promise that is not kept fails. Without one it does.")
+        bool, typer.Option("--absolute", help="A promise that is not kept fails, as it does without a baseline.")
     ] = False,
     accept: Accept = None,
     write_accept: WriteAccept = None,
     suite: Annotated[str, typer.Option(metavar="SUITE", help="The suite of its rows: a name in suites/ or a path.")] = RELEASE,
-    quick: Annotated[bool, typer.Option("--quick", help="Rows tagged quick, and fewer samples: minutes.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only rows tagged quick, with fewer samples; --list says how long they take.")
+    ] = False,
     include: Annotated[list[str] | None, typer.Option(help="Only rows with this tag.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="No rows with this tag.")] = None,
     lanes: Annotated[

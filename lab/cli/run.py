@@ -12,7 +12,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lab.cli.options import AnyBackend, AnyHost, Beside, Clock, Json, JunitNoVerdict, Price, Router, RunSeed, UserlandOf, Wait
+from lab.cli.options import (
+    AnyBackend,
+    AnyHost,
+    Beside,
+    Clock,
+    Env,
+    Json,
+    JunitNoVerdict,
+    Price,
+    Router,
+    RunSeed,
+    UserlandOf,
+    Wait,
+    variables,
+)
 from lab.cli.output import console_on, stdout_console
 from lab.judge.decide import VIRTUAL_PLAN, LookPlan
 from lab.model.cell import Cell
@@ -73,6 +87,7 @@ def run(
     exclude: Annotated[list[str] | None, typer.Option(help="No tests of the suite with this tag, e.g. slow.")] = None,
     test: Annotated[list[str] | None, typer.Option(help="Only tests of the suite that match this pattern.")] = None,
     variable: Annotated[list[str] | None, typer.Option("-v", help="A Robot variable, NAME:VALUE.")] = None,
+    env: Env = None,
     pcap: Annotated[bool, typer.Option("--pcap", help="Keep a capture per sample.")] = False,
     why: Annotated[bool, typer.Option("--why", help="In virtual time: find what held each sample back.")] = False,
     flamegraph: Annotated[
@@ -119,13 +134,13 @@ def run(
     if (suites or profile) and topology:
         raise UsageProblem("--topology is for cells", remedy="a suite names its networks itself, by name or path")
     choice = Choice(tests=test or (), include=include or (), exclude=exclude or ())
-    variables = dict([_split(text) for text in variable or []])
+    robot, given = dict([_split(text) for text in variable or []]), variables(env)
     chosen = {"--include": include, "--exclude": exclude, "--test": test, "-v": variable}
-    _check_choice(profile.suites if profile else suites, chosen, variables)
+    _check_choice(profile.suites if profile else suites, chosen, robot)
     suite = read_suites(suites, client or (), choice) if suites else None
     if profile:
         suite, clock, no_verdict = read_profile(profile, client or (), choice), *profile.unless(clock, no_verdict)
-    questions = questions_of(suite, variables) if suite else []
+    questions = questions_of(suite, robot) if suite else []
     where = choose(
         clock,
         backend,
@@ -140,7 +155,7 @@ def run(
     )
     cells = [] if suite is not None else named_cells(targets, client or (), topology or ())
     if list_only:
-        _list(suite, cells, variables)
+        _list(suite, cells, robot)
         return
     if why and where.clock == "real":
         raise UsageProblem("--why and real time contradict each other", remedy="watch in virtual time")
@@ -162,13 +177,14 @@ def run(
             virtual_looks=_up_to(max_samples, VIRTUAL_PLAN),
             flamegraph=tools,
             syscalls=syscalls,
+            variables=given,
             sshd=SshdOptions(old_clients=old_ssh),
         )
         name = profile.run_name if profile else "-".join(path.stem for path in suites) or "cells"
         reports = partial(_report, no_verdict=no_verdict)
         if suite is not None:
             session = run_suites(
-                suite, questions, options, progress, name=name, variables=variables, reports=reports, crew=crew, resume=begun
+                suite, questions, options, progress, name=name, variables=robot, reports=reports, crew=crew, resume=begun
             )
         else:
             session = run_cells(cells, options, progress, reports=reports, crew=crew, resume=begun)

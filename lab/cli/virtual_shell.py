@@ -15,7 +15,7 @@ from lab.cli.asked_files import put_asked_files
 from lab.hosts.host import Completed
 from lab.hosts.virtual.machine import Patience
 from lab.hosts.virtual.network import open_network
-from lab.judge.diagnosis import unexplained
+from lab.judge.diagnosis import CHANGES, unexplained
 from lab.model.diagnosis import Diagnosis
 from lab.model.errors import UsageProblem
 from lab.model.topology import Topology
@@ -109,7 +109,7 @@ class VirtualShell:
             rows = ports.between(done.started_ns, done.ended_ns)
             found = explain(self._network, watch, rows, done, None if changing else self._topology.link)
         if found and changing:
-            found = unexplained(found, "the link changes, and so does what it can carry")
+            found = unexplained(found, CHANGES)
         took = time.monotonic() - began
         for stream, data in ((sys.stdout, done.stdout), (sys.stderr, done.stderr)):
             stream.flush()

@@ -83,7 +83,10 @@ def split(spec: str) -> tuple[str, str]:
     version, chosen, libssh2 = version.partition(WITH_LIBSSH2)
     known = table(client)
     if packaged and version not in known:
-        raise UsageProblem(f"{client} {version!r} has no lock file in the lab", remedy=f"known: {_nearest(version, [*known])}")
+        remedy = (
+            f"known: {_nearest(version, [*known])}" if known else f"install it, and name its program: {client}-{version}=PATH"
+        )
+        raise UsageProblem(f"{client} {version!r} has no lock file in the lab", remedy=remedy)
     if version != SYSTEM and version not in known:
         if version in LIBCURLS:
             problem = f"no registry has curl {version} as a program, only as a library ({LIBCURLS[version]})"

@@ -294,6 +294,9 @@ def _circumstances(cells: Sequence[CellResult]) -> dict[str, list[str]]:
         **{f"router {key}": _distinct(cell.router.get(key) for cell in cells) for key in ("kind", "kernel", "iproute2")},
         **{f"{name}: version": _distinct(cell.client.version for cell in cells if cell.client.name == name) for name in clients},
         **{f"{name}: sha256": _distinct(cell.client.sha256 for cell in cells if cell.client.name == name) for name in clients},
+        "variables of --env": _distinct(
+            " ".join(f"{name}={value}" for name, value in sorted(cell.client.variables.items())) or "none" for cell in cells
+        ),
         "lab version": _distinct(cell.lab_version for cell in cells),
         "git revision": _distinct(_revision(cell) for cell in cells),
         **{f"machine {key}": _distinct(cell.before.machine.get(key) for cell in cells) for key in _MACHINE},

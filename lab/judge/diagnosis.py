@@ -20,6 +20,8 @@ LIMIT_KEPT = 0.05
 """A goodput this close to the client's own limit is the limit's."""
 FULL = 0.95
 """A line is full from this share of its rate on. Zhang and Siekkinen infer the bottleneck; the lab knows the rate."""
+CHANGES = "the link changes, and so does what it can carry"
+"""Why nothing is named on a link with a schedule."""
 _LEAST_PRINTED = 0.01
 _WINDOWS: dict[str, Cause] = {"sftp": "ssh-window", "h2": "h2-window", "http1": "requests", "https1": "requests"}
 
@@ -112,9 +114,12 @@ def diagnose(flows: Flows) -> Diagnosis:
     )
 
 
-def unexplained(found: Diagnosis, reason: str) -> Diagnosis:
-    """The same figures without a cause, where the rules do not hold."""
-    return found.model_copy(update={"cause": "not-known", "share": None, "shares": {}, "sentence": f"not known: {reason}"})
+def unexplained(found: Diagnosis | None, reason: str) -> Diagnosis:
+    """The same figures without a cause, where the rules do not hold; without figures where nothing was watched."""
+    sentence = f"not known: {reason}"
+    if found is None:
+        return Diagnosis(cause="not-known", share=None, sentence=sentence)
+    return found.model_copy(update={"cause": "not-known", "share": None, "shares": {}, "sentence": sentence})
 
 
 def _times(flows: Flows) -> dict[Cause, float]:

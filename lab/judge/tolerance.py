@@ -251,7 +251,7 @@ def _reason(
     if not looks:
         return f"{figures}, too few samples to be judged against {edge}, n = {interval.n}{wait}"
     if beyond:
-        return f"{beyond} of {interval.n} transfers outside {edge}, whatever their {figures}, n = {interval.n}"
+        return f"{beyond} of {interval.n} transfers outside {edge}; {figures}, n = {interval.n}"
     place = {"PASS": "inside", "FAIL": "outside", "INCONCLUSIVE": "across an edge of"}[name]
     if band.low is None:
         place = {"PASS": "not above", "FAIL": "above", "INCONCLUSIVE": "across"}[name]

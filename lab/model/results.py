@@ -196,6 +196,9 @@ class ClientIdentity(Closed):
     command: list[str] = Field(
         description="command line of the first transfer that ran, secrets never in it; empty where none ran"
     )
+    variables: dict[str, str] = Field(
+        default_factory=dict, description="environment variables that the caller gave it with --env, by name, with their values"
+    )
     program: str = Field(default="", description="the value of --client: a name, a path, or a file that describes the client")
     notes: list[str] = Field(default_factory=list, description="settings that matter and that the command line does not show")
 
@@ -304,12 +307,13 @@ class RunRecord(Closed):
     )
     ended: Ended | None = Field(
         default=None,
-        description="complete; interrupted (Ctrl-C, or a problem of the lab); timeout (SIGTERM or SIGHUP, as of a time limit); "
-        "disk (it is full); killed (the record as it is written at the start); null: not recorded, before schema 2.1",
+        description="complete; interrupted (by a signal, or by a problem of the lab); timeout (by SIGTERM, once the limit of a "
+        "`timeout` that called it had passed); disk (it is full); killed (the record as it is written at the start); "
+        "null: not recorded, before schema 2.1",
     )
     exit_code: int = Field(
         description="exit code of the command: 0 pass, 1 fail, 3 inconclusive, 4 invalid; those of `baselines` do not count; "
-        "of a run that is not complete: 130 interrupted by Ctrl-C, 143 timeout (129 by SIGHUP), 2 usage, else 4"
+        "of a run that is not complete: 130 ended by SIGINT (Ctrl-C), 143 by SIGTERM, 129 by SIGHUP, 2 usage, else 4"
     )
 
     @property

@@ -183,7 +183,7 @@ class Sample(Model):
         default=None, description="name of its packet capture in evidence/ID/ of the run; null without --pcap"
     )
     why: Diagnosis | None = Field(
-        default=None, description="what held it back; null without --why, where it failed, and where nothing could be watched"
+        default=None, description="what held it back; null without --why; where it failed, what the router dropped"
     )
     host: HostLoad | None = Field(
         default=None, description="load of the machine during the sample; null where it was not watched"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,8 @@ from lab.model.units import BitRate, Duration
 _MS_NS, _S_NS = 10**6, 10**9
 _HEADER_BYTES = 14  # Ethernet's, as tc counts a frame
 _LARGEST_BYTES = 64 << 20
+_EVERY = {"every_s": _S_NS, "every_ms": _MS_NS}
+_NAMING = "e.g. `# columns: time_s=Timestamp, down_kbit_s=DL_bitrate, up_kbit_s=UL_bitrate`; every_s=1 in place of a time"
 _TIMES = {"time_s": _S_NS, "time_ms": _MS_NS}
 _RATES = {"bit_s": 1, "kbit_s": 1000, "mbit_s": 10**6}
 _MOST_BIT_S = 10**10
@@ -170,19 +173,23 @@ def parse_pensieve(text: str, origin: str) -> Series:
 
 
 def parse_csv(text: str, origin: str) -> Series:
-    """A table with a header, a row per change. Lines that begin with # are comments. Raises UsageProblem."""
+    """A table with a header, a row per change. Lines that begin with # are comments, but for one that names the columns.
+
+    Raises UsageProblem.
+    """
+    named = _named(text, origin)
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
     if not lines:
         raise UsageProblem(f"{origin}: an empty trace", remedy=f"columns: {_EXPECTED}")
     names = [name.strip() for name in _cells(lines[0][1], f"{origin}:{lines[0][0]}")]
-    columns = _columns(names, f"{origin}:{lines[0][0]}")
+    columns = _columns(_renamed(names, named, f"{origin}:{lines[0][0]}"), f"{origin}:{lines[0][0]}", timed=named.every_ns > 0)
     rows: list[Row] = []
     for number, line in lines[1:]:
         place = f"{origin}:{number}"
         cells = _cells(line, place)
         if len(cells) != len(names):
             raise UsageProblem(f"{place}: {len(cells)} columns, and the header has {len(names)}")
-        row = _row(cells, columns, place)
+        row = _row(cells, columns, place, len(rows) * named.every_ns)
         if rows and row.at_ns <= rows[-1].at_ns:
             raise UsageProblem(f"{place}: its time is not after that of the row above")
         rows.append(row)
@@ -229,10 +236,48 @@ def _changes(rows: Sequence[Row]) -> tuple[TraceRtt, ...]:
     return tuple(found)
 
 
-def _columns(names: Sequence[str], place: str) -> dict[str, tuple[int, Fraction]]:
-    """Where each quantity is, and its unit."""
+class Named(NamedTuple):
+    """The columns of a file that is not the lab's own: by the lab's name, the file's. `every_ns`: each row lasts that long."""
+
+    columns: Mapping[str, str]
+    every_ns: int = 0
+
+
+def _named(text: str, origin: str) -> Named:
+    """What the line `# columns: down_kbit_s=DL_bitrate, ...` says. Raises UsageProblem."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if not (said := re.fullmatch(r"#\s*columns:(.*)", line.strip())):
+            continue
+        place, every_ns, columns = f"{origin}:{number}", 0, dict[str, str]()
+        for part in said[1].split(","):
+            ours, equals, theirs = (each.strip() for each in part.partition("="))
+            if not equals or not theirs or ours in columns:
+                raise UsageProblem(f"{place}: {_quoted(part.strip())} names no column", remedy=_NAMING)
+            if ours in _EVERY:
+                every_ns = round(_number(theirs, place) * _EVERY[ours])
+            else:
+                columns[ours] = theirs
+        return Named(columns, every_ns)
+    return Named({})
+
+
+def _renamed(names: Sequence[str], named: Named, place: str) -> list[str | None]:
+    """The header in the lab's names; None for a column that the file does not name as one of the trace's."""
+    if not named.columns:
+        return list(names)
+    for theirs in named.columns.values():
+        if theirs not in names:
+            raise UsageProblem(f"{place}: no column {_quoted(theirs)}{did_you_mean(theirs, names)}", remedy=_NAMING)
+    ours = {theirs: name for name, theirs in named.columns.items()}
+    return [ours.get(name) for name in names]
+
+
+def _columns(names: Sequence[str | None], place: str, *, timed: bool = False) -> dict[str, tuple[int, Fraction]]:
+    """Where each quantity is, and its unit. No column has the time where the file is `timed`."""
     found: dict[str, tuple[int, Fraction]] = {}
     for index, name in enumerate(names):
+        if name is None:
+            continue
         what, _, unit = name.partition("_")
         if name in _TIMES:
             key, factor = "time", _TIMES[name]
@@ -246,13 +291,14 @@ def _columns(names: Sequence[str], place: str) -> dict[str, tuple[int, Fraction]
             raise UsageProblem(f"{place}: two columns of {key}", remedy=_EXPECTED)
         found[key] = (index, Fraction(factor))
     given = frozenset(found) - {"time", "rtt"}
-    if "time" not in found or given not in ({"rate"}, {"down", "up"}):
+    if ("time" in found) == timed or given not in ({"rate"}, {"down", "up"}):
         raise UsageProblem(f"{place}: columns are missing, or too many", remedy=_EXPECTED)
     return found
 
 
-def _row(cells: Sequence[str], columns: dict[str, tuple[int, Fraction]], place: str) -> Row:
-    values = {key: round(_number(cells[index], place) * factor) for key, (index, factor) in columns.items()}
+def _row(cells: Sequence[str], columns: dict[str, tuple[int, Fraction]], place: str, at_ns: int) -> Row:
+    """A row's values; `at_ns` is its time where no column has it."""
+    values = {"time": at_ns} | {key: round(_number(cells[index], place) * factor) for key, (index, factor) in columns.items()}
     down, up = (values.get(way, values.get("rate", 0)) for way in WAYS)
     if max(down, up) > _MOST_BIT_S:
         raise UsageProblem(f"{place}: a rate above {BitRate(_MOST_BIT_S)}")

@@ -201,6 +201,8 @@ class ClientSpec(Model):
         label, equals, path = text.strip().partition("=")
         if equals and (not label or not path):
             raise ValueError(f"{text!r}: NAME=PATH needs both")
+        if not equals and (file := re.fullmatch(r"(.*?([^/]*)\.ya?ml)@(.+)", label)):
+            raise ValueError(f"{text!r}: a file has no versions (a build of its client is {file[2]}-{file[3]}=PATH)")
         base = label if equals else PurePath(label).name.lower()
         if not equals and base.endswith(YAML_SUFFIXES):
             base = base.rpartition(".")[0]

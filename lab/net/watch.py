@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from lab.hosts.host import Host, Network
 from lab.model.errors import LabFault
@@ -16,6 +16,10 @@ from lab.net.tap import Event, Tap
 
 _FRAME_BYTES = 1 << 11
 _POLICER_FRAMES = 3
+
+
+Qdisc: TypeAlias = dict[str, Any]
+"""As tc prints it in JSON."""
 
 
 class Dropped(NamedTuple):
@@ -40,14 +44,15 @@ class Watch:
         self._network = network
         self._stack = ExitStack()
         self._of: dict[str, tuple[Sockets, Tap]] = {}
-        self._before = Dropped(0, 0)
+        self._before: Sequence[Qdisc] = ()
+        self._after: Sequence[Qdisc] | None = None
 
     def __enter__(self) -> Self:
         try:
             for host in (self._network.client, self._network.server):
                 sockets = self._stack.enter_context(Sockets(self._network, host))
                 self._of[host.name] = sockets, self._stack.enter_context(Tap(self._network, host, acks=True))
-            self._before = dropped(self._network)
+            self._before = _read(self._network)
         except BaseException:
             self._stack.close()
             raise
@@ -63,8 +68,17 @@ class Watch:
 
     def dropped(self) -> Dropped:
         """By the router since the watch began."""
-        now = dropped(self._network)
-        return Dropped(now.all - self._before.all, now.policed - self._before.policed)
+        self._after = _read(self._network)
+        now, before = _sum(self._after), _sum(self._before)
+        return Dropped(now.all - before.all, now.policed - before.policed)
+
+    def dropped_at(self) -> dict[str, int]:
+        """The same by the router's device, as of the last look at it; devices that dropped nothing are left out."""
+        if self._after is None:
+            self._after = _read(self._network)
+        before = _by_device(self._before)
+        found = {device: count - before.get(device, 0) for device, count in _by_device(self._after).items()}
+        return {device: count for device, count in found.items() if count > 0}
 
 
 def can_watch(network: Network) -> bool:
@@ -75,14 +89,27 @@ def can_watch(network: Network) -> bool:
 
 def dropped(network: Network) -> Dropped:
     """The counters of all of the router's qdiscs."""
+    return _sum(_read(network))
+
+
+def _read(network: Network) -> list[Qdisc]:
     output = network.router.run(["tc", "-s", "-j", "qdisc", "show"], root=True).text
     try:
-        qdiscs: list[dict[str, Any]] = json.loads(output or "[]")
+        found: list[Qdisc] = json.loads(output or "[]")
     except ValueError:
         raise LabFault(f"the router's tc answered with something else than JSON: {output[:120]!r}") from None
+    return found
+
+
+def _sum(qdiscs: Sequence[Qdisc]) -> Dropped:
     roots = sum(int(each.get("drops", 0)) for each in qdiscs if each.get("root"))
     policed = sum(int(each.get("drops", 0)) for each in qdiscs if is_policer(each))
     return Dropped(max(roots, policed), policed)
+
+
+def _by_device(qdiscs: Sequence[Qdisc]) -> dict[str, int]:
+    devices = dict.fromkeys(str(each.get("dev", "")) for each in qdiscs)
+    return {device: _sum([each for each in qdiscs if each.get("dev", "") == device]).all for device in devices}
 
 
 def is_policer(qdisc: dict[str, Any]) -> bool:

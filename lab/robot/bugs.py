@@ -8,6 +8,7 @@ from pathlib import Path
 from lab.model.errors import UsageProblem, did_you_mean
 from lab.model.paths import shipped_suites_dir
 from lab.model.scenario import Scenario, scenario_of_cell
+from lab.robot.checked import check_suite
 from lab.robot.tables import read_rows
 
 REPROS = "repros.robot"
@@ -20,6 +21,7 @@ def list_scenarios(path: Path | None = None) -> list[Scenario]:
         raise UsageProblem(f"no suite {path}", remedy="give the path of a .robot file")
     from robot.api import TestSuite
 
+    check_suite(path, "lab repro")
     found: list[Scenario] = []
     for row in read_rows(TestSuite.from_file_system(str(path))):
         scenarios = [declared.scenario for declared in row.declared if declared.scenario]

@@ -18,6 +18,7 @@ from lab.model.errors import LabFault, UsageProblem, did_you_mean
 from lab.model.load import files_by_name
 from lab.model.paths import suites_dirs
 from lab.robot import current
+from lab.robot.checked import check_suite
 from lab.robot.tables import questions_of
 from lab.run.measured import measured_run
 from lab.run.options import Options
@@ -94,12 +95,18 @@ def read_suites(
     clients: Sequence[str] = (),
     choice: Choice | None = None,
     variables: Mapping[str, str] | None = None,
+    *,
+    reader: str = "",
 ) -> TestSuite:
     """The chosen tests of suites; all tests without a choice. `variables` take the place of the suites' own.
 
+    `reader` is the front end, where it reads the rows and does not run the suite.
+
     Without `clients` the suite's default client is used; several clients run one after the other. Raises UsageProblem for a
-    client that is missing, for example a version that has not been built, and as `check_variables`.
+    client that is missing, for example a version that has not been built, and as `check_suite` and `check_variables`.
     """
+    for path in paths:
+        check_suite(path, reader)
     check_variables(paths, variables or {})
     read = [_read(path, choice, client, variables or {}) for path in paths for client in clients or ("",)]
     if not any(suite.test_count for suite in read):

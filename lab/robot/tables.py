@@ -31,6 +31,8 @@ class Row:
     tags: tuple[str, ...] = ()
     declared: tuple[Declared, ...] = ()
     problem: str = field(default="", compare=False)
+    bad: str = field(default="", compare=False)
+    """File and line, where the problem is a mistake of the row."""
 
     @property
     def questions(self) -> list[Question]:
@@ -51,7 +53,17 @@ def read_rows(suite: TestSuite, variables: Mapping[str, Any] | None = None) -> l
 
 def questions_of(suite: TestSuite, variables: Mapping[str, Any] | None = None) -> list[Question]:
     """The questions of all rows, in their order; without those of rows that are going to be skipped."""
-    return [question for row in read_rows(suite, variables) if not _skipped(row) for question in row.questions]
+    return [question for row in good_rows(suite, variables) if not _skipped(row) for question in row.questions]
+
+
+def good_rows(suite: TestSuite, variables: Mapping[str, Any] | None = None) -> list[Row]:
+    """As `read_rows`. Raises UsageProblem, one line with file and line, for a row whose arguments make no question."""
+    rows = read_rows(suite, variables)
+    if first := next((row for row in rows if row.bad), None):
+        raise UsageProblem(
+            f"{first.bad}: {first.name}: {' '.join(first.problem.split())}", remedy=f"mend the row of {first.suite}"
+        )
+    return rows
 
 
 def _skipped(row: Row) -> bool:
@@ -79,12 +91,14 @@ def _rows(suite: TestSuite, library: TestLibrary, noted: list[Declared], given: 
     for test in suite.tests:
         noted.clear()
         variables["${TEST NAME}"] = test.name
-        problem = ""
+        problem, bad = "", ""
         try:
             complete = _note(test.body, own, library, variables)
         except (RoughwaterError, DataError, ValueError) as error:
             complete, problem = False, str(error)
-        yield Row(suite.name, test.name, tuple(test.tags), tuple(noted) if complete else (), problem)
+            # A row that cannot be asked here or now is skipped, with the reason.
+            bad = "" if isinstance(error, NotSupported) else f"{test.source}:{test.lineno}"
+        yield Row(suite.name, test.name, tuple(test.tags), tuple(noted) if complete else (), problem, bad)
     for child in suite.suites:
         yield from _rows(child, library, noted, given)
 

@@ -13,9 +13,12 @@ from lab.model.answer import Answer, uncounted_cells
 from lab.model.clock import CLOCKS
 from lab.model.errors import DISK_IS_FULL, EXIT_INVALID, UsageProblem
 from lab.model.results import CellResult, Ended, RunRecord, VerdictName, exit_code
+from lab.run.time_limit import callers_limit, has_passed
 from lab.store.provenance import git_revision
 from lab.store.run_dir import RunDir
 
+_SIGNALS = 128
+"""Exit codes above it are those of a command that a signal ended."""
 Kept = TypeVar("Kept", CellResult, Answer)
 
 
@@ -34,6 +37,7 @@ class Collected:
         self.ended_code = 0
         """The command's exit code where the run is not complete."""
         self._cut_off: BaseException | None = None
+        self._limit = callers_limit()
         self.recorded: RunRecord | None = None
         """The record as it was written when the session was closed; None without results."""
 
@@ -44,7 +48,7 @@ class Collected:
     @property
     def was_stopped(self) -> bool:
         """Whether the run was ended from outside: then its folder stays and says so, also without results."""
-        return self.ended in {"timeout", "disk"} or self.ended_code == 128 + signal.SIGINT
+        return self.ended == "disk" or self.ended_code > _SIGNALS
 
     def result(self, cell_id: str) -> CellResult:
         """What came of a cell that ran."""
@@ -66,7 +70,7 @@ class Collected:
 
     def note_end(self, problem: BaseException | None) -> None:
         """Note how the run ends: by `problem`, or complete where nothing that was asked for is missing."""
-        self.ended, self.ended_code = ended_by(problem or self._cut_off)
+        self.ended, self.ended_code = ended_by(problem or self._cut_off, in_time=not has_passed(self._limit))
         there = {*(each.id for each in self.results), *(each.id for each in self.answers), *self.skipped}
         if self.ended == "complete" and not there.issuperset(self.planned):
             self.ended, self.ended_code = "interrupted", EXIT_INVALID
@@ -96,16 +100,17 @@ class Collected:
         )
 
 
-def ended_by(problem: BaseException | None) -> tuple[Ended, int]:
+def ended_by(problem: BaseException | None, *, in_time: bool) -> tuple[Ended, int]:
     """How a run ends by this exception, and its exit code; the code is 0 where the verdicts decide.
 
-    A problem of one question does not end a run: whether something is missing is for the caller to see.
+    SIGTERM is a time limit's where one has passed, and `in_time` an interruption. A problem of one question does not end a run:
+    the caller sees if something is missing.
     """
     if isinstance(problem, KeyboardInterrupt):
         return "interrupted", 128 + signal.SIGINT
     # `lab` turns SIGTERM and SIGHUP into these.
     if isinstance(problem, SystemExit) and problem.code in {128 + signal.SIGTERM, 128 + signal.SIGHUP}:
-        return "timeout", int(problem.code)
+        return "interrupted" if in_time else "timeout", int(problem.code)
     if _disk_is_full(problem):
         return "disk", EXIT_INVALID
     if isinstance(problem, UsageProblem):

@@ -16,7 +16,6 @@ from typing import Any, cast
 from lab.assets import inferno
 from lab.assets.inferno import Inferno
 from lab.clients.adapter import ClientAdapter
-from lab.clients.registry import resolve
 from lab.hosts.host import Host
 from lab.model.cell import Cell
 from lab.model.endpoints import Endpoints
@@ -69,7 +68,7 @@ def record(session: Session, cell: Cell, tools: Inferno) -> Path:
     with session.bench(cell.id, cell.topology, real=True) as (network, servers):
         session.progress.step(f"{cell.id}: one run for the flame graph")
         client = network.client
-        adapter = resolve(cell.client)
+        adapter = session.lab.adapter(cell.client)
         adapter.identify(client.under_test)
         data = str(client.workdir / "perf.data")
         recorded = cast(ClientAdapter, _Recorded(adapter, data))

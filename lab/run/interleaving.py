@@ -16,7 +16,8 @@ from pathlib import Path
 from lab import __version__
 from lab.clients import windows
 from lab.clients.adapter import ClientAdapter
-from lab.clients.registry import assert_able, assert_speaks, assert_speaks_here, resolve
+from lab.clients.registry import assert_able, assert_speaks, assert_speaks_here
+from lab.judge.diagnosis import unexplained
 from lab.judge.host import host_quality, judge_on_host, most_set_aside
 from lab.judge.tolerance import LookPlan, judge_samples
 from lab.model.cell import Cell
@@ -77,7 +78,7 @@ class Interleaving:
     def __init__(
         self, lab: Lab, cells: Sequence[Cell], schedule: Schedule, *, captures: Callable[[str], Path] | None = None
     ) -> None:
-        clients = {client: resolve(client) for client in dict.fromkeys(cell.client for cell in cells)}
+        clients = {client: lab.adapter(client) for client in dict.fromkeys(cell.client for cell in cells)}
         for cell in cells:
             assert_able(clients[cell.client], cell.client, cell.transfer, cell.id)
             if not one_cell(cell.client, cell.topology, lab.options.userlands, http3=False).client:
@@ -219,14 +220,19 @@ class Interleaving:
             lab.progress.set_aside(name, sample, why)
         return False
 
-    def _watches(self, cell: Cell) -> bool:
-        """A link that changes would make one cause of several; of QUIC the kernels and the wire know too little."""
-        followed = self._lab.options.why and cell.transfer.protocol != "h3" and not cell.topology.schedule
-        return followed and can_watch(self._network)
+    def _unwatched(self, cell: Cell) -> str:
+        """Why its samples cannot be watched; empty where they can."""
+        if cell.transfer.protocol == "h3":
+            return "of QUIC the kernels and the wire know too little"
+        if not self._virtual:
+            return "real time has no processor to spare for looking"
+        return "" if can_watch(self._network) else "one host has no link to watch"
 
     def _sample(self, lane: Lane, ports: PortSampler) -> Sample:
         index = len(lane.samples)
         seed = self._lab.machines.sample_seed(lane.cell.id, index)
+        asked = self._lab.options.why
+        unwatched = self._unwatched(lane.cell) if asked else ""
         self._network.vary(seed)
         taken = self._by.take_sample(
             self._network,
@@ -238,6 +244,8 @@ class Interleaving:
             ports=ports,
             link=lane.cell.link_direction,
             schedule=scheduled(self._network, lane.cell.topology),
-            watched=lane.cell.topology.link if self._watches(lane.cell) else None,
+            watched=lane.cell.topology.link if asked and not unwatched else None,
         )
+        if asked and unwatched:
+            taken = taken.model_copy(update={"why": unexplained(None, unwatched)})
         return taken.model_copy(update={"seed": seed}) if self._virtual else taken

@@ -11,12 +11,16 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
 from lab.assets.userlands import get as get_userland
+from lab.clients.adapter import ClientAdapter
+from lab.clients.registry import resolve
+from lab.clients.variables import with_variables
 from lab.hosts.host import Network
 from lab.model.cell import Cell
 from lab.model.clock import Clock
 from lab.model.errors import LabFault, RoughwaterError
 from lab.model.results import Calibration, HostLoad, HostSnapshot
 from lab.model.topology import Topology
+from lab.model.transfer import ClientSpec
 from lab.model.userland import NO_USERLANDS, Http3Server, UserlandFacts, Userlands
 from lab.net.shape import Shaped
 from lab.run.clocks import clock_for, servers_for
@@ -183,6 +187,10 @@ class Lab:
         self.abandoned = True
         if self.network is not None:
             self.network.close()
+
+    def adapter(self, client: ClientSpec) -> ClientAdapter:
+        """The client with the variables of the command line. Raises UsageProblem for an unknown client."""
+        return with_variables(resolve(client), self.options.variables)
 
     # --- links ------------------------------------------------------------------------------------------------------
 

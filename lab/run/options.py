@@ -39,6 +39,8 @@ class Options:
     """Root folders whose programs the hosts run in virtual time."""
     charge_ns: int = CHARGE_NS
     """What a system call takes in virtual time."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of every client and command, in both clocks; no other is passed on from the caller."""
     pcap: bool = False
     why: bool = False
     """Every sample in virtual time is watched at both ends, and says what held it back."""

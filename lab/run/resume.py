@@ -94,6 +94,7 @@ def _unlike(stored: CellResult, question: CellQuestion, options: Options) -> str
         "clock": (stored.clock, stored.clock if options.clock == "auto" else options.clock),
         "seed": (guest and guest.session_seed, guest and options.seed),
         "userland": (there, {host: name for host, name in here._asdict().items() if name} if virtual else there),
+        "variable of --env": (stored.client.variables, dict(options.variables)),
         "price of a system call": (guest and guest.charge_ns, guest and options.charge_ns),
     }
     return next((what for what, (one, other) in pairs.items() if one != other), "")

@@ -14,8 +14,10 @@ from lab.clients.adapter import ClientAdapter, UnreadableReportError
 from lab.clients.last_words import last_words
 from lab.hosts.clocks import workers
 from lab.hosts.host import Completed, Host, Network, Process
+from lab.judge.diagnosis import CHANGES, unexplained
 from lab.link.readback import drops
 from lab.link.theory import ideal_goodput_bit_s
+from lab.model.diagnosis import Diagnosis
 from lab.model.endpoints import Endpoints
 from lab.model.results import ClientNumbers, Sample, WireCounters, WireSeries
 from lab.model.topology import Link, LinkDirection
@@ -29,7 +31,7 @@ from lab.net.watch import Watch
 from lab.run import sets
 from lab.run.arrived import SAMPLE_VARIABLE, Arrived, collect, sink_count
 from lab.run.timed import tap_for, time_sample
-from lab.run.why import explain
+from lab.run.why import explain, of_failed
 from lab.servers.bundle import Servers
 from lab.servers.payload import Payload, PayloadSet
 
@@ -78,7 +80,7 @@ def take_sample(
 
     `ports` is a running sampler to cut this sample from; without one, one is started, which costs about 40 ms. `link` is
     the direction in which the content goes, for the goodput at best. `schedule` begins with the client. `meanwhile` is called
-    once the client has been started. With `watched`, the link as it stays, the sample says what held it back.
+    once the client has been started. With `watched`, the link as it begins, the sample says what held it back.
     """
     client, server = network.client, network.server
     size = transfer.total_bytes
@@ -122,7 +124,8 @@ def take_sample(
         there_job = pool.submit(_arrival, servers, transfer, endpoints, payload, here_job)
         rows = sampler.between(done.started_ns, done.ended_ns + SLOT_NS)
         events = tap.between(done.started_ns, done.ended_ns) if tap else None
-        why = explain(network, watch, rows, done, watched, transfer) if watch else None
+        # A link that changes would make one cause of several.
+        seen = _seen(network, watch, rows, done, None if changing else watched, transfer) if watch else None
         after, here, there = after_job.result(), here_job.result(), there_job.result()
         end_job.result()
     report = _numbers(adapter, transfer, done)
@@ -176,8 +179,28 @@ def take_sample(
         first_hundred_s_per_file=times.first_hundred_s_per_file,
         last_hundred_s_per_file=times.last_hundred_s_per_file,
         pcap=pcap.name if pcap else None,
-        why=None if problem else why,
+        why=seen and seen.why(network, watched, failed=bool(problem), changing=bool(changing)),
     )
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was seen of a transfer that was watched: why it was as fast as it was, and the router's drops by device."""
+
+    found: Diagnosis | None
+    dropped_at: Mapping[str, int]
+
+    def why(self, network: Network, link: Link | None, *, failed: bool, changing: bool) -> Diagnosis | None:
+        """The drops, where the transfer failed: its speed explains nothing."""
+        if failed and link:
+            return of_failed(self.found, self.dropped_at, network.router_ports, link)
+        return unexplained(self.found, CHANGES) if changing and self.found else self.found
+
+
+def _seen(  # noqa: PLR0917 - one caller
+    network: Network, watch: Watch, rows: Sequence[PortReading], done: Completed, link: Link | None, transfer: Transfer
+) -> _Seen:
+    return _Seen(explain(network, watch, rows, done, link, transfer), watch.dropped_at())
 
 
 def run_client(  # noqa: PLR0917 - two callers

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from lab.clients.adapter import ClientAdapter
-from lab.clients.registry import resolve
 from lab.model.cell import Cell
 from lab.model.endpoints import Endpoints
 from lab.model.errors import LabFault, UsageProblem
@@ -72,7 +71,7 @@ def record(session: Session, cell: Cell) -> float:
     with session.bench(cell.id, cell.topology, real=True) as (network, servers):
         session.progress.step(f"{cell.id}: one run for its system calls")
         client = network.client
-        adapter = resolve(cell.client)
+        adapter = session.lab.adapter(cell.client)
         adapter.identify(client.under_test)
         report = str(client.workdir / "syscalls")
         sample = take_sample(network, servers, cast(ClientAdapter, _Counted(adapter, report)), cell.transfer, 0)

@@ -33,12 +33,18 @@ class VirtualMachines:
         self, ids: Sequence[str], payload_bytes: int, *, same_host: bool = False, userlands: Mapping[str, Userland] | None = None
     ) -> Network:
         """A machine whose seed follows from what it is for: what ran before plays no part. Raises LabFault."""
-        seed = derived_seed(self.seed, *ids) if self.machine_seed is None else self.machine_seed
+        # Cells that share a machine share its seed as well; a question that has one alone gets its twin's.
+        named = ids if len(ids) > 1 else [self._twin(each) for each in ids]
+        seed = derived_seed(self.seed, *named) if self.machine_seed is None else self.machine_seed
         return self._boot(seed, payload_bytes, same_host=same_host, userlands=userlands)
 
     def sample_seed(self, cell_id: str, index: int) -> int:
-        client, mark, row = cell_id.partition("--")
-        return derived_seed(self.seed, f"{self.twins.get(client, client)}{mark}{row}", index)
+        return derived_seed(self.seed, self._twin(cell_id), index)
+
+    def _twin(self, what: str) -> str:
+        """The id of the same question about the client whose seeds this one gets."""
+        client, mark, row = what.partition("--")
+        return f"{self.twins.get(client, client)}{mark}{row}"
 
     def facts(self, network: Network) -> VirtualMachine | None:
         """For results; None in real time."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from lab.hosts.host import Completed, Network
+from lab.hosts.host import Completed, Network, Ports
 from lab.judge.diagnosis import FULL, Direction, Flows, Slice, diagnose
+from lab.link.hops import HOPS
 from lab.model.diagnosis import Diagnosis
 from lab.model.topology import Link, LinkDirection, carrier
 from lab.model.transfer import Transfer
@@ -51,6 +52,30 @@ def explain(  # noqa: PLR0917 - two callers
         sender, receiver, direction, [(row.t_ns, row[port].tx_bytes) for row in rows], line, watch.dropped(), transfer
     )
     return diagnose(flows) if flows else None
+
+
+def of_failed(found: Diagnosis | None, dropped: Mapping[str, int], ports: Ports, link: Link) -> Diagnosis:
+    """A transfer that failed: what the router `dropped`, by its devices. `found` is what was seen of its speed."""
+    seen = found or Diagnosis(cause="not-known", share=None, sentence="")
+    words = [f"{count} {_place(device, ports, link)}" for device, count in dropped.items()]
+    total = sum(dropped.values())
+    some = f"{total} packet{'' if total == 1 else 's'}: {', '.join(words)}" if words else "no packet"
+    sentence = f"the transfer failed; the router dropped {some}"
+    return seen.model_copy(
+        update={"cause": "not-known", "share": None, "shares": {}, "goodput_byte_s": None, "sentence": sentence}
+    )
+
+
+def _place(device: str, ports: Ports, link: Link) -> str:
+    """Which way they went, and what drops there. The router's own wires are those of `lab.link.hops`."""
+    kind, _, way = device.partition("-")
+    if device in HOPS and kind == "mtu":
+        hidden = link.direction("up" if way == "up" else "down").hidden_mtu
+        return f"{way}, larger than the {hidden} bytes that pass"
+    if device in HOPS:
+        return f"{way} of UDP"
+    ways = {ports.client: "down", ports.server: "up"}
+    return f"{ways[device]} (queue, loss or outage)" if device in ways else f"at {device}"
 
 
 def flows_of(  # noqa: PLR0917 - one caller besides tests

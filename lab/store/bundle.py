@@ -32,6 +32,7 @@ from lab.model.errors import LabFault, UsageProblem
 from lab.model.files import replacing, write_faults
 from lab.model.load import load_topology
 from lab.model.results import CellResult, ClientIdentity, Closed
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation
 from lab.model.userland import H3_SERVER, TopologyUserlands, Userlands, release_of
 from lab.store.migrate import checked_version, upgrade
@@ -48,6 +49,8 @@ _MOST_BYTES = {MANIFEST: 2**20, CELL: 2**28}
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _CHUNK = 2**20
+# Fields of a topology without an effect on its network.
+_FOR_PEOPLE = ("name", "description")
 _NOT_ONE = "name a file that `lab bundle` made"
 _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, OverflowError, RuntimeError, ValueError)
 
@@ -175,14 +178,17 @@ def again(cell: CellResult) -> str:
     """The shell command that repeats the cell as it was run."""
     client = _client_words(cell.client)
     place = _place_words(cell)
+    variables = [word for name, value in cell.client.variables.items() for word in ("--env", f"{name}={value}")]
     if _named(cell):
         capture = ["--pcap"] if any(sample.pcap for sample in cell.samples) else []
         capture += ["--why"] if any(sample.why for sample in cell.samples) else []
         cap = plan_of(cell).cap
         fewer = ["--max-samples", str(cap)] if cap != whole_plan(cell).cap else []
-        return shlex.join(["lab", "run", *client, cell.id, *place, *capture, *fewer])
+        return shlex.join(["lab", "run", *client, cell.id, *place, *variables, *capture, *fewer])
     pack = ["lab", "bundle", cell.id, "--run", cell.run]
-    return f"{shlex.join(pack)} && {shlex.join(['lab', 'rerun', bundle_name(cell.id), *client, *place])}"
+    # In virtual time `lab rerun` takes the bundle's own.
+    given = [] if cell.clock == "virtual" else variables
+    return f"{shlex.join(pack)} && {shlex.join(['lab', 'rerun', bundle_name(cell.id), *client, *place, *given])}"
 
 
 def _place_words(cell: CellResult) -> list[str]:
@@ -233,7 +239,9 @@ def _named(cell: CellResult) -> bool:
         return False
     plan, whole = plan_of(cell), whole_plan(cell)
     looks = plan == replace(whole, looks=whole.looks[: len(plan.looks)])
-    network = all(getattr(known, part) == getattr(cell.topology, part) for part in ("link", "schedule", "congestion_control"))
+    network = all(
+        getattr(known, part) == getattr(cell.topology, part) for part in Topology.model_fields if part not in _FOR_PEOPLE
+    )
     return looks and network and transfer == cell.transfer and cell.expectation == Expectation.of(transfer, kind=kind)
 
 

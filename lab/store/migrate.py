@@ -9,10 +9,12 @@ docs/reference/results.md.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias, TypeGuard
 
+from lab.model.cell_name import format_cell_name, parse_cell_name
 from lab.model.errors import UsageProblem
 from lab.model.numbers import geometric_mean
 from lab.model.results import SCHEMA_VERSION, verdict_of_exit_code
@@ -272,18 +274,38 @@ def _renamed(part: object, **names: str) -> object:
 
 
 def _cell_2_0(cell: Document) -> dict[str, object]:
-    """2.1 has the command of each sample. Before, only a cell had a command, and its transfers may have had others."""
-    return _with_samples(cell, command=[])
+    """2.1 has the command of each sample, and variables. Before, only a cell had a command, and `lab run` passed no variables."""
+    return _with_samples(_with_variables(cell), command=[])
+
+
+def _with_variables(document: Document) -> dict[str, object]:
+    client = document.get("client")
+    return {**document, **({"client": {"variables": {}, **client}} if isinstance(client, dict) else {})}
 
 
 def _answer_2_0(answer: Document) -> dict[str, object]:
     """2.1 compares releases by several figures; before, the promises of a qualification counted."""
-    return {"claims": [], **answer, "parts": _each(answer.get("parts"), promise_counts=True)}
+    arms = answer.get("arms")
+    known = {"arms": [_with_variables(arm) if isinstance(arm, dict) else arm for arm in arms]} if isinstance(arms, list) else {}
+    return {"claims": [], **_with_variables(answer), **known, "parts": _each(answer.get("parts"), promise_counts=True)}
 
 
 def _run_2_0(run: Document) -> dict[str, object]:
-    """2.1 says how a run ended and what was asked for. An older record does not know."""
-    return {"planned": [], "ended": None, **run}
+    """2.1 says how a run ended and what was asked for. An older record does not know more than the cells that its command names.
+
+    A lab before 2.1 stored an interrupted run with the exit code of what it had: a cell that was named and is not there shows it.
+    """
+    return {"planned": _named(run.get("command")), "ended": None, **run}
+
+
+def _named(command: object) -> list[str]:
+    """Ids of the cells that `lab run` was given; none where it was given suites, whose rows may have changed since."""
+    words = command if isinstance(command, list) else []
+    found = []
+    for word in words[2:] if words[1:2] == ["run"] else []:
+        with contextlib.suppress(UsageProblem):
+            found.append(format_cell_name(*parse_cell_name(str(word))))
+    return found
 
 
 _ANSWERS: tuple[Kind, ...] = ("answer", "study", "pair", "finding", "qualification")

@@ -6,6 +6,7 @@ such a run instead.
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from lab.model.errors import UsageProblem
 from lab.model.results import CellResult, RunRecord, VerdictName
 from lab.store.run_dir import RunDir, read_result
 
+DOUBT = "the lab that stored it, before schema 2.1, did not record whether anything is missing"
 Model = TypeVar("Model", bound=BaseModel)
 Listed = TypeVar("Listed", CellResult, Answer)
 
@@ -48,16 +50,26 @@ class StoredRun:
             return ""
         if self.record is None:
             return "no run.json: it goes on, or it was cut off"
+        signals = {128 + number: f"ended by {number.name}" for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         words = {
-            "interrupted": "interrupted",
-            "timeout": "ended by SIGTERM, as a time limit sends it",
+            "interrupted": signals.get(self.record.exit_code, "interrupted"),
+            "timeout": "ended by a time limit of the caller's",
             "disk": "the disk was full",
             "killed": "it goes on, or it was killed",
         }
-        why = words.get(self.record.ended or "", "incomplete")
+        why = words.get(self.record.ended or "", "cut off")
         there = {each.id for each in self.everything} | self.record.skipped.keys()
         planned = self.record.planned
         return f"{why}; {sum(name in there for name in planned)} of {len(planned)} done" if planned else why
+
+    @property
+    def doubt(self) -> str:
+        """What a reader should know of a record that does not say how its run ended; empty for any other.
+
+        Such a lab stored the exit code of what it had, also where it was interrupted.
+        """
+        unknown = self.record is not None and self.record.ended is None and not self.record.planned
+        return DOUBT if unknown and self.qualification is None else ""
 
     @property
     def qualification(self) -> Answer | None:

@@ -100,11 +100,12 @@ def test_a_sample_says_it_and_measures_the_same(lab: Planted) -> None:
     assert watched_one.body_s == pytest.approx(plain.body_s, rel=1e-4)
 
 
-def test_a_sample_that_failed_says_nothing(lab: Planted) -> None:
+def test_a_sample_that_failed_says_what_the_router_dropped(lab: Planted) -> None:
     transfer = Transfer.model_validate({"protocol": "http1", "direction": "get", "size": Size(FILE)})
     found = take_sample(lab.network, lab.servers, Curl("curl", "false"), transfer, 0, watched=lab.link())
     assert not found.ok
-    assert found.why is None
+    assert found.why is not None
+    assert found.why.sentence == "the transfer failed; the router dropped no packet"
 
 
 def test_the_kernel_chooses_sizes_that_are_known(lab: Planted) -> None:

@@ -20,7 +20,6 @@ from lab.clients.last_words import last_words
 from lab.clients.registry import resolve_for
 from lab.hosts.host import Completed, Host, Process
 from lab.hosts.scripts import script_command
-from lab.hosts.virtual.machine import derived_seed
 from lab.judge.faults import DEADLINE_S, Left, fault_problem, outcome, summary
 from lab.judge.quirks import verdict_on
 from lab.model.answer import Answer, Fault, Observation
@@ -149,7 +148,7 @@ def run_faults(
         with ExitStack() as stack:
             stage = set_up(stack, bench, transfer, topology, fault)
             for index in range(samples):
-                seed = derived_seed(session.options.seed, request.id, index)
+                seed = session.lab.machines.sample_seed(request.id, index)
                 bench.network.vary(seed)
                 yield observe(stage, draw(fault, transfer, index, random.Random(seed)))  # noqa: S311 - a fault is no secret
 

@@ -15,7 +15,7 @@ from lab.store.history.index import Index
 _SPANS = {"h": "hours", "d": "days", "w": "weeks"}
 _ASKED = ("client", "topology", "cell", "verdict", "clock")
 _RUNS = """
-SELECT run, min(started_at) AS started_at, any_value(whole) AS whole, count(cell) AS cells,
+SELECT run, min(started_at) AS started_at, any_value(whole) AS whole, any_value(doubtful) AS doubtful, count(cell) AS cells,
   any_value(counted_pass) AS "PASS", any_value(counted_fail) AS "FAIL",
   any_value(counted_inconclusive) AS "INCONCLUSIVE", any_value(counted_invalid) AS "INVALID",
   list_sort(list_distinct(list(client || ' ' || version))) AS clients,

@@ -75,6 +75,7 @@ RUN_COLUMNS: tuple[tuple[str, str], ...] = (
     ("signature", "VARCHAR"),
     ("whole", "BOOLEAN"),
     *((f"counted_{name.lower()}", "INTEGER") for name in VERDICTS),
+    ("doubtful", "BOOLEAN"),
     ("ended", "VARCHAR"),
     ("command", "VARCHAR[]"),
     ("problems", "VARCHAR[]"),
@@ -93,7 +94,7 @@ def cell_row(run: str, cell: CellResult, *, whole: bool) -> Row:
 
 def run_rows(run: str, signature: str, found: StoredRun) -> list[Row]:
     """The row of the run, then a row for each of its cells."""
-    counted = {f"counted_{name.lower()}": found.counted[name] for name in VERDICTS}
+    counted = {f"counted_{name.lower()}": found.counted[name] for name in VERDICTS} | {"doubtful": bool(found.doubt)}
     own = {
         "run": run,
         "signature": signature,

@@ -96,3 +96,14 @@ def test_a_version_runs_with_its_own_program_and_says_what_it_is(
     with pytest.raises(UsageProblem, match=re.escape("mine '1.6' has no lock file in the lab")):
         versions.split("mine@1.6")
     assert [row.program is not None for row in versions.available() if row.spec == "mine@1.5"] == [True]
+
+
+def test_a_package_that_the_lab_has_no_version_of_names_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        "name: mine\npackage: mine\nprogram: /usr/bin/mine\nprotocols: [http1]\nget: /usr/bin/mine {url}\n"
+    )
+    monkeypatch.setenv("ROUGHWATER_CLIENTS", str(tmp_path))
+    with pytest.raises(UsageProblem) as caught:
+        adapter_for("mine@1.2")
+    assert caught.value.message == "mine '1.2' has no lock file in the lab"
+    assert caught.value.remedy == "install it, and name its program: mine-1.2=PATH"

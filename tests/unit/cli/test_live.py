@@ -9,6 +9,7 @@ from unittest.mock import MagicMock
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from lab.cli import live, virtual_shell
 from lab.cli.options import refuse_settings, variables
@@ -91,3 +92,38 @@ def test_a_link_of_options_keeps_the_mtu_of_its_hosts(given: Given) -> None:
     _live(given)
     live.link_command(rate=BitRate(1_000_000))
     assert (given.arrived["link"].mtu, given.arrived["link"].rate) == (1400, BitRate(1_000_000))
+
+
+@pytest.mark.parametrize(
+    ("words", "env", "argv"),
+    [
+        ("client --env MINE=a -- env", ["MINE=a"], ["env"]),
+        ("client --env MINE=a env --env", ["MINE=a"], ["env", "--env"]),
+        ("--env MINE=a client --env OTHER=b -- env", ["MINE=a", "OTHER=b"], ["env"]),
+        ("client --env=MINE=a --lab x -- env", ["MINE=a"], ["env"]),
+        ("--lab x client -- env --lab y", None, ["env", "--lab", "y"]),
+        ("client tc -s qdisc", None, ["tc", "-s", "qdisc"]),
+        ("client -- -odd", None, ["-odd"]),
+        ("client", None, []),
+    ],
+)
+def test_options_of_exec_may_stand_before_and_after_the_host(
+    words: str, env: list[str] | None, argv: list[str], given: Given
+) -> None:
+    found: dict[str, Any] = {}
+    network = SimpleNamespace(**dict.fromkeys(("client", "server", "router", "wire"), MagicMock(interactive=True)))
+    given.patched(live, attach=lambda _: (network, {}), _pick=str, _shell=list)
+    given.patched(live, _attached=lambda _, command, __, variables: found.update(argv=command, env=variables) or 0)
+    app = typer.Typer()
+    live.register(app)
+    done = CliRunner().invoke(app, ["exec", *words.split()])
+    assert done.exit_code == 0, done.output
+    assert found == {"argv": argv, "env": variables(env)}
+
+
+def test_another_option_after_the_host_is_one_line(given: Given) -> None:
+    app = typer.Typer()
+    live.register(app)
+    done = CliRunner().invoke(app, ["exec", "client", "--rate", "1mbit", "--", "env"])
+    assert isinstance(done.exception, UsageProblem)
+    assert "no option --rate" in str(done.exception)

@@ -98,7 +98,8 @@ def test_what_the_host_did_is_in_the_row() -> None:
 
 
 def counted(*numbers: int) -> dict[str, int]:
-    return dict(zip(("counted_pass", "counted_fail", "counted_inconclusive", "counted_invalid"), numbers, strict=True))
+    found = dict(zip(("counted_pass", "counted_fail", "counted_inconclusive", "counted_invalid"), numbers, strict=True))
+    return {**found, "doubtful": False}
 
 
 def test_a_run_has_its_own_row_before_those_of_its_cells() -> None:
@@ -109,7 +110,7 @@ def test_a_run_has_its_own_row_before_those_of_its_cells() -> None:
         "run": "name",
         "signature": "signature",
         "whole": True,
-        "ended": None,
+        "ended": "complete",
         "command": ["lab", "run", "throttle"],
         "problems": ["one"],
         "started_at": "2026-01-02T03:04:05",

@@ -97,7 +97,7 @@ def test_the_end_of_the_plan_names_no_further_look() -> None:
 def test_most_transfers_outside_are_counted() -> None:
     swinging = [0.3, -0.3] * 5
     verdict = judge_tolerance([*swinging, 0.0], 0.05, PLAN)
-    assert verdict.reason == f"10 of 10 transfers outside ±5 %, whatever their {figures(swinging)}, n = 10"
+    assert verdict.reason == f"10 of 10 transfers outside ±5 %; {figures(swinging)}, n = 10"
     assert (verdict.name, verdict.looks) == ("FAIL", [5, 10])
 
 

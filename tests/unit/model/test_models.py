@@ -252,3 +252,9 @@ def test_models_survive_json() -> None:
     assert whole.limit == ByteRate(1_000_000)
     assert whole.size == Size(5 << 20)
     assert Transfer.model_validate_json(whole.model_dump_json()) == whole
+
+
+@pytest.mark.parametrize("text", ["./mine.yaml@1.2", "mine.yml@1.2", "/opt/x/mine.yaml@2"])
+def test_a_file_of_a_client_has_no_versions(text: str) -> None:
+    with pytest.raises(ValueError, match=r"a file has no versions \(a build of its client is mine-(1\.2|2)=PATH\)"):
+        ClientSpec.parse(text)

@@ -247,3 +247,41 @@ def test_the_shipped_series_is_what_its_script_makes() -> None:
     from lab.model.paths import shipped_topologies_dir
 
     assert (shipped_topologies_dir() / "traces/made-lte.csv").read_text(encoding="utf-8") == made()
+
+
+DRIVE = "Timestamp,Speed,DL_bitrate,UL_bitrate\n2019.11.28_07.27.53,3,8000,500\n2019.11.28_07.27.54,4,4000,-0\n"
+PLAIN = "time_s,down_kbit_s,up_kbit_s\n0,8000,500\n1,4000,0\n"
+
+
+@pytest.mark.parametrize(
+    ("columns", "table"),
+    [
+        ("every_s=1, down_kbit_s=DL_bitrate, up_kbit_s=UL_bitrate", DRIVE.replace("-0", "0")),
+        ("every_ms = 1000 ,down_kbit_s = DL_bitrate,up_kbit_s=UL_bitrate", DRIVE.replace("-0", "0")),
+        ("time_s=at, down_kbit_s=DL, up_kbit_s=UL", "x,at,DL,UL\n9,0,8000,500\n9,1,4000,0\n"),
+        ("time_ms=at, down_kbit_s=DL, up_kbit_s=UL", "UL,at,DL\n500,0,8000\n0,1000,4000\n"),
+    ],
+)
+def test_columns_may_be_named_by_a_line_of_the_file(columns: str, table: str) -> None:
+    for text in (f"# columns: {columns}\n{table}", f"# a drive\n{table}#columns:{columns}\n"):
+        assert parse_csv(text, "x.csv") == parse_csv(PLAIN, "x.csv")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("down_kbit_s=DL_bitrate, up_kbit_s=UL_bitrate", "x.csv:2: columns are missing"),
+        ("every_s=1, time_s=Timestamp, rate_kbit_s=DL_bitrate", "x.csv:2: columns are missing, or too many"),
+        ("every_s=1, rate_kbit_s=DL_bitrat", "x.csv:2: no column 'DL_bitrat'; did you mean 'DL_bitrate'"),
+        ("every_s=1, speed=Speed", "x.csv:2: 'speed' is not a column of a trace"),
+        ("every_s=soon, rate_kbit_s=DL_bitrate", "x.csv:1: 'soon' is not a number"),
+        ("every_s=1, DL_bitrate", "x.csv:1: 'DL_bitrate' names no column"),
+        ("rate_kbit_s=DL_bitrate, rate_kbit_s=UL_bitrate", "names no column"),
+        ("time_s=Timestamp, rate_kbit_s=DL_bitrate", "x.csv:3: '2019.11.28_07.27.53' is not a number"),
+    ],
+)
+def test_a_line_that_names_columns_wrongly_is_one_line(columns: str, message: str) -> None:
+    with pytest.raises(UsageProblem) as caught:
+        parse_csv(f"# columns: {columns}\n{DRIVE}", "x.csv")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -13,7 +13,7 @@ from lab.model.topology import Link, Schedule, Topology
 from lab.model.trace import Trace, TraceDirection, TraceRtt, packed
 from lab.model.units import Duration
 from lab.net import scheduled as module
-from lab.net.scheduled import scheduled
+from lab.net.scheduled import RunningSchedule, Script, scheduled
 from tests.support.noted_hosts import Noted, NotedNetwork
 
 LINK = Link.model_validate({"rate": "20 Mbit/s", "rtt": "30 ms", "seed": 4})
@@ -186,3 +186,14 @@ def test_a_router_without_seeds_gets_none() -> None:
     with scheduled(network, topology(STEPS)):
         pass
     assert any("seed" in command for command in runs(network))
+
+
+@pytest.mark.parametrize(("rows", "lead_s"), [(1, 0.1), (41_000, 0.1), (170_000, 0.408)])
+def test_a_long_trace_begins_once_its_scripts_have_read_it(rows: int, lead_s: float) -> None:
+    """Both read on one processor. Up to 83,000 rows have the lead that they always had."""
+    network: Any = NotedNetwork(answers={"trace_script": b"0\n"})
+    scripts = [Script(f"trace-{way}", module._TRACE, b"1 0 1\n" * rows, 10**9, late_ns=int) for way in ("up", "down")]
+    begun_ns = network.clock.monotonic_ns()
+    running = RunningSchedule(network, scripts)
+    running.start()
+    assert running.base_ns - begun_ns == round(lead_s * 1e9)

@@ -103,6 +103,7 @@ def test_a_watch_has_the_connections_and_the_packets_of_both_hosts(log: list[str
         assert watch.dropped() == Dropped(0, 0), "since the watch began"
         network.answers["tc"] = tc({**NETEM, "drops": 12}, {**POLICER, "drops": 7})
         assert watch.dropped() == Dropped(7, 4)
+        assert watch.dropped_at() == {"": 7}, "as of that look"
     assert log == [
         "+sockets client",
         "+tap client",
@@ -138,3 +139,16 @@ def test_looking_costs_nothing_in_virtual_time_where_there_is_a_link() -> None:
     assert can_watch(network())
     for other in ({"clock": "real"}, {"router": "none"}, {"client": ""}, {"server": ""}):
         assert not can_watch(network(**other))
+
+
+def test_what_was_dropped_is_known_by_device(log: list[str]) -> None:
+    devices = ("to-client", "mtu-down", "lo")
+    network: Any = NotedNetwork(answers={"tc": tc(*({**NETEM, "dev": device} for device in devices))})
+    with Watch(network) as watch:
+        network.answers["tc"] = tc(
+            {**NETEM, "dev": "to-client", "drops": 8},
+            {**BELOW, "dev": "to-client"},
+            {**NETEM, "dev": "mtu-down", "drops": 19},
+            {**NETEM, "dev": "lo"},
+        )
+        assert watch.dropped_at() == {"to-client": 3, "mtu-down": 14}

@@ -67,7 +67,7 @@ def topology_effects(topology: Topology) -> dict[str, Any]:
     }
 
 
-_ENDS = Endpoints("server", "/srv", "/w", "/w/ca.pem", "/w/known", "/w/key")
+ENDS = Endpoints("server", "/srv", "/w", "/w/ca.pem", "/w/known", "/w/key")
 _DONE = Completed(("mine",), 0, b"took 3", b"", 0, 10**9, 0.0, 0.0)
 _ONE: tuple[dict[str, Any], ...] = (
     {},
@@ -119,9 +119,9 @@ def client_effects(file: Path, *, program: str = "") -> dict[str, Any]:
         "resolve": (adapter.name, userland_of(spec), _version_of(file.stem)),
         "identify": (host.told, identity),
         "supports": list(able.values()),
-        "command": [adapter.command(transfer, _ENDS) for transfer in done],
-        "inputs": [adapter.inputs(transfer, _ENDS) for transfer in done],
-        "environment": dict(adapter.environment(_ENDS)),
+        "command": [adapter.command(transfer, ENDS) for transfer in done],
+        "inputs": [adapter.inputs(transfer, ENDS) for transfer in done],
+        "environment": dict(adapter.environment(ENDS)),
         "parse": [_parsed(adapter, transfer) for transfer in done],
     }
 

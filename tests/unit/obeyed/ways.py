@@ -52,6 +52,7 @@ from lab.store.run_dir import RunDir
 from lab.testing.fixtures import LabLink
 from lab.testing.limits import LimitKept
 from lab.testing.networks import topology_of
+from tests.unit.obeyed.effects import ENDS
 from tests.unit.run.fake_lab import FakeClient, FakeLab
 from tests.unit.store.conftest import make_calibration, make_cell
 
@@ -83,6 +84,8 @@ class Given:
     patch: pytest.MonkeyPatch
     folder: Path
     client: str = "new"
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Those of `--env`."""
     arrived: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -104,7 +107,7 @@ class Given:
     def runs(self, adapter: Any) -> None:
         """A client described by a file has arrived with all of it."""
         if described := getattr(adapter, "spec", None):
-            self.note(client=described)
+            self.note(client=described, environment=adapter.environment(ENDS))
 
     def note(self, **parts: Any) -> None:
         self.arrived |= parts
@@ -151,7 +154,10 @@ class Given:
         return network
 
     def session(self, **options: Any) -> Session:
-        return Session(RunDir.create("obeyed", results=self.folder / "results"), Options(clock=self.clock, **options))
+        return Session(
+            RunDir.create("obeyed", results=self.folder / "results"),
+            Options(clock=self.clock, variables=self.variables, **options),
+        )
 
 
 def parts_of(topology: Topology) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.transfer import ClientSpec
+from lab.run import collected
 from lab.run.measured import measured_run
 from lab.run.named_cells import run_cells
 from lab.run.progress import Silent
@@ -26,7 +27,9 @@ CELLS = [ReleaseRow.named(f"dsl-50--http1-get-{size}MB-at-1MBps", "-").cell(Clie
 PLANNED = [cell.id for cell in CELLS]
 ENDS = {
     "INT": (KeyboardInterrupt(), "interrupted", 130),
-    "TERM": (SystemExit(143), "timeout", 143),
+    "TERM": (SystemExit(143), "interrupted", 143),
+    "HUP": (SystemExit(129), "interrupted", 129),
+    "limit": (SystemExit(143), "timeout", 143),
     "disk": (OSError(errno.ENOSPC, "full"), "disk", 4),
     "fault": (RuntimeError("a defect"), "interrupted", 4),
 }
@@ -49,8 +52,9 @@ def never_green(run: RunDir) -> None:
 
 @pytest.mark.parametrize("done", range(4))
 @pytest.mark.parametrize("how", ENDS)
-def test_a_run_that_is_ended_says_how(how: str, done: int, fake_lab: FakeLab) -> None:
+def test_a_run_that_is_ended_says_how(how: str, done: int, fake_lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, ended, code = ENDS[how]
+    monkeypatch.setattr(collected, "has_passed", lambda _: how == "limit")
     with pytest.raises(type(problem)), measured_run("cells", fake_lab.options(), planned=PLANNED) as session:  # noqa: PT012
         for cell in CELLS[:done]:
             session.run_cell(cell)

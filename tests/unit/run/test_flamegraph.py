@@ -92,10 +92,10 @@ def drawn(
         commands.append(recorded.command(None, None))
         return SimpleNamespace(problem=problem)
 
-    monkeypatch.setattr(flamegraph, "resolve", lambda _spec: adapter)
     monkeypatch.setattr(flamegraph, "take_sample", take)
     session: Any = SimpleNamespace(
         bench=lambda _what, _topology, *, real: nullcontext((SimpleNamespace(client=client), None)) if real else None,
+        lab=SimpleNamespace(adapter=lambda _spec: adapter),
         progress=SimpleNamespace(step=lambda _words: None),
         run=SimpleNamespace(evidence=lambda _what: folder),
     )

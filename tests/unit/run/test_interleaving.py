@@ -81,22 +81,28 @@ def test_a_sample_has_its_number_its_links_direction_and_a_place_for_its_packets
 
 
 @pytest.mark.parametrize(
-    ("why", "can", "protocol", "schedule", "watched"),
+    ("why", "can", "kind", "protocol", "watched", "said"),
     [
-        (True, True, "http1", None, True),
-        (False, True, "http1", None, False),
-        (True, False, "http1", None, False),
-        (True, True, "h3", None, False),
-        (True, True, "http1", "steps", False),
+        (True, True, "virtual", "http1", True, ""),
+        (False, True, "virtual", "http1", False, ""),
+        (True, False, "virtual", "http1", False, "one host has no link to watch"),
+        (True, True, "virtual", "h3", False, "of QUIC the kernels and the wire know too little"),
+        (True, True, "real", "http1", False, "real time has no processor to spare for looking"),
     ],
 )
-def test_a_sample_is_watched_where_its_link_stays_and_the_kernels_know_enough(
-    noting: Noting, monkeypatch: pytest.MonkeyPatch, why: bool, can: bool, protocol: str, schedule: Any, watched: bool
+def test_a_sample_is_watched_or_says_why_not(
+    noting: Noting, monkeypatch: pytest.MonkeyPatch, why: bool, can: bool, kind: str, protocol: str, watched: bool, said: str
 ) -> None:
+    """Also where the link has a schedule."""
     monkeypatch.setattr(module, "can_watch", lambda _: can)
     made = Interleaving(noting.lab(why=why), [NEW], fixed_rounds(1))
-    cell: Any = SimpleNamespace(transfer=SimpleNamespace(protocol=protocol), topology=SimpleNamespace(schedule=schedule))
-    assert bool(made._watches(cell)) == watched
+    monkeypatch.setattr(Interleaving, "_virtual", kind == "virtual")
+    lane = made.lanes[0]
+    lane.cell = lane.cell.model_copy(update={"transfer": lane.cell.transfer.model_copy(update={"protocol": protocol})})
+    made._network.vary = lambda _: None  # type: ignore[method-assign]
+    taken = made._sample(lane, None)  # type: ignore[arg-type]
+    assert bool(noting.given[-1]["watched"]) == watched
+    assert (taken.why.sentence if taken.why else "") == (said and f"not known: {said}")
 
 
 # --- a result ---------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -14,6 +14,7 @@ import pytest
 
 from lab.clients import usage
 from lab.hosts.host import Completed, Ports
+from lab.model.diagnosis import Diagnosis
 from lab.model.endpoints import Endpoints
 from lab.model.results import ClientNumbers, Sample
 from lab.model.topology import Link
@@ -89,6 +90,7 @@ class World:
             server=self.server,
             wire=self.wire,
             wire_ports=Ports(client="c", server="s"),
+            router_ports=Ports(client="to-client", server="to-server"),
             clock=SimpleNamespace(kind="virtual", now=lambda: WHEN),
             random_bytes=bytes,
         )
@@ -297,23 +299,40 @@ def test_a_schedule_begins_with_the_client_and_has_no_one_best(world: World) -> 
     assert world.told[2][1] == "run"
 
 
-def test_a_watched_sample_says_what_held_it_back_unless_it_failed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watched_sample_says_what_held_it_back_and_a_failed_sample_what_was_dropped(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[Any] = []
+    watching = SimpleNamespace(dropped_at=lambda: {"to-client": 2})
 
     @contextmanager
-    def watch(_: object) -> Iterator[str]:
-        yield "watch"
+    def watch(_: object) -> Iterator[object]:
+        yield watching
 
-    def explain(network: object, watching: str, rows: Any, done: Completed, link: Link, wanted: Transfer) -> None:
-        asked.append((network is world.network, watching, len(rows), done.wall_s, link, wanted))
+    def explain(network: object, by: object, rows: Any, done: Completed, link: Link | None, wanted: Transfer) -> Diagnosis:
+        asked.append((network is world.network, by, len(rows), done.wall_s, link, wanted))
+        return Diagnosis(cause="line", share=0.9, sentence="limited by the line")
 
     monkeypatch.setattr(module, "Watch", watch)
     monkeypatch.setattr(module, "explain", explain)
     link = Link.model_validate({"rate": "80 Mbit/s"})
-    world.take(transfer(), watched=link)
-    assert asked == [(True, "watch", 101, 1.0, link, transfer())]
+    good = world.take(transfer(), watched=link)
+    assert asked == [(True, watching, 101, 1.0, link, transfer())]
+    assert good.why
+    assert good.why.sentence == "limited by the line"
+    running = SimpleNamespace(start=lambda: None)
+    changed = world.take(transfer(), watched=link, schedule=nullcontext(running))
+    assert asked.pop()[4] is None, "a line that changes has no one rate"
+    assert changed.why
+    assert changed.why.sentence == "not known: the link changes, and so does what it can carry"
+    for schedule in (None, nullcontext(running)):
+        world.report = numbers(bytes=1)
+        bad = world.take(transfer(), watched=link, schedule=schedule)
+        assert bad.why
+        assert bad.why.sentence.startswith("the transfer failed; the router dropped 2 packets")
+    asked.clear()
     world.take(transfer())
-    assert len(asked) == 1
+    assert not asked
 
 
 def test_a_tap_is_read_for_the_time_of_the_client(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

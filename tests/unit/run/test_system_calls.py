@@ -76,6 +76,7 @@ class World:
     report: str = f"{GOOD}\n4;;syscalls:sys_enter_poll;1\n3;;syscalls:sys_enter_read;1"
     told: list[Any] = field(default_factory=list)
     problem: str = ""
+    adapter: Any = None
 
     def run_command(self, argv: list[str], *, check: bool) -> Any:
         self.told.append((argv, check))
@@ -92,6 +93,7 @@ class World:
 
         return SimpleNamespace(
             bench=bench,
+            lab=SimpleNamespace(adapter=lambda _: self.adapter),
             progress=SimpleNamespace(step=self.told.append),
             run=SimpleNamespace(evidence=lambda _: self.folder),
         )
@@ -106,7 +108,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = World(tmp_path)
     adapter = SimpleNamespace(name="curl", command=lambda *words: ["curl", *words], identify=made.told.append)
     monkeypatch.setattr(system_calls, "take_sample", made.take)
-    monkeypatch.setattr(system_calls, "resolve", lambda _: adapter)
+    made.adapter = adapter
     return made
 
 

@@ -44,6 +44,20 @@ def test_a_machines_seed_follows_from_what_it_is_for(opened: list[dict[str, Any]
     assert machines.sample_seed("a", 3) == derived_seed(7, "a", 3)
 
 
+def test_a_baseline_meets_what_its_candidate_meets(opened: list[dict[str, Any]]) -> None:
+    """In cells, in questions with a machine of their own, and in faults, whose details the samples' seeds decide."""
+    machines: Any = VirtualMachines(seed=7, twins={"old": "new"})
+    rows = ["net--http1-get-1MB", "net--http1-put-1MB--no-wrong-file-killed"]
+    for row in rows:
+        seeds = [[machines.sample_seed(f"{client}--{row}", index) for index in range(5)] for client in ("new", "old")]
+        assert seeds[0] == seeds[1]
+        machines.open_for([f"new--{row}"], 0)
+        machines.open_for([f"old--{row}"], 0)
+        assert opened[-1]["seed"] == opened[-2]["seed"]
+    machines.open_for(["new--x", "old--x"], 0)
+    assert opened[-1]["seed"] == derived_seed(7, "new--x", "old--x"), "one machine for both"
+
+
 def test_a_boot_that_fails_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     came: list[int] = []
 

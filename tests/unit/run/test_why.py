@@ -17,7 +17,7 @@ from lab.net.ports import PortCounters, PortReading
 from lab.net.sockets import Look
 from lab.net.tap import Content, Event, Mark
 from lab.net.watch import Dropped, Watched
-from lab.run.why import explain, flows_of, limited
+from lab.run.why import explain, flows_of, limited, of_failed
 
 MS = 1_000_000
 CLIENT, SERVER = 40_000, 443
@@ -343,3 +343,26 @@ def test_a_limit_is_kept_by_goodput_close_to_it() -> None:
     assert limited(transfer, 1_060_000.0) is None
     assert limited(transfer, None) is None
     assert limited(Transfer.model_validate(TRANSFER), 1e6) is None
+
+
+@pytest.mark.parametrize(
+    ("dropped", "words"),
+    [
+        ({}, "the router dropped no packet"),
+        ({"to-client": 1}, "the router dropped 1 packet: 1 down (queue, loss or outage)"),
+        (
+            {"to-server": 2, "mtu-down": 14},
+            "the router dropped 16 packets: 2 up (queue, loss or outage), 14 down, larger than the 1484 bytes that pass",
+        ),
+        ({"udp-up": 3, "eth9": 1}, "the router dropped 4 packets: 3 up of UDP, 1 at eth9"),
+    ],
+)
+def test_a_transfer_that_failed_has_the_routers_drops(dropped: dict[str, int], words: str) -> None:
+    ports = Ports(client="to-client", server="to-server")
+    link = Link.model_validate({"rate": "8 Mbit/s", "hidden_mtu": 1484})
+    seen = Diagnosis(cause="short-file", share=0.9, sentence="limited by the file's size", retransmits=7, goodput_byte_s=5.0)
+    for found in (None, seen):
+        why = of_failed(found, dropped, ports, link)
+        assert why.sentence == f"the transfer failed; {words}"
+        assert (why.cause, why.share, why.shares, why.goodput_byte_s) == ("not-known", None, {}, None)
+        assert why.retransmits == (7 if found else None)

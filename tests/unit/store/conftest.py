@@ -189,6 +189,7 @@ def make_record() -> RunRecord:
         ended_at=AT,
         cells=["curl--dsl-50--http1-get-5MiB-at-1MBps"],
         verdicts={"curl--dsl-50--http1-get-5MiB-at-1MBps": "PASS"},
+        ended="complete",
         exit_code=0,
     )
 

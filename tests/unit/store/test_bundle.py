@@ -26,7 +26,9 @@ from lab.model.comparison import Comparison
 from lab.model.diagnosis import Diagnosis
 from lab.model.errors import EXIT_FAIL, EXIT_INVALID, EXIT_PASS, UsageProblem
 from lab.model.load import load_topology
+from lab.model.obeyed import EVERYWHERE
 from lab.model.results import SCHEMA_VERSION, CellResult, Verdict
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import Ratio
 from lab.run.named_cells import named_cells
@@ -35,6 +37,7 @@ from lab.servers.sshd import SshdOptions
 from lab.store.bundle import CELL, MANIFEST, SshdSettings, again, plan_of, read_bundle, write_bundle
 from lab.store.run_dir import RunDir, read_cell
 from tests.support.virtual import GUEST, in_virtual_time
+from tests.unit.obeyed.fields import Leaf, topology_leaves, topology_pair
 
 MakeCell = Callable[..., CellResult]
 SSHD = SshdSettings(max_sessions=7, ciphers="aes256-ctr")
@@ -334,6 +337,54 @@ def test_a_cell_whose_name_does_not_say_everything_is_repeated_from_a_bundle(mak
     cell = changed(cell, **update[what])
     place = "--client curl=/usr/bin/curl --router uml"
     assert again(cell) == f"lab bundle {cell.id} --run {cell.run} && lab rerun {cell.id}.zip {place}"
+
+
+LEAVES = [leaf for leaf in topology_leaves() if leaf.path not in EVERYWHERE["Topology"]]
+
+
+@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: f"{leaf.path}-{leaf.model}")
+def test_a_network_that_is_another_today_in_any_field_is_repeated_from_a_bundle(
+    make_cell: MakeCell, leaf: Leaf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`lab run` would take today's file of that name."""
+    monkeypatch.setenv("ROUGHWATER_TOPOLOGIES", str(tmp_path))
+    pair = topology_pair(leaf)
+    (tmp_path / "net.yaml").write_text(json.dumps(pair.without))
+    cell = described(make_cell, {"protocol": "http1", "direction": "get", "size": "5 MiB"}, topology="net")
+    assert again(cell).startswith("lab run")
+    then = Topology.model_validate({**pair.given, "name": "net"})
+    assert again(changed(cell, topology=then)).startswith("lab run" if leaf.path in ("name", "description") else "lab bundle")
+
+
+@pytest.mark.parametrize("clock", ["virtual", "real"])
+@pytest.mark.parametrize("named", [True, False])
+def test_the_variables_of_the_client_are_given_again(make_cell: MakeCell, clock: str, named: bool) -> None:
+    cell = described(make_cell, {"protocol": "http1", "direction": "get", "size": "5 MiB", "limit": "8 Mbit/s"})
+    cell = changed(cell, client=cell.client.model_copy(update={"variables": {"MINE": "a b"}}))
+    if clock == "virtual":
+        judged = cell.verdict.model_copy(update={"alpha_per_look": VIRTUAL_PLAN.alpha_per_look})
+        cell = in_virtual_time(changed(cell, plan=list(VIRTUAL_PLAN.looks), verdict=judged))
+    words = shlex.split(again(cell if named else changed(cell, expectation=Expectation(kind="none"))))
+    assert words[:2] == ["lab", "run" if named else "bundle"]
+    # `lab rerun` takes them from the bundle in virtual time.
+    assert ("--env" in words and "MINE=a b" in words) == (named or clock == "real")
+
+
+def test_a_bundle_brings_its_variables_in_virtual_time_alone(make_cell: MakeCell, pack: Callable[..., Path]) -> None:
+    """A variable may name a program to run, and a bundle may come from a stranger."""
+    cell = make_cell()
+    cell = changed(cell, client=cell.client.model_copy(update={"variables": {"RSYNC_RSH": "theirs", "MINE": "1"}}))
+    auto = Options(clock="auto")
+    virtual = read_bundle(pack(in_virtual_time(cell)))
+    assert command.repeating(virtual, auto, None).variables == {"RSYNC_RSH": "theirs", "MINE": "1"}
+    given = replace(auto, variables={"RSYNC_RSH": "mine"})
+    assert command.repeating(virtual, given, None).variables == {"RSYNC_RSH": "mine", "MINE": "1"}
+    real = read_bundle(pack(cell))
+    with pytest.raises(UsageProblem, match="no variable comes from a bundle") as caught:
+        command.repeating(real, given, None)
+    assert caught.value.remedy == "give it again: --env MINE=VALUE"
+    both = replace(auto, variables={"RSYNC_RSH": "mine", "MINE": "2"})
+    assert command.repeating(real, both, None).variables == both.variables
 
 
 def lab(*words: str | Path) -> Result:

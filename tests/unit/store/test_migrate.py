@@ -103,7 +103,8 @@ def test_what_1_0_did_not_know_is_written_as_not_known() -> None:
     assert looks
     assert [look["trace"] for look in looks] == [None] * len(looks)
     assert [look["datagrams"] for look in looks] == [[]] * len(looks)
-    untouched = document.keys() - {"schema_version", "samples", "verdict", "topology", "transfer", "certificate"}
+    assert upgraded["client"] == {**document["client"], "variables": {}}
+    untouched = document.keys() - {"schema_version", "samples", "verdict", "topology", "transfer", "certificate", "client"}
     assert {key: upgraded[key] for key in untouched} == {key: document[key] for key in untouched}
     unknown = dict.fromkeys(("host", "seed", "body_error_s", "said_body_s", "tail_s", "why"))
     assert [{**sample, **unknown, "command": []} for sample in document["samples"]] == upgraded["samples"]

@@ -33,6 +33,7 @@ FREE = {
     "CellResult.backend_facts": "versions and digests by name; which there are depends on the engine",
     "CellResult.timing_s": "seconds by phase",
     "CellResult.userlands": "by host",
+    "ClientIdentity.variables": "values by name, as --env gave them",
     "Answer.userlands": "by host",
     "UserlandFacts.packages": "versions by name; which there are depends on the system",
     "Diagnosis.shares": "by cause",

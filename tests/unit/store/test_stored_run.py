@@ -12,10 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from lab.cli.compare import _doubts
 from lab.model.errors import UsageProblem
 from lab.model.results import CellResult, RunRecord
 from lab.store.run_dir import RunDir
-from lab.store.stored_run import read_run_folder
+from lab.store.stored_run import DOUBT, StoredRun, read_run_folder
+from reports.build import run_page, tally
+from reports.junit import junit_xml
+from reports.markdown import markdown_summary
+from tests.support.command import lab
 
 MakeCell = Callable[..., CellResult]
 NOBODY = 65534
@@ -172,3 +177,55 @@ def test_a_folder_that_may_not_be_listed_is_not_an_empty_one(run: RunDir) -> Non
 def test_what_is_not_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match="not the folder of a run"):
         read_run_folder(tmp_path / "none")
+
+
+HERE, AWAY = "curl--dsl-50--http1-get-5MiB-at-1MBps", "ferry--dsl-50--http1-get-5MiB-at-1MBps"
+
+
+def older(folder: Path, make_cell: MakeCell, record: RunRecord, *words: str) -> StoredRun:
+    """A run of one cell by the last lab that did not store how a run ended: exit code 0, whatever was missing."""
+    run = RunDir.create("x", results=folder)
+    run.write_cell(make_cell(cell_id=HERE))
+    document = json.loads(record.model_copy(update={"command": ["/usr/bin/lab", *words]}).model_dump_json())
+    document["schema_version"] = "2.0"
+    for name in ("planned", "ended"):
+        del document[name]
+    (run.path / "run.json").write_text(json.dumps(document))
+    return read_run_folder(run.path)
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_a_cell_that_an_older_record_lacks_is_missing_where_its_command_names_it(
+    missing: bool, tmp_path: Path, make_cell: MakeCell, record: RunRecord
+) -> None:
+    also = [AWAY] if missing else []
+    found = older(tmp_path, make_cell, record, "run", HERE.replace("5MiB", "5120KiB"), *also, "--client", "curl=/x--y--z")
+    assert (found.problems, found.doubt) == ([], "")
+    assert found.whole != missing
+    assert found.state == ("cut off; 1 of 2 done" if missing else "")
+    assert tally(found).name == ("INVALID" if missing else "PASS")
+    assert ('name="whole" value="no"' in junit_xml(found)) == missing
+
+
+@pytest.mark.parametrize("words", [("run", "throttle"), ("run", "@nightly"), ("repro", "upload-limit"), ()])
+def test_an_older_record_of_a_suite_says_that_nothing_is_known_of_its_end(
+    words: tuple[str, ...], tmp_path: Path, make_cell: MakeCell, record: RunRecord
+) -> None:
+    found = older(tmp_path, make_cell, record, *words)
+    assert (found.problems, found.doubt) == ([], DOUBT)
+    assert tally(found).headline == f"The one verdict that counts is PASS. But {DOUBT}."
+    assert DOUBT in run_page(found)
+    assert DOUBT in markdown_summary(found)
+    assert 'name="whole" value="not recorded"' in junit_xml(found)
+
+
+def test_a_comparison_has_the_doubts_about_its_runs(tmp_path: Path, make_cell: MakeCell, record: RunRecord) -> None:
+    old = older(tmp_path, make_cell, record, "run", "throttle")
+    assert _doubts(old, StoredRun(tmp_path, record=record)) == [f"A: {DOUBT}"]
+
+
+def test_a_list_of_runs_marks_them(tmp_path: Path, make_cell: MakeCell, record: RunRecord) -> None:
+    for words in (("run", "throttle"), ("run", HERE)):
+        older(tmp_path, make_cell, record, *words)
+    shown = lab("history", "--from", str(tmp_path), "--runs").stdout
+    assert shown.count("(end not recorded)") == 1
