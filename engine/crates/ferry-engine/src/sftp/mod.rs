@@ -10,6 +10,7 @@ mod files;
 mod flow;
 mod get;
 mod handles;
+mod in_turn;
 mod mark;
 mod naming;
 mod open_file;

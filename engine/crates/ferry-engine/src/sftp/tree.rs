@@ -6,6 +6,7 @@ use ferry_sftp::{Attrs, FileKind, Handle, Name, Reply, Request, StatusCode};
 use tokio::task::JoinSet;
 
 use super::core::{Core, Shared};
+use super::in_turn::in_turn;
 use super::opening;
 use super::{nonsense, refused};
 use crate::error::{Class, Error};
@@ -218,51 +219,41 @@ fn too_many(what: &str, path: &[u8], most: usize) -> Error {
     ))
 }
 
-/// Makes directories, all in one flight: a server works through one channel's requests in order, so parents are there before children.
+/// Makes directories: a server works through one channel's requests in order, so parents are there before children.
 /// One that is there already is what was wanted.
 pub async fn make(core: &Core, channel: usize, directories: &[Vec<u8>]) -> Result<(), Error> {
     let attrs = Attrs::default();
-    let asked: Vec<_> = directories
-        .iter()
-        .map(|path| {
-            let made = core.call(channel, &Request::Mkdir { path, attrs: &attrs });
-            // Version 3 has no "exists": what is there is asked for in any case, which costs no round trip.
-            (path, made, core.call(channel, &Request::Stat { path }))
-        })
-        .collect();
-    for (path, made, there) in asked {
-        let (made, there) = (made.await?, there.await?);
-        match (made, there) {
-            (_, Reply::Attrs(attrs)) if matches!(attrs.kind(), FileKind::Directory | FileKind::Unknown) => {}
-            (Reply::Status(status), _) if status.code != StatusCode::Ok => {
-                return Err(refused("make the directory", path, &status));
-            }
-            _ => return Err(nonsense("MKDIR", path)),
+    let ask = |path: &&Vec<u8>| {
+        let made = core.call(channel, &Request::Mkdir { path, attrs: &attrs });
+        // Version 3 has no "exists": what is there is asked for in any case, which costs no round trip.
+        let there = core.call(channel, &Request::Stat { path });
+        async move { Ok((made.await?, there.await?)) }
+    };
+    in_turn(directories, ask, |path, answers| match answers {
+        (_, Reply::Attrs(attrs)) if matches!(attrs.kind(), FileKind::Directory | FileKind::Unknown) => Ok(()),
+        (Reply::Status(status), _) if status.code != StatusCode::Ok => {
+            Err(refused("make the directory", path, &status))
         }
-    }
-    Ok(())
+        _ => Err(nonsense("MKDIR", path)),
+    })
+    .await
 }
 
 /// Sets permission bits, in this order.
 pub async fn set_modes(core: &Core, channel: usize, modes: &[(Vec<u8>, u32)]) -> Result<(), Error> {
-    let asked: Vec<_> = modes
-        .iter()
-        .map(|(path, mode)| {
-            let attrs = Attrs {
-                permissions: Some(*mode),
-                ..Attrs::default()
-            };
-            (path, core.call(channel, &Request::Setstat { path, attrs: &attrs }))
-        })
-        .collect();
-    for (path, reply) in asked {
-        match reply.await? {
-            Reply::Status(status) if status.code == StatusCode::Ok => {}
-            Reply::Status(status) => return Err(refused("set the permissions of", path, &status)),
-            _ => return Err(nonsense("SETSTAT", path)),
-        }
-    }
-    Ok(())
+    let ask = |(path, mode): &&(Vec<u8>, u32)| {
+        let attrs = Attrs {
+            permissions: Some(*mode),
+            ..Attrs::default()
+        };
+        core.call(channel, &Request::Setstat { path, attrs: &attrs })
+    };
+    in_turn(modes, ask, |(path, _), reply| match reply {
+        Reply::Status(status) if status.code == StatusCode::Ok => Ok(()),
+        Reply::Status(status) => Err(refused("set the permissions of", path, &status)),
+        _ => Err(nonsense("SETSTAT", path)),
+    })
+    .await
 }
 
 /// `directory/name`.
@@ -274,3 +265,7 @@ pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     path.extend_from_slice(name);
     path
 }
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+mod tests;
