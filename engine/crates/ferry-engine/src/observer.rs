@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 /// Watches a run. The run calls it, from the thread that began the run.
 pub trait Observer {
-    /// A line of progress begins, of `total` bytes where that is known. An SFTP run has one line for all its files.
+    /// A line of progress begins, of `total` bytes where that is known; `url` is without its query. An SFTP run has one line for all its files.
     fn begin(&self, url: &str, total: Option<u64>) -> Box<dyn Progress>;
 }
 

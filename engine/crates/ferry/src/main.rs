@@ -9,6 +9,7 @@ use ferry::cli::progress::Bars;
 use ferry::cli::{self, Invocation, Reporting, Surroundings};
 use ferry::{output, verbose};
 use ferry_engine::error::{Class, Error};
+use ferry_engine::harmless;
 use ferry_engine::job;
 use ferry_engine::platform::is_ignored;
 use ferry_engine::report::Report;
@@ -83,7 +84,7 @@ fn tell(report: &Report, reporting: &Reporting) -> u8 {
         };
         for line in lines {
             // Nowhere to tell that standard error is gone.
-            let _ = writeln!(stderr(), "{line}");
+            let _ = writeln!(stderr(), "{}", harmless(&line));
         }
     }
     report.exit_code
@@ -101,6 +102,6 @@ fn print(bytes: &[u8]) -> u8 {
 }
 
 fn fail(problem: &Error) -> u8 {
-    let _ = writeln!(stderr(), "ferry: {problem}");
+    let _ = writeln!(stderr(), "ferry: {}", harmless(&problem.to_string()));
     problem.class.exit_code()
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::report::{Action, Bench, Command, FileSet, Planned, Report, Transfer};
 use crate::units::human_bytes;
+use ferry_engine::harmless;
 
 /// Where the JSON goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,15 +82,6 @@ fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// The URL as people may see it: over HTTP a query may be a signature, over SFTP it is a part of the path.
-fn shown(url: &str) -> String {
-    if url.starts_with("http") {
-        ferry_engine::without_query(url)
-    } else {
-        url.to_owned()
-    }
-}
-
 fn without_user(url: &str) -> String {
     let parts = url.split_once("://").and_then(|(scheme, rest)| {
         let (_, host) = rest.split('/').next()?.rsplit_once('@')?;
@@ -102,17 +94,17 @@ fn without_user(url: &str) -> String {
 }
 
 fn transfer_line(transfer: &Transfer) -> String {
-    let url = shown(&transfer.url);
+    let url = &transfer.url;
     if let Some(failure) = &transfer.error {
         // Most messages say where by themselves.
-        let said = failure.message.contains(&url) || failure.message.contains(&without_user(&url));
+        let said = failure.message.contains(url) || failure.message.contains(&without_user(url));
         return if said {
             failure.message.clone()
         } else {
             format!("{url}: {}", failure.message)
         };
     }
-    let mut line = url;
+    let mut line = url.clone();
     let direction = if transfer.direction == Command::Put {
         "sent"
     } else {
@@ -151,8 +143,7 @@ fn planned_line(planned: &Planned) -> String {
         Action::Delete => "would delete",
     };
     let size = planned.size.map(|size| format!(" ({size} bytes)")).unwrap_or_default();
-    // A server's name may hold what steers a terminal.
-    format!("{action} {}{size}", planned.path.escape_debug())
+    format!("{action} {}{size}", harmless(&planned.path))
 }
 
 /// What was left as it is, and what was removed, if anything was.

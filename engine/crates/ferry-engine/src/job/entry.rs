@@ -307,8 +307,8 @@ impl Entry {
             self.size = self.size.or(decoded.map(|(_, bytes)| bytes));
         }
         Transfer {
-            url: self.remote.url.to_string(),
-            final_url: (self.redirects > 0).then(|| self.url.to_string()),
+            url: log::shown(&self.remote.url),
+            final_url: (self.redirects > 0).then(|| log::shown(&self.url)),
             direction: match self.kind {
                 Kind::Get { .. } | Kind::Ranged(_) => Command::Get,
                 Kind::Put { .. } | Kind::Send { .. } => Command::Put,
@@ -402,7 +402,7 @@ fn becomes_get(method: &Method, status: u16) -> bool {
 /// # Errors
 /// Why ferry does not go there: it is no URL, not HTTP, or would send in the clear what was asked for over TLS.
 pub fn redirected(from: &Url, location: &str) -> Result<Url, String> {
-    let next = from
+    let mut next = from
         .join(location)
         .map_err(|_| format!("redirected to {:?}, which is no URL", log::without_query(location)))?;
     match (from.scheme(), next.scheme()) {
@@ -410,7 +410,12 @@ pub fn redirected(from: &Url, location: &str) -> Result<Url, String> {
             "redirected from https to {}; ask for that URL itself if it may be read by others",
             log::shown(&next)
         )),
-        (_, "http" | "https") => Ok(next),
+        (_, "http" | "https") => {
+            // A server has no say in who logs in elsewhere, and no message, report or request is to repeat it. An http URL takes both.
+            let _ = next.set_username("");
+            let _ = next.set_password(None);
+            Ok(next)
+        }
         _ => Err(format!(
             "redirected to {}, which is not HTTP",
             log::without_query(next.as_str())

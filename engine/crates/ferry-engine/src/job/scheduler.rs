@@ -87,7 +87,7 @@ pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Vec<Transfer
             remote,
             kind,
             options.transfer.checksum.clone(),
-            Some(observer.begin(remote.url.as_str(), None)),
+            Some(observer.begin(&log::shown(&remote.url), None)),
         ));
     }
     let ranged = matches!(
@@ -125,7 +125,7 @@ pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Vec<Transfer
         crate::options::Source::File(path) | crate::options::Source::Directory(path) => files::Source::open(path)?,
         crate::options::Source::Stdin => files::Source::stdin()?,
     };
-    let bar = observer.begin(options.destination.url.as_str(), source.length());
+    let bar = observer.begin(&log::shown(&options.destination.url), source.length());
     let kind = Kind::Put {
         source: Some(source),
         method: options.method.clone(),

@@ -91,9 +91,9 @@ pub struct ProcessUsage {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Transfer {
-    /// As asked for, without user and password.
+    /// As asked for, without user and password, and with `?...` for a query, which may be a credential.
     pub url: String,
-    /// Where redirects led, when they did.
+    /// Where redirects led, when they did; written like `url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_url: Option<String>,
     /// Download or upload.
@@ -372,7 +372,7 @@ pub struct Attempt {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Bench {
-    /// As asked for.
+    /// As asked for, with `?...` for a query, which may be a credential.
     pub url: String,
     /// `http/1.1` or `h2`.
     pub protocol: Option<&'static str>,

@@ -10,6 +10,7 @@ use super::inbound::Download;
 use super::outbound::{Opened, Upload};
 use super::progress::{FileProgress, SetProgress};
 use crate::error::Error;
+use crate::log;
 use crate::observer::Observer;
 use crate::options::{ByteRange, Remote, TransferOptions};
 use crate::sftp::{FileTask, Resume, Work};
@@ -37,7 +38,7 @@ impl TaskFactory {
             range: None,
             into_directory: false,
             root: root.clone(),
-            whole: SetProgress::new(observer.begin(root.url.as_str(), None)),
+            whole: SetProgress::new(observer.begin(&log::shown(&root.url), None)),
         }
     }
 
