@@ -151,6 +151,8 @@ pub trait Outbound: Send {
     fn prepare(&mut self) -> Result<(), Error>;
     /// Null for what has no length before its end.
     fn length(&self) -> Option<u64>;
+    /// The URL was given for this file, and not for a tree that it is in.
+    fn is_alone(&self) -> bool;
     /// The local file's name, which it keeps in a directory; none if it must not become another file than its path says.
     fn name(&self) -> Option<Vec<u8>>;
     /// Tells this content under this name from any other: part of the temporary name.
