@@ -276,6 +276,8 @@ pub struct GetOptions {
     pub overwrite: bool,
     /// Directories with everything in them; every source is sftp.
     pub recursive: bool,
+    /// A file is on the disk before it gets its name, and its name before the run is over.
+    pub sync: bool,
 }
 
 impl GetOptions {
@@ -294,6 +296,7 @@ impl GetOptions {
             resume: false,
             overwrite: false,
             recursive: false,
+            sync: true,
         }
     }
 }

@@ -117,30 +117,32 @@ impl Entry {
         }
     }
 
-    /// Everything has come or gone: the checksum is compared, and only then does the file get its name.
-    pub fn complete(&mut self, upload_digest: Option<Digest>) -> Result<(), Error> {
+    /// Everything has come or gone: the checksum is compared. Returns the file that is to get its name now.
+    pub fn complete(&mut self, upload_digest: Option<Digest>) -> Result<Option<files::PartialFile>, Error> {
         let checksum = self.checksum.clone();
         match &mut self.kind {
             Kind::Get { state, .. } => {
                 let kept = lock(state).sink.take();
-                let Some((sink, digest)) = kept else { return Ok(()) };
+                let Some((sink, digest)) = kept else { return Ok(None) };
                 self.digest = digest.map(Digest::finish);
                 if let Err(problem) = check(checksum.as_ref(), self.digest.as_deref(), &log::shown(&self.remote.url)) {
                     sink.abandon(false);
                     return Err(problem);
                 }
-                sink.finish()
+                sink.complete()
             }
             Kind::Put { source, .. } => {
                 self.digest = upload_digest.map(Digest::finish);
                 if let Some(source) = source {
                     source.check_unchanged()?;
                 }
-                check(checksum.as_ref(), self.digest.as_deref(), "what was sent")
+                check(checksum.as_ref(), self.digest.as_deref(), "what was sent").map(|()| None)
             }
             Kind::Ranged(ranged) => {
                 self.size = ranged.size();
-                let Some(file) = ranged.take_file() else { return Ok(()) };
+                let Some(file) = ranged.take_file() else {
+                    return Ok(None);
+                };
                 if let (Some(checksum), Some(size)) = (&checksum, self.size) {
                     // The bytes did not come in order.
                     let digest = Digest::for_file(checksum.algorithm.into(), file.path(), size)?;
@@ -150,10 +152,10 @@ impl Entry {
                     file.abandon(false);
                     return Err(problem);
                 }
-                file.finish()
+                Ok(Some(file))
             }
             // Checked before the file got its name on the server.
-            Kind::Send { .. } => Ok(()),
+            Kind::Send { .. } => Ok(None),
         }
     }
 

@@ -64,7 +64,7 @@ pub struct Plan {
     /// At most so many channels on a connection; so many connections, or another one when it is seen to help.
     pub channels: usize,
     pub connections: Option<usize>,
-    /// Ask the server to bring an upload to its disk before it gets its name.
+    /// A file is on its disk before it gets its name: the server is asked for that, of an upload.
     pub sync: bool,
     /// What is known of uploads from earlier connections.
     pub uploads: Uploads,

@@ -112,6 +112,7 @@ pub fn get(flags: flags::Get, line: Line<'_>) -> Result<GetOptions, Error> {
         resume: flags.resume,
         overwrite: flags.overwrite || mirror,
         recursive: flags.recursive,
+        sync: !flags.no_sync,
     })
 }
 

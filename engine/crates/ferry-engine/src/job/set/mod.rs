@@ -37,7 +37,7 @@ use super::limit;
 use super::policy::Retries;
 use crate::clock::seconds;
 use crate::error::{Class, Error};
-use crate::files;
+use crate::files::{self, Group};
 use crate::observer::Observer;
 use crate::options::{Common, GetOptions, PutOptions, Source, Target};
 use crate::report::{Action, FileSet, Planned, SshReport, Transfer};
@@ -94,7 +94,7 @@ pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Run, Error> 
         limit(&options.transfer, !shared),
         options.parallel,
     );
-    let plan = plan::plan(common, first, settings, true)?;
+    let plan = plan::plan(common, first, settings, options.sync)?;
     let mirror = match (&options.transfer.mirror, trees.as_slice()) {
         (Some(mirror), [Tree { local: Some(local), .. }]) => {
             let mut state = State::new(mirror, first);
@@ -387,6 +387,7 @@ impl Set {
             retries: self.retries,
             begin: Instant::now(),
             touched: false,
+            group: Group::new(self.plan.sync),
         };
         let problem = std::thread::scope(|scope| {
             std::thread::Builder::new()

@@ -10,6 +10,7 @@ use super::super::entry::Entry;
 use super::super::policy::Retries;
 use super::events::{Event, Tree};
 use crate::error::{Class, Error};
+use crate::files::Group;
 use crate::report::{Attempt, FileSet, Planned, SshReport};
 use crate::sftp::{Outcome, Work};
 
@@ -26,12 +27,36 @@ pub struct Recorder<'a> {
     pub begin: Instant,
     /// Some file was begun.
     pub touched: bool,
+    /// Complete files that have not got their names yet.
+    pub group: Group<Completed>,
+}
+
+/// What is to be recorded of an attempt when its file has its name.
+pub struct Completed {
+    transfer: usize,
+    attempt: Attempt,
+    kept: u64,
 }
 
 impl Recorder<'_> {
     /// Until the session is over.
     pub fn record_until_over(mut self, inbox: &mpsc::Receiver<Event>) -> Option<Error> {
-        for event in inbox {
+        loop {
+            if self.group.is_full(Instant::now()) {
+                self.publish();
+            }
+            let event = match inbox.try_recv() {
+                Ok(event) => event,
+                // What has come while the disk was at work makes the next group.
+                Err(_) if !self.group.is_empty() => {
+                    self.publish();
+                    continue;
+                }
+                Err(_) => match inbox.recv() {
+                    Ok(event) => event,
+                    Err(_) => return None,
+                },
+            };
             match event {
                 Event::New(entry) => self.entries.push(*entry),
                 Event::Skipped => self.facts.skipped += 1,
@@ -42,6 +67,7 @@ impl Recorder<'_> {
                 Event::Listed(tree) => self.trees.retain(|(number, _)| *number != tree),
                 Event::Done(outcome) => self.record_attempt(*outcome),
                 Event::Over(facts, result) => {
+                    self.publish();
                     if facts.ssh.is_some() {
                         *self.ssh = facts.ssh;
                     }
@@ -49,7 +75,23 @@ impl Recorder<'_> {
                 }
             }
         }
-        None
+    }
+
+    fn publish(&mut self) {
+        for (completed, result) in self.group.publish() {
+            self.close(completed, result.err());
+        }
+    }
+
+    fn close(&mut self, completed: Completed, problem: Option<Error>) {
+        // How long to wait is decided for the session as one: here it counts only whether there is another attempt.
+        let failed = problem.map(|problem| Failed {
+            problem,
+            method: &Method::PUT,
+            sent: true,
+            kept: completed.kept,
+        });
+        self.entries[completed.transfer].close(completed.attempt, failed, &self.retries);
     }
 
     /// Records an attempt at a file, and decides whether there is another.
@@ -96,20 +138,20 @@ impl Recorder<'_> {
             entry.digest = outbound.digest();
             entry.acknowledged(outcome.acknowledged);
         }
+        let completed = Completed {
+            transfer: outcome.task.transfer,
+            attempt,
+            kept,
+        };
         let problem = match outcome.result {
-            Ok(()) => {
-                let sent = matches!(outcome.task.work, Work::Put(_));
-                if sent { None } else { entry.complete(None).err() }
-            }
+            Ok(()) if matches!(outcome.task.work, Work::Put(_)) => None,
+            Ok(()) => match entry.complete(None) {
+                Ok(Some(file)) => return self.group.push(file, completed, Instant::now()),
+                Ok(None) => None,
+                Err(problem) => Some(problem),
+            },
             Err(problem) => Some(problem),
         };
-        // How long to wait is decided for the session as one: here it counts only whether there is another attempt.
-        let failed = problem.map(|problem| Failed {
-            problem,
-            method: &Method::PUT,
-            sent: true,
-            kept,
-        });
-        entry.close(attempt, failed, &self.retries);
+        self.close(completed, problem);
     }
 }
