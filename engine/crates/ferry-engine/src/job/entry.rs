@@ -107,6 +107,17 @@ impl Entry {
         entry
     }
 
+    /// As `refused`, of a file that was to be sent.
+    pub fn refused_upload(remote: &Remote, problem: Error) -> Self {
+        let kind = Kind::Put {
+            source: None,
+            method: Method::PUT,
+        };
+        let mut entry = Self::new(remote, kind, None, None);
+        entry.give_up(problem);
+        entry
+    }
+
     /// Whether the next attempt goes on where this one stopped.
     pub fn keeps_progress(&self) -> bool {
         match &self.kind {

@@ -107,6 +107,12 @@ pub trait Worklist {
     fn modes_set(&mut self, result: Result<(), Error>) -> Result<(), Error>;
     /// The next file to begin with.
     fn next(&mut self) -> Option<FileTask>;
+    /// One that was ready to begin, when no other will.
+    fn give_back(&mut self) -> Option<FileTask>;
+    /// Whether more of the trees is of use now: enough files wait for their turn otherwise.
+    fn has_room(&self) -> bool;
+    /// Files are over faster than what is left to do about them: the disk is slower than the network.
+    fn is_behind(&self) -> bool;
     /// A file is over.
     fn done(&mut self, outcome: Outcome);
     /// Bytes that are to be sent: decides how many channels are worth opening.

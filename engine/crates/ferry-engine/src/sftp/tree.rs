@@ -36,13 +36,14 @@ pub struct Found {
 }
 
 /// Lists a tree breadth first; `each` is told of the root and everything in it, directories before what they hold. A file instead of a directory is
-/// told as the only thing found, without names. A directory below the root that cannot be listed does not stop the others.
+/// told as the only thing found, without names. A directory below the root that cannot be listed does not stop the others. While `each` takes its
+/// time, nothing further is listed.
 pub async fn list(
     core: &Shared,
     channel: usize,
     root: Vec<u8>,
     filter: &Filter,
-    mut each: impl FnMut(Found),
+    mut each: impl AsyncFnMut(Found),
 ) -> Result<(), Error> {
     let reply = core.call(channel, &Request::Stat { path: &root }).await?;
     let attrs = match reply {
@@ -57,7 +58,8 @@ pub async fn list(
             attrs,
             unlisted: None,
             excluded: false,
-        });
+        })
+        .await;
         return Ok(());
     }
     each(Found {
@@ -66,7 +68,8 @@ pub async fn list(
         attrs,
         unlisted: None,
         excluded: false,
-    });
+    })
+    .await;
     let mut waiting: VecDeque<(Vec<Vec<u8>>, Vec<u8>)> = VecDeque::from([(Vec::new(), root)]);
     let mut running = JoinSet::new();
     let mut count = 0;
@@ -95,7 +98,8 @@ pub async fn list(
                     attrs: Attrs::default(),
                     unlisted: Some(problem),
                     excluded: false,
-                });
+                })
+                .await;
                 continue;
             }
         };
@@ -105,20 +109,21 @@ pub async fn list(
         }
         for entry in entries {
             let mut below = names.clone();
-            let child = join(&path, &entry.file_name);
+            let (name, attrs) = entry;
+            let child = join(&path, &name);
             // A name that is not safe may lead back up the tree, so the directory is reported and not listed.
-            let is_directory = entry.attrs.kind() == FileKind::Directory && safe_component(&entry.file_name).is_ok();
-            below.push(entry.file_name);
+            let is_directory = attrs.kind() == FileKind::Directory && safe_component(&name).is_ok();
+            below.push(name);
             let depth = below.len();
-            let excluded = !filter.takes_name(&below, entry.attrs.kind() == FileKind::Directory);
+            let excluded = !filter.takes_name(&below, attrs.kind() == FileKind::Directory);
             let found = |unlisted| Found {
                 names: below.clone(),
                 path: child.clone(),
-                attrs: entry.attrs.clone(),
+                attrs: attrs.clone(),
                 unlisted,
                 excluded,
             };
-            each(found(None));
+            each(found(None)).await;
             if excluded {
                 continue;
             }
@@ -126,7 +131,8 @@ pub async fn list(
                 each(found(Some(Error::permanent(format!(
                     "{} is more than {DEEPEST} directories deep",
                     String::from_utf8_lossy(&child)
-                )))));
+                )))))
+                .await;
             } else if is_directory {
                 waiting.push_back((below, child));
             }
@@ -140,7 +146,7 @@ pub async fn list_if_there(
     channel: usize,
     root: Vec<u8>,
     filter: &Filter,
-    each: impl FnMut(Found),
+    each: impl AsyncFnMut(Found),
 ) -> Result<(), Error> {
     let there = core.call(channel, &Request::Stat { path: &root }).await?;
     if matches!(there, Reply::Status(status) if status.code == StatusCode::NoSuchFile) {
@@ -149,7 +155,8 @@ pub async fn list_if_there(
     list(core, channel, root, filter, each).await
 }
 
-type Entries = Vec<Name>;
+/// Names and attributes: what a server writes for people to read is as long again.
+type Entries = Vec<(Vec<u8>, Attrs)>;
 
 async fn read_directory(core: &Core, channel: usize, path: &[u8]) -> Result<Entries, Error> {
     let mut room = core.handles.room(channel).await;
@@ -163,7 +170,7 @@ async fn read_directory(core: &Core, channel: usize, path: &[u8]) -> Result<Entr
     let entries = read_entries(core, channel, path, &handle).await;
     core.post(channel, &Request::Close { handle: &handle });
     let mut entries = entries?;
-    entries.sort_by(|one, other| one.file_name.cmp(&other.file_name));
+    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(entries)
 }
 
@@ -185,7 +192,7 @@ async fn read_entries(core: &Core, channel: usize, path: &[u8], handle: &Handle)
                 let real = names
                     .into_iter()
                     .filter(|name| name.file_name != b"." && name.file_name != b"..");
-                entries.extend(real);
+                entries.extend(real.map(|name| (name.file_name, name.attrs)));
                 if entries.len() > MOST_NAMES {
                     return Err(too_many("the directory", path, MOST_NAMES));
                 }

@@ -31,6 +31,14 @@ impl Bars {
         }
     }
 
+    /// What writes lines of its own to standard error: the lines of progress make room for it.
+    pub fn aside(&self, write: impl FnOnce()) {
+        match &self.lines {
+            Some(lines) => lines.suspend(write),
+            None => write(),
+        }
+    }
+
     fn bar(&self, name: &str, total: Option<u64>) -> Bar {
         let line = self.lines.as_ref().map(|lines| {
             let line = lines.add(ProgressBar::no_length());

@@ -1,13 +1,14 @@
 //! Records the attempts of a run, on the calling thread, while the session works on its own.
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use http::Method;
 
 use super::super::attempt::Failed;
-use super::super::entry::Entry;
 use super::super::policy::Retries;
+use super::entries::Entries;
 use super::events::{Event, Tree};
 use crate::error::{Class, Error};
 use crate::files::Group;
@@ -15,8 +16,8 @@ use crate::report::{Attempt, FileSet, Planned, SshReport};
 use crate::sftp::{Outcome, Work};
 
 /// What the calling thread writes down while a session runs.
-pub struct Recorder<'a> {
-    pub entries: &'a mut Vec<Entry>,
+pub struct Recorder<'a, 'run> {
+    pub entries: &'a mut Entries<'run>,
     pub trees: &'a mut Vec<(usize, Tree)>,
     pub facts: &'a mut FileSet,
     pub planned: &'a mut Vec<Planned>,
@@ -29,6 +30,8 @@ pub struct Recorder<'a> {
     pub touched: bool,
     /// Complete files that have not got their names yet.
     pub group: Group<Completed>,
+    /// Outcomes that are on their way here.
+    pub unrecorded: Arc<AtomicUsize>,
 }
 
 /// What is to be recorded of an attempt when its file has its name.
@@ -38,7 +41,7 @@ pub struct Completed {
     kept: u64,
 }
 
-impl Recorder<'_> {
+impl Recorder<'_, '_> {
     /// Until the session is over.
     pub fn record_until_over(mut self, inbox: &mpsc::Receiver<Event>) -> Option<Error> {
         loop {
@@ -65,7 +68,10 @@ impl Recorder<'_> {
                 Event::Deleted => self.facts.deleted += 1,
                 Event::Planned(planned) => self.planned.push(planned),
                 Event::Listed(tree) => self.trees.retain(|(number, _)| *number != tree),
-                Event::Done(outcome) => self.record_attempt(*outcome),
+                Event::Done(outcome) => {
+                    self.record_attempt(*outcome);
+                    self.unrecorded.fetch_sub(1, Ordering::Relaxed);
+                }
                 Event::Over(facts, result) => {
                     self.publish();
                     if facts.ssh.is_some() {
@@ -91,12 +97,18 @@ impl Recorder<'_> {
             sent: true,
             kept: completed.kept,
         });
-        self.entries[completed.transfer].close(completed.attempt, failed, &self.retries);
+        if let Some(entry) = self.entries.get_mut(completed.transfer) {
+            entry.close(completed.attempt, failed, &self.retries);
+        }
+        self.entries.settle(completed.transfer);
     }
 
     /// Records an attempt at a file, and decides whether there is another.
     fn record_attempt(&mut self, mut outcome: Outcome) {
-        let entry = &mut self.entries[outcome.task.transfer];
+        let number = outcome.task.transfer;
+        let Some(entry) = self.entries.get_mut(number) else {
+            return;
+        };
         if let Some((from, to)) = outcome.moved {
             let (first, last) = self.moved.get_or_insert((from, to));
             *first = (*first).min(from);
@@ -130,6 +142,7 @@ impl Recorder<'_> {
             if problem.class != Class::Transient {
                 entry.give_up(problem);
             }
+            self.entries.settle(number);
             return;
         }
         self.touched = true;
@@ -139,7 +152,7 @@ impl Recorder<'_> {
             entry.acknowledged(outcome.acknowledged);
         }
         let completed = Completed {
-            transfer: outcome.task.transfer,
+            transfer: number,
             attempt,
             kept,
         };
