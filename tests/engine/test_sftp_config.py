@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.engine.harness import EXIT_CODES, failed, is_one_clear_line
 from tests.engine.sftp_harness import SftpBench, done, sha256
 from tests.engine.sftp_servers import SftpServer
@@ -97,3 +99,39 @@ def test_lax_host_keys_are_not_followed(desk: SftpBench, openssh: SftpServer) ->
     )
     desk.write("lax", text.encode(), 0o600)
     failed(desk.run("get", openssh.url(path), "-o", "file", "-F", "lax"), "permanent", "is unknown")
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [
+        ("Ciphers 3des-cbc,aes256-ctr", "cipher", "aes256-ctr"),
+        ("Ciphers -*gcm*,chacha*,aes128-ctr", "cipher", "aes192-ctr"),
+        ("KexAlgorithms ^ecdh-sha2-nistp384", "kex", "ecdh-sha2-nistp384"),
+        ("Ciphers +3des-cbc", "cipher", "aes128-gcm@openssh.com"),
+        ("MACs hmac-sha2-512\n  Ciphers aes128-ctr", "cipher", "aes128-ctr"),
+    ],
+)
+def test_algorithms_are_those_that_the_file_allows(
+    desk: SftpBench, openssh: SftpServer, line: str, field: str, value: str
+) -> None:
+    path = desk.give(openssh, SIZE)
+    told = desk.run("get", f"sftp://there{path}", "-o", "file", "-F", config(desk, openssh, f"  {line}\n"))
+    done(told)
+    assert told.report["ssh"][field] == value
+
+
+@pytest.mark.parametrize("keyword", ["Ciphers", "MACs", "KexAlgorithms", "HostKeyAlgorithms"])
+def test_a_file_that_leaves_no_algorithm_is_refused_in_one_line(desk: SftpBench, openssh: SftpServer, keyword: str) -> None:
+    path = desk.give(openssh, SIZE)
+    named = config(desk, openssh, f"  {keyword} something@example.com\n")
+    code, _, stderr = desk.start("get", f"sftp://there{path}", "-o", "file", "-F", named, json=False).ended()
+    assert code == 2
+    is_one_clear_line(stderr.decode(), f"ssh_config's {keyword}")
+
+
+def test_what_the_file_forbids_and_ferry_does_not_is_said_in_one_line(desk: SftpBench, openssh: SftpServer) -> None:
+    path = desk.give(openssh, SIZE)
+    named = config(desk, openssh, "  RequiredRSASize 4096\n  PubkeyAcceptedAlgorithms +ssh-rsa\n")
+    code, _, stderr = desk.start("get", f"sftp://there{path}", "-o", "file", "-F", named, "-q", json=False).ended()
+    assert code == 0
+    is_one_clear_line(stderr.decode(), "RequiredRSASize", "not followed")

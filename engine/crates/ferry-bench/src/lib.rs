@@ -157,7 +157,7 @@ fn measure(options: &BenchOptions, connect_options: &ConnectOptions, settings: &
     tally.failed += tally.left;
     let answered = tally.succeeded.max(1) as f64;
     Ok(Bench {
-        url: url.to_string(),
+        url: ferry_engine::shown_url(url),
         protocol: Some(protocol.name()),
         connections,
         parallel: options.parallel,
@@ -283,7 +283,7 @@ impl Client {
         index: u32,
     ) -> Result<Self, Error> {
         let url = &options.url.url;
-        let refused = |why: String| Error::usage(format!("{url}: {why}"));
+        let refused = |why: String| Error::usage(format!("{}: {why}", ferry_engine::shown_url(url)));
         let Connection {
             mut pipe,
             waiter: own,

@@ -8,6 +8,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::log::harmless;
+
 /// What a failure means for the next step. One class, one exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
@@ -87,22 +89,6 @@ impl PartialEq for Source {
 
 impl Eq for Source {}
 
-/// Names and words of a server are in messages: they could forge lines of a log or steer a terminal.
-fn one_line(message: String) -> String {
-    if !message.contains(char::is_control) {
-        return message;
-    }
-    let mut shown = String::with_capacity(message.len() + 16);
-    for found in message.chars() {
-        if found.is_control() {
-            shown.extend(found.escape_default());
-        } else {
-            shown.push(found);
-        }
-    }
-    shown
-}
-
 /// A failure with its class. The message is one line: what, where, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
@@ -124,12 +110,12 @@ pub struct Error {
 }
 
 impl Error {
-    /// Control characters of the message are escaped, so that a server cannot steer a terminal.
+    /// The message is one line: what could steer a terminal or reorder the line is escaped, because names and words of a server are in messages.
     #[must_use]
     pub fn new(class: Class, message: impl Into<String>) -> Self {
         Self {
             class,
-            message: one_line(message.into()),
+            message: harmless(&message.into()).into_owned(),
             retry_after: None,
             status: None,
             not_processed: false,
@@ -227,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_message_is_one_line_whatever_a_server_says() {
-        let problem = Error::permanent("cannot list a\u{1b}]0;x\u{7}\nb \u{85}ü");
-        assert_eq!(problem.message, r"cannot list a\u{1b}]0;x\u{7}\nb \u{85}ü");
+        let problem = Error::permanent("cannot list a\u{1b}]0;x\u{7}\nb \u{85}ü\u{202e}");
+        assert_eq!(problem.message, r"cannot list a\u{1b}]0;x\u{7}\nb \u{85}ü\u{202e}");
     }
 }

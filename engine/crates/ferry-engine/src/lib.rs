@@ -63,4 +63,4 @@ pub mod units;
 
 pub use job::{download, upload};
 #[doc(hidden)]
-pub use log::without_query;
+pub use log::{harmless, is_harmless, shown as shown_url};

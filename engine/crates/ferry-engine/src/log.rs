@@ -1,4 +1,6 @@
-//! What may be written to a log: never a secret. Events are `tracing`'s; a server's own words are logged with their control characters escaped.
+//! What may be shown to people: never a secret, and nothing that steers their terminal. Events are `tracing`'s.
+
+use std::borrow::Cow;
 
 use http::HeaderMap;
 use http::header::{self, HeaderName};
@@ -30,6 +32,32 @@ const HARMLESS: [HeaderName; 23] = [
     header::VARY,
     header::VIA,
 ];
+
+/// Whether a character may be shown as it is. Controls move the cursor and forge lines; the format characters of the bidirectional algorithm
+/// (Unicode Standard Annex 9, table 4) reorder a line, so that a name reads as another.
+pub fn is_harmless(character: char) -> bool {
+    let reorders = matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    !reorders && !character.is_control()
+}
+
+/// A name, a path or a server's own words as one harmless line: other characters are escaped.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_harmless) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if is_harmless(character) {
+            shown.push(character);
+        } else {
+            shown.extend(character.escape_default());
+        }
+    }
+    Cow::Owned(shown)
+}
 
 /// A URL without its query, which may be a credential (a presigned URL), and without user and password.
 pub fn shown(url: &Url) -> String {
@@ -72,6 +100,22 @@ pub fn fields(direction: &'static str, headers: &HeaderMap) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_or_reorders_a_line_is_escaped() {
+        for (text, shown) in [
+            ("photo.png", "photo.png"),
+            ("ü日本 עברית", "ü日本 עברית"),
+            ("photo\u{202e}gnp.exe", r"photo\u{202e}gnp.exe"),
+            (
+                "\u{61c}\u{200e}\u{200f}\u{2066}\u{2069}",
+                r"\u{61c}\u{200e}\u{200f}\u{2066}\u{2069}",
+            ),
+            ("a\u{1b}[2J\n", r"a\u{1b}[2J\n"),
+        ] {
+            assert_eq!(harmless(text), shown);
+        }
+    }
 
     #[test]
     fn a_url_is_shown_without_what_may_be_a_credential() {

@@ -2,10 +2,18 @@
 
 use std::fmt::Debug;
 
+use crate::report::Transfer;
+
 /// Watches a run. The run calls it, from the thread that began the run.
 pub trait Observer {
-    /// A line of progress begins, of `total` bytes where that is known. An SFTP run has one line for all its files.
+    /// A line of progress begins, of `total` bytes where that is known; `url` is without its query. An SFTP run has one line for all its files.
     fn begin(&self, url: &str, total: Option<u64>) -> Box<dyn Progress>;
+
+    /// A file of a tree is over. What is returned becomes part of the run's report; a program that keeps it elsewhere, or needs it no more, returns
+    /// nothing, and a run of a million files needs no memory for them.
+    fn finished(&self, transfer: Transfer) -> Option<Transfer> {
+        Some(transfer)
+    }
 }
 
 /// How far one transfer, or one set of files, is. Dropped when it is over, before the run returns.

@@ -93,6 +93,8 @@ pub struct SshArgs {
     pub passphrase: Option<PasswordFrom>,
     /// The program that asks the user for a passphrase which is nowhere else, as OpenSSH runs `SSH_ASKPASS`.
     pub askpass: Option<PathBuf>,
+    /// Which algorithms may be used.
+    pub algorithms: AlgorithmLists,
     /// For URLs that name none.
     pub user: Option<String>,
     /// The server, where the URL's host is another name for it.
@@ -123,6 +125,7 @@ impl Default for SshArgs {
             password: None,
             passphrase: None,
             askpass: None,
+            algorithms: AlgorithmLists::default(),
             user: None,
             hostname: None,
             port: None,
@@ -132,6 +135,20 @@ impl Default for SshArgs {
             connections: None,
         }
     }
+}
+
+/// Algorithms of SSH as `ssh_config` writes them: names with commas, behind `+`, `-` (patterns) or `^`, or alone. None leaves it to the engine; a list
+/// adds nothing to what the engine has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AlgorithmLists {
+    /// `Ciphers`
+    pub ciphers: Option<String>,
+    /// `MACs`
+    pub macs: Option<String>,
+    /// `KexAlgorithms`
+    pub exchanges: Option<String>,
+    /// `HostKeyAlgorithms`
+    pub host_keys: Option<String>,
 }
 
 /// Where a password is read from. Never the command line, which every process of the machine can read.
@@ -259,6 +276,8 @@ pub struct GetOptions {
     pub overwrite: bool,
     /// Directories with everything in them; every source is sftp.
     pub recursive: bool,
+    /// A file is on the disk before it gets its name, and its name before the run is over.
+    pub sync: bool,
 }
 
 impl GetOptions {
@@ -277,6 +296,7 @@ impl GetOptions {
             resume: false,
             overwrite: false,
             recursive: false,
+            sync: true,
         }
     }
 }

@@ -5,6 +5,7 @@ use http::HeaderValue;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use crate::log::{is_harmless, without_query};
 use crate::options::Remote;
 use crate::platform;
 use crate::sftp_url::parse_sftp;
@@ -14,9 +15,9 @@ pub fn parse_remote(typed: &str) -> Result<Remote, String> {
     let typed = typed.trim();
     let wrong = |why: &str| {
         // An error is one line, and steers no terminal.
-        let hidden = |c: char| c == '@' || c.is_control();
+        let hidden = |c: char| c == '@' || !is_harmless(c);
         let shown = if typed.contains(hidden) { "URL" } else { typed };
-        format!("{shown}: {why}")
+        format!("{}: {why}", without_query(shown))
     };
     let (scheme, rest) = typed.split_once("://").unwrap_or_default();
     match scheme.to_ascii_lowercase().as_str() {

@@ -100,14 +100,17 @@ impl Chunked {
             (State::DataLf, b'\n') => Ok(State::Size),
             (State::DataCr | State::DataLf, _) => Err(Fault::Chunk("data is not followed by CRLF")),
             (State::TrailerStart, b'\r') => Ok(State::LastLf),
-            (State::TrailerName, b':') => self.skip_trailer(State::TrailerValue),
-            (State::TrailerStart | State::TrailerName, _) if is_token_byte(byte) => {
-                self.skip_trailer(State::TrailerName)
+            // With a blank, it is a fold.
+            (State::TrailerStart, b' ' | b'\t' | b':') | (State::TrailerName, b':') => {
+                self.skip_trailer(State::TrailerValue)
             }
-            (State::TrailerStart | State::TrailerName, _) => Err(Fault::Trailer("malformed name")),
+            (State::TrailerStart | State::TrailerName, b'\r' | b'\n' | b'\0') => {
+                Err(Fault::Trailer("line without a colon"))
+            }
+            (State::TrailerStart | State::TrailerName, _) => self.skip_trailer(State::TrailerName),
             (State::TrailerValue, b'\r') => self.skip_trailer(State::TrailerLf),
-            (State::TrailerValue, _) if is_field_byte(byte) => self.skip_trailer(State::TrailerValue),
-            (State::TrailerValue, _) => Err(Fault::Trailer("control character in a value")),
+            (State::TrailerValue, b'\n' | b'\0') => Err(Fault::Trailer("LF or NUL in a line")),
+            (State::TrailerValue, _) => self.skip_trailer(State::TrailerValue),
             (State::TrailerLf, b'\n') => self.skip_trailer(State::TrailerStart),
             (State::LastLf, b'\n') => Ok(State::Done),
             (State::TrailerLf | State::LastLf, _) => Err(Fault::Trailer("CR without LF")),
@@ -160,11 +163,6 @@ impl Chunked {
 /// What may stand in a field value or a quoted string (RFC 9110, section 5.5).
 fn is_field_byte(byte: u8) -> bool {
     byte == b'\t' || (byte >= 0x20 && byte != 0x7f)
-}
-
-/// tchar (RFC 9110, section 5.6.2).
-fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 #[cfg(test)]

@@ -50,9 +50,7 @@ pub enum FrameError {
         /// The one that contradicts it.
         other: u64,
     },
-    /// Content-Length beside Transfer-Encoding (RFC 9112, section 6.3, rule 3): the mark of response splitting.
-    LengthAndEncoding,
-    /// A Transfer-Encoding other than one `chunked`, or any in an HTTP/1.0 response (RFC 9112, section 6.1).
+    /// A Transfer-Encoding with more than one `chunked` (RFC 9112, section 6.1).
     BadTransferEncoding,
     /// Malformed chunk framing (RFC 9112, section 7.1).
     BadChunk {
@@ -100,8 +98,7 @@ impl fmt::Display for FrameError {
             Self::ConflictingLength { first, other } => {
                 write!(f, "conflicting Content-Length values: {first} and {other} bytes")
             }
-            Self::LengthAndEncoding => f.write_str("both Content-Length and Transfer-Encoding"),
-            Self::BadTransferEncoding => f.write_str("Transfer-Encoding is not exactly \"chunked\" in HTTP/1.1"),
+            Self::BadTransferEncoding => f.write_str("Transfer-Encoding is not exactly \"chunked\""),
             Self::BadChunk { reason, received } => write!(f, "bad chunk after {received} body bytes: {reason}"),
             Self::BadTrailer { reason, received } => write!(f, "bad trailer after {received} body bytes: {reason}"),
             Self::ClosedInHead { bytes: 0 } => f.write_str("connection closed before any byte of the response"),

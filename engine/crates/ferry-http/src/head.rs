@@ -1,17 +1,14 @@
 //! The head of a response, and what it says about the body and about the connection afterwards.
 
-use std::borrow::Cow;
-use std::mem::MaybeUninit;
-
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, Method};
 
-use crate::FrameError;
+use crate::{FrameError, fields};
 
-/// The longest head that is read, in bytes.
-pub const MAX_HEAD: usize = 64 * 1024;
-/// The most header lines in one head.
-pub const MAX_HEADERS: usize = 256;
+/// The longest head that is read, in bytes: as long as curl's.
+pub const MAX_HEAD: usize = 300 * 1024;
+/// The most lines of fields in one head: as many as curl's.
+pub const MAX_HEADERS: usize = 5000;
 
 /// The version in a status line (RFC 9112, section 2.3); no other one speaks this syntax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,64 +43,47 @@ pub enum ResponseBody {
     UntilClose,
 }
 
-/// Parses a head from the beginning of `input`: `None` when it is not complete, else its length and what it says.
-pub(crate) fn parse(input: &[u8]) -> Result<Option<(usize, ResponseHead)>, FrameError> {
-    let mut slots = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+/// Version and status of a status line, its end included.
+pub(crate) fn status_line(line: &[u8]) -> Result<(Version, u16), FrameError> {
+    // A head without fields.
+    let whole = [line, b"\r\n"].concat();
     let mut parsed = httparse::Response::new(&mut []);
-    // Blanks before the colon are refused (RFC 9112, section 5.1).
-    let mut config = httparse::ParserConfig::default();
-    config.allow_obsolete_multiline_headers_in_responses(true);
-    let status = config.parse_response_with_uninit_headers(&mut parsed, input, &mut slots);
-    let length = match status {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(error) => return Err(bad_head(error)),
-    };
+    match parsed.parse(&whole) {
+        Ok(httparse::Status::Complete(_)) => {}
+        Ok(httparse::Status::Partial) => return Err(FrameError::BadHead("status line")),
+        Err(error) => return Err(bad_status_line(error)),
+    }
     let version = if parsed.version == Some(1) {
         Version::Http11
     } else {
         Version::Http10
     };
-    let status = parsed
-        .code
-        .filter(|code| *code >= 100)
-        .ok_or(FrameError::BadHead("status code"))?;
-    let mut headers = HeaderMap::with_capacity(parsed.headers.len());
-    for header in parsed.headers.iter() {
-        let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| FrameError::BadHead("header name"))?;
-        let value =
-            HeaderValue::from_bytes(&unfolded(header.value)).map_err(|_| FrameError::BadHead("header value"))?;
-        headers.append(name, value);
-    }
-    Ok(Some((
-        length,
-        ResponseHead {
-            status,
-            version,
-            headers,
-        },
-    )))
+    let status = parsed.code.filter(|code| *code >= 100);
+    Ok((version, status.ok_or(FrameError::BadHead("status code"))?))
 }
 
-/// A value with every fold (a line end and the blanks around it) replaced by one blank, as a user agent must (RFC 9112, section 5.2).
-fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
-    if !value.contains(&b'\n') {
-        return Cow::Borrowed(value);
-    }
-    let lines: Vec<&[u8]> = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).collect();
-    Cow::Owned(lines.join(&b' ').trim_ascii().to_vec())
+/// Parses a complete head, from the status line to the empty line.
+pub(crate) fn parse(head: &[u8]) -> Result<ResponseHead, FrameError> {
+    let end = head
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .map_or(head.len(), |at| at + 1);
+    let (first, rest) = head.split_at(end);
+    let (version, status) = status_line(first)?;
+    Ok(ResponseHead {
+        status,
+        version,
+        headers: fields::parse(rest)?,
+    })
 }
 
-fn bad_head(error: httparse::Error) -> FrameError {
-    match error {
-        httparse::Error::TooManyHeaders => FrameError::TooManyHeaders(MAX_HEADERS),
-        httparse::Error::HeaderName => FrameError::BadHead("header name"),
-        httparse::Error::HeaderValue => FrameError::BadHead("header value"),
-        httparse::Error::NewLine => FrameError::BadHead("line end"),
-        httparse::Error::Status => FrameError::BadHead("status line"),
-        httparse::Error::Token => FrameError::BadHead("token"),
-        httparse::Error::Version => FrameError::BadHead("version"),
-    }
+fn bad_status_line(error: httparse::Error) -> FrameError {
+    FrameError::BadHead(match error {
+        httparse::Error::NewLine => "line end",
+        httparse::Error::Token => "token",
+        httparse::Error::Version => "version",
+        _ => "status line",
+    })
 }
 
 /// How the body that follows a final head is delimited: RFC 9112, section 6.3, in the order of its rules.
@@ -111,22 +91,39 @@ pub(crate) fn body_of(method: &Method, head: &ResponseHead) -> Result<ResponseBo
     if *method == Method::HEAD || matches!(head.status, 204 | 304) || is_tunnel(method, head) {
         return Ok(ResponseBody::None);
     }
-    let length = content_length(&head.headers)?;
+    // Rule 3: it overrides the length. That is a mark of response splitting too, so nothing else is read from the connection (`persists`).
+    if is_chunked(&head.headers)? {
+        return Ok(ResponseBody::Chunked);
+    }
+    Ok(content_length(&head.headers)?.map_or(ResponseBody::UntilClose, ResponseBody::Known))
+}
+
+/// Whether the body is chunked. `identity`, which RFC 2616 had, is no coding.
+fn is_chunked(headers: &HeaderMap) -> Result<bool, FrameError> {
+    let fields = headers.get_all(TRANSFER_ENCODING).iter();
+    let mut codings = fields
+        .flat_map(|field| field.as_bytes().split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"));
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(false),
+        (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => Ok(true),
+        _ => Err(FrameError::BadTransferEncoding),
+    }
+}
+
+/// Whether every recipient finds the end of this message at the same place: HTTP/1.0 knows no codings (RFC 9112, section 6.1), and one behind the
+/// other may have been passed on by somebody who knew only one of the fields.
+fn is_framed_for_all(head: &ResponseHead) -> bool {
     let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
-    match (codings.next(), length) {
-        (None, None) => Ok(ResponseBody::UntilClose),
-        (None, Some(length)) => Ok(ResponseBody::Known(length)),
-        (Some(_), Some(_)) => Err(FrameError::LengthAndEncoding),
-        // HTTP/1.0 knows no codings: who sends one has passed on what a peer of its own said (section 6.1).
+    match (codings.next(), codings.next()) {
+        (None, _) => true,
         (Some(coding), None) => {
-            let chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked") && codings.next().is_none();
-            let known = chunked && head.version == Version::Http11;
-            if known {
-                Ok(ResponseBody::Chunked)
-            } else {
-                Err(FrameError::BadTransferEncoding)
-            }
+            coding.as_bytes().eq_ignore_ascii_case(b"chunked")
+                && head.version == Version::Http11
+                && !head.headers.contains_key(CONTENT_LENGTH)
         }
+        _ => false,
     }
 }
 
@@ -155,7 +152,10 @@ pub(crate) fn persists(method: &Method, head: &ResponseHead) -> bool {
                 .any(|t| t.trim_ascii().eq_ignore_ascii_case(option.as_bytes()))
         })
     };
-    !is_tunnel(method, head) && !says("close") && (head.version == Version::Http11 || says("keep-alive"))
+    is_framed_for_all(head)
+        && !is_tunnel(method, head)
+        && !says("close")
+        && (head.version == Version::Http11 || says("keep-alive"))
 }
 
 /// After a successful CONNECT the bytes are somebody else's (RFC 9112, section 6.3, rule 2).
@@ -168,11 +168,7 @@ mod tests {
     use super::*;
 
     fn head(text: &str) -> ResponseHead {
-        let (length, head) = parse(format!("{text}\r\n\r\nbody").as_bytes())
-            .unwrap()
-            .expect("complete");
-        assert_eq!(length, text.len() + 4);
-        head
+        parse(format!("{text}\r\n\r\n").as_bytes()).unwrap()
     }
 
     fn body(method: &Method, text: &str) -> Result<ResponseBody, FrameError> {
@@ -183,15 +179,16 @@ mod tests {
     fn what_a_head_says() {
         let head = head("HTTP/1.0 206\r\nX-A:  1 \r\nx-a: \u{e4}2\r\nEmpty:\r\nB: c\td");
         assert_eq!((head.status, head.version), (206, Version::Http10));
-        let values: Vec<_> = head.headers.get_all("x-a").iter().map(HeaderValue::as_bytes).collect();
+        let values: Vec<_> = head
+            .headers
+            .get_all("x-a")
+            .iter()
+            .map(http::HeaderValue::as_bytes)
+            .collect();
         assert_eq!(values, ["1".as_bytes(), "\u{e4}2".as_bytes()]);
         assert_eq!(head.headers["empty"], "");
         assert_eq!(head.headers["b"], "c\td");
-        assert_eq!(parse(b"HTTP/1.1 200 OK\r\nA: b\r\n"), Ok(None));
-        assert_eq!(
-            parse(b"HTTP/1.1 600 ?\r\n\r\n").map(|h| h.map(|h| h.1.status)),
-            Ok(Some(600))
-        );
+        assert_eq!(parse(b"HTTP/1.1 600 ?\r\n\r\n").map(|head| head.status), Ok(600));
     }
 
     #[test]
@@ -221,10 +218,21 @@ mod tests {
             body(&get, "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\nContent-Length: 5"),
             Ok(ResponseBody::Known(5))
         );
-        assert_eq!(
-            body(&get, "HTTP/1.1 404 No\r\nTransfer-Encoding: CHUNKED"),
-            Ok(ResponseBody::Chunked)
-        );
+        for coding in [
+            "CHUNKED",
+            "chunked,",
+            "identity, chunked",
+            "chunked\r\nContent-Length: 5",
+        ] {
+            let text = format!("HTTP/1.1 404 No\r\nTransfer-Encoding: {coding}");
+            assert_eq!(body(&get, &text), Ok(ResponseBody::Chunked), "{coding}");
+        }
+        for coding in ["identity", "", "Identity, identity"] {
+            let text = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}");
+            assert_eq!(body(&get, &text), Ok(ResponseBody::UntilClose), "{coding}");
+            let with_length = format!("{text}\r\nContent-Length: 5");
+            assert_eq!(body(&get, &with_length), Ok(ResponseBody::Known(5)), "{coding}");
+        }
     }
 
     #[test]
@@ -253,6 +261,20 @@ mod tests {
             ("HTTP/1.0 200 OK", false),
             ("HTTP/1.0 200 OK\r\nConnection: Keep-Alive", true),
             ("HTTP/1.0 200 OK\r\nConnection: keep-alive, close", false),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", true),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5",
+                false,
+            ),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: identity, chunked", false),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 5",
+                false,
+            ),
+            (
+                "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked",
+                false,
+            ),
         ] {
             assert_eq!(persists(&Method::GET, &head(text)), expected, "{text}");
             assert!(

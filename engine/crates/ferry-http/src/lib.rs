@@ -2,7 +2,7 @@
 //!
 //! [`encode_request`] and [`encode_chunk`] write requests; [`ResponseReader`] reads one response. Header values that ferry
 //! acts on are parsed in [`values`]. The rules are those of RFC 9112, in their strict reading where the lenient one would
-//! let two recipients disagree about where a message ends.
+//! let two recipients disagree about where a message ends, and in the lenient one elsewhere.
 
 #![forbid(unsafe_code)]
 // Every byte that arrives is the server's choice: nothing may index, slice or unwrap by it. An exception names its reason.
@@ -13,6 +13,7 @@
 
 mod chunked;
 mod error;
+mod fields;
 mod head;
 mod request;
 mod response;

@@ -4,7 +4,8 @@ use http::Method;
 
 use crate::FrameError;
 use crate::chunked::{Chunked, Fault, Step};
-use crate::head::{self, MAX_HEAD, ResponseBody, ResponseHead};
+use crate::fields::{self, Line};
+use crate::head::{self, MAX_HEAD, MAX_HEADERS, ResponseBody, ResponseHead};
 
 /// The most interim responses before a final one. Servers that say "still working" do so every few seconds at most.
 pub const MAX_INFORMATIONAL: u32 = 256;
@@ -42,6 +43,9 @@ pub struct ResponseReader {
     interim_heads: u32,
     /// Bytes of an incomplete head that have been looked at.
     scanned: usize,
+    /// Those of its lines that are whole, and their number.
+    judged: usize,
+    lines: usize,
 }
 
 #[derive(Debug)]
@@ -68,6 +72,8 @@ impl ResponseReader {
             interim_bytes: 0,
             interim_heads: 0,
             scanned: 0,
+            judged: 0,
+            lines: 0,
         }
     }
 
@@ -133,7 +139,7 @@ impl ResponseReader {
         let Some((used, head)) = self.complete_head(input)? else {
             return Ok((0, Event::NeedMore));
         };
-        self.scanned = 0;
+        (self.scanned, self.judged, self.lines) = (0, 0, 0);
         if head.status == 101 {
             return Err(FrameError::UnexpectedUpgrade);
         }
@@ -161,8 +167,7 @@ impl ResponseReader {
 
     /// The head at the beginning of `input`, once it is complete.
     ///
-    /// It is parsed again only when another line has ended, so a head that drips in costs lines x bytes, not bytes x bytes.
-    /// And only whole lines are judged, so that the verdict does not depend on how the bytes were cut.
+    /// Each line is judged once, when it is whole: a head that drips in costs no more, and the verdict does not depend on how the bytes were cut.
     fn complete_head(&mut self, input: &[u8]) -> Result<Option<(usize, ResponseHead)>, FrameError> {
         // Some servers append an empty line to a response, so it stands before the next one, or before the final one behind a 1xx.
         // RFC 9112, 2.2 has a server overlook one before a request; here the same holds for a client.
@@ -173,11 +178,19 @@ impl ResponseReader {
             return Err(FrameError::BadHead("not an HTTP/1 response"));
         }
         let window = input.get(..MAX_HEAD).unwrap_or(input);
-        if window.get(self.scanned..).is_some_and(|fresh| fresh.contains(&b'\n')) {
-            let head = window.get(skipped..).unwrap_or_default();
-            let judged = head::parse(head).or_else(|_| head::parse(whole_lines(head)))?;
-            if let Some((length, head)) = judged {
-                return Ok(Some((skipped + length, head)));
+        loop {
+            let begin = self.judged.max(skipped);
+            let fresh = window.get(begin.max(self.scanned)..).unwrap_or_default();
+            let Some(length) = fresh.iter().position(|byte| *byte == b'\n') else {
+                break;
+            };
+            let end = begin.max(self.scanned) + length + 1;
+            let line = window.get(begin..end).unwrap_or_default();
+            self.judged = end;
+            self.scanned = end;
+            if self.is_last(line)? {
+                let head = window.get(skipped..end).unwrap_or_default();
+                return Ok(Some((end, head::parse(head)?)));
             }
         }
         self.scanned = window.len();
@@ -186,6 +199,22 @@ impl ResponseReader {
         } else {
             Ok(None)
         }
+    }
+
+    /// Judges the next line of a head: whether it ends it.
+    fn is_last(&mut self, line: &[u8]) -> Result<bool, FrameError> {
+        let number = self.lines;
+        self.lines += 1;
+        if number == 0 {
+            return head::status_line(line).map(|_| false);
+        }
+        if fields::judge(line, number == 1)? == Line::End {
+            return Ok(true);
+        }
+        if number > MAX_HEADERS {
+            return Err(FrameError::TooManyHeaders(MAX_HEADERS));
+        }
+        Ok(false)
     }
 
     /// The peer closed the connection, and all bytes before that have been given to [`Self::next`].
@@ -262,11 +291,6 @@ fn without_empty_lines(input: &[u8]) -> (usize, &[u8]) {
         };
     }
     (input.len() - rest.len(), rest)
-}
-
-fn whole_lines(bytes: &[u8]) -> &[u8] {
-    let end = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |last| last + 1);
-    bytes.get(..end).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 
 pub mod cli;
 pub mod output;
+mod report_file;
 pub mod verbose;
+pub mod watch;
 
 use ferry_engine::{error, net, report, units};

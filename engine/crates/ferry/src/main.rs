@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use ferry::cli::progress::Bars;
 use ferry::cli::{self, Invocation, Reporting, Surroundings};
+use ferry::watch::Watch;
 use ferry::{output, verbose};
 use ferry_engine::error::{Class, Error};
+use ferry_engine::harmless;
 use ferry_engine::job;
 use ferry_engine::platform::is_ignored;
 use ferry_engine::report::Report;
@@ -25,36 +26,38 @@ fn main() -> ExitCode {
 
 /// The exit code.
 fn run(invocation: &Invocation) -> u8 {
-    let (mut report, reporting, stop) = match invocation {
+    let (mut report, reporting, stop, watch) = match invocation {
         Invocation::Man => return print(&cli::man_page()),
         Invocation::Completions(shell) => return print(&cli::completions(*shell)),
         Invocation::Config(text) => return print(text.as_bytes()),
         Invocation::Schema => return print(cli::report_schema().as_bytes()),
         Invocation::Get(options, reporting) => {
             let stop = &options.common.stop;
-            (job::download(options, &begin(reporting, stop)), reporting, stop)
+            let watch = begin(reporting, stop, "get");
+            (job::download(options, &watch), reporting, stop, watch)
         }
         Invocation::Put(options, reporting) => {
             let stop = &options.common.stop;
-            (job::upload(options, &begin(reporting, stop)), reporting, stop)
+            let watch = begin(reporting, stop, "put");
+            (job::upload(options, &watch), reporting, stop, watch)
         }
         Invocation::Bench(options, reporting) => {
             let stop = &options.common.stop;
-            begin(reporting, stop);
-            (ferry_bench::run(options), reporting, stop)
+            let watch = begin(reporting, stop, "bench");
+            (ferry_bench::run(options), reporting, stop, watch)
         }
     };
     if report.exit_code == Class::Interrupted.exit_code() {
         report.exit_code = u8::try_from(128 + stop.reason()).unwrap_or(report.exit_code);
     }
-    tell(&report, reporting)
+    tell(&report, reporting, &watch)
 }
 
 /// From here on signals end the run. What the user sees of it while it lasts.
-fn begin(reporting: &Reporting, stop: &Stop) -> Bars {
+fn begin(reporting: &Reporting, stop: &Stop, command: &'static str) -> Watch {
     hear_signals(stop);
     verbose::show(reporting.verbose);
-    Bars::new(reporting.progress)
+    Watch::new(reporting, command)
 }
 
 /// The first signal ends the run with a report, the second one ends the program.
@@ -69,10 +72,8 @@ fn hear_signals(stop: &Stop) {
 }
 
 /// Report and summary; the exit code is the report's, unless the report itself cannot be written.
-fn tell(report: &Report, reporting: &Reporting) -> u8 {
-    if let Some(destination) = &reporting.json
-        && let Err(error) = output::print_json(report, destination)
-    {
+fn tell(report: &Report, reporting: &Reporting, watch: &Watch) -> u8 {
+    if let Err(error) = watch.finish(report) {
         return fail(&Error::local(format!("the report cannot be written: {error}")));
     }
     if !reporting.quiet {
@@ -83,7 +84,7 @@ fn tell(report: &Report, reporting: &Reporting) -> u8 {
         };
         for line in lines {
             // Nowhere to tell that standard error is gone.
-            let _ = writeln!(stderr(), "{line}");
+            let _ = writeln!(stderr(), "{}", harmless(&line));
         }
     }
     report.exit_code
@@ -101,6 +102,6 @@ fn print(bytes: &[u8]) -> u8 {
 }
 
 fn fail(problem: &Error) -> u8 {
-    let _ = writeln!(stderr(), "ferry: {problem}");
+    let _ = writeln!(stderr(), "ferry: {}", harmless(&problem.to_string()));
     problem.class.exit_code()
 }

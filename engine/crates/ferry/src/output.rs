@@ -1,12 +1,13 @@
 //! How a report leaves the program: as JSON for programs, or as a line per transfer for people.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use crate::report::{Action, Bench, Command, FileSet, Planned, Report, Transfer};
+use crate::report_file::ReportFile;
 use crate::units::human_bytes;
+use ferry_engine::harmless;
 
 /// Where the JSON goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,16 +21,7 @@ pub enum Destination {
 /// # Errors
 /// What writing says.
 pub fn print_json(report: &Report, destination: &Destination) -> io::Result<()> {
-    let mut json = serde_json::to_vec_pretty(report)?;
-    json.push(b'\n');
-    match destination {
-        Destination::Stdout => {
-            let mut out = io::stdout().lock();
-            out.write_all(&json)?;
-            out.flush()
-        }
-        Destination::File(path) => write_atomically(path, &json),
-    }
+    ReportFile::open(destination)?.finish(report)
 }
 
 /// What failed, for people: a line each.
@@ -43,12 +35,13 @@ pub fn failures(report: &Report) -> Vec<String> {
     failed.map(transfer_line).chain(whole).collect()
 }
 
-/// What happened, for people: a line per transfer, or one for the benchmark, or the failure of a run without either.
+/// What happened, for people: a line per transfer, or one for the files of a tree or for the benchmark, or the failure of a run without any.
 #[must_use]
 pub fn summary(report: &Report) -> Vec<String> {
     let mut lines: Vec<_> = report.transfers.iter().map(transfer_line).collect();
     lines.extend(report.planned.iter().flatten().map(planned_line));
-    lines.extend(report.set.as_ref().and_then(set_line));
+    let listed = report.transfers.len() as u64;
+    lines.extend(report.set.as_ref().and_then(|set| set_line(set, listed)));
     lines.extend(report.bench.as_ref().map(bench_line));
     lines.extend(
         report
@@ -57,37 +50,6 @@ pub fn summary(report: &Report) -> Vec<String> {
             .map(|failure| format!("ferry: {}", failure.message)),
     );
     lines
-}
-
-/// Renames a finished file into place. What is there and no plain file (`/dev/null`, a pipe) is written to instead: replacing it would destroy it.
-fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let target = match fs::metadata(path) {
-        Ok(there) if !there.is_file() => return fs::OpenOptions::new().write(true).open(path)?.write_all(bytes),
-        // Through a symbolic link, so that the link stays one.
-        Ok(_) => fs::canonicalize(path)?,
-        Err(_) => path.to_owned(),
-    };
-    let name = target
-        .file_name()
-        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{}.tmp", std::process::id()));
-    let unfinished = target.with_file_name(hidden);
-    let written = fs::write(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, &target));
-    if written.is_err() {
-        let _ = fs::remove_file(&unfinished);
-    }
-    written
-}
-
-/// The URL as people may see it: over HTTP a query may be a signature, over SFTP it is a part of the path.
-fn shown(url: &str) -> String {
-    if url.starts_with("http") {
-        ferry_engine::without_query(url)
-    } else {
-        url.to_owned()
-    }
 }
 
 fn without_user(url: &str) -> String {
@@ -101,18 +63,20 @@ fn without_user(url: &str) -> String {
     )
 }
 
-fn transfer_line(transfer: &Transfer) -> String {
-    let url = shown(&transfer.url);
+/// What has come of a transfer, or why it failed.
+#[must_use]
+pub fn transfer_line(transfer: &Transfer) -> String {
+    let url = &transfer.url;
     if let Some(failure) = &transfer.error {
         // Most messages say where by themselves.
-        let said = failure.message.contains(&url) || failure.message.contains(&without_user(&url));
+        let said = failure.message.contains(url) || failure.message.contains(&without_user(url));
         return if said {
             failure.message.clone()
         } else {
             format!("{url}: {}", failure.message)
         };
     }
-    let mut line = url;
+    let mut line = url.clone();
     let direction = if transfer.direction == Command::Put {
         "sent"
     } else {
@@ -151,21 +115,29 @@ fn planned_line(planned: &Planned) -> String {
         Action::Delete => "would delete",
     };
     let size = planned.size.map(|size| format!(" ({size} bytes)")).unwrap_or_default();
-    // A server's name may hold what steers a terminal.
-    format!("{action} {}{size}", planned.path.escape_debug())
+    format!("{action} {}{size}", harmless(&planned.path))
 }
 
-/// What was left as it is, and what was removed, if anything was.
-fn set_line(set: &FileSet) -> Option<String> {
-    let parts: Vec<_> = [
+/// What the files have come to that have no lines of their own, what was left as it is, and what was removed; nothing where there is nothing of it.
+fn set_line(set: &FileSet, listed: u64) -> Option<String> {
+    let mut parts = Vec::new();
+    if set.files > listed {
+        let seconds = set.body_s.unwrap_or(set.total_s);
+        parts.push(format!("{} files, {} bytes in {seconds:.3} s", set.files, set.bytes));
+        if seconds > 0.0 {
+            parts.push(format!("{}/s", human_bytes(set.bytes as f64 / seconds)));
+        }
+        if set.failed > 0 {
+            parts.push(format!("{} failed", set.failed));
+        }
+    }
+    let counts = [
         (set.unchanged, "unchanged"),
         (set.filtered, "filtered"),
         (set.deleted, "deleted"),
-    ]
-    .into_iter()
-    .filter(|(count, _)| *count > 0)
-    .map(|(count, what)| format!("{count} {what}"))
-    .collect();
+    ];
+    let others = counts.into_iter().filter(|(count, _)| *count > 0);
+    parts.extend(others.map(|(count, what)| format!("{count} {what}")));
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 

@@ -3,6 +3,7 @@
 mod digest;
 mod fault;
 mod flight;
+mod group;
 mod journal;
 mod missing;
 pub mod mode;
@@ -16,6 +17,7 @@ mod target;
 mod writer;
 
 pub use digest::{Algorithm, Digest};
+pub use group::Group;
 pub use journal::{Resumable, ResumeKey, Stated, Validators};
 pub use missing::Missing;
 pub use names::{has_control, is_longest, is_unfinished, safe_component, upload_targets};

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::fault::failed;
+use super::group::{Complete, publish};
 use super::target::{Location, Names, busy, found, locate};
 use super::writer::Writer;
 use super::{Missing, Resumable, ResumeKey, journal};
@@ -163,7 +164,7 @@ impl PartialFile {
         self.mode = Some(mode);
     }
 
-    /// Where the bytes are until `finish`: what `Digest::for_file` reads after `flush`.
+    /// Where the bytes are until `publish`: what `Digest::for_file` reads after `flush`.
     #[must_use]
     pub fn path(&self) -> &Path {
         match &self.location {
@@ -241,27 +242,45 @@ impl PartialFile {
         Ok(())
     }
 
-    /// Flush, fsync, rename, fsync of the directory.
+    /// Flush, fsync, rename, fsync of the directory; only flush and rename without `sync`.
     ///
     /// # Errors
     /// Class Local.
-    pub fn finish(mut self) -> Result<(), Error> {
+    pub fn publish(self, sync: bool) -> Result<(), Error> {
+        publish(vec![Complete::of(self)], sync).pop().unwrap_or(Ok(()))
+    }
+
+    /// Everything has come: nothing more is written, and it has its attributes.
+    pub(super) fn complete(&mut self) -> Result<(), Error> {
         self.flush()?;
-        if let Location::Beside(names) = &self.location
-            && let Some(time) = self.modified
-        {
+        self.writer.release();
+        let Location::Beside(names) = &self.location else {
+            return Ok(());
+        };
+        if let Some(time) = self.modified {
             let set = self.writer.file().set_modified(time);
             set.map_err(|error| failed("set the time of", &names.partial, &error))?;
         }
-        if let Location::Beside(names) = &self.location
-            && let Some(mode) = self.mode
-        {
+        if let Some(mode) = self.mode {
             let set = super::mode::set(self.writer.file(), mode);
             set.map_err(|error| failed("set the permissions of", &names.partial, &error))?;
         }
-        if let Location::Beside(_) = &self.location
-            && let Err(error) = self.writer.file().sync_all()
-        {
+        Ok(())
+    }
+
+    /// The disk begins to take it, and nobody waits.
+    pub(super) fn start_writing(&self) {
+        if matches!(self.location, Location::Beside(_)) {
+            platform::start_writing(self.writer.file());
+        }
+    }
+
+    /// The disk has it.
+    pub(super) fn sync(&mut self) -> Result<(), Error> {
+        if matches!(self.location, Location::InPlace(_)) {
+            return Ok(());
+        }
+        self.writer.file().sync_all().map_err(|error| {
             // What the system could not write it may have dropped, and say nothing the next time: none of it can be trusted.
             let problem = if platform::is_disk_full(&error) {
                 "no space left writing"
@@ -269,35 +288,49 @@ impl PartialFile {
                 "the disk did not take"
             };
             self.end(false);
-            return Err(
-                Error::local(format!("{problem} {} (not kept): {error}", self.target().display())).with_source(error),
-            );
-        }
+            Error::local(format!("{problem} {} (not kept): {error}", self.target().display())).with_source(error)
+        })
+    }
+
+    /// Appears under its name.
+    pub(super) fn take_name(&mut self) -> Result<(), Error> {
         self.over = true;
         let Location::Beside(names) = &self.location else {
             return Ok(());
         };
         // Before the rename: afterwards another ferry may begin under the same temporary names.
         let _ = fs::remove_file(&names.journal);
-        if let Err(error) = self.publish(names) {
-            if let Some(key) = &self.key {
-                let _ = journal::write(&names.journal, &names.aside, key, &Missing::default());
-            }
-            let (target, partial) = (names.target.display(), names.partial.display());
-            return Err(Error::local(if error.kind() == io::ErrorKind::AlreadyExists {
-                format!(
-                    "{target} appeared while it was being fetched and was left alone; what was fetched is in {partial}"
-                )
-            } else {
-                format!("{target} is complete but cannot get its name, and is in {partial}: {error}")
-            })
-            .with_source(error));
+        let Err(error) = self.rename(names) else { return Ok(()) };
+        if let Some(key) = &self.key {
+            let _ = journal::write(&names.journal, &names.aside, key, &Missing::default());
         }
-        sync_directory(names)
+        let (target, partial) = (names.target.display(), names.partial.display());
+        Err(Error::local(if error.kind() == io::ErrorKind::AlreadyExists {
+            format!("{target} appeared while it was being fetched and was left alone; what was fetched is in {partial}")
+        } else {
+            format!("{target} is complete but cannot get its name, and is in {partial}: {error}")
+        })
+        .with_source(error))
+    }
+
+    /// The one that its name is in; none of a device or a pipe.
+    pub(super) fn directory(&self) -> Option<&Path> {
+        match &self.location {
+            Location::Beside(names) => Some(&names.directory),
+            Location::InPlace(_) => None,
+        }
+    }
+
+    /// The disk has the names in its directory.
+    pub(super) fn sync_directory(&self) -> Result<(), Error> {
+        match &self.location {
+            Location::Beside(names) => sync_directory(names),
+            Location::InPlace(_) => Ok(()),
+        }
     }
 
     /// With the lock held, so that nobody empties it between.
-    fn publish(&self, names: &Names) -> io::Result<()> {
+    fn rename(&self, names: &Names) -> io::Result<()> {
         if !self.overwrite {
             return platform::publish_new(&names.partial, &names.target);
         }
@@ -369,4 +402,4 @@ fn sync_directory(names: &Names) -> Result<(), Error> {
 mod faults;
 #[cfg(test)]
 #[path = "partial_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -4,7 +4,7 @@ use super::*;
 use crate::error::Class;
 use crate::files::{Sink, Stated, Validators, check_target, existing};
 
-pub(super) fn key() -> ResumeKey {
+pub(in crate::files) fn key() -> ResumeKey {
     ResumeKey {
         url: "http://h/x".to_owned(),
         validators: Validators {
@@ -16,13 +16,13 @@ pub(super) fn key() -> ResumeKey {
     }
 }
 
-pub(super) fn content() -> Vec<u8> {
+pub(in crate::files) fn content() -> Vec<u8> {
     (0..1_000_000_u32)
         .map(|i| (i.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()[0])
         .collect()
 }
 
-pub(super) fn names_in(dir: &Path) -> Vec<String> {
+pub(in crate::files) fn names_in(dir: &Path) -> Vec<String> {
     let mut names: Vec<_> = fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -31,7 +31,7 @@ pub(super) fn names_in(dir: &Path) -> Vec<String> {
     names
 }
 
-pub(super) fn create(target: &Path) -> Sink {
+pub(in crate::files) fn create(target: &Path) -> Sink {
     Sink::File(PartialFile::create(target, false, Some(key())).unwrap())
 }
 
@@ -266,7 +266,7 @@ fn a_complete_file_has_the_time_that_it_was_given() {
     let mut partial = PartialFile::create(&target, false, Some(key())).unwrap();
     partial.set_modified(time);
     partial.write(b"content").unwrap();
-    partial.finish().unwrap();
+    partial.publish(true).unwrap();
     assert_eq!(fs::metadata(&target).unwrap().modified().unwrap(), time);
 }
 

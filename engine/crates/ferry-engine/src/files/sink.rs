@@ -155,8 +155,19 @@ impl Sink {
     pub fn finish(self) -> Result<(), Error> {
         match self {
             Self::Discard(_) | Self::Stdout(_) => Ok(()),
-            Self::File(file) => file.finish(),
+            Self::File(file) => file.publish(true),
             Self::Part(part) => part.finish(),
+        }
+    }
+
+    /// Everything is written: a file that has still to get its name.
+    ///
+    /// # Errors
+    /// Class Local.
+    pub fn complete(self) -> Result<Option<PartialFile>, Error> {
+        match self {
+            Self::File(file) => Ok(Some(file)),
+            other => other.finish().map(|()| None),
         }
     }
 

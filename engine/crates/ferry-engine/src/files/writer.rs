@@ -45,6 +45,13 @@ impl Writer {
         self.written + self.filled as u64
     }
 
+    /// Gives back the memory in which pieces were gathered; nothing is in it.
+    pub(super) fn release(&mut self) {
+        if self.filled == 0 {
+            self.buffer = Pages::default();
+        }
+    }
+
     /// Forgets what is gathered and goes on at `offset`, where the caller has put the file's position.
     pub(super) fn reset(&mut self, offset: u64) {
         self.filled = 0;

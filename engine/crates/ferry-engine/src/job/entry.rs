@@ -107,6 +107,17 @@ impl Entry {
         entry
     }
 
+    /// As `refused`, of a file that was to be sent.
+    pub fn refused_upload(remote: &Remote, problem: Error) -> Self {
+        let kind = Kind::Put {
+            source: None,
+            method: Method::PUT,
+        };
+        let mut entry = Self::new(remote, kind, None, None);
+        entry.give_up(problem);
+        entry
+    }
+
     /// Whether the next attempt goes on where this one stopped.
     pub fn keeps_progress(&self) -> bool {
         match &self.kind {
@@ -117,30 +128,32 @@ impl Entry {
         }
     }
 
-    /// Everything has come or gone: the checksum is compared, and only then does the file get its name.
-    pub fn complete(&mut self, upload_digest: Option<Digest>) -> Result<(), Error> {
+    /// Everything has come or gone: the checksum is compared. Returns the file that is to get its name now.
+    pub fn complete(&mut self, upload_digest: Option<Digest>) -> Result<Option<files::PartialFile>, Error> {
         let checksum = self.checksum.clone();
         match &mut self.kind {
             Kind::Get { state, .. } => {
                 let kept = lock(state).sink.take();
-                let Some((sink, digest)) = kept else { return Ok(()) };
+                let Some((sink, digest)) = kept else { return Ok(None) };
                 self.digest = digest.map(Digest::finish);
                 if let Err(problem) = check(checksum.as_ref(), self.digest.as_deref(), &log::shown(&self.remote.url)) {
                     sink.abandon(false);
                     return Err(problem);
                 }
-                sink.finish()
+                sink.complete()
             }
             Kind::Put { source, .. } => {
                 self.digest = upload_digest.map(Digest::finish);
                 if let Some(source) = source {
                     source.check_unchanged()?;
                 }
-                check(checksum.as_ref(), self.digest.as_deref(), "what was sent")
+                check(checksum.as_ref(), self.digest.as_deref(), "what was sent").map(|()| None)
             }
             Kind::Ranged(ranged) => {
                 self.size = ranged.size();
-                let Some(file) = ranged.take_file() else { return Ok(()) };
+                let Some(file) = ranged.take_file() else {
+                    return Ok(None);
+                };
                 if let (Some(checksum), Some(size)) = (&checksum, self.size) {
                     // The bytes did not come in order.
                     let digest = Digest::for_file(checksum.algorithm.into(), file.path(), size)?;
@@ -150,10 +163,10 @@ impl Entry {
                     file.abandon(false);
                     return Err(problem);
                 }
-                file.finish()
+                Ok(Some(file))
             }
             // Checked before the file got its name on the server.
-            Kind::Send { .. } => Ok(()),
+            Kind::Send { .. } => Ok(None),
         }
     }
 
@@ -307,8 +320,8 @@ impl Entry {
             self.size = self.size.or(decoded.map(|(_, bytes)| bytes));
         }
         Transfer {
-            url: self.remote.url.to_string(),
-            final_url: (self.redirects > 0).then(|| self.url.to_string()),
+            url: log::shown(&self.remote.url),
+            final_url: (self.redirects > 0).then(|| log::shown(&self.url)),
             direction: match self.kind {
                 Kind::Get { .. } | Kind::Ranged(_) => Command::Get,
                 Kind::Put { .. } | Kind::Send { .. } => Command::Put,
@@ -402,7 +415,7 @@ fn becomes_get(method: &Method, status: u16) -> bool {
 /// # Errors
 /// Why ferry does not go there: it is no URL, not HTTP, or would send in the clear what was asked for over TLS.
 pub fn redirected(from: &Url, location: &str) -> Result<Url, String> {
-    let next = from
+    let mut next = from
         .join(location)
         .map_err(|_| format!("redirected to {:?}, which is no URL", log::without_query(location)))?;
     match (from.scheme(), next.scheme()) {
@@ -410,7 +423,12 @@ pub fn redirected(from: &Url, location: &str) -> Result<Url, String> {
             "redirected from https to {}; ask for that URL itself if it may be read by others",
             log::shown(&next)
         )),
-        (_, "http" | "https") => Ok(next),
+        (_, "http" | "https") => {
+            // A server has no say in who logs in elsewhere, and no message, report or request is to repeat it. An http URL takes both.
+            let _ = next.set_username("");
+            let _ = next.set_password(None);
+            Ok(next)
+        }
         _ => Err(format!(
             "redirected to {}, which is not HTTP",
             log::without_query(next.as_str())

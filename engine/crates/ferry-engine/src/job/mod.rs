@@ -59,15 +59,21 @@ pub fn upload(options: &PutOptions, observer: &dyn Observer) -> Report {
 }
 
 fn assemble_set(command: Command, begin: Instant, run: Result<set::Run, Error>) -> Report {
-    let (transfers, ssh, set, planned) = match run {
-        Ok(run) => (Ok(run.transfers), run.ssh, Some(run.set), run.planned),
-        Err(problem) => (Err(problem), None, None, None),
-    };
-    Report {
-        ssh,
-        set,
-        planned,
-        ..assemble(command, begin, transfers)
+    match run {
+        Ok(run) => {
+            let report = assemble(command, begin, Ok(run.transfers));
+            // Of transfers that the observer has taken, too.
+            let exit_code = report.exit_code.max(run.exit_code);
+            Report {
+                ok: exit_code == 0,
+                exit_code,
+                ssh: run.ssh,
+                set: Some(run.set),
+                planned: run.planned,
+                ..report
+            }
+        }
+        Err(problem) => assemble(command, begin, Err(problem)),
     }
 }
 

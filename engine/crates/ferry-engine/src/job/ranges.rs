@@ -332,7 +332,11 @@ impl Scheduler {
             // What still comes has come before.
             ranged.shared.parts.close();
         }
-        let problem = entry.complete(None).err();
+        let sync = self.group.is_synced();
+        let finished = entry.complete(None);
+        let problem = finished
+            .and_then(|file| file.map_or(Ok(()), |file| file.publish(sync)))
+            .err();
         let Kind::Ranged(ranged) = &mut entry.kind else { return };
         let attempt = Attempt {
             offset: ranged.kept,

@@ -18,11 +18,11 @@ use super::ranged::{Ranged, Wanted};
 use super::worker::{Event, Origin, Queue, Worker, no_connection, origin};
 use super::{connect_options, limit, settings};
 use crate::error::Error;
-use crate::files::{self, Digest};
+use crate::files::{self, Digest, Group};
 use crate::log;
 use crate::observer::{Observer, Silent};
 use crate::options::{Common, GetOptions, PutOptions, Target, TransferOptions, Version};
-use crate::report::Transfer;
+use crate::report::{Attempt, Transfer};
 use crate::sync::lock;
 use crate::transfer::coding;
 use crate::transfer::connect::ConnectOptions;
@@ -52,6 +52,17 @@ pub(super) struct Scheduler {
     inbox: Option<mpsc::Receiver<Event>>,
     /// Threads by what they are connected to.
     workers: HashMap<Origin, usize>,
+    /// Complete files that have not got their names yet.
+    pub(super) group: Group<Completed>,
+}
+
+/// What is to be recorded of an attempt when its file has its name.
+pub(super) struct Completed {
+    index: usize,
+    attempt: Attempt,
+    method: Method,
+    sent: bool,
+    kept: u64,
 }
 
 pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Vec<Transfer>, Error> {
@@ -87,7 +98,7 @@ pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Vec<Transfer
             remote,
             kind,
             options.transfer.checksum.clone(),
-            Some(observer.begin(remote.url.as_str(), None)),
+            Some(observer.begin(&log::shown(&remote.url), None)),
         ));
     }
     let ranged = matches!(
@@ -106,7 +117,9 @@ pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Vec<Transfer
     } else {
         options.parallel.min(entries.len()).max(1)
     };
-    Scheduler::new(entries, &options.common, &options.transfer, limit, parallel, false)?.run()
+    let mut scheduler = Scheduler::new(entries, &options.common, &options.transfer, limit, parallel, false)?;
+    scheduler.group = Group::new(options.sync);
+    scheduler.run()
 }
 
 fn connections(options: &GetOptions) -> usize {
@@ -125,7 +138,7 @@ pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Vec<Transfer
         crate::options::Source::File(path) | crate::options::Source::Directory(path) => files::Source::open(path)?,
         crate::options::Source::Stdin => files::Source::stdin()?,
     };
-    let bar = observer.begin(options.destination.url.as_str(), source.length());
+    let bar = observer.begin(&log::shown(&options.destination.url), source.length());
     let kind = Kind::Put {
         source: Some(source),
         method: options.method.clone(),
@@ -179,6 +192,7 @@ impl Scheduler {
             events,
             inbox: Some(inbox),
             workers: HashMap::new(),
+            group: Group::new(true),
         })
     }
 
@@ -211,7 +225,19 @@ impl Scheduler {
             }
             self.staff(&shared)?;
             self.write_journals();
-            match inbox.recv_timeout(Duration::from_millis(200)) {
+            if self.group.is_full(Instant::now()) {
+                self.publish();
+            }
+            let event = match inbox.try_recv() {
+                Ok(event) => Ok(event),
+                // What has come while the disk was at work makes the next group.
+                Err(_) if !self.group.is_empty() => {
+                    self.publish();
+                    continue;
+                }
+                Err(_) => inbox.recv_timeout(Duration::from_millis(200)),
+            };
+            match event {
                 Ok(Event::Done(outcome, answer)) => {
                     self.record_attempt(*outcome);
                     if let Some(answer) = answer {
@@ -446,7 +472,21 @@ impl Scheduler {
             upload_digest = digest;
         }
         let problem = match ending {
-            Ending::Done => self.entries[index].complete(upload_digest).err(),
+            Ending::Done => match self.entries[index].complete(upload_digest) {
+                Ok(Some(file)) => {
+                    let completed = Completed {
+                        index,
+                        attempt,
+                        method: task.method,
+                        sent,
+                        kept,
+                    };
+                    self.group.push(file, completed, Instant::now());
+                    return;
+                }
+                Ok(None) => None,
+                Err(problem) => Some(problem),
+            },
             Ending::Redirect { status, location } => {
                 match self.entries[index].redirect(status, &location, self.options.max_redirects) {
                     Ok(()) => {
@@ -472,10 +512,38 @@ impl Scheduler {
             self.enqueue(index, Instant::now());
             return;
         }
+        self.close(
+            Completed {
+                index,
+                attempt,
+                method: task.method,
+                sent,
+                kept,
+            },
+            problem,
+        );
+    }
+
+    fn publish(&mut self) {
+        for (completed, result) in self.group.publish() {
+            if !self.entries[completed.index].over {
+                self.close(completed, result.err());
+            }
+        }
+    }
+
+    fn close(&mut self, completed: Completed, problem: Option<Error>) {
+        let Completed {
+            index,
+            attempt,
+            method,
+            sent,
+            kept,
+        } = completed;
         let entry = &mut self.entries[index];
         let failed = problem.map(|problem| Failed {
             problem,
-            method: &task.method,
+            method: &method,
             sent,
             kept,
         });

@@ -177,7 +177,7 @@ fn resolve(url: &Url, options: &DialOptions, deadline: Instant) -> Result<(Vec<S
         Some(Host::Ipv4(address)) => return Ok((vec![SocketAddr::from((address, port))], false)),
         Some(Host::Ipv6(address)) => return Ok((vec![SocketAddr::from((address, port))], false)),
         Some(Host::Domain(name)) => name.to_owned(),
-        None => return Err(Error::usage(format!("{url} has no host"))),
+        None => return Err(Error::usage(format!("{} has no host", crate::log::shown(url)))),
     };
     let given: Vec<_> = options
         .overrides

@@ -257,7 +257,7 @@ pub fn server_name(url: &Url) -> Result<ServerName<'static>, Error> {
             .map_err(|_| Error::usage(format!("{name} is no name a certificate can be for"))),
         Some(Host::Ipv4(address)) => Ok(ServerName::from(std::net::IpAddr::V4(address))),
         Some(Host::Ipv6(address)) => Ok(ServerName::from(std::net::IpAddr::V6(address))),
-        None => Err(Error::usage(format!("{url} has no host"))),
+        None => Err(Error::usage(format!("{} has no host", crate::log::shown(url)))),
     }
 }
 

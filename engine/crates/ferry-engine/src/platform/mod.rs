@@ -36,7 +36,7 @@ pub use common::{WindowsName, is_reserved_name, sleep_until, windows_name};
 #[cfg(not(target_os = "linux"))]
 pub use non_linux::{
     acknowledge, check_background, check_congestion, clamp_window, held_by_send_buffer, hold_window, path_figures,
-    set_congestion, unacknowledged_bytes, unsent_bytes,
+    set_congestion, start_writing, unacknowledged_bytes, unsent_bytes,
 };
 #[cfg(not(windows))]
 pub use non_windows::{ASKS_FOR_SEND_BACKLOG, ideal_send_backlog, no_syn_repeats, until};
@@ -50,7 +50,7 @@ pub use tcp::{ASKS_FOR_SEND_BACKLOG, ideal_send_backlog, no_syn_repeats, until};
 #[cfg(target_os = "linux")]
 pub use tcp::{
     acknowledge, check_background, check_congestion, clamp_window, held_by_send_buffer, hold_window, path_figures,
-    set_congestion, unacknowledged_bytes, unsent_bytes,
+    set_congestion, start_writing, unacknowledged_bytes, unsent_bytes,
 };
 pub use tcp::{peer_has_ended, precise_timers, rtt, tcp_sample};
 

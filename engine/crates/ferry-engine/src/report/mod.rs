@@ -35,12 +35,12 @@ pub struct Report {
     pub version: &'static str,
     /// Which command of the program the run was.
     pub command: Command,
+    /// In the order they were asked for, those of trees in the order in which they were over; empty for `bench`.
+    pub transfers: Vec<Transfer>,
     /// Whether everything asked for was done.
     pub ok: bool,
     /// The process's exit code: 0 done, 2 usage, 10 transient, 11 permanent, 12 integrity, 13 local, 130 interrupted (143 by SIGTERM).
     pub exit_code: u8,
-    /// In the order they were asked for; empty for `bench`.
-    pub transfers: Vec<Transfer>,
     /// For `ferry bench` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bench: Option<Bench>,
@@ -91,9 +91,9 @@ pub struct ProcessUsage {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Transfer {
-    /// As asked for, without user and password.
+    /// As asked for, without user and password, and with `?...` for a query, which may be a credential.
     pub url: String,
-    /// Where redirects led, when they did.
+    /// Where redirects led, when they did; written like `url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_url: Option<String>,
     /// Download or upload.
@@ -372,7 +372,7 @@ pub struct Attempt {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Bench {
-    /// As asked for.
+    /// As asked for, with `?...` for a query, which may be a credential.
     pub url: String,
     /// `http/1.1` or `h2`.
     pub protocol: Option<&'static str>,

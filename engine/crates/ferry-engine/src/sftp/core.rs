@@ -7,7 +7,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use ferry_sftp::{Channel, Event, FeedError, Handle, Limits, Reply, Request};
+use ferry_sftp::{Channel, Event, FeedError, Handle, Limits, MAX_IN_FLIGHT, Reply, Request};
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::flow::Flow;
@@ -24,6 +24,8 @@ use crate::transfer::throttle::Limit;
 const SAFE_REQUEST: u32 = 32 * 1024;
 /// A server that says less means something else, or wants a request for every byte.
 const LEAST_REQUEST: u32 = 1024;
+/// Requests without an answer on one channel: far above what this side has use for, and well below what numbers tell apart.
+const MOST_UNANSWERED: usize = MAX_IN_FLIGHT / 2;
 
 pub type Shared = Arc<Core>;
 
@@ -121,60 +123,56 @@ impl Core {
         self.count.subscribe()
     }
 
-    /// Encoded at once, so that what is called one after the other leaves in one flight; the answer is waited for by who needs it.
-    pub fn call(&self, channel: usize, request: &Request<'_>) -> impl Future<Output = Result<Reply, Error>> + use<> {
-        let (sender, receiver) = oneshot::channel();
+    /// Encodes one more request on this channel.
+    ///
+    /// # Errors
+    /// The connection is of no more use: a server that takes requests and leaves them unanswered makes it so.
+    fn ask(&self, channel: usize, encode: impl FnOnce(&mut Channel<Context>, &mut Vec<u8>)) -> Result<(), Error> {
         let mut state = self.lock();
-        let failure = state.failure.clone();
-        if failure.is_none()
-            && let Some(channel) = state.channels.get_mut(channel)
-        {
-            channel
-                .channel
-                .request(request, Context::Call(sender), &mut channel.control);
+        if let Some(problem) = &state.failure {
+            return Err(problem.clone());
+        }
+        if let Some(open_channel) = state.channels.get_mut(channel) {
+            if open_channel.channel.in_flight() >= MOST_UNANSWERED {
+                drop(state);
+                let problem = Error::integrity(format!("the server has left {MOST_UNANSWERED} requests unanswered"));
+                self.fail(&problem);
+                return Err(problem);
+            }
+            encode(&mut open_channel.channel, &mut open_channel.control);
         }
         drop(state);
         self.wake(channel);
+        Ok(())
+    }
+
+    /// Encoded at once, so that what is called one after the other leaves in one flight; the answer is waited for by who needs it.
+    pub fn call(&self, channel: usize, request: &Request<'_>) -> impl Future<Output = Result<Reply, Error>> + use<> {
+        let (sender, receiver) = oneshot::channel();
+        let asked = self.ask(channel, |channel, out| {
+            channel.request(request, Context::Call(sender), out);
+        });
         async move {
-            match failure {
-                Some(problem) => Err(problem),
-                // Its channel has gone with it.
-                None => receiver.await.unwrap_or_else(|_| Err(lost())),
-            }
+            asked?;
+            // Its channel has gone with it.
+            receiver.await.unwrap_or_else(|_| Err(lost()))
         }
     }
 
     /// A request whose answer nobody needs.
     pub fn post(&self, channel: usize, request: &Request<'_>) {
-        let mut state = self.lock();
-        if state.failure.is_some() {
-            return;
-        }
-        let Some(open_channel) = state.channels.get_mut(channel) else {
-            return;
-        };
-        open_channel
-            .channel
-            .request(request, Context::Forget, &mut open_channel.control);
-        drop(state);
-        self.wake(channel);
+        let _ = self.ask(channel, |channel, out| {
+            channel.request(request, Context::Forget, out);
+        });
     }
 
     /// A WRITE outside of a transfer whose answer nobody needs.
     pub fn post_write(&self, channel: usize, handle: &Handle, offset: u64, data: &[u8]) {
-        let mut state = self.lock();
-        if state.failure.is_some() {
-            return;
-        }
-        let Some(open_channel) = state.channels.get_mut(channel) else {
-            return;
-        };
-        let (to, control) = (&mut open_channel.channel, &mut open_channel.control);
-        let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
-        to.write_header(handle, offset, length, Context::Forget, control);
-        control.extend_from_slice(data);
-        drop(state);
-        self.wake(channel);
+        let _ = self.ask(channel, |channel, out| {
+            let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+            channel.write_header(handle, offset, length, Context::Forget, out);
+            out.extend_from_slice(data);
+        });
     }
 
     /// Whether the server has named an extension in its VERSION.

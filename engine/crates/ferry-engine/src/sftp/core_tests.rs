@@ -302,3 +302,14 @@ fn a_server_that_talks_nonsense_breaks_the_protocol() {
     assert_eq!(problem.class, crate::error::Class::Integrity);
     assert!(problem.message.contains("SFTP protocol"), "{problem}");
 }
+
+#[test]
+fn a_server_that_leaves_all_unanswered_ends_the_connection_and_not_the_program() {
+    let bench = Bench::new(1, &Limit::None);
+    for _ in 0..=MAX_IN_FLIGHT {
+        bench.core.post(0, &Request::Remove { path: b"" });
+    }
+    let problem = bench.core.failure().unwrap();
+    assert_eq!(problem.class, crate::error::Class::Integrity);
+    assert!(problem.message.contains("unanswered"), "{problem}");
+}

@@ -10,6 +10,7 @@ mod files;
 mod flow;
 mod get;
 mod handles;
+mod in_turn;
 mod mark;
 mod naming;
 mod open_file;
@@ -63,7 +64,7 @@ pub struct Plan {
     /// At most so many channels on a connection; so many connections, or another one when it is seen to help.
     pub channels: usize,
     pub connections: Option<usize>,
-    /// Ask the server to bring an upload to its disk before it gets its name.
+    /// A file is on its disk before it gets its name: the server is asked for that, of an upload.
     pub sync: bool,
     /// What is known of uploads from earlier connections.
     pub uploads: Uploads,
@@ -106,6 +107,12 @@ pub trait Worklist {
     fn modes_set(&mut self, result: Result<(), Error>) -> Result<(), Error>;
     /// The next file to begin with.
     fn next(&mut self) -> Option<FileTask>;
+    /// One that was ready to begin, when no other will.
+    fn give_back(&mut self) -> Option<FileTask>;
+    /// Whether more of the trees is of use now: enough files wait for their turn otherwise.
+    fn has_room(&self) -> bool;
+    /// Files are over faster than what is left to do about them: the disk is slower than the network.
+    fn is_behind(&self) -> bool;
     /// A file is over.
     fn done(&mut self, outcome: Outcome);
     /// Bytes that are to be sent: decides how many channels are worth opening.
@@ -150,6 +157,8 @@ pub trait Outbound: Send {
     fn prepare(&mut self) -> Result<(), Error>;
     /// Null for what has no length before its end.
     fn length(&self) -> Option<u64>;
+    /// The URL was given for this file, and not for a tree that it is in.
+    fn is_alone(&self) -> bool;
     /// The local file's name, which it keeps in a directory; none if it must not become another file than its path says.
     fn name(&self) -> Option<Vec<u8>>;
     /// Tells this content under this name from any other: part of the temporary name.

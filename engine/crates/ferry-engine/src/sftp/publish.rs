@@ -113,14 +113,18 @@ async fn replace(
         return Err(why.into());
     }
     let shown = String::from_utf8_lossy;
+    let places = Error::new(
+        why.class,
+        format!(
+            "{}; on the server the file that was there is now {}, and the new one {}",
+            why.message,
+            shown(&aside),
+            shown(partial)
+        ),
+    );
     Err(Failure {
         problem: Error {
-            message: format!(
-                "{}; on the server the file that was there is now {}, and the new one {}",
-                why.message,
-                shown(&aside),
-                shown(partial)
-            ),
+            message: places.message,
             ..why
         },
         keep: true,

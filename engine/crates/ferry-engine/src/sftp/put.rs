@@ -11,7 +11,7 @@ use super::open_file::{Direction, OpenFile, Up};
 use super::partial::{self, Partial};
 use super::publish::publish;
 use super::tree::join;
-use super::{Outbound, Plan, nonsense};
+use super::{Outbound, Plan, nonsense, refused};
 use crate::error::Error;
 
 pub async fn run(
@@ -49,7 +49,8 @@ pub async fn run(
     }
 }
 
-/// The partial file, and the path that it gets: in a directory of the path that was given, the file keeps its name.
+/// The partial file, and the path that it gets. Where a URL was given for this file alone, it keeps its name in a directory of that path, and a
+/// symbolic link stays one: what it leads to is replaced, as a download does it here.
 async fn begin(
     core: &Shared,
     plan: &Plan,
@@ -57,41 +58,66 @@ async fn begin(
     path: &[u8],
     outbound: &dyn Outbound,
 ) -> Result<(Vec<u8>, Partial), Error> {
-    // Asked first, and in the same flight, so that it costs no round trip.
-    let Some(name) = outbound.name() else {
-        return Ok((
-            path.to_vec(),
-            partial::begin(core, plan, channel, path, outbound).await?,
-        ));
-    };
-    let there = core.call(channel, &Request::Stat { path });
-    let begun = partial::begin(core, plan, channel, path, outbound).await;
-    if !is_directory(there.await?, path)? {
-        return Ok((path.to_vec(), begun?));
+    let mut path = path.to_vec();
+    if !outbound.is_alone() {
+        let partial = partial::begin(core, plan, channel, &path, outbound).await?;
+        return Ok((path, partial));
     }
-    if let Ok(partial) = begun {
-        partial.discard(core, plan, channel).await;
+    let mut name = outbound.name();
+    let mut follows = true;
+    loop {
+        // Asked first, and in the same flight, so that it costs no round trip.
+        let behind = core.call(channel, &Request::Stat { path: &path });
+        let itself = core.call(channel, &Request::Lstat { path: &path });
+        let begun = partial::begin(core, plan, channel, &path, outbound).await;
+        let (behind, itself) = (kind_of(behind.await?, &path)?, kind_of(itself.await?, &path)?);
+        let is_directory = behind == Some(FileKind::Directory);
+        let is_link = follows && itself == Some(FileKind::Symlink);
+        if !is_directory && !is_link {
+            return Ok((path, begun?));
+        }
+        if let Ok(partial) = begun {
+            partial.discard(core, plan, channel).await;
+        }
+        if is_directory {
+            let Some(name) = name.take() else {
+                return Err(cannot_write(&path, "it is a directory"));
+            };
+            path = join(&path, &name);
+        } else if behind.is_none() {
+            return Err(cannot_write(
+                &path,
+                "it is a symbolic link that leads nowhere; remove it first",
+            ));
+        } else {
+            // A server that resolves nothing names the link again.
+            follows = false;
+            path = real_path(core, channel, path).await?;
+        }
     }
-    let within = join(path, &name);
-    let there = core.call(channel, &Request::Stat { path: &within });
-    let begun = partial::begin(core, plan, channel, &within, outbound).await;
-    if !is_directory(there.await?, &within)? {
-        return Ok((within, begun?));
-    }
-    if let Ok(partial) = begun {
-        partial.discard(core, plan, channel).await;
-    }
-    Err(Error::permanent(format!(
-        "cannot write to {} on the server: it is a directory",
-        String::from_utf8_lossy(&within)
-    )))
 }
 
-fn is_directory(there: Reply, path: &[u8]) -> Result<bool, Error> {
+fn cannot_write(path: &[u8], why: &str) -> Error {
+    Error::permanent(format!(
+        "cannot write to {} on the server: {why}",
+        String::from_utf8_lossy(path)
+    ))
+}
+
+/// `None` where nothing is, or nothing that may be looked at.
+fn kind_of(there: Reply, path: &[u8]) -> Result<Option<FileKind>, Error> {
     match there {
-        Reply::Attrs(attrs) => Ok(attrs.kind() == FileKind::Directory),
-        Reply::Status(_) => Ok(false),
+        Reply::Attrs(attrs) => Ok(Some(attrs.kind())),
+        Reply::Status(_) => Ok(None),
         _ => Err(nonsense("STAT", path)),
+    }
+}
+
+async fn real_path(core: &Shared, channel: usize, path: Vec<u8>) -> Result<Vec<u8>, Error> {
+    match core.call(channel, &Request::Realpath { path: &path }).await? {
+        Reply::Names(names) => Ok(names.into_iter().next().map_or(path, |name| name.file_name)),
+        Reply::Status(status) => Err(refused("follow", &path, &status)),
+        _ => Err(nonsense("REALPATH", &path)),
     }
 }
 

@@ -3,11 +3,9 @@
 use ferry_sftp::{FileKind, Reply, Request, StatusCode};
 
 use super::core::Core;
+use super::in_turn::in_turn;
 use super::{nonsense, refused};
 use crate::error::Error;
-
-/// Requests in one flight.
-const AT_ONCE: usize = 128;
 
 /// What is to be removed.
 pub struct Doomed {
@@ -23,48 +21,36 @@ pub async fn remove(
     channel: usize,
     directories: &[Vec<u8>],
     doomed: &[Doomed],
-    mut each: impl FnMut(&Doomed),
+    mut removed: impl FnMut(&Doomed),
 ) -> Result<(), Error> {
-    for batch in directories.chunks(AT_ONCE) {
-        let asked: Vec<_> = batch
-            .iter()
-            .map(|path| (path, core.call(channel, &Request::Lstat { path })))
-            .collect();
-        for (path, reply) in asked {
-            match reply.await? {
-                Reply::Attrs(attrs) if attrs.kind() == FileKind::Directory => {}
-                // An earlier session got as far.
-                Reply::Status(status) if status.code == StatusCode::NoSuchFile => {}
-                Reply::Status(status) => return Err(refused("look at", path, &status)),
-                _ => {
-                    return Err(Error::permanent(format!(
-                        "{} on the server is no directory by itself: nothing was removed",
-                        String::from_utf8_lossy(path)
-                    )));
-                }
-            }
+    let look = |path: &&Vec<u8>| core.call(channel, &Request::Lstat { path });
+    in_turn(directories, look, |path, reply| match reply {
+        Reply::Attrs(attrs) if attrs.kind() == FileKind::Directory => Ok(()),
+        // An earlier session got as far.
+        Reply::Status(status) if status.code == StatusCode::NoSuchFile => Ok(()),
+        Reply::Status(status) => Err(refused("look at", path, &status)),
+        _ => Err(Error::permanent(format!(
+            "{} on the server is no directory by itself: nothing was removed",
+            String::from_utf8_lossy(path)
+        ))),
+    })
+    .await?;
+    let ask = |one: &&Doomed| {
+        let path = one.path.as_slice();
+        let request = if one.directory {
+            Request::Rmdir { path }
+        } else {
+            Request::Remove { path }
+        };
+        core.call(channel, &request)
+    };
+    in_turn(doomed, ask, |one, reply| match reply {
+        Reply::Status(status) if matches!(status.code, StatusCode::Ok | StatusCode::NoSuchFile) => {
+            removed(one);
+            Ok(())
         }
-    }
-    for batch in doomed.chunks(AT_ONCE) {
-        let asked: Vec<_> = batch
-            .iter()
-            .map(|each| {
-                let path = each.path.as_slice();
-                let request = if each.directory {
-                    Request::Rmdir { path }
-                } else {
-                    Request::Remove { path }
-                };
-                (each, core.call(channel, &request))
-            })
-            .collect();
-        for (one, reply) in asked {
-            match reply.await? {
-                Reply::Status(status) if matches!(status.code, StatusCode::Ok | StatusCode::NoSuchFile) => each(one),
-                Reply::Status(status) => return Err(refused("remove", &one.path, &status)),
-                _ => return Err(nonsense("REMOVE", &one.path)),
-            }
-        }
-    }
-    Ok(())
+        Reply::Status(status) => Err(refused("remove", &one.path, &status)),
+        _ => Err(nonsense("REMOVE", &one.path)),
+    })
+    .await
 }

@@ -27,6 +27,8 @@ use crate::transfer::samples::Samples;
 const FILES_A_CHANNEL: usize = 64;
 /// No further file is begun while those begun have this much to be asked for or sent.
 const BACKLOG: u64 = 8 << 20;
+/// Names of trees that have been listed and not been looked at.
+const FOUND_AHEAD: usize = 256;
 /// For so many ticks in a row the send buffer has to be what holds an upload back.
 const HELD_TICKS: u32 = 5;
 const TICK: Duration = Duration::from_millis(100);
@@ -56,7 +58,7 @@ pub fn run(plan: &Plan, worklist: &mut dyn Worklist) -> (SessionFacts, Result<()
 
 /// Every file that was not begun ends with the connection's problem.
 fn abandon(worklist: &mut dyn Worklist, problem: Error) -> Error {
-    while let Some(task) = worklist.next() {
+    while let Some(task) = worklist.give_back() {
         worklist.done(files::not_processed(task, problem.clone()));
     }
     problem
@@ -354,17 +356,17 @@ async fn work(
 ) -> Result<(), Error> {
     if let Some(root) = worklist.destination() {
         let filter = worklist.filter();
-        let listed = tree::list_if_there(core, channel, root, &filter, |found| worklist.there(found)).await;
+        let listed = tree::list_if_there(core, channel, root, &filter, async |found| worklist.there(found)).await;
         worklist.compared(listed)?;
     }
     tree::make(core, channel, &worklist.directories()).await?;
     let mut trees = JoinSet::new();
-    let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
+    let (told, mut hears) = tokio::sync::mpsc::channel(FOUND_AHEAD);
     for (number, path) in worklist.trees() {
         let (core, told, filter) = (Shared::clone(core), told.clone(), worklist.filter());
         trees.spawn_local(async move {
-            let result = tree::list(&core, channel, path, &filter, |found| {
-                let _ = told.send((number, found));
+            let result = tree::list(&core, channel, path, &filter, async |found| {
+                let _ = told.send((number, found)).await;
             })
             .await;
             (number, result)
@@ -377,13 +379,17 @@ async fn work(
     let opening = Opening::default();
     let mut alone = true;
     loop {
-        while let Ok((tree, found)) = hears.try_recv() {
+        while worklist.has_room()
+            && let Ok((tree, found)) = hears.try_recv()
+        {
             worklist.found(tree, found);
         }
         busy.resize(*core.watch_channels().borrow(), 0);
         let mut full = false;
         while core.failure().is_none() {
-            full = running.len() >= FILES_A_CHANNEL * busy.len() || core.backlog() + opening.bytes() >= BACKLOG;
+            full = running.len() >= FILES_A_CHANNEL * busy.len()
+                || core.backlog() + opening.bytes() >= BACKLOG
+                || worklist.is_behind();
             if full {
                 break;
             }
@@ -422,9 +428,9 @@ async fn work(
                 }
                 worklist.listed(number, result);
             }
-            Some((tree, found)) = hears.recv(), if !trees.is_empty() => worklist.found(tree, found),
+            Some((tree, found)) = hears.recv(), if !trees.is_empty() && worklist.has_room() => worklist.found(tree, found),
             // The next file is opened while the last ones are still on their way.
-            () = tokio::time::sleep(Duration::from_millis(5)), if full && !running.is_empty() => {}
+            () = tokio::time::sleep(Duration::from_millis(5)), if full => {}
             else => break,
         }
     }

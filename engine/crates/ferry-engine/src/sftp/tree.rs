@@ -6,6 +6,7 @@ use ferry_sftp::{Attrs, FileKind, Handle, Name, Reply, Request, StatusCode};
 use tokio::task::JoinSet;
 
 use super::core::{Core, Shared};
+use super::in_turn::in_turn;
 use super::opening;
 use super::{nonsense, refused};
 use crate::error::{Class, Error};
@@ -35,13 +36,14 @@ pub struct Found {
 }
 
 /// Lists a tree breadth first; `each` is told of the root and everything in it, directories before what they hold. A file instead of a directory is
-/// told as the only thing found, without names. A directory below the root that cannot be listed does not stop the others.
+/// told as the only thing found, without names. A directory below the root that cannot be listed does not stop the others. While `each` takes its
+/// time, nothing further is listed.
 pub async fn list(
     core: &Shared,
     channel: usize,
     root: Vec<u8>,
     filter: &Filter,
-    mut each: impl FnMut(Found),
+    mut each: impl AsyncFnMut(Found),
 ) -> Result<(), Error> {
     let reply = core.call(channel, &Request::Stat { path: &root }).await?;
     let attrs = match reply {
@@ -56,7 +58,8 @@ pub async fn list(
             attrs,
             unlisted: None,
             excluded: false,
-        });
+        })
+        .await;
         return Ok(());
     }
     each(Found {
@@ -65,7 +68,8 @@ pub async fn list(
         attrs,
         unlisted: None,
         excluded: false,
-    });
+    })
+    .await;
     let mut waiting: VecDeque<(Vec<Vec<u8>>, Vec<u8>)> = VecDeque::from([(Vec::new(), root)]);
     let mut running = JoinSet::new();
     let mut count = 0;
@@ -94,7 +98,8 @@ pub async fn list(
                     attrs: Attrs::default(),
                     unlisted: Some(problem),
                     excluded: false,
-                });
+                })
+                .await;
                 continue;
             }
         };
@@ -104,20 +109,21 @@ pub async fn list(
         }
         for entry in entries {
             let mut below = names.clone();
-            let child = join(&path, &entry.file_name);
+            let (name, attrs) = entry;
+            let child = join(&path, &name);
             // A name that is not safe may lead back up the tree, so the directory is reported and not listed.
-            let is_directory = entry.attrs.kind() == FileKind::Directory && safe_component(&entry.file_name).is_ok();
-            below.push(entry.file_name);
+            let is_directory = attrs.kind() == FileKind::Directory && safe_component(&name).is_ok();
+            below.push(name);
             let depth = below.len();
-            let excluded = !filter.takes_name(&below, entry.attrs.kind() == FileKind::Directory);
+            let excluded = !filter.takes_name(&below, attrs.kind() == FileKind::Directory);
             let found = |unlisted| Found {
                 names: below.clone(),
                 path: child.clone(),
-                attrs: entry.attrs.clone(),
+                attrs: attrs.clone(),
                 unlisted,
                 excluded,
             };
-            each(found(None));
+            each(found(None)).await;
             if excluded {
                 continue;
             }
@@ -125,7 +131,8 @@ pub async fn list(
                 each(found(Some(Error::permanent(format!(
                     "{} is more than {DEEPEST} directories deep",
                     String::from_utf8_lossy(&child)
-                )))));
+                )))))
+                .await;
             } else if is_directory {
                 waiting.push_back((below, child));
             }
@@ -139,7 +146,7 @@ pub async fn list_if_there(
     channel: usize,
     root: Vec<u8>,
     filter: &Filter,
-    each: impl FnMut(Found),
+    each: impl AsyncFnMut(Found),
 ) -> Result<(), Error> {
     let there = core.call(channel, &Request::Stat { path: &root }).await?;
     if matches!(there, Reply::Status(status) if status.code == StatusCode::NoSuchFile) {
@@ -148,7 +155,8 @@ pub async fn list_if_there(
     list(core, channel, root, filter, each).await
 }
 
-type Entries = Vec<Name>;
+/// Names and attributes: what a server writes for people to read is as long again.
+type Entries = Vec<(Vec<u8>, Attrs)>;
 
 async fn read_directory(core: &Core, channel: usize, path: &[u8]) -> Result<Entries, Error> {
     let mut room = core.handles.room(channel).await;
@@ -162,7 +170,7 @@ async fn read_directory(core: &Core, channel: usize, path: &[u8]) -> Result<Entr
     let entries = read_entries(core, channel, path, &handle).await;
     core.post(channel, &Request::Close { handle: &handle });
     let mut entries = entries?;
-    entries.sort_by(|one, other| one.file_name.cmp(&other.file_name));
+    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(entries)
 }
 
@@ -184,7 +192,7 @@ async fn read_entries(core: &Core, channel: usize, path: &[u8], handle: &Handle)
                 let real = names
                     .into_iter()
                     .filter(|name| name.file_name != b"." && name.file_name != b"..");
-                entries.extend(real);
+                entries.extend(real.map(|name| (name.file_name, name.attrs)));
                 if entries.len() > MOST_NAMES {
                     return Err(too_many("the directory", path, MOST_NAMES));
                 }
@@ -218,51 +226,41 @@ fn too_many(what: &str, path: &[u8], most: usize) -> Error {
     ))
 }
 
-/// Makes directories, all in one flight: a server works through one channel's requests in order, so parents are there before children.
+/// Makes directories: a server works through one channel's requests in order, so parents are there before children.
 /// One that is there already is what was wanted.
 pub async fn make(core: &Core, channel: usize, directories: &[Vec<u8>]) -> Result<(), Error> {
     let attrs = Attrs::default();
-    let asked: Vec<_> = directories
-        .iter()
-        .map(|path| {
-            let made = core.call(channel, &Request::Mkdir { path, attrs: &attrs });
-            // Version 3 has no "exists": what is there is asked for in any case, which costs no round trip.
-            (path, made, core.call(channel, &Request::Stat { path }))
-        })
-        .collect();
-    for (path, made, there) in asked {
-        let (made, there) = (made.await?, there.await?);
-        match (made, there) {
-            (_, Reply::Attrs(attrs)) if matches!(attrs.kind(), FileKind::Directory | FileKind::Unknown) => {}
-            (Reply::Status(status), _) if status.code != StatusCode::Ok => {
-                return Err(refused("make the directory", path, &status));
-            }
-            _ => return Err(nonsense("MKDIR", path)),
+    let ask = |path: &&Vec<u8>| {
+        let made = core.call(channel, &Request::Mkdir { path, attrs: &attrs });
+        // Version 3 has no "exists": what is there is asked for in any case, which costs no round trip.
+        let there = core.call(channel, &Request::Stat { path });
+        async move { Ok((made.await?, there.await?)) }
+    };
+    in_turn(directories, ask, |path, answers| match answers {
+        (_, Reply::Attrs(attrs)) if matches!(attrs.kind(), FileKind::Directory | FileKind::Unknown) => Ok(()),
+        (Reply::Status(status), _) if status.code != StatusCode::Ok => {
+            Err(refused("make the directory", path, &status))
         }
-    }
-    Ok(())
+        _ => Err(nonsense("MKDIR", path)),
+    })
+    .await
 }
 
 /// Sets permission bits, in this order.
 pub async fn set_modes(core: &Core, channel: usize, modes: &[(Vec<u8>, u32)]) -> Result<(), Error> {
-    let asked: Vec<_> = modes
-        .iter()
-        .map(|(path, mode)| {
-            let attrs = Attrs {
-                permissions: Some(*mode),
-                ..Attrs::default()
-            };
-            (path, core.call(channel, &Request::Setstat { path, attrs: &attrs }))
-        })
-        .collect();
-    for (path, reply) in asked {
-        match reply.await? {
-            Reply::Status(status) if status.code == StatusCode::Ok => {}
-            Reply::Status(status) => return Err(refused("set the permissions of", path, &status)),
-            _ => return Err(nonsense("SETSTAT", path)),
-        }
-    }
-    Ok(())
+    let ask = |(path, mode): &&(Vec<u8>, u32)| {
+        let attrs = Attrs {
+            permissions: Some(*mode),
+            ..Attrs::default()
+        };
+        core.call(channel, &Request::Setstat { path, attrs: &attrs })
+    };
+    in_turn(modes, ask, |(path, _), reply| match reply {
+        Reply::Status(status) if status.code == StatusCode::Ok => Ok(()),
+        Reply::Status(status) => Err(refused("set the permissions of", path, &status)),
+        _ => Err(nonsense("SETSTAT", path)),
+    })
+    .await
 }
 
 /// `directory/name`.
@@ -274,3 +272,7 @@ pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     path.extend_from_slice(name);
     path
 }
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+mod tests;

@@ -7,6 +7,7 @@ use russh::client::RemoteDisconnectInfo;
 
 use super::HostPort;
 use crate::error::Error;
+use crate::log::is_harmless;
 
 /// What russh's handler may fail with: its own, or a verdict of ours.
 #[derive(Debug)]
@@ -118,7 +119,7 @@ pub(super) fn of_disconnect(place: &HostPort, info: &RemoteDisconnectInfo) -> Er
 pub(super) fn clean(text: &str) -> String {
     let one_line: String = text
         .chars()
-        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .map(|letter| if is_harmless(letter) { letter } else { ' ' })
         .take(200)
         .collect();
     match one_line.trim() {

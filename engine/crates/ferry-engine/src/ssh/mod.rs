@@ -1,5 +1,6 @@
 //! SSH as ferry wants it, on russh: who the server is, who we are, channels with the sftp subsystem. The only place that knows russh.
 
+mod algorithms;
 mod auth;
 mod certificates;
 mod errors;

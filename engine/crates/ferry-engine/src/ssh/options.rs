@@ -10,6 +10,8 @@ use aws_lc_rs::digest;
 use russh::keys::PrivateKey;
 use russh::keys::ssh_key::Fingerprint;
 
+use crate::options::AlgorithmLists;
+
 /// Nothing is read but what is named here: where files usually are is the command line's business.
 #[derive(Debug, Clone, Default)]
 pub struct SshOptions {
@@ -31,6 +33,8 @@ pub struct SshOptions {
     pub identities_only: bool,
     pub password: Option<Secret>,
     pub passphrase: Passphrase,
+    /// Which of ferry's algorithms may be used.
+    pub algorithms: AlgorithmLists,
     /// Private keys that have been decrypted: once for all connections of a run.
     pub unlocked: Unlocked,
 }

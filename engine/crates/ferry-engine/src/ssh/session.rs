@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use russh::client::{self, Handle, Msg};
-use russh::{ChannelWriteHalf, Disconnect, Limits, Preferred, SshId, cipher, kex, mac};
+use russh::{ChannelWriteHalf, Disconnect, Limits, SshId};
 use tokio::time::timeout;
 
+use super::algorithms;
 use super::auth;
 use super::errors;
 use super::handler::{Gate, Handler, Shared};
@@ -71,7 +72,7 @@ pub async fn open<L: Listener>(
     let trust = Trust::load(place, options)?;
     let credentials = keys::load(options)?;
     let stream = Wire::new(stream, Arc::clone(&listener));
-    let config = Arc::new(config(&trust));
+    let config = Arc::new(config(options, &trust)?);
     let shared = Arc::new(Shared::new(place.clone()));
     let handler = Handler {
         shared: Arc::clone(&shared),
@@ -126,55 +127,19 @@ async fn within<T>(limit: Duration, shared: &Shared, work: impl Future<Output = 
     }
 }
 
-fn config(trust: &Trust) -> client::Config {
-    const CIPHERS: &[cipher::Name] = &[
-        // With hardware AES it costs the least.
-        cipher::AES_128_GCM,
-        cipher::AES_256_GCM,
-        cipher::CHACHA20_POLY1305,
-        cipher::AES_128_CTR,
-        cipher::AES_192_CTR,
-        cipher::AES_256_CTR,
-    ];
-    const EXCHANGES: &[kex::Name] = &[
-        // First, as in OpenSSH 10: what is recorded today may be read by a quantum computer later.
-        kex::MLKEM768X25519_SHA256,
-        kex::CURVE25519,
-        kex::CURVE25519_PRE_RFC_8731,
-        kex::ECDH_SHA2_NISTP256,
-        kex::ECDH_SHA2_NISTP384,
-        kex::ECDH_SHA2_NISTP521,
-        kex::DH_G14_SHA256,
-        kex::DH_G16_SHA512,
-        // Which signatures the server takes, and the answer to Terrapin.
-        kex::EXTENSION_SUPPORT_AS_CLIENT,
-        kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
-    ];
-    const MACS: &[mac::Name] = &[
-        mac::HMAC_SHA256_ETM,
-        mac::HMAC_SHA512_ETM,
-        mac::HMAC_SHA256,
-        mac::HMAC_SHA512,
-    ];
-    client::Config {
+fn config(options: &SshOptions, trust: &Trust) -> Result<client::Config, Error> {
+    Ok(client::Config {
         client_id: SshId::Standard(Cow::Borrowed(concat!("SSH-2.0-ferry_", env!("CARGO_PKG_VERSION")))),
         // The most russh allows.
         limits: Limits::new(1 << 30, 1 << 30, Duration::from_secs(3600)),
         window_size: WINDOW,
         maximum_packet_size: 32768,
-        preferred: Preferred {
-            kex: Cow::Borrowed(EXCHANGES),
-            key: Cow::Owned(trust.algorithms()),
-            host_key_certificates: Cow::Owned(trust.certificate_algorithms()),
-            cipher: Cow::Borrowed(CIPHERS),
-            mac: Cow::Borrowed(MACS),
-            ..Preferred::DEFAULT
-        },
+        preferred: algorithms::offered(&options.algorithms, trust)?,
         inactivity_timeout: None,
         keepalive_interval: None,
         nodelay: true,
         ..client::Config::default()
-    }
+    })
 }
 
 impl<L: Listener> Session<L> {

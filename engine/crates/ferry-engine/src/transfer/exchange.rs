@@ -13,6 +13,11 @@ use crate::error::Error;
 use crate::report::Phases;
 use crate::{log, platform};
 
+/// The body of an answer that has no use, such as a redirect's, is read up to this length and for this long: then another request may follow on the
+/// connection. A new one would cost more.
+const USELESS_BYTES: u64 = 64 * 1024;
+const USELESS_TIME: Duration = Duration::from_secs(1);
+
 pub struct Exchange {
     pub task: Task,
     begin: Instant,
@@ -25,6 +30,8 @@ pub struct Exchange {
     /// The answer's body is read and forgotten.
     discarding: bool,
     discarded: u64,
+    /// How it ends when the rest of the answer has been read or given up, and since when that is known.
+    decided: Option<(Ending, Instant)>,
     /// The answer has come completely.
     answered: bool,
     ending: Option<Ending>,
@@ -52,6 +59,7 @@ impl Exchange {
             sender,
             discarding: false,
             discarded: 0,
+            decided: None,
             answered: false,
             ending: None,
             ended: None,
@@ -90,8 +98,15 @@ impl Exchange {
         match answer {
             Answer::Receive(receiver) => self.receiver = Some(receiver),
             Answer::Discard => self.discarding = true,
+            Answer::Over(ending) if self.has_short_rest() => self.decided = Some((ending, now)),
             Answer::Over(ending) => self.end(ending, now),
         }
+    }
+
+    /// Whether what follows the head may be read to its end. While a body is being sent, its end may never come.
+    fn has_short_rest(&self) -> bool {
+        let short = |head: &Head| head.delimited && head.content_length.is_none_or(|length| length <= USELESS_BYTES);
+        self.sender.is_none() && self.head.as_ref().is_some_and(short)
     }
 
     pub fn data(&mut self, data: &[u8], now: Instant) {
@@ -102,6 +117,11 @@ impl Exchange {
             receiver.accept(data, now)
         } else {
             self.discarded += data.len() as u64;
+            if self.discarded > USELESS_BYTES
+                && let Some((ending, _)) = self.decided.take()
+            {
+                self.end(ending, now);
+            }
             Ok(())
         };
         if let Err(problem) = result {
@@ -118,6 +138,10 @@ impl Exchange {
             let problem = Error::integrity(format!("{}: the answer ended before it began", self.shown()));
             return self.end(Ending::Failed(problem), now);
         };
+        if let Some((ending, _)) = self.decided.take() {
+            self.answered = true;
+            return self.end(ending, now);
+        }
         let came = self
             .receiver
             .as_ref()
@@ -195,7 +219,8 @@ impl Exchange {
 
     pub fn end(&mut self, ending: Ending, now: Instant) {
         if self.ending.is_none() {
-            self.ending = Some(ending);
+            // What the answer means is known; that its useless rest does not come changes nothing.
+            self.ending = Some(self.decided.take().map_or(ending, |(decided, _)| decided));
             self.ended = Some(now);
         }
     }
@@ -268,6 +293,13 @@ impl Exchange {
         if !self.answered && !self.task.work.is_wanted() {
             self.end(Ending::Done, now);
             return false;
+        }
+        if let Some((_, since)) = self.decided
+            && now.saturating_duration_since(since) > USELESS_TIME
+            && let Some((ending, _)) = self.decided.take()
+        {
+            self.end(ending, now);
+            return true;
         }
         if let Some(problem) = self.overdue(wrote_at, timeouts, now) {
             self.failed(problem, now);

@@ -409,17 +409,18 @@ impl Session {
             }
             let stream = self.streams.remove(index);
             self.wire.retire(&stream);
+            let answered = stream.exchange.was_answered();
             let mut outcome = stream.exchange.finish(&self.pipe.socket());
             let lost = self.lost && self.served;
             let unanswered = outcome.facts.phases.first_byte_s.is_none() && outcome.task.method.is_idempotent();
             match &mut outcome.ending {
-                Ending::Done => self.served = true,
                 // A connection that has served others was closed with this request on its way (RFC 9110, section 9.2.2).
                 Ending::Failed(problem) if lost && unanswered && problem.class == Class::Transient => {
                     problem.not_processed = true;
                 }
-                Ending::Failed(_) | Ending::Redirect { .. } => {}
+                Ending::Done | Ending::Failed(_) | Ending::Redirect { .. } => {}
             }
+            self.served |= answered || matches!(outcome.ending, Ending::Done);
             outcome.facts.protocol = Some(self.protocol.name());
             outcome.facts.remote = Some(self.remote.clone());
             outcome.facts.sndbuf = Some(self.pipe.send_buffer());

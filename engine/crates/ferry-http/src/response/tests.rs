@@ -57,7 +57,7 @@ fn a_short_final_head_behind_an_interim_one_that_came_in_pieces() {
 
 #[test]
 fn a_line_is_judged_when_it_is_whole() {
-    let wire = b"HTTP/1.1 200 OK\r\nA : b\r\n";
+    let wire = b"HTTP/1.1 200 OK\r\nA\0: b\r\n";
     for length in 0..wire.len() {
         assert_eq!(
             ResponseReader::new(&Method::GET).next(&wire[..length]),
@@ -66,7 +66,7 @@ fn a_line_is_judged_when_it_is_whole() {
     }
     assert_eq!(
         ResponseReader::new(&Method::GET).next(wire),
-        Err(FrameError::BadHead("header name"))
+        Err(FrameError::BadHead("CR or NUL in a line"))
     );
 }
 

@@ -12,6 +12,7 @@ use ferry_engine::options::{
 };
 use ferry_engine::remote::parse_remote;
 use ferry_engine::sftp_url::{names_directory, within};
+use ferry_engine::shown_url;
 use ferry_engine::stop::Stop;
 use http::{HeaderMap, Method};
 
@@ -48,7 +49,7 @@ pub fn get(flags: flags::Get, line: Line<'_>) -> Result<GetOptions, Error> {
     {
         return Err(Error::usage(format!(
             "{}: names a directory, which --recursive (-r) fetches",
-            directory.url
+            shown_url(&directory.url)
         )));
     }
     let to_stdout = reporting(&flags.reporting).json == Some(Destination::Stdout);
@@ -111,6 +112,7 @@ pub fn get(flags: flags::Get, line: Line<'_>) -> Result<GetOptions, Error> {
         resume: flags.resume,
         overwrite: flags.overwrite || mirror,
         recursive: flags.recursive,
+        sync: !flags.no_sync,
     })
 }
 
@@ -191,7 +193,7 @@ pub fn put(flags: flags::Put, line: Line<'_>) -> Result<PutOptions, Error> {
             destination = name
                 .ok_or_else(|| nameless.to_owned())
                 .and_then(|name| within(&destination, name.as_encoded_bytes()))
-                .map_err(|why| Error::usage(format!("{}: {why}", destination.url)))?;
+                .map_err(|why| Error::usage(format!("{}: {why}", shown_url(&destination.url))))?;
         }
     }
     let remotes = std::slice::from_mut(&mut destination);
@@ -217,7 +219,7 @@ pub fn bench(flags: flags::Bench) -> Result<BenchOptions, Error> {
     if url.is_sftp() {
         return Err(Error::usage(format!(
             "{}: bench measures HTTP requests; time sftp with ferry get --json",
-            url.url
+            shown_url(&url.url)
         )));
     }
     if flags.connection.http3.is_some() {
@@ -262,7 +264,7 @@ fn common(
     let plain = remotes.iter().find(|remote| remote.url.scheme() == "http");
     for (given, flag) in [(flags.http2, "--http2"), (flags.http3.is_some(), "--http3")] {
         if let (true, Some(plain)) = (given, plain) {
-            return Err(Error::usage(format!("{flag} needs https: {}", plain.url)));
+            return Err(Error::usage(format!("{flag} needs https: {}", shown_url(&plain.url))));
         }
     }
     let mut headers = HeaderMap::new();
@@ -401,7 +403,7 @@ fn different_names(sources: &[Remote], instead: &str) -> Result<(), Error> {
         let name = source
             .file_name
             .as_deref()
-            .ok_or_else(|| Error::usage(format!("{}: ends in no file name; {instead}", source.url)))?;
+            .ok_or_else(|| Error::usage(format!("{}: ends in no file name; {instead}", shown_url(&source.url))))?;
         // Windows and macOS have one file for both spellings.
         let key = if cfg!(any(windows, target_os = "macos")) {
             name.to_lowercase()
@@ -411,7 +413,7 @@ fn different_names(sources: &[Remote], instead: &str) -> Result<(), Error> {
         if !seen.insert(key) {
             return Err(Error::usage(format!(
                 "{}: another URL goes to the file {name} too",
-                source.url
+                shown_url(&source.url)
             )));
         }
     }

@@ -71,6 +71,9 @@ pub struct Get {
     /// Replace a file that exists
     #[arg(long, conflicts_with = "discard")]
     pub overwrite: bool,
+    /// Do not wait until a file is on the disk before it gets its name: after a power failure it may be empty or missing
+    #[arg(long, conflicts_with = "discard")]
+    pub no_sync: bool,
     /// Only these bytes, both included: 0-499, 500- or -500 (the last 500)
     #[arg(long, value_name = "A-B", value_parser = parse_range, allow_hyphen_values = true)]
     pub range: Option<ByteRange>,

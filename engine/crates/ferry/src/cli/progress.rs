@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ferry_engine::is_harmless;
 use ferry_engine::observer::{Observer, Progress};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -27,6 +28,14 @@ impl Bars {
         let target = || ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND);
         Self {
             lines: shown.then(|| MultiProgress::with_draw_target(target())),
+        }
+    }
+
+    /// What writes lines of its own to standard error: the lines of progress make room for it.
+    pub fn aside(&self, write: impl FnOnce()) {
+        match &self.lines {
+            Some(lines) => lines.suspend(write),
+            None => write(),
         }
     }
 
@@ -96,9 +105,9 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// The end of a name, which differs more than the begin does; without what would move the terminal's cursor.
+/// The end of a name, which differs more than the begin does; without what would move the terminal's cursor or reorder the line.
 fn shown_name(name: &str) -> String {
-    let plain = name.replace(char::is_control, "?");
+    let plain = name.replace(|character| !is_harmless(character), "?");
     let length = plain.chars().count();
     if length <= NAME_WIDTH {
         return plain;
@@ -123,7 +132,7 @@ mod tests {
     #[test]
     fn names_fit_and_do_no_harm() {
         assert_eq!(shown_name("a.iso"), "a.iso");
-        assert_eq!(shown_name("\u{1b}[2J\n"), "?[2J?");
+        assert_eq!(shown_name("\u{1b}[2J\u{202e}\n"), "?[2J??");
         assert_eq!(
             shown_name("https://example.com/a/long/way/to/file.iso"),
             "....com/a/long/way/to/file.iso"

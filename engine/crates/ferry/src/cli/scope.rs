@@ -48,11 +48,11 @@ pub fn only(verb: Verb, flag: &str) -> Option<Only> {
             _,
         ) => Some(Only::Http),
         (
-            "perms" | "recursive" | "no-sync" | "ssh-config" | "jump" | "known-hosts" | "pin" | "identity"
-            | "certificate" | "passphrase-file" | "passphrase-env" | "no-agent" | "channels",
+            "perms" | "recursive" | "ssh-config" | "jump" | "known-hosts" | "pin" | "identity" | "certificate"
+            | "passphrase-file" | "passphrase-env" | "no-agent" | "channels",
             _,
         )
-        | ("resume" | "connections" | "remote-time", Verb::Put) => Some(Only::Sftp),
+        | ("resume" | "connections" | "remote-time" | "no-sync", Verb::Put) => Some(Only::Sftp),
         (
             "include" | "exclude" | "exclude-from" | "min-size" | "max-size" | "newer-than" | "older-than" | "mirror",
             _,

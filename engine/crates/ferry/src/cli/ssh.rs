@@ -1,5 +1,6 @@
 //! Where SSH finds what is not named.
 
+use std::io::{Write as _, stderr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -92,6 +93,10 @@ fn complete(
     host: &str,
     reading: &Reading<'_>,
 ) -> Result<SshArgs, Error> {
+    for keyword in &config.not_followed {
+        // Nowhere to tell that standard error is gone.
+        let _ = writeln!(stderr(), "ferry: ssh_config's {keyword} for {host} is not followed");
+    }
     let around = reading.around;
     let local_user = reading.local_user.as_deref();
     let hostname = config
@@ -171,6 +176,7 @@ fn complete(
         password,
         passphrase,
         askpass: askpass(around),
+        algorithms: config.algorithms.clone(),
         user: config.user.clone().or_else(|| reading.local_user.clone()),
         port: config.port,
         family: match config.address_family {

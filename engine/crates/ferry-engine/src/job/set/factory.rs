@@ -1,5 +1,6 @@
 //! Makes the entries of a run and the tasks for them, by the options of the run.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use ferry_sftp::Attrs;
@@ -10,6 +11,7 @@ use super::inbound::Download;
 use super::outbound::{Opened, Upload};
 use super::progress::{FileProgress, SetProgress};
 use crate::error::Error;
+use crate::log;
 use crate::observer::Observer;
 use crate::options::{ByteRange, Remote, TransferOptions};
 use crate::sftp::{FileTask, Resume, Work};
@@ -23,6 +25,8 @@ pub struct TaskFactory {
     pub range: Option<ByteRange>,
     /// An upload of one file keeps its name where the URL is a directory's.
     pub into_directory: bool,
+    /// Of an upload of a tree.
+    pub local_root: Option<PathBuf>,
     pub whole: Arc<SetProgress>,
     /// What the run is about, where nothing else is to blame.
     pub root: Remote,
@@ -36,8 +40,9 @@ impl TaskFactory {
             resume: false,
             range: None,
             into_directory: false,
+            local_root: None,
             root: root.clone(),
-            whole: SetProgress::new(observer.begin(root.url.as_str(), None)),
+            whole: SetProgress::new(observer.begin(&log::shown(&root.url), None)),
         }
     }
 

@@ -3,10 +3,12 @@
 //! The session has a thread of its own (`sftp::run`). The calling thread records attempts and finishes files, so that an fsync never holds
 //! up what is still on its way.
 
+mod entries;
 mod events;
 mod factory;
 mod inbound;
 mod inventory;
+mod known;
 mod local;
 mod mirror;
 mod outbound;
@@ -15,21 +17,26 @@ mod progress;
 mod recorder;
 mod sending;
 mod stamp;
+mod waiting;
 mod walk;
 mod worklist;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, mpsc};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use http::Method;
 
+use self::entries::Entries;
 use self::events::{Event, Tree};
 use self::factory::TaskFactory;
+use self::known::Known;
 use self::mirror::{Pending, State};
 use self::recorder::Recorder;
 use self::stamp::Names;
+use self::waiting::{Waiting, remote_below};
 use self::worklist::Runner;
 use super::download::Destination;
 use super::entry::{Entry, LocalFile};
@@ -37,7 +44,7 @@ use super::limit;
 use super::policy::Retries;
 use crate::clock::seconds;
 use crate::error::{Class, Error};
-use crate::files;
+use crate::files::{self, Group};
 use crate::observer::Observer;
 use crate::options::{Common, GetOptions, PutOptions, Source, Target};
 use crate::report::{Action, FileSet, Planned, SshReport, Transfer};
@@ -47,6 +54,8 @@ use crate::sftp::{self, Plan};
 pub struct Run {
     pub transfers: Vec<Transfer>,
     pub ssh: Option<SshReport>,
+    /// That of the worst failure of a transfer, or 0.
+    pub exit_code: u8,
     pub set: FileSet,
     /// What a dry run has found to do.
     pub planned: Option<Vec<Planned>>,
@@ -94,7 +103,7 @@ pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Run, Error> 
         limit(&options.transfer, !shared),
         options.parallel,
     );
-    let plan = plan::plan(common, first, settings, true)?;
+    let plan = plan::plan(common, first, settings, options.sync)?;
     let mirror = match (&options.transfer.mirror, trees.as_slice()) {
         (Some(mirror), [Tree { local: Some(local), .. }]) => {
             let mut state = State::new(mirror, first);
@@ -104,8 +113,12 @@ pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Run, Error> 
         (Some(_), _) => return Err(Error::usage("a mirror is of one tree, in a directory")),
         (None, _) => None,
     };
-    let mut set = Set::new(factory, plan, common, entries, trees, Vec::new());
+    let mut set = Set::new(observer, factory, plan, common, !trees.is_empty());
+    set.trees = trees.into_iter().enumerate().collect();
     set.mirror = mirror;
+    for entry in entries {
+        set.entries.push(entry);
+    }
     set.run()
 }
 
@@ -119,39 +132,37 @@ pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> 
         (None, _) => None,
     };
     let mut modes = Vec::new();
-    let (mut entries, mut directories, mut facts) = (Vec::new(), Vec::new(), FileSet::default());
+    let (mut alone, mut directories, mut facts) = (None, Vec::new(), FileSet::default());
+    let mut waiting = VecDeque::new();
     match &options.source {
         Source::Directory(root) => {
-            let tree = walk::walk(root, &options.destination.path, &options.transfer.filter)?;
+            let destination = &options.destination;
+            let tree = walk::walk(root, &destination.path, &options.transfer.filter, mirror.is_some())?;
             facts.skipped = tree.skipped;
             facts.filtered = tree.filtered;
-            for file in tree.files {
-                let mut remote = options.destination.clone();
-                if let Ok(mut segments) = remote.url.path_segments_mut() {
-                    segments.pop_if_empty();
-                    segments.extend(file.names.iter().map(|name| name.to_string_lossy().into_owned()));
-                }
-                remote.path = file.remote;
-                if let Some(state) = &mut mirror {
-                    state.pending.push(Pending {
-                        names: file.names.iter().map(|name| name.as_encoded_bytes().to_vec()).collect(),
-                        remote,
-                        path: file.path,
-                        stamp: file.stamp,
-                    });
-                    continue;
-                }
-                let local = LocalFile {
-                    path: Some(file.path),
-                    length: file.stamp.size,
-                    opened: Mutex::new(None),
-                };
-                entries.push(factory.upload(&remote, local));
-            }
+            factory.local_root = Some(root.clone());
             if let Some(state) = &mut mirror {
-                state.source = tree.names;
+                let names = |below: &Path| {
+                    let names = below
+                        .components()
+                        .map(|name| name.as_os_str().as_encoded_bytes().to_vec());
+                    names.collect()
+                };
+                let pending = tree.files.into_iter().map(|file| Pending {
+                    names: names(&file.below),
+                    remote: remote_below(destination, &file.below),
+                    path: root.join(&file.below),
+                    stamp: file.stamp,
+                });
+                state.pending = pending.collect();
+                state.source = tree.names.unwrap_or_default();
                 state.directories = tree.directories;
             } else {
+                let files = tree.files.into_iter().map(|file| Waiting {
+                    below: file.below,
+                    length: file.stamp.size,
+                });
+                waiting = files.collect();
                 let perms = options.transfer.perms;
                 let bits = tree.directories.iter().filter(|_| perms);
                 modes = bits
@@ -172,17 +183,22 @@ pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> 
                 path: path.filter(|_| opened.length().is_some()),
                 opened: Mutex::new(Some(opened)),
             };
-            entries.push(factory.upload(&options.destination, local));
+            alone = Some(factory.upload(&options.destination, local));
         }
     }
     let settings = super::settings(
         common,
         &options.transfer,
-        limit(&options.transfer, entries.len() == 1),
+        limit(&options.transfer, alone.is_some() || waiting.len() == 1),
         1,
     );
     let plan = plan::plan(common, &options.destination, settings, options.sync)?;
-    let mut set = Set::new(factory, plan, common, entries, Vec::new(), directories);
+    let mut set = Set::new(observer, factory, plan, common, alone.is_none());
+    if let Some(entry) = alone {
+        set.entries.push(entry);
+    }
+    set.directories = directories;
+    set.waiting = waiting;
     set.facts = facts;
     set.modes = modes;
     set.mirror = mirror;
@@ -190,16 +206,17 @@ pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> 
 }
 
 /// One run over SFTP.
-struct Set {
+struct Set<'a> {
     factory: TaskFactory,
     plan: Plan,
     retries: Retries,
-    insecure: bool,
     total: Option<Duration>,
-    entries: Vec<Entry>,
+    entries: Entries<'a>,
+    /// Files of a local tree whose turn has not come.
+    waiting: VecDeque<Waiting>,
     trees: Vec<(usize, Tree)>,
     directories: Vec<Vec<u8>>,
-    known: HashSet<(usize, Vec<u8>)>,
+    known: Known,
     facts: FileSet,
     mirror: Option<State>,
     planned: Vec<Planned>,
@@ -212,15 +229,14 @@ struct Set {
     progress: u64,
 }
 
-impl Set {
-    fn new(
-        factory: TaskFactory,
-        plan: Plan,
-        common: &Common,
-        entries: Vec<Entry>,
-        trees: Vec<Tree>,
-        directories: Vec<Vec<u8>>,
-    ) -> Self {
+impl<'a> Set<'a> {
+    /// `gives_away`: the observer is given each transfer as soon as it is over.
+    fn new(observer: &'a dyn Observer, factory: TaskFactory, plan: Plan, common: &Common, gives_away: bool) -> Self {
+        let of_all = entries::Common {
+            limit: plan.settings.limit.clone(),
+            insecure: common.insecure,
+            buffer_size: plan.settings.buffer_size as u64,
+        };
         Self {
             retries: Retries {
                 most: factory.options.retries,
@@ -230,12 +246,12 @@ impl Set {
             },
             factory,
             plan,
-            insecure: common.insecure,
             total: common.timeouts.total,
-            entries,
-            trees: trees.into_iter().enumerate().collect(),
-            directories,
-            known: HashSet::new(),
+            entries: Entries::new(observer, gives_away, of_all),
+            waiting: VecDeque::new(),
+            trees: Vec::new(),
+            directories: Vec::new(),
+            known: Known::default(),
             facts: FileSet::default(),
             mirror: None,
             planned: Vec::new(),
@@ -254,12 +270,13 @@ impl Set {
         loop {
             let before = self.progress;
             let problem = self.session()?;
-            let over = self.entries.iter().all(|entry| entry.over) && self.trees.is_empty() && !self.owes();
-            if over {
+            let left = self.entries.unfinished().next().is_some() || !self.waiting.is_empty() || !self.trees.is_empty();
+            if !left && !self.owes() {
                 // With no file to hang it on: a directory that could not be made.
                 let problem = problem.filter(|problem| problem.class != Class::Transient && !self.failed());
-                self.entries
-                    .extend(problem.map(|problem| Entry::refused(&self.factory.root, problem)));
+                if let Some(problem) = problem {
+                    self.refuse(problem);
+                }
                 break;
             }
             // Whatever moved earns a fresh set of retries; a listing that is cut short has nothing else to go by.
@@ -279,7 +296,7 @@ impl Set {
                 break;
             };
             tracing::info!(?wait, class = ?problem.class, "connecting again");
-            for entry in self.entries.iter_mut().filter(|entry| !entry.over) {
+            for entry in self.entries.unfinished_mut() {
                 entry.waited_s = wait.as_secs_f64();
             }
             self.plan.settings.stop.sleep(wait);
@@ -294,7 +311,12 @@ impl Set {
     }
 
     fn failed(&self) -> bool {
-        self.entries.iter().any(|entry| entry.problem.is_some())
+        self.entries.failed()
+    }
+
+    /// The run as a whole has failed by this.
+    fn refuse(&mut self, problem: Error) {
+        self.entries.push(Entry::refused(&self.factory.root, problem));
     }
 
     /// Whether something is to be done on the server after the last transfer.
@@ -307,7 +329,7 @@ impl Set {
     fn set_local_modes(&mut self) {
         for (path, mode) in std::mem::take(&mut self.local_modes).into_iter().rev() {
             if let Err(problem) = local::set_mode(&path, mode) {
-                self.entries.push(Entry::refused(&self.factory.root, problem));
+                self.refuse(problem);
             }
         }
     }
@@ -357,19 +379,25 @@ impl Set {
         let mut modes = std::mem::take(&mut self.modes);
         let mut local_modes = std::mem::take(&mut self.local_modes);
         let to_compare: u64 = mirror.iter().map(State::to_compare).sum();
-        let unfinished = || self.entries.iter().enumerate().filter(|(_, entry)| !entry.over);
+        let unrecorded = Arc::new(AtomicUsize::new(0));
+        let unfinished = || self.entries.unfinished();
+        let to_send = unfinished().filter_map(|(_, entry)| entry.to_send()).sum::<u64>()
+            + self.waiting.iter().filter_map(|file| file.length).sum::<u64>()
+            + to_compare;
         let mut runner = Runner {
             tasks: unfinished()
-                .map(|(index, entry)| self.factory.task(index, entry, None))
+                .map(|(number, entry)| self.factory.task(number, entry, None))
                 .collect(),
+            waiting: &mut self.waiting,
+            unrecorded: Arc::clone(&unrecorded),
             directories: std::mem::take(&mut self.directories),
             trees: self.trees.clone(),
             known: &mut known,
             factory: &self.factory,
             events: events.clone(),
-            count: self.entries.len(),
-            upload_bytes: unfinished().filter_map(|(_, entry)| entry.to_send()).sum::<u64>() + to_compare,
-            failed: self.failed(),
+            count: self.entries.count(),
+            upload_bytes: to_send,
+            failed: self.entries.failed(),
             mirror: mirror.as_mut(),
             modes: &mut modes,
             local_modes: &mut local_modes,
@@ -387,6 +415,8 @@ impl Set {
             retries: self.retries,
             begin: Instant::now(),
             touched: false,
+            group: Group::new(self.plan.sync),
+            unrecorded,
         };
         let problem = std::thread::scope(|scope| {
             std::thread::Builder::new()
@@ -409,14 +439,16 @@ impl Set {
     }
 
     fn give_up(&mut self, problem: &Error) {
-        for entry in self.entries.iter_mut().filter(|entry| !entry.over) {
-            entry.give_up(problem.clone());
+        self.entries.give_up(problem);
+        for file in std::mem::take(&mut self.waiting) {
+            let (remote, _) = file.unpacked(&self.factory);
+            self.entries.push(Entry::refused_upload(&remote, problem.clone()));
         }
         for (_, tree) in std::mem::take(&mut self.trees) {
             self.entries.push(Entry::refused(&tree.remote, problem.clone()));
         }
         if self.owes() && !self.failed() {
-            self.entries.push(Entry::refused(&self.factory.root, problem.clone()));
+            self.refuse(problem.clone());
         }
     }
 
@@ -428,20 +460,16 @@ impl Set {
             .as_ref()
             .is_some_and(|mirror| mirror.dry_run);
         let planned = dry_run.then(|| std::mem::take(&mut self.planned));
-        let (limit, buffer) = (self.plan.settings.limit.clone(), self.plan.settings.buffer_size as u64);
-        let transfers: Vec<_> = self
-            .entries
-            .iter_mut()
-            .map(|entry| entry.account(&limit, self.insecure, buffer))
-            .collect();
-        self.facts.files = transfers.len() as u64;
-        self.facts.failed = transfers.iter().filter(|transfer| transfer.error.is_some()).count() as u64;
-        self.facts.bytes = transfers.iter().map(|transfer| transfer.bytes).sum();
+        let (transfers, totals) = self.entries.finish();
+        self.facts.files = totals.files;
+        self.facts.failed = totals.failed;
+        self.facts.bytes = totals.bytes;
         self.facts.body_s = self.moved.map(|(from, to)| seconds(from, to));
         self.facts.total_s = begin.elapsed().as_secs_f64();
         Run {
             transfers,
             ssh: self.ssh,
+            exit_code: totals.exit_code,
             set: self.facts,
             planned,
         }

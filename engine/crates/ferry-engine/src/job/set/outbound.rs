@@ -25,7 +25,7 @@ pub struct Opened {
 pub struct Upload {
     /// None for standard input.
     pub path: Option<PathBuf>,
-    /// It keeps its name where the URL is a directory's.
+    /// The URL was given for it: it keeps its name where that is a directory's.
     pub into_directory: bool,
     /// The file on the server gets the local one's modification time.
     pub remote_time: bool,
@@ -64,6 +64,10 @@ impl Outbound for Upload {
             Some(source) => source.length(),
             None => self.length,
         }
+    }
+
+    fn is_alone(&self) -> bool {
+        self.into_directory
     }
 
     fn name(&self) -> Option<Vec<u8>> {

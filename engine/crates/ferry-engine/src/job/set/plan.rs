@@ -126,6 +126,7 @@ fn ssh_options(args: &SshArgs, insecure: bool, unlocked: &Unlocked) -> Result<Ss
             (None, Some(program)) => Passphrase::Asked(program.clone()),
             (None, None) => Passphrase::Unknown,
         },
+        algorithms: args.algorithms.clone(),
         unlocked: unlocked.clone(),
     })
 }

@@ -1,21 +1,23 @@
 //! Records the attempts of a run, on the calling thread, while the session works on its own.
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use http::Method;
 
 use super::super::attempt::Failed;
-use super::super::entry::Entry;
 use super::super::policy::Retries;
+use super::entries::Entries;
 use super::events::{Event, Tree};
 use crate::error::{Class, Error};
+use crate::files::Group;
 use crate::report::{Attempt, FileSet, Planned, SshReport};
 use crate::sftp::{Outcome, Work};
 
 /// What the calling thread writes down while a session runs.
-pub struct Recorder<'a> {
-    pub entries: &'a mut Vec<Entry>,
+pub struct Recorder<'a, 'run> {
+    pub entries: &'a mut Entries<'run>,
     pub trees: &'a mut Vec<(usize, Tree)>,
     pub facts: &'a mut FileSet,
     pub planned: &'a mut Vec<Planned>,
@@ -26,12 +28,38 @@ pub struct Recorder<'a> {
     pub begin: Instant,
     /// Some file was begun.
     pub touched: bool,
+    /// Complete files that have not got their names yet.
+    pub group: Group<Completed>,
+    /// Outcomes that are on their way here.
+    pub unrecorded: Arc<AtomicUsize>,
 }
 
-impl Recorder<'_> {
+/// What is to be recorded of an attempt when its file has its name.
+pub struct Completed {
+    transfer: usize,
+    attempt: Attempt,
+    kept: u64,
+}
+
+impl Recorder<'_, '_> {
     /// Until the session is over.
     pub fn record_until_over(mut self, inbox: &mpsc::Receiver<Event>) -> Option<Error> {
-        for event in inbox {
+        loop {
+            if self.group.is_full(Instant::now()) {
+                self.publish();
+            }
+            let event = match inbox.try_recv() {
+                Ok(event) => event,
+                // What has come while the disk was at work makes the next group.
+                Err(_) if !self.group.is_empty() => {
+                    self.publish();
+                    continue;
+                }
+                Err(_) => match inbox.recv() {
+                    Ok(event) => event,
+                    Err(_) => return None,
+                },
+            };
             match event {
                 Event::New(entry) => self.entries.push(*entry),
                 Event::Skipped => self.facts.skipped += 1,
@@ -40,8 +68,12 @@ impl Recorder<'_> {
                 Event::Deleted => self.facts.deleted += 1,
                 Event::Planned(planned) => self.planned.push(planned),
                 Event::Listed(tree) => self.trees.retain(|(number, _)| *number != tree),
-                Event::Done(outcome) => self.record_attempt(*outcome),
+                Event::Done(outcome) => {
+                    self.record_attempt(*outcome);
+                    self.unrecorded.fetch_sub(1, Ordering::Relaxed);
+                }
                 Event::Over(facts, result) => {
+                    self.publish();
                     if facts.ssh.is_some() {
                         *self.ssh = facts.ssh;
                     }
@@ -49,12 +81,34 @@ impl Recorder<'_> {
                 }
             }
         }
-        None
+    }
+
+    fn publish(&mut self) {
+        for (completed, result) in self.group.publish() {
+            self.close(completed, result.err());
+        }
+    }
+
+    fn close(&mut self, completed: Completed, problem: Option<Error>) {
+        // How long to wait is decided for the session as one: here it counts only whether there is another attempt.
+        let failed = problem.map(|problem| Failed {
+            problem,
+            method: &Method::PUT,
+            sent: true,
+            kept: completed.kept,
+        });
+        if let Some(entry) = self.entries.get_mut(completed.transfer) {
+            entry.close(completed.attempt, failed, &self.retries);
+        }
+        self.entries.settle(completed.transfer);
     }
 
     /// Records an attempt at a file, and decides whether there is another.
     fn record_attempt(&mut self, mut outcome: Outcome) {
-        let entry = &mut self.entries[outcome.task.transfer];
+        let number = outcome.task.transfer;
+        let Some(entry) = self.entries.get_mut(number) else {
+            return;
+        };
         if let Some((from, to)) = outcome.moved {
             let (first, last) = self.moved.get_or_insert((from, to));
             *first = (*first).min(from);
@@ -88,6 +142,7 @@ impl Recorder<'_> {
             if problem.class != Class::Transient {
                 entry.give_up(problem);
             }
+            self.entries.settle(number);
             return;
         }
         self.touched = true;
@@ -96,20 +151,20 @@ impl Recorder<'_> {
             entry.digest = outbound.digest();
             entry.acknowledged(outcome.acknowledged);
         }
+        let completed = Completed {
+            transfer: number,
+            attempt,
+            kept,
+        };
         let problem = match outcome.result {
-            Ok(()) => {
-                let sent = matches!(outcome.task.work, Work::Put(_));
-                if sent { None } else { entry.complete(None).err() }
-            }
+            Ok(()) if matches!(outcome.task.work, Work::Put(_)) => None,
+            Ok(()) => match entry.complete(None) {
+                Ok(Some(file)) => return self.group.push(file, completed, Instant::now()),
+                Ok(None) => None,
+                Err(problem) => Some(problem),
+            },
             Err(problem) => Some(problem),
         };
-        // How long to wait is decided for the session as one: here it counts only whether there is another attempt.
-        let failed = problem.map(|problem| Failed {
-            problem,
-            method: &Method::PUT,
-            sent: true,
-            kept,
-        });
-        entry.close(attempt, failed, &self.retries);
+        self.close(completed, problem);
     }
 }

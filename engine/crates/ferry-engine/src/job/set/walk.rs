@@ -19,11 +19,20 @@ const DEEPEST: usize = 128;
 pub struct Walked {
     /// Parents first.
     pub directories: Vec<WalkedDirectory>,
-    pub names: Inventory,
+    /// Of a mirror.
+    pub names: Option<Inventory>,
     pub files: Vec<WalkedFile>,
     pub skipped: u64,
     /// Files and directories that the filter keeps out.
     pub filtered: u64,
+}
+
+impl Walked {
+    fn note(&mut self, names: Names, kind: Kind) {
+        if let Some(inventory) = &mut self.names {
+            inventory.add(names, kind);
+        }
+    }
 }
 
 pub struct WalkedDirectory {
@@ -35,17 +44,18 @@ pub struct WalkedDirectory {
 }
 
 pub struct WalkedFile {
-    pub path: PathBuf,
     /// From the root down.
-    pub names: Vec<OsString>,
-    pub remote: Vec<u8>,
+    pub below: Box<Path>,
     pub stamp: Stamp,
 }
 
 /// Everything below `root`, in the order of names. Symbolic links to files are sent as the files they name; those to directories could be
-/// loops and are skipped, as are devices, sockets and pipes, and what has gone meanwhile.
-pub fn walk(root: &Path, remote: &[u8], filter: &Filter) -> Result<Walked, Error> {
-    let mut walked = Walked::default();
+/// loops and are skipped, as are devices, sockets and pipes, and what has gone meanwhile. For a `mirror`, all names are kept.
+pub fn walk(root: &Path, remote: &[u8], filter: &Filter, mirror: bool) -> Result<Walked, Error> {
+    let mut walked = Walked {
+        names: mirror.then(Inventory::default),
+        ..Walked::default()
+    };
     walked.directories.push(WalkedDirectory {
         names: Names::new(),
         remote: remote.to_vec(),
@@ -90,9 +100,9 @@ fn descend(
         if !takes_part {
             tracing::info!(path = %path.display(), "filtered");
             walked.filtered += 1;
-            walked.names.add(below, Kind::PassedOver);
+            walked.note(below, Kind::PassedOver);
         } else if kind.is_dir() {
-            walked.names.add(below.clone(), Kind::Listed);
+            walked.note(below.clone(), Kind::Listed);
             walked.directories.push(WalkedDirectory {
                 names: below,
                 remote: there.clone(),
@@ -101,12 +111,10 @@ fn descend(
             descend(&path, &there, filter, names, walked)?;
         } else {
             let (found, stamp) = look_at(&path, kind, filter);
-            walked.names.add(below, found);
+            walked.note(below, found);
             match stamp {
                 Some(stamp) if found == Kind::File => walked.files.push(WalkedFile {
-                    path,
-                    names: names.clone(),
-                    remote: there,
+                    below: names.iter().collect::<PathBuf>().into_boxed_path(),
                     stamp,
                 }),
                 Some(_) => {
@@ -151,25 +159,22 @@ mod tests {
         symlink(root, root.join("loop")).unwrap();
         symlink(root.join("a"), root.join("link")).unwrap();
         symlink(root.join("gone"), root.join("broken")).unwrap();
-        let walked = walk(root, b"/up", &Filter::default()).unwrap();
+        let walked = walk(root, b"/up", &Filter::default(), true).unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let directories: Vec<_> = walked.directories.iter().map(|each| text(&each.remote)).collect();
         assert_eq!(directories, ["/up", "/up/b", "/up/b/empty"]);
         let files: Vec<_> = walked
             .files
             .iter()
-            .map(|file| (text(&file.remote), file.stamp.size.unwrap()))
+            .map(|file| (file.below.to_str().unwrap().to_owned(), file.stamp.size.unwrap()))
             .collect();
         assert_eq!(
             files,
-            [
-                ("/up/a".to_owned(), 1),
-                ("/up/b/two".to_owned(), 2),
-                ("/up/link".to_owned(), 1)
-            ]
+            [("a".to_owned(), 1), ("b/two".to_owned(), 2), ("link".to_owned(), 1)]
         );
         assert_eq!(walked.skipped, 2);
-        assert_eq!(walked.names.names().count(), 7);
+        let known = walked.names.unwrap();
+        assert_eq!(known.names().count(), 7);
         for (name, opaque) in [
             ("a", true),
             ("b", false),
@@ -177,7 +182,7 @@ mod tests {
             ("link", true),
             ("broken", true),
         ] {
-            assert_eq!(walked.names.is_opaque(&[name.into()]), opaque, "{name}");
+            assert_eq!(known.is_opaque(&[name.into()]), opaque, "{name}");
         }
     }
 }

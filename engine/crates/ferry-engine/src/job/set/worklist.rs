@@ -1,8 +1,9 @@
 //! The work of the session's thread: files to transfer and trees to list. The calling thread records the attempts.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender as Channel;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,9 +14,11 @@ use super::super::entry::Entry;
 use super::events::{Event, Tree};
 use super::factory::TaskFactory;
 use super::inventory::Kind;
+use super::known::Known;
 use super::local;
 use super::mirror::{State, Verdict, in_the_way, is_below};
 use super::stamp::Stamp;
+use super::waiting::Waiting;
 use crate::error::{Class, Error};
 use crate::files::{mode, safe_component};
 use crate::filter::Filter;
@@ -23,12 +26,21 @@ use crate::options::Remote;
 use crate::report::Action;
 use crate::sftp::{Doomed, FileTask, Found, Outcome, Worklist};
 
+/// Files of trees that have been found and wait for their turn; listing rests while there are so many.
+const MOST_WAITING: usize = 1024;
+/// Files that are over and not recorded: each is open until it is, and a disk may be slow.
+const MOST_UNRECORDED: usize = 256;
+
 pub struct Runner<'a> {
     pub tasks: VecDeque<FileTask>,
+    /// Files of a local tree: each becomes a task when its turn comes.
+    pub waiting: &'a mut VecDeque<Waiting>,
+    /// Files that are over and not recorded yet.
+    pub unrecorded: Arc<AtomicUsize>,
     pub directories: Vec<Vec<u8>>,
     pub trees: Vec<(usize, Tree)>,
-    /// By tree, paths that an earlier session has found already: what two trees have in common goes to two places.
-    pub known: &'a mut HashSet<(usize, Vec<u8>)>,
+    /// What has been found already, in this session or an earlier one.
+    pub known: &'a mut Known,
     pub factory: &'a TaskFactory,
     pub events: Channel<Event>,
     /// Entries told of so far.
@@ -78,11 +90,7 @@ impl Worklist for Runner<'_> {
                 return;
             }
         }
-        let mut key = found.path.clone();
-        if found.unlisted.is_some() {
-            key.push(0);
-        }
-        if !self.known.insert((tree, key)) {
+        if !self.known.insert(tree, &found.path, found.unlisted.is_some()) {
             return;
         }
         let Some((_, tree)) = self.trees.iter().find(|(number, _)| *number == tree) else {
@@ -149,11 +157,31 @@ impl Worklist for Runner<'_> {
     }
 
     fn next(&mut self) -> Option<FileTask> {
+        if self.tasks.is_empty()
+            && let Some(waiting) = self.waiting.pop_front()
+        {
+            let (remote, local) = waiting.unpacked(self.factory);
+            let entry = self.factory.upload(&remote, local);
+            self.begin(entry, None);
+        }
         self.tasks.pop_front()
+    }
+
+    fn give_back(&mut self) -> Option<FileTask> {
+        self.tasks.pop_front()
+    }
+
+    fn has_room(&self) -> bool {
+        self.tasks.len() < MOST_WAITING
+    }
+
+    fn is_behind(&self) -> bool {
+        self.unrecorded.load(Ordering::Relaxed) >= MOST_UNRECORDED
     }
 
     fn done(&mut self, outcome: Outcome) {
         self.failed |= outcome.result.is_err();
+        self.unrecorded.fetch_add(1, Ordering::Relaxed);
         let _ = self.events.send(Event::Done(Box::new(outcome)));
     }
 

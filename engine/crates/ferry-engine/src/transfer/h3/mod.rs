@@ -21,7 +21,7 @@ use url::Url;
 use super::Settings;
 use super::connect::ConnectOptions;
 use crate::error::Error;
-use crate::log::host_port;
+use crate::log::{self, host_port};
 use crate::net::congestion::CONGESTION;
 use crate::net::dial::{STAGGER, addresses};
 use crate::net::quic::{Lost, Options, Quic};
@@ -66,7 +66,10 @@ pub fn connect(
     let begin = Instant::now();
     let host_port = host_port(url);
     let Some(tls) = &options.tls else {
-        return Err(Error::permanent(format!("{url}: HTTP/3 needs https (--http3)")));
+        return Err(Error::permanent(format!(
+            "{}: HTTP/3 needs https (--http3)",
+            log::shown(url)
+        )));
     };
     if options.dial.proxies.for_url(url).is_some() {
         return Err(Error::usage(format!(

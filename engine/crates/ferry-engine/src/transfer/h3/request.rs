@@ -14,7 +14,7 @@ use super::link::{Half, Link, Sending};
 use super::nginx;
 use crate::error::Error;
 use crate::transfer::exchange::Exchange;
-use crate::transfer::wire::content_length;
+use crate::transfer::wire::{content_length, host, target};
 use crate::transfer::{Head, Settings};
 
 /// Read from a stream in one round, so that several take turns.
@@ -250,9 +250,9 @@ impl Stream {
 fn head(exchange: &Exchange) -> Result<Request<()>, Error> {
     let task = &exchange.task;
     let wrong = |why: &dyn std::fmt::Display| Error::usage(format!("{}: {why}", exchange.shown()));
-    let mut url = task.url.clone();
-    url.set_fragment(None);
-    let uri: Uri = url.as_str().parse().map_err(|error| wrong(&error))?;
+    let url = &task.url;
+    let whole = format!("{}://{}{}", url.scheme(), host(url), target(url));
+    let uri: Uri = whole.parse().map_err(|error| wrong(&error))?;
     let mut request = Request::new(());
     *request.method_mut() = task.method.clone();
     *request.uri_mut() = uri;

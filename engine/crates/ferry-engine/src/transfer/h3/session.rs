@@ -255,11 +255,11 @@ impl Session {
             }
             let mut stream = self.streams.remove(index);
             stream.retire(&self.link);
+            let answered = stream.exchange.was_answered();
             let mut outcome = self.link.with(|quic| stream.exchange.finish(&quic.socket()));
             let lost = self.over && self.served;
             let unanswered = outcome.facts.phases.first_byte_s.is_none() && outcome.task.method.is_idempotent();
             match &mut outcome.ending {
-                Ending::Done => self.served = true,
                 // A connection that has served others was closed with this request on its way (RFC 9110, section 9.2.2).
                 Ending::Failed(problem) if lost && unanswered && problem.class == Class::Transient => {
                     problem.not_processed = true;
@@ -269,8 +269,9 @@ impl Session {
                     problem.not_processed &= self.served;
                     self.over |= problem.not_processed;
                 }
-                Ending::Redirect { .. } => {}
+                Ending::Done | Ending::Redirect { .. } => {}
             }
+            self.served |= answered || matches!(outcome.ending, Ending::Done);
             outcome.facts.protocol = Some("h3");
             outcome.facts.remote = Some(self.remote.clone());
             outcome.facts.sndbuf = Some(self.send_buffer.clone());

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use clap::builder::ArgAction;
 use clap::{Arg, CommandFactory};
+use ferry_engine::shown_url;
 use serde_json::{Value, json};
 
 use super::keys::{is_key, lenient};
@@ -63,7 +64,7 @@ pub fn show(asked: &Config, around: &Surroundings) -> Result<String, Problem> {
     };
     let verb = line.verb;
     let situation = Situation::of(line)?;
-    let urls: Vec<_> = situation.remotes.iter().map(|remote| remote.url.as_str()).collect();
+    let urls: Vec<_> = situation.remotes.iter().map(|remote| shown_url(&remote.url)).collect();
     let strict = Args::command();
     let file = super::read(line.matches, &strict, around)?;
     let merged = file.as_ref().map(|file| Merged::of(file, line)).transpose()?;
@@ -130,7 +131,7 @@ fn texts<'v>(flag: &Arg, values: impl Iterator<Item = &'v OsStr>) -> Value {
     }
 }
 
-fn as_json(verb: Verb, urls: &[&str], path: Option<&str>, rows: &[Row<'_>], unused: &[&Outcome<'_>]) -> String {
+fn as_json(verb: Verb, urls: &[String], path: Option<&str>, rows: &[Row<'_>], unused: &[&Outcome<'_>]) -> String {
     let values: Vec<_> = rows
         .iter()
         .map(|row| {
@@ -171,7 +172,7 @@ fn as_json(verb: Verb, urls: &[&str], path: Option<&str>, rows: &[Row<'_>], unus
 }
 
 /// Columns; what the default says nothing about is `-`.
-fn as_text(verb: Verb, urls: &[&str], path: Option<&str>, rows: &[Row<'_>], unused: &[&Outcome<'_>]) -> String {
+fn as_text(verb: Verb, urls: &[String], path: Option<&str>, rows: &[Row<'_>], unused: &[&Outcome<'_>]) -> String {
     let path = path.map(|path| path.escape_debug().to_string());
     let mut out = format!("# ferry {}", verb.name());
     for url in urls {

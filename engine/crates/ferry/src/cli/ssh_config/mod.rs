@@ -1,7 +1,7 @@
 //! `ssh_config`: what OpenSSH's configuration says of a host. The answers are those of `ssh -G`, which the tests compare.
 //!
-//! Read are the keywords that decide which server is meant, who logs in and how the server is known. All others are skipped, unless ferry would
-//! be less strict than OpenSSH without them.
+//! Read are the keywords that decide which server is meant, who logs in, how the server is known and which algorithms may be used. All others are
+//! skipped, unless ferry would be less strict than OpenSSH without them.
 
 mod expand;
 mod lexer;
@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 pub use expand::{Facts, agent, expanded, hostname};
 pub use reading::Reading;
+
+use ferry_engine::options::AlgorithmLists;
 
 use super::surroundings::Surroundings;
 use crate::error::Error;
@@ -38,6 +40,9 @@ pub struct HostConfig {
     pub proxy_command: Option<String>,
     pub proxy_use_fdpass: Option<bool>,
     pub address_family: Option<Family>,
+    pub algorithms: AlgorithmLists,
+    /// Keywords that say what may be used, and that ferry does not follow.
+    pub not_followed: Vec<&'static str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,6 +13,13 @@ use crate::error::Error;
 
 /// As deep as OpenSSH goes.
 const DEEPEST: usize = 16;
+/// They forbid what ferry may do all the same.
+const POLICIES: [&str; 4] = [
+    "CASignatureAlgorithms",
+    "PubkeyAcceptedAlgorithms",
+    "PubkeyAcceptedKeyTypes",
+    "RequiredRSASize",
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -323,6 +330,10 @@ impl<'a> Reader<'a> {
                 };
                 put(&mut config.strict_host_key_checking, value, active);
             }
+            "ciphers" => put(&mut config.algorithms.ciphers, one()?, active),
+            "macs" => put(&mut config.algorithms.macs, one()?, active),
+            "kexalgorithms" => put(&mut config.algorithms.exchanges, one()?, active),
+            "hostkeyalgorithms" => put(&mut config.algorithms.host_keys, one()?, active),
             "connecttimeout" => {
                 let text = one()?;
                 let value = if text == "none" {
@@ -355,7 +366,15 @@ impl<'a> Reader<'a> {
                 };
                 put(slot, words.to_vec(), active);
             }
-            _ => {}
+            _ => {
+                let policy = POLICIES.iter().find(|name| name.eq_ignore_ascii_case(keyword));
+                // What adds to the usual lists forbids nothing.
+                if let Some(name) =
+                    policy.filter(|name| active && !first.starts_with('+') && !config.not_followed.contains(name))
+                {
+                    config.not_followed.push(name);
+                }
+            }
         }
         Ok(())
     }
