@@ -1,9 +1,8 @@
 //! How a report leaves the program: as JSON for programs, or as a line per transfer for people.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::report::{Action, Bench, Command, FileSet, Planned, Report, Transfer};
 use crate::units::human_bytes;
@@ -28,7 +27,7 @@ pub fn print_json(report: &Report, destination: &Destination) -> io::Result<()> 
             out.write_all(&json)?;
             out.flush()
         }
-        Destination::File(path) => write_atomically(path, &json),
+        Destination::File(path) => ferry_engine::files::write_whole(path, &json),
     }
 }
 
@@ -57,28 +56,6 @@ pub fn summary(report: &Report) -> Vec<String> {
             .map(|failure| format!("ferry: {}", failure.message)),
     );
     lines
-}
-
-/// Renames a finished file into place. What is there and no plain file (`/dev/null`, a pipe) is written to instead: replacing it would destroy it.
-fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let target = match fs::metadata(path) {
-        Ok(there) if !there.is_file() => return fs::OpenOptions::new().write(true).open(path)?.write_all(bytes),
-        // Through a symbolic link, so that the link stays one.
-        Ok(_) => fs::canonicalize(path)?,
-        Err(_) => path.to_owned(),
-    };
-    let name = target
-        .file_name()
-        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{}.tmp", std::process::id()));
-    let unfinished = target.with_file_name(hidden);
-    let written = fs::write(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, &target));
-    if written.is_err() {
-        let _ = fs::remove_file(&unfinished);
-    }
-    written
 }
 
 /// The URL as people may see it: over HTTP a query may be a signature, over SFTP it is a part of the path.

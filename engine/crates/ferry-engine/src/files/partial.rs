@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::fault::failed;
-use super::target::{Location, Names, busy, found, locate};
+use super::mode::{self, Complete};
+use super::target::{Location, Names, found, locate, open_partial};
 use super::writer::Writer;
 use super::{Missing, Resumable, ResumeKey, journal};
 use crate::error::Error;
@@ -19,8 +20,8 @@ pub struct PartialFile {
     overwrite: bool,
     /// What the file is to have for its modification time.
     modified: Option<SystemTime>,
-    /// Its permission bits; those of the file that it replaces, or the system's, where none are given.
-    mode: Option<u32>,
+    /// Its permission bits then.
+    mode: Complete,
     /// What the journal says; none while there is none.
     key: Option<ResumeKey>,
     /// Nothing is left to be done when this is dropped.
@@ -78,12 +79,7 @@ impl PartialFile {
         platform::ignore_file_size_signal();
         let location = locate(target, overwrite)?;
         let file = match &location {
-            Location::Beside(names) => {
-                platform::open_exclusive(&names.partial).map_err(|error| match error.kind() {
-                    io::ErrorKind::ResourceBusy => busy(names),
-                    _ => failed("write", &names.partial, &error),
-                })?
-            }
+            Location::Beside(names) => open_partial(names)?,
             Location::InPlace(path) => OpenOptions::new()
                 .write(true)
                 .open(path)
@@ -94,7 +90,7 @@ impl PartialFile {
             writer: Writer::new(file, 0),
             overwrite,
             modified: None,
-            mode: None,
+            mode: Complete::default(),
             key: None,
             over: false,
         })
@@ -159,8 +155,8 @@ impl PartialFile {
     }
 
     /// The file's permission bits, once it is complete.
-    pub fn set_mode(&mut self, mode: u32) {
-        self.mode = Some(mode);
+    pub fn set_mode(&mut self, mode: Complete) {
+        self.mode = mode;
     }
 
     /// Where the bytes are until `finish`: what `Digest::for_file` reads after `flush`.
@@ -241,7 +237,7 @@ impl PartialFile {
         Ok(())
     }
 
-    /// Flush, fsync, rename, fsync of the directory.
+    /// Flush, fsync, permission bits, rename, fsync of the directory.
     ///
     /// # Errors
     /// Class Local.
@@ -252,12 +248,6 @@ impl PartialFile {
         {
             let set = self.writer.file().set_modified(time);
             set.map_err(|error| failed("set the time of", &names.partial, &error))?;
-        }
-        if let Location::Beside(names) = &self.location
-            && let Some(mode) = self.mode
-        {
-            let set = super::mode::set(self.writer.file(), mode);
-            set.map_err(|error| failed("set the permissions of", &names.partial, &error))?;
         }
         if let Location::Beside(_) = &self.location
             && let Err(error) = self.writer.file().sync_all()
@@ -273,13 +263,18 @@ impl PartialFile {
                 Error::local(format!("{problem} {} (not kept): {error}", self.target().display())).with_source(error),
             );
         }
-        self.over = true;
         let Location::Beside(names) = &self.location else {
+            self.over = true;
             return Ok(());
         };
+        // As late as can be: until here nobody else had any use for it.
+        mode::complete(self.writer.file(), &names.target, self.mode)
+            .map_err(|error| failed("set the permissions of", &names.partial, &error))?;
+        self.over = true;
         // Before the rename: afterwards another ferry may begin under the same temporary names.
         let _ = fs::remove_file(&names.journal);
         if let Err(error) = self.publish(names) {
+            mode::withdraw(self.writer.file());
             if let Some(key) = &self.key {
                 let _ = journal::write(&names.journal, &names.aside, key, &Missing::default());
             }
@@ -300,9 +295,6 @@ impl PartialFile {
     fn publish(&self, names: &Names) -> io::Result<()> {
         if !self.overwrite {
             return platform::publish_new(&names.partial, &names.target);
-        }
-        if self.mode.is_none() {
-            keep_mode(self.writer.file(), &names.target);
         }
         platform::replace(&names.partial, &names.target)
     }
@@ -335,16 +327,6 @@ impl PartialFile {
 impl Drop for PartialFile {
     fn drop(&mut self) {
         self.end(true);
-    }
-}
-
-/// What replaces a file is as open to others as that was, on Unix; Windows keeps access lists only where `ReplaceFileW` works. A failure changes
-/// nothing of the content.
-fn keep_mode(file: &File, target: &Path) {
-    if cfg!(unix)
-        && let Ok(old) = fs::metadata(target)
-    {
-        let _ = file.set_permissions(old.permissions());
     }
 }
 
