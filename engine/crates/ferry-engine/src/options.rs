@@ -15,6 +15,7 @@ pub use crate::filter::{Filter, Rule};
 pub use crate::net::dial::Family;
 pub use crate::net::proxy::{Proxies, Proxy};
 pub use crate::net::sndbuf::SendBuffer;
+pub use crate::net::verify::KeyHash;
 pub use crate::platform::{check_background, check_congestion};
 use crate::stop::Stop;
 use crate::units::{ByteRate, ByteSize, Peak};
@@ -28,6 +29,8 @@ pub struct Common {
     pub ca_file: Option<PathBuf>,
     /// For servers that ask for one.
     pub client_certificate: Option<ClientCertificate>,
+    /// Keys that servers of https may have, whatever else is verified; any without them.
+    pub pinned_keys: Vec<KeyHash>,
     /// Neither certificates nor host keys are verified.
     pub insecure: bool,
     /// Write the secrets of TLS connections to the file that the environment variable `SSLKEYLOGFILE` names.

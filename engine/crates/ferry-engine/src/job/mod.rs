@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::files::read_secret;
 use crate::net::dial::{DialOptions, Override};
 use crate::net::tls::{self, AlpnPolicy, Identity, client_config};
+use crate::net::verify::Roots;
 use crate::observer::Observer;
 use crate::options::{ClientCertificate, Common, GetOptions, PutOptions, Remote, TransferOptions, Version};
 use crate::platform;
@@ -142,9 +143,14 @@ pub fn connect_options(common: &Common, needs_tls: bool, version: Version) -> Re
         Version::Http2 => AlpnPolicy::H2,
     };
     let tls = if needs_tls {
+        let roots = match &common.ca_file {
+            _ if common.insecure => None,
+            Some(file) => Some(Roots::of_file(file)?),
+            None => Some(Roots::of_system()?),
+        };
         Some(client_config(
-            common.ca_file.as_deref(),
-            common.insecure,
+            roots,
+            common.pinned_keys.clone(),
             alpn,
             common.key_log,
             common.client_certificate.as_ref().map(client_identity).transpose()?,

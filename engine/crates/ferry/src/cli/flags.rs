@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use ferry_engine::options::{ByteRange, Checksum, Resolve};
+use ferry_engine::options::{ByteRange, Checksum, KeyHash, Resolve};
 
 use super::rules::Rules;
 use super::values::{
@@ -284,9 +284,13 @@ pub struct Connection {
     /// Speak HTTP/3, https only and without a proxy; with =fallback, TCP where a server does not answer over QUIC
     #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "only")]
     pub http3: Option<Http3>,
-    /// Trust the certificates in this PEM file instead of the system's
+    /// Trust the certificates in this PEM file instead of the system's: those of CAs, or a server's own
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub cacert: Option<PathBuf>,
+    /// Besides, the server must have the public key with this SHA-256, or one of several with ; between them. With --insecure this alone counts
+    // Its name and form are curl's.
+    #[arg(long, value_name = "sha256//BASE64", value_delimiter = ';')]
+    pub pinnedpubkey: Vec<KeyHash>,
     /// Show this certificate (PEM, its chain behind it) to servers that ask for one; without --key the file has its key too
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub cert: Option<PathBuf>,

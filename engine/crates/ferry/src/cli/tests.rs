@@ -171,6 +171,18 @@ fn which_http() {
 }
 
 #[test]
+fn keys_are_pinned_as_curl_pins_them() {
+    let keys = ["sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "sha256//AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE="];
+    for flags in [format!("--pinnedpubkey {}", keys.join(";")), format!("--pinnedpubkey {} --pinnedpubkey {}", keys[0], keys[1])] {
+        let pinned = get(&format!("-O https://h/x {flags}")).common.pinned_keys;
+        assert_eq!(pinned.iter().map(ToString::to_string).collect::<Vec<_>>(), keys);
+    }
+    for key in ["key.pem", "sha256//AAAA", "SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "sha256//", ";"] {
+        assert!(refused(&format!("get -O https://h/x --pinnedpubkey {key}")).contains("sha256//"), "{key}");
+    }
+}
+
+#[test]
 fn where_it_goes() {
     assert_eq!(get("-o f http://h/").target, Target::File("f".into()));
     assert_eq!(get("-o - http://h/").target, Target::Stdout);
