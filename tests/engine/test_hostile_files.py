@@ -1,4 +1,4 @@
-"""Local files that ferry makes: who may read them while they come, and names that somebody else has taken before."""
+"""Local files that ferry makes: who may read them while they come, and names that were taken before."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_file_in_a_shared_folder_is_shared(tmp_path: Path) -> None:
     assert mode(tmp_path / "file") == 0o660
 
 
-# Names that somebody else has taken
+# Names that were taken before
 
 
 def link(victim: Path, name: Path) -> None:

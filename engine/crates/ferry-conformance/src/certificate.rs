@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use ferry_engine::net::tls;
 use ferry_engine::net::verify::Roots;
+use rustls::CertificateError;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::CertificateError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

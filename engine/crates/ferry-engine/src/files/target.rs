@@ -229,7 +229,11 @@ pub fn existing(target: &Path) -> Option<Resumable> {
 
 pub(super) fn found(names: &Names) -> Option<Resumable> {
     // Of what somebody else has put there nothing may get into the file.
-    let own = |path: &Path| fs::symlink_metadata(path).ok().filter(|found| platform::is_own(path, found));
+    let own = |path: &Path| {
+        fs::symlink_metadata(path)
+            .ok()
+            .filter(|found| platform::is_own(path, found))
+    };
     own(&names.journal)?;
     let (key, missing) = journal::read(&names.journal)?;
     let partial = own(&names.partial)?;

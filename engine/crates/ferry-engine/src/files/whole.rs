@@ -57,7 +57,10 @@ mod tests {
         ] {
             plant(&victim, &planted).unwrap();
             write_whole(&path, b"new").unwrap();
-            assert_eq!((fs::read(&victim).unwrap(), fs::read(&path).unwrap()), (b"mine".to_vec(), b"new".to_vec()));
+            assert_eq!(
+                (fs::read(&victim).unwrap(), fs::read(&path).unwrap()),
+                (b"mine".to_vec(), b"new".to_vec())
+            );
             assert!(fs::symlink_metadata(&path).unwrap().is_file());
             assert_eq!(fs::metadata(&path).unwrap().nlink(), 1);
             assert!(fs::symlink_metadata(&planted).is_err());

@@ -38,7 +38,9 @@ fn certificate(bad: &CertificateError, unread: Option<&str>) -> String {
             let unread = unread.map_or(String::new(), |error| {
                 format!(" (some of the system's certificates cannot be read: {error})")
             });
-            return format!("its certificate is signed by nobody this system trusts{unread}; give the CA with --cacert FILE");
+            return format!(
+                "its certificate is signed by nobody this system trusts{unread}; give the CA with --cacert FILE"
+            );
         }
         Bad::BadSignature => {
             "its certificate is signed with another key than the trusted CA of that name has; give the right one with --cacert FILE"
@@ -78,7 +80,10 @@ fn name(expected: &ServerName<'_>, presented: &[String]) -> String {
         inner.unwrap_or(name).trim_matches('"').to_owned()
     };
     let presented: Vec<_> = presented.iter().map(bare).collect();
-    format!("its certificate is for another name: for {}, not for {expected}", presented.join(", "))
+    format!(
+        "its certificate is for another name: for {}, not for {expected}",
+        presented.join(", ")
+    )
 }
 
 /// What is wrong with the path from a server's certificate to a trusted one.
@@ -150,7 +155,10 @@ mod tests {
             (CertificateError::NotValidYet, "clock"),
             (CertificateError::NotValidForName, "another name"),
             (named(&[]), "names no host"),
-            (named(&["DnsName(\"a\")", "IpAddress(127.0.0.1)"]), "for a, 127.0.0.1, not for host"),
+            (
+                named(&["DnsName(\"a\")", "IpAddress(127.0.0.1)"]),
+                "for a, 127.0.0.1, not for host",
+            ),
             (CertificateError::UnknownIssuer, "--cacert"),
             (CertificateError::BadSignature, "another key"),
             (CertificateError::BadEncoding, "cannot be read"),
@@ -173,7 +181,10 @@ mod tests {
             let problem = problem("h:1", &TlsError::InvalidCertificate(bad), None);
             let said = problem.message.strip_prefix("TLS with h:1: ").unwrap();
             assert!(said.contains(telling), "{said}");
-            assert!(said.starts_with("its certificate ") || said.starts_with("the way from its certificate "), "{said}");
+            assert!(
+                said.starts_with("its certificate") || said.starts_with("the way from its certificate "),
+                "{said}"
+            );
             assert!(!said.contains("Error") && !said.contains("::"), "{said}");
         }
     }

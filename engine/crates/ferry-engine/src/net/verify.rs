@@ -96,7 +96,7 @@ impl Roots {
     }
 }
 
-/// SHA-256 of a public key (SubjectPublicKeyInfo in DER), written as curl's `--pinnedpubkey` has it: `sha256//` and base64.
+/// SHA-256 of a public key (`SubjectPublicKeyInfo` in DER), written as curl's `--pinnedpubkey` has it: `sha256//` and base64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyHash([u8; 32]);
 
@@ -117,7 +117,9 @@ impl FromStr for KeyHash {
         let digits = text.strip_prefix("sha256//").unwrap_or_default();
         match Base64::decode(digits, &mut hash) {
             Ok(decoded) if decoded.len() == 32 => Ok(Self(hash)),
-            _ => Err("expected sha256// and 44 characters of base64 (curl's form; a file with the key is not taken)".into()),
+            _ => Err(
+                "expected sha256// and 44 characters of base64 (curl's form; a file with the key is not taken)".into(),
+            ),
         }
     }
 }

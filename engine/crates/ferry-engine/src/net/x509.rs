@@ -102,13 +102,17 @@ pub fn lone_common_name(certificate: &[u8]) -> Option<&str> {
         return None;
     }
     // Algorithm, issuer, validity, subject, key: behind version and serial number all fields are sequences.
-    let (_, subject) = Values(fields(certificate)?).filter(|field| field.0 == SEQUENCE).nth(3)?;
+    let (_, subject) = Values(fields(certificate)?)
+        .filter(|field| field.0 == SEQUENCE)
+        .nth(3)?;
     let attributes = Values(subject).filter_map(|(tag, set)| (tag == SET).then(|| content(set, SEQUENCE))?);
     let mut names = attributes.filter_map(|attribute| {
         let mut parts = Values(attribute);
         parts.next().filter(|part| *part == (OBJECT_IDENTIFIER, &COMMON_NAME))?;
         let (tag, text) = parts.next()?;
-        [UTF8_STRING, PRINTABLE_STRING, IA5_STRING].contains(&tag).then_some(text)
+        [UTF8_STRING, PRINTABLE_STRING, IA5_STRING]
+            .contains(&tag)
+            .then_some(text)
     });
     std::str::from_utf8(names.next()?).ok()
 }
@@ -169,7 +173,9 @@ mod tests {
         let named = |alternative: &[&str]| {
             let alternative: Vec<_> = alternative.iter().map(|&name| name.to_owned()).collect();
             let mut parameters = rcgen::CertificateParams::new(alternative).unwrap();
-            parameters.distinguished_name.push(rcgen::DnType::OrganizationName, "roughwater");
+            parameters
+                .distinguished_name
+                .push(rcgen::DnType::OrganizationName, "roughwater");
             parameters.distinguished_name.push(rcgen::DnType::CommonName, "server");
             let key = rcgen::KeyPair::generate().unwrap();
             parameters.self_signed(&key).unwrap().der().to_vec()

@@ -107,7 +107,7 @@ pub fn open_exclusive(path: &Path) -> io::Result<File> {
         }
         if !is_new {
             if !is_own(path, &ours) {
-                let why = "somebody else has put it there; remove it, or choose another directory";
+                let why = "it belongs to another user, or has a second name; remove it, or choose another directory";
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
             }
             // An older ferry made it as the umask says. Some file systems have no modes.
@@ -137,7 +137,13 @@ pub fn is_own(path: &Path, found: &fs::Metadata) -> bool {
 /// # Errors
 /// The system's own.
 pub fn create_private(path: &Path) -> io::Result<File> {
-    let create = || OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path);
+    let create = || {
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(OWNER_ONLY)
+            .open(path)
+    };
     create().or_else(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => fs::remove_file(path).and_then(|()| create()),
         _ => Err(error),
@@ -454,7 +460,7 @@ mod tests {
         if rustix::process::geteuid().is_root() {
             fs::write(&path, "planted").unwrap();
             std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
-            assert!(refused().1.contains("somebody else"), "{}", refused().1);
+            assert!(refused().1.contains("another user"), "{}", refused().1);
             // Whose directory it is can read everything in it.
             std::os::unix::fs::chown(dir.path(), Some(65534), None).unwrap();
             assert!(open_exclusive(&path).is_ok());
