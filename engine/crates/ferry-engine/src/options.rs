@@ -411,8 +411,9 @@ pub struct Timeouts {
     pub connect: Duration,
     /// The TLS or SSH handshake.
     pub tls: Duration,
-    /// From the request to the first byte of the answer.
-    pub first_byte: Duration,
+    /// From the request to the first byte of the answer: 60 s where none is named. How long a server may take over a complete upload only who names
+    /// it can know, so without one it has all the time that it wants, as long as its machine is there.
+    pub first_byte: Option<Duration>,
     /// All attempts together.
     pub total: Option<Duration>,
     /// No byte moved although the limit would have allowed it.
@@ -420,12 +421,12 @@ pub struct Timeouts {
 }
 
 impl Default for Timeouts {
-    /// Those of the program `ferry`: 10 s to connect, 10 s for TLS, 60 s for the first byte, 30 s without a byte.
+    /// Those of the program `ferry`: 10 s to connect, 10 s for TLS, 30 s without a byte.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
             tls: Duration::from_secs(10),
-            first_byte: Duration::from_secs(60),
+            first_byte: None,
             total: None,
             stall: Duration::from_secs(30),
         }

@@ -16,7 +16,7 @@ mod worker;
 
 pub use entry::redirected;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ferry_pacing::Rate;
 
@@ -109,6 +109,9 @@ pub fn assemble(command: Command, begin: Instant, transfers: Result<Vec<crate::r
     }
 }
 
+/// For the first byte of an answer, where none is asked for.
+const FIRST_BYTE: Duration = Duration::from_secs(60);
+
 pub fn settings(common: &Common, options: &TransferOptions, limit: Limit, parallel: usize) -> Settings {
     let timeouts = &common.timeouts;
     Settings {
@@ -118,7 +121,8 @@ pub fn settings(common: &Common, options: &TransferOptions, limit: Limit, parall
         timeouts: Timeouts {
             connect: timeouts.connect,
             tls: timeouts.tls,
-            first_byte: timeouts.first_byte,
+            first_byte: timeouts.first_byte.unwrap_or(FIRST_BYTE),
+            answer: timeouts.first_byte,
             stall: timeouts.stall,
             total: timeouts.total,
         },

@@ -333,13 +333,16 @@ pub struct Connection {
     /// From there to the end of the TLS or SSH handshake
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_time_limit)]
     pub timeout_tls: Duration,
-    /// From the request to the first byte of its answer
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_time_limit)]
-    pub timeout_first_byte: Duration,
+    /// From the request to the first byte of its answer [default: 60s, and none after a complete upload: what the server does with it may take its
+    /// time, and the answer is worth more than another attempt]
+    // No default of clap's: what was typed counts after an upload too.
+    #[arg(long, value_name = "DURATION", value_parser = parse_time_limit)]
+    pub timeout_first_byte: Option<Duration>,
     /// For everything [default: none]
     #[arg(long, value_name = "DURATION", value_parser = parse_time_limit)]
     pub timeout_total: Option<Duration>,
-    /// Give up when no byte moved for so long although the limit would have allowed it
+    /// Give up when no byte moved for so long although the limit would have allowed it. Of what is sent, bytes that the server's machine acknowledges
+    /// move (Linux)
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_time_limit)]
     pub stall: Duration,
 }
