@@ -1,8 +1,11 @@
-"""Client certificates: nginx that verifies them, servers that refuse by an alert, and unusable files."""
+"""Certificates of clients (nginx that verifies them, servers that refuse by an alert, unusable files), and servers' own."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
+import ipaddress
 import os
 import socket
 import ssl
@@ -23,7 +26,17 @@ from lab.servers.certificates import make_certificates
 from tests.engine.harness import failed
 from tests.engine.test_hostile_http import BODY, arrived, ferry
 from tests.engine.test_hostile_proxy import listens
-from tests.support.hostile_http import head, serve_sockets
+from tests.support.hostile_http import (
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    Talk,
+    block,
+    frame,
+    head,
+    serve_sockets,
+)
 from tests.support.ports import free_port
 
 NGINX = """\
@@ -177,3 +190,135 @@ def test_an_unusable_client_certificate_is_named(folder: Path, unusable: Unusabl
     (folder / "open.key").chmod(0o644)
     told = ferry(folder, "get", "https://127.0.0.1:9/data", "-o", "file", "--cacert", "ca.pem", *unusable.words)
     failed(told, "usage", unusable.text)
+
+
+# A server's own certificate
+
+
+LOOPBACK = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+ELSEWHERE = x509.DNSName("elsewhere")
+
+
+@dataclass(frozen=True)
+class Own:
+    """A server's certificate; signed by itself unless `signed` is false. `error` is what refuses it."""
+
+    name: str
+    names: tuple[x509.GeneralName, ...] = (LOOPBACK,)
+    subject: str = "server"
+    is_ca: bool = True
+    signed: bool = True
+    age_days: int = 1
+    error: str = ""
+
+
+OWN = (
+    # What `openssl req -x509` makes, with and without -addext subjectAltName.
+    Own("ca"),
+    Own("only-a-common-name", names=(), subject="127.0.0.1"),
+    Own("no-ca", is_ca=False),
+    Own("no-ca-only-a-common-name", names=(), subject="127.0.0.1", is_ca=False),
+    Own("of-an-unknown-ca", is_ca=False, signed=False),
+    Own("other-name", names=(ELSEWHERE,), error="for elsewhere, not for 127.0.0.1"),
+    Own("other-name-in-spite-of-its-common-name", names=(ELSEWHERE,), subject="127.0.0.1", error="another name"),
+    Own("other-common-name", names=(), error="names no host"),
+    Own("expired", age_days=40, error="expired"),
+    Own("not-yet-valid", age_days=-5, error="not valid yet"),
+)
+
+
+def own(folder: Path, wanted: Own) -> x509.Certificate:
+    """Write server.key, and server.pem, which is good for a month."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, wanted.subject)])
+    issuer = subject if wanted.signed else x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "unknown")])
+    begin = datetime.now(UTC) - timedelta(days=wanted.age_days)
+    builder = x509.CertificateBuilder(
+        issuer, subject, key.public_key(), x509.random_serial_number(), begin, begin + timedelta(30)
+    )
+    builder = builder.add_extension(x509.BasicConstraints(ca=wanted.is_ca, path_length=None), critical=True)
+    if wanted.names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(wanted.names), critical=False)
+    made = builder.sign(key if wanted.signed else ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    (folder / "server.pem").write_bytes(made.public_bytes(pem))
+    (folder / "server.key").write_bytes(key.private_bytes(pem, pkcs8, serialization.NoEncryption()))
+    return made
+
+
+@contextlib.contextmanager
+def showing(folder: Path) -> Iterator[str]:
+    """A server with server.pem: its URL."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "server.pem", folder / "server.key")
+
+    def script(sock: socket.socket) -> None:
+        with context.wrap_socket(sock, server_side=True) as talk:
+            talk.recv(4096)
+            talk.sendall(head("200 OK", len(BODY)) + BODY)
+
+    with serve_sockets(script) as server:
+        yield f"https://127.0.0.1:{server.port}/data"
+
+
+@pytest.mark.parametrize("wanted", OWN, ids=lambda wanted: wanted.name)
+def test_a_certificate_that_is_given_itself_is_trusted(tmp_path: Path, wanted: Own) -> None:
+    own(tmp_path, wanted)
+    with showing(tmp_path) as url:
+        told = ferry(tmp_path, "get", url, "-o", "file", "--cacert", "server.pem")
+        (tmp_path / "server.pem").rename(tmp_path / "first.pem")
+        # Another one of the same name is another one.
+        own(tmp_path, wanted)
+        other = ferry(tmp_path, "get", url, "-o", "other", "--cacert", "server.pem")
+    if wanted.error:
+        failed(told, "permanent", "TLS with 127.0.0.1", "its certificate", wanted.error)
+    else:
+        arrived(tmp_path, told)
+    failed(other, "permanent", "TLS with 127.0.0.1", "its certificate")
+    for problem in (told.error, other.error):
+        assert "Error" not in problem.get("message", "")
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+def test_a_server_has_the_key_that_is_pinned(folder: Path, version: str) -> None:
+    made = x509.load_pem_x509_certificate((folder / "server.pem").read_bytes())
+    der, spki = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    digest = hashlib.sha256(made.public_key().public_bytes(der, spki)).digest()
+    right = f"sha256//{base64.b64encode(digest).decode()}"
+    wrong = f"sha256//{base64.b64encode(bytes(32)).decode()}"
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "server.pem", folder / "server.key")
+    context.set_alpn_protocols([{"--http1.1": "http/1.1", "--http2": "h2"}[version]])
+
+    def script(sock: socket.socket) -> None:
+        with context.wrap_socket(sock, server_side=True) as wrapped:
+            talk = Talk(wrapped, 0)
+            if version == "--http1.1":
+                talk.request()
+                talk.send(head("200 OK", len(BODY)) + BODY)
+                return
+            talk.hello()
+            stream = talk.asked()
+            pieces = [BODY[at : at + 16_000] for at in range(0, 48_000, 16_000)]
+            fields = block((":status", "200"), ("content-length", "48000"))
+            talk.send(
+                frame(HEADERS, fields, flags=END_HEADERS, stream=stream), *(frame(DATA, each, stream=stream) for each in pieces)
+            )
+            talk.send(frame(DATA, flags=END_STREAM, stream=stream))
+
+    trusts = {"verified": ("--cacert", "ca.pem"), "insecure": ("--insecure",), "untrusted": ("--cacert", "client.pem")}
+    with serve_sockets(script) as server:
+        url = f"https://127.0.0.1:{server.port}/data"
+        for trust, words in trusts.items():
+            for pins, fine in ((right, True), (f"{wrong};{right}", True), (wrong, False)):
+                told = ferry(
+                    folder, "get", url, "-o", f"{trust}-{pins[8:12]}", "--overwrite", version, *words, "--pinnedpubkey", pins
+                )
+                if trust == "untrusted":
+                    failed(told, "permanent", "--cacert")
+                elif fine:
+                    assert told.code == 0, told.error
+                else:
+                    failed(told, "permanent", right, "--pinnedpubkey")
+                    assert len(told.attempts) == 1

@@ -37,16 +37,16 @@ BODY = bytes(range(256)) * 600
 OK_FIELDS = ((":status", "200"), ("content-length", str(len(BODY))))
 
 
-def ferry(folder: Path, *words: str, timeout_s: float = 60.0, memory: int | None = None) -> Told:
+def ferry(folder: Path, *words: str, timeout_s: float = 60.0, memory: int | None = None, umask: int = -1) -> Told:
     """`memory` is how much of it the program may map."""
     before = ["prlimit", f"--as={memory}"] if memory else []
     command = [*before, str(find_ferry()), *words, "--json=-"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, timeout=timeout_s, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, timeout=timeout_s, check=False, umask=umask)
     return Told.of(Completed(tuple(command), done.returncode, done.stdout, done.stderr, 0, 0, 0.0, 0.0))
 
 
-def get(folder: Path, server: HostileServer, *words: str, path: str = "/file", timeout_s: float = 60.0) -> Told:
-    return ferry(folder, "get", server.url(path), "-o", "file", *server.trust(), *words, timeout_s=timeout_s)
+def get(folder: Path, server: HostileServer, *words: str, path: str = "/file", timeout_s: float = 60.0, umask: int = -1) -> Told:
+    return ferry(folder, "get", server.url(path), "-o", "file", *server.trust(), *words, timeout_s=timeout_s, umask=umask)
 
 
 def arrived(folder: Path, told: Told, body: bytes = BODY) -> None:

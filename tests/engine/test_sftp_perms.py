@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 
 import pytest
@@ -114,6 +116,36 @@ def test_one_file(desk: SftpBench, openssh: SftpServer, way: str) -> None:
         arrived = desk.remote(openssh) / "file"
         done(desk.put(desk.write("source", b"new", 0o666), openssh, arrived, "--perms"))
     assert arrived.stat().st_mode & 0o777 == (0o604 if way == "get" else 0o666)
+
+
+@pytest.mark.parametrize("perms", [False, True])
+def test_a_download_is_never_more_open_than_its_source(desk: SftpBench, openssh: SftpServer, perms: bool) -> None:
+    umask = os.umask(0)
+    os.umask(umask)
+    source, target = places(desk, openssh, "get")
+    (source / "closed").mkdir(parents=True)
+    bits = {"closed/inner": 0o600, "program": 0o755, "fixed": 0o444, "secret": 0o600, "shared": 0o664}
+    for name, mode in bits.items():
+        (source / name).write_bytes(content(100_000))
+        (source / name).chmod(mode)
+    (source / "closed").chmod(0o700)
+    for path in [source, *source.rglob("*")]:
+        person().owns(path)
+    words = ["--perms"] if perms else []
+    url = openssh.url(f"{source}/")
+    running = desk.start("get", "-r", url, "--output", str(target), *desk.trust(openssh), "--limit-rate", "400kB/s", *words)
+    partial: set[int] = set()
+    closed: set[int] = set()
+    while running.running():
+        with contextlib.suppress(FileNotFoundError):
+            # The others are already open to all when they get their names.
+            secret = [path for path in target.rglob(".*.ferry-partial") if path.name.startswith((".secret", ".inner"))]
+            partial |= {path.stat().st_mode & 0o777 for path in secret}
+            closed.add((target / "closed").stat().st_mode & 0o777)
+    done(running.told())
+    assert (partial, closed) == ({0o600}, {0o700})
+    # Without the flag as scp and sftp make a file; whose it is can write it again.
+    assert modes(target) == {"closed": 0o700} | {name: mode if perms else (mode | 0o600) & ~umask for name, mode in bits.items()}
 
 
 def test_a_read_only_directory_gets_a_new_file(desk: SftpBench, openssh: SftpServer) -> None:

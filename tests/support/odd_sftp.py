@@ -15,6 +15,7 @@ import random
 import stat
 import struct
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,6 +74,8 @@ class Oddity:
     listing: str = ""
     # Modification times are rounded down to a multiple of this, in seconds.
     coarse: int = 1
+    # It does nothing else for so long while it brings a file to its disk (`fsync`) or stores it (CLOSE).
+    thinks_s: float = 0.0
     password: bool = False
 
 
@@ -91,6 +94,8 @@ ODDITIES: dict[str, Oddity] = {
     "no-subsystem": Oddity(subsystem=False),
     "grows": Oddity(becomes=200),
     "password": Oddity(password=True),
+    "thinks": Oddity(thinks_s=4.0),
+    "thinks-bare": Oddity(extensions=(), thinks_s=4.0),
     # A broken protocol
     "version-2": Oddity(version=2),
     "version-6": Oddity(version=6),
@@ -281,6 +286,7 @@ class Responder:
             opened = self._opened.pop(first)
             log("request", kind="CLOSE", path=opened.path)
             if opened.file >= 0:
+                self._think(opened.file)
                 os.close(opened.file)
             return status(ident, OK)
         if kind in (STAT, LSTAT):
@@ -338,10 +344,17 @@ class Responder:
             return status(ident, UNSUPPORTED, "unsupported")
         if name == "limits@openssh.com":
             return packet(EXTENDED_REPLY, ident, struct.pack(">QQQQ", *self._oddity.limits, self._oddity.told_handles))
+        if name == "fsync@openssh.com":
+            self._think(self._opened[fields.text()].file)
         if name == "posix-rename@openssh.com":
             source, target = fields.text().decode(), fields.text().decode()
             Path(source).replace(target)
         return status(ident, OK)
+
+    def _think(self, file: int) -> None:
+        # An empty one is a sign between runs, and no upload.
+        if self._oddity.thinks_s and os.fstat(file).st_size:
+            time.sleep(self._oddity.thinks_s)
 
     def _open(self, ident: int, path: str, wanted: int) -> bytes:
         flags = _FLAGS[wanted & 3]

@@ -16,6 +16,8 @@ Way = Literal["up", "down"]
 
 _NO_LINGER = struct.pack("ii", 1, 0)
 _PIECE = 1 << 16
+# What a slow link holds: less would be a window in which Linux sends nothing.
+_NARROW = 4096
 PATIENCE_S = 30.0
 
 
@@ -52,6 +54,8 @@ class Proxy:
     port: int = 0
     # For each direction: enough of a long fat link for an SSH client.
     delay_s: float = 0.0
+    # Towards the server, with little room on the way; 0 is unlimited.
+    up_byte_s: int = 0
     # Bytes forwarded, of all connections.
     moved: dict[Way, int] = field(default_factory=lambda: {"up": 0, "down": 0})
     connections: int = 0
@@ -147,6 +151,8 @@ class Proxy:
             while data := source.recv(self._room(way)):
                 if not self._up(pair):
                     return
+                if way == "up" and self.up_byte_s:
+                    time.sleep(len(data) / self.up_byte_s)
                 sink.sendall(data)
                 with self._turn:
                     self.moved[way] += len(data)
@@ -183,6 +189,8 @@ class Proxy:
     def _room(self, way: Way) -> int:
         """Not beyond the byte at which the link goes down."""
         with self._turn:
+            if way == "up" and self.up_byte_s:
+                return _NARROW
             if self._trip is not None and self._trip[0] == way:
                 return max(1, min(_PIECE, self._trip[1] - self.moved[way]))
             return _PIECE
@@ -200,9 +208,11 @@ class Proxy:
 
 
 @contextlib.contextmanager
-def proxy_to(port: int, *, delay_s: float = 0.0, holds_first_only: bool = False) -> Iterator[Proxy]:
+def proxy_to(port: int, *, delay_s: float = 0.0, up_byte_s: int = 0, holds_first_only: bool = False) -> Iterator[Proxy]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        proxy = Proxy(port, int(listener.getsockname()[1]), delay_s, holds_first_only=holds_first_only)
+        if up_byte_s:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _NARROW)
+        proxy = Proxy(port, int(listener.getsockname()[1]), delay_s, up_byte_s, holds_first_only=holds_first_only)
         threading.Thread(target=proxy.serve, args=(listener,), daemon=True).start()
         try:
             yield proxy

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use ferry_engine::net::tls;
+use ferry_engine::net::verify::Roots;
+use rustls::CertificateError;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, RootCertStore};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -29,13 +30,11 @@ fn certificates(hex: &[String]) -> Result<Vec<CertificateDer<'static>>, String> 
 pub fn verify(path: &Path) -> Result<Value, String> {
     let chain = certificates(&path.chain)?;
     let (own, others) = chain.split_first().ok_or("a path without certificates")?;
-    let mut store = RootCertStore::empty();
-    for root in certificates(&path.roots)? {
-        if let Err(error) = store.add(root) {
-            return Ok(json!({ "error": format!("a root: {error}"), "named": false }));
-        }
-    }
-    let verifier = tls::verifier(store).map_err(|error| error.to_string())?;
+    let roots = match Roots::these(certificates(&path.roots)?) {
+        Ok(roots) => roots,
+        Err(error) => return Ok(json!({ "error": format!("a root: {error}"), "named": false })),
+    };
+    let verifier = tls::verifier(Some(roots), Vec::new()).map_err(|error| error.to_string())?;
     let name = ServerName::try_from(path.name.clone()).map_err(|error| error.to_string())?;
     let time = UnixTime::since_unix_epoch(Duration::from_secs(path.time));
     let result = verifier.verify_server_cert(own, others, &name, &[], time);

@@ -15,6 +15,7 @@ pub use crate::filter::{Filter, Rule};
 pub use crate::net::dial::Family;
 pub use crate::net::proxy::{Proxies, Proxy};
 pub use crate::net::sndbuf::SendBuffer;
+pub use crate::net::verify::KeyHash;
 pub use crate::platform::{check_background, check_congestion};
 use crate::stop::Stop;
 use crate::units::{ByteRate, ByteSize, Peak};
@@ -28,6 +29,8 @@ pub struct Common {
     pub ca_file: Option<PathBuf>,
     /// For servers that ask for one.
     pub client_certificate: Option<ClientCertificate>,
+    /// Keys that servers of https may have, whatever else is verified; any without them.
+    pub pinned_keys: Vec<KeyHash>,
     /// Neither certificates nor host keys are verified.
     pub insecure: bool,
     /// Write the secrets of TLS connections to the file that the environment variable `SSLKEYLOGFILE` names.
@@ -428,8 +431,9 @@ pub struct Timeouts {
     pub connect: Duration,
     /// The TLS or SSH handshake.
     pub tls: Duration,
-    /// From the request to the first byte of the answer.
-    pub first_byte: Duration,
+    /// From the request to the first byte of the answer: 60 s where none is named. How long a server may take over a complete upload only who names
+    /// it can know, so without one it has all the time that it wants, as long as its machine is there.
+    pub first_byte: Option<Duration>,
     /// All attempts together.
     pub total: Option<Duration>,
     /// No byte moved although the limit would have allowed it.
@@ -437,12 +441,12 @@ pub struct Timeouts {
 }
 
 impl Default for Timeouts {
-    /// Those of the program `ferry`: 10 s to connect, 10 s for TLS, 60 s for the first byte, 30 s without a byte.
+    /// Those of the program `ferry`: 10 s to connect, 10 s for TLS, 30 s without a byte.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
             tls: Duration::from_secs(10),
-            first_byte: Duration::from_secs(60),
+            first_byte: None,
             total: None,
             stall: Duration::from_secs(30),
         }

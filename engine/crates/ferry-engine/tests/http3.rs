@@ -289,6 +289,13 @@ fn a_certificate_that_nobody_trusts_is_a_permanent_problem_in_the_words_of_tls()
     assert!(message.contains("--cacert"), "{message}");
     options.common.insecure = true;
     succeeded(&download(&options, &Silent));
+    options.common.pinned_keys = vec!["sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=".parse().unwrap()];
+    let (class, message) = failure(&download(&options, &Silent));
+    assert_eq!(class, Class::Permanent);
+    // It names the key that the server has.
+    let key = message.split([' ', ',']).find(|word| word.starts_with("sha256//"));
+    options.common.pinned_keys = vec![key.unwrap_or_else(|| panic!("{message}")).parse().unwrap()];
+    succeeded(&download(&options, &Silent));
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! The report as JSON. Transfers that are over are written while the others go on, so that a run of a million files keeps none of them.
 
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+
+use ferry_engine::files::WholeFile;
 
 use crate::output::Destination;
 use crate::report::{Report, SCHEMA, Transfer};
@@ -20,14 +19,8 @@ pub struct ReportFile {
 }
 
 enum Out {
-    /// Standard output, or what is there and no plain file (`/dev/null`, a pipe): replacing it would destroy it.
-    Stream(BufWriter<Box<dyn Write>>),
-    File(BufWriter<File>, Places),
-}
-
-struct Places {
-    unfinished: PathBuf,
-    target: PathBuf,
+    Stdout(BufWriter<io::Stdout>),
+    File(BufWriter<WholeFile>),
 }
 
 impl ReportFile {
@@ -35,8 +28,8 @@ impl ReportFile {
     /// What opening says.
     pub fn open(destination: &Destination) -> io::Result<Self> {
         let out = match destination {
-            Destination::Stdout => Out::Stream(BufWriter::new(Box::new(io::stdout()))),
-            Destination::File(path) => open(path)?,
+            Destination::Stdout => Out::Stdout(BufWriter::new(io::stdout())),
+            Destination::File(path) => Out::File(BufWriter::new(WholeFile::create(path)?)),
         };
         Ok(Self {
             out,
@@ -97,18 +90,9 @@ impl ReportFile {
         let out = self.out.writer();
         writeln!(out, "{rest}")?;
         out.flush()?;
-        if let Out::File(_, places) = &self.out {
-            fs::rename(&places.unfinished, &places.target)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for ReportFile {
-    fn drop(&mut self) {
-        if let Out::File(_, places) = &self.out {
-            // Of a report that is complete nothing has this name any more.
-            let _ = fs::remove_file(&places.unfinished);
+        match self.out {
+            Out::Stdout(_) => Ok(()),
+            Out::File(file) => file.into_inner()?.finish(),
         }
     }
 }
@@ -116,8 +100,8 @@ impl Drop for ReportFile {
 impl Out {
     fn writer(&mut self) -> &mut dyn Write {
         match self {
-            Self::Stream(out) => out,
-            Self::File(out, _) => out,
+            Self::Stdout(out) => out,
+            Self::File(out) => out,
         }
     }
 }
@@ -127,25 +111,4 @@ pub fn command_name(report: &Report) -> String {
     let text = serde_json::to_value(report.command).ok();
     text.and_then(|value| value.as_str().map(str::to_owned))
         .unwrap_or_default()
-}
-
-fn open(path: &Path) -> io::Result<Out> {
-    let target = match fs::metadata(path) {
-        Ok(there) if !there.is_file() => {
-            let file = OpenOptions::new().write(true).open(path)?;
-            return Ok(Out::Stream(BufWriter::new(Box::new(file))));
-        }
-        // Through a symbolic link, so that the link stays one.
-        Ok(_) => fs::canonicalize(path)?,
-        Err(_) => path.to_owned(),
-    };
-    let name = target
-        .file_name()
-        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
-    let mut hidden = OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{}.tmp", std::process::id()));
-    let unfinished = target.with_file_name(hidden);
-    let file = File::create(&unfinished)?;
-    Ok(Out::File(BufWriter::new(file), Places { unfinished, target }))
 }

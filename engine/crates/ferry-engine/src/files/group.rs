@@ -14,7 +14,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// Complete files, and what their owner has to know of each when it has its name.
 pub struct Group<T> {
-    files: Vec<(Complete, T)>,
+    files: Vec<(CompleteFile, T)>,
     bytes: u64,
     since: Option<Instant>,
     /// The disk has a file, and its directory the name, before anybody is told.
@@ -34,7 +34,7 @@ impl<T> Group<T> {
 
     pub fn push(&mut self, file: PartialFile, what: T, now: Instant) {
         self.bytes += file.position();
-        self.files.push((Complete::of(file), what));
+        self.files.push((CompleteFile::of(file), what));
         self.since.get_or_insert(now);
     }
 
@@ -66,12 +66,12 @@ impl<T> Group<T> {
 }
 
 /// A file to which nothing more is written, if nothing has failed yet.
-pub(super) struct Complete {
+pub(super) struct CompleteFile {
     file: PartialFile,
     result: Result<(), Error>,
 }
 
-impl Complete {
+impl CompleteFile {
     pub(super) fn of(mut file: PartialFile) -> Self {
         let result = file.complete();
         Self { file, result }
@@ -81,7 +81,7 @@ impl Complete {
 /// Fsync of the files, rename, fsync of the directories: no file has its name before all of it is on disk.
 ///
 /// Writing is begun for all files before the first one is waited for, so that one commit of the file system takes them all along.
-pub(super) fn publish(files: Vec<Complete>, sync: bool) -> Vec<Result<(), Error>> {
+pub(super) fn publish(files: Vec<CompleteFile>, sync: bool) -> Vec<Result<(), Error>> {
     let (mut files, mut results): (Vec<_>, Vec<_>) = files.into_iter().map(|each| (each.file, each.result)).unzip();
     if sync {
         for file in &files {

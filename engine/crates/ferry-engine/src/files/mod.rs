@@ -14,6 +14,7 @@ mod secret;
 mod sink;
 mod source;
 mod target;
+mod whole;
 mod writer;
 
 pub use digest::{Algorithm, Digest};
@@ -27,3 +28,4 @@ pub use secret::{read_secret, read_secret_line};
 pub use sink::Sink;
 pub use source::Source;
 pub use target::{check_target, existing};
+pub use whole::WholeFile;

@@ -4,8 +4,71 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
+#[cfg(unix)]
+use crate::platform;
+
 /// The bits that count.
 const BITS: u32 = 0o777;
+/// Of what is made without more ado.
+const USUAL: u32 = 0o666;
+/// Whose file it is can read it and write it again.
+const OWNER: u32 = 0o600;
+#[cfg(unix)]
+const OWNER_OF_DIRECTORY: u32 = 0o700;
+
+/// The bits of a file once it is complete. Until then only its owner may use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Complete {
+    /// Whatever the umask says.
+    Exactly(u32),
+    /// Those of the file that it replaces; a new one has these as far as the umask lets it.
+    AsNew(u32),
+}
+
+impl Default for Complete {
+    fn default() -> Self {
+        Self::AsNew(USUAL)
+    }
+}
+
+impl Complete {
+    /// For a file that the server has with this `st_mode`: as scp, sftp and rsync make it without `-p`. Some servers have no bits to tell.
+    #[must_use]
+    pub fn like(mode: Option<u32>) -> Self {
+        mode.map(bits)
+            .filter(|bits| *bits != 0)
+            .map_or_else(Self::default, |bits| Self::AsNew(bits | OWNER))
+    }
+}
+
+/// Gives a file its bits before it gets the name `target`.
+///
+/// # Errors
+/// The system's own, for bits that must be exact. Where the file system has none, the others stay as they are.
+#[cfg(unix)]
+pub fn complete(file: &File, target: &Path, wanted: Complete) -> io::Result<()> {
+    match wanted {
+        Complete::Exactly(mode) => set(file, mode),
+        Complete::AsNew(mode) => {
+            let _ = match std::fs::metadata(target) {
+                Ok(old) => file.set_permissions(old.permissions()),
+                Err(_) => set(file, platform::mode_of_new(platform::directory_of(target), bits(mode))),
+            };
+            Ok(())
+        }
+    }
+}
+
+/// Windows keeps access lists where it replaces a file.
+#[cfg(not(unix))]
+pub fn complete(_file: &File, _target: &Path, _wanted: Complete) -> io::Result<()> {
+    Ok(())
+}
+
+/// Back to its owner, because it does not get its name yet.
+pub fn withdraw(file: &File) {
+    let _ = set(file, OWNER);
+}
 
 /// Of a `st_mode`, here or from a server.
 #[must_use]
@@ -49,4 +112,20 @@ pub fn set_path(path: &Path, mode: u32) -> io::Result<()> {
 #[cfg(not(unix))]
 pub fn set_path(_path: &Path, _mode: u32) -> io::Result<()> {
     Ok(())
+}
+
+/// With the bits of a `st_mode` as far as the umask lets it, and open to its owner.
+#[cfg(unix)]
+pub fn make_directory(path: &Path, mode: Option<u32>) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    let mut builder = std::fs::DirBuilder::new();
+    if let Some(mode) = mode.map(bits).filter(|bits| *bits != 0) {
+        builder.mode(mode | OWNER_OF_DIRECTORY);
+    }
+    builder.create(path)
+}
+
+#[cfg(not(unix))]
+pub fn make_directory(path: &Path, _mode: Option<u32>) -> io::Result<()> {
+    std::fs::create_dir(path)
 }

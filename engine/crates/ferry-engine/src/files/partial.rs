@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::fault::failed;
-use super::group::{Complete, publish};
-use super::target::{Location, Names, busy, found, locate};
+use super::group::{CompleteFile, publish};
+use super::mode::{self, Complete};
+use super::target::{Location, Names, found, locate, open_partial};
 use super::writer::Writer;
 use super::{Missing, Resumable, ResumeKey, journal};
 use crate::error::Error;
@@ -20,8 +21,8 @@ pub struct PartialFile {
     overwrite: bool,
     /// What the file is to have for its modification time.
     modified: Option<SystemTime>,
-    /// Its permission bits; those of the file that it replaces, or the system's, where none are given.
-    mode: Option<u32>,
+    /// Its permission bits then.
+    mode: Complete,
     /// What the journal says; none while there is none.
     key: Option<ResumeKey>,
     /// Nothing is left to be done when this is dropped.
@@ -79,12 +80,7 @@ impl PartialFile {
         platform::ignore_file_size_signal();
         let location = locate(target, overwrite)?;
         let file = match &location {
-            Location::Beside(names) => {
-                platform::open_exclusive(&names.partial).map_err(|error| match error.kind() {
-                    io::ErrorKind::ResourceBusy => busy(names),
-                    _ => failed("write", &names.partial, &error),
-                })?
-            }
+            Location::Beside(names) => open_partial(names)?,
             Location::InPlace(path) => OpenOptions::new()
                 .write(true)
                 .open(path)
@@ -95,7 +91,7 @@ impl PartialFile {
             writer: Writer::new(file, 0),
             overwrite,
             modified: None,
-            mode: None,
+            mode: Complete::default(),
             key: None,
             over: false,
         })
@@ -160,8 +156,8 @@ impl PartialFile {
     }
 
     /// The file's permission bits, once it is complete.
-    pub fn set_mode(&mut self, mode: u32) {
-        self.mode = Some(mode);
+    pub fn set_mode(&mut self, mode: Complete) {
+        self.mode = mode;
     }
 
     /// Where the bytes are until `publish`: what `Digest::for_file` reads after `flush`.
@@ -242,12 +238,12 @@ impl PartialFile {
         Ok(())
     }
 
-    /// Flush, fsync, rename, fsync of the directory; only flush and rename without `sync`.
+    /// Flush, fsync, permission bits, rename, fsync of the directory; no fsync without `sync`.
     ///
     /// # Errors
     /// Class Local.
     pub fn publish(self, sync: bool) -> Result<(), Error> {
-        publish(vec![Complete::of(self)], sync).pop().unwrap_or(Ok(()))
+        publish(vec![CompleteFile::of(self)], sync).pop().unwrap_or(Ok(()))
     }
 
     /// Everything has come: nothing more is written, and it has its attributes.
@@ -260,10 +256,6 @@ impl PartialFile {
         if let Some(time) = self.modified {
             let set = self.writer.file().set_modified(time);
             set.map_err(|error| failed("set the time of", &names.partial, &error))?;
-        }
-        if let Some(mode) = self.mode {
-            let set = super::mode::set(self.writer.file(), mode);
-            set.map_err(|error| failed("set the permissions of", &names.partial, &error))?;
         }
         Ok(())
     }
@@ -292,15 +284,20 @@ impl PartialFile {
         })
     }
 
-    /// Appears under its name.
+    /// Appears under its name, with its permission bits.
     pub(super) fn take_name(&mut self) -> Result<(), Error> {
-        self.over = true;
         let Location::Beside(names) = &self.location else {
+            self.over = true;
             return Ok(());
         };
+        // As late as can be: until here nobody else had any use for it.
+        mode::complete(self.writer.file(), &names.target, self.mode)
+            .map_err(|error| failed("set the permissions of", &names.partial, &error))?;
+        self.over = true;
         // Before the rename: afterwards another ferry may begin under the same temporary names.
         let _ = fs::remove_file(&names.journal);
         let Err(error) = self.rename(names) else { return Ok(()) };
+        mode::withdraw(self.writer.file());
         if let Some(key) = &self.key {
             let _ = journal::write(&names.journal, &names.aside, key, &Missing::default());
         }
@@ -334,9 +331,6 @@ impl PartialFile {
         if !self.overwrite {
             return platform::publish_new(&names.partial, &names.target);
         }
-        if self.mode.is_none() {
-            keep_mode(self.writer.file(), &names.target);
-        }
         platform::replace(&names.partial, &names.target)
     }
 
@@ -368,16 +362,6 @@ impl PartialFile {
 impl Drop for PartialFile {
     fn drop(&mut self) {
         self.end(true);
-    }
-}
-
-/// What replaces a file is as open to others as that was, on Unix; Windows keeps access lists only where `ReplaceFileW` works. A failure changes
-/// nothing of the content.
-fn keep_mode(file: &File, target: &Path) {
-    if cfg!(unix)
-        && let Ok(old) = fs::metadata(target)
-    {
-        let _ = file.set_permissions(old.permissions());
     }
 }
 

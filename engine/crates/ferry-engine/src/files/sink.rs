@@ -3,6 +3,7 @@
 use std::io;
 use std::time::SystemTime;
 
+use super::mode::Complete;
 use super::writer::Writer;
 use super::{Part, PartialFile, ResumeKey};
 use crate::error::Error;
@@ -131,7 +132,7 @@ impl Sink {
     }
 
     /// A file's permission bits, once it is complete; nothing to do for the others.
-    pub fn set_mode(&mut self, mode: u32) {
+    pub fn set_mode(&mut self, mode: Complete) {
         if let Self::File(file) = self {
             file.set_mode(mode);
         }

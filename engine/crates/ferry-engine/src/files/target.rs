@@ -40,7 +40,7 @@ pub(super) struct Names {
 
 impl Names {
     fn new(target: PathBuf, name: &OsStr) -> Self {
-        let directory = directory_of(&target);
+        let directory = platform::directory_of(&target).to_owned();
         let stem = stem(name);
         let beside = |suffix: &str| {
             let mut name = OsString::from(".");
@@ -55,13 +55,6 @@ impl Names {
             target,
             directory,
         }
-    }
-}
-
-fn directory_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if parent != Path::new("") => parent.to_owned(),
-        _ => PathBuf::from("."),
     }
 }
 
@@ -141,8 +134,8 @@ pub(super) fn locate(target: &Path, overwrite: bool) -> Result<Location, Error> 
                     "{shown} is a symbolic link that leads nowhere: remove it first"
                 )));
             }
-            let directory = directory_of(target);
-            match fs::metadata(&directory) {
+            let directory = platform::directory_of(target);
+            match fs::metadata(directory) {
                 Ok(found) if found.is_dir() => Ok(Location::Beside(Names::new(target.to_owned(), name))),
                 Ok(_) => Err(Error::local(format!(
                     "{} is not a directory, {shown} cannot be in it",
@@ -181,12 +174,27 @@ fn is_disk(_found: &fs::Metadata) -> bool {
     false
 }
 
-pub(super) fn busy(names: &Names) -> Error {
+fn busy(names: &Names) -> Error {
     Error::local(format!(
         "another ferry is writing {} (it holds {}): wait for it or stop it",
         names.target.display(),
         names.partial.display()
     ))
+}
+
+/// Opens the partial file as its only writer.
+///
+/// # Errors
+/// Class Local.
+pub(super) fn open_partial(names: &Names) -> Result<fs::File, Error> {
+    platform::open_exclusive(&names.partial).map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => busy(names),
+        // With words of its own, which the kind alone has not.
+        io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
+            Error::local(format!("cannot write {}: {error}", names.partial.display())).with_source(error)
+        }
+        _ => failed("write", &names.partial, &error),
+    })
 }
 
 /// Everything that would stop the file from being written there, as far as it shows beforehand. Changes nothing.
@@ -199,11 +207,8 @@ pub fn check_target(target: &Path, overwrite: bool) -> Result<(), Error> {
     };
     platform::may_create_in(&names.directory).map_err(|error| failed("write in", &names.directory, &error))?;
     // Opening makes it where there is none.
-    if names.partial.exists()
-        && let Err(error) = platform::open_exclusive(&names.partial)
-        && error.kind() == io::ErrorKind::ResourceBusy
-    {
-        return Err(busy(&names));
+    if names.partial.exists() {
+        open_partial(&names)?;
     }
     Ok(())
 }
@@ -223,10 +228,15 @@ pub fn existing(target: &Path) -> Option<Resumable> {
 }
 
 pub(super) fn found(names: &Names) -> Option<Resumable> {
+    // Of what somebody else has put there nothing may get into the file.
+    let own = |path: &Path| {
+        fs::symlink_metadata(path)
+            .ok()
+            .filter(|found| platform::is_own(path, found))
+    };
+    own(&names.journal)?;
     let (key, missing) = journal::read(&names.journal)?;
-    let partial = fs::symlink_metadata(&names.partial)
-        .ok()
-        .filter(fs::Metadata::is_file)?;
+    let partial = own(&names.partial)?;
     let offset = match key.validators.size {
         Some(size) if partial.len() > size => return None,
         Some(size) if !missing.is_empty() => {

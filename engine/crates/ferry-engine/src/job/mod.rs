@@ -16,7 +16,7 @@ mod worker;
 
 pub use entry::redirected;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ferry_pacing::Rate;
 
@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::files::read_secret;
 use crate::net::dial::{DialOptions, Override};
 use crate::net::tls::{self, AlpnPolicy, Identity, client_config};
+use crate::net::verify::Roots;
 use crate::observer::Observer;
 use crate::options::{ClientCertificate, Common, GetOptions, PutOptions, Remote, TransferOptions, Version};
 use crate::platform;
@@ -114,6 +115,9 @@ pub fn assemble(command: Command, begin: Instant, transfers: Result<Vec<crate::r
     }
 }
 
+/// For the first byte of an answer, where none is asked for.
+const FIRST_BYTE: Duration = Duration::from_secs(60);
+
 pub fn settings(common: &Common, options: &TransferOptions, limit: Limit, parallel: usize) -> Settings {
     let timeouts = &common.timeouts;
     Settings {
@@ -123,7 +127,8 @@ pub fn settings(common: &Common, options: &TransferOptions, limit: Limit, parall
         timeouts: Timeouts {
             connect: timeouts.connect,
             tls: timeouts.tls,
-            first_byte: timeouts.first_byte,
+            first_byte: timeouts.first_byte.unwrap_or(FIRST_BYTE),
+            answer: timeouts.first_byte,
             stall: timeouts.stall,
             total: timeouts.total,
         },
@@ -148,9 +153,14 @@ pub fn connect_options(common: &Common, needs_tls: bool, version: Version) -> Re
         Version::Http2 => AlpnPolicy::H2,
     };
     let tls = if needs_tls {
+        let roots = match &common.ca_file {
+            _ if common.insecure => None,
+            Some(file) => Some(Roots::of_file(file)?),
+            None => Some(Roots::of_system()?),
+        };
         Some(client_config(
-            common.ca_file.as_deref(),
-            common.insecure,
+            roots,
+            common.pinned_keys.clone(),
             alpn,
             common.key_log,
             common.client_certificate.as_ref().map(client_identity).transpose()?,

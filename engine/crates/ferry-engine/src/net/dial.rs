@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use mio::net::TcpStream;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use url::{Host, Url};
 
 use super::proxy::{Kind, Proxies};
@@ -19,6 +19,8 @@ use crate::log::host_port;
 use crate::platform;
 use crate::stop::Stop;
 
+/// Of silence before a connection is asked whether it is still there; Linux takes it for lost 90 s later.
+const KEEPALIVE: Duration = Duration::from_secs(30);
 /// RFC 8305, section 8: the delay after which the next address is tried beside the one that has not answered.
 pub const STAGGER: Duration = Duration::from_millis(250);
 
@@ -134,6 +136,9 @@ fn direct(url: &Url, options: &DialOptions, deadline: Instant) -> Result<Dialed,
     let connect = connecting.elapsed();
     // Small requests and the last part of a body must not wait for an acknowledgement.
     let _ = socket.set_nodelay(true);
+    // While a server works on a complete upload nothing else shows that it is still there, and what keeps addresses for connections forgets idle ones.
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3);
+    let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive);
     if let Some(name) = &options.congestion {
         // Only now: connecting takes that of the route, where it has one.
         platform::set_congestion(&SockRef::from(&socket), name).map_err(|error| {

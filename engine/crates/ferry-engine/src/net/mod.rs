@@ -2,7 +2,6 @@
 
 pub mod congestion;
 pub mod dial;
-mod key_usage;
 pub mod pipe;
 pub mod proxy;
 pub mod quic;
@@ -10,5 +9,8 @@ pub mod round_trip;
 mod slow_start;
 pub mod sndbuf;
 pub mod tls;
+mod tls_words;
 mod tunnel;
+pub mod verify;
 pub mod wait;
+mod x509;

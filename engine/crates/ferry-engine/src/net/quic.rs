@@ -21,7 +21,8 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use super::congestion::{Start, controller};
 use super::round_trip::RoundTrip;
 use super::sndbuf::SendBuffer;
-use super::tls::{Refusal, Tls};
+use super::tls::Tls;
+use super::verify::Refusal;
 use super::wait::{Ready, Waiter};
 use crate::error::Error;
 

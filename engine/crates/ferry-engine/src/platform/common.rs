@@ -1,5 +1,6 @@
 //! What is the same on every system.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Sleeps until the deadline with the best precision at hand: the system's sleep up to `spin` before it, then a spin.
@@ -16,6 +17,15 @@ pub fn sleep_until(deadline: Instant, spin: Duration) {
             Some(sleep) if !sleep.is_zero() => std::thread::sleep(sleep),
             _ => std::hint::spin_loop(),
         }
+    }
+}
+
+/// Where a path's last name is looked up.
+#[must_use]
+pub fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
     }
 }
 

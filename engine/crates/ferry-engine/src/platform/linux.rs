@@ -182,6 +182,12 @@ pub fn unacknowledged_bytes(socket: &SockRef<'_>) -> Option<u64> {
     queue(socket, libc::TIOCOUTQ)
 }
 
+/// Bytes that the peer has acknowledged since the connection began.
+#[must_use]
+pub fn acknowledged_bytes(socket: &SockRef<'_>) -> Option<u64> {
+    TcpInfo::of(socket)?.u64(offset::BYTES_ACKED)
+}
+
 /// `TCP_CONGESTION`. A module that is not loaded yet needs root, and a route may forbid it (`ip route ... congctl lock`).
 pub fn set_congestion(socket: &SockRef<'_>, name: &str) -> io::Result<()> {
     socket.set_tcp_congestion(name.as_bytes())

@@ -27,30 +27,32 @@ use linux as tcp;
 use other as tcp;
 #[cfg(unix)]
 use unix as os;
+#[cfg(unix)]
+pub use unix::mode_of_new;
 #[cfg(windows)]
 use windows as os;
 #[cfg(windows)]
 use windows as tcp;
 
-pub use common::{WindowsName, is_reserved_name, sleep_until, windows_name};
+pub use common::{WindowsName, directory_of, is_reserved_name, sleep_until, windows_name};
 #[cfg(not(target_os = "linux"))]
 pub use non_linux::{
-    acknowledge, check_background, check_congestion, clamp_window, held_by_send_buffer, hold_window, path_figures,
-    set_congestion, start_writing, unacknowledged_bytes, unsent_bytes,
+    acknowledge, acknowledged_bytes, check_background, check_congestion, clamp_window, held_by_send_buffer,
+    hold_window, path_figures, set_congestion, start_writing, unacknowledged_bytes, unsent_bytes,
 };
 #[cfg(not(windows))]
 pub use non_windows::{ASKS_FOR_SEND_BACKLOG, ideal_send_backlog, no_syn_repeats, until};
 pub use os::{
-    POLL_GRANULARITY, append_at, create_private, ignore_file_size_signal, is_disk_full, is_ignored, may_create_in,
-    open_exclusive, open_to_others, own_and_open_to_others, process_usage, publish_new, read_at, replace,
-    standard_input, standard_output, sync_directory, write_at,
+    POLL_GRANULARITY, append_at, create_private, ignore_file_size_signal, is_disk_full, is_ignored, is_own,
+    may_create_in, open_exclusive, open_to_others, own_and_open_to_others, process_usage, publish_new, read_at,
+    replace, standard_input, standard_output, sync_directory, write_at,
 };
 #[cfg(windows)]
 pub use tcp::{ASKS_FOR_SEND_BACKLOG, ideal_send_backlog, no_syn_repeats, until};
 #[cfg(target_os = "linux")]
 pub use tcp::{
-    acknowledge, check_background, check_congestion, clamp_window, held_by_send_buffer, hold_window, path_figures,
-    set_congestion, start_writing, unacknowledged_bytes, unsent_bytes,
+    acknowledge, acknowledged_bytes, check_background, check_congestion, clamp_window, held_by_send_buffer,
+    hold_window, path_figures, set_congestion, start_writing, unacknowledged_bytes, unsent_bytes,
 };
 pub use tcp::{peer_has_ended, precise_timers, rtt, tcp_sample};
 

@@ -19,6 +19,12 @@ pub fn unacknowledged_bytes(_socket: &SockRef<'_>) -> Option<u64> {
     None
 }
 
+/// What the peer has acknowledged is not told.
+#[must_use]
+pub fn acknowledged_bytes(_socket: &SockRef<'_>) -> Option<u64> {
+    None
+}
+
 #[must_use]
 pub fn held_by_send_buffer(_socket: &SockRef<'_>) -> Option<Duration> {
     None

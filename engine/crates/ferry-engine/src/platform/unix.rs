@@ -6,14 +6,23 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use super::directory_of;
 use crate::report::ProcessUsage;
 
 /// How coarse a poll's time-out is: a waiter polls until its deadline less this and sleeps the rest. mio rounds up to whole milliseconds.
 pub const POLL_GRANULARITY: Duration = Duration::from_millis(1);
+
+/// Of a file while it is written.
+pub const OWNER_ONLY: u32 = 0o600;
+
+/// Entries of 8 bytes for 500 users and groups.
+#[cfg(target_os = "linux")]
+const MOST_LIST_BYTES: usize = 4096;
 
 /// All but the wall time, which the caller knows better.
 #[must_use]
@@ -55,19 +64,30 @@ pub fn is_ignored(signal: i32) -> bool {
     known && unsafe { current.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
-/// Opens for writing, creating it if it is not there, such that no other ferry has it open this way. Its content stays.
+/// Opens for writing, creating it if it is not there, such that no other ferry has it open this way. Its content stays. Only its owner may use it.
 ///
 /// # Errors
-/// `ResourceBusy` when another has it; the system's own otherwise.
+/// `ResourceBusy` when another has it; `PermissionDenied` when somebody else has put it there; the system's own otherwise.
 pub fn open_exclusive(path: &Path) -> io::Result<File> {
     loop {
-        // A link is not followed: in a shared directory somebody else may have put it there.
-        let file = OpenOptions::new()
+        // In a shared directory somebody else may have put a link there, which is not followed, or a pipe, which would be waited for.
+        let mut options = OpenOptions::new();
+        options
             .write(true)
-            .create(true)
-            .truncate(false)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(path)?;
+            .mode(OWNER_ONLY)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let (file, is_new) = match options.create_new(true).open(path) {
+            Ok(file) => (file, true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                match options.create_new(false).open(path) {
+                    Ok(file) => (file, false),
+                    // Published or taken away in between.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(error),
+                }
+            }
+            Err(error) => return Err(error),
+        };
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::ResourceBusy.into()),
@@ -80,26 +100,118 @@ pub fn open_exclusive(path: &Path) -> io::Result<File> {
         // writing to it would destroy what is complete.
         let ours = file.metadata()?;
         match fs::symlink_metadata(path) {
-            Ok(named) if (named.dev(), named.ino()) == (ours.dev(), ours.ino()) => return Ok(file),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(named) if (named.dev(), named.ino()) == (ours.dev(), ours.ino()) => {}
+            Ok(_) => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         }
+        if !is_new {
+            if !is_own(path, &ours) {
+                let why = "it belongs to another user, or has a second name; remove it, or choose another directory";
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+            }
+            // An older ferry made it as the umask says. Some file systems have no modes.
+            if ours.mode() & 0o077 != 0 {
+                let _ = file.set_permissions(fs::Permissions::from_mode(OWNER_ONLY));
+            }
+        }
+        return Ok(file);
     }
 }
 
-/// A new empty file that only this user may read: a URL may carry a token.
+/// Whether what was found in a directory is a file that nobody but this user has made: another name of it, or another owner, could read what
+/// is written there. The directory's owner and root can do so anyway.
+#[must_use]
+pub fn is_own(path: &Path, found: &fs::Metadata) -> bool {
+    let by = |uid: u32| found.uid() == uid;
+    found.is_file()
+        && found.nlink() <= 1
+        && (by(0)
+            || by(rustix::process::geteuid().as_raw())
+            || fs::metadata(directory_of(path)).is_ok_and(|directory| by(directory.uid())))
+}
+
+/// A new empty file that only this user may use: a URL may carry a token. What a killed run or somebody else has left there is removed first, and
+/// never written to.
 ///
 /// # Errors
 /// The system's own.
 pub fn create_private(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(path)
+    let create = || {
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(OWNER_ONLY)
+            .open(path)
+    };
+    create().or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => fs::remove_file(path).and_then(|()| create()),
+        _ => Err(error),
+    })
+}
+
+/// What `open` would make of this mode in this directory: without the bits of the umask, or, where the directory has a default access list,
+/// with those of that.
+#[must_use]
+pub fn mode_of_new(directory: &Path, mode: u32) -> u32 {
+    default_list_mode(directory, mode).unwrap_or_else(|| mode & !umask())
+}
+
+/// Asked once: the system tells it only to who sets another one, which is the strictest meanwhile.
+fn umask() -> u32 {
+    static UMASK: OnceLock<u32> = OnceLock::new();
+    *UMASK.get_or_init(|| {
+        // SAFETY: the call touches no memory and cannot fail.
+        let mask = unsafe {
+            let mask = libc::umask(0o077);
+            libc::umask(mask);
+            mask
+        };
+        #[allow(clippy::useless_conversion, reason = "its type differs between systems")]
+        u32::from(mask)
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn default_list_mode(_directory: &Path, _mode: u32) -> Option<u32> {
+    None
+}
+
+/// By the directory's default access list, as the kernel computes it (`posix_acl_create_masq`); none without one.
+#[cfg(target_os = "linux")]
+fn default_list_mode(directory: &Path, mode: u32) -> Option<u32> {
+    let path = c_path(directory).ok()?;
+    let mut list = [0; MOST_LIST_BYTES];
+    // SAFETY: both strings have their NUL and live through the call, which writes at most as many bytes as `list` has.
+    let length = unsafe {
+        libc::getxattr(
+            path.as_ptr(),
+            c"system.posix_acl_default".as_ptr(),
+            list.as_mut_ptr().cast(),
+            list.len(),
+        )
+    };
+    list_mode(list.get(..usize::try_from(length).ok()?)?, mode)
+}
+
+/// A list is a version, then entries of tag, bits and user or group (`linux/posix_acl_xattr.h`), little endian.
+#[cfg(target_os = "linux")]
+fn list_mode(list: &[u8], mode: u32) -> Option<u32> {
+    const OWNER: u16 = 0x01;
+    const GROUP: u16 = 0x04;
+    const MASK: u16 = 0x10;
+    const OTHERS: u16 = 0x20;
+    let entries = list.strip_prefix(&2_u32.to_le_bytes())?;
+    let bits = |wanted: u16| {
+        entries.chunks_exact(8).find_map(|entry| match entry {
+            [tag0, tag1, bits0, bits1, ..] if u16::from_le_bytes([*tag0, *tag1]) == wanted => {
+                Some(u32::from(u16::from_le_bytes([*bits0, *bits1])) & 7)
+            }
+            _ => None,
+        })
+    };
+    let group = bits(MASK).or_else(|| bits(GROUP))?;
+    Some(mode & (bits(OWNER)? << 6 | group << 3 | bits(OTHERS)?))
 }
 
 /// # Errors
@@ -249,6 +361,8 @@ pub fn own_and_open_to_others(found: &fs::Metadata) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     #[test]
@@ -317,8 +431,84 @@ mod tests {
         fs::write(&victim, "mine").unwrap();
         std::os::unix::fs::symlink(&victim, &path).unwrap();
         assert!(open_exclusive(&path).is_err());
-        assert!(create_private(&path).is_err());
+        // Removed, and a file of our own in its place.
+        create_private(&path).unwrap().write_all(b"ours").unwrap();
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
         assert_eq!(fs::read(&victim).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn what_others_may_read_is_never_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, victim) = (dir.path().join("partial"), dir.path().join("victim"));
+        let refused = || {
+            let error = open_exclusive(&path).unwrap_err();
+            (error.kind(), error.to_string())
+        };
+        fs::write(&victim, "mine").unwrap();
+        fs::hard_link(&victim, &path).unwrap();
+        assert_eq!(refused().0, io::ErrorKind::PermissionDenied);
+        // Of the same file under its other name nothing may be lost.
+        create_private(&path).unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"mine");
+        fs::remove_file(&path).unwrap();
+        let pipe = c_path(&path).unwrap();
+        // SAFETY: a string with its NUL that lives through the call.
+        assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o666) }, 0);
+        assert!(open_exclusive(&path).is_err(), "a pipe is not waited for");
+        fs::remove_file(&path).unwrap();
+        if rustix::process::geteuid().is_root() {
+            fs::write(&path, "planted").unwrap();
+            std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+            assert!(refused().1.contains("another user"), "{}", refused().1);
+            // Whose directory it is can read everything in it.
+            std::os::unix::fs::chown(dir.path(), Some(65534), None).unwrap();
+            assert!(open_exclusive(&path).is_ok());
+        }
+    }
+
+    #[test]
+    fn only_the_owner_may_use_an_exclusive_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("partial");
+        let mode = || fs::metadata(&path).unwrap().mode() & 0o777;
+        drop(open_exclusive(&path).unwrap());
+        assert_eq!(mode(), 0o600);
+        // As an older ferry has left it.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        drop(open_exclusive(&path).unwrap());
+        assert_eq!(mode(), 0o600);
+    }
+
+    #[test]
+    fn a_new_file_has_the_mode_that_open_gives_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for mode in [0o666, 0o600, 0o755, 0o640] {
+            let path = dir.path().join(format!("{mode:o}"));
+            let made = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+            let made = made.unwrap().metadata().unwrap().mode() & 0o777;
+            assert_eq!(mode_of_new(dir.path(), mode), made, "{mode:o}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_default_access_list_counts_in_place_of_the_umask() {
+        let list = |entries: &[(u16, u16)]| {
+            let mut list = 2_u32.to_le_bytes().to_vec();
+            for (tag, bits) in entries {
+                list.extend(tag.to_le_bytes());
+                list.extend(bits.to_le_bytes());
+                list.extend(u32::MAX.to_le_bytes());
+            }
+            list
+        };
+        let shared = list(&[(0x01, 7), (0x04, 5), (0x08, 7), (0x10, 7), (0x20, 0)]);
+        assert_eq!(list_mode(&shared, 0o666), Some(0o660));
+        assert_eq!(list_mode(&list(&[(0x01, 7), (0x04, 5), (0x20, 4)]), 0o777), Some(0o754));
+        assert_eq!(list_mode(&list(&[(0x01, 7), (0x20, 4)]), 0o777), None);
+        assert_eq!(list_mode(&[], 0o777), None);
+        assert_eq!(list_mode(&[3, 0, 0, 0, 1, 0, 7], 0o777), None);
     }
 
     #[test]

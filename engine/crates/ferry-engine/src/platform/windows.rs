@@ -307,12 +307,22 @@ pub fn open_exclusive(path: &Path) -> io::Result<File> {
         })
 }
 
-/// A new empty file. Who may read it follows from its directory.
+/// Who may write in a directory follows from the directory.
+#[must_use]
+pub fn is_own(_path: &Path, found: &std::fs::Metadata) -> bool {
+    found.is_file()
+}
+
+/// A new empty file. Who may read it follows from its directory. What a killed run or somebody else has left there is removed first, and never
+/// written to.
 ///
 /// # Errors
 /// The system's own.
 pub fn create_private(path: &Path) -> io::Result<File> {
-    File::create(path)
+    File::create_new(path).or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => std::fs::remove_file(path).and_then(|()| File::create_new(path)),
+        _ => Err(error),
+    })
 }
 
 /// # Errors

@@ -207,11 +207,17 @@ pub async fn more(core: Shared, plan: Plan, connection: usize, channels: usize, 
 /// How often it is looked whether the server has gone, and how long after its last word that is believed.
 const WATCH: Duration = Duration::from_millis(500);
 
-/// russh does not read while its own write waits: a server that says goodbye and reads no more would be noticed by nobody.
+/// russh does not read while its own write waits: a server that says goodbye and reads no more would be noticed by nobody. One that takes a WRITE
+/// slowly has not answered it for long.
 pub async fn watch_end(core: Shared, socket: Arc<TcpStream>, place: ssh::HostPort) {
     let mut seen: Option<Instant> = None;
+    let mut acknowledged = None;
     while core.failure().is_none() {
         tokio::time::sleep(WATCH).await;
+        let now = platform::acknowledged_bytes(&SockRef::from(&*socket));
+        if now > std::mem::replace(&mut acknowledged, now) {
+            core.moved(Instant::now());
+        }
         match platform::peer_has_ended(&SockRef::from(&*socket)) {
             None => return,
             Some(false) => seen = None,

@@ -14,7 +14,7 @@ use super::flow::Flow;
 use super::handles::Handles;
 use super::open_file::{Direction, OpenFile};
 use super::span::LARGEST_REQUEST;
-use super::state::{Context, OpenChannel, Output, Sizes, State, answer};
+use super::state::{Context, OpenChannel, Output, Silence, Sizes, State, answer};
 use crate::error::Error;
 use crate::ssh::ReadRoom;
 use crate::sync::lock;
@@ -56,6 +56,9 @@ impl Core {
                 least_rtt: Duration::ZERO,
                 idle_rtt: rtt,
                 last_activity: Instant::now(),
+                last_moved: Instant::now(),
+                unnoticed: 0,
+                patient: 0,
                 failure: None,
                 undecoded: 0,
                 spilled: 0,
@@ -156,6 +159,20 @@ impl Core {
             asked?;
             // Its channel has gone with it.
             receiver.await.unwrap_or_else(|_| Err(lost()))
+        }
+    }
+
+    /// As `call`, of what a server may need long for: it has a complete file, and brings it to its disk or to where it keeps it.
+    pub fn call_patiently(
+        self: &Arc<Self>,
+        channel: usize,
+        request: &Request<'_>,
+    ) -> impl Future<Output = Result<Reply, Error>> + use<> {
+        let (asked, patience) = (self.call(channel, request), Patience::new(self));
+        async move {
+            let reply = asked.await;
+            drop(patience);
+            reply
         }
     }
 
@@ -266,15 +283,13 @@ impl Core {
         self.lock().idle_rtt
     }
 
-    /// Since when nothing has come although something was asked for, and whether anything ever has; null while nothing is.
-    pub fn silent_since(&self) -> Option<(Instant, bool)> {
-        let state = self.lock();
-        let asked = state.channels.iter().any(|channel| channel.channel.in_flight() > 0);
-        let ever = state
-            .channels
-            .iter()
-            .any(|channel| channel.channel.extensions().is_some());
-        asked.then_some((state.last_activity, ever))
+    pub fn silence(&self) -> Option<Silence> {
+        self.lock().silence()
+    }
+
+    /// The server's machine has acknowledged more of what was sent: something moves, although no answer is complete.
+    pub fn moved(&self, now: Instant) {
+        self.lock().last_moved = now;
     }
 
     /// When the server last said anything.
@@ -361,6 +376,7 @@ impl Core {
         let now = Instant::now();
         let mut state = self.lock();
         state.last_activity = now;
+        state.unnoticed = 0;
         let State {
             channels,
             open_files,
@@ -478,6 +494,22 @@ impl Core {
                 Output::Wait(None)
             }
         }
+    }
+}
+
+/// While it lives, a silent server is given time.
+struct Patience(Shared);
+
+impl Patience {
+    fn new(core: &Shared) -> Self {
+        core.lock().patient += 1;
+        Self(Shared::clone(core))
+    }
+}
+
+impl Drop for Patience {
+    fn drop(&mut self) {
+        self.0.lock().patient -= 1;
     }
 }
 

@@ -31,17 +31,17 @@ pub async fn publish(
 ) -> Result<(), Failure> {
     let synced = plan.sync && core.has(channel, "fsync@openssh.com");
     if synced {
-        let reply = core.call(channel, &Request::Fsync { handle }).await?;
+        let reply = core.call_patiently(channel, &Request::Fsync { handle }).await?;
         if let Some(status) = refusal(reply, "FSYNC", path)? {
             core.post(channel, &Request::Close { handle });
             return Err(refused("bring to disk", path, &status).into());
         }
     }
-    let closed = core.call(channel, &Request::Close { handle });
+    let closed = core.call_patiently(channel, &Request::Close { handle });
     let atomic = core.has(channel, "posix-rename@openssh.com");
     let rename = || {
         let (from, to) = (partial, path);
-        core.call(
+        core.call_patiently(
             channel,
             &if atomic {
                 Request::PosixRename { from, to }

@@ -267,15 +267,17 @@ async fn tick(core: Shared, socket: Arc<TcpStream>, plan: Plan, begin: Instant, 
         if plan.deadline.is_some_and(|deadline| now > deadline) {
             core.fail(&Error::transient("not done in time (--timeout-total)"));
         }
-        let Some((since, ever)) = core.silent_since() else {
+        let Some(silence) = core.silence() else {
             continue;
         };
-        let (limit, flag) = if ever {
-            (timeouts.stall, "--stall")
-        } else {
-            (timeouts.first_byte, "--timeout-first-byte")
+        let arrived = platform::unacknowledged_bytes(&socket).unwrap_or_default() == 0;
+        let (limit, flag) = match timeouts.answer {
+            _ if !silence.ever => (timeouts.first_byte, "--timeout-first-byte"),
+            _ if !silence.patient || !arrived => (timeouts.stall, "--stall"),
+            Some(limit) => (limit, "--timeout-first-byte"),
+            None => continue,
         };
-        if now.saturating_duration_since(since) > limit {
+        if now.saturating_duration_since(silence.since) > limit {
             core.fail(&Error::transient(format!(
                 "the server has not answered for {:.1} s ({flag})",
                 limit.as_secs_f64()

@@ -13,6 +13,8 @@ use super::{AHEAD, nonsense, refused};
 use crate::error::Error;
 use crate::ssh::ReadRoom;
 
+/// So much of a packet that comes slowly shows that it comes: at 1 kB/s one of 32 KiB takes longer than a silence may last.
+const NOTICED: usize = 1024;
 /// READs put into one piece of output.
 const READS_AT_ONCE: usize = 64;
 /// READs and WRITEs that wait for an answer on one channel: far above what any window needs, far below what an id can tell apart.
@@ -31,6 +33,12 @@ pub struct State {
     pub idle_rtt: Duration,
     /// When the server last said anything.
     pub last_activity: Instant,
+    /// The server's machine has last acknowledged more of what was sent, or a piece of an answer has come.
+    pub last_moved: Instant,
+    /// Bytes off the socket since then.
+    pub unnoticed: usize,
+    /// Answers are waited for that may take their time.
+    pub patient: usize,
     pub failure: Option<Error>,
     /// Of what has come off the socket: not decoded yet, and not given to SSH yet.
     pub undecoded: usize,
@@ -59,6 +67,15 @@ pub enum Context {
     Read { file: u64, offset: u64, length: u32 },
     Write { file: u64, offset: u64, length: u32 },
     Forget,
+}
+
+/// Nothing has moved for some time.
+pub struct Silence {
+    pub since: Instant,
+    /// The server has spoken SFTP before.
+    pub ever: bool,
+    /// What is asked for may take its time.
+    pub patient: bool,
 }
 
 /// What a channel's writer does next.
@@ -171,6 +188,28 @@ impl State {
         }
     }
 
+    /// Since when nothing has moved although something was asked for; `None` while nothing is, or while a limit holds back what has come.
+    pub fn silence(&self) -> Option<Silence> {
+        let mut since = self.last_activity.max(self.last_moved);
+        for file in self.open_files.values() {
+            if let Direction::Down(down) = &file.direction {
+                if down.receiver.is_held_back() {
+                    return None;
+                }
+                since = since.max(down.receiver.last_moved().unwrap_or(since));
+            }
+        }
+        let asked = self.channels.iter().any(|channel| channel.channel.in_flight() > 0);
+        asked.then(|| Silence {
+            since,
+            ever: self
+                .channels
+                .iter()
+                .any(|channel| channel.channel.extensions().is_some()),
+            patient: self.patient > 0,
+        })
+    }
+
     /// The download that everything on the connection belongs to, if its limit is its own.
     fn paced(&mut self) -> Option<&mut Down> {
         let mut open_files = self.open_files.values_mut();
@@ -199,6 +238,12 @@ impl State {
 
     pub fn was_read(&mut self, bytes: usize, spilled: usize, now: Instant) {
         self.undecoded += bytes;
+        // What a server says only to keep the connection is less.
+        self.unnoticed += bytes;
+        if self.unnoticed >= NOTICED {
+            self.unnoticed = 0;
+            self.last_moved = now;
+        }
         self.spilled = spilled;
         if bytes > 0 {
             self.count_read(now);

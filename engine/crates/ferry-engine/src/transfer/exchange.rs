@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use socket2::SockRef;
 
 use super::receive::Receiver;
+use super::rounds::Signs;
 use super::samples::Samples;
 use super::send::Sender;
 use super::{Answer, Ending, Facts, Head, Outcome, Settings, Task, Timeouts};
@@ -32,6 +33,8 @@ pub struct Exchange {
     discarded: u64,
     /// How it ends when the rest of the answer has been read or given up, and since when that is known.
     decided: Option<(Ending, Instant)>,
+    /// Anything of the answer has come last.
+    heard: Option<Instant>,
     /// The answer has come completely.
     answered: bool,
     ending: Option<Ending>,
@@ -60,6 +63,7 @@ impl Exchange {
             discarding: false,
             discarded: 0,
             decided: None,
+            heard: None,
             answered: false,
             ending: None,
             ended: None,
@@ -79,6 +83,7 @@ impl Exchange {
 
     pub fn first_byte(&mut self, now: Instant) {
         self.first_byte.get_or_insert(now);
+        self.heard = Some(now);
     }
 
     pub fn head(&mut self, head: Head, settings: &Settings, now: Instant) {
@@ -110,6 +115,7 @@ impl Exchange {
     }
 
     pub fn data(&mut self, data: &[u8], now: Instant) {
+        self.heard = Some(now);
         if self.ending.is_some() {
             return;
         }
@@ -283,12 +289,12 @@ impl Exchange {
     }
 
     /// Every 100 ms: TCP's own view, the progress line, and whether anything takes too long. True when that has just ended it.
-    pub fn tick(&mut self, socket: &SockRef<'_>, wrote_at: Instant, timeouts: &Timeouts, now: Instant) -> bool {
+    pub fn tick(&mut self, signs: &Signs<'_>, timeouts: &Timeouts, now: Instant) -> bool {
         if self.is_over() {
             return false;
         }
         let t_s = now.saturating_duration_since(self.begin).as_secs_f64();
-        self.tcp.tick(|| platform::tcp_sample(socket, t_s));
+        self.tcp.tick(|| platform::tcp_sample(&signs.socket, t_s));
         self.task.work.progress(self.moved());
         if !self.answered && !self.task.work.is_wanted() {
             self.end(Ending::Done, now);
@@ -301,7 +307,7 @@ impl Exchange {
             self.end(ending, now);
             return true;
         }
-        if let Some(problem) = self.overdue(wrote_at, timeouts, now) {
+        if let Some(problem) = self.overdue(signs, timeouts, now) {
             self.failed(problem, now);
         }
         self.is_over()
@@ -320,7 +326,7 @@ impl Exchange {
         }
     }
 
-    fn overdue(&self, wrote_at: Instant, timeouts: &Timeouts, now: Instant) -> Option<Error> {
+    fn overdue(&self, signs: &Signs<'_>, timeouts: &Timeouts, now: Instant) -> Option<Error> {
         let passed = |since: Instant| now.saturating_duration_since(since);
         let late = |what: &str, limit: Duration, flag: &str| {
             Some(Error::transient(format!(
@@ -341,16 +347,36 @@ impl Exchange {
             }
             return None;
         }
-        if let Some(sender) = &self.sender
-            && sender.out().is_none()
-        {
-            // A limit that holds the body back is no stall; a socket that takes nothing is.
-            let held_back = sender.next_at().is_some_and(|next| next > now);
-            let since = sender.last_moved().unwrap_or(self.begin).max(wrote_at);
-            if !held_back && passed(since) > timeouts.stall {
-                return late("no byte left", timeouts.stall, "--stall");
+        if let Some(sender) = &self.sender {
+            if signs.in_flight {
+                let stalls = passed(signs.moved_at) > timeouts.stall;
+                return stalls
+                    .then(|| late("no byte arrived", timeouts.stall, "--stall"))
+                    .flatten();
             }
-            return None;
+            if sender.out().is_none() {
+                // A limit that holds the body back is no stall; a server that makes no room is.
+                let held_back = sender.next_at().is_some_and(|next| next > now);
+                let confirmed = signs.confirmed_at.filter(|_| sender.exhausted);
+                let since = sender.last_moved().unwrap_or(self.begin).max(signs.moved_at);
+                let stalls = !held_back && passed(confirmed.map_or(since, |at| at.max(since))) > timeouts.stall;
+                return stalls
+                    .then(|| late("no byte left", timeouts.stall, "--stall"))
+                    .flatten();
+            }
+        }
+        let out = self
+            .sender
+            .as_ref()
+            .filter(|sender| sender.given > 0)
+            .and_then(Sender::out);
+        if let Some(out) = out {
+            // What a server does with a complete body may take hours, and the body would have to be sent again.
+            let silent = passed(self.heard.map_or(out, |heard| heard.max(out)));
+            return timeouts
+                .answer
+                .filter(|limit| silent > *limit)
+                .and_then(|limit| late("no answer", limit, "--timeout-first-byte"));
         }
         let since = self.sender.as_ref().and_then(Sender::out).or(self.request_sent)?;
         if self.first_byte.is_none() && passed(since) > timeouts.first_byte {
@@ -405,3 +431,7 @@ impl Exchange {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "exchange_tests.rs"]
+mod tests;

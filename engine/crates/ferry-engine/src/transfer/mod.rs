@@ -7,6 +7,7 @@ pub mod background;
 pub mod coding;
 pub mod connect;
 mod decoding;
+mod delivery;
 pub mod exchange;
 mod h1;
 mod h2;
@@ -74,6 +75,8 @@ pub struct Timeouts {
     pub connect: Duration,
     pub tls: Duration,
     pub first_byte: Duration,
+    /// Of silence after a complete upload.
+    pub answer: Option<Duration>,
     pub stall: Duration,
     pub total: Option<Duration>,
 }

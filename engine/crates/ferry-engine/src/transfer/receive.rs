@@ -47,6 +47,8 @@ pub struct Receiver {
     last_moved: Option<Instant>,
     /// The last read of a socket whose reads are paced.
     heard: Option<Instant>,
+    /// Bytes of an incomplete record, after the last read.
+    incomplete: usize,
     /// The answer's body is no part of the file (416).
     pub ignore: bool,
     /// More body bytes than this end the transfer so.
@@ -86,6 +88,7 @@ impl Receiver {
             ended: None,
             last_moved: None,
             heard: None,
+            incomplete: 0,
             ignore: false,
             most: None,
             complete: false,
@@ -102,7 +105,7 @@ impl Receiver {
     ///
     /// `alone`: whatever the connection brings next is this body's.
     pub fn read_budget(&mut self, alone: bool, now: Instant) -> usize {
-        self.held_back = false;
+        let was_held_back = std::mem::take(&mut self.held_back);
         if !self.throttle.is_limited() || self.ignore {
             return usize::MAX;
         }
@@ -121,6 +124,10 @@ impl Receiver {
         let allowed = self.charged.saturating_add(self.throttle.allowance(now));
         let room = usize::try_from(allowed.saturating_sub(self.read())).unwrap_or(usize::MAX);
         self.held_back = room == 0;
+        if was_held_back && !self.held_back {
+            // From now on the network is waited for.
+            self.heard = Some(now);
+        }
         room
     }
 
@@ -135,6 +142,9 @@ impl Receiver {
             self.undecoded = undecoded;
             self.heard = Some(now);
             self.charge_read(now);
+        } else if undecoded > std::mem::replace(&mut self.incomplete, undecoded) {
+            // A record of TLS may take longer to come than a silence may last.
+            self.heard = Some(now);
         }
     }
 
@@ -269,6 +279,11 @@ impl Receiver {
     /// Whether the network, not the limit, decides when the next byte moves: only then can it stall.
     pub fn depends_on_network(&self) -> bool {
         self.waiting() == 0 && !self.complete && !self.held_back
+    }
+
+    /// Bytes are in hand, or can be read, that the limit does not let move yet.
+    pub fn is_held_back(&self) -> bool {
+        self.waiting() > 0 || self.held_back
     }
 
     /// When the network last brought something.

@@ -34,8 +34,11 @@ pub trait Begins {
 /// What a tick knows of its connection.
 pub struct Signs<'a> {
     pub socket: SockRef<'a>,
-    /// When the connection last took anything.
-    pub wrote_at: Instant,
+    /// When bytes of an upload last arrived, and whether any are on their way.
+    pub moved_at: Instant,
+    pub in_flight: bool,
+    /// When the server last confirmed anything, where it is not known what; counts for the end of an upload, of which nothing more leaves.
+    pub confirmed_at: Option<Instant>,
     /// When the server last sent anything.
     pub heard: Option<Instant>,
 }
@@ -51,7 +54,7 @@ pub fn tick<'a>(
     let stop = settings.stop.problem();
     let mut late = false;
     for exchange in exchanges {
-        late |= exchange.tick(&signs.socket, signs.wrote_at, timeouts, now);
+        late |= exchange.tick(signs, timeouts, now);
         if let Some(problem) = &stop {
             exchange.failed(problem.clone(), now);
         }
@@ -77,6 +80,7 @@ mod tests {
             connect: second,
             tls: second,
             first_byte: 30 * second,
+            answer: None,
             stall: 20 * second,
             total: None,
         };

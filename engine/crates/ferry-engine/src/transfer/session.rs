@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::background::Watch;
 use super::connect::{Connection, Protocol};
+use super::delivery::Delivery;
 use super::exchange::Exchange;
 use super::h1::Http1;
 use super::h2::Http2;
@@ -57,7 +58,7 @@ pub fn run(connection: Connection, tasks: &mut dyn Tasks, settings: &Settings) {
         tls,
         rtt,
         first: Some((begin, phases)),
-        wrote_at: Instant::now(),
+        delivery: Delivery::new(Instant::now()),
         last_read_at: Instant::now(),
         next_tick: Instant::now() + TICK,
         next_listen: Instant::now(),
@@ -80,7 +81,8 @@ struct Session {
     rtt: Duration,
     /// What the connection has cost, until its first exchange has taken it over.
     first: Option<(Instant, Phases)>,
-    wrote_at: Instant,
+    /// Of uploads.
+    delivery: Delivery,
     /// Anything came from the server.
     last_read_at: Instant,
     next_tick: Instant,
@@ -147,9 +149,15 @@ impl Session {
         let now = Instant::now();
         if now >= self.next_tick {
             self.next_tick = now + TICK;
+            if self.streams.iter().any(is_upload) {
+                self.delivery
+                    .look(self.pipe.arrived_at_most(), self.pipe.position(), now);
+            }
             let signs = Signs {
                 socket: self.pipe.socket(),
-                wrote_at: self.wrote_at,
+                moved_at: self.delivery.moved_at,
+                in_flight: self.delivery.in_flight,
+                confirmed_at: None,
                 heard: Some(self.last_read_at),
             };
             let exchanges = self.streams.iter_mut().map(|stream| &mut stream.exchange);
@@ -227,7 +235,6 @@ impl Session {
             let before = self.pipe.unsent();
             self.pipe.flush()?;
             if self.pipe.unsent() < before {
-                self.wrote_at = now;
                 // Room for more of the body: no reason to wait.
                 wrote = self.pipe.has_room() && self.streams.iter().any(|stream| wants_to_send(stream, now));
             }

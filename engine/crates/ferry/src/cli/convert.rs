@@ -294,6 +294,7 @@ fn common(
             _ => Version::Auto,
         },
         ca_file: flags.cacert,
+        pinned_keys: flags.pinnedpubkey,
         client_certificate: flags.cert.map(|chain| ClientCertificate {
             key: flags.key.unwrap_or_else(|| chain.clone()),
             chain,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use ferry_engine::options::{ByteRange, Checksum, Resolve};
+use ferry_engine::options::{ByteRange, Checksum, KeyHash, Resolve};
 
 use super::rules::Rules;
 use super::values::{
@@ -287,9 +287,13 @@ pub struct Connection {
     /// Speak HTTP/3, https only and without a proxy; with =fallback, TCP where a server does not answer over QUIC
     #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "only")]
     pub http3: Option<Http3>,
-    /// Trust the certificates in this PEM file instead of the system's
+    /// Trust the certificates in this PEM file instead of the system's: those of CAs, or a server's own
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub cacert: Option<PathBuf>,
+    /// Besides, the server must have the public key with this SHA-256, or one of several with ; between them. With --insecure this alone counts
+    // Its name and form are curl's.
+    #[arg(long, value_name = "sha256//BASE64", value_delimiter = ';')]
+    pub pinnedpubkey: Vec<KeyHash>,
     /// Show this certificate (PEM, its chain behind it) to servers that ask for one; without --key the file has its key too
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub cert: Option<PathBuf>,
@@ -332,13 +336,16 @@ pub struct Connection {
     /// From there to the end of the TLS or SSH handshake
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_time_limit)]
     pub timeout_tls: Duration,
-    /// From the request to the first byte of its answer
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_time_limit)]
-    pub timeout_first_byte: Duration,
+    /// From the request to the first byte of its answer [default: 60s, and none after a complete upload: what the server does with it may take its
+    /// time, and the answer is worth more than another attempt]
+    // No default of clap's: what was typed counts after an upload too.
+    #[arg(long, value_name = "DURATION", value_parser = parse_time_limit)]
+    pub timeout_first_byte: Option<Duration>,
     /// For everything [default: none]
     #[arg(long, value_name = "DURATION", value_parser = parse_time_limit)]
     pub timeout_total: Option<Duration>,
-    /// Give up when no byte moved for so long although the limit would have allowed it
+    /// Give up when no byte moved for so long although the limit would have allowed it. Of what is sent, bytes that the server's machine acknowledges
+    /// move (Linux)
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_time_limit)]
     pub stall: Duration,
 }

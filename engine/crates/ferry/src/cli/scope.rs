@@ -43,8 +43,8 @@ pub enum Only {
 pub fn only(verb: Verb, flag: &str) -> Option<Only> {
     match (flag, verb) {
         (
-            "http1.1" | "http2" | "http3" | "header" | "cacert" | "cert" | "key" | "token-file" | "token-env" | "netrc"
-            | "netrc-file" | "max-redirects" | "compressed" | "method" | "retry-unsafe",
+            "http1.1" | "http2" | "http3" | "header" | "cacert" | "pinnedpubkey" | "cert" | "key" | "token-file"
+            | "token-env" | "netrc" | "netrc-file" | "max-redirects" | "compressed" | "method" | "retry-unsafe",
             _,
         ) => Some(Only::Http),
         (

@@ -110,13 +110,13 @@ fn defaults() {
     assert_eq!(common.ca_file, None);
     let told = reporting("get https://h/x --discard");
     assert_eq!((told.json, told.progress, told.quiet), (None, true, false));
-    let [ten, thirty, sixty] = [10, 30, 60].map(Duration::from_secs);
+    let [ten, thirty] = [10, 30].map(Duration::from_secs);
     assert_eq!(
         common.timeouts,
         Timeouts {
             connect: ten,
             tls: ten,
-            first_byte: sixty,
+            first_byte: None,
             total: None,
             stall: thirty
         }
@@ -168,6 +168,33 @@ fn which_http() {
         assert_eq!(get(&format!("-O https://h/x {flag}")).common.version, version, "{flag}");
     }
     assert_eq!(get("-O --http3 https://h/x").common.version, Version::Http3);
+}
+
+#[test]
+fn keys_are_pinned_as_curl_pins_them() {
+    let keys = [
+        "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+        "sha256//AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=",
+    ];
+    for flags in [
+        format!("--pinnedpubkey {}", keys.join(";")),
+        format!("--pinnedpubkey {} --pinnedpubkey {}", keys[0], keys[1]),
+    ] {
+        let pinned = get(&format!("-O https://h/x {flags}")).common.pinned_keys;
+        assert_eq!(pinned.iter().map(ToString::to_string).collect::<Vec<_>>(), keys);
+    }
+    for key in [
+        "key.pem",
+        "sha256//AAAA",
+        "SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+        "sha256//",
+        ";",
+    ] {
+        assert!(
+            refused(&format!("get -O https://h/x --pinnedpubkey {key}")).contains("sha256//"),
+            "{key}"
+        );
+    }
 }
 
 #[test]

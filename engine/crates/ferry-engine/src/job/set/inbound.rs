@@ -10,7 +10,8 @@ use url::Url;
 use super::super::download::{AttemptState, Destination, most_bytes, open_sink};
 use super::progress::FileProgress;
 use crate::error::Error;
-use crate::files::{Algorithm, ResumeKey, Validators, mode};
+use crate::files::mode::Complete;
+use crate::files::{Algorithm, ResumeKey, Validators};
 use crate::options::ByteRange;
 use crate::sftp::{Inbound, Incoming};
 use crate::sync::lock;
@@ -58,9 +59,10 @@ impl Inbound for Download {
         if let Some((_, modified)) = attrs.times.filter(|_| self.remote_time) {
             sink.set_modified(UNIX_EPOCH + Duration::from_secs(modified.into()));
         }
-        if let Some(mode) = attrs.permissions.filter(|_| self.perms) {
-            sink.set_mode(mode::bits(mode));
-        }
+        sink.set_mode(match attrs.permissions.filter(|_| self.perms) {
+            Some(mode) => Complete::Exactly(mode),
+            None => Complete::like(attrs.permissions),
+        });
         if self.range.is_none() && validators.last_modified.is_some() {
             sink.describe(ResumeKey::new(&self.url, validators.clone()))?;
         }

@@ -72,7 +72,7 @@ pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Run, Error> 
     let mut trees = Vec::new();
     let dry_run = options.transfer.mirror.as_ref().is_some_and(|mirror| mirror.dry_run);
     if let (true, Target::Tree(path) | Target::Directory(path)) = (options.recursive && !dry_run, &options.target) {
-        worklist::make_directory(path)?;
+        worklist::make_directory(path, None)?;
     }
     for remote in &options.sources {
         let named = || remote.file_name.clone().unwrap_or_default().into();

@@ -108,7 +108,7 @@ impl Worklist for Runner<'_> {
         }
         match (local_of(tree, &found), found.attrs.kind()) {
             (Ok(local), FileKind::Directory) => {
-                let bits = found.attrs.permissions.filter(|_| self.factory.options.perms);
+                let bits = found.attrs.permissions;
                 let made = local.map_or(Ok(()), |path| self.make_local(&path, bits));
                 if let Err(problem) = made {
                     if let Some(mirror) = self.mirror.as_deref_mut() {
@@ -250,7 +250,7 @@ impl Runner<'_> {
     /// A directory of a tree that is fetched.
     fn make_local(&mut self, path: &Path, mode: Option<u32>) -> Result<(), Error> {
         let Some(mirror) = self.mirror.as_deref() else {
-            make_directory(path)?;
+            make_directory(path, mode)?;
             return self.remember_mode(path, mode);
         };
         // Where the tree itself goes, the user may have put a link.
@@ -267,14 +267,14 @@ impl Runner<'_> {
             return Ok(());
         }
         if lacking {
-            make_directory(path)?;
+            make_directory(path, mode)?;
         }
         self.remember_mode(path, mode)
     }
 
     /// A directory gets its permission bits when everything is in it; until then its owner may write there.
     fn remember_mode(&mut self, path: &Path, mode: Option<u32>) -> Result<(), Error> {
-        if let Some(mode) = mode {
+        if let Some(mode) = mode.filter(|_| self.factory.options.perms) {
             local::open_directory(path)?;
             self.local_modes.push((path.to_owned(), mode::bits(mode)));
         }
@@ -375,8 +375,9 @@ fn modified(attrs: &Attrs) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_secs(modified.into()))
 }
 
-pub fn make_directory(path: &Path) -> Result<(), Error> {
-    match std::fs::create_dir(path) {
+/// With the bits that it has at the server, as far as the umask lets it: what is in a closed directory there is open to nobody here meanwhile.
+pub fn make_directory(path: &Path, mode: Option<u32>) -> Result<(), Error> {
+    match mode::make_directory(path, mode) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => {
             Err(Error::local(format!("cannot make the directory {}: {error}", path.display())).with_source(error))

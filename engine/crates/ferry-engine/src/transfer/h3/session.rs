@@ -24,6 +24,9 @@ const AHEAD: u64 = 256 * 1024;
 /// The same under a limit: enough that QUIC knows there is more. What the path does not take is the pacer's to make up for.
 const LITTLE_AHEAD: u64 = 8 * 1024;
 
+/// For how many times `--stall` a server that is there may take the rest of an upload, while it is not known how much of it has arrived.
+const TAIL: u32 = 10;
+
 /// Runs tasks on the connection until there are none, or it is of no more use. Every task pulled comes back through `done`.
 pub fn run(connection: Connection, tasks: &mut dyn Tasks, settings: &Settings) {
     let Connection {
@@ -52,7 +55,6 @@ pub fn run(connection: Connection, tasks: &mut dyn Tasks, settings: &Settings) {
         rtt,
         send_buffer,
         first: Some((begin, phases)),
-        wrote_at: begin,
         next_tick: Instant::now() + TICK,
         served: false,
         over: false,
@@ -79,7 +81,6 @@ struct Session {
     send_buffer: SendBufferFacts,
     /// What the connection has cost, until its first exchange has taken it over.
     first: Option<(Instant, Phases)>,
-    wrote_at: Instant,
     next_tick: Instant,
     /// Something has been done on this connection.
     served: bool,
@@ -99,7 +100,6 @@ impl Begins for Session {
         let exchange = Exchange::new(task, begin, phases, self.rtt, &self.settings);
         let mut stream = Stream::open(exchange, &self.link, &mut self.requests, now);
         stream.exchange.request_sent(Instant::now());
-        self.wrote_at = self.wrote_at.max(now);
         if let Some(window) = &mut self.window {
             window.begin(now);
         }
@@ -153,9 +153,6 @@ impl Session {
             });
             quic.drive(Instant::now())
         });
-        if sent {
-            self.wrote_at = now;
-        }
         self.over |= self.link.is_lost();
         if self.streams.iter().any(|stream| stream.exchange.is_over()) || moved || sent {
             return;
@@ -168,13 +165,19 @@ impl Session {
     fn tick(&mut self, now: Instant) {
         let expects = self.streams.iter().any(|stream| !stream.exchange.was_answered());
         let exchanges = self.streams.iter_mut().map(|stream| &mut stream.exchange);
-        let (settings, wrote_at) = (&self.settings, self.wrote_at);
+        let settings = &self.settings;
         self.over |= self.link.with(|quic| {
             quic.look_at_path(expects, now);
+            // QUIC repeats what is lost and asks whether the server is there, so not every packet moves something. What is new can leave only when
+            // something has arrived, or the server has made room.
+            let moved_at = quic.sent_stream().unwrap_or(now);
+            let longest = moved_at + TAIL * settings.timeouts.stall;
             let signs = Signs {
-                heard: quic.heard(),
                 socket: quic.socket(),
-                wrote_at,
+                moved_at,
+                in_flight: false,
+                confirmed_at: quic.heard().map(|heard| heard.min(longest)),
+                heard: quic.heard(),
             };
             tick(exchanges, &signs, settings, now)
         });

@@ -84,7 +84,7 @@ fn never(key: &str) -> Option<&'static str> {
 fn one_servers(key: &str) -> bool {
     matches!(
         key,
-        "insecure" | "pin" | "password-file" | "password-env" | "token-file" | "token-env"
+        "insecure" | "pin" | "pinnedpubkey" | "password-file" | "password-env" | "token-file" | "token-env"
     )
 }
 

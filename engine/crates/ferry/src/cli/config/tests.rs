@@ -359,6 +359,7 @@ fn sample(key: &str) -> &'static str {
         "congestion" => "'reno'",
         "jump" => "'gate'",
         "pin" => "'SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'",
+        "pinnedpubkey" => "'sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA='",
         "method" => "'POST'",
         "http3" => "'fallback'",
         "verbose" => "2",
@@ -403,7 +404,7 @@ fn no_setting_makes_another_transfer_fail() {
                 continue;
             }
             let setting = format!("\"{key}\" = {}\n", sample(key));
-            let one = ["insecure", "pin", "password-env"].contains(&key);
+            let one = ["insecure", "pin", "pinnedpubkey", "password-env"].contains(&key);
             let text = if one {
                 format!("[host.h]\n{setting}")
             } else {

@@ -1,4 +1,4 @@
-//! What a certificate's key may be used for (RFC 5280, section 4.2.1.3): rustls-webpki does not read it.
+//! Fields of certificates that rustls-webpki does not read: key usage (RFC 5280, section 4.2.1.3), subjectAltName's absence, common name.
 
 /// The extension keyUsage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,10 +22,18 @@ const OBJECT_IDENTIFIER: u8 = 6;
 const BOOLEAN: u8 = 1;
 const OCTET_STRING: u8 = 4;
 const BIT_STRING: u8 = 3;
+const SET: u8 = 0x31;
+const UTF8_STRING: u8 = 12;
+const PRINTABLE_STRING: u8 = 19;
+const IA5_STRING: u8 = 22;
 /// The tag of the field that holds a certificate's extensions.
 const EXTENSIONS: u8 = 0xa3;
 /// 2.5.29.15.
 const KEY_USAGE: [u8; 3] = [0x55, 0x1d, 0x0f];
+/// 2.5.29.17.
+const SUBJECT_ALT_NAME: [u8; 3] = [0x55, 0x1d, 0x11];
+/// 2.5.4.3.
+const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 /// Bit 5, counted from the left.
 const KEY_CERT_SIGN: u8 = 0x04;
 
@@ -59,21 +67,26 @@ fn content(values: &[u8], tag: u8) -> Option<&[u8]> {
     Values(values).find(|value| value.0 == tag).map(|value| value.1)
 }
 
-/// The extension's value, where the certificate has it. What cannot be read as a certificate has none: the verifier refuses it anyway.
-fn extension(certificate: &[u8]) -> Option<&[u8]> {
-    let fields = content(content(certificate, SEQUENCE)?, SEQUENCE)?;
-    let extensions = content(content(fields, EXTENSIONS)?, SEQUENCE)?;
+/// What is signed of a certificate in DER.
+fn fields(certificate: &[u8]) -> Option<&[u8]> {
+    content(content(certificate, SEQUENCE)?, SEQUENCE)
+}
+
+/// The value of the extension with this identifier, where the certificate has it. What cannot be read as a certificate has none: the verifier
+/// refuses it anyway.
+fn extension(certificate: &[u8], identifier: [u8; 3]) -> Option<&[u8]> {
+    let extensions = content(content(fields(certificate)?, EXTENSIONS)?, SEQUENCE)?;
     Values(extensions).find_map(|(_, extension)| {
         let mut parts = Values(extension).filter(|part| part.0 != BOOLEAN);
         let (tag, name) = parts.next()?;
         let (kind, value) = parts.next()?;
-        (tag == OBJECT_IDENTIFIER && name == KEY_USAGE && kind == OCTET_STRING).then_some(value)
+        (tag == OBJECT_IDENTIFIER && name == identifier && kind == OCTET_STRING).then_some(value)
     })
 }
 
 /// Of a certificate in DER.
 pub fn key_usage(certificate: &[u8]) -> KeyUsage {
-    let Some(value) = extension(certificate) else {
+    let Some(value) = extension(certificate, KEY_USAGE) else {
         return KeyUsage::Absent;
     };
     // In front of the bits: how many of the last byte's are not used.
@@ -81,6 +94,27 @@ pub fn key_usage(certificate: &[u8]) -> KeyUsage {
         Some((BIT_STRING, [0..=7, bits, ..])) => KeyUsage::Signs(bits & KEY_CERT_SIGN != 0),
         _ => KeyUsage::Unreadable,
     }
+}
+
+/// The common name of a certificate that has no subjectAltName, which would count alone.
+pub fn lone_common_name(certificate: &[u8]) -> Option<&str> {
+    if extension(certificate, SUBJECT_ALT_NAME).is_some() {
+        return None;
+    }
+    // Algorithm, issuer, validity, subject, key: behind version and serial number all fields are sequences.
+    let (_, subject) = Values(fields(certificate)?)
+        .filter(|field| field.0 == SEQUENCE)
+        .nth(3)?;
+    let attributes = Values(subject).filter_map(|(tag, set)| (tag == SET).then(|| content(set, SEQUENCE))?);
+    let mut names = attributes.filter_map(|attribute| {
+        let mut parts = Values(attribute);
+        parts.next().filter(|part| *part == (OBJECT_IDENTIFIER, &COMMON_NAME))?;
+        let (tag, text) = parts.next()?;
+        [UTF8_STRING, PRINTABLE_STRING, IA5_STRING]
+            .contains(&tag)
+            .then_some(text)
+    });
+    std::str::from_utf8(names.next()?).ok()
 }
 
 #[cfg(test)]
@@ -134,12 +168,30 @@ mod tests {
         assert!(!KeyUsage::Unreadable.may_sign() && !KeyUsage::Signs(false).may_sign());
     }
 
+    #[test]
+    fn a_common_name_counts_where_there_is_no_other() {
+        let named = |alternative: &[&str]| {
+            let alternative: Vec<_> = alternative.iter().map(|&name| name.to_owned()).collect();
+            let mut parameters = rcgen::CertificateParams::new(alternative).unwrap();
+            parameters
+                .distinguished_name
+                .push(rcgen::DnType::OrganizationName, "roughwater");
+            parameters.distinguished_name.push(rcgen::DnType::CommonName, "server");
+            let key = rcgen::KeyPair::generate().unwrap();
+            parameters.self_signed(&key).unwrap().der().to_vec()
+        };
+        assert_eq!(lone_common_name(&named(&[])), Some("server"));
+        assert_eq!(lone_common_name(&named(&["other"])), None);
+    }
+
     proptest! {
         #[test]
         fn no_bytes_are_a_panic(bytes in any::<Vec<u8>>(), cut in 0..90_usize) {
-            key_usage(&bytes);
             let whole = certificate(&[3, 2, 1, 0x06]);
-            key_usage(&whole[..cut.min(whole.len())]);
+            for certificate in [&bytes[..], &whole[..cut.min(whole.len())]] {
+                key_usage(certificate);
+                lone_common_name(certificate);
+            }
         }
     }
 }
