@@ -173,7 +173,7 @@ def parse_pensieve(text: str, origin: str) -> Series:
 
 
 def parse_csv(text: str, origin: str) -> Series:
-    """A table with a header, a row per change. Lines that begin with # are comments, but for one that names the columns.
+    """A table with a header, a row per change. Lines that begin with # are comments; `# columns: ...` names the columns.
 
     Raises UsageProblem.
     """

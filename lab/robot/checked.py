@@ -46,7 +46,7 @@ def _check(path: Path, _changed: int, _size: int, reader: str) -> None:
     model = get_model(str(path))
     if found := min(_mistakes(model), default=None):
         raise _problem(path, *found)
-    settings = ((node.lineno, RUN_ONLY[kind]) for node in ast.walk(model) if (kind := type(node).__name__) in RUN_ONLY)
+    settings = ((node.lineno, RUN_ONLY[kind]) for node in _nodes(model) if (kind := type(node).__name__) in RUN_ONLY)
     if reader and (first := min(settings, default=None)):
         line, name = first
         remedy = "leave it out, or use lab run"
@@ -59,9 +59,14 @@ def _problem(path: Path, line: int, words: str) -> UsageProblem:
     return UsageProblem(f"{path}:{line}: {' '.join(words.split())}", remedy=_REMEDY)
 
 
+def _nodes(model: Any) -> Iterator[Any]:
+    """Robot's statements and sections, which have a line."""
+    yield from ast.walk(model)
+
+
 def _mistakes(model: Any) -> Iterator[tuple[int, str]]:
     """Sections and settings that Robot does not know, with their lines."""
-    for node in ast.walk(model):
+    for node in _nodes(model):
         for token in getattr(node, "tokens", ()):
             if token.error:
                 yield token.lineno, token.error

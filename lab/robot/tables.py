@@ -61,7 +61,7 @@ def good_rows(suite: TestSuite, variables: Mapping[str, Any] | None = None) -> l
     rows = read_rows(suite, variables)
     if first := next((row for row in rows if row.bad), None):
         raise UsageProblem(
-            f"{first.bad}: {first.name}: {' '.join(first.problem.split())}", remedy=f"mend the row of {first.suite}"
+            f"{first.bad}: {first.name}: {' '.join(first.problem.split())}", remedy=f"correct the row of {first.suite}"
         )
     return rows
 

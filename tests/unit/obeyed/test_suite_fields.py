@@ -96,7 +96,7 @@ def test_what_only_a_run_does_is_refused_where_rows_are_read(front_end: str, pla
 
 
 def test_every_setting_of_robot_is_decided() -> None:
-    """A version of Robot with another setting makes this red until somebody has decided who obeys it."""
+    """A version of Robot with another setting makes this red until its front ends are decided."""
     words = {"Documentation", "Metadata", "Name", "Suite Name", "Library", "Resource", "Variables", "Keyword Tags"}
     rows = {"Test Template", "Test Tags", "Force Tags", "Default Tags", "Template", "Tags"}
     limits = {"Test Timeout", "Timeout"}
