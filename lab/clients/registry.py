@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePath
 
@@ -25,6 +26,7 @@ from lab.clients.ferry import (
     with_fallback,
 )
 from lab.clients.libcurl import Libcurl
+from lab.hosts.host import Host
 from lab.model.base import YAML_SUFFIXES
 from lab.model.errors import NotSupported, UsageProblem, did_you_mean
 from lab.model.libcurl import LibcurlSettings
@@ -106,6 +108,20 @@ def userland_of(client: ClientSpec) -> str:
 def resolve(client: ClientSpec) -> ClientAdapter:
     """The adapter of a cell's client; its results bear the cell's name for it."""
     return adapter_for(client.name, client.program)
+
+
+def on_host(adapter: ClientAdapter, host: Host) -> ClientAdapter:
+    """The client with the path that its program has on that host. Ferry copies its own (`Ferry.identify`)."""
+    if isinstance(adapter, Curl | DescribedClient | Libcurl) and "/" in adapter.program:
+        return replace(adapter, program=host.place(adapter.program))
+    return adapter
+
+
+def program_here(adapter: ClientAdapter) -> str:
+    """The path of the client's program on the lab's machine, or its name; empty for an adapter that has neither."""
+    if isinstance(adapter, Ferry):
+        return str(adapter.source())
+    return adapter.program if isinstance(adapter, Curl | DescribedClient | Libcurl) else ""
 
 
 def resolve_for(client: ClientSpec, transfer: Transfer, what: str) -> ClientAdapter:

@@ -50,7 +50,7 @@ class RunningSchedule:
         network, router = self._network, self._network.router
         for script in self._scripts:
             router.write(f"{router.workdir}/{script.name}", script.file)
-        self.base_ns = network.clock.monotonic_ns() + round(_LEAD_S * 1e9)
+        self.base_ns = network.clock.next_start_ns(_LEAD_S)
         for script in self._scripts:
             words = (f"{router.workdir}/{script.name}", f"{self.base_ns}", f"{script.repeat_ns}", *script.words)
             self._running.append((script, router.start(script_command(router, script.program, *words), root=True)))

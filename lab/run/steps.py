@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lab import __version__
-from lab.clients.registry import assert_speaks, resolve_for, userland_of
+from lab.clients.registry import assert_speaks, on_host, resolve_for, userland_of
 from lab.hosts.host import Process
 from lab.model.answer import Answer, Observation
 from lab.model.cell import Cell
@@ -107,7 +107,7 @@ class Steps:
             transfer=transfer,
             expectation=Expectation(kind="none"),
         )
-        adapter = resolve_for(client, transfer, cell.id)
+        adapter = on_host(resolve_for(client, transfer, cell.id), network.client.under_test)
         self._check_userland(client, transfer)
         identity = adapter.identify(network.client.under_test)
         assert_speaks(identity, transfer, cell.id)

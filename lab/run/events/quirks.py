@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from lab import __version__
 from lab.clients.last_words import last_words
-from lab.clients.registry import assert_speaks, resolve_for
+from lab.clients.registry import assert_speaks, on_host, resolve_for
 from lab.hosts.host import Completed, Host
 from lab.judge.quirks import (
     ENDS_WITHIN_S,
@@ -97,7 +97,7 @@ def investigate(
         transfer=request.transfer,
     )
     with bench_of as (network, servers):
-        adapter = resolve_for(request.client, request.transfer, request.id)
+        adapter = on_host(resolve_for(request.client, request.transfer, request.id), network.client.under_test)
         identity = adapter.identify(network.client.under_test)
         assert_speaks(identity, request.transfer, request.id)
         bench = Bench(network, servers, adapter)
