@@ -272,8 +272,11 @@ def _renamed(part: object, **names: str) -> object:
 
 
 def _cell_2_0(cell: Document) -> dict[str, object]:
-    """2.1 has the command of each sample. Before, only a cell had a command, and its transfers may have had others."""
-    return _with_samples(cell, command=[])
+    """2.1 has the command of each sample. Before, only a cell had a command, and its transfers may have had others.
+
+    It has what the bytes of a cell in virtual time follow from, too.
+    """
+    return {**_with_samples(cell, command=[]), "virtual": _with(cell.get("virtual"), counts={}, digest="")}
 
 
 def _answer_2_0(answer: Document) -> dict[str, object]:
