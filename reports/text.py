@@ -37,6 +37,7 @@ from reports.matrix import client_words, link_words, rate_words
 from reports.words import why_words
 
 CALIBRATION_CONFIDENCE = 0.90
+DIGEST_DIGITS = 12
 
 
 def render_run(
@@ -196,6 +197,10 @@ def _facts(cell: CellResult) -> Table:
         table.add_row("host", Text(line))
     for warning in cell.verdict.warnings:
         table.add_row("note", Text(warning))
+    if cell.virtual and cell.virtual.digest:
+        table.add_row(
+            "digest", Text(f"{cell.virtual.digest[:DIGEST_DIGITS]} of all that counts: {', '.join(cell.virtual.counts)}")
+        )
     table.add_row("verdict", Text.assemble(verdict_word(cell.verdict.name), f": {cell.verdict.reason}"))
     return table
 

@@ -25,6 +25,7 @@ from lab.model.errors import UsageProblem, did_you_mean
 from lab.model.results import CellResult, Sample, exit_code
 from lab.model.transfer import ClientSpec
 from lab.model.units import Ratio
+from lab.run.counts import other_parts
 from lab.run.measured import measured_run
 from lab.run.options import Options
 from lab.run.progress import Lines
@@ -198,7 +199,11 @@ def both_virtual(there: CellResult, here: CellResult) -> bool:
 def exactness(there: CellResult, here: CellResult) -> str:
     """Whether two results in virtual time are the same, or where they first differ."""
     where = first_difference(view(there), view(here))
-    return EXACT if where is None else f"the two first differ, A then B, at {where}"
+    if where is None:
+        return EXACT
+    other = other_parts(there.virtual, here.virtual)
+    because = f"; of what counts, B has another {', another '.join(other)}" if other else ""
+    return f"the two first differ, A then B, at {where}{because}"
 
 
 def _run_again(cell: Cell, options: Options) -> tuple[CellResult, RunDir]:

@@ -144,7 +144,7 @@ class Curl:
         versions = sorted({each["http_version"] for each in reports} - {"", "0"})
         return ClientNumbers(
             bytes=sum(int(each[size]) for each in reports),
-            total_s=completed.wall_s if transfer.parallel > 1 else sum(each["time_total"] for each in reports),
+            total_s=completed.wall_s if transfer.parallel > 1 else math.fsum(each["time_total"] for each in reports),
             first_byte_s=report["time_starttransfer"] or None,
             connect_s=report.get("time_connect") or None,
             tls_s=report.get("time_appconnect") or None,

@@ -110,7 +110,7 @@ class Ferry:
 
     def identify(self, host: Host) -> ClientIdentity:
         """Copy the program to the host and identify it. Must come before the first `command` is run."""
-        source = self._source() if host.platform == "linux" or self.program != "ferry" else windows.find_ferry()
+        source = self.source() if host.platform == "linux" or self.program != "ferry" else windows.find_ferry()
         try:
             image = source.read_bytes()
         except OSError as error:
@@ -137,7 +137,7 @@ class Ferry:
     def _http3_lacks(self, transfer: Transfer) -> str:
         if self.fallback and (transfer.protocol != "h2" or transfer.requests):
             return f"{self.name} tries HTTP/3 and is measured over h2, to which it falls back"
-        if (transfer.protocol == "h3" or self.fallback) and not _speaks_http3(self._source()):
+        if (transfer.protocol == "h3" or self.fallback) and not _speaks_http3(self.source()):
             return f"{self.name} here has no --http3"
         return ""
 
@@ -192,7 +192,7 @@ class Ferry:
     def body_seconds(self, transfer: Transfer, numbers: ClientNumbers) -> float | None:
         return ferry_report.body_seconds(transfer, numbers)
 
-    def _source(self) -> Path:
+    def source(self) -> Path:
         """The program on the lab's own machine."""
         if self.program == "ferry":
             return find_ferry()

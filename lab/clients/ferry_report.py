@@ -59,8 +59,8 @@ class _Timed(_Part):
     @property
     def earlier_s(self) -> float:
         """Time before the attempt of the phases: earlier attempts, and every wait."""
-        waits = sum(attempt.waited_s or 0.0 for attempt in self.attempts)
-        return waits + sum(attempt.total_s or 0.0 for attempt in self.attempts[:-1])
+        waits = math.fsum(attempt.waited_s or 0.0 for attempt in self.attempts)
+        return waits + math.fsum(attempt.total_s or 0.0 for attempt in self.attempts[:-1])
 
     @property
     def start_s(self) -> float:
@@ -76,7 +76,7 @@ class _Timed(_Part):
         """When these phases were over; None when none of them happened."""
         if all(phase is None for phase in phases):
             return None
-        return self.earlier_s + sum(phase or 0.0 for phase in phases)
+        return self.earlier_s + math.fsum(phase or 0.0 for phase in phases)
 
 
 class _File(_Timed):

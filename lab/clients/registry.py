@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePath
 
@@ -25,6 +26,8 @@ from lab.clients.ferry import (
     with_fallback,
 )
 from lab.clients.libcurl import Libcurl
+from lab.clients.variables import WithVariables, with_variables
+from lab.hosts.host import Host
 from lab.model.base import YAML_SUFFIXES
 from lab.model.errors import NotSupported, UsageProblem, did_you_mean
 from lab.model.libcurl import LibcurlSettings
@@ -108,6 +111,24 @@ def resolve(client: ClientSpec) -> ClientAdapter:
     return adapter_for(client.name, client.program)
 
 
+def on_host(adapter: ClientAdapter, host: Host) -> ClientAdapter:
+    """The client with the path that its program has on that host. Ferry copies its own (`Ferry.identify`)."""
+    if isinstance(adapter, WithVariables):
+        return with_variables(on_host(adapter.inner, host), adapter.variables)
+    if isinstance(adapter, Curl | DescribedClient | Libcurl) and "/" in adapter.program:
+        return replace(adapter, program=host.place(adapter.program))
+    return adapter
+
+
+def program_here(adapter: ClientAdapter) -> str:
+    """The path of the client's program on the lab's machine, or its name; empty for an adapter that has neither."""
+    if isinstance(adapter, WithVariables):
+        return program_here(adapter.inner)
+    if isinstance(adapter, Ferry):
+        return str(adapter.source())
+    return adapter.program if isinstance(adapter, Curl | DescribedClient | Libcurl) else ""
+
+
 def resolve_for(client: ClientSpec, transfer: Transfer, what: str) -> ClientAdapter:
     """As `resolve`. Raises NotSupported where the client cannot do the transfer; `what` is the id of what would be run."""
     adapter = resolve(client)
@@ -129,7 +150,9 @@ def assert_speaks(identity: ClientIdentity, transfer: Transfer, what: str) -> No
 
 def assert_speaks_here(adapter: ClientAdapter, transfer: Transfer, what: str) -> None:
     """As `assert_speaks`, for a program of this machine, before a userland is built for the other end."""
-    if transfer.protocol == "h3" and isinstance(adapter, Curl):
+    if isinstance(adapter, WithVariables):
+        assert_speaks_here(adapter.inner, transfer, what)
+    elif transfer.protocol == "h3" and isinstance(adapter, Curl):
         _check_http3(adapter.name, _version_here(adapter.program), what)
 
 

@@ -14,11 +14,11 @@ from lab.model.results import ClientIdentity
 
 def with_variables(adapter: ClientAdapter, variables: Mapping[str, str]) -> ClientAdapter:
     """The adapter, its program with these variables too; they take precedence over the adapter's own."""
-    return cast(ClientAdapter, _WithVariables(adapter, variables)) if variables else adapter
+    return cast(ClientAdapter, WithVariables(adapter, variables)) if variables else adapter
 
 
 @dataclass(frozen=True)
-class _WithVariables:
+class WithVariables:
     """Everything but the variables is the client's own."""
 
     inner: ClientAdapter

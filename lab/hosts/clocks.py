@@ -30,6 +30,10 @@ class Clock(Protocol):
 
     def sleep(self, seconds: float) -> None: ...
 
+    def next_start_ns(self, lead_s: float) -> int:
+        """An instant at least `lead_s` from now; in virtual time the next client begins a millisecond after it."""
+        ...
+
 
 class RealClock:
     """The machine's clock."""
@@ -44,6 +48,9 @@ class RealClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def next_start_ns(self, lead_s: float) -> int:
+        return self.monotonic_ns() + round(lead_s * 1e9)
 
 
 REAL = RealClock()

@@ -49,6 +49,9 @@ class CommandHost(ABC, Generic[Started_co]):
     def under_test(self) -> Self:
         return self
 
+    def place(self, program: str) -> str:
+        return program
+
     def run(
         self,
         argv: Sequence[str],

@@ -125,6 +125,10 @@ class Host(Protocol):
         """The path of a program that the lab needs (`nginx`, `python3`). Raises UsageProblem with the way to get it."""
         ...
 
+    def place(self, program: str) -> str:
+        """The path by which a program of the lab's machine, a client, runs on the host; as given where the host has it there."""
+        ...
+
     def run(
         self,
         argv: Sequence[str],

@@ -44,6 +44,7 @@ from lab.model.userland import HOSTS
 
 _MACHINE = ("kernel", "cpu_model", "cores")
 _GUEST = "guest "
+_PARTS = ("client's libraries", "client's folder", "server", "Python", "Python of scripts", "seed")
 UNRECORDED = "not recorded"
 
 
@@ -288,6 +289,10 @@ def _circumstances(cells: Sequence[CellResult]) -> dict[str, list[str]]:
     return {
         "clock": _distinct(cell.clock for cell in cells),
         **{f"{_GUEST}{key}": _guest(cells, key) for key in ("kernel_sha256", "charge_ns", "charge_most_ns")},
+        **{
+            f"{_GUEST}{part}": _distinct((cell.virtual.counts if cell.virtual else {}).get(part) for cell in cells)
+            for part in _PARTS
+        },
         **{f"userland of the {host}": _userland(cells, host) for host in HOSTS},
         "backend": _distinct(cell.backend for cell in cells),
         **{f"backend {key}": _distinct(cell.backend_facts.get(key) for cell in cells) for key in facts},

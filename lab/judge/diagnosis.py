@@ -8,6 +8,7 @@ and `tcpi_sndbuf_limited`. So windows are read, not estimated.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -91,7 +92,7 @@ class Flows:
 def diagnose(flows: Flows) -> Diagnosis:
     """The cause that held for at least LEAST_SHARE of the time, or not-known with every share."""
     times = _times(flows)
-    total = sum(times.values())
+    total = math.fsum(times.values())
     shares = {cause: time / total for cause, time in times.items()} if total else {}
     cause: Cause
     cause, share = max(shares.items(), key=lambda each: each[1], default=("not-known", 0.0))

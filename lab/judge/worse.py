@@ -429,7 +429,7 @@ def _arrival(
 
 
 def _binomial_p(failed: int, n: int, share: float) -> float:
-    return sum(math.comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(failed, n + 1))
+    return math.fsum(math.comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(failed, n + 1))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -129,7 +129,7 @@ class Chain(NamedTuple):
 
     def share(self) -> float:
         """The share of packets lost in the long run."""
-        return sum(weight * loss for weight, loss in zip(self.stationary(), self.loss, strict=True))
+        return math.fsum(weight * loss for weight, loss in zip(self.stationary(), self.loss, strict=True))
 
     def widened(self) -> float:
         """The variance of a count of losses over that of independent ones: 1 + 2 x the sum of the correlations."""
@@ -140,7 +140,7 @@ class Chain(NamedTuple):
         total = 0.0
         for _ in range(_MOST_LAGS):
             after_loss = self._moved(after_loss)
-            both = sum(weight * loss for weight, loss in zip(after_loss, self.loss, strict=True)) - share * share
+            both = math.fsum(weight * loss for weight, loss in zip(after_loss, self.loss, strict=True)) - share * share
             total += both
             if abs(both) < _NEGLIGIBLE:
                 break
@@ -148,7 +148,7 @@ class Chain(NamedTuple):
 
     def _moved(self, weights: Sequence[float]) -> tuple[float, ...]:
         states = range(len(self.loss))
-        return tuple(sum(weights[i] * self.moves[i][j] for i in states) for j in states)
+        return tuple(math.fsum(weights[i] * self.moves[i][j] for i in states) for j in states)
 
 
 def chain_of(loss: Loss) -> Chain:
@@ -201,7 +201,7 @@ def chi_square_claim(what: str, found: Mapping[int, int], probability: Callable[
         left_expected, left_found, length = left_expected - expected, left_found - found.get(length, 0), length + 1
     classes.append((left_expected, left_found))
     free = len(classes) - 1
-    value = sum((seen - expected) ** 2 / expected for expected, seen in classes)
+    value = math.fsum((seen - expected) ** 2 / expected for expected, seen in classes)
     if not free:
         return Claim(f"{what} (too few)", 0.0, 0.0, 0.0)
     return Claim(

@@ -56,7 +56,7 @@ def serialisation(frame: int, rate: BitRate | None) -> Duration:
 def ideal_rtt_ms(link: Link) -> float:
     """Round trip of a ping over the idle link: both delays, and the probe's own time on the wire both ways."""
     sides = [link.direction("up"), link.direction("down")]
-    return sum(side.delay.ms + serialisation(PING_FRAME_BYTES, side.rate).ms for side in sides)
+    return math.fsum(side.delay.ms + serialisation(PING_FRAME_BYTES, side.rate).ms for side in sides)
 
 
 def bdp_packets(rate: BitRate, rtt: Duration, mtu: int) -> int:

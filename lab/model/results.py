@@ -221,6 +221,12 @@ class VirtualMachine(Closed):
     charge_ns: int = Field(ge=0, description="virtual price of a system call or a page fault, nanoseconds")
     charge_most_ns: int = Field(ge=0, description="highest price, reached by a program that never waits, nanoseconds")
     conditions: dict[str, bool] = Field(description="conditions of determinism by name, and whether each held in this guest")
+    counts: dict[str, str] = Field(
+        default_factory=dict,
+        description="what the cell's bytes follow from, by name: version, price, seed, and digests (client, its libraries, "
+        "server, Python, kernel); empty where it was not recorded",
+    )
+    digest: str = Field(default="", description="of all that `counts` has, 64 hexadecimal digits: one digest, the same bytes")
     real_s: float | None = Field(
         default=None, description="real seconds that the guest ran; differs every time and is not part of the result"
     )

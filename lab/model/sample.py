@@ -5,6 +5,7 @@ Plain numbers carry their unit in the name, as in `lab.model.results`.
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from pydantic import AwareDatetime, Field
@@ -63,8 +64,8 @@ class WireSeries(Model):
         slots = [rate / 8 * self.slot_ms / 1e3 for rate in self.goodput_bit_s]
         window, start = round(_WINDOW_MS / self.slot_ms), round(_START_MS / self.slot_ms)
         seen = slots[start:] if len(slots) >= 2 * start else slots
-        sums = [sum(seen[at : at + window]) for at in range(len(seen) - window + 1)]
-        return max(sums, default=sum(seen)) * 1e3 / _WINDOW_MS
+        sums = [math.fsum(seen[at : at + window]) for at in range(len(seen) - window + 1)]
+        return max(sums, default=math.fsum(seen)) * 1e3 / _WINDOW_MS
 
 
 class WireCounters(Model):

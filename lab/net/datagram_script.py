@@ -94,7 +94,7 @@ def main(interface: str, port: int) -> int:
     signal.signal(signal.SIGTERM, stop)
     tap = listen(interface)
     os.write(1, b"roughwater-datagrams 1 %b\n" % interface.encode())
-    tick = time.monotonic_ns() + _TICK_NS
+    tick = -(-time.monotonic_ns() // _TICK_NS) * _TICK_NS + _TICK_NS  # a full one, as of `sampler`
     while True:
         time.sleep(max(0, tick - time.monotonic_ns()) / 1e9)
         now = time.monotonic_ns()

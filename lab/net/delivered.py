@@ -5,6 +5,7 @@ For a link that follows a trace this is its certificate: the series as delivered
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -106,11 +107,11 @@ def compare(delivered: Sequence[int], planned: Sequence[int], frame: int) -> Tra
     """Both series, how far they are apart, and whether that is allowed."""
     errors = [got - wanted for got, wanted in zip(delivered, planned, strict=True)]
     worst = max(range(len(errors)), key=lambda slot: abs(errors[slot]))
-    total = sum(planned)
-    mean_error = sum(errors) / total if total else 0.0
+    total = math.fsum(planned)
+    mean_error = math.fsum(errors) / total if total else 0.0
     problems = []
     # A frame may be on either side of the end.
-    if abs(sum(errors)) > max(MEAN_ERROR * total, frame):
+    if abs(math.fsum(errors)) > max(MEAN_ERROR * total, frame):
         problems.append(f"the mean is {mean_error:+.3%} from the trace (allowed {MEAN_ERROR:.1%})")
     late = [slot for slot, error in enumerate(errors) if abs(error) > max(SLOT_ERROR * planned[slot], frame)]
     if late:

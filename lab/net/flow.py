@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ class RunningFlow:
         """What it received per second, by complete tenths of a second."""
         slots = [count for at, count in self.received if from_ns <= at and at + SLOT_NS <= to_ns]
         first, last = -(-from_ns // SLOT_NS), to_ns // SLOT_NS
-        return sum(slots) / ((last - first) * SLOT_NS / 1e9) if last > first else 0.0
+        return math.fsum(slots) / ((last - first) * SLOT_NS / 1e9) if last > first else 0.0
 
     def page_s(self, from_ns: int, to_ns: int) -> list[float]:
         """Seconds for each web page that was begun in that time."""

@@ -57,9 +57,11 @@ def main(client: str, server: str, interval_ms: str) -> int:
     ports = [port.encode() for port in (client, server)]
     table = os.open("/proc/self/net/dev", os.O_RDONLY)
     room = bytearray(1 << 16)
-    base = time.monotonic_ns()
+    # At a full interval: by the clock of a virtual machine its readings then fall on the same instants whenever it began.
+    base = -(-time.monotonic_ns() // interval) * interval
     os.write(1, b"roughwater-ports 1 %b %b %d %d\n" % (client.encode(), server.encode(), interval, base))
     deadline = base
+    time.sleep(max(0, base - time.monotonic_ns()) / 1e9)
     while True:
         text = read_table(table, room)
         now = time.monotonic_ns()

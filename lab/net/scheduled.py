@@ -52,7 +52,7 @@ class RunningSchedule:
         for script in self._scripts:
             router.write(f"{router.workdir}/{script.name}", script.file)
         rows = sum(script.file.count(b"\n") for script in self._scripts)
-        self.base_ns = network.clock.monotonic_ns() + round(max(_LEAD_S, rows * _LEAD_S_PER_ROW) * 1e9)
+        self.base_ns = network.clock.next_start_ns(max(_LEAD_S, rows * _LEAD_S_PER_ROW))
         for script in self._scripts:
             words = (f"{router.workdir}/{script.name}", f"{self.base_ns}", f"{script.repeat_ns}", *script.words)
             self._running.append((script, router.start(script_command(router, script.program, *words), root=True)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -117,7 +118,7 @@ def _resample(steps: Sequence[tuple[Reading, Reading, int]], slot_ns: int) -> li
 
 
 def _windows(slots: Sequence[float]) -> list[float]:
-    return [sum(slots[start : start + WINDOW_SLOTS]) for start in range(len(slots) - WINDOW_SLOTS + 1)]
+    return [math.fsum(slots[start : start + WINDOW_SLOTS]) for start in range(len(slots) - WINDOW_SLOTS + 1)]
 
 
 def _longest_gap_ns(steps: Sequence[tuple[Reading, Reading, int]]) -> int:

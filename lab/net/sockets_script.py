@@ -97,7 +97,8 @@ def main() -> int:
     diag = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG)
     asked = request()
     os.write(1, b"roughwater-sockets 1\n")
-    due = time.monotonic_ns()
+    due = -(-time.monotonic_ns() // _TICK_NS) * _TICK_NS  # a full tick, as of `sampler`
+    time.sleep(max(0, due - time.monotonic_ns()) / 1e9)
     while True:
         found = look(diag, asked)
         now = time.monotonic_ns()

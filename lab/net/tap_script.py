@@ -311,7 +311,8 @@ def main(port: str, *options: str) -> int:
     ready.register(sock, select.POLLIN)
     os.write(1, b"roughwater-tap 1 %b\n" % port.encode())
     now = time.monotonic_ns()
-    looks = Looks(tap, ring, table, now)
+    # At full ticks, as `sampler` does.
+    looks = Looks(tap, ring, table, -(-now // _TICK_NS) * _TICK_NS)
     while True:
         due = looks.due
         asleep = time.monotonic_ns()

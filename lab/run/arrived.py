@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from lab.hosts.host import Host
 
-# An environment variable identifies a client's processes, including those that left its process group.
-SAMPLE_VARIABLE = "ROUGHWATER_SAMPLE"
 _COUNT = 'grep -F -- "$2 " "$1" | tail -n 1'
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+from lab.hosts.agent.places import SAMPLE_VARIABLE
 from lab.hosts.host import Network, Process
 from lab.net.ports import PortReading, PortSampler
 from lab.net.scheduled import RunningSchedule
 from lab.net.series import SLOT_NS, body_span, build_series, payload_between
-from lab.run.arrived import SAMPLE_VARIABLE
 from lab.run.sample import reading_of, run_client
 
 

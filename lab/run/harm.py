@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from lab.clients.adapter import ClientAdapter
-from lab.clients.registry import resolve
+from lab.clients.registry import on_host, resolve
 from lab.hosts.host import Network
 from lab.hosts.virtual.machine import Patience, derived_seed
 from lab.hosts.virtual.network import open_network
@@ -131,7 +132,7 @@ class HarmTable:
         seen = [row.flow for row in self.of(client) if row.flow and not row.problem]
         if not seen:
             return None
-        return FlowSeen(sum(each.byte_s for each in seen) / len(seen), tuple(page for each in seen for page in each.page_s))
+        return FlowSeen(math.fsum(each.byte_s for each in seen) / len(seen), tuple(page for each in seen for page in each.page_s))
 
     def flow_harm(self, client: str) -> float | None:
         """To the flow: of web to the p95 of its pages' times, of others to the goodput."""
@@ -189,6 +190,7 @@ def harm_table(
             except NotSupported as reason:
                 left_out.append(reason.message)
                 continue
+            adapter = on_host(adapter, network.client.under_test)
             adapter.identify(network.client.under_test)
             for index in range(samples):
                 progress.step(f"{topology.name}: {client.name}, transfer {index + 1} of {samples}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from lab import __version__
 from lab.clients import windows
 from lab.clients.adapter import ClientAdapter
-from lab.clients.registry import assert_able, assert_speaks, assert_speaks_here
+from lab.clients.registry import assert_able, assert_speaks, assert_speaks_here, on_host, program_here
 from lab.judge.diagnosis import unexplained
 from lab.judge.host import host_quality, judge_on_host, most_set_aside
 from lab.judge.tolerance import LookPlan, judge_samples
@@ -30,11 +30,13 @@ from lab.model.results import (
     HostSnapshot,
     Sample,
     SetAside,
+    VirtualMachine,
 )
 from lab.net.certificates import begin_certificate, lab_problems, too_slow
 from lab.net.ports import PortSampler
 from lab.net.scheduled import scheduled
 from lab.net.watch import can_watch
+from lab.run.counts import counted
 from lab.run.lab import Lab
 from lab.run.schedule import Schedule
 from lab.run.userlands import one_cell
@@ -49,6 +51,8 @@ class Lane:
     identity: ClientIdentity
     samples: list[Sample] = field(default_factory=list)
     set_aside: list[SetAside] = field(default_factory=list)
+    program: str = ""
+    """Its path or name on the lab's machine."""
     system: str | None = None
     """The client's system, where it is not the host's."""
 
@@ -96,12 +100,23 @@ class Interleaving:
         self._certificate: Certificate | None = None
         with lab.timed("bring_up"):
             host = self._network.client.under_test
+            programs = {client: program_here(adapter) for client, adapter in clients.items()}
+            clients = {client: on_host(adapter, host) for client, adapter in clients.items()}
             identities = {client: adapter.identify(host) for client, adapter in clients.items()}
             systems = {client: windows.system_of(identity) for client, identity in identities.items()}
         for cell in cells:
             assert_speaks(identities[cell.client], cell.transfer, cell.id)
         cells = [cell.in_virtual_time() for cell in cells] if self._virtual else cells
-        self.lanes = [Lane(cell, clients[cell.client], identities[cell.client], system=systems[cell.client]) for cell in cells]
+        self.lanes = [
+            Lane(
+                cell,
+                clients[cell.client],
+                identities[cell.client],
+                program=programs[cell.client],
+                system=systems[cell.client],
+            )
+            for cell in cells
+        ]
 
     @property
     def _virtual(self) -> bool:
@@ -143,7 +158,7 @@ class Interleaving:
             backend=network.backend,
             backend_facts=dict(network.backend_facts),
             clock=network.clock.kind,
-            virtual=self._lab.machines.facts(network),
+            virtual=self._guest(lane),
             userlands=dict(self._lab.userlands),
             router=network.router_facts.recorded,
             client=lane.identified(),
@@ -162,6 +177,10 @@ class Interleaving:
             after=after,
             timing_s=dict(self._lab.timing_s),
         )
+
+    def _guest(self, lane: Lane) -> VirtualMachine | None:
+        facts = self._lab.machines.facts(self._network)
+        return counted(facts, self._network, lane.identity, lane.program, lane.cell.transfer) if facts else None
 
     def _measure(self) -> Certificate:
         lab, network, cell = self._lab, self._network, self.lanes[0].cell

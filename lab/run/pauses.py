@@ -9,6 +9,7 @@ soon as an acknowledgement finds a program that waits (tcp_new_space, net/ipv4/t
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -165,7 +166,7 @@ class Pauses:
         if chosen(size, near[-1].mss):
             return near[0].send_buffer < size
         ratios = [ratio for look in near if (ratio := self._ratio(look))]
-        ratio = sum(ratios) / len(ratios) if ratios else _RATIO
+        ratio = math.fsum(ratios) / len(ratios) if ratios else _RATIO
         full, above, below = (ratio * (before.position - self._acked_at(t_ns)) for t_ns in (before.t_ns, t0_ns - _ROOM_NS, t0_ns))
         return full >= _FULL * size and above >= _ROOM_ABOVE * size and below <= _ROOM_BELOW * size
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from lab.clients import usage
 from lab.clients.adapter import ClientAdapter, UnreadableReportError
 from lab.clients.last_words import last_words
+from lab.hosts.agent.places import SAMPLE_VARIABLE
 from lab.hosts.clocks import workers
 from lab.hosts.host import Completed, Host, Network, Process
 from lab.judge.diagnosis import CHANGES, unexplained
@@ -29,7 +30,7 @@ from lab.net.scheduled import RunningSchedule
 from lab.net.series import SLOT_NS, Reading, build_series, header_bytes, late_slots, payload_between
 from lab.net.watch import Watch
 from lab.run import sets
-from lab.run.arrived import SAMPLE_VARIABLE, Arrived, collect, sink_count
+from lab.run.arrived import Arrived, collect, sink_count
 from lab.run.timed import tap_for, time_sample
 from lab.run.why import explain, of_failed
 from lab.servers.bundle import Servers
@@ -92,7 +93,7 @@ def take_sample(
     for path, text in adapter.inputs(transfer, endpoints).items():
         client.write(path, text)
     memory_path = f"{endpoints.output_path}.rss"
-    # GNU time is looked for before anything is counted: in virtual time that takes time.
+    # GNU time, where the host needs it, is looked for before anything is counted.
     time_program, command = usage.find_time(client.under_test), adapter.command(transfer, endpoints)
     receiver_port = network.wire_ports.client if transfer.direction == "get" else network.wire_ports.server
     pcap = pcap_dir / f"sample-{index:03d}.pcap" if pcap_dir else None

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -131,7 +132,7 @@ def _arm(search: Search, due: Next, result: CellResult, number: int) -> Arm:
         cell=result.id,
         verdict=result.verdict.name,
         byte_s=rates,
-        mean_byte_s=sum(rates) / len(rates) if rates else None,
+        mean_byte_s=math.fsum(rates) / len(rates) if rates else None,
         figures=figures,
         facts={"figure": f"{told}, n = {len(result.samples)}", "why": due.why},
     )

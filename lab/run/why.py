@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -105,7 +106,7 @@ def flows_of(  # noqa: PLR0917 - one caller besides tests
         content=total,
         seconds=(max(each.end_ns for each in kept) - min(each.start_ns for each in kept)) / 1e9,
         idle_rtt_s=idle_us / 1e6,
-        loaded_rtt_s=sum(loaded) / len(loaded) / 1e6 if loaded else 0.0,
+        loaded_rtt_s=math.fsum(loaded) / len(loaded) / 1e6 if loaded else 0.0,
         layer=transfer.protocol if transfer else _layer(kept),
         request=transfer.size.bytes * transfer.parallel if transfer and transfer.files > 1 else None,
         limit_byte_s=transfer.limit_byte_s if transfer else None,
@@ -264,7 +265,7 @@ def _pieces(  # noqa: PLR0917 - one caller
     """The time of one look, cut where another pause begins. The kernel's own times are not those of a program that pauses."""
     reader = readers.get((look.port, look.peer_port), _Reader(()))
     parts = pauses.cut(start_ns, end_ns, waits_for_network=look.waits_for_network)
-    held = sum(part.seconds for part in parts if not part.idle)
+    held = math.fsum(part.seconds for part in parts if not part.idle)
     for part in parts:
         share = 0.0 if part.idle or not held else part.seconds / held
         unread, reader_idle = reader.at(part.end_ns)

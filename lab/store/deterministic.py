@@ -1,8 +1,9 @@
 """The part of a cell that must be the same, byte for byte, whenever and wherever it runs in virtual time.
 
 The same cell, seed, kernel and programs give the same view. Left out is what names the real machine or the moment: the run, the
-lab's version and revision, paths of programs and captures, times by the real clock, facts and load of the machine. Causes stand
-before effects, so that the first difference of two views is the one to look at.
+lab's version and revision, paths of programs and captures, times by the real clock, facts and load of the machine, and digests of
+what counts, which may differ where nothing follows. Causes stand before effects, so that the first difference of two views is the
+one to look at.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def view(result: CellResult) -> dict[str, object]:
     virtual, before, after = cell["virtual"], cell["before"], cell["after"]
     found: dict[str, object] = {
         **_only(cell, "schema_version", "id", "backend", "clock"),
-        "virtual": _without(virtual, "real_s") if virtual else None,
+        "virtual": _without(virtual, "real_s", "counts", "digest") if virtual else None,
         "userlands": cell["userlands"],
         **_only(cell, "topology", "transfer", "expectation", "plan"),
         "client": _client(cell["client"]),

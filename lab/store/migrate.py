@@ -274,8 +274,12 @@ def _renamed(part: object, **names: str) -> object:
 
 
 def _cell_2_0(cell: Document) -> dict[str, object]:
-    """2.1 has the command of each sample, and variables. Before, only a cell had a command, and `lab run` passed no variables."""
-    return _with_samples(_with_variables(cell), command=[])
+    """2.1 has the command of each sample, and variables. Before, only a cell had a command, and `lab run` passed no variables.
+
+    It has what the bytes of a cell in virtual time follow from, too.
+    """
+    found = _with_samples(_with_variables(cell), command=[])
+    return {**found, "virtual": _with(cell.get("virtual"), counts={}, digest="")}
 
 
 def _with_variables(document: Document) -> dict[str, object]:

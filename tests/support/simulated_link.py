@@ -38,6 +38,9 @@ class SimulatedClock:
     def sleep(self, seconds: float) -> None:
         self.now_ns += max(0, round(seconds * 1e9))
 
+    def next_start_ns(self, lead_s: float) -> int:
+        return self.now_ns + round(lead_s * 1e9)
+
 
 @dataclass
 class Flow:
@@ -121,6 +124,9 @@ class StandIn:
 
     def program(self, name: str) -> str:
         return name
+
+    def place(self, program: str) -> str:
+        return program
 
 
 @dataclass

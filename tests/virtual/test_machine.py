@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from lab.hosts.agent.places import LAB_UID
 from lab.hosts.virtual import processes
-from lab.hosts.virtual.machine import EPOCH_S, user_id
+from lab.hosts.virtual.machine import EPOCH_S
 from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.model.errors import LabFault
 from tests.support.waiting import until
@@ -33,7 +34,7 @@ def members(group: int) -> list[int]:
 class TestHosts:
     def test_commands_are_the_ordinary_users_who_may_read_and_not_write(self, network: VirtualNetwork) -> None:
         words = network.client.run(["/bin/sh", "-c", "id -u; grep CapEff /proc/self/status; hostname"]).text.split()
-        assert words == [str(user_id()), "CapEff:", "0000000000000004", "client"]
+        assert words == [str(LAB_UID), "CapEff:", "0000000000000004", "client"]
         done = network.client.run(["/bin/sh", "-c", "echo spoilt >/etc/hosts"], check=False)
         assert done.returncode != 0
 
@@ -46,7 +47,7 @@ class TestHosts:
         path = network.client.workdir / "a" / "b"
         network.client.write(path, b"x" * 3_000_000, mode=0o600)
         assert network.client.read(path) == b"x" * 3_000_000
-        assert network.client.run(["stat", "-c", "%a %u", str(path)]).text == f"600 {user_id()}\n"
+        assert network.client.run(["stat", "-c", "%a %u", str(path)]).text == f"600 {LAB_UID}\n"
 
     def test_this_hosts_own_files_cannot_be_written(self, network: VirtualNetwork, tmp_path: Path) -> None:
         done = network.client.run(["touch", str(tmp_path / "here")], root=True, check=False)

@@ -4,35 +4,32 @@ Standard library only, and handed over compiled (`program`) to a Python with `-I
 own. Reading /dev/hostchan stops the machine and its clock until the lab has something to ask (images/kernel), so time passes only
 inside a request: while `wait` waits for a command, or `sleep` sleeps.
 
-The heads of frames are in `marshal` (both ends are one Python). Modules that cost tens of milliseconds to import (json, re,
-dataclasses, typing) are not.
+The heads of frames are in `marshal`, in a format that all Pythons have. Modules that cost tens of milliseconds to import (json,
+re, dataclasses, typing) are not.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import marshal
 import os
 import resource
 import select
 import signal
-import sys
 import time
 
-from lab.hosts.agent import chores, frames, roots, spawn, syscalls
-from lab.hosts.agent.places import HOME_DIR, LAB_UID, MARSHAL_VERSION, RUN_DIR
+from lab.hosts.agent import chores, frames, mounts, placing, roots, spawn, starter, syscalls
+from lab.hosts.agent.places import CACHE_DIR, LAB_UID, MARSHAL_VERSION, STARTER, TICK_NS, next_tick
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
 
 CHANNEL = "/dev/hostchan"
-_USER = int(sys.argv[1]) if __name__ == "__main__" else LAB_UID  # machine.user_id
 _KILL_S = 5.0
+_LEAD_NS = 10_000_000
 _DEFAULT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
-_RNDRESEEDCRNG = 0x5207  # <linux/random.h>
 # What a client may do to the machine that it shares with its servers: forking without end is its own failure, not the lab's.
 _MOST_PROCESSES = 1500
 # One file may take three eighths of the memory: more than any transfer the machine is made for, and less than would leave no room
@@ -57,6 +54,9 @@ class Job:
         self.ended_ns = 0
         self.code: int | None = None
         self.user_s = self.system_s = 0.0
+        self.order = -1
+        self.name = ""
+        self.peak_bytes: int | None = None
 
 
 class Guest:
@@ -84,8 +84,8 @@ class Guest:
             "sleep": self.op_sleep,
             "vary": self.op_vary,
             "write": self.op_write,
-            "bind": self.op_bind,
             "copy": self.op_copy,
+            "place": self.op_place,
             "cat": self.op_cat,
             "read": self.op_read,
             "collect": self.op_collect,
@@ -110,7 +110,10 @@ class Guest:
     def op_furnish(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
         """Show files over /etc's; returns the facts of the boot that the lab checks."""
         del blobs
-        furnish(message["files"], int(message["run_bytes"]))
+        mounts.furnish(message["files"], int(message["run_bytes"]))
+        if message["cache"]:
+            mounts.own_folders(CACHE_DIR)
+            syscalls.bind(message["cache"], CACHE_DIR)
         for host, root in message["userlands"].items():
             self.userlands[host] = roots.open_userland(host, root, message["files"])
         with open("/proc/cmdline", encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs 10 ms of start-up
@@ -133,13 +136,20 @@ class Guest:
         self.names[name] = os.open("/proc/self/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
 
     def op_start(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
-        """Begin a command; its standard input is the first blob."""
+        """Begin a command, and return when it has begun; its standard input is the first blob."""
+        started, blobs = self.begin(message, blobs)
+        while (left := self.jobs[started["job"]].child.started_ns - time.monotonic_ns()) > 0:
+            self.look(left / 1e9)
+        return started, blobs
+
+    def begin(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
         stdin = memory("stdin", blobs[0]) if blobs and blobs[0] else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         sinks = os.memfd_create("stdout"), os.memfd_create("stderr")
         self.last_job += 1
-        child = self.spawn(message, (stdin, *sinks))
+        child, order = self.spawn(message, (stdin, *sinks))
         os.close(stdin)
         job = Job(child, *sinks, None if message["root"] else _MOST_OUTPUT_BYTES)
+        job.order, job.name = order, message["argv"][0]
         self.jobs[self.last_job] = self.by_pid[child.pid] = job
         return {"job": self.last_job}, []
 
@@ -148,7 +158,8 @@ class Guest:
         del blobs
         number = int(message["job"])
         job = self.jobs[number]
-        timed_out = not self.until_ended(job, float(message["timeout_s"]))
+        to_come_s = max(0, job.child.started_ns - time.monotonic_ns()) / 1e9 if message.get("kill") else 0.0
+        timed_out = not self.until_ended(job, to_come_s + float(message["timeout_s"]))
         if timed_out:
             if not message.get("kill"):
                 return {"running": True}, []
@@ -158,7 +169,7 @@ class Guest:
         return self.finish(number, job, timed_out=timed_out)
 
     def op_run(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
-        started, _ = self.op_start(message, blobs)
+        started, _ = self.begin(message, blobs)
         return self.op_wait({**message, **started, "kill": True}, [])
 
     def op_signal(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
@@ -184,55 +195,65 @@ class Guest:
         return {}, []
 
     def op_vary(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
-        """The blob goes into the kernel's random numbers, at once (random(4), RNDRESEEDCRNG)."""
+        """The blob goes into the kernel's random numbers at the next tick (random(4), RNDRESEEDCRNG).
+
+        The kernel mixes the time into them: a nanosecond later they are others.
+        """
         del message
+        at_ns = next_tick(time.monotonic_ns() + _LEAD_NS)
         fd = os.open("/dev/urandom", os.O_RDWR | os.O_CLOEXEC)
+        order = memory("order", starter.seed_order(at_ns, blobs[0]))
         try:
-            os.write(fd, blobs[0])
-            fcntl.ioctl(fd, _RNDRESEEDCRNG)
+            actions = [(os.POSIX_SPAWN_DUP2, order, 3), (os.POSIX_SPAWN_DUP2, fd, 4)]
+            pid = os.posix_spawn(STARTER, ["starter"], {}, file_actions=actions, setsigmask=(), setsigdef=_DEFAULT_SIGNALS)
         finally:
             os.close(fd)
+            os.close(order)
+        job = self.by_pid[pid] = Job(spawn.Child(pid, at_ns), -1, -1, None)
+        if not self.until_ended(job, _KILL_S + TICK_NS / 1e9) or job.code:
+            raise OSError(f"the random numbers could not be seeded ({job.code})")
         return {}, []
 
     def op_write(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
         """Write a file, complete or not at all, owned by the host's user; parents are made."""
         path, mode = str(message["path"]), int(message["mode"])
-        own_folders(os.path.dirname(path))  # noqa: PTH120
+        mounts.own_folders(os.path.dirname(path))  # noqa: PTH120
         part = f"{path}.part"
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             view = memoryview(blobs[0])
             while view:
                 view = view[os.write(fd, view) :]
-            os.fchown(fd, _USER, _USER)
+            os.fchown(fd, LAB_UID, LAB_UID)
             os.fchmod(fd, mode)
         finally:
             os.close(fd)
         os.replace(part, path)  # noqa: PTH105
         return {}, []
 
-    def op_bind(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
-        """Show a file of the real host under another name, without a copy."""
+    def op_place(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """Show a folder of the real host's under another name: as it is, or a copy of these of its files."""
         del blobs
-        path = str(message["path"])
-        own_folders(os.path.dirname(path))  # noqa: PTH120
-        os.close(os.open(path, os.O_CREAT | os.O_CLOEXEC, 0o755))  # read-only: it may be bound already
-        for root in ("", *self.userlands.values()):
-            syscalls.bind(str(message["source"]), root + path)
+        mounts.own_folders(os.path.dirname(message["path"]))  # noqa: PTH120
+        os.mkdir(message["path"])  # noqa: PTH102
+        if message["files"] is None:
+            syscalls.bind(message["source"], message["path"])
+        else:
+            placing.copy_files(message["source"], message["path"], message["files"])
         return {}, []
 
     def op_copy(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
         """Copy a file of the real host into the machine, as `write`, inside the kernel."""
         del blobs
         path, mode = str(message["path"]), int(message["mode"])
-        own_folders(os.path.dirname(path))  # noqa: PTH120
+        mounts.own_folders(os.path.dirname(path))  # noqa: PTH120
         part = f"{path}.part"
         source = os.open(message["source"], os.O_RDONLY | os.O_CLOEXEC)
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             while os.sendfile(fd, source, None, 1 << 24):
                 pass
-            os.fchown(fd, _USER, _USER)
+            os.fchown(fd, LAB_UID, LAB_UID)
             os.fchmod(fd, mode)
         finally:
             os.close(fd)
@@ -272,15 +293,15 @@ class Guest:
 
     # -----------------------------------------------------------------------------------------------------------------------
 
-    def spawn(self, message: dict[str, Any], stdio: tuple[int, int, int]) -> spawn.Child:
-        """Begin a command on its host, as its user.
+    def spawn(self, message: dict[str, Any], stdio: tuple[int, int, int]) -> tuple[spawn.Child, int]:
+        """Begin a command on its host, as its user; at `at_ns` unless that is negative; and its order's descriptor.
 
         This process goes there itself and comes back: forking it would copy its memory page by page, which costs a machine like
         this more than the command does. Exit code 127 when there is no such command, 126 when it cannot be executed.
         """
         argv, env, root = list(message["argv"]), message["env"], bool(message["root"])
         actions = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(stdio)]
-        started_ns, pid, failure = time.monotonic_ns(), 0, None
+        started_ns, pid, failure, order = time.monotonic_ns(), 0, None, -1
         try:
             self.go(str(message["host"]))
             if message["within"]:
@@ -291,6 +312,11 @@ class Guest:
                 become_user()
             os.chdir(message["cwd"])
             program = find_program(argv[0], env.get("PATH", ""))
+            if message["at_ns"] >= 0:
+                started_ns = message["at_ns"]
+                order = memory("order", starter.client_order(started_ns, program, argv))
+                actions.append((os.POSIX_SPAWN_DUP2, order, 3))
+                program, argv = STARTER, ["starter"]
             pid = os.posix_spawn(program, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_DEFAULT_SIGNALS)
         except OSError as error:
             failure = error
@@ -305,10 +331,9 @@ class Guest:
             os.chdir("/")
             self.go("router")
         if failure:
-            missing = failure.errno == errno.ENOENT
-            os.write(stdio[2], f"{argv[0]}: {'not found' if missing else failure}\n".encode())
-            pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 127" if missing else "exit 126"], {}, setsid=True)
-        return spawn.Child(pid, started_ns)
+            code = tell_failure(stdio[2], message["argv"][0], failure)
+            pid = os.posix_spawn("/bin/sh", ["sh", "-c", f"exit {code}"], {}, setsid=True)
+        return spawn.Child(pid, started_ns), order
 
     def go(self, host: str) -> None:
         """Enter a host's namespaces."""
@@ -338,6 +363,8 @@ class Guest:
                 job.child.kill_rest()
                 job.code = ending.code
                 job.user_s, job.system_s = ending.user_s, ending.system_s
+                if job.order >= 0:
+                    take_result(job)
 
     def finish(self, number: int, job: Job, *, timed_out: bool) -> Answer:
         del self.jobs[number]
@@ -352,7 +379,28 @@ class Guest:
             "user_s": job.user_s,
             "system_s": job.system_s,
             "timed_out": timed_out,
+            "peak_bytes": job.peak_bytes,
         }, texts
+
+
+def take_result(job: Job) -> None:
+    """Take the end of a client from its starter's result; the starter that was killed with it has none."""
+    found = starter.result(os.pread(job.order, starter.RESULT_BYTES, 0))
+    os.close(job.order)
+    job.order = -1
+    if found is None:
+        return
+    job.ended_ns, job.peak_bytes = found.ended_ns, found.peak_bytes
+    job.code = os.waitstatus_to_exitcode(found.status)
+    if found.errno:
+        job.code = tell_failure(job.stderr, job.name, OSError(found.errno, os.strerror(found.errno)))
+
+
+def tell_failure(stderr: int, name: str, failure: OSError) -> int:
+    """Say why a command could not be begun; its exit code, as a shell has it."""
+    missing = failure.errno == errno.ENOENT
+    os.write(stderr, f"{name}: {'not found' if missing else failure}\n".encode())
+    return 127 if missing else 126
 
 
 def become_user() -> None:
@@ -360,8 +408,8 @@ def become_user() -> None:
     file_bytes = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _MOST_FILE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_NPROC, (_MOST_PROCESSES, _MOST_PROCESSES))
-    os.setresgid(_USER, _USER, 0)
-    os.setresuid(_USER, _USER, 0)
+    os.setresgid(LAB_UID, LAB_UID, 0)
+    os.setresuid(LAB_UID, LAB_UID, 0)
     syscalls.use_only(syscalls.CAP_DAC_READ_SEARCH)
 
 
@@ -386,66 +434,6 @@ def find_program(name: str, path: str) -> str:
         if os.access(f"{folder or '.'}/{name}", os.X_OK, effective_ids=True):
             return f"{folder or '.'}/{name}"
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-
-
-def furnish(files: dict[str, str], run_bytes: int) -> None:
-    """A private, writable /run over the machine's own files, which are read-only; the lab's names over /etc's."""
-    if not all(map(os.path.exists, files)):
-        cover_etc(files)
-    for target, text in {**files}.items():
-        source = f"{RUN_DIR}/lab/etc/{os.path.basename(target)}"  # noqa: PTH119
-        os.makedirs(os.path.dirname(source), exist_ok=True)  # noqa: PTH103, PTH120
-        with open(source, "w", encoding="utf-8") as file:  # noqa: PTH123
-            file.write(text)
-        syscalls.bind(source, target)
-    syscalls.mount(
-        "run", RUN_DIR, "tmpfs", syscalls.MS_REMOUNT | syscalls.MS_NOSUID | syscalls.MS_NODEV, f"mode=755,size={run_bytes}"
-    )
-
-
-def cover_etc(files: Iterable[str]) -> None:
-    """An /etc that can be written, with links to the machine's own files: a minimal system has no /etc/hosts to bind over."""
-    own = f"{RUN_DIR}/lab/machine-etc"
-    os.makedirs(own)  # noqa: PTH103
-    syscalls.bind("/etc", own)
-    syscalls.mount("etc", "/etc", "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=755,size=1m")
-    for name in os.listdir(own):  # noqa: PTH208
-        if f"/etc/{name}" not in files:
-            os.symlink(f"{own}/{name}", f"/etc/{name}")  # noqa: PTH211
-    for target in files:
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
-
-
-def mount_everything() -> None:
-    """Mount the file systems that every program expects."""
-    nosuid = syscalls.MS_NOSUID
-    syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
-    syscalls.mount("proc", "/proc", "proc", nosuid)
-    syscalls.mount("sys", "/sys", "sysfs", nosuid)
-    try:  # noqa: SIM105
-        syscalls.mount("dev", "/dev", "devtmpfs", nosuid)
-    except OSError:  # the kernel has mounted it, where the machine's root has a /dev
-        pass
-    syscalls.mount("run", RUN_DIR, "tmpfs", nosuid | syscalls.MS_NODEV, "mode=755")
-    for folder in ("netns", "uml", "sshd", "lab/etc"):
-        os.makedirs(f"{RUN_DIR}/{folder}")  # noqa: PTH103
-    for folder in (HOME_DIR, *(f"{RUN_DIR}/lab/{name}" for name in ("tmp", "client", "router", "server"))):
-        own_folders(folder)
-    # /run has most of the memory; what is left is for programs.
-    for name, kind, options in (("pts", "devpts", ""), ("shm", "tmpfs", "size=4%")):
-        os.makedirs(f"/dev/{name}", exist_ok=True)  # noqa: PTH103
-        syscalls.mount(name, f"/dev/{name}", kind, nosuid, options)
-    for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
-        os.symlink(f"/proc/self/fd{target}", f"/dev/{name}")  # noqa: PTH211
-    syscalls.show_namespace("router")
-
-
-def own_folders(path: str) -> None:
-    """Make a folder and its parents, owned by the lab's user."""
-    if not os.path.isdir(path):  # noqa: PTH112
-        own_folders(os.path.dirname(path))  # noqa: PTH120
-        os.mkdir(path)  # noqa: PTH102
-        os.chown(path, _USER, _USER)
 
 
 def memory(name: str, data: bytes) -> int:
@@ -482,7 +470,7 @@ def dumps(message: dict[str, Any]) -> bytes:
 
 
 def main() -> None:
-    mount_everything()
+    mounts.mount_everything()
     os.setgroups([])
     syscalls.keep_ambient(syscalls.CAP_DAC_READ_SEARCH)
     weigh_for_oom(_NEVER)

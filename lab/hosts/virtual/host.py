@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Self
 
+from lab.hosts.agent.places import CACHE_DIR, PROGRAMS_DIR, SAMPLE_VARIABLE, next_tick
 from lab.hosts.agent.protocol import HOME_DIR, LAB_USER, RUN_DIR
 from lab.hosts.command_host import Command
 from lab.hosts.host import CollectedFile, Completed
 from lab.hosts.posix import PosixHost
 from lab.hosts.virtual.machine import EPOCH_S, Machine
-from lab.model import files
+from lab.hosts.virtual.placing import place_of
 from lab.model.clock import Clock as ClockName
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.paths import cache_dir
@@ -23,6 +23,9 @@ from lab.model.paths import cache_dir
 _STANDARD = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 # OpenSSL and AWS-LC mix the processor's own random numbers in, where it has them; a seed means nothing to those.
 _NO_PROCESSOR_ENTROPY = "~0x4000000000000000:~0x40000"
+_LEAD_NS = 10_000_000
+"""Long enough to prepare a client's start in."""
+_AFTER_START_NS = 1_000_000
 
 
 class VirtualClock:
@@ -42,6 +45,11 @@ class VirtualClock:
     def sleep(self, seconds: float) -> None:
         if seconds > 0:
             self._machine.ask({"op": "sleep", "seconds": seconds})
+
+    def next_start_ns(self, lead_s: float) -> int:
+        base_ns = next_tick(self._machine.now_ns + round(lead_s * 1e9)) + self._machine.phase_ns
+        self._machine.start_ns = base_ns + _AFTER_START_NS
+        return base_ns
 
 
 class VirtualProcess:
@@ -90,6 +98,7 @@ class VirtualHost(PosixHost[VirtualProcess]):
 
     shares_files = True
     reads_host_files = True
+    reports_peak_memory = True
 
     def __init__(
         self, machine: Machine, name: str, address: str, *, namespace: str = "", on_loopback: bool = False, userland: str = ""
@@ -124,15 +133,29 @@ class VirtualHost(PosixHost[VirtualProcess]):
             return self._found[name]
         from lab.assets.tools import host_program
 
-        return host_program(name)
+        return inside(host_program(name))
+
+    def place(self, program: str) -> str:
+        """The path by which a client that is a file of this host's runs inside: the same wherever its user has it.
+
+        The folder of a program that is not the system's is shown under a path of the lab's. A script's folder is copied,
+        because reading a folder takes time by its size.
+        """
+        if self._within or (found := place_of(program)) is None:
+            return program
+        if found.folder == str(cache_dir()):
+            return f"{CACHE_DIR}/{found.inner}"
+        if found.folder not in self._machine.placed:
+            path = f"{PROGRAMS_DIR}/{len(self._machine.placed)}"
+            files = None if found.files is None else list(found.files)
+            self._machine.ask({"op": "place", "path": path, "source": found.folder, "files": files})
+            self._machine.placed[found.folder] = path
+        return f"{self._machine.placed[found.folder]}/{found.inner}"
 
     def write(self, path: str | PurePath, data: bytes, *, mode: int = 0o644) -> None:
         self._machine.ask({"op": "write", "path": str(path), "mode": mode}, [data])
 
     def copy(self, source: Path, path: str | PurePath, *, mode: int = 0o644) -> None:
-        if mode & 0o111 and (kept := kept_program(source)):
-            self._machine.ask({"op": "bind", "source": str(kept), "path": str(path)})
-            return
         self._machine.ask({"op": "copy", "source": str(source.absolute()), "path": str(path), "mode": mode})
 
     def read(self, path: str | PurePath) -> bytes:
@@ -174,35 +197,25 @@ class VirtualHost(PosixHost[VirtualProcess]):
             "cwd": command.cwd or str(self.workdir),
             "root": command.root,
             "within": self._within,
+            "at_ns": self._start_ns() if SAMPLE_VARIABLE in command.env else -1,
         }
 
-
-def kept_program(source: Path) -> Path | None:
-    """A copy of a program in the cache, by its digest: a build that ends meanwhile does not change the client under test.
-
-    None where the cache cannot be written, or nothing in it can be executed (a container's /dev/shm).
-    """
-    try:
-        path = cache_dir() / "programs" / files.digest(source)
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with files.replacing(path) as part:
-                shutil.copyfile(source, part)
-                part.chmod(0o755)
-    except OSError:
-        return None
-    return path if os.access(path, os.X_OK) else None
+    def _start_ns(self) -> int:
+        """When the client begins: what was announced, else the machine's phase after its next tick."""
+        announced, self._machine.start_ns = self._machine.start_ns, 0
+        return announced or next_tick(self._machine.now_ns + _LEAD_NS) + self._machine.phase_ns
 
 
 def environment(more: Mapping[str, str], *, of_machine: bool = True) -> dict[str, str]:
     """Variables of a command inside, none of them the caller's; `more` takes precedence.
 
-    PATH has the standard folders and, `of_machine`, those that the lab itself has filled (`lab.assets.extracted`). Looking for a
-    program takes time in every folder before its own, and even a longer PATH would make every figure another one.
+    PATH has the standard folders and, `of_machine`, those that the lab itself has filled (`lab.assets.extracted`), by the cache's
+    path inside. Looking for a program takes time in every folder before its own, and even a longer PATH would make every figure
+    another one.
     """
     cache = cache_dir()
     folders = os.environ.get("PATH", "").split(os.pathsep) if of_machine else []
-    ours = (folder for folder in folders if Path(folder).is_relative_to(cache))
+    ours = (inside(folder) for folder in folders if Path(folder).is_relative_to(cache))
     return {
         "PATH": os.pathsep.join(dict.fromkeys((*_STANDARD, *ours))),
         "HOME": HOME_DIR,
@@ -216,6 +229,12 @@ def environment(more: Mapping[str, str], *, of_machine: bool = True) -> dict[str
         "PYTHONHASHSEED": "0",
         **more,
     }
+
+
+def inside(path: str) -> str:
+    """The path in a machine of what the lab has in its cache; any other as it is."""
+    cache = str(cache_dir())
+    return f"{CACHE_DIR}{path.removeprefix(cache)}" if path.startswith(f"{cache}/") else path
 
 
 def _with_ending(machine: Machine, before: int, blobs: Sequence[bytes]) -> Sequence[bytes]:
@@ -238,6 +257,7 @@ def completed(command: Command, answer: Mapping[str, Any], blobs: Sequence[bytes
         ended_ns=int(answer["ended_ns"]),
         user_s=float(answer["user_s"]),
         system_s=float(answer["system_s"]),
+        max_rss_bytes=answer["peak_bytes"],
         timed_out=bool(answer["timed_out"]),
     )
 

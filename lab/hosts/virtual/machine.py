@@ -19,16 +19,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from lab.assets import kernel
 from lab.hosts.agent import frames
-from lab.hosts.agent.places import LAB_UID, MARSHAL_VERSION
+from lab.hosts.agent.places import MARSHAL_VERSION
 from lab.hosts.virtual import processes
 from lab.hosts.virtual.cores import Core
 from lab.hosts.virtual.ending import why
-from lab.hosts.virtual.program import bootstrap, first_program
+from lab.hosts.virtual.program import bootstrap, first_program, interpreter
 from lab.hosts.virtual.watchdog import Watchdog
 from lab.model.clock import CHARGE_NS
 from lab.model.ended import wait_for_end
@@ -70,7 +69,7 @@ class Boot:
             "rootfstype=hostfs",
             "rootflags=/",
             "ro",
-            f'init="{_interpreter()}"',
+            f'init="{interpreter()}"',
             "con=null",
             "con0=null,fd:1",
             "quiet",
@@ -86,7 +85,6 @@ class Boot:
             "-S",
             "-c",
             f'"{bootstrap()}"',
-            str(user_id()),
         ]
 
 
@@ -120,6 +118,12 @@ class Machine:
     core: Core
     patience: Patience = field(default_factory=Patience)
     now_ns: int = 0
+    phase_ns: int = 0
+    """How long after a tick clients begin."""
+    start_ns: int = 0
+    """When the next client begins, if it has been said."""
+    placed: dict[str, str] = field(default_factory=dict)
+    """Folders of the real host, and where the machine shows them."""
     booted: float = field(default_factory=time.monotonic)
     """Seconds of this host's clock."""
     endings: list[str] = field(default_factory=list)
@@ -288,20 +292,10 @@ def _high(fd: int) -> int:
         os.close(fd)
 
 
-def user_id() -> int:
-    """The lab's ordinary user inside: the lab's caller, whose programs other users may not be allowed to execute."""
-    return os.getuid() or LAB_UID
-
-
 def derived_seed(seed: int, *words: object) -> int:
     """63 bits derived from a seed and its purpose, the same on every machine."""
     digest = hashlib.sha256("\0".join([str(seed), *map(str, words)]).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
-
-
-def _interpreter() -> str:
-    """This Python with links resolved: the machine needs none of a virtual environment's packages."""
-    return str(Path(sys.executable).resolve())
 
 
 def _place(pid: int, core: int) -> None:

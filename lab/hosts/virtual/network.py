@@ -17,21 +17,21 @@ from lab.assets import kernel
 from lab.assets.userlands import Userland
 from lab.hosts import loopback
 from lab.hosts.agent import router as middle
+from lab.hosts.agent.places import LAB_UID
 from lab.hosts.agent.protocol import HOME_DIR, LAB_USER
 from lab.hosts.host import Host, Ports, RouterFacts
 from lab.hosts.namespaces.network import ADDRESSES, CLIENT_ADDRESS, PORTS, SERVER_ADDRESS, leaf_macs, leaf_script, ports_script
 from lab.hosts.virtual.host import VirtualClock, VirtualHost
-from lab.hosts.virtual.machine import CHARGE_MOST_NS, Boot, Machine, Patience, user_id
+from lab.hosts.virtual.machine import CHARGE_MOST_NS, Boot, Machine, Patience
 from lab.model.clock import CHARGE_NS
 from lab.model.errors import LabFault
+from lab.model.paths import cache_dir
 from lab.model.units import Duration
 
 # The lab's programs and servers, and room for what they write: payloads at both ends, and captures.
 _LEAST_MEMORY_BYTES = 768 << 20
 _MEMORY_PER_PAYLOAD_BYTE = 3
-_LONGEST_PHASE_S = 0.1
-# iputils' ping takes a clock whose seconds are 0 for one it has not read yet, and sends without waiting for its interval.
-_UP_S = 1.0
+_LONGEST_PHASE_NS = 100_000_000
 
 
 @dataclass
@@ -76,9 +76,9 @@ class VirtualNetwork:
         }
 
     def vary(self, seed: int) -> None:
-        """Seed the kernel's random numbers, and let up to 100 ms pass, so that timers and ticks fall differently."""
+        """Seed the kernel's random numbers at the next tick, and let clients begin up to 100 ms after one."""
         self.machine.ask({"op": "vary"}, [seed.to_bytes(8, "big") * 4])
-        self.clock.sleep(random.Random(seed).uniform(0.0, _LONGEST_PHASE_S))  # noqa: S311
+        self.machine.phase_ns = random.Random(seed).randrange(_LONGEST_PHASE_NS)  # noqa: S311
 
     def random_bytes(self, size: int) -> bytes:
         return self.random.randbytes(size)
@@ -113,7 +113,10 @@ def open_network(
     machine = Machine.start(boot, patience=patience)
     try:
         made = (_one_host if same_host else _wire)(machine, name or f"virtual-{secrets.token_hex(3)}", userlands or {})
-        made.clock.sleep(_UP_S)
+        # This ends a second after the start. Before, iputils' ping takes the clock's 0 seconds for a clock that it has not read
+        # yet, and sends without waiting for its interval.
+        made.vary(seed)
+        machine.phase_ns = 0
     except BaseException:
         machine.close()
         raise
@@ -131,7 +134,7 @@ def _wire(machine: Machine, name: str, userlands: Mapping[str, Userland]) -> Vir
         machine.ask({"op": "namespace", "name": host.name})
     wire.run(["/bin/sh", "-ec", ports_script()], root=True)
     for host, gateway in ((client, ADDRESSES.client_gateway), (server, ADDRESSES.server_gateway)):
-        host.run(["/bin/sh", "-ec", leaf_script(host.name, host.address, gateway, group=user_id())], root=True)
+        host.run(["/bin/sh", "-ec", leaf_script(host.name, host.address, gateway, group=LAB_UID)], root=True)
     router, ports, router_facts = middle.kernel_router(wire, PORTS, ADDRESSES, leaf_macs())
     return VirtualNetwork(
         machine,
@@ -159,7 +162,7 @@ def _one_host(machine: Machine, name: str, userlands: Mapping[str, Userland]) ->
     )
     for host in (client, server):
         machine.ask({"op": "namespace", "name": host.name, "same_host": True})
-    wire.run(["/bin/sh", "-ec", loopback.setup_script(group=user_id())], root=True)
+    wire.run(["/bin/sh", "-ec", loopback.setup_script(group=LAB_UID)], root=True)
     return VirtualNetwork(
         machine,
         client,
@@ -180,8 +183,16 @@ def _furnish(machine: Machine, names: Mapping[str, str], userlands: Mapping[str,
     """The hosts' files; returns the conditions under which the machine is deterministic, which hold."""
     run_bytes = machine.boot.memory_bytes * 3 // 4
     roots = {host: str(userland.root) for host, userland in userlands.items()}
-    facts, _ = machine.ask({"op": "furnish", "files": _files(names), "run_bytes": run_bytes, "userlands": roots})
+    facts, _ = machine.ask(
+        {"op": "furnish", "files": _files(names), "run_bytes": run_bytes, "userlands": roots, "cache": _cache()}
+    )
     return assert_deterministic(machine.boot, facts["cmdline"], has_hwrng=bool(facts["hwrng"]))
+
+
+def _cache() -> str:
+    """The cache's folder, where there is one."""
+    folder = cache_dir()
+    return str(folder) if folder.is_dir() else ""
 
 
 def assert_deterministic(boot: Boot, words: list[str], *, has_hwrng: bool) -> dict[str, bool]:
@@ -203,7 +214,9 @@ def _files(hosts: Mapping[str, str]) -> dict[str, str]:
     return {
         "/etc/hosts": f"127.0.0.1\tlocalhost\n{names}",
         "/etc/resolv.conf": "# no resolver inside the lab\n",
-        "/etc/passwd": f"root:x:0:0:root:/root:/bin/sh\n{LAB_USER}:x:{user_id()}:{user_id()}:Roughwater:{HOME_DIR}:/bin/sh\n",
-        "/etc/group": f"root:x:0:\n{LAB_USER}:x:{user_id()}:\n",
+        "/etc/passwd": f"root:x:0:0:root:/root:/bin/sh\n{LAB_USER}:x:{LAB_UID}:{LAB_UID}:Roughwater:{HOME_DIR}:/bin/sh\n",
+        # The machine's own can be read by root's lab alone.
+        "/etc/shadow": "root:*:1::::::\n",
+        "/etc/group": f"root:x:0:\n{LAB_USER}:x:{LAB_UID}:\n",
         "/etc/machine-id": hashlib.sha256(b"roughwater").hexdigest()[:32] + "\n",
     }

@@ -8,7 +8,6 @@ import platform
 import re
 import socket
 import subprocess
-import sys
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -22,6 +21,7 @@ from lab.clients import windows
 from lab.clients.described import described_files
 from lab.clients.registry import resolve, userland_of
 from lab.hosts.local import LocalHost
+from lab.hosts.virtual.program import interpreter
 from lab.model import files
 from lab.model.base import YAML_SUFFIXES
 from lab.model.errors import RoughwaterError
@@ -34,7 +34,7 @@ from lab.store.provenance import git_revision
 
 INSTANCE = uuid.uuid4().hex
 """This process, and no other that may take its place at the same address."""
-_PROGRAMS = ("ethtool", "ip", "iperf3", "nginx", "ping", "python3", "sh", "ssh-keygen", "sshd", "tc", "time")
+_PROGRAMS = ("ethtool", "ip", "iperf3", "nginx", "ping", "python3", "sh", "ssh-keygen", "sshd", "tc")
 _LIBRARY = re.compile(r"(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
 _SHOWN = 12
 
@@ -137,7 +137,7 @@ def _kernel() -> str:
 
 def _program(name: str) -> str:
     try:
-        return _with_libraries([Path(host_program(name)), *([Path(sys.executable)] if name == "python3" else [])])
+        return _with_libraries([Path(host_program(name)), *([Path(interpreter())] if name == "python3" else [])])
     except (RoughwaterError, OSError) as problem:
         return f"missing: {problem}"
 

@@ -87,7 +87,7 @@ def _all_built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lab.clients.versions.program", lambda name: f"/built/{name}")
         patch.setattr("lab.clients.versions.lacks", lambda _: frozenset())
-        patch.setattr("lab.clients.ferry.Ferry._source", lambda _: program)
+        patch.setattr("lab.clients.ferry.Ferry.source", lambda _: program)
         patch.setattr("lab.clients.ferry._speaks_http3", lambda _: True)
         yield
 

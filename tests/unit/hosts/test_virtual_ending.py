@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from lab.hosts.agent.places import LAB_UID
 from lab.hosts.virtual.ending import why
 from lab.hosts.virtual.machine import Boot, Machine
 from lab.model.errors import LabFault
@@ -62,14 +61,6 @@ def test_what_the_kernel_said_and_the_signal_that_ended_it() -> None:
     assert why("last", -9, MEMORY) == "last; SIGKILL: killed, perhaps for its memory"
     assert why("", -31, MEMORY).startswith("SIGSYS: a system call is forbidden")
     assert why("", -11, MEMORY) == "SIGSEGV"
-
-
-def test_the_user_inside_is_who_called_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client's program may be executable for its owner alone."""
-    monkeypatch.setattr(os, "getuid", lambda: 1234)
-    assert Boot(seed=1).words((4, 5))[-1] == "1234"
-    monkeypatch.setattr(os, "getuid", lambda: 0)
-    assert Boot(seed=1).words((4, 5))[-1] == str(LAB_UID)
 
 
 def test_a_container_that_forbids_memory_files(monkeypatch: pytest.MonkeyPatch) -> None:

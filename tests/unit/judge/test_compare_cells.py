@@ -342,6 +342,15 @@ def test_a_guest_differs_only_where_both_have_one() -> None:
     assert [each.what for each in differences([make_cell()], [a])] == ["clock", "backend"]
 
 
+def test_parts_that_count_in_virtual_time_are_named_where_both_sides_recorded_them() -> None:
+    parts = {"client's libraries": "1", "server": "2", "Python": "3", "seed": "1"}
+    one, other = (GUEST.model_copy(update={"counts": each}) for each in (parts, {**parts, "server": "9", "seed": "2"}))
+    a = in_virtual_time(make_cell(), virtual=one)
+    found = differences([a], [a.model_copy(update={"virtual": other})])
+    assert [(each.what, each.a, each.b) for each in found] == [("guest server", ["2"], ["9"]), ("guest seed", ["1"], ["2"])]
+    assert differences([a], [a.model_copy(update={"virtual": GUEST})]) == [], "an older result has none"
+
+
 def test_every_value_of_a_side_is_listed_once_and_sorted() -> None:
     a = make_cell()
     others = [a.model_copy(update={"lab_version": version}) for version in ("3", "2", "3")]

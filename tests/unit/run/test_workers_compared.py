@@ -92,7 +92,7 @@ def test_facts_of_this_machine_are_of_its_programs_and_its_lab() -> None:
     assert (HERE.arch, HERE.clients, HERE.instance) == (platform.machine(), {}, module.INSTANCE)
     assert len(module.INSTANCE) == 32
     assert set(HERE.programs) == {
-        "ethtool", "ip", "iperf3", "nginx", "ping", "python3", "sh", "ssh-keygen", "sshd", "tc", "time",
+        "ethtool", "ip", "iperf3", "nginx", "ping", "python3", "sh", "ssh-keygen", "sshd", "tc",
     }  # fmt: skip
     assert HERE.lab == module._sources() != hashlib.sha256().hexdigest()
     assert HERE.cores == len(os.sched_getaffinity(0))

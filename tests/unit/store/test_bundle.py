@@ -527,3 +527,13 @@ def test_the_same_result_in_virtual_time_is_agreement_whatever_it_says(make_cell
     assert (row.verdict.name, row.verdict.reason) == ("PASS", command.EXACT)
     samples = [there.samples[0].model_copy(update={"wall_s": 1.0}), *there.samples[1:]]
     assert "$.samples[0].wall_s" in command.exactness(there, changed(there, samples=samples))
+
+
+def test_where_two_results_differ_the_parts_that_count_and_differ_are_named(make_cell: MakeCell) -> None:
+    guest = GUEST.model_copy(update={"counts": {"seed": "1"}})
+    there = in_virtual_time(make_cell((0.049, 0.02, 0.09, 0.07, 0.01)), virtual=guest)
+    samples = [there.samples[0].model_copy(update={"wall_s": 1.0}), *there.samples[1:]]
+    other = GUEST.model_copy(update={"counts": {"seed": "1", "client's libraries": "x", "Python": "y"}})
+    said = command.exactness(there, changed(there, samples=samples, virtual=other))
+    assert said.endswith("; of what counts, B has another client's libraries, another Python")
+    assert command.exactness(there, changed(there, virtual=other)) == command.EXACT, "nothing follows from them here"
