@@ -312,7 +312,8 @@ def test_credentials_stay_with_their_origin(bench: Bench, at: str, login: str) -
     assert ("authorization" in second) is stays
     assert ("cookie" in second) is (stays and not login)
     assert "secret" not in told.transfer["url"]
-    assert told.transfer["final_url"] == bench.url("honest", at=at)
+    # Queries are hidden.
+    assert told.transfer["final_url"] == bench.url("honest", at=at).partition("?")[0] + "?..."
     assert bench.files() == {"file": sha256(SIZE)}
 
 
