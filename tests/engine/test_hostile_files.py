@@ -49,7 +49,7 @@ def test_a_file_that_comes_is_its_owners(tmp_path: Path, umask: int, old: int | 
     with serve(script) as server:
         told = get(tmp_path, server, "--overwrite", umask=umask)
         arrived(tmp_path, told)
-        command = [find_ferry(), "get", server.url(), "-o", "file", "--retry", "0", "--json", "report"]
+        command = [str(find_ferry()), "get", server.url(), "-o", "file", "--retry", "0", "--json", "report"]
         assert (
             subprocess.run(command, cwd=tmp_path, umask=umask, capture_output=True, check=False).returncode == EXIT_CODES["local"]
         )
