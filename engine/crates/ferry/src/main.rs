@@ -38,11 +38,6 @@ fn run(invocation: &Invocation) -> u8 {
             let stop = &options.common.stop;
             (job::upload(options, &begin(reporting, stop)), reporting, stop)
         }
-        Invocation::Bench(options, reporting) => {
-            let stop = &options.common.stop;
-            begin(reporting, stop);
-            (ferry_bench::run(options), reporting, stop)
-        }
     };
     if report.exit_code == Class::Interrupted.exit_code() {
         report.exit_code = u8::try_from(128 + stop.reason()).unwrap_or(report.exit_code);

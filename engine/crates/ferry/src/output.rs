@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::report::{Action, Bench, Command, FileSet, Planned, Report, Transfer};
+use crate::report::{Action, Command, FileSet, Planned, Report, Transfer};
 use crate::units::human_bytes;
 
 /// Where the JSON goes.
@@ -43,13 +43,16 @@ pub fn failures(report: &Report) -> Vec<String> {
     failed.map(transfer_line).chain(whole).collect()
 }
 
-/// What happened, for people: a line per transfer, or one for the benchmark, or the failure of a run without either.
+/// What happened, for people: a line per transfer, or one for all, or the failure of a run without either.
 #[must_use]
 pub fn summary(report: &Report) -> Vec<String> {
     let mut lines: Vec<_> = report.transfers.iter().map(transfer_line).collect();
     lines.extend(report.planned.iter().flatten().map(planned_line));
-    lines.extend(report.set.as_ref().and_then(set_line));
-    lines.extend(report.bench.as_ref().map(bench_line));
+    if let Some(set) = &report.set {
+        // Those that have no line of their own.
+        lines.extend((report.transfers.len() as u64 != set.files).then(|| totals_line(set)));
+        lines.extend(set_line(set));
+    }
     lines.extend(
         report
             .error
@@ -169,18 +172,22 @@ fn set_line(set: &FileSet) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn bench_line(bench: &Bench) -> String {
-    format!(
-        "{}: {} of {} requests in {:.3} s, {:.0} requests/s, {:.1} us of CPU each, latency p50 {} us, p99 {} us",
-        bench.url,
-        bench.succeeded,
-        bench.requests,
-        bench.seconds,
-        bench.requests_per_s,
-        bench.cpu_us_per_request,
-        bench.latency_us.p50,
-        bench.latency_us.p99
-    )
+fn totals_line(set: &FileSet) -> String {
+    let mut line = format!(
+        "{} files, {} failed, {} bytes in {:.3} s",
+        set.files, set.failed, set.bytes, set.total_s
+    );
+    if set.total_s > 0.0 {
+        let done = set.files - set.failed;
+        let _ = write!(line, ", {:.0} files/s", done as f64 / set.total_s);
+    }
+    if let Some(connections) = set.connections {
+        let _ = write!(line, ", connections: {connections}");
+    }
+    if let Some(latency) = &set.latency_us {
+        let _ = write!(line, ", latency p50 {} us, p99 {} us", latency.p50, latency.p99);
+    }
+    line
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@
 
 mod attempt;
 mod download;
+mod entries;
 mod entry;
 mod policy;
 mod ranged;
 mod ranges;
+mod run;
 mod scheduler;
 mod set;
 mod version;
@@ -41,9 +43,14 @@ use crate::transfer::{Settings, Timeouts};
 pub fn download(options: &GetOptions, observer: &dyn Observer) -> Report {
     let begin = clock::begin();
     if options.sources.iter().any(Remote::is_sftp) {
-        return assemble_set(Command::Get, begin, set::get(options, observer));
+        let mut report = assemble_set(Command::Get, begin, set::get(options, observer));
+        report
+            .transfers
+            .retain(|transfer| !options.totals || transfer.error.is_some());
+        return report;
     }
-    assemble(Command::Get, begin, scheduler::get(options, observer))
+    let several = options.sources.len() > 1 || options.totals;
+    assemble_http(Command::Get, begin, run::get(options, observer), several)
 }
 
 /// Uploads the source of the options. What happened is in the report, failures included.
@@ -55,7 +62,16 @@ pub fn upload(options: &PutOptions, observer: &dyn Observer) -> Report {
     if options.destination.is_sftp() {
         return assemble_set(Command::Put, begin, set::put(options, observer));
     }
-    assemble(Command::Put, begin, scheduler::put(options, observer))
+    assemble_http(Command::Put, begin, run::put(options, observer), false)
+}
+
+/// `several`: what the transfers are together is not what one of them is.
+fn assemble_http(command: Command, begin: Instant, run: Result<scheduler::Run, Error>, several: bool) -> Report {
+    let (transfers, set) = run.map_or_else(|problem| (Err(problem), None), |(rows, set)| (Ok(rows), Some(set)));
+    Report {
+        set: set.filter(|_| several),
+        ..assemble(command, begin, transfers)
+    }
 }
 
 fn assemble_set(command: Command, begin: Instant, run: Result<set::Run, Error>) -> Report {
@@ -72,7 +88,7 @@ fn assemble_set(command: Command, begin: Instant, run: Result<set::Run, Error>) 
 }
 
 /// A report of what a run has come to, with what the process has used.
-pub fn assemble(command: Command, begin: Instant, transfers: Result<Vec<crate::report::Transfer>, Error>) -> Report {
+fn assemble(command: Command, begin: Instant, transfers: Result<Vec<crate::report::Transfer>, Error>) -> Report {
     let usage = platform::process_usage();
     let process = ProcessUsage {
         wall_s: begin.elapsed().as_secs_f64(),
@@ -99,7 +115,6 @@ pub fn assemble(command: Command, begin: Instant, transfers: Result<Vec<crate::r
         ok: exit_code == 0,
         exit_code,
         transfers,
-        bench: None,
         ssh: None,
         set: None,
         planned: None,
