@@ -146,11 +146,12 @@ bench-overhead: setup ## what the demo rows of the throttle suite cost beyond th
 bench-throttle: bench-peers ## how exactly ferry, curl and hyper keep a limit: links x limits x protocols x directions (half an hour)
 	@$(BIN)/python -m benchmarks.throttle
 
-bench-peers: setup # the clients on hyper and the fast server, of engine/peers
+bench-peers: setup # the clients on hyper, the loop of requests and the fast server, of engine/peers
 	@cd engine/peers/hyper && cargo build --release --locked --quiet
+	@cd engine/peers/ferry-bench && cargo build --release --locked --quiet
 	@cd engine/peers/quick-server && cargo build --release --locked --quiet
 
-bench-requests: bench-peers ## 50,000 small h2 requests on one connection: ferry, h2load, curl, a hyper client; nginx, h2o and a fast server
+bench-requests: bench-peers ## 50,000 small h2 requests on one connection: ferry and its loop, h2load, curl, a hyper client; nginx, h2o and a fast server
 	@$(BIN)/python -m benchmarks.requests
 
 bench-bulk: bench-peers ## 1 GiB over the loopback, up and down, with ferry, curl and hyper, and what a buffer size costs

@@ -20,14 +20,14 @@ from lab.model.errors import UsageProblem
 from lab.model.units import Size
 
 PARTS = ("requests", "bulk", "sftp")
-PEERS = (HYPER, "curl", "h2load", "openssh")
+PEERS = (requests.LOOP, HYPER, "curl", "h2load", "openssh")
 
 
 def measure(lab: Loopback, part: str, builds: Sequence[str], options: argparse.Namespace) -> tuple[list[Measured], object]:
     """One part: its tables, printed; what was measured, and the raw samples."""
     n, size = options.n, options.size.bytes
     if part == "requests":
-        commands = requests.peers(lab, [*builds, HYPER, "h2load", "curl"])
+        commands = requests.peers(lab, [*builds, requests.LOOP, HYPER, "h2load", "curl"])
         return requests.compare(lab, commands, options.server or requests.SERVERS, n, options.requests)
     if part == "bulk":
         commands_ = bulk.Commands(lab, [*builds, HYPER, "curl"], lab.write_random("bulk", size))

@@ -2,8 +2,8 @@
 
 python -m benchmarks.requests [-n 7] [--requests 50000] [--quick] [--server nginx]... [--client ferry-before=PATH]...
 
-ferry has two lines: its `bench` command, whose loop keeps nothing, and `ferry get --discard` with a list of URLs, where a request
-goes through all that a user's transfer does (retries, checks, report). URLs are words of a command line: at most 10,000.
+ferry is `ferry get --input` with a list of URLs, where a request goes through all that a user's transfer does (queue, retries,
+checks, report). ferry-bench (engine/peers) is a loop on the same engine that keeps nothing: what its machines can do.
 
 nginx and h2o serve one connection with one thread, so they may be the limit: then every client has their rate, and only
 the CPU time per request differs. quick-server (engine/peers) answers from memory and does not limit any client.
@@ -43,27 +43,21 @@ PARALLEL = 100
 H2O_PORT = 8443
 QUICK_PORT = 8444
 SERVERS = ("nginx", "h2o", "quick")
-CLIENTS = ("h2load", "ferry", HYPER, "curl")
-# Linux lets all words of a command line together have 2 MiB; a URL of these servers takes 42 bytes of it.
-# Builds before 25 November 2026 take a time that grows with the square of the number: over a minute for 40,000.
-MOST_URLS, MOST_BYTES = 10_000, 2_000_000
+LOOP = "ferry-bench"
+CLIENTS = ("h2load", "ferry", LOOP, HYPER, "curl")
 QUICK_REQUESTS = 2000
-GET = "get"
 
 
 @dataclass(frozen=True)
 class Peer:
-    """`command` takes URL and number of requests; `most` is the largest number of one run.
+    """`command` takes URL and number of requests.
 
-    `counts` is where the number of successes is: in h2load's words, in the report of ferry's bench, or only in the exit code.
+    `counts` is where the number of successes is: in h2load's words, in a report (ferry's totals, its loop's own), or only in the
+    exit code.
     """
 
     command: Callable[[str, int], list[str]]
-    counts: Literal["h2load", "bench", "exit code"] = "exit code"
-    most: int | None = None
-
-    def requests(self, wanted: int) -> int:
-        return min(wanted, self.most or wanted)
+    counts: Literal["h2load", "set", "bench", "exit code"] = "exit code"
 
 
 Peers = dict[str, Peer]
@@ -96,6 +90,8 @@ def peers(lab: Loopback, clients: Sequence[str] = CLIENTS) -> Peers:
             found |= _h2load()
         elif name == HYPER:
             found |= _hyper(lab)
+        elif name == LOOP:
+            found |= _loop(lab)
         elif name == "curl":
             found |= _curl(lab)
         else:
@@ -112,20 +108,24 @@ def _h2load() -> Peers:
 
 
 def _ferry(lab: Loopback, name: str, program: str) -> Peers:
-    common = ["--quiet", "--http2", "--cacert", lab.ca_path, "--parallel", str(PARALLEL)]
-    bench = [program, "bench", "--json", "-", "--connections", "1", *common]
-    get = [program, "get", "--discard", *common]
-    return {
-        name: Peer(lambda url, n: [*bench, "--requests", str(n), url], "bench"),
-        f"{name} {GET}": Peer(lambda url, n: [*_with_words(lab, [url] * n), *get], most=MOST_URLS),
-    }
+    words = [program, "get", "--quiet", "--json", "-", "--totals", "--discard", "--http2", "--cacert", lab.ca_path]
+    words += ["--parallel", str(PARALLEL)]
+    return {name: Peer(lambda url, n: [*words, "--input", _list(lab, url, n)], "set")}
 
 
-def _with_words(lab: Loopback, words: Sequence[str]) -> list[str]:
-    """The begin of a command that runs what follows with these words behind it: a message to the lab's host is too small."""
-    path = lab.file("words")
-    lab.host.write(path, "".join(f"{word}\n" for word in words).encode())
-    return ["xargs", "--exit", "--max-args", str(len(words)), "--max-chars", str(MOST_BYTES), "--arg-file", path]
+def _list(lab: Loopback, url: str, n: int) -> str:
+    """A file with n URLs, which differ as curl's do."""
+    path = lab.file(f"urls-{n}")
+    lab.host.write(path, "".join(f"{url}?{index + 1}\n" for index in range(n)).encode())
+    return path
+
+
+def _loop(lab: Loopback) -> Peers:
+    copy = lab.bring(PEERS / f"{LOOP}/target/release/{LOOP}")
+    if copy is None:
+        return {}
+    words = [copy, "--http2", "--cacert", lab.ca_path, "-c", "1", "-p", str(PARALLEL)]
+    return {LOOP: Peer(lambda url, n: [*words, "-n", str(n), url], "bench")}
 
 
 def _hyper(lab: Loopback) -> Peers:
@@ -148,9 +148,11 @@ def all_done(peer: Peer, run: Run, requests: int) -> bool:
     if peer.counts == "h2load":
         counts = re.search(r"(\d+) succeeded", run.said)
         return counts is not None and int(counts[1]) == requests
+    report = (run.report or {}).get(peer.counts)
     if peer.counts == "bench":
-        bench = (run.report or {}).get("bench")
-        return isinstance(bench, dict) and bench.get("succeeded") == requests
+        return isinstance(report, dict) and report.get("succeeded") == requests
+    if peer.counts == "set":
+        return isinstance(report, dict) and (report.get("files"), report.get("failed")) == (requests, 0)
     return True
 
 
@@ -201,33 +203,22 @@ def measure(lab: Loopback, name: str, commands: Peers, n: int, requests: int) ->
         for index in range(n):
             for peer in (names[turn] for turn in turn_order(len(names), index)):
                 client = commands[peer]
-                asked = client.requests(requests)
-                run = lab.run(peer, client.command(url, asked))
-                run = replace(run, ok=all_done(client, run, asked))
+                run = lab.run(peer, client.command(url, requests))
+                run = replace(run, ok=all_done(client, run, requests))
                 runs.append(run)
-                say(f"{name} {peer} {index + 1}/{n}: {asked / run.wall_s:.0f}/s{'' if run.ok else ', FAILED'}")
+                say(f"{name} {peer} {index + 1}/{n}: {requests / run.wall_s:.0f}/s{'' if run.ok else ', FAILED'}")
     return runs
 
 
 def measured(job: str, runs: Sequence[Run], commands: Mapping[str, Peer], requests: int) -> list[Measured]:
     """Requests per second, and CPU microseconds of one, by client."""
     found = []
-    for name, peer in commands.items():
-        asked, all_runs = peer.requests(requests), [run for run in runs if run.name == name]
+    for name in commands:
+        all_runs = [run for run in runs if run.name == name]
         good = [run for run in all_runs if run.ok]
-        rates, cpu = [asked / run.wall_s for run in good], [run.cpu_s / asked * 1e6 for run in good]
+        rates, cpu = [requests / run.wall_s for run in good], [run.cpu_s / requests * 1e6 for run in good]
         found.append(Measured(job, name, rates, cpu, len(all_runs) - len(good)))
     return found
-
-
-def by_job(lines: Sequence[Measured]) -> list[Measured]:
-    """`ferry get` as the same client in a job of its own, with the same peers."""
-    ends = f" {GET}"
-    gets = [replace(line, client=line.client.removesuffix(ends)) for line in lines if line.client.endswith(ends)]
-    builds = {line.client for line in gets}
-    bench = [line for line in lines if not line.client.endswith(ends)]
-    others = [line for line in bench if line.client not in builds]
-    return [*bench, *(replace(line, job=f"{line.job}, ferry get") for line in (*gets, *others) if gets)]
 
 
 def render(lines: Sequence[Measured]) -> str:
@@ -261,7 +252,7 @@ def compare(
         lines += found
         print(f"\n{name}: {requests} x {SIZE} B, {PARALLEL} at once, one TLS h2 connection; median (min to max)")
         print(render(found), flush=True)
-    return by_job(lines), kept
+    return lines, kept
 
 
 def main() -> None:
@@ -270,7 +261,9 @@ def main() -> None:
     parser.add_argument("--requests", type=int, help=f"default: 50000, and {QUICK_REQUESTS} with --quick")
     parser.add_argument("--quick", action="store_true", help="one small sample of each: does it run at all?")
     parser.add_argument("--server", choices=SERVERS, action="append")
-    parser.add_argument("--client", action="append", help="h2load, hyper, curl, or builds of ferry: ferry, ferry-before=PATH")
+    parser.add_argument(
+        "--client", action="append", help="h2load, hyper, curl, ferry-bench, or builds of ferry: ferry, ferry-before=PATH"
+    )
     options = parser.parse_args()
     n = options.n or (1 if options.quick else 7)
     requests = options.requests or (QUICK_REQUESTS if options.quick else 50_000)

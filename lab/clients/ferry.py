@@ -35,8 +35,6 @@ FERRIES = frozenset({"ferry", FERRY_BACKGROUND, FERRY_BACKGROUND_MANY, FERRY_FAL
 _MANY = "16"
 _PROTOCOL = {"http1": "--http1.1", "https1": "--http1.1", "h2": "--http2", "h3": "--http3"}
 _LEAST_BUFFER, _LARGEST_BUFFER = 4 << 10, 16 << 20
-# Over HTTP each file's URL is a word of the command line, which is kept in results.
-_MOST_URLS = 200
 _HELP_S = 10.0
 
 
@@ -62,21 +60,14 @@ def find_ferry() -> Path:
     raise UsageProblem("ferry is not installed", remedy=f"install its wheel, roughwater_ferry-*.whl: {install_command('FILE')}")
 
 
-def _bench_lacks(transfer: Transfer) -> str:
-    """What `ferry bench` cannot do of requests for one file; empty if it can do them."""
-    if not transfer.requests:
-        return ""
-    lacks = "has no buffer size" if transfer.buffer_size is not None else ""
-    if transfer.repeat:
-        lacks = "keeps no answer"
-    elif transfer.limit is not None:
-        lacks = "has no limit"
-    return f"ferry makes many requests by its bench, which {lacks}" if lacks else ""
-
-
 def _speaks_http3(program: Path) -> bool:
     """Whether that build of ferry knows --http3, by its own help. A Windows program is not asked: that needs Wine."""
     return not windows.is_windows_file(program) and _has_option(program, program.stat().st_mtime_ns, "--http3")
+
+
+def _takes_lists(program: Path) -> bool:
+    """Whether that build of ferry knows --input. A Windows program is not asked, and is taken for a build of today."""
+    return windows.is_windows_file(program) or _has_option(program, program.stat().st_mtime_ns, "--input")
 
 
 @cache
@@ -128,11 +119,7 @@ class Ferry:
             return "ferry's buffer is 4 KiB to 16 MiB"
         if transfer.protocol == "sftp" and transfer.parallel > 1:
             return "over SFTP ferry itself decides how many files it moves at once"
-        if lacking := self._http3_lacks(transfer) or _bench_lacks(transfer):
-            return lacking
-        if transfer.kept_set and transfer.protocol != "sftp" and transfer.files > _MOST_URLS:
-            return f"over HTTP ferry is given every URL on its command line, at most {_MOST_URLS}"
-        return ""
+        return self._http3_lacks(transfer) or self._list_lacks(transfer)
 
     def _http3_lacks(self, transfer: Transfer) -> str:
         if self.fallback and (transfer.protocol != "h2" or transfer.requests):
@@ -141,10 +128,22 @@ class Ferry:
             return f"{self.name} here has no --http3"
         return ""
 
+    def _list_lacks(self, transfer: Transfer) -> str:
+        """What a run of this client with a list of URLs cannot do."""
+        if not _is_list(transfer):
+            return ""
+        if transfer.repeat:
+            return "ferry names a file by its URL, and all requests for one file have the same"
+        if self.background and transfer.requests and transfer.parallel > 1:
+            return f"{self.name} moves one file at a time"
+        # This checkout's own build is of today.
+        if self.program != "ferry" and not _takes_lists(self._source()):
+            return f"{self.name} is a build of ferry without --input"
+        return ""
+
     def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:
         # Only the report goes to standard output: its own bar would, if at all, be on standard error.
-        verb = "bench" if transfer.requests else transfer.direction
-        words = [self._copy(endpoints.client_workdir), verb, "--quiet", "--json", "-"]
+        words = [self._copy(endpoints.client_workdir), transfer.direction, "--quiet", "--json", "-"]
         if transfer.protocol == "sftp":
             words += ["--known-hosts", endpoints.known_hosts_path, "--identity", endpoints.ssh_key_path, "--no-agent"]
         else:
@@ -161,22 +160,21 @@ class Ferry:
         url = endpoints.url(transfer, user=True)
         if transfer.direction == "put":
             return [*words, endpoints.source_path, url]
-        if transfer.requests:
-            return [*words, "-n", str(transfer.files), "-p", str(transfer.parallel), "-c", _connections(transfer), url]
+        if _is_list(transfer):
+            return _with_list(words, transfer, endpoints)
         if transfer.discard:
             return [*words, "--discard", url]
-        if transfer.files > 1 and transfer.protocol != "sftp":
-            # Files are named by their URLs into the folder where it runs: over HTTP there is no other for several.
-            words += ["--limit-each"] if transfer.limit is not None else []
-            urls = [f"{url}{SET_NAME % index}" for index in range(transfer.files)]
-            return ["env", "-C", endpoints.output_path, *words, "--parallel", str(transfer.parallel), "-O", *urls]
         if transfer.files > 1:
             return [*words, "-r", url, "--output", endpoints.output_path]
         return [*words, "--overwrite", "-o", endpoints.output_path, url]
 
     def inputs(self, transfer: Transfer, endpoints: Endpoints) -> dict[str, bytes]:
-        del transfer, endpoints
-        return {}
+        """The list of URLs. Requests for one file differ by a query that nginx ignores, as curl's do."""
+        if not _is_list(transfer):
+            return {}
+        url = endpoints.url(transfer)
+        ends = (f"?{index + 1}" if transfer.requests else SET_NAME % index for index in range(transfer.files))
+        return {_list_path(endpoints): "".join(f"{url}{end}\n" for end in ends).encode()}
 
     def environment(self, endpoints: Endpoints) -> dict[str, str]:
         # HOME alone is not enough: XDG_CONFIG_HOME or Windows's APPDATA may lead to a user's file.
@@ -187,7 +185,8 @@ class Ferry:
         return ferry_report.read_report(transfer, completed)
 
     def body_start_s(self, transfer: Transfer, numbers: ClientNumbers) -> float:
-        return ferry_report.body_start_s(transfer, numbers)
+        del transfer
+        return ferry_report.body_start_s(numbers)
 
     def body_seconds(self, transfer: Transfer, numbers: ClientNumbers) -> float | None:
         return ferry_report.body_seconds(transfer, numbers)
@@ -207,9 +206,11 @@ class Ferry:
         raise UsageProblem(f"client {self.name}: there is no program {self.program}", remedy=remedy)
 
     def _in_background(self, transfer: Transfer) -> list[str]:
-        if not self.background or transfer.requests:
+        if not self.background:
             return []
-        many = self.connections and transfer.direction == "get" and transfer.protocol in ("http1", "https1")
+        many = (
+            self.connections and transfer.files == 1 and transfer.direction == "get" and transfer.protocol in ("http1", "https1")
+        )
         return ["--background", *(["--connections", self.connections] if many else [])]
 
     def _copy(self, workdir: str) -> str:
@@ -231,6 +232,21 @@ def with_fallback(name: str, program: str) -> Ferry:
     return Ferry(name, "ferry" if program in FERRIES else program, fallback=True)
 
 
-def _connections(transfer: Transfer) -> str:
-    """HTTP/1.1 has a connection for each request under way, h2 and h3 one for all."""
-    return "1" if transfer.protocol in ("h2", "h3") else str(transfer.parallel)
+def _is_list(transfer: Transfer) -> bool:
+    """Whether ferry reads URLs from a file: over SFTP a set is one directory."""
+    return transfer.files > 1 and transfer.protocol != "sftp"
+
+
+def _list_path(endpoints: Endpoints) -> str:
+    return f"{endpoints.client_workdir}/urls/{endpoints.payload}"
+
+
+def _with_list(words: list[str], transfer: Transfer, endpoints: Endpoints) -> list[str]:
+    """`words` with the list of `Ferry.inputs`, and what becomes of the files."""
+    words = [*words, *(["--limit-each"] if transfer.limit is not None else []), "--parallel", str(transfer.parallel)]
+    source = ["--input", _list_path(endpoints)]
+    if transfer.requests:
+        # A limit is each file's, so each must be in the report. Without a limit that would be 100 MB for 50,000 requests.
+        return [*words, *([] if transfer.limit is not None else ["--totals"]), "--discard", *source]
+    # Files are named by their URLs into the folder where it runs: over HTTP there is no other for several.
+    return ["env", "-C", endpoints.output_path, *words, "-O", *source]

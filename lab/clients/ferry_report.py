@@ -1,6 +1,6 @@
 """ferry's JSON report (`ferry schema`) as numbers: one shape for a file, several files, a set over SFTP, and requests.
 
-`transfers` has one element per file. A set over SFTP adds its sums as `set`. Requests (`ferry bench`) have `bench` instead.
+`transfers` has one element per file, and several files have their sums as `set`. Requests (`--totals`) have the sums alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lab.clients.adapter import UnreadableReportError, stream_rates
 from lab.hosts.host import Completed
@@ -90,12 +90,12 @@ class _File(_Timed):
 
 
 class _Sums(_Part):
-    """The sums of a set (`set`), or of requests (`bench`)."""
+    """The sums of a set."""
 
     bytes: Count
-    body_s: Seconds | None = Field(validation_alias=AliasChoices("body_s", "seconds"))
+    body_s: Seconds | None
     total_s: Seconds | None = None
-    protocol: str = "sftp"
+    protocols: list[str] = []
 
 
 class _Process(_Part):
@@ -130,11 +130,8 @@ def read_report(transfer: Transfer, completed: Completed) -> ClientNumbers:
         raise UnreadableReportError(f"ferry's report cannot be read: {where}: {first['msg']}") from None
 
 
-def body_start_s(transfer: Transfer, numbers: ClientNumbers) -> float:
+def body_start_s(numbers: ClientNumbers) -> float:
     """Seconds from the program's first attempt to the start of the body clock; for a set that of its first file."""
-    if transfer.requests:
-        # Before the first request there is only the start of the process.
-        return max(0.0, numbers.total_s - (body_seconds(transfer, numbers) or 0.0))
     return _kept(numbers).start_s
 
 
@@ -142,7 +139,7 @@ def body_seconds(transfer: Transfer, numbers: ClientNumbers) -> float | None:
     """Seconds of ferry's body clock, the same for both directions: an upload's stops when the last byte has left its kernel.
 
     None after several attempts, and for several files over HTTP. For a set over SFTP it runs from the first body byte of any file
-    to the last of any, for requests from the first request to the last answer.
+    to the last of any.
     """
     kept = _kept(numbers)
     if transfer.files > 1:
@@ -155,7 +152,7 @@ def _kept(numbers: ClientNumbers) -> _Kept:
 
 
 def _sums(document: Mapping[str, object]) -> dict[str, object]:
-    return {"sums": document.get("set") or document.get("bench")}
+    return {"sums": document.get("set")}
 
 
 def _document(completed: Completed) -> dict[str, Any]:
@@ -171,15 +168,16 @@ def _document(completed: Completed) -> dict[str, Any]:
 
 def _numbers(transfer: Transfer, report: _Report, document: dict[str, Any]) -> ClientNumbers:
     over_sftp = transfer.protocol == "sftp"
-    summed = transfer.requests or (transfer.files > 1 and over_sftp)
+    totals = transfer.requests and transfer.limit is None
+    summed = totals or (transfer.files > 1 and over_sftp)
     files, sums = report.transfers, report.sums if summed else None
-    if (summed and sums is None) or not (files or transfer.requests):
+    if (summed and sums is None) or not (files or totals):
         why = str((report.error or {}).get("message") or "its report has no transfer").split("\n", maxsplit=1)[0]
         raise UnreadableReportError(f"ferry: {why}")
-    first = None if transfer.requests else files[0]
+    first = None if totals else files[0]
     phases = first.phases if first else _Phases()
     connected = (phases.dns_s, phases.connect_s)
-    protocols = {sums.protocol} if sums else {file.protocol for file in files}
+    protocols = set(sums.protocols) if sums else {file.protocol for file in files}
     raw = {"version": document.get("version"), "process": document.get("process")}
     return ClientNumbers(
         bytes=sums.bytes if sums else sum(file.offset + file.bytes for file in files),
@@ -190,9 +188,7 @@ def _numbers(transfer: Transfer, report: _Report, document: dict[str, Any]) -> C
         http_version=" and ".join(sorted(_VERSION.get(protocol, protocol) for protocol in protocols - {"sftp"})) or None,
         status=max((file.status or 0 for file in files), default=0) or None,
         stream_byte_s=[] if summed or transfer.files == 1 else stream_rates((file.bytes, file.body_s) for file in files),
-        raw=raw
-        | (_bounded(document["transfers"][0]) if first else {})
-        | {name: document[name] for name in ("set", "bench") if summed and document.get(name)},
+        raw=raw | (_bounded(document["transfers"][0]) if first else {}) | ({"set": document["set"]} if summed else {}),
     )
 
 

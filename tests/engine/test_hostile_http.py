@@ -379,10 +379,10 @@ def test_an_invalid_content_length_is_refused_over_h2(tmp_path: Path, lengths: t
     assert not (tmp_path / "file").exists()
 
 
-# 19: bytes behind an answer, in a benchmark
+# 19: bytes behind an answer, in a run of requests
 
 
-def test_a_benchmark_takes_no_bytes_behind_an_answer_for_the_next(tmp_path: Path) -> None:
+def test_a_run_of_requests_takes_no_bytes_behind_an_answer_for_the_next(tmp_path: Path) -> None:
     def script(talk: Talk, server: HostileServer) -> None:
         server.requests.append(talk.request())
         talk.hold_together()
@@ -391,17 +391,23 @@ def test_a_benchmark_takes_no_bytes_behind_an_answer_for_the_next(tmp_path: Path
         server.requests.append(talk.request())
 
     with serve(script) as server:
-        told = ferry(tmp_path, "bench", server.url(), "-n", "3", "-p", "1")
+        told = ferry(tmp_path, "get", *_three(tmp_path, server))
     assert told.code == 0, told.report
-    assert told.report["bench"]["bytes"] == 3 * len(b"real")
+    assert told.report["set"]["bytes"] == 3 * len(b"real")
     assert (len(server.connections), len(server.requests)) == (3, 3)
 
 
-def test_a_benchmark_on_one_connection_goes_on_when_the_server_closes_it(tmp_path: Path) -> None:
+def test_a_run_of_requests_goes_on_when_the_server_closes_its_connection(tmp_path: Path) -> None:
     def script(talk: Talk, _: HostileServer) -> None:
         talk.request()
         talk.send(head("200 OK", 4, "Connection: close") + b"real")
 
     with serve(script) as server:
-        told = ferry(tmp_path, "bench", server.url(), "-n", "3", "-p", "1")
-    assert (told.code, told.report["bench"]["succeeded"], len(server.connections)) == (0, 3, 3), told.report
+        told = ferry(tmp_path, "get", *_three(tmp_path, server))
+    assert (told.code, told.report["set"]["failed"], len(server.connections)) == (0, 0, 3), told.report
+
+
+def _three(folder: Path, server: HostileServer) -> tuple[str, ...]:
+    """Three requests for one URL, one after the other."""
+    (folder / "urls").write_text(f"{server.url()}\n" * 3)
+    return ("--totals", "--discard", "--parallel", "1", "--input", "urls")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
@@ -165,9 +166,32 @@ def test_a_signal_ends_several_downloads_and_those_that_wait(tmp_path: Path) -> 
     assert [transfer["error"]["class"] for transfer in told.report["transfers"]] == ["interrupted"] * 3
 
 
-def test_a_signal_ends_a_benchmark_with_a_report(tmp_path: Path) -> None:
-    told = interrupted(tmp_path, MOMENTS[0], signal.SIGINT, ["bench", "URL", "-n", "3", "-p", "1"])
-    failed(told, "interrupted")
+def test_a_signal_ends_a_long_list_and_what_has_not_begun(tmp_path: Path) -> None:
+    """More URLs than wait for a connection."""
+    count = 10_000
+    there, over = threading.Event(), threading.Event()
+
+    def script(talk: Talk, _: HostileServer) -> None:
+        talk.request()
+        there.set()
+        over.wait(30.0)
+
+    with serve(script) as server:
+        (tmp_path / "urls").write_text("".join(f"{server.url()}?{index}\n" for index in range(count)))
+        # The report is more than a pipe takes.
+        words = ["get", "--input", "urls", "--discard", "--parallel", "1", "--json=report"]
+        with subprocess.Popen([str(find_ferry()), *words], cwd=tmp_path, stderr=subprocess.DEVNULL) as running:
+            try:
+                assert there.wait(30.0)
+                running.send_signal(signal.SIGINT)
+                code = running.wait(20.0)
+            finally:
+                running.kill()
+                over.set()
+    report = json.loads((tmp_path / "report").read_text())
+    assert (code, report["set"]["files"], report["set"]["failed"]) == (130, count, count)
+    assert {transfer["error"]["class"] for transfer in report["transfers"]} == {"interrupted"}
+    assert [int(transfer["url"].rpartition("?")[2]) for transfer in report["transfers"]] == [*range(count)]
 
 
 def test_an_ignored_signal_is_not_heard(tmp_path: Path) -> None:

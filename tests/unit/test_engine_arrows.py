@@ -104,7 +104,7 @@ def test_rooms_of_the_engine_use_only_the_rooms_below_them() -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("crate", ["clap", "indicatif", "ferry", "ferry-bench", "clap_complete"])
+@pytest.mark.parametrize("crate", ["clap", "indicatif", "ferry", "clap_complete"])
 def test_the_engine_has_no_flags_and_no_terminal(crate: str) -> None:
     manifest = tomllib.loads((CRATES / "ferry-engine/Cargo.toml").read_text())
     assert crate not in manifest["dependencies"]

@@ -6,8 +6,7 @@ import pytest
 
 from benchmarks.bulk import checked
 from benchmarks.common import Run, ratio, spread, table
-from benchmarks.ratios import Measured
-from benchmarks.requests import MOST_URLS, Peer, all_done, by_job, measured
+from benchmarks.requests import Peer, all_done, measured
 from benchmarks.shaped import ideal_byte_s, windows_byte_s
 from benchmarks.throttle import LIMITS, SIZES, Choice, for_peers, transfers
 from lab.model.load import load_topology
@@ -46,41 +45,27 @@ def test_five_megabytes_a_second_are_too_much_for_dsl() -> None:
 
 
 def test_quick_and_short_is_not_done() -> None:
-    h2load, bench, get = (Peer(lambda url, n: [url] * n, counts) for counts in ("h2load", "bench", "exit code"))
+    h2load, bench, totals, get = (Peer(lambda url, n: [url] * n, counts) for counts in ("h2load", "bench", "set", "exit code"))
     assert all_done(h2load, run(said="requests: 50 total, 50 done, 50 succeeded, 0 failed"), 50)
     assert not all_done(h2load, run(said="requests: 50 total, 50 done, 49 succeeded, 1 failed"), 50)
     assert not all_done(h2load, run(said=""), 50)
     assert all_done(bench, run(report={"bench": {"succeeded": 50}}), 50)
     assert not all_done(bench, run(report={"bench": {"succeeded": 49}}), 50)
     assert not all_done(bench, run(), 50)
+    assert all_done(totals, run(report={"set": {"files": 50, "failed": 0}}), 50)
+    assert not all_done(totals, run(report={"set": {"files": 50, "failed": 1}}), 50)
+    assert not all_done(totals, run(report={"set": {"files": 49, "failed": 0}}), 50)
+    assert not all_done(totals, run(report={"set": None}), 50)
     assert all_done(get, run(), 50)
     assert not all_done(get, run(ok=False), 50)
 
 
-def test_a_command_line_has_room_for_its_urls() -> None:
-    url = "https://127.0.0.1:8444/files/10kB"
-    words = 8 + len(url) + 1
-    assert Peer(lambda url, n: [url] * n, most=MOST_URLS).requests(50_000) * words < 2 << 20
-    assert Peer(lambda url, n: [url] * n, most=MOST_URLS).requests(10) == 10
-
-
 def test_rates_are_of_the_requests_that_a_client_was_asked_for() -> None:
-    commands = {"ferry": Peer(lambda url, n: [url] * n), "ferry get": Peer(lambda url, n: [url] * n, most=20)}
-    runs = [run("ferry"), run("ferry get"), run("ferry get", ok=False)]
-    bench, get = measured("requests, nginx", runs, commands, 50)
-    assert (bench.rates, bench.cpu, bench.failed) == ([50.0], [10_000.0], 0)
-    assert (get.rates, get.failed) == ([20.0], 1)
-
-
-def test_transfers_are_a_job_of_their_own_with_the_same_peers() -> None:
-    lines = [Measured("requests, nginx", name, [1.0], [1.0]) for name in ("h2load", "ferry", "ferry get")]
-    assert [(line.job, line.client) for line in by_job(lines)] == [
-        ("requests, nginx", "h2load"),
-        ("requests, nginx", "ferry"),
-        ("requests, nginx, ferry get", "ferry"),
-        ("requests, nginx, ferry get", "h2load"),
-    ]
-    assert by_job(lines[:2]) == lines[:2]
+    commands = {"ferry": Peer(lambda url, n: [url] * n), "curl": Peer(lambda url, n: [url] * n)}
+    runs = [run("ferry"), run("curl"), run("curl", ok=False)]
+    ferry, curl = measured("requests, nginx", runs, commands, 50)
+    assert (ferry.rates, ferry.cpu, ferry.failed) == ([50.0], [10_000.0], 0)
+    assert (curl.rates, curl.failed) == ([50.0], 1)
 
 
 def test_a_reported_body_must_be_complete() -> None:

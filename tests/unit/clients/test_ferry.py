@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lab.clients import ferry
 from lab.clients.adapter import UnreadableReportError
+from lab.clients.curl import Curl
 from lab.clients.ferry import Ferry, find_ferry
 from lab.clients.registry import parse_client, resolve
 from lab.hosts.host import Completed
@@ -165,21 +166,21 @@ REQUESTS = transfer("h2", files=500, parallel=20, discard=True)
             [
                 *("env", "-C", "/run/lab/client/out/5MiB", "/run/lab/client/bin/ferry/ferry", "get", "--quiet", "--json", "-"),
                 *("--http2", "--cacert", "/c/ca.pem", "--limit-rate", "2000000", "--limit-each", "--parallel", "2", "-O"),
-                *("https://server/files/5MiB/f00000", "https://server/files/5MiB/f00001"),
+                *("--input", "/run/lab/client/urls/5MiB"),
             ],
         ),
         (
             REQUESTS,
             [
-                *("/run/lab/client/bin/ferry/ferry", "bench", "--quiet", "--json", "-", "--http2", "--cacert", "/c/ca.pem"),
-                *("-n", "500", "-p", "20", "-c", "1", "https://server/files/5MiB"),
+                *("/run/lab/client/bin/ferry/ferry", "get", "--quiet", "--json", "-", "--http2", "--cacert", "/c/ca.pem"),
+                *("--parallel", "20", "--totals", "--discard", "--input", "/run/lab/client/urls/5MiB"),
             ],
         ),
         (
-            transfer(files=9, parallel=3, discard=True),
+            transfer(files=9, parallel=3, discard=True, limit=ByteRate(9)),
             [
-                *("/run/lab/client/bin/ferry/ferry", "bench", "--quiet", "--json", "-", "--http1.1"),
-                *("-n", "9", "-p", "3", "-c", "3", "http://server/files/5MiB"),
+                *("/run/lab/client/bin/ferry/ferry", "get", "--quiet", "--json", "-", "--http1.1", "--limit-rate", "9"),
+                *("--limit-each", "--parallel", "3", "--discard", "--input", "/run/lab/client/urls/5MiB"),
             ],
         ),
         (
@@ -196,6 +197,17 @@ def test_command_of_several_files_and_of_none_kept(wanted: Transfer, words: list
     assert Ferry().supports(wanted) == ""
 
 
+def test_the_list_has_the_files_of_a_set_and_the_requests_of_curl() -> None:
+    path = "/run/lab/client/urls/5MiB"
+    urls = b"https://server/files/5MiB/f00000\nhttps://server/files/5MiB/f00001\n"
+    assert Ferry().inputs(FILES, ENDS) == {path: urls}
+    lines = Ferry().inputs(REQUESTS, ENDS)[path].decode().splitlines()
+    assert (len(lines), lines[0], lines[-1]) == (500, "https://server/files/5MiB?1", "https://server/files/5MiB?500")
+    assert Curl().command(REQUESTS, ENDS)[-1] == "https://server/files/5MiB?[1-500]"
+    for alone in (transfer(), transfer("sftp", files=2), transfer(discard=True)):
+        assert Ferry().inputs(alone, ENDS) == {}
+
+
 def test_several_over_http_have_each_their_rate_and_the_processs_time() -> None:
     told = {**TRANSFER, "protocol": "h2"}
     slow = {**told, "phases": {**PHASES, "body_s": 5.0}}
@@ -208,24 +220,34 @@ def test_several_over_http_have_each_their_rate_and_the_processs_time() -> None:
     assert Ferry().parse(FILES, said(whole={"transfers": [told, TRANSFER]})).http_version == "1.1 and 2"
 
 
-BENCH = {"url": "https://server/files/5MiB", "protocol": "h2", "requests": 500, "succeeded": 500, "failed": 0}
-BENCH |= {"bytes": 500 * 5242880, "seconds": 2.4, "requests_per_s": 208.3, "connections": 1, "parallel": 20}
+LATENCY = {"min": 400, "p50": 900, "p90": 1200, "p99": 1500, "max": 2000}
+TOTALS: dict[str, Any] = {"files": 500, "failed": 0, "bytes": 500 * 5242880, "body_s": None, "total_s": 2.5}
+TOTALS |= {"protocols": ["h2"], "connections": 1, "latency_us": LATENCY}
 
 
-def test_requests_are_counted_by_the_bench() -> None:
-    numbers = Ferry().parse(REQUESTS, said(whole={"transfers": [], "bench": BENCH}))
+def test_requests_are_counted_together_and_timed_by_the_wire() -> None:
+    numbers = Ferry().parse(REQUESTS, said(whole={"transfers": [], "set": TOTALS}))
     assert (numbers.bytes, numbers.total_s, numbers.http_version) == (500 * 5242880, 2.55, "2")
-    assert (Ferry().body_seconds(REQUESTS, numbers), numbers.raw["bench"]) == (2.4, BENCH)
-    assert Ferry().body_start_s(REQUESTS, numbers) == pytest.approx(0.15)
+    assert (Ferry().body_seconds(REQUESTS, numbers), numbers.raw["set"]) == (None, TOTALS)
+    assert Ferry().body_start_s(REQUESTS, numbers) == 0.0
+    both = Ferry().parse(REQUESTS, said(whole={"transfers": [], "set": {**TOTALS, "protocols": ["h2", "http/1.1"]}}))
+    assert both.http_version == "1.1 and 2"
+
+
+def test_requests_with_a_limit_have_each_their_rate() -> None:
+    limited = REQUESTS.model_copy(update={"files": 2, "limit": ByteRate(9)})
+    told = {**TRANSFER, "protocol": "h2"}
+    numbers = Ferry().parse(limited, said(whole={"transfers": [told, told], "set": TOTALS}))
+    assert (numbers.bytes, len(numbers.stream_byte_s), "set" in numbers.raw) == (10485760, 2, False)
 
 
 @pytest.mark.parametrize(
     ("wanted", "whole", "problem"),
     [
         (REQUESTS, {"transfers": [], "error": {"message": "connection refused"}}, "ferry: connection refused"),
-        (REQUESTS, {"bench": {**BENCH, "seconds": "soon"}}, "cannot be read"),
-        (REQUESTS, {"bench": {**BENCH, "bytes": None}}, "cannot be read"),
-        (REQUESTS, {"bench": BENCH, "process": None}, "cannot be read"),
+        (REQUESTS, {"set": {**TOTALS, "body_s": "soon"}}, "cannot be read"),
+        (REQUESTS, {"set": {**TOTALS, "bytes": None}}, "cannot be read"),
+        (REQUESTS, {"set": TOTALS, "process": None}, "cannot be read"),
         (FILES, {"transfers": []}, "has no transfer"),
         (FILES, {"process": {"wall_s": None}}, "cannot be read"),
     ],
@@ -240,14 +262,26 @@ def test_several_without_a_report_are_unreadable(wanted: Transfer, whole: dict[s
     ("wanted", "reason"),
     [
         (transfer("sftp", files=9, parallel=2), "ferry itself decides"),
-        (transfer(files=9, discard=True, limit=ByteRate(9)), "has no limit"),
-        (transfer(files=9, discard=True, buffer_size=Size(4096)), "has no buffer size"),
-        (transfer(files=201), "at most 200"),
+        (transfer(files=9, repeat=True), "names a file by its URL"),
     ],
 )
 def test_what_ferry_cannot_do_with_several(wanted: Transfer, reason: str) -> None:
     assert reason in Ferry().supports(wanted)
-    assert Ferry().supports(transfer(files=200, parallel=100, limit=ByteRate(9))) == ""
+    assert Ferry().supports(transfer(files=10_000, parallel=100, limit=ByteRate(9))) == ""
+    assert Ferry().supports(transfer(files=9, discard=True, limit=ByteRate(9), buffer_size=Size(4096))) == ""
+    assert "one file at a time" in Ferry(background=True).supports(transfer(files=9, parallel=2, discard=True))
+    assert Ferry(background=True).supports(transfer(files=9, discard=True)) == ""
+
+
+def test_an_older_build_has_no_lists(tmp_path: Path) -> None:
+    for words, reason in (("--parallel", "without --input"), ("--input <FILE>", "")):
+        program = tmp_path / words[2:5]
+        program.write_text(f"#!/bin/sh\necho '{words}'\n")
+        program.chmod(0o755)
+        found = Ferry("ferry-other", str(program)).supports(transfer(files=9, discard=True))
+        assert (found == "") == (reason == "")
+        assert reason in found
+        assert Ferry("ferry-other", str(program)).supports(transfer()) == ""
 
 
 def test_one_file_over_sftp_has_neither_status_nor_version() -> None:

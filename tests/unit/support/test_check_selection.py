@@ -232,7 +232,6 @@ def test_every_file_of_this_checkout_has_tests_and_every_row_of_the_table_exists
 def test_this_engine_s_crates(checkout: Checkout) -> None:
     assert select(["engine/crates/ferry-http/src/lib.rs"], checkout).crates == (
         "ferry",
-        "ferry-bench",
         "ferry-conformance",
         "ferry-engine",
         "ferry-http",

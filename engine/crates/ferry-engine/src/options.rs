@@ -265,6 +265,8 @@ pub struct GetOptions {
     pub sources: Vec<Remote>,
     /// Where they go.
     pub target: Target,
+    /// The report has all transfers together, and by themselves only those that failed.
+    pub totals: bool,
     /// The limit is each transfer's own, instead of shared by all.
     pub limit_each: bool,
     /// Transfers at once, at least one.
@@ -292,6 +294,7 @@ impl GetOptions {
             transfer: TransferOptions::default(),
             sources: vec![source],
             target,
+            totals: false,
             limit_each: false,
             parallel: 4,
             connections: 1,

@@ -41,11 +41,6 @@ fn run(invocation: &Invocation) -> u8 {
             let watch = begin(reporting, stop, "put");
             (job::upload(options, &watch), reporting, stop, watch)
         }
-        Invocation::Bench(options, reporting) => {
-            let stop = &options.common.stop;
-            let watch = begin(reporting, stop, "bench");
-            (ferry_bench::run(options), reporting, stop, watch)
-        }
     };
     if report.exit_code == Class::Interrupted.exit_code() {
         report.exit_code = u8::try_from(128 + stop.reason()).unwrap_or(report.exit_code);

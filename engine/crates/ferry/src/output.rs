@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 
-use crate::report::{Action, Bench, Command, FileSet, Planned, Report, Transfer};
+use crate::report::{Action, Command, FileSet, Planned, Report, Transfer};
 use crate::report_file::ReportFile;
 use crate::units::human_bytes;
 use ferry_engine::harmless;
@@ -35,14 +35,13 @@ pub fn failures(report: &Report) -> Vec<String> {
     failed.map(transfer_line).chain(whole).collect()
 }
 
-/// What happened, for people: a line per transfer, or one for the files of a tree or for the benchmark, or the failure of a run without any.
+/// What happened, for people: a line per transfer, or one for those without a line of their own, or the failure of a run without any.
 #[must_use]
 pub fn summary(report: &Report) -> Vec<String> {
     let mut lines: Vec<_> = report.transfers.iter().map(transfer_line).collect();
     lines.extend(report.planned.iter().flatten().map(planned_line));
     let listed = report.transfers.len() as u64;
     lines.extend(report.set.as_ref().and_then(|set| set_line(set, listed)));
-    lines.extend(report.bench.as_ref().map(bench_line));
     lines.extend(
         report
             .error
@@ -121,7 +120,9 @@ fn planned_line(planned: &Planned) -> String {
 /// What the files have come to that have no lines of their own, what was left as it is, and what was removed; nothing where there is nothing of it.
 fn set_line(set: &FileSet, listed: u64) -> Option<String> {
     let mut parts = Vec::new();
-    if set.files > listed {
+    if set.files > listed && set.latency_us.is_some() {
+        parts.push(totals_line(set));
+    } else if set.files > listed {
         let seconds = set.body_s.unwrap_or(set.total_s);
         parts.push(format!("{} files, {} bytes in {seconds:.3} s", set.files, set.bytes));
         if seconds > 0.0 {
@@ -141,18 +142,23 @@ fn set_line(set: &FileSet, listed: u64) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn bench_line(bench: &Bench) -> String {
-    format!(
-        "{}: {} of {} requests in {:.3} s, {:.0} requests/s, {:.1} us of CPU each, latency p50 {} us, p99 {} us",
-        bench.url,
-        bench.succeeded,
-        bench.requests,
-        bench.seconds,
-        bench.requests_per_s,
-        bench.cpu_us_per_request,
-        bench.latency_us.p50,
-        bench.latency_us.p99
-    )
+/// Of an HTTP run: each of its files is a request.
+fn totals_line(set: &FileSet) -> String {
+    let mut line = format!(
+        "{} files, {} failed, {} bytes in {:.3} s",
+        set.files, set.failed, set.bytes, set.total_s
+    );
+    if set.total_s > 0.0 {
+        let done = set.files - set.failed;
+        let _ = write!(line, ", {:.0} files/s", done as f64 / set.total_s);
+    }
+    if let Some(connections) = set.connections {
+        let _ = write!(line, ", connections: {connections}");
+    }
+    if let Some(latency) = &set.latency_us {
+        let _ = write!(line, ", latency p50 {} us, p99 {} us", latency.p50, latency.p99);
+    }
+    line
 }
 
 #[cfg(test)]

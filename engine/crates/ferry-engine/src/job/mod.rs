@@ -5,10 +5,12 @@
 
 mod attempt;
 mod download;
+mod entries;
 mod entry;
 mod policy;
 mod ranged;
 mod ranges;
+mod run;
 mod scheduler;
 mod set;
 mod version;
@@ -26,10 +28,10 @@ use crate::files::read_secret;
 use crate::net::dial::{DialOptions, Override};
 use crate::net::tls::{self, AlpnPolicy, Identity, client_config};
 use crate::net::verify::Roots;
-use crate::observer::Observer;
+use crate::observer::{Observer, Progress};
 use crate::options::{ClientCertificate, Common, GetOptions, PutOptions, Remote, TransferOptions, Version};
 use crate::platform;
-use crate::report::{Command, Failure, ProcessUsage, Report, SCHEMA};
+use crate::report::{Command, Failure, ProcessUsage, Report, SCHEMA, Transfer};
 use crate::transfer::connect::{ConnectOptions, Http3, Without};
 use crate::transfer::pace::Pace;
 use crate::transfer::throttle::Limit;
@@ -42,9 +44,16 @@ use crate::transfer::{Settings, Timeouts};
 pub fn download(options: &GetOptions, observer: &dyn Observer) -> Report {
     let begin = clock::begin();
     if options.sources.iter().any(Remote::is_sftp) {
-        return assemble_set(Command::Get, begin, set::get(options, observer));
+        let failures = OnlyFailures(observer);
+        let watched: &dyn Observer = if options.totals { &failures } else { observer };
+        let mut report = assemble_set(Command::Get, begin, set::get(options, watched));
+        report
+            .transfers
+            .retain(|transfer| !options.totals || transfer.error.is_some());
+        return report;
     }
-    assemble(Command::Get, begin, scheduler::get(options, observer))
+    let several = options.sources.len() > 1 || options.totals;
+    assemble_http(Command::Get, begin, run::get(options, observer), several)
 }
 
 /// Uploads the source of the options. What happened is in the report, failures included.
@@ -56,7 +65,29 @@ pub fn upload(options: &PutOptions, observer: &dyn Observer) -> Report {
     if options.destination.is_sftp() {
         return assemble_set(Command::Put, begin, set::put(options, observer));
     }
-    assemble(Command::Put, begin, scheduler::put(options, observer))
+    assemble_http(Command::Put, begin, run::put(options, observer), false)
+}
+
+/// With `--totals`, the files of a tree that came have no row.
+struct OnlyFailures<'a>(&'a dyn Observer);
+
+impl Observer for OnlyFailures<'_> {
+    fn begin(&self, url: &str, total: Option<u64>) -> Box<dyn Progress> {
+        self.0.begin(url, total)
+    }
+
+    fn finished(&self, transfer: Transfer) -> Option<Transfer> {
+        transfer.error.is_some().then(|| self.0.finished(transfer)).flatten()
+    }
+}
+
+/// `several`: what the transfers are together is not what one of them is.
+fn assemble_http(command: Command, begin: Instant, run: Result<scheduler::Run, Error>, several: bool) -> Report {
+    let (transfers, set) = run.map_or_else(|problem| (Err(problem), None), |(rows, set)| (Ok(rows), Some(set)));
+    Report {
+        set: set.filter(|_| several),
+        ..assemble(command, begin, transfers)
+    }
 }
 
 fn assemble_set(command: Command, begin: Instant, run: Result<set::Run, Error>) -> Report {
@@ -79,7 +110,7 @@ fn assemble_set(command: Command, begin: Instant, run: Result<set::Run, Error>) 
 }
 
 /// A report of what a run has come to, with what the process has used.
-pub fn assemble(command: Command, begin: Instant, transfers: Result<Vec<crate::report::Transfer>, Error>) -> Report {
+fn assemble(command: Command, begin: Instant, transfers: Result<Vec<crate::report::Transfer>, Error>) -> Report {
     let usage = platform::process_usage();
     let process = ProcessUsage {
         wall_s: begin.elapsed().as_secs_f64(),
@@ -106,7 +137,6 @@ pub fn assemble(command: Command, begin: Instant, transfers: Result<Vec<crate::r
         ok: exit_code == 0,
         exit_code,
         transfers,
-        bench: None,
         ssh: None,
         set: None,
         planned: None,

@@ -24,10 +24,10 @@ const LOOK: Duration = Duration::from_millis(2);
 /// How often one that has had some looks for another.
 const LOOK_LATER: Duration = Duration::from_millis(25);
 
-impl Scheduler {
+impl Scheduler<'_> {
     /// The run is this download alone: its connections are the run's. Among others it takes its turns in the queue, as they do.
     fn is_alone(&self) -> bool {
-        self.entries.len() == 1
+        self.alone
     }
 
     /// The first range, and meanwhile the connections for the others.
@@ -58,8 +58,7 @@ impl Scheduler {
 
     /// As many ranges as may be on their way, and wait for a connection.
     pub(super) fn ask_for_ranges(&mut self, index: usize, at: Instant) {
-        let entry = &self.entries[index];
-        if entry.over {
+        if self.entries.get(index).is_none_or(|entry| entry.over) {
             return;
         }
         while let Kind::Ranged(ranged) = &self.entries[index].kind {
@@ -114,7 +113,7 @@ impl Scheduler {
         if !self.ranged {
             return;
         }
-        for index in 0..self.entries.len() {
+        for index in self.entries.numbers() {
             if matches!(&self.entries[index].kind, Kind::Ranged(ranged) if ranged.verdict() == Verdict::Ranges) {
                 self.ask_for_ranges(index, Instant::now());
             }
@@ -125,7 +124,7 @@ impl Scheduler {
         if !self.ranged {
             return;
         }
-        for entry in &mut self.entries {
+        for (_, entry) in self.entries.all_mut() {
             if let Kind::Ranged(ranged) = &mut entry.kind {
                 ranged.connections += 1;
                 // A lost SYN makes a round trip of a second: the shortest is the path's.
@@ -140,7 +139,7 @@ impl Scheduler {
         if !self.ranged {
             return;
         }
-        for entry in &mut self.entries {
+        for (_, entry) in self.entries.all_mut() {
             if let Kind::Ranged(ranged) = &mut entry.kind
                 && !entry.over
                 && ranged.verdict() == Verdict::Ranges
@@ -370,7 +369,7 @@ impl Scheduler {
             state: Arc::new(std::sync::Mutex::new(ranged.plainly())),
         };
         entry.ask_again();
-        self.ranged = self.entries.iter().any(|entry| matches!(entry.kind, Kind::Ranged(_)));
+        self.ranged = self.entries.any(|entry| matches!(entry.kind, Kind::Ranged(_)));
         self.enqueue(index, Instant::now());
     }
 

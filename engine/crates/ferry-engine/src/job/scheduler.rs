@@ -1,7 +1,6 @@
-//! The scheduler of an HTTP run: one entry per transfer, its attempts, what became of them, and what comes next.
+//! The scheduler of an HTTP run: its transfers' attempts, what became of them, and what comes next.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -11,18 +10,18 @@ use http::{HeaderMap, Method};
 use url::Url;
 
 use super::attempt::Failed;
-use super::download::{AttemptState, Destination, GetWork, PutWork};
+use super::download::{GetWork, PutWork};
+use super::entries::{AHEAD, Coming, Entries, Finished};
 use super::entry::{Entry, Kind, range_header, resume_headers};
 use super::policy::Retries;
-use super::ranged::{Ranged, Wanted};
 use super::worker::{Event, Origin, Queue, Worker, no_connection, origin};
-use super::{connect_options, limit, settings};
+use super::{connect_options, settings};
 use crate::error::Error;
-use crate::files::{self, Digest, Group};
+use crate::files::{Digest, Group};
 use crate::log;
-use crate::observer::{Observer, Silent};
-use crate::options::{Common, GetOptions, PutOptions, Target, TransferOptions, Version};
-use crate::report::{Attempt, Transfer};
+use crate::observer::Silent;
+use crate::options::{Common, TransferOptions, Version};
+use crate::report::{Attempt, FileSet, Transfer};
 use crate::sync::lock;
 use crate::transfer::coding;
 use crate::transfer::connect::ConnectOptions;
@@ -36,8 +35,10 @@ pub(super) const MOST_REFUSALS: u32 = 16;
 /// How long transfers may take to come back once the run was told to end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-pub(super) struct Scheduler {
-    pub(super) entries: Vec<Entry>,
+pub(super) struct Scheduler<'a> {
+    coming: Coming<'a>,
+    pub(super) entries: Entries,
+    finished: Finished,
     common: Common,
     pub(super) options: TransferOptions,
     pub(super) retries: Retries,
@@ -45,6 +46,8 @@ pub(super) struct Scheduler {
     connect_options: ConnectOptions,
     pub(super) queue: Arc<Mutex<Queue>>,
     pub(super) parallel: usize,
+    /// The run has one transfer.
+    pub(super) alone: bool,
     /// Some download of the run is in ranges.
     pub(super) ranged: bool,
     /// Where the connections say what has happened.
@@ -65,157 +68,66 @@ pub(super) struct Completed {
     kept: u64,
 }
 
-pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Vec<Transfer>, Error> {
-    let mut entries = Vec::new();
-    for remote in &options.sources {
-        let destination = match &options.target {
-            Target::File(path) | Target::Tree(path) => Destination::File(path.clone()),
-            Target::Directory(path) => Destination::File(path.join(remote.file_name.as_deref().unwrap_or_default())),
-            Target::FromUrl => Destination::File(PathBuf::from(remote.file_name.clone().unwrap_or_default())),
-            Target::Stdout => Destination::Stdout,
-            Target::Discard => Destination::Discard,
-        };
-        let mut state = AttemptState::of(&destination, &remote.url, options.overwrite, options.resume)?;
-        let kind = if in_ranges(options, &state) {
-            let wanted = Wanted {
-                asked: remote.url.clone(),
-                destination,
-                overwrite: options.overwrite,
-                max_filesize: options.transfer.max_filesize.map(ByteSize::bytes),
-                remote_time: options.transfer.remote_time,
-                connections: connections(options),
-            };
-            Kind::Ranged(Box::new(Ranged::new(Arc::new(wanted), state.resumable.take())))
-        } else {
-            Kind::Get {
-                destination,
-                overwrite: options.overwrite,
-                range: options.range,
-                state: Arc::new(Mutex::new(state)),
-            }
-        };
-        entries.push(Entry::new(
-            remote,
-            kind,
-            options.transfer.checksum.clone(),
-            Some(observer.begin(&log::shown(&remote.url), None)),
-        ));
-    }
-    let ranged = matches!(
-        entries[..],
-        [Entry {
-            kind: Kind::Ranged(_),
-            ..
-        }]
-    );
-    let one = options.sources.len() == 1 && !(ranged && connections(options) > 1);
-    let limit = limit(&options.transfer, options.limit_each || one);
-    let parallel = if ranged {
-        connections(options)
-    } else if options.transfer.background {
-        1
-    } else {
-        options.parallel.min(entries.len()).max(1)
-    };
-    let mut scheduler = Scheduler::new(entries, &options.common, &options.transfer, limit, parallel, false)?;
-    scheduler.group = Group::new(options.sync);
-    scheduler.run()
+/// What is reported of an HTTP run: its transfers, and all of them together.
+pub type Run = (Vec<Transfer>, FileSet);
+
+/// What a run is asked for.
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of the run")]
+pub struct Asked<'a> {
+    pub coming: Coming<'a>,
+    /// Some URL is https.
+    pub encrypted: bool,
+    /// Some download is in ranges.
+    pub ranged: bool,
+    pub totals: bool,
+    /// The disk has each file before it has its name.
+    pub sync: bool,
+    pub limit: Limit,
+    pub parallel: usize,
+    /// Requests that are not idempotent are repeated too.
+    pub unsafe_too: bool,
 }
 
-fn connections(options: &GetOptions) -> usize {
-    options.connections.max(1)
-}
-
-/// Whether a download is fetched in ranges: over several connections, or because an earlier run that did so has left holes.
-fn in_ranges(options: &GetOptions, state: &AttemptState) -> bool {
-    let holes = state.resumable.as_ref().is_some_and(|found| !found.missing.is_empty());
-    let several = connections(options) > 1 && options.sources.len() == 1 && options.target != Target::Stdout;
-    options.range.is_none() && (several || holes)
-}
-
-pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Vec<Transfer>, Error> {
-    let source = match &options.source {
-        crate::options::Source::File(path) | crate::options::Source::Directory(path) => files::Source::open(path)?,
-        crate::options::Source::Stdin => files::Source::stdin()?,
-    };
-    let bar = observer.begin(&log::shown(&options.destination.url), source.length());
-    let kind = Kind::Put {
-        source: Some(source),
-        method: options.method.clone(),
-    };
-    let entries = vec![Entry::new(
-        &options.destination,
-        kind,
-        options.transfer.checksum.clone(),
-        Some(bar),
-    )];
-    let limit = limit(&options.transfer, true);
-    Scheduler::new(
-        entries,
-        &options.common,
-        &options.transfer,
-        limit,
-        1,
-        options.retry_unsafe,
-    )?
-    .run()
-}
-
-impl Scheduler {
-    fn new(
-        entries: Vec<Entry>,
-        common: &Common,
-        options: &TransferOptions,
-        limit: Limit,
-        parallel: usize,
-        unsafe_too: bool,
-    ) -> Result<Self, Error> {
-        let ranged = entries.iter().any(|entry| matches!(entry.kind, Kind::Ranged(_)));
-        let needs_tls = entries.iter().any(|entry| entry.url.scheme() == "https");
-        let connect_options = connect_options(common, needs_tls, common.version)?;
+impl<'a> Scheduler<'a> {
+    pub fn new(asked: Asked<'a>, common: &Common, options: &TransferOptions) -> Result<Self, Error> {
+        let Asked { ranged, parallel, .. } = asked;
+        let connect_options = connect_options(common, asked.encrypted, common.version)?;
         let (events, inbox) = mpsc::channel();
         Ok(Self {
-            settings: settings(common, options, limit, if ranged { 1 } else { parallel }),
+            settings: settings(common, options, asked.limit, if ranged { 1 } else { parallel }),
             connect_options,
             retries: Retries {
                 most: options.retries,
                 longest_wait: options.retry_max_wait,
-                unsafe_too,
+                unsafe_too: asked.unsafe_too,
                 unreached_too: options.retry_unreached,
             },
             common: common.clone(),
             options: options.clone(),
-            entries,
+            alone: asked.coming.count == 1,
+            coming: asked.coming,
+            entries: Entries::default(),
+            finished: Finished::new(asked.totals),
             queue: Arc::new(Mutex::new(Queue::new(common.timeouts.total))),
             parallel,
             ranged,
             events,
             inbox: Some(inbox),
             workers: HashMap::new(),
-            group: Group::new(true),
+            group: Group::new(asked.sync),
         })
     }
 
-    fn run(mut self) -> Result<Vec<Transfer>, Error> {
+    pub fn run(mut self) -> Result<Run, Error> {
         let Some(inbox) = self.inbox.take() else {
-            return Ok(Vec::new());
+            return Ok(self.finished.into_parts());
         };
-        for index in 0..self.entries.len() {
-            self.enqueue(index, Instant::now());
-        }
         // For each server that was reached: does a connection to it carry several requests at once?
         let mut shared: HashMap<Origin, bool> = HashMap::new();
         let mut patience = None;
-        // Entries before this one are over, and stay so: a run of many thousands does not look at all of them after each.
-        let mut first_open = 0;
         loop {
-            first_open += self
-                .entries
-                .iter()
-                .skip(first_open)
-                .take_while(|entry| entry.over)
-                .count();
-            if first_open == self.entries.len() {
+            self.begin_more();
+            if self.entries.len() == 0 {
                 break;
             }
             if let Some(problem) = self.settings.stop.problem() {
@@ -239,10 +151,12 @@ impl Scheduler {
             };
             match event {
                 Ok(Event::Done(outcome, answer)) => {
+                    let index = outcome.task.transfer;
                     self.record_attempt(*outcome);
                     if let Some(answer) = answer {
                         let _ = answer.send(());
                     }
+                    self.settle(index);
                 }
                 Ok(Event::ConnectFailed {
                     task,
@@ -251,7 +165,7 @@ impl Scheduler {
                 }) => {
                     // Who has answered before is starting again.
                     problem.unreached &= !shared.contains_key(&origin(&task.url));
-                    let facts = no_connection(total_s);
+                    let (index, facts) = (task.transfer, no_connection(total_s));
                     self.record_attempt(Outcome {
                         task: *task,
                         ending: Ending::Failed(problem),
@@ -259,8 +173,10 @@ impl Scheduler {
                         receiver: None,
                         sender: None,
                     });
+                    self.settle(index);
                 }
                 Ok(Event::Connected(origin, several, rtt)) => {
+                    self.finished.connections += 1;
                     self.count_connection(rtt);
                     shared.insert(origin, several);
                 }
@@ -271,22 +187,52 @@ impl Scheduler {
                 Err(_) => self.relieve_ranges(),
             }
         }
-        let limit = self.settings.limit.clone();
-        let (insecure, buffer_size) = (self.common.insecure, self.options.buffer_size.bytes());
-        Ok(self
-            .entries
-            .iter_mut()
-            .map(|entry| entry.account(&limit, insecure, buffer_size))
-            .collect())
+        Ok(self.finished.into_parts())
+    }
+
+    /// Some of those that are to come, as far as a connection may soon want them.
+    fn begin_more(&mut self) {
+        while self.entries.len() < self.parallel.saturating_add(AHEAD) {
+            let Some((index, entry)) = self.coming.next_entry() else {
+                return;
+            };
+            let over = entry.over;
+            self.ranged |= matches!(entry.kind, Kind::Ranged(_));
+            self.entries.insert(index, entry);
+            if over {
+                self.settle(index);
+            } else {
+                self.enqueue(index, Instant::now());
+            }
+        }
+    }
+
+    /// An entry that is over becomes a part of the report.
+    fn settle(&mut self, index: usize) {
+        if let Some(entry) = self.entries.take_over(index) {
+            self.report(index, entry);
+        }
+    }
+
+    fn report(&mut self, index: usize, mut entry: Entry) {
+        let buffer_size = self.options.buffer_size.bytes();
+        let row = entry.account(&self.settings.limit, self.common.insecure, buffer_size);
+        self.finished.add(index, row);
     }
 
     /// Ends what waits for its turn; with `all`, also what does not come back from the network or from standard input.
     fn stop(&mut self, problem: &Error, all: bool) {
         let waiting = lock(&self.queue).clear();
-        for (index, entry) in self.entries.iter_mut().enumerate() {
+        for (index, entry) in self.entries.all_mut() {
             if !entry.over && (all || waiting.contains(&index)) {
                 entry.give_up(problem.clone());
             }
+        }
+        for index in self.entries.numbers() {
+            self.settle(index);
+        }
+        while let Some((index, remote)) = self.coming.next_remote() {
+            self.report(index, Entry::refused(remote, problem.clone()));
         }
     }
 
@@ -437,8 +383,11 @@ impl Scheduler {
 
     /// Records an attempt and decides what comes next.
     fn record_attempt(&mut self, outcome: Outcome) {
-        let index = outcome.task.transfer;
-        if matches!(self.entries[index].kind, Kind::Ranged(_)) {
+        // It may come back after the run was ended, or after its transfer was over.
+        let Some(entry) = self.entries.get(outcome.task.transfer) else {
+            return;
+        };
+        if matches!(entry.kind, Kind::Ranged(_)) {
             return self.record_range(outcome);
         }
         let Outcome {
@@ -450,10 +399,6 @@ impl Scheduler {
         } = outcome;
         let index = task.transfer;
         let entry = &mut self.entries[index];
-        if entry.over {
-            // It came back after the run was told to end, and nobody waited for it.
-            return;
-        }
         let sent = sender.as_ref().is_some_and(|sender| sender.given > 0);
         let kept = facts.bytes;
         let offset = match &entry.kind {
@@ -526,8 +471,10 @@ impl Scheduler {
 
     fn publish(&mut self) {
         for (completed, result) in self.group.publish() {
-            if !self.entries[completed.index].over {
+            let index = completed.index;
+            if self.entries.get(index).is_some_and(|entry| !entry.over) {
                 self.close(completed, result.err());
+                self.settle(index);
             }
         }
     }

@@ -35,25 +35,22 @@ pub struct Report {
     pub version: &'static str,
     /// Which command of the program the run was.
     pub command: Command,
-    /// In the order they were asked for, those of trees in the order in which they were over; empty for `bench`.
+    /// In the order they were asked for, those of trees in the order in which they were over; with `--totals` only those that failed.
     pub transfers: Vec<Transfer>,
     /// Whether everything asked for was done.
     pub ok: bool,
     /// The process's exit code: 0 done, 2 usage, 10 transient, 11 permanent, 12 integrity, 13 local, 130 interrupted (143 by SIGTERM).
     pub exit_code: u8,
-    /// For `ferry bench` only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bench: Option<Bench>,
     /// For SFTP only; the last connection, if there were several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssh: Option<SshReport>,
-    /// All transfers of an SFTP run together.
+    /// All transfers together: of an SFTP run, of an HTTP run with several URLs, and with `--totals`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set: Option<FileSet>,
     /// For `--dry-run` only: what a mirror would do, in this order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planned: Option<Vec<Planned>>,
-    /// The first failure of a run that has no transfer to hang it on (`bench`, an unreadable CA file).
+    /// The first failure of a run that has no transfer to hang it on (an unreadable CA file).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
     /// What the process used.
@@ -69,8 +66,6 @@ pub enum Command {
     Get,
     /// An upload.
     Put,
-    /// Many requests for one URL.
-    Bench,
 }
 
 /// Whole process, start to end.
@@ -242,7 +237,7 @@ pub struct JumpReport {
 }
 
 /// The files of a run, taken together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct FileSet {
     /// Transfers of the run.
@@ -259,10 +254,19 @@ pub struct FileSet {
     pub deleted: u64,
     /// Body bytes moved by the last attempts.
     pub bytes: u64,
-    /// First body byte of any file to the last of all.
+    /// First body byte of any file to the last of all; null over HTTP.
     pub body_s: Option<f64>,
     /// From the begin of the run to the end of its last file.
     pub total_s: f64,
+    /// Over HTTP: `http/1.1`, `h2`, `h3`, those that were spoken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protocols: Vec<&'static str>,
+    /// Over HTTP: connections that were made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
+    /// Over HTTP: from a request to the end of its answer, in microseconds, of the transfers that did not fail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_us: Option<Percentiles>,
 }
 
 /// Something that `--dry-run` leaves undone.
@@ -368,38 +372,8 @@ pub struct Attempt {
     pub error: Option<Failure>,
 }
 
-/// `ferry bench`: many requests for one URL.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct Bench {
-    /// As asked for, with `?...` for a query, which may be a credential.
-    pub url: String,
-    /// `http/1.1` or `h2`.
-    pub protocol: Option<&'static str>,
-    /// Connections at once.
-    pub connections: u32,
-    /// Requests at once, over all connections.
-    pub parallel: u32,
-    /// Requests asked for.
-    pub requests: u64,
-    /// Answered with a status of 2xx.
-    pub succeeded: u64,
-    /// Answered otherwise, or lost.
-    pub failed: u64,
-    /// Body bytes received.
-    pub bytes: u64,
-    /// First request to last answer.
-    pub seconds: f64,
-    /// Succeeded requests per second.
-    pub requests_per_s: f64,
-    /// Processor time per succeeded request.
-    pub cpu_us_per_request: f64,
-    /// Latency of one request in microseconds.
-    pub latency_us: Percentiles,
-}
-
 /// Percentiles of a distribution.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Percentiles {
     /// The least.
@@ -412,4 +386,37 @@ pub struct Percentiles {
     pub p99: u64,
     /// The greatest.
     pub max: u64,
+}
+
+impl Percentiles {
+    /// Of values in any order, which are sorted; `None` without any.
+    #[must_use]
+    pub fn of(values: &mut [u32]) -> Option<Self> {
+        let last = values.len().checked_sub(1)?;
+        values.sort_unstable();
+        let at = |share: usize| u64::from(values[last * share / 100]);
+        Some(Self {
+            min: at(0),
+            p50: at(50),
+            p90: at(90),
+            p99: at(99),
+            max: at(100),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Percentiles;
+
+    #[test]
+    fn percentiles_are_those_of_the_sorted_values() {
+        let mut values: Vec<u32> = (1..=101).rev().collect();
+        let found = Percentiles::of(&mut values).unwrap();
+        assert_eq!(
+            (found.min, found.p50, found.p90, found.p99, found.max),
+            (1, 51, 91, 100, 101)
+        );
+        assert_eq!(Percentiles::of(&mut []), None);
+    }
 }

@@ -1,11 +1,11 @@
 //! From flags to options: what flags mean together.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use ferry_bench::BenchOptions;
 use ferry_engine::options::{
     ClientCertificate, Common, GetOptions, PutOptions, Remote, Source, SshArgs, Target, Timeouts, TransferOptions,
     Version, check_background,
@@ -18,6 +18,7 @@ use http::{HeaderMap, Method};
 
 use super::Reporting;
 use super::flags::{self, Http3, UploadMethod};
+use super::listed::Listed;
 use super::login::{authorize, proxies, secret_from};
 use super::scope::{Line, refuse_selection};
 use super::ssh::{Kind, ssh_args};
@@ -31,17 +32,30 @@ const MAX_REDIRECTS: u32 = 10;
 const RETRIES: u32 = 3;
 
 pub fn get(flags: flags::Get, line: Line<'_>) -> Result<GetOptions, Error> {
-    let mut sources = flags
-        .urls
-        .iter()
-        .map(|typed| remote(typed))
-        .collect::<Result<Vec<_>, _>>()?;
-    let kind = Kind::of(&sources)?;
+    let typed = flags.sources.urls.len();
+    let written = flags.sources.urls.iter().map(|typed| remote(typed));
+    let listed = line.listed.into_iter().flat_map(Listed::remotes);
+    let mut sources = written.chain(listed).collect::<Result<Vec<_>, _>>()?;
+    if let Some(listed) = line.listed {
+        listed.check_count(sources.len())?;
+    }
+    match get_from(&mut sources, flags, line) {
+        Ok(options) => Ok(GetOptions { sources, ..options }),
+        Err(problem) => Err(match line.listed {
+            Some(listed) => listed.explain(problem, &sources, typed),
+            None => problem,
+        }),
+    }
+}
+
+/// The options without the URLs.
+fn get_from(sources: &mut [Remote], flags: flags::Get, line: Line<'_>) -> Result<GetOptions, Error> {
+    let kind = Kind::of(sources)?;
     kind.refuse(line)?;
     let mut connection = flags.connection;
     let connections = flags.ssh.connections;
-    let ssh = ssh_args(flags.ssh, &flags.login, kind, &sources, &mut connection)?;
-    let common = common(connection, flags.login, kind, ssh, &mut sources)?;
+    let ssh = ssh_args(flags.ssh, &flags.login, kind, sources, &mut connection)?;
+    let common = common(connection, flags.login, kind, ssh, sources)?;
     if !flags.recursive
         && let Some(directory) = sources
             .iter()
@@ -52,7 +66,8 @@ pub fn get(flags: flags::Get, line: Line<'_>) -> Result<GetOptions, Error> {
             shown_url(&directory.url)
         )));
     }
-    let to_stdout = reporting(&flags.reporting).json == Some(Destination::Stdout);
+    let reported = reporting(&flags.reporting);
+    let to_stdout = reported.json == Some(Destination::Stdout);
     let target = target(flags.output, kind, flags.recursive, sources.len());
     match target {
         Target::File(_) | Target::Stdout if sources.len() > 1 => {
@@ -73,8 +88,8 @@ pub fn get(flags: flags::Get, line: Line<'_>) -> Result<GetOptions, Error> {
                 "body and report cannot both go to standard output; use --json=FILE",
             ));
         }
-        Target::FromUrl => different_names(&sources, "use --output FILE")?,
-        Target::Directory(_) => different_names(&sources, "fetch it by itself")?,
+        Target::FromUrl => different_names(sources, "use --output FILE")?,
+        Target::Directory(_) => different_names(sources, "fetch it by itself")?,
         _ => {}
     }
     let connections = match kind {
@@ -103,8 +118,10 @@ pub fn get(flags: flags::Get, line: Line<'_>) -> Result<GetOptions, Error> {
     Ok(GetOptions {
         common,
         transfer,
-        sources,
+        sources: Vec::new(),
         target,
+        // Such a run shows no rows.
+        totals: flags.totals || reported.quiet && reported.json.is_none(),
         limit_each: flags.limit_each,
         parallel: usize::from(flags.parallel),
         connections,
@@ -211,40 +228,6 @@ pub fn put(flags: flags::Put, line: Line<'_>) -> Result<PutOptions, Error> {
         retry_unsafe: flags.retry_unsafe,
         resume: flags.resume,
         sync: !flags.no_sync,
-    })
-}
-
-pub fn bench(flags: flags::Bench) -> Result<BenchOptions, Error> {
-    let mut url = remote(&flags.url)?;
-    if url.is_sftp() {
-        return Err(Error::usage(format!(
-            "{}: bench measures HTTP requests; time sftp with ferry get --json",
-            shown_url(&url.url)
-        )));
-    }
-    if flags.connection.http3.is_some() {
-        return Err(Error::usage(
-            "--http3: bench measures requests over HTTP/1.1 and HTTP/2; time HTTP/3 with ferry get --json",
-        ));
-    }
-    if flags.connections > flags.parallel {
-        return Err(Error::usage(format!(
-            "--connections {} would leave some without a request; --parallel is {}, over all connections",
-            flags.connections, flags.parallel
-        )));
-    }
-    Ok(BenchOptions {
-        common: common(
-            flags.connection,
-            flags.login,
-            Kind::Http,
-            SshArgs::default(),
-            std::slice::from_mut(&mut url),
-        )?,
-        url,
-        requests: flags.requests,
-        parallel: flags.parallel,
-        connections: flags.connections,
     })
 }
 
@@ -407,9 +390,9 @@ fn different_names(sources: &[Remote], instead: &str) -> Result<(), Error> {
             .ok_or_else(|| Error::usage(format!("{}: ends in no file name; {instead}", shown_url(&source.url))))?;
         // Windows and macOS have one file for both spellings.
         let key = if cfg!(any(windows, target_os = "macos")) {
-            name.to_lowercase()
+            Cow::Owned(name.to_lowercase())
         } else {
-            name.to_owned()
+            Cow::Borrowed(name)
         };
         if !seen.insert(key) {
             return Err(Error::usage(format!(

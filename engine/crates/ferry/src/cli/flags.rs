@@ -23,7 +23,7 @@ sftp://user@host/dir/file is the absolute path /dir/file, sftp://host/~/file is 
 Exit codes: 0 done; 2 usage; 10 may work when tried again, and did not in all attempts; 11 will not work when tried again; \
 12 what arrived is not what was announced; 13 this machine (disk full, no permission, file exists); 130 and 143 interrupted by Ctrl-C or SIGTERM, with a report.
 
-The configuration file has flags by their long names (limit-rate = \"2 MB/s\"), for all transfers, in [get], [put] and [bench], and in tables of hosts such as \
+The configuration file has flags by their long names (limit-rate = \"2 MB/s\"), for all transfers, in [get] and [put], and in tables of hosts such as \
 [host.\"*.example.org\"]. What is typed comes first, then the host's table, the command's, the top level. ferry config URL prints what counts, and why.
 
 Rates and sizes: K, M and G are times 1024, as in curl and wget; KiB, MiB and GiB too; kB, MB and GB are times 1000; 8 Mbit/s is 1 MB/s.";
@@ -42,8 +42,6 @@ pub enum Command {
     Get(Box<Get>),
     /// Upload a file, or a directory over SFTP
     Put(Box<Put>),
-    /// Measure many requests for one URL; what they bring is discarded
-    Bench(Box<Bench>),
     /// Print what a command line would use, with what says so: the default, a line of the configuration file, or the command line
     Config(Config),
     /// Print the manual page
@@ -57,9 +55,8 @@ pub enum Command {
 #[derive(Debug, ClapArgs)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct Get {
-    /// http or https (user:password@ in it is sent as Basic Authorization), or sftp
-    #[arg(required = true, value_name = "URL", value_hint = clap::ValueHint::Url)]
-    pub urls: Vec<String>,
+    #[command(flatten)]
+    pub sources: Sources,
     #[command(flatten)]
     pub output: Output,
     /// Directories, with everything in them (sftp only)
@@ -87,6 +84,9 @@ pub struct Get {
     /// Transfers at once over HTTP; over SFTP ferry decides
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..))]
     pub parallel: u16,
+    /// Report all transfers together, and by themselves only those that failed
+    #[arg(long)]
+    pub totals: bool,
     /// --limit-rate is each transfer's own, instead of shared by all
     #[arg(long, requires = "limit_rate")]
     pub limit_each: bool,
@@ -104,6 +104,18 @@ pub struct Get {
     pub reporting: Reporting,
     #[command(flatten)]
     pub configuration: Configuration,
+}
+
+/// One of them, or both.
+#[derive(Debug, ClapArgs)]
+#[group(required = true, multiple = true)]
+pub struct Sources {
+    /// http or https (user:password@ in it is sent as Basic Authorization), or sftp
+    #[arg(value_name = "URL", value_hint = clap::ValueHint::Url)]
+    pub urls: Vec<String>,
+    /// Read URLs from FILE too, one a line; - is standard input. Blank lines and lines that begin with # are skipped
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub input: Option<PathBuf>,
 }
 
 /// Exactly one.
@@ -172,30 +184,6 @@ pub enum Http3 {
     Only,
     /// Else what ALPN decides
     Fallback,
-}
-
-#[derive(Debug, ClapArgs)]
-pub struct Bench {
-    /// http or https; user:password@ in it is sent as Basic Authorization
-    #[arg(value_hint = clap::ValueHint::Url)]
-    pub url: String,
-    /// Requests in all
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub requests: u64,
-    /// Requests at once, over all connections
-    #[arg(short = 'p', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub parallel: u32,
-    /// Connections
-    #[arg(short = 'c', long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65535))]
-    pub connections: u32,
-    #[command(flatten)]
-    pub connection: Connection,
-    #[command(flatten)]
-    pub login: Login,
-    #[command(flatten)]
-    pub reporting: Reporting,
-    #[command(flatten)]
-    pub configuration: Configuration,
 }
 
 /// `get` and `put`.
@@ -437,7 +425,7 @@ pub struct Config {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// get, put or bench (without one, get), and as much of its arguments as matters: a URL, flags
+    /// get or put (without one, get), and as much of its arguments as matters: a URL, flags
     #[arg(value_name = "COMMAND LINE", trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<OsString>,
     #[command(flatten)]

@@ -141,7 +141,7 @@ mod tests {
     fn every_shell_completes_the_flags() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::PowerShell] {
             let script = String::from_utf8(completions(shell)).unwrap();
-            assert!(script.contains("limit-rate") && script.contains("bench"), "{shell}");
+            assert!(script.contains("limit-rate") && script.contains("totals"), "{shell}");
         }
     }
 }

@@ -5,6 +5,7 @@ mod convert;
 mod flags;
 mod generate;
 mod jump;
+mod listed;
 mod login;
 mod netrc;
 pub mod progress;
@@ -23,9 +24,9 @@ pub use surroundings::Surroundings;
 use std::ffi::OsString;
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
-use ferry_bench::BenchOptions;
 use ferry_engine::options::{GetOptions, PutOptions};
 
+use self::listed::Listed;
 use self::scope::Line;
 use crate::error::Error;
 use crate::output::Destination;
@@ -35,7 +36,6 @@ use crate::output::Destination;
 pub enum Invocation {
     Get(Box<GetOptions>, Reporting),
     Put(Box<PutOptions>, Reporting),
-    Bench(Box<BenchOptions>, Reporting),
     Man,
     Completions(clap_complete::Shell),
     Schema,
@@ -91,26 +91,30 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>, around: &Surrounding
     let mut words: Vec<OsString> = arguments.into_iter().collect();
     let mut commands = Args::command();
     let mut matches = commands.try_get_matches_from_mut(&words).map_err(Refusal::Parser)?;
-    let Some(line) = Line::of(&commands, &matches) else {
+    let typed = matches.subcommand().map(|(_, typed)| typed);
+    // Once: standard input cannot be read again.
+    let listed = typed.map_or(Ok(None), Listed::read).map_err(Refusal::Usage)?;
+    let listed = listed.as_ref();
+    let Some(line) = Line::of(&commands, &matches, listed) else {
         return other(&matches, around);
     };
     let Some(file) = config::read(line.matches, &commands, around).map_err(Refusal::Usage)? else {
-        return build(&commands, &matches);
+        return build(&commands, &matches, listed);
     };
     let merged = config::Merged::of(&file, line).map_err(Refusal::Usage)?;
     // Behind the program's name and the command's, which has no flags in front of it.
     words.splice(2..2, merged.words());
     matches = commands.try_get_matches_from_mut(words).map_err(Refusal::Parser)?;
-    build(&commands, &matches).map_err(|refusal| match refusal {
+    build(&commands, &matches, listed).map_err(|refusal| match refusal {
         Refusal::Usage(problem) => Refusal::Usage(merged.explain(problem)),
         parser @ Refusal::Parser(_) => parser,
     })
 }
 
 /// A command that connects.
-fn build(commands: &Command, matches: &ArgMatches) -> Result<Invocation, Refusal> {
+fn build(commands: &Command, matches: &ArgMatches, listed: Option<&Listed>) -> Result<Invocation, Refusal> {
     let args = Args::from_arg_matches(matches).map_err(Refusal::Parser)?;
-    match (args.command, Line::of(commands, matches)) {
+    match (args.command, Line::of(commands, matches, listed)) {
         (flags::Command::Get(flags), Some(line)) => {
             let reporting = convert::reporting(&flags.reporting);
             convert::get(*flags, line).map(|options| Invocation::Get(Box::new(options), reporting))
@@ -118,10 +122,6 @@ fn build(commands: &Command, matches: &ArgMatches) -> Result<Invocation, Refusal
         (flags::Command::Put(flags), Some(line)) => {
             let reporting = convert::reporting(&flags.reporting);
             convert::put(*flags, line).map(|options| Invocation::Put(Box::new(options), reporting))
-        }
-        (flags::Command::Bench(flags), Some(_)) => {
-            let reporting = convert::reporting(&flags.reporting);
-            convert::bench(*flags).map(|options| Invocation::Bench(Box::new(options), reporting))
         }
         _ => Err(Error::usage("the command connects to nothing")),
     }

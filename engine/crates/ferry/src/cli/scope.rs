@@ -3,6 +3,7 @@
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
+use super::listed::Listed;
 use super::ssh::Kind;
 use crate::error::Error;
 
@@ -11,11 +12,10 @@ use crate::error::Error;
 pub enum Verb {
     Get,
     Put,
-    Bench,
 }
 
 impl Verb {
-    pub const ALL: [Self; 3] = [Self::Get, Self::Put, Self::Bench];
+    pub const ALL: [Self; 2] = [Self::Get, Self::Put];
 
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|verb| verb.name() == name)
@@ -25,7 +25,6 @@ impl Verb {
         match self {
             Self::Get => "get",
             Self::Put => "put",
-            Self::Bench => "bench",
         }
     }
 }
@@ -67,16 +66,19 @@ pub struct Line<'a> {
     pub verb: Verb,
     pub command: &'a Command,
     pub matches: &'a ArgMatches,
+    /// The URLs of `--input`.
+    pub listed: Option<&'a Listed>,
 }
 
 impl<'a> Line<'a> {
     /// `None` if the command does not connect.
-    pub fn of(commands: &'a Command, matches: &'a ArgMatches) -> Option<Self> {
+    pub fn of(commands: &'a Command, matches: &'a ArgMatches, listed: Option<&'a Listed>) -> Option<Self> {
         let (name, matches) = matches.subcommand()?;
         Some(Self {
             verb: Verb::of(name)?,
             command: commands.find_subcommand(name)?,
             matches,
+            listed,
         })
     }
 
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_flag_of_directories_has_their_heading() {
-        for verb in [Verb::Get, Verb::Put] {
+        for verb in Verb::ALL {
             for flag in arguments(verb) {
                 let Some(name) = flag.get_long() else { continue };
                 if only(verb, name) == Some(Only::Directories) {

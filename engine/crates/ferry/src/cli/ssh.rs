@@ -23,12 +23,13 @@ pub enum Kind {
 impl Kind {
     /// A run has one engine.
     pub fn of(remotes: &[Remote]) -> Result<Self, Error> {
-        match remotes.iter().filter(|remote| remote.is_sftp()).count() {
-            0 => Ok(Self::Http),
-            all if all == remotes.len() => Ok(Self::Sftp),
-            _ => Err(Error::usage(
-                "http and sftp URLs together; ask for one kind of server at a time",
-            )),
+        let sftp = remotes.first().is_some_and(Remote::is_sftp);
+        match remotes.iter().find(|remote| remote.is_sftp() != sftp) {
+            None => Ok(if sftp { Self::Sftp } else { Self::Http }),
+            Some(other) => Err(Error::usage(format!(
+                "{}: http and sftp URLs together; ask for one kind of server at a time",
+                other.url
+            ))),
         }
     }
 }

@@ -233,9 +233,7 @@ fn what_does_not_go_together() {
         "get -O https://h/x --http3=never",
         "get -O https://h/x http://h/y --http3",
         "get -O https://h/x --http3 --background",
-        "bench https://h/ -n 1 -p 1 --http3",
         "get -O http://h/x http://h/y --checksum sha1:da39a3ee5e6b4b0d3255bfef95601890afd80709",
-        "bench http://h/ -n 1 -p 1 -c 2",
         "get --json http://h/x --discard",
     ] {
         refused(line);
@@ -269,18 +267,10 @@ fn flags_of_other_commands_are_refused() {
         "--overwrite",
         "--discard",
         "-O",
+        "--input f",
+        "--totals",
     ] {
         refused(&format!("put f http://h/x --limit-rate 1M {flag}"));
-    }
-    for flag in [
-        "--limit-rate 1M",
-        "--buffer-size 64K",
-        "--retry 1",
-        "--checksum sha1",
-        "--max-redirects 1",
-        "--resume",
-    ] {
-        refused(&format!("bench http://h/ -n 1 -p 1 {flag}"));
     }
     for flag in ["--method PUT", "--retry-unsafe", "-n 1"] {
         refused(&format!("get http://h/x --discard {flag}"));
@@ -397,26 +387,6 @@ fn uploads() {
 }
 
 #[test]
-fn benchmarks() {
-    let Ok(Invocation::Bench(options, reporting)) = parse_line("bench https://h/ -n 50000 -p 100 --json") else {
-        panic!()
-    };
-    assert_eq!(
-        (options.requests, options.parallel, options.connections),
-        (50_000, 100, 1)
-    );
-    assert_eq!(reporting.json, Some(Destination::Stdout));
-    for line in [
-        "bench http://h/ -p 1",
-        "bench http://h/ -n 1",
-        "bench http://h/ -n 0 -p 1",
-        "bench http://h/ -n 1 -p 0",
-    ] {
-        refused(line);
-    }
-}
-
-#[test]
 fn ranges_and_checksums() {
     for (text, expected) in [
         ("0-499", ByteRange::Part { first: 0, last: 499 }),
@@ -461,7 +431,7 @@ proptest! {
     #[test]
     fn no_command_line_is_a_panic(words in prop::collection::vec(prop_oneof![
         "[ -~]{0,12}",
-        prop::sample::select(vec!["get", "put", "bench", "http://h/x", "https://u:p@h", "sftp://h/x", "sftp://h/~/", "-r", "-i", "-o", "-O", "--discard", "--json", "--range",
+        prop::sample::select(vec!["get", "put", "--totals", "http://h/x", "https://u:p@h", "sftp://h/x", "sftp://h/~/", "-r", "-i", "-o", "-O", "--discard", "--json", "--range",
             "--header", "--resolve", "--checksum", "sha256:", "a:b", "-", "--limit-rate", "1é"]).prop_map(str::to_owned),
     ], 0..8)) {
         let _ = parse_words(words.iter().map(String::as_str));

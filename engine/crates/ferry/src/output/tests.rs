@@ -72,43 +72,38 @@ fn transfer() -> Transfer {
     }
 }
 
-fn report(transfers: Vec<Transfer>, bench: Option<Bench>) -> Report {
+fn report(transfers: Vec<Transfer>, set: Option<FileSet>) -> Report {
     Report {
         schema: SCHEMA,
         version: "0.1.0",
-        command: if bench.is_some() { Command::Bench } else { Command::Get },
+        command: Command::Get,
         ok: true,
         exit_code: 0,
         transfers,
-        bench,
         ssh: None,
-        set: None,
+        set,
         planned: None,
         error: None,
         process: ProcessUsage::default(),
     }
 }
 
-fn bench() -> Bench {
-    Bench {
-        url: "https://example.com/x".into(),
-        protocol: Some("h2"),
-        connections: 1,
-        parallel: 100,
-        requests: 50_000,
-        succeeded: 49_999,
+fn set() -> FileSet {
+    FileSet {
+        files: 50_000,
         failed: 1,
         bytes: 512_000_000,
-        seconds: 2.5,
-        requests_per_s: 19_999.6,
-        cpu_us_per_request: 12.34,
-        latency_us: Percentiles {
+        total_s: 2.5,
+        protocols: vec!["h2"],
+        connections: Some(2),
+        latency_us: Some(Percentiles {
             min: 1,
             p50: 20,
             p90: 30,
             p99: 40,
             max: 50,
-        },
+        }),
+        ..FileSet::default()
     }
 }
 
@@ -190,7 +185,7 @@ fn check(value: &Value) {
 #[test]
 fn reports_conform_to_the_schema() {
     check(&serde_json::to_value(report(vec![transfer()], None)).unwrap());
-    check(&serde_json::to_value(report(vec![], Some(bench()))).unwrap());
+    check(&serde_json::to_value(report(vec![], Some(set()))).unwrap());
     let mut failed = transfer();
     (failed.protocol, failed.tls, failed.series, failed.phases.body_s) = (None, None, None, None);
     failed.final_url = Some("https://example.com/y".into());
@@ -232,11 +227,13 @@ fn summaries() {
         summary(&report(vec![done], None)),
         ["https://example.com/x: 404 Not Found"]
     );
-    let line = &summary(&report(vec![], Some(bench())))[0];
-    assert!(
-        line.contains("49999 of 50000 requests in 2.500 s, 20000 requests/s"),
-        "{line}"
+    let line = &summary(&report(vec![], Some(set())))[0];
+    assert_eq!(
+        line,
+        "50000 files, 1 failed, 512000000 bytes in 2.500 s, 20000 files/s, connections: 2, latency p50 20 us, p99 40 us"
     );
+    let one = FileSet { files: 1, ..set() };
+    assert_eq!(summary(&report(vec![transfer()], Some(one))).len(), 1);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The peer of `ferry bench` in benchmarks: many requests for one URL, done with hyper.
+//! The peer of `ferry-bench` in benchmarks: many requests for one URL, done with hyper.
 //!
 //! One connection, one thread, and what arrives is discarded. Like ferry's, the clock and the CPU time begin when TCP and TLS are up.
 

@@ -101,7 +101,7 @@ impl Reader<'_> {
                     return Err(self.wrong(key, "is no flag; a key with a dot is quoted: \"http1.1\" = true"));
                 }
                 (_, _, DeValue::Table(_)) => {
-                    return Err(self.wrong(key, "is no table; there are [get], [put], [bench] and [host.\"NAME\"]"));
+                    return Err(self.wrong(key, "is no table; there are [get], [put] and [host.\"NAME\"]"));
                 }
                 _ => top.push(self.entry(&Name::Top, key, value)?),
             }

@@ -71,7 +71,7 @@ fn never(key: &str) -> Option<&'static str> {
     Some(match key {
         "config" | "no-config" => "which file is read is typed, or said by the variable FERRY_CONFIG; leave it out",
         "help" | "version" => "is for the command line; leave it out",
-        "output" | "remote-name" | "discard" | "range" | "recursive" | "json" | "url" | "file" => {
+        "input" | "output" | "remote-name" | "discard" | "range" | "recursive" | "json" | "url" | "file" => {
             "differs from run to run; leave it out and type it"
         }
         "mirror" | "delete" => "may replace and remove files, so it is always typed; leave it out",

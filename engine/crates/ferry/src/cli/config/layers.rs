@@ -77,7 +77,7 @@ impl<'f> Merged<'f> {
         for late in [false, true] {
             for (table, rank) in tables.iter().zip(1..) {
                 for entry in table.entries.iter().filter(|entry| depends(&entry.key) == late) {
-                    let Some(flag) = flag(line, table, entry) else {
+                    let Some(flag) = flag(line, entry) else {
                         let why = format!("ferry {} has no such flag", line.verb.name());
                         outcomes.push(Outcome {
                             table,
@@ -160,12 +160,9 @@ fn ranked<'f>(file: &'f File, verb: Verb, remotes: &[Remote]) -> Result<Vec<&'f 
         .collect())
 }
 
-/// `bench` takes from other tables than its own only what is every command's: its --connections is no other's.
-fn flag<'a>(line: Line<'a>, table: &Table, entry: &Entry) -> Option<&'a Arg> {
-    let own = matches!(table.name, Name::Command(_));
+fn flag<'a>(line: Line<'a>, entry: &Entry) -> Option<&'a Arg> {
     let mut flags = line.command.get_arguments();
-    let flag = flags.find(|flag| flag.get_long() == Some(&entry.key))?;
-    (own || line.verb != Verb::Bench || flag.get_help_heading().is_some()).then_some(flag)
+    flags.find(|flag| flag.get_long() == Some(&entry.key))
 }
 
 fn depends(key: &str) -> bool {

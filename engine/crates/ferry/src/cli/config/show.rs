@@ -13,6 +13,7 @@ use super::layers::{Merged, Outcome};
 use super::situation::Situation;
 use super::table::Setting;
 use crate::cli::flags::{Args, Config};
+use crate::cli::listed::Listed;
 use crate::cli::scope::{Line, Verb};
 use crate::cli::surroundings::Surroundings;
 use crate::error::Error;
@@ -59,7 +60,12 @@ pub fn show(asked: &Config, around: &Surroundings) -> Result<String, Problem> {
         words.insert(2 + place, word);
     }
     let matches = commands.try_get_matches_from_mut(words).map_err(Problem::Parser)?;
-    let Some(line) = Line::of(&commands, &matches) else {
+    let asked_for = matches
+        .subcommand()
+        .map(|(_, typed)| Listed::read(typed))
+        .transpose()?
+        .flatten();
+    let Some(line) = Line::of(&commands, &matches, asked_for.as_ref()) else {
         return Ok(String::new());
     };
     let verb = line.verb;

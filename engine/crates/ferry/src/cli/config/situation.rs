@@ -9,6 +9,7 @@ use ferry_engine::remote::parse_remote;
 use http::header;
 
 use super::table::Entry;
+use crate::cli::listed::Listed;
 use crate::cli::scope::{Line, Only, Verb, only};
 use crate::cli::ssh::Kind;
 use crate::cli::values::parse_header;
@@ -30,7 +31,8 @@ impl<'a> Situation<'a> {
     pub fn of(line: Line<'a>) -> Result<Self, Error> {
         let urls = all(line.matches, "urls").into_iter().chain(all(line.matches, "url"));
         let remotes = urls.map(|url| parse_remote(&url).map_err(Error::usage));
-        let remotes = remotes.collect::<Result<Vec<_>, _>>()?;
+        let listed = line.listed.into_iter().flat_map(Listed::remotes);
+        let remotes = remotes.chain(listed).collect::<Result<Vec<_>, _>>()?;
         let kind = if remotes.is_empty() {
             None
         } else {
@@ -63,7 +65,6 @@ impl<'a> Situation<'a> {
             "http2" | "http3" if self.remotes.iter().any(|remote| remote.url.scheme() == "http") => {
                 Some("it is for https URLs")
             }
-            "http3" if verb == Verb::Bench => Some("bench speaks HTTP/1.1 and HTTP/2"),
             "perms" if cfg!(windows) => Some("Windows has no permission bits"),
             "checksum" if switch(self.line.matches, "mirror") => Some("a mirror compares sizes and times"),
             "connections" if self.kind != Some(Kind::Sftp) && (several || self.stream || self.line.typed("range")) => {

@@ -292,7 +292,8 @@ fn a_mistake_is_one_line_with_its_place() {
         ("config = 'f'", ":1: config", "FERRY_CONFIG"),
         ("help = true", ":1: help", "command line"),
         ("delete = true", ":1: delete", "always typed"),
-        ("[bench]\nrequests = 5", ":2: requests", "always typed"),
+        ("input = 'urls'", ":1: input", "run to run"),
+        ("[bench]\nstall = '5s'", ":1: bench", "is no table"),
         ("token = 's3cret'", ":1: token", "token-file"),
         ("password = 's3cret'", ":1: password", ".netrc"),
         ("header = ['Authorization: s3cret']", ":1: header", "token-file"),
@@ -388,7 +389,6 @@ fn no_setting_makes_another_transfer_fail() {
         "put f https://h/x",
         "put f sftp://h/x",
         &format!("put {folder} sftp://h/d/"),
-        "bench http://h/ -n 4 -p 4",
     ];
     let mut whole = String::new();
     let mut own = "[host.h]\n".to_owned();
@@ -476,7 +476,6 @@ fn what_counts_is_shown_with_its_source() {
     assert_eq!(of(&home.shown("put"), "retry")["from"], "default");
     assert_eq!(of(&home.shown("http://h/"), "retry")["value"], "5");
     assert_eq!(home.shown("put --no-config")["file"], serde_json::Value::Null);
-    assert!(!home.shown("bench").to_string().contains("requests"));
     assert!(home.refused("config nonsense").contains("expected http"));
 }
 

@@ -186,8 +186,6 @@ fn flags_of_ssh_are_refused() {
             assert!(said.contains("http URLs only"), "{said}");
         }
     }
-    refused("bench http://h/ -n 1 -p 1 --no-agent");
-    assert!(refused("bench sftp://h/x -n 1 -p 1").contains("bench measures HTTP"));
 }
 
 #[test]

@@ -1,7 +1,10 @@
-//! `ferry bench`: the same machines and the same pipe as for files, many requests at once, bodies counted and forgotten.
+//! Many requests for one URL: the same machines and the same pipe as `ferry get` has, bodies counted and forgotten.
+//!
+//! No queue, no retries of a request that failed, no file, no report of a request: what the machines can do, which is not what a user gets.
 
 mod tally;
 
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use ferry_h2::{Config, Connection as Http2, Handler, HeaderBlock, Interest, StreamId, error_code};
@@ -12,13 +15,15 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, USER_AGENT};
 use ferry_engine::error::Error;
 use ferry_engine::net::pipe::{Pipe, PipeError, Received};
 use ferry_engine::net::wait::{Ready, Waiter};
-use ferry_engine::options::{Common, Remote, TransferOptions};
-use ferry_engine::report::{Bench, Command, Report};
+use ferry_engine::options::{Common, Remote, TransferOptions, Version};
+use ferry_engine::remote::parse_remote;
+use ferry_engine::report::Percentiles;
 use ferry_engine::transfer::connect::{ConnectOptions, Connection, Protocol, connect};
 use ferry_engine::transfer::throttle::Limit;
 use ferry_engine::transfer::{Settings, addressed, host, target};
-use ferry_engine::{clock, job, platform};
-use tally::{Tally, percentiles};
+use ferry_engine::{job, platform};
+use serde::Serialize;
+use tally::Tally;
 
 const READ_BYTES: usize = 256 * 1024;
 /// HTTP/1.1 has one request per connection; more connections than this are a mistake, not a benchmark.
@@ -28,51 +33,101 @@ const MOST_CONNECTIONS: u32 = 4096;
 const LEAST_MODERATED: u32 = 32;
 const MOST_MODERATION: Duration = Duration::from_micros(500);
 
+const USAGE: &str =
+    "usage: ferry-bench URL -n REQUESTS -p PARALLEL [-c CONNECTIONS] [--cacert FILE] [--http1.1 | --http2]";
+
 /// What is asked for.
-#[derive(Debug, Clone)]
-pub struct BenchOptions {
+struct BenchOptions {
     /// How the server is reached.
-    pub common: Common,
+    common: Common,
     /// http or https.
-    pub url: Remote,
+    url: Remote,
     /// In all, at least one.
-    pub requests: u64,
+    requests: u64,
     /// Requests at once over all connections; no less than `connections`.
-    pub parallel: u32,
+    parallel: u32,
     /// HTTP/1.1 has at least `parallel`, because each carries one request at a time.
-    pub connections: u32,
+    connections: u32,
 }
 
-/// Measures, and reports what the answers were.
-#[must_use]
-pub fn run(options: &BenchOptions) -> Report {
-    let begin = clock::begin();
+/// What is printed.
+#[derive(Serialize)]
+struct Bench {
+    url: String,
+    protocol: Option<&'static str>,
+    /// Connections at once.
+    connections: u32,
+    /// Requests at once, over all connections.
+    parallel: u32,
+    requests: u64,
+    /// Answered with a status of 2xx.
+    succeeded: u64,
+    /// Answered otherwise, or lost.
+    failed: u64,
+    /// Body bytes received.
+    bytes: u64,
+    /// First request to last answer.
+    seconds: f64,
+    requests_per_s: f64,
+    cpu_us_per_request: f64,
+    latency_us: Option<Percentiles>,
+}
+
+fn main() -> ExitCode {
+    let options = match options(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(why) => return failed(&Error::usage(why)),
+    };
     let settings = job::settings(
         &options.common,
         &TransferOptions::default(),
         Limit::None,
         options.parallel as usize,
     );
-    let result = job::connect_options(
-        &options.common,
-        options.url.url.scheme() == "https",
-        options.common.version,
-    )
-    .and_then(|connect_options| measure(options, &connect_options, &settings));
-    let mut report = job::assemble(Command::Bench, begin, Ok(Vec::new()));
-    match result {
+    let encrypted = options.url.url.scheme() == "https";
+    let found = job::connect_options(&options.common, encrypted, options.common.version)
+        .and_then(|connect_options| measure(&options, &connect_options, &settings));
+    match found {
         Ok(found) => {
-            report.ok = found.failed == 0;
-            report.exit_code = if report.ok { 0 } else { 10 };
-            report.bench = Some(found);
+            println!("{}", serde_json::json!({ "bench": found }));
+            ExitCode::from(if found.failed == 0 { 0 } else { 10 })
         }
-        Err(problem) => {
-            report.ok = false;
-            report.exit_code = problem.class.exit_code();
-            report.error = Some(problem.failure());
+        Err(problem) => failed(&problem),
+    }
+}
+
+fn failed(problem: &Error) -> ExitCode {
+    eprintln!("ferry-bench: {problem}");
+    ExitCode::from(problem.class.exit_code())
+}
+
+fn options(mut words: impl Iterator<Item = String>) -> Result<BenchOptions, String> {
+    let (mut common, mut url) = (Common::default(), None);
+    let (mut requests, mut parallel, mut connections) = (0, 0, 1);
+    while let Some(word) = words.next() {
+        let mut number = || words.next().and_then(|value| value.parse::<u32>().ok()).ok_or(USAGE);
+        match word.as_str() {
+            "-n" => requests = number()?.into(),
+            "-p" => parallel = number()?,
+            "-c" => connections = number()?,
+            "--cacert" => common.ca_file = Some(words.next().ok_or(USAGE)?.into()),
+            "--http1.1" => common.version = Version::Http11,
+            "--http2" => common.version = Version::Http2,
+            _ if word.starts_with('-') => return Err(USAGE.into()),
+            _ => url = Some(parse_remote(&word)?),
         }
     }
-    report
+    let url = url.filter(|url| !url.is_sftp()).ok_or(USAGE)?;
+    if requests == 0 || connections == 0 || connections > parallel {
+        return Err(USAGE.into());
+    }
+    Ok(BenchOptions {
+        common,
+        url,
+        requests,
+        parallel,
+        connections,
+    })
 }
 
 enum Machine {
@@ -168,7 +223,7 @@ fn measure(options: &BenchOptions, connect_options: &ConnectOptions, settings: &
         seconds,
         requests_per_s: tally.succeeded as f64 / seconds,
         cpu_us_per_request: cpu_s * 1e6 / answered,
-        latency_us: percentiles(&mut tally.latencies),
+        latency_us: Percentiles::of(&mut tally.latencies),
     })
 }
 

@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use ferry_engine::report::Percentiles;
-
 /// What all connections have in common.
 pub struct Tally {
     /// Requests not begun yet.
@@ -31,27 +29,11 @@ impl Tally {
     }
 }
 
-/// Of latencies in any order; all 0 without any.
-pub fn percentiles(latencies: &mut [u32]) -> Percentiles {
-    if latencies.is_empty() {
-        return Percentiles::default();
-    }
-    latencies.sort_unstable();
-    let at = |share: usize| u64::from(latencies[(latencies.len() - 1) * share / 100]);
-    Percentiles {
-        min: at(0),
-        p50: at(50),
-        p90: at(90),
-        p99: at(99),
-        max: at(100),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
 
-    use super::{Tally, percentiles};
+    use super::Tally;
 
     #[test]
     fn only_requests_that_succeed_have_a_latency() {
@@ -66,16 +48,5 @@ mod tests {
         tally.done(true, 7);
         tally.done(false, 9);
         assert_eq!((tally.succeeded, tally.failed, tally.latencies), (1, 1, vec![7]));
-    }
-
-    #[test]
-    fn percentiles_are_those_of_the_sorted_latencies() {
-        let mut latencies: Vec<u32> = (1..=101).rev().collect();
-        let found = percentiles(&mut latencies);
-        assert_eq!(
-            (found.min, found.p50, found.p90, found.p99, found.max),
-            (1, 51, 91, 100, 101)
-        );
-        assert_eq!(percentiles(&mut []).max, 0);
     }
 }
