@@ -18,7 +18,7 @@ from lab.model.files import digest, replacing
 from lab.model.paths import cache_dir
 
 _PREFIX = "ferry-"
-# Of 11 MB each: a branch, its base, and some more.
+# A branch, its base, and some more, of 11 MB each.
 _MOST = 4
 # Variables that change what rustc makes of the same sources.
 _VARIABLES = ("RUSTFLAGS", "RUSTC", "RUSTC_WRAPPER")

@@ -177,7 +177,7 @@ def test_a_signal_ends_a_long_list_and_what_has_not_begun(tmp_path: Path) -> Non
         over.wait(30.0)
 
     with serve(script) as server:
-        (tmp_path / "urls").write_text("".join(f"{server.url()}?{index}\n" for index in range(count)))
+        (tmp_path / "urls").write_text("".join(f"{server.url(f'/{index}')}\n" for index in range(count)))
         # The report is more than a pipe takes.
         words = ["get", "--input", "urls", "--discard", "--parallel", "1", "--json=report"]
         with subprocess.Popen([str(find_ferry()), *words], cwd=tmp_path, stderr=subprocess.DEVNULL) as running:
@@ -191,7 +191,7 @@ def test_a_signal_ends_a_long_list_and_what_has_not_begun(tmp_path: Path) -> Non
     report = json.loads((tmp_path / "report").read_text())
     assert (code, report["set"]["files"], report["set"]["failed"]) == (130, count, count)
     assert {transfer["error"]["class"] for transfer in report["transfers"]} == {"interrupted"}
-    assert [int(transfer["url"].rpartition("?")[2]) for transfer in report["transfers"]] == [*range(count)]
+    assert [int(transfer["url"].rpartition("/")[2]) for transfer in report["transfers"]] == [*range(count)]
 
 
 def test_an_ignored_signal_is_not_heard(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.engine.sftp_harness import SftpBench
 from tests.engine.sftp_servers import SftpServer, person
 
 FEW, MANY = 1_500, 6_000
-# A process begins with the memory of the one that has started it as its maximum (getrusage(2)): a shell's, not that of the tests.
+# The maximum of a process begins with the memory of its parent (getrusage(2)): that of a shell, not of the tests.
 SMALL = ("sh", "-c", '"$@"; exit $?', "sh")
 # A file more cost 4 kB until November 2026.
 MOST_BYTES_A_FILE = 1_000

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from robot.parsing.lexer.settings import SuiteFileSettings, TestCaseSettings
+from robot.parsing.lexer import settings
 
 from lab.cli import qualify, repro, run
 from lab.model.errors import UsageProblem
@@ -101,7 +101,7 @@ def test_every_setting_of_robot_is_decided() -> None:
     rows = {"Test Template", "Test Tags", "Force Tags", "Default Tags", "Template", "Tags"}
     limits = {"Test Timeout", "Timeout"}
     run_needed = {name.strip("[]") for name in RUN_ONLY.values()}
-    assert {*SuiteFileSettings.names, *TestCaseSettings.names} <= words | rows | limits | run_needed | {"Documentation"}
+    assert {*settings.SuiteFileSettings.names, *settings.TestCaseSettings.names} <= words | rows | limits | run_needed | {"Documentation"}
 
 
 def test_a_change_of_the_file_is_seen(tmp_path: Path) -> None:

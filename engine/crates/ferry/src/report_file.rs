@@ -45,6 +45,9 @@ impl ReportFile {
     }
 
     fn add(&mut self, command: &str, text: io::Result<String>) {
+        if self.broken.is_some() {
+            return;
+        }
         let first = !std::mem::replace(&mut self.begun, true);
         let written = text.and_then(|text| {
             let out = self.out.writer();
@@ -58,9 +61,7 @@ impl ReportFile {
             let comma = if first { "" } else { "," };
             write!(out, "{comma}\n    {text}")
         });
-        if self.broken.is_none() {
-            self.broken = written.err();
-        }
+        self.broken = written.err();
     }
 
     /// The rest of the document and a line feed.
@@ -84,15 +85,21 @@ impl ReportFile {
         } else {
             text
         };
-        if let Some(problem) = self.broken.take() {
-            return Err(problem);
-        }
         let out = self.out.writer();
-        writeln!(out, "{rest}")?;
-        out.flush()?;
+        let written = match self.broken.take() {
+            Some(problem) => Err(problem),
+            None => writeln!(out, "{rest}").and_then(|()| out.flush()),
+        };
+        // Without what is still gathered: written later after all, the report would look complete.
         match self.out {
-            Out::Stdout(_) => Ok(()),
-            Out::File(file) => file.into_inner()?.finish(),
+            Out::Stdout(out) => {
+                let _ = out.into_parts();
+                written
+            }
+            Out::File(out) => {
+                let (file, _) = out.into_parts();
+                written.and_then(|()| file.finish())
+            }
         }
     }
 }
