@@ -137,7 +137,7 @@ class Ferry:
         if self.background and transfer.requests and transfer.parallel > 1:
             return f"{self.name} moves one file at a time"
         # This checkout's own build is of today.
-        if self.program != "ferry" and not _takes_lists(self._source()):
+        if self.program != "ferry" and not _takes_lists(self.source()):
             return f"{self.name} is a build of ferry without --input"
         return ""
 

@@ -101,7 +101,8 @@ def test_every_setting_of_robot_is_decided() -> None:
     rows = {"Test Template", "Test Tags", "Force Tags", "Default Tags", "Template", "Tags"}
     limits = {"Test Timeout", "Timeout"}
     run_needed = {name.strip("[]") for name in RUN_ONLY.values()}
-    assert {*settings.SuiteFileSettings.names, *settings.TestCaseSettings.names} <= words | rows | limits | run_needed | {"Documentation"}
+    known = {*settings.SuiteFileSettings.names, *settings.TestCaseSettings.names}
+    assert known <= words | rows | limits | run_needed | {"Documentation"}
 
 
 def test_a_change_of_the_file_is_seen(tmp_path: Path) -> None:
