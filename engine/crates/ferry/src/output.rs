@@ -1,28 +1,10 @@
-//! How a report leaves the program: as JSON for programs, or as a line per transfer for people.
+//! A report for people: a line per transfer.
 
 use std::fmt::Write as _;
-use std::io;
-use std::path::PathBuf;
 
 use crate::report::{Action, Command, FileSet, Planned, Report, Transfer};
-use crate::report_file::ReportFile;
 use crate::units::human_bytes;
 use ferry_engine::harmless;
-
-/// Where the JSON goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Destination {
-    Stdout,
-    File(PathBuf),
-}
-
-/// The document and a line feed. A file has either its old content or the whole report, never a part of it.
-///
-/// # Errors
-/// What writing says.
-pub fn print_json(report: &Report, destination: &Destination) -> io::Result<()> {
-    ReportFile::open(destination)?.finish(report)
-}
 
 /// What failed, for people: a line each.
 #[must_use]

@@ -1,14 +1,21 @@
 //! The report as JSON. Transfers that are over are written while the others go on, so that a run of a million files keeps none of them.
 
 use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
 
 use ferry_engine::files::WholeFile;
 
-use crate::output::Destination;
 use crate::report::{Report, SCHEMA, Transfer};
 
 /// What stands in front of the transfers and behind them in a report without any.
 const NONE: &str = "\"transfers\": []";
+
+/// Where the JSON goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    Stdout,
+    File(PathBuf),
+}
 
 /// Written to its end by `finish`; a file keeps its old content until then, and if that never comes.
 pub struct ReportFile {

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use socket2::SockRef;
 
 use super::receive::Receiver;
-use super::rounds::Signs;
 use super::samples::Samples;
 use super::send::Sender;
 use super::{Answer, Ending, Facts, Head, Outcome, Settings, Task, Timeouts};
@@ -18,6 +17,18 @@ use crate::{log, platform};
 /// connection. A new one would cost more.
 const USELESS_BYTES: u64 = 64 * 1024;
 const USELESS_TIME: Duration = Duration::from_secs(1);
+
+/// What a tick knows of its connection.
+pub struct Signs<'a> {
+    pub socket: SockRef<'a>,
+    /// When bytes of an upload last arrived, and whether any are on their way.
+    pub moved_at: Instant,
+    pub in_flight: bool,
+    /// When the server last confirmed anything, where it is not known what; counts for the end of an upload, of which nothing more leaves.
+    pub confirmed_at: Option<Instant>,
+    /// When the server last sent anything.
+    pub heard: Option<Instant>,
+}
 
 pub struct Exchange {
     pub task: Task,

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use socket2::SockRef;
-
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Signs};
 use super::{Pull, Settings, Task, Tasks, Timeouts};
 
 /// Time-outs, progress, the stop and TCP's own view are looked at this often.
@@ -29,18 +27,6 @@ pub trait Begins {
         }
         None
     }
-}
-
-/// What a tick knows of its connection.
-pub struct Signs<'a> {
-    pub socket: SockRef<'a>,
-    /// When bytes of an upload last arrived, and whether any are on their way.
-    pub moved_at: Instant,
-    pub in_flight: bool,
-    /// When the server last confirmed anything, where it is not known what; counts for the end of an upload, of which nothing more leaves.
-    pub confirmed_at: Option<Instant>,
-    /// When the server last sent anything.
-    pub heard: Option<Instant>,
 }
 
 /// Every [`TICK`]: ends what takes too long, or all if the run is to stop. True when no other exchange may begin on this connection.

@@ -25,7 +25,7 @@ use super::ssh::{Kind, ssh_args};
 use super::surroundings::Surroundings;
 use super::values::parse_header;
 use crate::error::Error;
-use crate::output::Destination;
+use crate::report_file::Destination;
 
 /// As `--help` says.
 const MAX_REDIRECTS: u32 = 10;

@@ -29,7 +29,7 @@ use ferry_engine::options::{GetOptions, PutOptions};
 use self::listed::Listed;
 use self::scope::Line;
 use crate::error::Error;
-use crate::output::Destination;
+use crate::report_file::Destination;
 
 /// What the user asks for.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::net::sndbuf::SendBuffer;
-use crate::output::Destination;
+use crate::report_file::Destination;
 
 mod sftp;
 

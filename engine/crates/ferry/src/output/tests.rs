@@ -10,6 +10,11 @@ use crate::error::Class;
 use crate::report::{
     Attempt, Percentiles, Phases, ProcessUsage, SCHEMA, SendBufferFacts, SeriesBuilder, TcpSample, TlsFacts,
 };
+use crate::report_file::{Destination, ReportFile};
+
+fn print_json(report: &Report, destination: &Destination) -> std::io::Result<()> {
+    ReportFile::open(destination)?.finish(report)
+}
 
 fn transfer() -> Transfer {
     let failure = crate::error::Error::transient("https://example.com/x: connection reset").failure();

@@ -15,8 +15,8 @@ use crate::error::{Class, Error};
 use crate::log;
 use crate::net::wait::Waiter;
 use crate::report::{Phases, SendBufferFacts};
-use crate::transfer::exchange::Exchange;
-use crate::transfer::rounds::{Begins, Signs, TICK, tick};
+use crate::transfer::exchange::{Exchange, Signs};
+use crate::transfer::rounds::{Begins, TICK, tick};
 use crate::transfer::{Ending, Settings, Task, Tasks};
 
 /// QUIC holds so much more of an upload than its congestion window: enough for the next round.
