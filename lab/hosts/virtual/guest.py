@@ -391,7 +391,9 @@ def take_result(job: Job) -> None:
     if found is None:
         return
     job.ended_ns, job.peak_bytes = found.ended_ns, found.peak_bytes
-    job.code = os.waitstatus_to_exitcode(found.status)
+    code = os.waitstatus_to_exitcode(found.status)
+    # As GNU time has it, which runs clients in real time.
+    job.code = 128 - code if code < 0 else code
     if found.errno:
         job.code = tell_failure(job.stderr, job.name, OSError(found.errno, os.strerror(found.errno)))
 

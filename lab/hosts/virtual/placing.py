@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.model.paths import cache_dir
+from lab.model.paths import cache_dir, results_dir
 
 # Alike on every machine with these packages.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix", "/snap", "/run")
@@ -79,7 +79,7 @@ def is_script(path: Path) -> bool:
 def readable_files(folder: Path) -> tuple[str, ...] | None:
     """The files below a folder that a program may read, by their paths in it, sorted. None for too many, or too much.
 
-    Not compiled Python, what is in hidden folders, or empty files; but an empty `__init__.py` is a package.
+    Not compiled Python, the lab's results, what is in hidden folders, or empty files; but an empty `__init__.py` is a package.
     """
     found: list[str] = []
     total = 0
@@ -94,7 +94,7 @@ def readable_files(folder: Path) -> tuple[str, ...] | None:
 def _walk(folder: Path) -> Iterator[tuple[Path, int]]:
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):
-            if entry.name.startswith(".") or entry.name == "__pycache__":
+            if entry.name.startswith(".") or entry.name == "__pycache__" or Path(entry.path) == results_dir():
                 continue
             yield from _walk(Path(entry.path))
         elif entry.is_file():
