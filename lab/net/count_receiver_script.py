@@ -88,7 +88,11 @@ def main(device: str, port: str, size: str, flows: str) -> None:
     for sink, number in zip(sinks, reader.ports, strict=True):
         sink.bind(("", number))
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as tap:
-        tap.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
+        try:
+            tap.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
+        except PermissionError:
+            # Only the machine's root may exceed net.core.rmem_max, not that of a user namespace.
+            tap.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
         tap.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         tap.bind((device, _ETH_P_ALL))
         print("ready", flush=True)

@@ -69,7 +69,11 @@ def attach(tap: socket.socket) -> None:
 def listen(interface: str) -> socket.socket:
     tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
     attach(tap)
-    tap.setsockopt(socket.SOL_SOCKET, _RCVBUFFORCE, _BUFFER_BYTES)
+    try:
+        tap.setsockopt(socket.SOL_SOCKET, _RCVBUFFORCE, _BUFFER_BYTES)
+    except PermissionError:
+        # Only the machine's root may exceed net.core.rmem_max, not that of a user namespace.
+        tap.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
     tap.setsockopt(socket.SOL_SOCKET, _TIMESTAMPNS, 1)
     tap.setblocking(False)
     tap.bind((interface, _ETH_P_ALL))

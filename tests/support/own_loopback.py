@@ -26,7 +26,7 @@ class OwnHost(LocalHost):
         return "lo"
 
     def _spawn(self, command: Command) -> LocalProcess:
-        return super()._spawn(replace(command, argv=tuple(self.machine.command(*command.argv))))
+        return super()._spawn(replace(command, argv=tuple(self.machine.command_with_rights(*command.argv))))
 
 
 @contextmanager

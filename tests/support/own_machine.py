@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Self
 
+from tests.support import entering
 from tests.support.processes import command, descendants
 
 FOLDERS = ("/run", "/dev/shm", "/var/tmp")
@@ -52,6 +54,12 @@ class OwnMachine:
         """A command that enters its namespaces and becomes the program, so that a signal meets the program."""
         user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
         return ["nsenter", "--target", str(self.holder), "--net", "--mount", *user, "--", *words]
+
+    def command_with_rights(self, *words: str) -> list[str]:
+        """As `command`, with all rights on its network, which a program of an ordinary user's has not."""
+        if os.geteuid() == 0:
+            return self.command(*words)
+        return [sys.executable, "-E", "-S", str(Path(entering.__file__)), str(self.holder), *words]
 
     def environment(self, **more: str) -> dict[str, str]:
         """Measurements wait for each other; those in here wait for none."""
