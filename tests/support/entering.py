@@ -1,6 +1,6 @@
 """Enters namespaces of this user's and becomes a program with all rights in them: `entering.py PID COMMAND...`.
 
-Of a user that is not root, nsenter's program has none: capabilities survive an exec only as ambient ones (capabilities(7)).
+A program that nsenter starts for an ordinary user has none: capabilities survive an exec only as ambient ones (capabilities(7)).
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def test_a_scripts_folder_is_copied_without_files_that_are_not_read(tmp_path: Pa
     assert place_of(named) == Place(str(tmp_path / "mine"), "up.py", files)
 
 
-def test_results_next_to_a_script_are_no_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_next_to_a_script_stay_out_of_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every run adds to them."""
     monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "mine" / "runs"))
     named = program(tmp_path / "mine" / "up.py", b"#!/usr/bin/python3\n")
