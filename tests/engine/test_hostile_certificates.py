@@ -113,11 +113,8 @@ def nginx(folder: Path) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def strict(folder: Path) -> Iterator[int]:
-    """Ends the handshake by an alert, where nginx answers 400."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "client.pem"))
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.load_cert_chain(folder / "server.pem", folder / "server.key")
+def answering(context: ssl.SSLContext) -> Iterator[int]:
+    """A server with that context and one answer: its port."""
 
     def script(sock: socket.socket) -> None:
         with context.wrap_socket(sock, server_side=True) as talk:
@@ -126,6 +123,16 @@ def strict(folder: Path) -> Iterator[int]:
 
     with serve_sockets(script) as server:
         yield server.port
+
+
+@contextlib.contextmanager
+def strict(folder: Path) -> Iterator[int]:
+    """Ends the handshake by an alert, where nginx answers 400."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "client.pem"))
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(folder / "server.pem", folder / "server.key")
+    with answering(context) as port:
+        yield port
 
 
 @dataclass(frozen=True)
@@ -213,7 +220,7 @@ class Own:
 
 
 OWN = (
-    # What `openssl req -x509` makes, with and without -addext subjectAltName.
+    # Certificates as `openssl req -x509` makes them, with and without -addext subjectAltName.
     Own("ca"),
     Own("only-a-common-name", names=(), subject="127.0.0.1"),
     Own("no-ca", is_ca=False),
@@ -251,14 +258,8 @@ def showing(folder: Path) -> Iterator[str]:
     """A server with server.pem: its URL."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(folder / "server.pem", folder / "server.key")
-
-    def script(sock: socket.socket) -> None:
-        with context.wrap_socket(sock, server_side=True) as talk:
-            talk.recv(4096)
-            talk.sendall(head("200 OK", len(BODY)) + BODY)
-
-    with serve_sockets(script) as server:
-        yield f"https://127.0.0.1:{server.port}/data"
+    with answering(context) as port:
+        yield f"https://127.0.0.1:{port}/data"
 
 
 @pytest.mark.parametrize("wanted", OWN, ids=lambda wanted: wanted.name)
