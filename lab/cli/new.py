@@ -191,7 +191,7 @@ def _use(text: str) -> str:
 
 
 def _override(settings: LinkDirection) -> LinkOverride:
-    """What the line set; a delay of nothing, too, because the other direction would get half of the round trip."""
+    """The settings of the line; a delay of nothing, too, because the other direction would get half of the round trip."""
     return LinkOverride.model_validate({name: getattr(settings, name) for name in {*settings.model_fields_set, "delay"}})
 
 

@@ -129,7 +129,7 @@ class Ferry:
         return ""
 
     def _list_lacks(self, transfer: Transfer) -> str:
-        """What a run of this client with a list of URLs cannot do."""
+        """The reason why this client cannot run a list of URLs; empty if it can."""
         if not _is_list(transfer):
             return ""
         if transfer.repeat:

@@ -42,7 +42,7 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 @dataclass(frozen=True)
 class Line:
-    """What a line says. `incoming`: it shapes what comes into its host, not what leaves it."""
+    """The meaning of a line. `incoming`: it shapes the packets that come into its host, not those that leave it."""
 
     settings: LinkDirection
     incoming: bool = False

@@ -1,4 +1,4 @@
-"""What the bytes of a cell in virtual time follow from, part by part, and one digest of all parts.
+"""The parts that decide the bytes of a cell in virtual time, and one digest of them all.
 
 Where the digest is the same, so are packets and results: on another machine, in another folder, of another user. The rest of what
 the lab does in its machine is over before a client starts, or takes the same time everywhere.

@@ -186,7 +186,7 @@ def take_sample(
 
 @dataclass(frozen=True)
 class _Seen:
-    """What was seen of a transfer that was watched: why it was as fast as it was, and the router's drops by device."""
+    """The findings about a watched transfer: the cause of its speed, and the router's drops by device."""
 
     found: Diagnosis | None
     dropped_at: Mapping[str, int]

@@ -79,7 +79,7 @@ def test_an_upload_that_is_refused_half_way_ends_at_once(tmp_path: Path) -> None
         assert len(server.requests) == 1
 
 
-# What a URL may hide
+# Secrets of a URL
 
 
 def test_the_login_of_a_redirect_is_neither_sent_nor_shown(tmp_path: Path) -> None:

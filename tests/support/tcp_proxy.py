@@ -16,7 +16,7 @@ Way = Literal["up", "down"]
 
 _NO_LINGER = struct.pack("ii", 1, 0)
 _PIECE = 1 << 16
-# What a slow link holds: less would be a window in which Linux sends nothing.
+# The content of a slow link: less would be a window in which Linux sends nothing.
 _NARROW = 4096
 PATIENCE_S = 30.0
 

@@ -1,4 +1,4 @@
-# What a client's process is before it is the client (lab/hosts/agent/starter.py, which has these instructions as bytes).
+# The first program of a client's process (lab/hosts/agent/starter.py, which has these instructions as bytes).
 #
 # PID 1 begins it with the client's variables, user and host. Descriptor 3 has its order, which it reads to ORDER. It sleeps to
 # the nanosecond until the order's instant and then executes the client, whose first instruction therefore falls on that instant

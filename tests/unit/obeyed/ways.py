@@ -85,7 +85,7 @@ class Given:
     folder: Path
     client: str = "new"
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Those of `--env`."""
+    """Variables of `--env`."""
     arrived: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -1,4 +1,4 @@
-"""What a cell's bytes follow from: which parts there are, that each of them changes the digest, and that nothing else does."""
+"""The parts that decide a cell's bytes: each of them changes the digest, and nothing else does."""
 
 from __future__ import annotations
 

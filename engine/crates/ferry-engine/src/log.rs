@@ -1,4 +1,4 @@
-//! What may be shown to people: never a secret, and nothing that steers their terminal. Events are `tracing`'s.
+//! Text for people: never a secret, and nothing that steers their terminal. Events are `tracing`'s.
 
 use std::borrow::Cow;
 

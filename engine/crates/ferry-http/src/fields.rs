@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::FrameError;
 
-/// What a line behind the status line means.
+/// The meaning of a line behind the status line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
     /// The empty one: the head ends.

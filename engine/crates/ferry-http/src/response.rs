@@ -43,7 +43,7 @@ pub struct ResponseReader {
     interim_heads: u32,
     /// Bytes of an incomplete head that have been looked at.
     scanned: usize,
-    /// Those of its lines that are whole, and their number.
+    /// Its complete lines, and their number.
     judged: usize,
     lines: usize,
 }

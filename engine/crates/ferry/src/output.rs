@@ -44,7 +44,7 @@ fn without_user(url: &str) -> String {
     )
 }
 
-/// What has come of a transfer, or why it failed.
+/// The outcome of a transfer, or the reason of its failure.
 #[must_use]
 pub fn transfer_line(transfer: &Transfer) -> String {
     let url = &transfer.url;

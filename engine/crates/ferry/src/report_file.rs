@@ -7,7 +7,7 @@ use ferry_engine::files::WholeFile;
 
 use crate::report::{Report, SCHEMA, Transfer};
 
-/// What stands in front of the transfers and behind them in a report without any.
+/// The text between the beginning and the end of a report without transfers.
 const NONE: &str = "\"transfers\": []";
 
 /// Where the JSON goes.

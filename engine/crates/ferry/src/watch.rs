@@ -1,4 +1,4 @@
-//! What the user sees of a run while it lasts: progress, the files of a tree, and the report as it grows.
+//! The user's view of a run while it lasts: progress, the files of a tree, and the report as it grows.
 
 use std::cell::RefCell;
 use std::io::{self, Write, stderr};
@@ -25,7 +25,7 @@ pub struct Watch {
 impl Watch {
     #[must_use]
     pub fn new(reporting: &Reporting, command: &'static str) -> Self {
-        // What cannot be opened is told at the end: the run does what it was asked for.
+        // A report that cannot be opened is told at the end: the run does what it was asked for.
         let report = reporting.json.as_ref().map(ReportFile::open);
         Self {
             bars: Bars::new(reporting.progress),

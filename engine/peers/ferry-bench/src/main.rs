@@ -50,7 +50,7 @@ struct BenchOptions {
     connections: u32,
 }
 
-/// What is printed.
+/// The output.
 #[derive(Serialize)]
 struct Bench {
     url: String,

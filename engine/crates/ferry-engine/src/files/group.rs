@@ -38,7 +38,7 @@ impl<T> Group<T> {
         self.since.get_or_insert(now);
     }
 
-    /// Whether the disk has to have what gets its name.
+    /// The disk has a file before it gets its name.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.sync

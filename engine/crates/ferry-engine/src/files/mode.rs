@@ -9,7 +9,7 @@ use crate::platform;
 
 /// The bits that count.
 const BITS: u32 = 0o777;
-/// Of what is made without more ado.
+/// The usual bits of a new file.
 const USUAL: u32 = 0o666;
 /// Whose file it is can read it and write it again.
 const OWNER: u32 = 0o600;

@@ -228,7 +228,7 @@ pub fn existing(target: &Path) -> Option<Resumable> {
 }
 
 pub(super) fn found(names: &Names) -> Option<Resumable> {
-    // Of what somebody else has put there nothing may get into the file.
+    // No byte of a stranger's file may get into this one.
     let own = |path: &Path| {
         fs::symlink_metadata(path)
             .ok()

@@ -12,7 +12,7 @@ use crate::report::{FileSet, Percentiles, Phases, Transfer};
 /// So many wait for a connection, so that no connection waits for one of them.
 pub const AHEAD: usize = 4096;
 
-/// What is to come, and how an entry is made of it.
+/// The transfers to come, and the way to make entries of them.
 pub struct Coming<'a> {
     pub remotes: Box<dyn Iterator<Item = &'a Remote> + 'a>,
     pub make: Box<dyn FnMut(&Remote) -> Entry + 'a>,
@@ -41,7 +41,7 @@ impl<'a> Coming<'a> {
         Some((index, (self.make)(remote)))
     }
 
-    /// Of a transfer that does not begin any more.
+    /// The next transfer, if it is not to begin any more.
     pub fn next_remote(&mut self) -> Option<(usize, &'a Remote)> {
         let remote = self.remotes.next()?;
         self.begun += 1;
@@ -103,7 +103,7 @@ impl IndexMut<usize> for Entries {
     }
 }
 
-/// What has become of transfers that are over.
+/// The outcome of transfers that are over.
 pub struct Finished {
     begin: Instant,
     /// Only those that failed get a row.

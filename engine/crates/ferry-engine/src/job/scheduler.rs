@@ -59,7 +59,7 @@ pub(super) struct Scheduler<'a> {
     pub(super) group: Group<Completed>,
 }
 
-/// What is to be recorded of an attempt when its file has its name.
+/// The record of an attempt, for when its file has its name.
 pub(super) struct Completed {
     index: usize,
     attempt: Attempt,
@@ -68,10 +68,10 @@ pub(super) struct Completed {
     kept: u64,
 }
 
-/// What is reported of an HTTP run: its transfers, and all of them together.
+/// The report of an HTTP run: its transfers, and all of them together.
 pub type Run = (Vec<Transfer>, FileSet);
 
-/// What a run is asked for.
+/// The task of a run.
 #[expect(clippy::struct_excessive_bools, reason = "each is a property of the run")]
 pub struct Asked<'a> {
     pub coming: Coming<'a>,
@@ -142,7 +142,7 @@ impl<'a> Scheduler<'a> {
             }
             let event = match inbox.try_recv() {
                 Ok(event) => Ok(event),
-                // What has come while the disk was at work makes the next group.
+                // Files that came while the disk was at work make the next group.
                 Err(_) if !self.group.is_empty() => {
                     self.publish();
                     continue;

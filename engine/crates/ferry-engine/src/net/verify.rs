@@ -23,7 +23,7 @@ use crate::sync::lock;
 pub struct Roots {
     store: RootCertStore,
     given: Given,
-    /// What of the system's could not be read.
+    /// The first of the system's files that could not be read.
     pub unread: Option<String>,
 }
 

@@ -67,7 +67,7 @@ fn content(values: &[u8], tag: u8) -> Option<&[u8]> {
     Values(values).find(|value| value.0 == tag).map(|value| value.1)
 }
 
-/// What is signed of a certificate in DER.
+/// The signed part of a certificate in DER.
 fn fields(certificate: &[u8]) -> Option<&[u8]> {
     content(content(certificate, SEQUENCE)?, SEQUENCE)
 }

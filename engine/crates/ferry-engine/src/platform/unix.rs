@@ -17,7 +17,7 @@ use crate::report::ProcessUsage;
 /// How coarse a poll's time-out is: a waiter polls until its deadline less this and sleeps the rest. mio rounds up to whole milliseconds.
 pub const POLL_GRANULARITY: Duration = Duration::from_millis(1);
 
-/// Of a file while it is written.
+/// The mode of a file while it is written.
 pub const OWNER_ONLY: u32 = 0o600;
 
 /// Entries of 8 bytes for 500 users and groups.

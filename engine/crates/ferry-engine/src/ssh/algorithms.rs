@@ -43,7 +43,7 @@ const MACS: [mac::Name; 4] = [
     mac::HMAC_SHA512,
 ];
 
-/// What is offered to this server.
+/// The offer to this server.
 ///
 /// # Errors
 /// Class Usage: a list leaves nothing of what ferry has.

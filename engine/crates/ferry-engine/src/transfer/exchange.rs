@@ -18,7 +18,7 @@ use crate::{log, platform};
 const USELESS_BYTES: u64 = 64 * 1024;
 const USELESS_TIME: Duration = Duration::from_secs(1);
 
-/// What a tick knows of its connection.
+/// The view that a tick has of its connection.
 pub struct Signs<'a> {
     pub socket: SockRef<'a>,
     /// When bytes of an upload last arrived, and whether any are on their way.
@@ -119,7 +119,7 @@ impl Exchange {
         }
     }
 
-    /// Whether what follows the head may be read to its end. While a body is being sent, its end may never come.
+    /// The rest of the answer is short enough to be read. While a body is being sent, that rest may never end.
     fn has_short_rest(&self) -> bool {
         let short = |head: &Head| head.delimited && head.content_length.is_none_or(|length| length <= USELESS_BYTES);
         self.sender.is_none() && self.head.as_ref().is_some_and(short)
@@ -382,7 +382,7 @@ impl Exchange {
             .filter(|sender| sender.given > 0)
             .and_then(Sender::out);
         if let Some(out) = out {
-            // What a server does with a complete body may take hours, and the body would have to be sent again.
+            // A server's work on a complete body may take hours, and the body would have to be sent again.
             let silent = passed(self.heard.map_or(out, |heard| heard.max(out)));
             return timeouts
                 .answer

@@ -39,7 +39,7 @@ pub enum Invocation {
     Man,
     Completions(clap_complete::Shell),
     Schema,
-    /// What is printed.
+    /// The output.
     Config(String),
 }
 

@@ -8,14 +8,14 @@ use crate::observer::Observer;
 use crate::report::Transfer;
 use crate::transfer::throttle::Limit;
 
-/// What holds for every transfer in the report.
+/// Facts of every transfer in the report.
 pub struct Common {
     pub limit: Limit,
     pub insecure: bool,
     pub buffer_size: u64,
 }
 
-/// What all transfers have come to.
+/// The outcome of all transfers.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Totals {
     pub files: u64,
@@ -33,7 +33,7 @@ pub struct Entries<'a> {
     open: BTreeMap<usize, Entry>,
     /// Of the next one.
     number: usize,
-    /// What the observer has not taken.
+    /// The rows that the observer has not taken.
     kept: Vec<Transfer>,
     totals: Totals,
 }
@@ -119,7 +119,7 @@ impl<'a> Entries<'a> {
         transfer
     }
 
-    /// Those that nobody has taken, in the order in which they were asked for or, where they are given away, were over.
+    /// The rows that nobody has taken, in the order of the request or, of trees, in that of their ends.
     pub fn finish(mut self) -> (Vec<Transfer>, Totals) {
         for entry in std::mem::take(&mut self.open).into_values() {
             let transfer = self.count_in(entry);

@@ -34,7 +34,7 @@ pub struct Recorder<'a, 'run> {
     pub unrecorded: Arc<AtomicUsize>,
 }
 
-/// What is to be recorded of an attempt when its file has its name.
+/// The record of an attempt, for when its file has its name.
 pub struct Completed {
     transfer: usize,
     attempt: Attempt,
@@ -50,7 +50,7 @@ impl Recorder<'_, '_> {
             }
             let event = match inbox.try_recv() {
                 Ok(event) => event,
-                // What has come while the disk was at work makes the next group.
+                // Files that came while the disk was at work make the next group.
                 Err(_) if !self.group.is_empty() => {
                     self.publish();
                     continue;
