@@ -83,7 +83,7 @@ def readable_files(folder: Path) -> tuple[str, ...] | None:
     """
     found: list[str] = []
     total = 0
-    for path, size in _walk(folder):
+    for path, size in _walk(folder, results_dir()):
         total += size
         found.append(str(path.relative_to(folder)))
         if len(found) > _MOST_FILES or total > _MOST_BYTES:
@@ -91,12 +91,12 @@ def readable_files(folder: Path) -> tuple[str, ...] | None:
     return tuple(sorted(found))
 
 
-def _walk(folder: Path) -> Iterator[tuple[Path, int]]:
+def _walk(folder: Path, results: Path) -> Iterator[tuple[Path, int]]:
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):
-            if entry.name.startswith(".") or entry.name == "__pycache__" or Path(entry.path) == results_dir():
+            if entry.name.startswith(".") or entry.name == "__pycache__" or Path(entry.path) == results:
                 continue
-            yield from _walk(Path(entry.path))
+            yield from _walk(Path(entry.path), results)
         elif entry.is_file():
             size = entry.stat().st_size
             if size or entry.name == "__init__.py":
