@@ -12,15 +12,15 @@ from datetime import UTC, datetime
 
 from lab.assets.userlands import get as get_userland
 from lab.clients.adapter import ClientAdapter
-from lab.clients.registry import resolve
+from lab.clients.registry import assert_able, on_host, resolve
 from lab.clients.variables import with_variables
-from lab.hosts.host import Network
+from lab.hosts.host import Host, Network
 from lab.model.cell import Cell
 from lab.model.clock import Clock
 from lab.model.errors import LabFault, RoughwaterError
 from lab.model.results import Calibration, HostLoad, HostSnapshot
 from lab.model.topology import Topology
-from lab.model.transfer import ClientSpec
+from lab.model.transfer import ClientSpec, Transfer
 from lab.model.userland import NO_USERLANDS, Http3Server, UserlandFacts, Userlands
 from lab.net.shape import Shaped
 from lab.run.clocks import clock_for, servers_for
@@ -191,6 +191,12 @@ class Lab:
     def adapter(self, client: ClientSpec) -> ClientAdapter:
         """The client with the variables of the command line. Raises UsageProblem for an unknown client."""
         return with_variables(resolve(client), self.options.variables)
+
+    def adapter_on(self, host: Host, client: ClientSpec, transfer: Transfer, what: str) -> ClientAdapter:
+        """As `adapter`, by its path on that host. Raises NotSupported if the client cannot do the transfer of `what`, an id."""
+        adapter = self.adapter(client)
+        assert_able(adapter, client, transfer, what)
+        return on_host(adapter, host)
 
     # --- links ------------------------------------------------------------------------------------------------------
 

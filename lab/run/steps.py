@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lab import __version__
-from lab.clients.registry import assert_able, assert_speaks, on_host, userland_of
+from lab.clients.registry import assert_speaks, userland_of
 from lab.hosts.host import Process
 from lab.model.answer import Answer, Observation
 from lab.model.cell import Cell
@@ -107,9 +107,7 @@ class Steps:
             transfer=transfer,
             expectation=Expectation(kind="none"),
         )
-        adapter = self._lab.adapter(client)
-        assert_able(adapter, client, transfer, cell.id)
-        adapter = on_host(adapter, network.client.under_test)
+        adapter = self._lab.adapter_on(network.client.under_test, client, transfer, cell.id)
         self._check_userland(client, transfer)
         identity = adapter.identify(network.client.under_test)
         assert_speaks(identity, transfer, cell.id)

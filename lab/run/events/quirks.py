@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from lab import __version__
 from lab.clients.last_words import last_words
-from lab.clients.registry import assert_able, assert_speaks, on_host
+from lab.clients.registry import assert_speaks
 from lab.hosts.host import Completed, Host
 from lab.judge.quirks import (
     ENDS_WITHIN_S,
@@ -97,9 +97,7 @@ def investigate(
         transfer=request.transfer,
     )
     with bench_of as (network, servers):
-        adapter = session.lab.adapter(request.client)
-        assert_able(adapter, request.client, request.transfer, request.id)
-        adapter = on_host(adapter, network.client.under_test)
+        adapter = session.lab.adapter_on(network.client.under_test, request.client, request.transfer, request.id)
         identity = adapter.identify(network.client.under_test)
         assert_speaks(identity, request.transfer, request.id)
         bench = Bench(network, servers, adapter)
