@@ -13,9 +13,11 @@ asked=${1:-}
 # Tests need more packages than the lab, and a release runs one on its package for Debian. An environment that has them serves both.
 lock=requirements.lock
 stamp=.venv/.roughwater-setup
+uncompiled=
 if [ -n "${ROUGHWATER_TESTERS:-}${ROUGHWATER_RELEASE:-}" ]; then
     lock=requirements-test.lock
     stamp=.venv/.roughwater-setup-test
+    uncompiled=--no-compile
 fi
 marker='# Roughwater launcher, written by lab/assets/setup.sh'
 # A launcher of the time before November 2026.
@@ -90,8 +92,9 @@ ensure_venv() {
         "$python" -m venv --clear .venv || fail "cannot make a virtual environment with $python"
     fi
     say "installing the Python packages of $lock into .venv"
-    # The lock file holds hatchling too, so that nothing is downloaded without a known hash.
-    if ! { .venv/bin/python -m pip install --quiet --require-hashes -r "$lock" &&
+    # The lock file holds hatchling too, so that nothing is downloaded without a known hash. It names every package: pip need
+    # not look for more. Half of the time for the testers' packages is to compile modules that most tests never import.
+    if ! { .venv/bin/python -m pip install --quiet --no-deps $uncompiled --require-hashes -r "$lock" &&
         .venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .; }; then
         fail "pip could not install the Python packages (see above)"
     fi
