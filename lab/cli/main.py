@@ -41,7 +41,8 @@ def _root(
 
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "run": ("run", "topologies"),
+    "run": ("run",),
+    "topologies": ("topologies",),
     "suites": ("suites",),
     "traces": ("traces",),
     "report": ("report",),

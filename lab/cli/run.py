@@ -1,4 +1,4 @@
-"""`lab run`, `lab topologies`."""
+"""`lab run`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from lab.cli.output import console_on, stdout_console
 from lab.judge.decide import VIRTUAL_PLAN, LookPlan
 from lab.model.cell import Cell
 from lab.model.errors import UsageProblem
-from lab.model.load import list_topologies, load_topology
 from lab.robot.profiles import MARK, Profile, list_profiles, load_profile, read_profile
 from lab.robot.suite import Choice, check_variables, find_suite, list_suites, no_suite, read_suites, run_suites
 from lab.robot.tables import questions_of, read_rows
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     app.command("run")(run)
-    app.command("topologies")(topologies)
 
 
 def _complete_target(incomplete: str) -> list[str]:
@@ -290,23 +288,3 @@ def _split(text: str) -> tuple[str, str]:
     if not colon or not name:
         raise UsageProblem(f"{text!r} is not a Robot variable", remedy="write -v NAME:VALUE")
     return name, value
-
-
-def topologies(json_output: Json = False) -> None:
-    """List the networks that ship with the lab."""
-    found = [load_topology(name) for name in list_topologies()]
-    if json_output:
-        import json
-
-        typer.echo(json.dumps([topology.model_dump(mode="json") for topology in found], indent=2))
-        return
-    for topology in found:
-        link = topology.link
-        shape = "loopback" if topology.same_host else "trace" if topology.schedule and topology.schedule.trace else "unshaped"
-        notes = [
-            f"loss {link.loss.value * 100:.2g} %" if link.loss.value else "",
-            f"jitter {link.jitter.ms:g} ms" if link.jitter.ns else "",
-            "changes" if topology.schedule else "",
-        ]
-        more = ", ".join(filter(None, notes))
-        typer.echo(f"{topology.name:20} {link.rate or shape!s:12} RTT {link.rtt!s:8} {more:36} {topology.description}")

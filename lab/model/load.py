@@ -15,7 +15,8 @@ from ruamel.yaml.events import AliasEvent, CollectionStartEvent, ScalarEvent
 
 from lab.model.base import YAML_SUFFIXES
 from lab.model.errors import UsageProblem, did_you_mean
-from lab.model.paths import topologies_dirs
+from lab.model.paths import shipped_presets_dir, topologies_dirs
+from lab.model.presets import Publisher
 from lab.model.topology import Topology
 from lab.model.trace_file import with_trace
 
@@ -39,19 +40,39 @@ def list_topologies() -> list[str]:
 
 
 def load_topology(name_or_path: str) -> Topology:
-    """The topology with that name, a user's own before the lab's, or the one in that file. Raises UsageProblem."""
+    """The topology with that name, a user's own before the lab's and its presets; or that of a file. Raises UsageProblem."""
     path = Path(name_or_path)
     if path.suffix not in YAML_SUFFIXES:
         known = files_by_name(topologies_dirs(), YAML_SUFFIXES)
         if name_or_path not in known:
-            raise UsageProblem(
-                f"no topology called {name_or_path!r}{did_you_mean(name_or_path, known)}",
-                remedy=f"known: {', '.join(known)}; or give the path of a YAML file",
-            )
+            return _preset(name_or_path, known)
         path = known[name_or_path]
     topology = parse_topology(read_text("topology", path), str(path))
     check_name(topology.name, path)
     return with_trace(topology, path.parent)
+
+
+def publishers() -> tuple[Publisher, ...]:
+    """Who publishes networks by name, with their presets; sorted by file."""
+    return tuple(_read_publisher(path) for path in files_by_name([shipped_presets_dir()], YAML_SUFFIXES).values())
+
+
+@lru_cache(maxsize=32)
+def _read_publisher(path: Path) -> Publisher:
+    return parse_model(Publisher, read_text("presets", path), str(path))
+
+
+def _preset(name: str, files: Iterable[str]) -> Topology:
+    """The published network with that name. `files` are the names of topologies, for the error. Raises UsageProblem."""
+    found = publishers()
+    for publisher in found:
+        if name in publisher.presets:
+            return publisher.topology(name)
+    published = [each for publisher in found for each in publisher.presets]
+    raise UsageProblem(
+        f"no topology called {name!r}{did_you_mean(name, [*files, *published])}",
+        remedy=f"known: {', '.join(files)}; those of `lab topologies --presets`; or give the path of a YAML file",
+    )
 
 
 @lru_cache(maxsize=256)

@@ -43,6 +43,11 @@ def shipped_topologies_dir() -> Path:
     return shipped_root() / "topologies"
 
 
+def shipped_presets_dir() -> Path:
+    """Networks by the names that other tools publish, one YAML file for each publisher."""
+    return shipped_topologies_dir() / "presets"
+
+
 def shipped_suites_dir() -> Path:
     """The Robot suites that ship with the lab."""
     return shipped_root() / "suites"

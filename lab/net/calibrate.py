@@ -7,6 +7,7 @@ queue that filled in the omitted seconds drains into the counted ones) and witho
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -18,6 +19,7 @@ from lab.hosts.host import Host, Network, Process
 from lab.hosts.ping import ping
 from lab.hosts.tcp_counters import read_counters
 from lab.link import theory
+from lab.link.plan import queue_packets
 from lab.link.readback import backlog, drops
 from lab.model.clock import Clock as ClockName
 from lab.model.errors import LabFault
@@ -44,6 +46,11 @@ _MARGIN_NS = 40_000_000
 _LATE_NS = 2_000_000_000
 # Packets that a window should hold, and how many seconds it may take at most.
 _WINDOWS: dict[ClockName, tuple[int, float]] = {"real": (600, 10.0), "virtual": (20_000, 30.0)}
+# Packets that the window of a slow link holds, however long that takes.
+_LEAST_PACKETS = 100
+# A link is slow where a frame takes this long: readings are some 10 ms apart.
+_SLOW_FRAME_S = 0.04
+_IPERF3_S = 60
 _UNLIMITED_BYTES = 16 << 20
 _FRAME_BYTES = 1514
 
@@ -79,11 +86,31 @@ class Window:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Seconds: from the first data packet until the link may count as full, until it is taken as it is, and to count."""
+    """Seconds: from the first data packet until the link may count as full, until it is taken as it is, and to count.
+
+    `handshake_s` is what iperf3 may take before that packet, `frame_s` what a full frame takes at the link's rate.
+    """
 
     least_warm_s: float
     most_warm_s: float
     window_s: float
+    handshake_s: float = 5.0
+    frame_s: float = 0.0
+
+    @property
+    def slow(self) -> bool:
+        """Whether readings fall between the packets of the link."""
+        return self.frame_s > _SLOW_FRAME_S
+
+    @property
+    def margin_ns(self) -> int:
+        """Nanoseconds after the window within which a full link sends another packet."""
+        return max(_MARGIN_NS, round(2e9 * self.frame_s))
+
+    @property
+    def longest_s(self) -> float:
+        """The most that all of it takes."""
+        return self.handshake_s + self.most_warm_s + self.window_s + 1
 
 
 def schedule(link: Link, direction: DirectionName, clock: ClockName = "real") -> Schedule:
@@ -94,13 +121,26 @@ def schedule(link: Link, direction: DirectionName, clock: ClockName = "real") ->
     rtt_s = link.rtt.s
     rate = link.direction(direction).rate
     packets, most_s = _WINDOWS[clock]
-    packets_s = packets * theory.frame_bytes(link.mtu) * 8 / rate.bit_s if rate else 0.0
+    frame_s = _frame_s(link, rate)
     return Schedule(
         least_warm_s=0.25 + 4 * rtt_s,
         most_warm_s=4.0 + 30 * rtt_s if rate else 0.25 + 4 * rtt_s,
         # Without a claimed rate a short look is enough.
-        window_s=min(most_s, max(0.75, 5 * rtt_s, packets_s)) if rate else 0.4,
+        window_s=min(max(most_s, _LEAST_PACKETS * frame_s), max(0.75, 5 * rtt_s, packets * frame_s)) if rate else 0.4,
+        handshake_s=_handshake_s(link),
+        frame_s=frame_s,
     )
+
+
+def _frame_s(link: Link, rate: BitRate | None) -> float:
+    """Seconds that a full frame takes at `rate`."""
+    return theory.frame_bytes(link.mtu) * 8 / rate.bit_s if rate else 0.0
+
+
+def _handshake_s(link: Link) -> float:
+    """Seconds that iperf3 may take to begin: some eight round trips, each with a frame or less in both directions."""
+    frames_s = sum(_frame_s(link, link.direction(way).rate) for way in DIRECTIONS)
+    return 5 + 10 * (link.rtt.s + frames_s)
 
 
 def first_data_ns(readings: Sequence[Reading], wire_bit_s: float | None = None) -> int | None:
@@ -139,15 +179,18 @@ def full_ns(readings: Sequence[Reading], plan: Schedule, wire_bit_s: float | Non
     return last.t_ns if carried >= 0.97 * wire_bit_s else None
 
 
-def cut_window(readings: Sequence[Reading], start_ns: int, window_s: float) -> Window | None:
+def cut_window(readings: Sequence[Reading], start_ns: int, window_s: float, *, slow: bool = False) -> Window | None:
     """What was counted from the first reading at `start_ns` for `window_s`; None when data stopped before that.
 
-    Both ends are real readings, and the time between them counts, not `window_s`.
+    Both ends are real readings, and the time between them counts, not `window_s`. On a slow link both are readings at which a
+    packet has left: between packets one more or less would be some percent of the window.
     """
     end_ns = start_ns + round(window_s * 1e9)
-    data = [later.t_ns for earlier, later in pairwise(readings) if later.out_packets > earlier.out_packets]
-    if not data or data[-1] < end_ns:
+    moved = [later for earlier, later in pairwise(readings) if later.out_packets > earlier.out_packets]
+    if not moved or moved[-1].t_ns < end_ns:
         return None
+    if slow:
+        readings = moved
     first = next(reading for reading in readings if reading.t_ns >= start_ns)
     last = next(reading for reading in readings if reading.t_ns >= end_ns)
     return Window((last.t_ns - first.t_ns) / 1e9, *(b - a for a, b in zip(first[1:], last[1:], strict=True)))
@@ -176,7 +219,7 @@ def calibrate(
     has_hops = any(link.direction(way).has_hops for way in DIRECTIONS)
     if has_hops:
         lift_hops(network)
-    wait_for_silence(network, link.rtt.s)
+    wait_for_silence(network, link)
     # A quarter of a second of them, but never too few for a median.
     probes = max(LEAST_PINGS, min(MOST_PINGS, int(0.25 / max(link.rtt.s, 0.001))))
     rtts = ping(network.prober, network.server.address, probes)
@@ -187,7 +230,7 @@ def calibrate(
     if link.shaped:
         problems = _problems(up, tolerance) + _problems(down, tolerance)
         # Jitter moves the median by design; it may not move it by more than itself.
-        allowed = tolerance.rtt_ms + 2 * link.jitter.ms
+        allowed = tolerance.rtt_ms + sum(link.direction(way).jitter.ms for way in DIRECTIONS)
         if abs(excess) > allowed:
             problems.append(f"idle RTT is {excess:+.2f} ms from the ideal {ideal_ms:.2f} ms (allowed {allowed:.2f})")
     for side in (up, down):
@@ -200,7 +243,7 @@ def calibrate(
     if has_hops:
         put_hops(network, link)
         for way in DIRECTIONS:
-            wait_for_silence(network, link.rtt.s)
+            wait_for_silence(network, link)
             datagrams += count_datagrams(network, link, way, tolerance.goodput)
         problems += count_problems(datagrams)
     return Calibration(
@@ -227,14 +270,15 @@ def _problems(side: DirectionCalibration, tolerance: Tolerance) -> list[str]:
     ]
 
 
-def wait_for_silence(network: Network, rtt_s: float) -> None:
+def wait_for_silence(network: Network, link: Link) -> None:
     """Until nothing has crossed the router for a round trip and nothing is queued on it.
 
-    What an earlier look or sample left in queues and in closed sockets would be taken for delay of the link.
+    What an earlier look or sample left in queues and in closed sockets would be taken for delay of the link. Four closed sockets
+    were seen to hold some four queues of data.
     Raises LabFault when the link does not fall silent.
     """
-    clock = network.clock
-    deadline_ns = clock.monotonic_ns() + round((10 + 5 * rtt_s) * 1e9)
+    clock, rtt_s = network.clock, link.rtt.s
+    deadline_ns = clock.monotonic_ns() + round((10 + 5 * rtt_s + 6 * _longest_queue_s(link)) * 1e9)
     before = None
     while clock.monotonic_ns() < deadline_ns:
         qdiscs = read_qdiscs(network)
@@ -244,6 +288,12 @@ def wait_for_silence(network: Network, rtt_s: float) -> None:
         before = now
         clock.sleep(max(0.02, 1.2 * rtt_s))
     raise LabFault("the link does not fall silent before its calibration: something keeps sending on it")
+
+
+def _longest_queue_s(link: Link) -> float:
+    """Seconds until a full queue of either direction has left."""
+    ways = [link.direction(way) for way in DIRECTIONS]
+    return max((queue_packets(way, way.rate, link.rtt) * _frame_s(link, way.rate) for way in ways if way.rate), default=0.0)
 
 
 def _look(
@@ -257,7 +307,7 @@ def _look(
     udp = _needs_udp(link.direction(name))
     found = _direction(network, link, name, congestion_control, udp=udp)
     if network.clock.kind == "virtual" and not udp and _problems(found, tolerance):
-        wait_for_silence(network, link.rtt.s)
+        wait_for_silence(network, link)
         return _direction(network, link, name, congestion_control, udp=True)
     return found
 
@@ -278,13 +328,15 @@ def _direction(network: Network, link: Link, name: DirectionName, congestion_con
     if udp and side.rate is not None:
         offered = round(1.1 * side.rate.bit_s / (1 - side.loss.value))
         flags = ["-u", "-l", str(_UDP_PAYLOAD_BYTES), "-b", str(offered)]
-    argv = ["iperf3", "-c", network.server.address, "-p", str(iperf3.PORT), "-t", "60", "-J", *flags]
+    plan = schedule(link, name, network.clock.kind)
+    seconds = str(max(_IPERF3_S, math.ceil(plan.longest_s)))
+    argv = ["iperf3", "-c", network.server.address, "-p", str(iperf3.PORT), "-t", seconds, "-J", *flags]
     if name == "down":
         argv.append("-R")
     drops_before, retransmits_before = _drops(network, name), sender.retransmits()
     with PortSampler(network) as sampler:
         flow = _Flow(network, sampler, name, receiver)
-        window, duplicates, report = flow.saturate(argv, schedule(link, name, network.clock.kind), side.rate, link.rtt.s)
+        window, duplicates, report = flow.saturate(argv, plan, side.rate, link.rtt.s)
     used = str(report.get("end", {}).get("sender_tcp_congestion", congestion_control))
     if not udp and used != congestion_control:
         raise LabFault(f"congestion control on {sender.name} is {used}, not {congestion_control}")
@@ -385,21 +437,21 @@ class _Flow:
             return None
         before = duplicates_received(self.receiver)
         end_ns = start_ns + round(plan.window_s * 1e9)
-        while process.running() and clock.monotonic_ns() < end_ns + _MARGIN_NS:
+        while process.running() and clock.monotonic_ns() < end_ns + plan.margin_ns:
             clock.sleep(_POLL_S)
         duplicates = duplicates_received(self.receiver) - before
         readings = self._readings(since_ns)
         # Another machine's readings arrive in batches, and late where it is slow.
-        while process.running() and readings[-1].t_ns < end_ns + _MARGIN_NS and clock.monotonic_ns() < end_ns + _LATE_NS:
+        while process.running() and readings[-1].t_ns < end_ns + plan.margin_ns and clock.monotonic_ns() < end_ns + _LATE_NS:
             clock.sleep(_POLL_S)
             readings = self._readings(since_ns)
-        window = cut_window(readings, start_ns, plan.window_s)
+        window = cut_window(readings, start_ns, plan.window_s, slow=plan.slow)
         return (window, duplicates) if window else None
 
     def _wait(self, process: Process, since_ns: int, plan: Schedule, rate: BitRate | None, rtt_s: float) -> int | None:
-        """Until the link is full. A handshake takes some eight round trips."""
+        """Until the link is full."""
         clock = self.network.clock
-        deadline_ns = clock.monotonic_ns() + round((5 + 10 * rtt_s + plan.most_warm_s) * 1e9)
+        deadline_ns = clock.monotonic_ns() + round((plan.handshake_s + plan.most_warm_s) * 1e9)
         while process.running() and clock.monotonic_ns() < deadline_ns:
             start_ns = full_ns(self._readings(since_ns), plan, rate.bit_s if rate else None, rtt_s)
             if start_ns is not None:

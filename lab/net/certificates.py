@@ -99,7 +99,7 @@ def _trace_of(topology: Topology) -> Trace | None:
 
 def _with_trace(network: Network, topology: Topology, found: Calibration) -> Calibration:
     # The calibration leaves frames of other sizes behind, of which an opening lets one too many through.
-    wait_for_silence(network, topology.link.rtt.s)
+    wait_for_silence(network, topology.link)
     delivery = certify_trace(network, topology)
     sides = {"up": delivery.up, "down": delivery.down}
     problems = [f"{way}: {problem}" for way, side in sides.items() for problem in side.problems]

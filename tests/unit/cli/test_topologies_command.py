@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from lab.cli.run import topologies
-from lab.model.load import list_topologies, load_topology
+from lab.cli.topologies import topologies
+from lab.model.load import list_topologies, load_topology, publishers
 from lab.model.topology import Topology
 
 
@@ -28,3 +28,19 @@ def test_a_program_reads_complete_topologies(capsys: pytest.CaptureFixture[str])
     topologies(json_output=True)
     found = [Topology.model_validate(each) for each in json.loads(capsys.readouterr().out)]
     assert found == [load_topology(name) for name in list_topologies()]
+
+
+def test_published_networks_are_listed_with_their_source_and_what_that_leaves_open(capsys: pytest.CaptureFixture[str]) -> None:
+    topologies(presets=True)
+    out = capsys.readouterr().out
+    for publisher in publishers():
+        assert f"{publisher.publisher}: {publisher.source}" in out
+        assert publisher.silent in out
+        for name, preset in publisher.presets.items():
+            line = next(line for line in out.splitlines() if line.split()[:1] == [name])
+            assert str(preset.down) in line
+            assert str(preset.up) in line
+            assert line.endswith(preset.called)
+    topologies(presets=True, json_output=True)
+    found = [Topology.model_validate(each) for each in json.loads(capsys.readouterr().out)]
+    assert found == [load_topology(name) for publisher in publishers() for name in publisher.presets]

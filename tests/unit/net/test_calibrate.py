@@ -84,6 +84,28 @@ def test_the_window_counts_what_left_in_it(packets: int, slots: int) -> None:
     assert goodput_bit_s(window, udp=True, mtu=1500, duplicate_share=0.0) == pytest.approx(expected)
 
 
+@given(st.integers(min_value=5, max_value=90), st.integers(min_value=0, max_value=89), st.integers(min_value=10, max_value=40))
+def test_between_the_packets_of_a_slow_link_none_is_counted_in_part(slots: int, phase: int, packets: int) -> None:
+    """A packet leaves every few readings; a window that began and ended between packets would be off by one of few."""
+    moves = [1 if (slot + phase) % slots == 0 else 0 for slot in range(slots * (packets + 4))]
+    found = readings(moves)
+    window = cut_window(found, found[slots].t_ns, slots * packets / 100, slow=True)
+    assert window
+    assert goodput_bit_s(window, udp=False, mtu=1500, duplicate_share=0.0) == pytest.approx(1448 * 8 * 100 / slots)
+
+
+def test_a_slow_link_gets_time_for_its_frames() -> None:
+    link = Link.model_validate({"rate": "20 kbit/s", "rtt": "1 s"})
+    frame_s = 1514 * 8 / 20_000
+    plan = schedule(link, "up", "virtual")
+    assert plan.slow
+    assert plan.window_s == pytest.approx(100 * frame_s)
+    assert plan.handshake_s == pytest.approx(5 + 10 * (1 + 2 * frame_s))
+    assert plan.margin_ns > frame_s * 1e9
+    assert plan.longest_s > plan.window_s + plan.most_warm_s + plan.handshake_s
+    assert not schedule(Link.model_validate({"rate": "750 kbit/s"}), "up", "virtual").slow
+
+
 def test_data_that_stops_early_gives_no_window() -> None:
     found = readings(steady(0.4) + [0] * 100)
     assert cut_window(found, found[10].t_ns, 0.5) is None
@@ -107,4 +129,5 @@ def test_slow_links_are_counted_longer() -> None:
 
     assert seconds("50 Mbit/s") == 0.75
     assert seconds("2 Mbit/s") == pytest.approx(600 * 1514 * 8 / 2e6)
-    assert seconds("100 kbit/s") == 10.0
+    assert seconds("200 kbit/s") == 10.0
+    assert seconds("100 kbit/s") == pytest.approx(100 * 1514 * 8 / 1e5), "100 packets, however long they take"

@@ -9,6 +9,7 @@ import pytest
 from lab.model.errors import LabFault
 from lab.model.results import Calibration
 from lab.model.topology import Link
+from lab.model.units import Duration
 from lab.net.calibrate import Tolerance, calibrate, duplicates_received, wait_for_silence
 from lab.servers import iperf3
 from tests.support.simulated_link import SimulatedLink
@@ -269,13 +270,13 @@ def test_silence_is_two_looks_that_count_the_same() -> None:
     network = simulated(busy_looks=4)
     waiting: Any = network
     begun_ns = network.clock.now_ns
-    wait_for_silence(waiting, 0.1)
+    wait_for_silence(waiting, Link(rtt=Duration.parse("100 ms")))
     assert network.looks == 5
     assert network.clock.now_ns - begun_ns == 4 * 120_000_000, "1.2 round trips between two looks"
     network = simulated()
     waiting = network
     begun_ns = network.clock.now_ns
-    wait_for_silence(waiting, 0.001)
+    wait_for_silence(waiting, Link(rtt=Duration.parse("1 ms")))
     assert network.clock.now_ns - begun_ns == 20_000_000, "at least 20 ms"
 
 
@@ -285,5 +286,5 @@ def test_a_link_that_does_not_fall_silent_is_the_labs_fault() -> None:
         waiting: Any = network
         begun_ns = network.clock.now_ns
         with pytest.raises(LabFault, match="does not fall silent"):
-            wait_for_silence(waiting, 1.0)
+            wait_for_silence(waiting, Link(rtt=Duration.parse("1 s")))
         assert 15 <= (network.clock.now_ns - begun_ns) / 1e9 <= 16.2

@@ -1,0 +1,58 @@
+"""`lab topologies`: the networks that ship, and those that other tools publish by name."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from lab.cli.options import Json
+from lab.model.load import list_topologies, load_topology, publishers
+from lab.model.presets import Publisher
+from lab.model.topology import Link, Topology
+
+
+def register(app: typer.Typer) -> None:
+    app.command("topologies")(topologies)
+
+
+def topologies(
+    json_output: Json = False,
+    presets: Annotated[bool, typer.Option("--presets", help="Those that other tools publish, with their sources.")] = False,
+) -> None:
+    """List the networks that ship with the lab."""
+    if json_output:
+        names = [name for each in publishers() for name in each.presets] if presets else list_topologies()
+        typer.echo(json.dumps([load_topology(name).model_dump(mode="json") for name in names], indent=2))
+    elif presets:
+        for publisher in publishers():
+            typer.echo(f"{publisher.publisher}: {publisher.source}, read {publisher.seen}\n    {publisher.silent}")
+            for name in publisher.presets:
+                typer.echo(_line_of_preset(publisher, name))
+    else:
+        for name in list_topologies():
+            typer.echo(_line_of(load_topology(name)))
+
+
+def _line_of(topology: Topology) -> str:
+    link = topology.link
+    shape = "loopback" if topology.same_host else "trace" if topology.schedule and topology.schedule.trace else "unshaped"
+    more = ", ".join(_impairments(link) + (["changes"] if topology.schedule else []))
+    return f"{topology.name:20} {link.rate or shape!s:12} RTT {link.rtt!s:8} {more:36} {topology.description}"
+
+
+def _line_of_preset(publisher: Publisher, name: str) -> str:
+    """The published figures under the name that commands take."""
+    link, called = publisher.topology(name).link, publisher.presets[name].called
+    rates = f"{link.direction('down').rate!s:15} up {link.direction('up').rate!s:13}"
+    return f"  {name:34} {rates} RTT {link.rtt!s:9} {', '.join(_impairments(link)):18} {called}".rstrip()
+
+
+def _impairments(link: Link) -> list[str]:
+    """Loss and jitter of either direction, in words."""
+    jitter = max(link.jitter.ns, link.direction("up").jitter.ns)
+    return [
+        *([f"loss {link.loss.value * 100:.2g} %"] if link.loss.value else []),
+        *([f"jitter {jitter / 1e6:g} ms"] if jitter else []),
+    ]
