@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle \
 	bench-history bench-report bench-standards bench-clocks ferry-windows vm-proof \
 	mutants-lab mutants-engine planted-noops test-commands test-nightly loaded-ci \
-	virtual-thousand virtual-workers faults-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
+	virtual-thousand virtual-workers nets faults-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -217,6 +217,9 @@ vm-proof: setup ## three virtual machines by QEMU: their link's certificate, fer
 
 virtual-thousand: setup ## boots of one seed that agree, half of them next to four busy loops: BOOTS=1000 (an hour on an idle machine)
 	@$(BIN)/python -m tests.virtual.thousand $(or $(BOOTS),1000)
+
+nets: setup ## the same seeded work with the lab of another revision and with this one, compared field by field: BASE=main~5 DECLARED=file (tests/nets)
+	@$(BIN)/python -m tests.nets --base $(or $(BASE),main) $(DECLARED:%=--declared %)
 
 torment: setup ## kill -9 at random moments of 21 commands, then a full disk, little memory, SIGSTOP, a clock that jumps, cables, an engine of containers that ends: KILLS=1000 (three hours) SEED=1
 	@$(BIN)/python -m tests.torment --kills $(or $(KILLS),1000) --seed $(or $(SEED),1)

@@ -1,0 +1,1 @@
+"""Two revisions of the lab at the same seeded work."""
