@@ -82,7 +82,7 @@ def build(version: str, progress: Progress, *, with_library: bool = False) -> Pa
 
     With `with_library` a build that was made before the lab kept the library is made again.
     """
-    with store.locked(progress):
+    with store.locked(progress, place(version).name):
         ready = find(version)
         if ready and (not with_library or (place(version) / LIBRARY).exists()):
             return ready
@@ -149,6 +149,15 @@ def _libraries(libssh2: Package, work: Path, progress: Progress) -> Path:
     if store.load(final):
         return final
     parts = ((NGHTTP2, "nghttp2", _NGHTTP2_FLAGS), (libssh2, "libssh2", _LIBSSH2_FLAGS))
+    # Another version may be built at the same time, and needs them too.
+    with store.locked(progress, final.name):
+        if store.load(final):
+            return final
+        _build_libraries(parts, final, work, progress)
+    return final
+
+
+def _build_libraries(parts: Sequence[tuple[Package, str, Sequence[str]]], final: Path, work: Path, progress: Progress) -> None:
     with store.installing(final) as (prefix, facts):
         for package, folder, flags in parts:
             what = f"{folder} {package.holds}"
@@ -156,7 +165,6 @@ def _libraries(libssh2: Package, work: Path, progress: Progress) -> Path:
             source = _unpacked(package, work) / folder
             _cmake(source, work / folder, (*flags, f"-DCMAKE_INSTALL_PREFIX={prefix}"), what, target="install")
         facts["packages"] = [str(package) for package, *_ in parts]
-    return final
 
 
 def _libraries_place(libssh2: Package) -> Path:

@@ -43,7 +43,8 @@ def folder_for_path(program: Path) -> Path:
 
 def build(programs: Mapping[str, str], progress: Progress) -> Path:
     """Extract `programs` (name -> Debian package) into a folder of the cache, and return it. One line for each package."""
-    with store.locked(progress) as cache, store.staging(cache) as work:
+    part = f"programs-{'-'.join(sorted(programs))}"
+    with store.locked(progress, part) as cache, store.staging(cache, part) as work:
         packages = list(dict.fromkeys(programs.values()))
         progress(f"downloading {', '.join(packages)} (extracted, not installed)")
         debs = _download(packages, work / "debs")

@@ -37,7 +37,7 @@ def find() -> Inferno | None:
 
 def build(progress: Progress) -> Inferno:
     """The programs, built unless they are in the cache. Raises UsageProblem without cargo, LabFault with cargo's error."""
-    with store.locked(progress):
+    with store.locked(progress, place().name):
         if ready := find():
             return ready
         cargo = engine.find_cargo()

@@ -72,7 +72,7 @@ def build(version: str, progress: Progress) -> Path:
         raise UsageProblem("libcurl of this system is not installed", remedy="sudo apt-get install curl")
     if version != SYSTEM and package is None:
         curl_build.build(version, progress, with_library=True)
-    with store.locked(progress), store.installing(place(version)) as (tree, facts):
+    with store.locked(progress, place(version).name), store.installing(place(version)) as (tree, facts):
         if package:
             _unpack_wheel(package, tree, progress)
         _compile(version, tree, package)

@@ -49,7 +49,7 @@ def build(package: str, version: str, progress: Progress) -> None:
         return
     if find_spec("pip") is None:
         raise UsageProblem(f"{package} cannot be installed without pip", remedy=f"{sys.executable} -m ensurepip")
-    with store.locked(progress), store.installing(final) as (tree, facts):
+    with store.locked(progress, final.name), store.installing(final) as (tree, facts):
         progress(f"installing {package} {version} from PyPI")
         _make_environment(tree)
         pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", tree / "bin" / "python3", "install", "--quiet"]

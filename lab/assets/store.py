@@ -1,8 +1,8 @@
 """The cache: directories that are either complete or absent.
 
-A directory is built in a staging folder and renamed into place under a lock, so two labs never build at the same time and
-a killed build leaves nothing that looks finished. A manifest holds the SHA-256 of every file. A directory that does not
-match its manifest counts as absent and is built again.
+A directory is built in a staging folder and renamed into place under a lock of its own, so two labs never build the same
+thing at the same time, wait for no other thing, and a killed build leaves nothing that looks finished. A manifest holds the
+SHA-256 of every file. A directory that does not match its manifest counts as absent and is built again.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from lab.model.errors import LabFault
 from lab.model.files import digest
@@ -26,7 +27,9 @@ from lab.model.paths import cache_dir
 Progress = Callable[[str], None]
 
 MANIFEST = "manifest.json"
-_ASSETS = "assets"
+_STAGED = re.compile(r"\.building-(.+)-[a-z0-9_]{8}")
+_held: set[str] = set()
+"""The parts that this process has locked."""
 
 
 def digests(directory: Path) -> dict[str, str]:
@@ -51,33 +54,38 @@ def load(directory: Path) -> dict[str, Any] | None:
 
 
 @contextmanager
-def locked(progress: Progress, part: str = _ASSETS) -> Iterator[Path]:
-    """The cache folder, locked for this process. Leftovers of killed builds are removed first. Raises LabFault.
+def locked(progress: Progress, part: str) -> Iterator[Path]:
+    """The cache folder, of which this process alone may build `part`: the name of what it makes. Raises LabFault.
 
-    `part` names a lock of its own, for what takes minutes (the images of containers) or must not wait (the kernel).
+    Orphans of killed builds are removed first.
     """
     cache = cache_dir()
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        lock = (cache / f"{part}.lock").open("a")
+        lock = _lock(cache, part)
     except OSError as error:
         raise LabFault(f"cannot write to the cache {cache}: {error.strerror}", remedy="set ROUGHWATER_CACHE") from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            progress("another lab is building; waiting for it")
+            progress(f"another lab is building {part}; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        for leftover in cache.glob(f"{_staging(part)}*"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        yield cache
+        _remove_orphans(cache, part)
+        _held.add(part)
+        try:
+            yield cache
+        finally:
+            _held.discard(part)
 
 
 @contextmanager
-def staging(cache: Path, part: str = _ASSETS) -> Iterator[Path]:
-    """A folder to build in, removed afterwards. An OSError in the block becomes a LabFault."""
+def staging(cache: Path, part: str) -> Iterator[Path]:
+    """A folder to build `part` in, which is locked; removed afterwards. An OSError in the block becomes a LabFault."""
+    if part not in _held:
+        raise RuntimeError(f"{part} is built without its lock: another lab would take its folder for an orphan")
     try:
-        with tempfile.TemporaryDirectory(prefix=_staging(part), dir=cache, ignore_cleanup_errors=True) as name:
+        with tempfile.TemporaryDirectory(prefix=f".building-{part}-", dir=cache, ignore_cleanup_errors=True) as name:
             yield Path(name)
     except OSError as error:
         remedy = "free some space (300 MB) or set ROUGHWATER_CACHE"
@@ -85,12 +93,12 @@ def staging(cache: Path, part: str = _ASSETS) -> Iterator[Path]:
 
 
 @contextmanager
-def installing(final: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """An empty tree to fill and facts for its manifest; at the end the tree becomes `final`. The cache must be locked.
+def installing(final: Path, part: str = "") -> Iterator[tuple[Path, dict[str, Any]]]:
+    """An empty tree to fill and facts for its manifest; at the end the tree becomes `final`. `part`, else its name, is locked.
 
     The parent of the tree is for intermediate files. Raises LabFault if `final` does not match its manifest.
     """
-    with staging(final.parent) as work:
+    with staging(final.parent, part or final.name) as work:
         tree, facts = work / "tree", dict[str, Any]()
         tree.mkdir()
         yield tree, facts
@@ -145,8 +153,25 @@ def run(
         return process.returncode, output
 
 
-def _staging(part: str) -> str:
-    return f".building-{part}-"
+def _lock(cache: Path, part: str) -> TextIO:
+    return (cache / f"{part}.lock").open("a")
+
+
+def _remove_orphans(cache: Path, own: str) -> None:
+    """Remove the staging folders of `own`, which is locked, and of every part that no process has locked."""
+    for folder in cache.glob(".building-*"):
+        match = _STAGED.fullmatch(folder.name)
+        if match is None:
+            continue
+        if match[1] == own:
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        with _lock(cache, match[1]) as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def reason(output: str) -> str:

@@ -31,6 +31,7 @@ SUITE_VARIABLE = "ROUGHWATER_UML_SUITE"
 KERNEL = "usr/bin/linux.uml"
 INITRD = "initrd.gz"
 _MOUNT_POINTS = ("dev", "proc", "run", "tmp")
+_PART = "uml"
 _LAYOUT = 1  # raise when the directory's layout changes in a way the text of init does not show
 
 
@@ -66,7 +67,7 @@ def build(progress: Progress, *, force: bool = False) -> UmlAsset:
     if platform.machine() != "x86_64":
         raise LabFault(f"the UML router needs an x86-64 machine, this is {platform.machine()}", remedy="use --router kernel")
     mmdebstrap = require("mmdebstrap")
-    with store.locked(progress):
+    with store.locked(progress, _PART):
         if not force and (ready := find()):
             return ready
         failures: list[str] = []
@@ -114,7 +115,7 @@ def _load(directory: Path, suite: str) -> UmlAsset | None:
 
 def _build(suite: str, mmdebstrap: Path, progress: Progress) -> UmlAsset:
     final = _place(suite)
-    with store.installing(final) as (result, facts):
+    with store.installing(final, _PART) as (result, facts):
         progress(f"downloading the UML router from Debian {suite} (about 30 MB)")
         debian = result.parent / "debian"
         _extract(suite, mmdebstrap, debian)

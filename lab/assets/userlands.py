@@ -83,11 +83,11 @@ def build(name: str, progress: Progress, *, force: bool = False) -> Userland:
     """Build it, unless it is in the cache (or if forced, with today's packages)."""
     recipe = RECIPES[name]
     mmdebstrap = require("mmdebstrap")
-    with store.locked(progress):
+    with store.locked(progress, recipe.place.name) as cache:
         if not force and (ready := find(name)):
             return ready
         progress(f"building the userland {name} from Debian's packages (about 100 MB to download)")
-        with store.staging(cache_dir()) as work:
+        with store.staging(cache, recipe.place.name) as work:
             records = work / "records"
             _bootstrap(mmdebstrap, recipe, work / "root.tar", records)
             tree = work / "tree"

@@ -99,13 +99,13 @@ def ensure(progress: Progress) -> WineFacts:
         raise UsageProblem("Wine is not installed", remedy=remedy())
     if ready := find():
         return ready
-    with store.locked(progress):
+    with store.locked(progress, "wine"):
         if ready := find():
             return ready
         loader, server = programs
         version = _version(loader)
         progress(f"making a prefix of Wine {version} (ten seconds, once)")
-        with store.installing(_place(version)) as (made, facts):
+        with store.installing(_place(version), "wine") as (made, facts):
             _make(loader, server, made / "prefix")
             facts.update(version=version, program=str(loader))
         return WineFacts(loader, server, version, _place(version) / "prefix")

@@ -112,10 +112,11 @@ def add_wheels(debian: Debian, suite: str, names: tuple[str, ...]) -> None:
 
 
 def _archive(suite: str, mmdebstrap: str) -> Path:
-    with store.locked(print) as cache:
-        path = cache / f"bare-{suite}-{hashlib.sha256(_PACKAGES.encode()).hexdigest()[:8]}.tar"
+    name = f"bare-{suite}-{hashlib.sha256(_PACKAGES.encode()).hexdigest()[:8]}"
+    with store.locked(print, name) as cache:
+        path = cache / f"{name}.tar"
         if not path.exists():
-            with store.staging(cache) as work:
+            with store.staging(cache, name) as work:
                 part = work / path.name
                 words = [mmdebstrap, "--quiet", "--variant=apt", f"--include={_PACKAGES}", suite, str(part)]
                 code, output = store.run(words, timeout_s=_MAKE_S, scratch=work)
@@ -128,10 +129,11 @@ def _archive(suite: str, mmdebstrap: str) -> Path:
 def _wheels(python: str, into: Path) -> Path:
     """The lab's wheel as it is now and what it needs, as pip would take them from an index."""
     lock = project_root() / "requirements.lock"
-    with store.locked(print) as cache:
-        place = cache / f"wheels-{python}-{digest(lock)[:12]}"
+    name = f"wheels-{python}-{digest(lock)[:12]}"
+    with store.locked(print, name) as cache:
+        place = cache / name
         if not place.is_dir():
-            with store.staging(cache) as work:
+            with store.staging(cache, name) as work:
                 pip = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--require-hashes"]
                 words = [*pip, f"--python-version={python}", "--dest", work / "wheels", "--requirement", lock]
                 code, output = store.run(words, timeout_s=_MAKE_S, scratch=work)

@@ -46,7 +46,7 @@ def _of_debian() -> Path | None:
         return program
     try:
         mmdebstrap = tools.require("mmdebstrap")
-        with store.locked(print), store.installing(place) as (result, facts):
+        with store.locked(print, place.name), store.installing(place) as (result, facts):
             tree = result.parent / "tree"
             code, output = store.run(
                 [

@@ -127,7 +127,7 @@ def tracked(root: Path) -> list[str]:
 def install_tools(progress: Progress) -> Path:
     """The folder of the programs of tools.lock, in the cache. Raises LabFault with pip's reason."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    with store.locked(progress) as cache:
+    with store.locked(progress, "release-tools") as cache:
         folder = cache / f"release-tools-{version}-{digest(LOCK)[:12]}"
         complete = folder / ".complete"
         if not complete.exists():

@@ -53,31 +53,40 @@ def test_broken_manifest_means_absent(tmp_path: Path, text: str) -> None:
 
 
 def test_publish_replaces_and_staging_leaves_nothing(cache: Path) -> None:
-    with store.locked(print):
+    with store.locked(print, "final"):
         make(cache / "final")
         (cache / "final" / "initrd").write_bytes(b"damaged")
-        with store.staging(cache) as work:
+        with store.staging(cache, "final") as work:
             store.publish(make(work / "result"), cache / "final")
     assert store.load(cache / "final") is not None
-    assert sorted(path.name for path in cache.iterdir()) == ["assets.lock", "final"]
+    assert sorted(path.name for path in cache.iterdir()) == ["final", "final.lock"]
 
 
-def test_leftover_of_a_killed_build_is_swept(cache: Path) -> None:
-    (cache / ".building-assets-abc" / "tree").mkdir(parents=True)
-    (cache / ".building-kernel-abc" / "tree").mkdir(parents=True)
-    with store.locked(print):
-        # Under another lock something may still be building.
-        assert [path.name for path in cache.glob(".building-*")] == [".building-kernel-abc"]
+def test_orphans_of_killed_builds_go_and_folders_of_living_ones_stay(cache: Path) -> None:
+    """An asset may never be asked for again: its orphan goes when anything else is built."""
+    for part in ("curl-8.5", "curl-8.5-x", "wine"):
+        (cache / f".building-{part}-abc_1234" / "tree").mkdir(parents=True)
+    (cache / ".building-of-somebody-else").mkdir()
+    with store.locked(print, "wine"), store.staging(cache, "wine") as living, store.locked(print, "curl-8.5"):
+        assert sorted(path.name for path in cache.glob(".building-*")) == sorted([".building-of-somebody-else", living.name])
+
+
+def test_nothing_is_staged_without_its_lock(cache: Path) -> None:
+    """Another lab would take the folder for an orphan."""
+    with store.locked(print, "curl-8.5"), pytest.raises(RuntimeError, match="wine"), store.staging(cache, "wine"):
+        pass
+    with pytest.raises(RuntimeError, match="wine"), store.installing(cache / "wine"):
+        pass
 
 
 def test_the_kernel_of_virtual_time_waits_for_no_other_build(cache: Path) -> None:
     """The first cell needs it, and images of containers take minutes."""
-    with store.locked(print):
+    with store.locked(print, "userland"):
         assert kernel.find().parent.parent == cache
 
 
 def _hold(ready: Event, release: Event) -> None:
-    with store.locked(print):
+    with store.locked(print, "curl-8.5"):
         ready.set()
         release.wait(20)
 
@@ -94,16 +103,19 @@ def test_second_builder_waits_and_says_so() -> None:
         said.append(message)
         release.set()
 
-    with store.locked(progress):
+    with store.locked(progress, "wine"):
+        assert said == [], "another thing is waited for"
+    with store.locked(progress, "curl-8.5"):
         other.join(20)
     assert other.exitcode == 0
     assert len(said) == 1
+    assert "curl-8.5" in said[0]
 
 
 def test_unwritable_cache_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(LabFault) as caught, store.locked(print):
+    with pytest.raises(LabFault) as caught, store.locked(print, "asset"):
         pass
     assert "ROUGHWATER_CACHE" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -111,9 +123,9 @@ def test_unwritable_cache_is_one_line(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_full_disk_while_building_is_one_line(cache: Path) -> None:
     cache.mkdir()
-    with pytest.raises(LabFault, match="No space left"), store.staging(cache) as work:
+    with pytest.raises(LabFault, match="No space left"), store.locked(print, "asset"), store.staging(cache, "asset") as work:
         raise OSError(28, "No space left on device", str(work))
-    assert not list(cache.iterdir())
+    assert [path.name for path in cache.iterdir()] == ["asset.lock"]
 
 
 def test_a_helper_that_hangs_is_ended() -> None:

@@ -74,7 +74,7 @@ def test_unreachable_mirror_is_one_line_and_leaves_nothing(tmp_path: Path, monke
         uml.build(said.append)
     assert str(caught.value).count("cannot resolve deb.debian.org") == 2
     assert "\n" not in str(caught.value)
-    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["assets.lock"]
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["uml.lock"]
 
 
 def test_initrd_holds_what_init_uses_and_is_reproducible(tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def test_an_engine_that_is_down_is_one_line(fake: Engine) -> None:
 
 def test_another_lab_that_builds_a_client_is_not_waited_for(fake: Engine) -> None:
     """It may be the other way round, too: images take minutes."""
-    with store.locked(silent):
+    with store.locked(silent, "curl-8.5"):
         images.build(silent, roles=["server"])
     assert fake.bootstraps() == 1
 

@@ -1,4 +1,4 @@
-"""What the nets catch: a planted difference of each kind, and nothing of what differs between any two runs."""
+"""What the nets catch: a planted difference of each kind, and not what differs between any two runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CELL: dict[str, Any] = {
 }
 
 
-def test_clocks_of_the_machine_and_names_of_runs_are_no_difference() -> None:
+def test_clocks_of_the_machine_and_names_of_runs_do_not_count() -> None:
     other = copy.deepcopy(CELL) | {"run": "another", "started_at": "later"}
     other["after"]["machine"]["cpu_s"] = 1.0
     assert compare_documents(CELL, other, "virtual") == []
