@@ -17,7 +17,7 @@ from lab import __version__
 from lab.clients import windows
 from lab.clients.adapter import ClientAdapter
 from lab.clients.registry import assert_able, assert_speaks, assert_speaks_here, on_host, program_here
-from lab.judge.diagnosis import unexplained
+from lab.judge.diagnosis import ONE_HOST, unexplained
 from lab.judge.host import host_quality, judge_on_host, most_set_aside
 from lab.judge.tolerance import LookPlan, judge_samples
 from lab.model.cell import Cell
@@ -245,7 +245,7 @@ class Interleaving:
             return "of QUIC the kernels and the wire know too little"
         if not self._virtual:
             return "real time has no processor to spare for looking"
-        return "" if can_watch(self._network) else "one host has no link to watch"
+        return "" if can_watch(self._network) else ONE_HOST
 
     def _sample(self, lane: Lane, ports: PortSampler) -> Sample:
         index = len(lane.samples)
