@@ -174,7 +174,7 @@ def harm_table(
 ) -> HarmTable:
     """Each client moves the first of `transfers` that it can, `samples` times, next to the flow.
 
-    Transfers of one index have one seed, whoever makes them: clients differ by what they do, not by what the link drew for them.
+    Transfers of one index have one seed for all clients: they differ by what they do, not by what the link drew for them.
 
     Raises LabFault, and UsageProblem for a network that has no link or clients of different userlands.
     """
