@@ -27,11 +27,12 @@ from lab.cli.options import (
     Wait,
     variables,
 )
-from lab.cli.output import console_on, stdout_console
+from lab.cli.output import console_on, stdout_console, tell_problems
 from lab.judge.decide import VIRTUAL_PLAN, LookPlan
 from lab.model.cell import Cell
-from lab.model.errors import UsageProblem
+from lab.model.errors import EXIT_USAGE, UsageProblem
 from lab.model.load import list_topologies, load_topology
+from lab.model.topology import Topology
 from lab.robot.profiles import MARK, Profile, list_profiles, load_profile, read_profile
 from lab.robot.suite import Choice, check_variables, find_suite, list_suites, no_suite, read_suites, run_suites
 from lab.robot.tables import questions_of, read_rows
@@ -88,7 +89,9 @@ def run(
     test: Annotated[list[str] | None, typer.Option(help="Only tests of the suite that match this pattern.")] = None,
     variable: Annotated[list[str] | None, typer.Option("-v", help="A Robot variable, NAME:VALUE.")] = None,
     env: Env = None,
-    pcap: Annotated[bool, typer.Option("--pcap", help="Keep a capture per sample, over TLS with the keys that the client writes.")] = False,
+    pcap: Annotated[
+        bool, typer.Option("--pcap", help="Keep a capture per sample, over TLS with the keys that the client writes.")
+    ] = False,
     why: Annotated[bool, typer.Option("--why", help="In virtual time: find what held each sample back.")] = False,
     flamegraph: Annotated[
         bool, typer.Option("--flamegraph", help="After each cell one run more, under perf; its flame graph is evidence.")
@@ -293,8 +296,20 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def topologies(json_output: Json = False) -> None:
-    """List the networks that ship with the lab."""
-    found = [load_topology(name) for name in list_topologies()]
+    """List your own networks and those that ship with the lab. A file that cannot be read is named; the others are listed."""
+    found, problems = list[Topology](), list[str]()
+    for name in list_topologies():
+        try:
+            found.append(load_topology(name))
+        except UsageProblem as problem:
+            problems.append(str(problem))
+    _print_topologies(found, json_output=json_output)
+    tell_problems(problems)
+    if problems:
+        raise typer.Exit(EXIT_USAGE)
+
+
+def _print_topologies(found: Sequence[Topology], *, json_output: bool) -> None:
     if json_output:
         import json
 
