@@ -2,7 +2,7 @@
 
 Each kind of end meets a run of cells that PASS, so that a run that looked complete would be green. One run comes to its end
 first: it says what each cell is, and when each line is printed. Half of the moments are drawn from all of its time, half from the
-time between two lines. A moment that comes after the end is drawn again.
+time between two lines; where the machine is slower meanwhile, so is the moment. One that comes after the end is drawn again.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from tests.torment.readers import green
 SIGNALS = {"INT": signal.SIGINT, "TERM": signal.SIGTERM, "KILL": signal.SIGKILL}
 KINDS = (*SIGNALS, "disk full", "time limit")
 CLOCKS = ("virtual", "real")
-CELLS = tuple(f"ferry--dsl-20--{what}-at-2MBps" for what in ("http1-get-500kB", "http1-put-500kB", "sftp-get-500kB"))
+CELLS = tuple(f"ferry--dsl-20--{what}-at-2MBps" for what in ("http1-get-500kB", "sftp-put-500kB"))
 WORDS: Mapping[str, tuple[str, ...]] = {
     "virtual": ("run", *CELLS, "--clock", "virtual", "--max-samples", "5"),
     # Other programs of a busy machine must not keep cells from their samples.
-    "real": ("run", *CELLS[:2], "--clock", "real", "--any-host", "--max-samples", "5"),
+    "real": ("run", *CELLS, "--clock", "real", "--any-host", "--max-samples", "5"),
 }
 _CODES = {
     "INT": {128 + signal.SIGINT, -signal.SIGINT},
@@ -82,7 +82,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Moment:
-    """When a run ends, in seconds from its start; or from its line of that number, where `line` is not 0."""
+    """When a run ends: so many seconds after its line of that number, or after its start for 0, at the pace of the first run."""
 
     line: int
     after_s: float
@@ -95,6 +95,7 @@ class Whole:
     run: StoredRun
     code: int
     lines_s: tuple[float, ...]
+    """From the start on, which is the line 0; the last one is the end."""
 
 
 class Ends:
@@ -108,6 +109,8 @@ class Ends:
         self._said = torment.work / "ends-said"
         self._seen = torment.work / "ends-seen"
         self._results.mkdir(exist_ok=True)
+        self._slower = 1.0
+        """The pace of the machine now: the time to a line, by that of the first run."""
         self._whole = self._undisturbed()
 
     def meet(self, kind: str, count: Count) -> None:
@@ -159,23 +162,30 @@ class Ends:
             assert lab.returncode in _VERDICTS, said
             assert self._clock == "real" or lab.returncode == EXIT_PASS, said
             print(f"{self._clock}: {time.monotonic() - begun:.1f} s, {len(times)} lines", flush=True)
-            return Whole(found, lab.returncode, (*times, time.monotonic() - begun))
+            return Whole(found, lab.returncode, (0.0, *times, time.monotonic() - begun))
 
     def _draw(self, kind: str, chance: random.Random) -> Moment:
-        marks = [0.0, *self._whole.lines_s]
-        # Only from its start a caller can limit a run.
-        if kind == "time limit" or chance.random() < 0.5:
-            return Moment(0, chance.uniform(0.0, marks[-1]))
-        line = chance.randrange(len(marks) - 1)
-        return Moment(line, chance.uniform(0.0, [*pairwise(marks)][line][1] - marks[line]))
+        marks = self._whole.lines_s
+        at_s = chance.uniform(0.0, marks[-1])
+        if kind == "time limit":
+            # Only from its start a caller can limit a run.
+            return Moment(0, at_s)
+        if chance.random() < 0.5:
+            begin_s, end_s = chance.choice([*pairwise(marks)])
+            at_s = chance.uniform(begin_s, end_s)
+        line = max(number for number, mark_s in enumerate(marks[:-1]) if mark_s <= at_s)
+        return Moment(line, at_s - marks[line])
 
     def _cut_off(self, kind: str, moment: Moment, chance: random.Random) -> int | None:
         """The exit code; None where the run had ended before."""
-        under = ("timeout", f"{moment.after_s:.3f}") if kind == "time limit" else ()
+        under = ("timeout", f"{moment.after_s * self._slower:.3f}") if kind == "time limit" else ()
+        begun = time.monotonic()
         with self._begin(under) as lab:
             if kind != "time limit":
                 _wait(lambda: self._lines() >= moment.line or lab.poll() is not None, _LONGEST_S)
-                _wait(lambda: lab.poll() is not None, moment.after_s)
+                if moment.line:
+                    self._slower = (time.monotonic() - begun) / self._whole.lines_s[moment.line]
+                _wait(lambda: lab.poll() is not None, moment.after_s * self._slower)
                 if lab.poll() is not None:
                     return None
                 self._strike(kind, lab, chance)
