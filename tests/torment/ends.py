@@ -82,7 +82,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Moment:
-    """When a run ends: so many seconds after its line of that number, or after its start for 0, at the pace of the first run."""
+    """When a run ends: the seconds after its line of that number, or after its start for 0, at the pace of the first run."""
 
     line: int
     after_s: float
