@@ -104,7 +104,7 @@ def take_sample(
         sampler = stack.enter_context(nullcontext(ports) if ports else PortSampler(network))
         tap = tap_for(sampler, transfer, receiver, endpoints)
         keys = f"{endpoints.output_path}.keys" if transfer.over_tls else ""
-        variables = stack.enter_context(_captured(network, receiver, receiver_port, pcap, keys) if pcap else nullcontext({}))
+        variables = stack.enter_context(_captured(network, receiver, receiver_port, pcap, keys))
         watch = stack.enter_context(Watch(network)) if watched else None
         before = counting.result()
         if changing:
@@ -184,11 +184,14 @@ def take_sample(
 
 
 @contextmanager
-def _captured(network: Network, receiver: Host, port: str, file: Path, keys: str) -> Iterator[dict[str, str]]:
+def _captured(network: Network, receiver: Host, port: str, file: Path | None, keys: str) -> Iterator[dict[str, str]]:
     """Keeps the packets of the block in `file`, and next to it the `keys` that the client writes to that path of its host.
 
-    Yields the variables by which a client knows the path. Without one the transfer uses no TLS.
+    Yields the variables by which a client knows the path. Without one the transfer uses no TLS. Without a file nothing is kept.
     """
+    if file is None:
+        yield {}
+        return
     place = (receiver, receiver.capture_port) if receiver.capture_port else (network.wire, port)
     with capture(*place, file, clock=network.clock, complete=bool(keys)):
         yield {KEYS_VARIABLE: keys} if keys else {}
