@@ -58,7 +58,7 @@ def _cases(run: StoredRun, outcomes: Outcomes) -> Iterator[TestCase]:
             yield _answer(answer, answer.verdict, outcomes, run.baselines.get(answer.id, ""))
     for name, reason in run.skipped.items():
         client, _, rest = name.partition("--")
-        yield _case(name, f"{client}.{rest.partition('--')[0]}", Skipped, f"the client cannot do it: {reason}")
+        yield _case(name, f"{client}.{rest.partition('--')[0]}", Skipped, f"not asked: {reason}")
     if not run.whole:
         yield _case("end of the run", "roughwater.results", Error, f"not complete: {run.state}")
     for number, problem in enumerate(run.problems, 1):

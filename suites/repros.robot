@@ -47,13 +47,13 @@ h1-limit
     ...    https://github.com/curl/curl/pull/13050
     ...    December 2023, curl's mailing list: downloads limited to 8 and 16 Mbit/s miss their limit by up to 19 %, 7.84 did not.
     ...    Since 7.88.0 (71b7e01610) the receive loop goes on for as long as the socket has data; fixed in 8.7.0. 8.4.0 at 2 MB/s
-    ...    on a line of 50 Mbit/s: some 20 % too fast.
+    ...    on a line of 50 Mbit/s: +10.3 % in virtual time.
 
 h2-limit
     dsl-50    h2-get-5MiB-at-2MBps    limit    curl@8.4.0    curl@8.17.0    none
     ...    The mail of December 2023 also reports transfers that are too slow. Over h2 limited downloads of 8.1.2 to 8.6.0 are:
-    ...    8.4.0 at 2 MB/s stays up to 25 % below its limit on the loopback, with pauses of two seconds; over this line it is too
-    ...    fast. 8.8.0 to 8.17.0 are exact.
+    ...    8.4.0 at 2 MB/s was up to 25 % below its limit on the loopback in real time; on lan-700 in virtual time it is +1.4 %,
+    ...    over this line it is too fast. 8.8.0 to 8.17.0 are exact.
 
 upload-limit
     # No multiple of the limit: what a step of one second leaves over is then nearly a complete step. curl's own tests upload
@@ -61,7 +61,7 @@ upload-limit
     dsl-50    http1-put-1999999B-at-1MBps    limit    curl@8.22.0    curl@8.17.0    https://github.com/curl/curl/pull/20228
     ...    Since 8.18.0 (24b36fdd15, lib/ratelimit.c) a limit is a bucket that is filled once a second. Curl_client_read() starts
     ...    it without the total, so that uploads never get the finer steps that 8.19.0 gave to downloads. 8.19.0 to 8.23.0:
-    ...    1,999,999 bytes at 1 MB/s leave in 1.0 s, 99 % too fast. No report of it was found in curl's tracker (August 2026).
+    ...    1,999,999 bytes at 1 MB/s are 67 % too fast in virtual time. No report of it was found in curl's tracker (August 2026).
 
 sftp-upload-window
     # Half the line, not 80 %: 8 MB are 1.3 s of it, and TCP needs half a second to open.

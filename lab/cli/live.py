@@ -45,7 +45,7 @@ from lab.net.pins import pin
 from lab.net.qdiscs import read_qdiscs
 from lab.net.shape import change, shape
 from lab.run.settings import DEFAULT_SEED, choose
-from lab.servers.bundle import Servers, start_servers
+from lab.servers.bundle import Servers, places, start_servers
 
 _FOREIGN = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8"}
 _PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -138,7 +138,7 @@ def shell(
             raise typer.Exit(virtual.run(words) if (words := bare(command)) else virtual.read_lines(sys.stdin))
     if topology:
         refuse_settings(topology, seed=seed)
-    network = open_live(where.backend, router=where.router)
+    network = open_live(where.backend, router=where.router, same_host=wanted.same_host)
     try:
         servers = _prepare(network, wanted)
         words = bare(command)
@@ -158,7 +158,7 @@ def _prepare(network: Network, topology: Topology) -> Servers:
     pin(network, topology.congestion_control, topology.link.mtu)
     assert_no_bypass(network)
     shape(network, topology.link)
-    return start_servers(network)
+    return start_servers(network, places=places(same_host=topology.same_host))
 
 
 def _attached(host: Host, command: Sequence[str], more: Mapping[str, str], given: Mapping[str, str]) -> int:

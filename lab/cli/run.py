@@ -86,7 +86,9 @@ def run(
     test: Annotated[list[str] | None, typer.Option(help="Only tests of the suite that match this pattern.")] = None,
     variable: Annotated[list[str] | None, typer.Option("-v", help="A Robot variable, NAME:VALUE.")] = None,
     env: Env = None,
-    pcap: Annotated[bool, typer.Option("--pcap", help="Keep a capture per sample.")] = False,
+    pcap: Annotated[
+        bool, typer.Option("--pcap", help="Keep a capture per sample, over TLS with the keys that the client writes.")
+    ] = False,
     why: Annotated[bool, typer.Option("--why", help="In virtual time: find what held each sample back.")] = False,
     flamegraph: Annotated[
         bool, typer.Option("--flamegraph", help="After each cell one run more, under perf; its flame graph is evidence.")

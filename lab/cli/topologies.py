@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from lab.cli.options import Json
+from lab.cli.output import tell_problems
+from lab.model.errors import EXIT_USAGE, UsageProblem
 from lab.model.load import list_topologies, load_topology, publishers
 from lab.model.presets import Publisher
 from lab.model.topology import Link, Topology
@@ -21,18 +23,30 @@ def topologies(
     json_output: Json = False,
     presets: Annotated[bool, typer.Option("--presets", help="Those that other tools publish, with their sources.")] = False,
 ) -> None:
-    """List the networks that ship with the lab."""
+    """List your own networks and those that ship with the lab. A file that cannot be read is named; the others are listed."""
+    found, problems = list[Topology](), list[str]()
+    for name in [each for publisher in publishers() for each in publisher.presets] if presets else list_topologies():
+        try:
+            found.append(load_topology(name))
+        except UsageProblem as problem:
+            problems.append(str(problem))
     if json_output:
-        names = [name for each in publishers() for name in each.presets] if presets else list_topologies()
-        typer.echo(json.dumps([load_topology(name).model_dump(mode="json") for name in names], indent=2))
+        typer.echo(json.dumps([topology.model_dump(mode="json") for topology in found], indent=2))
     elif presets:
-        for publisher in publishers():
-            typer.echo(f"{publisher.publisher}: {publisher.source}, read {publisher.seen}\n    {publisher.silent}")
-            for name in publisher.presets:
-                typer.echo(_line_of_preset(publisher, name))
+        _print_presets()
     else:
-        for name in list_topologies():
-            typer.echo(_line_of(load_topology(name)))
+        for topology in found:
+            typer.echo(_line_of(topology))
+    tell_problems(problems)
+    if problems:
+        raise typer.Exit(EXIT_USAGE)
+
+
+def _print_presets() -> None:
+    for publisher in publishers():
+        typer.echo(f"{publisher.publisher}: {publisher.source}, read {publisher.seen}\n    {publisher.silent}")
+        for name in publisher.presets:
+            typer.echo(_line_of_preset(publisher, name))
 
 
 def _line_of(topology: Topology) -> str:

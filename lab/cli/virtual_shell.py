@@ -15,7 +15,7 @@ from lab.cli.asked_files import put_asked_files
 from lab.hosts.host import Completed
 from lab.hosts.virtual.machine import Patience
 from lab.hosts.virtual.network import open_network
-from lab.judge.diagnosis import CHANGES, unexplained
+from lab.judge.diagnosis import CHANGES, ONE_HOST, unexplained
 from lab.model.diagnosis import Diagnosis
 from lab.model.errors import UsageProblem
 from lab.model.topology import Topology
@@ -23,12 +23,12 @@ from lab.model.userland import NO_USERLANDS
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import pin
 from lab.net.ports import PortSampler
-from lab.net.scheduled import scheduled
+from lab.net.scheduled import RunningSchedule, scheduled
 from lab.net.shape import shape
-from lab.net.watch import Watch
+from lab.net.watch import Watch, can_watch
 from lab.run.userlands import found_userlands, http3_server_of, one_cell
 from lab.run.why import explain
-from lab.servers.bundle import start_servers
+from lab.servers.bundle import places, start_servers
 
 _LONGEST_S = 24 * 3600.0
 _PATIENCE = Patience(cpu_s=3600.0, real_s=_LONGEST_S)
@@ -52,13 +52,18 @@ class VirtualShell:
         named = one_cell(None, topology, NO_USERLANDS, http3=False)
         http3 = http3_server_of(topology) if named.server else None
         userlands = found_userlands(named, lambda text: typer.echo(f"lab: {text}", err=True), http3)
-        self._network = open_network(seed=seed, patience=_PATIENCE, name="shell", userlands=userlands)
+        same_host = topology.same_host
+        self._network = open_network(seed=seed, patience=_PATIENCE, name="shell", same_host=same_host, userlands=userlands)
         try:
             pin(self._network, topology.congestion_control, topology.link.mtu)
             assert_no_bypass(self._network)
             shape(self._network, topology.link)
             self._servers = start_servers(
-                self._network, clock=self._network.clock, random_bytes=self._network.random_bytes, http3=http3
+                self._network,
+                places=places(same_host=same_host),
+                clock=self._network.clock,
+                random_bytes=self._network.random_bytes,
+                http3=http3,
             )
             self._environment = {**self._servers.environment, **(given or {})}
             self._folder = self._seen(Path.cwd())
@@ -97,28 +102,34 @@ class VirtualShell:
     def _do(self, words: list[str]) -> Completed:
         began = time.monotonic()
         put_asked_files(self._servers, words)
-        with (
-            scheduled(self._network, self._topology) as changing,
-            PortSampler(self._network) as ports,
-            Watch(self._network) as watch,
-        ):
-            if changing:
-                changing.start()
-            client = self._network.client.under_test
-            done = client.run(words, env=self._environment, cwd=self._folder, timeout_s=_LONGEST_S, check=False)
-            rows = ports.between(done.started_ns, done.ended_ns)
-            found = explain(self._network, watch, rows, done, None if changing else self._topology.link)
-        if found and changing:
-            found = unexplained(found, CHANGES)
+        with scheduled(self._network, self._topology) as changing:
+            if watched := can_watch(self._network):
+                done, found = self._watched(words, changing)
+            else:
+                done, found = self._start(words, changing), unexplained(None, ONE_HOST)
         took = time.monotonic() - began
         for stream, data in ((sys.stdout, done.stdout), (sys.stderr, done.stderr)):
             stream.flush()
             stream.buffer.write(data)
             stream.flush()
         typer.echo(f"lab: {done.wall_s:.6f} s of virtual time, {took:.1f} s of this machine's", err=True)
-        if found and found.goodput_byte_s:
-            typer.echo(f"lab: {report(found)}", err=True)
+        if found and (found.goodput_byte_s or not watched):
+            typer.echo(f"lab: {report(found) if watched else found.sentence}", err=True)
         return done
+
+    def _watched(self, words: list[str], changing: RunningSchedule | None) -> tuple[Completed, Diagnosis | None]:
+        """A command, and why it was as fast as it was; None where it moved nothing."""
+        with PortSampler(self._network) as ports, Watch(self._network) as watch:
+            done = self._start(words, changing)
+            rows = ports.between(done.started_ns, done.ended_ns)
+            found = explain(self._network, watch, rows, done, None if changing else self._topology.link)
+        return done, unexplained(found, CHANGES) if found and changing else found
+
+    def _start(self, words: list[str], changing: RunningSchedule | None) -> Completed:
+        if changing:
+            changing.start()
+        client = self._network.client.under_test
+        return client.run(words, env=self._environment, cwd=self._folder, timeout_s=_LONGEST_S, check=False)
 
     def _seen(self, folder: Path) -> str | None:
         """The caller's folder if the machine can enter it, else None for the client's."""

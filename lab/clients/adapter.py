@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Protocol
 
 from lab.hosts.host import Completed, Host, Platform
@@ -101,6 +102,12 @@ def identify_program(
         meant = f", or ask for {known}" if known and name == program != known else ""
         remedy = f"install it, or give {name}=PATH{meant}"
         raise UsageProblem(f"client {name}: there is no {program} on host {host.name}", remedy=remedy)
+    if done.returncode == _CANNOT_RUN and "Permission denied" in done.error_text:
+        file = PurePath(program).name
+        raise UsageProblem(
+            f"client {name}: {file} may not be run on host {host.name}: it is not executable",
+            remedy=f"chmod +x {file}; the first line of a script names its interpreter: #!/usr/bin/env python3",
+        )
     if done.returncode or len(lines) < 3:
         said = done.error_text if done.stderr.strip() or len(lines) > 2 else f"exit code {done.returncode}, and no version"
         raise UsageProblem(

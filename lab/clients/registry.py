@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePath
@@ -240,6 +241,7 @@ def _application(name: str, version: str, settings: LibcurlSettings, notes: Sequ
 
 
 def _programs() -> Iterator[tuple[str, str]]:
-    """Clients whose program is not called as they are."""
+    """Clients whose program is not called as they are. A file that cannot be read is for those who ask for its client."""
     for known, file in described_files().items():
-        yield known, PurePath(load_client(file).program).name
+        with suppress(UsageProblem):
+            yield known, PurePath(load_client(file).program).name

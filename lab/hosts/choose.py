@@ -30,7 +30,7 @@ def open_network(backend: Backend, *, router: RouterChoice = "auto", name: str =
     return _OPEN[backend](router=router, name=name)
 
 
-def open_same_host(backend: Backend, *, name: str = "") -> Network:
+def open_same_host(backend: Backend, *, name: str = "") -> LiveNetwork:
     """One host as client and server, in real time. Raises UsageProblem for a backend whose hosts are always apart."""
     if backend != "namespaces":
         raise UsageProblem(
@@ -39,8 +39,13 @@ def open_same_host(backend: Backend, *, name: str = "") -> Network:
     return namespaces.open_same_host(name=name)
 
 
-def open_live(backend: Backend, *, router: RouterChoice = "auto", name: str = "") -> LiveNetwork:
-    """As `open_network`, for a network in which a person works. Raises UsageProblem for a backend without such networks."""
+def open_live(backend: Backend, *, router: RouterChoice = "auto", name: str = "", same_host: bool = False) -> LiveNetwork:
+    """As `open_network`, or `open_same_host`, for a network in which a person works.
+
+    Raises UsageProblem for a backend without such networks.
+    """
+    if same_host:
+        return open_same_host(backend, name=name)
     if backend not in _LIVE:
         raise UsageProblem(
             f"a lab of backend {backend} ends with its command, and has no terminal",

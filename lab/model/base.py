@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,8 +21,48 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+_FIELDS = "fields are expected, one `name: value` a line"
+
+
 def first_problem(problem: ValueError) -> str:
     """The message of a ValueError, or of the first one in a ValidationError."""
     if not isinstance(problem, ValidationError):
         return str(problem)
-    return problem.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+    first = problem.errors(include_url=False)[0]
+    return plain_words(first["type"], first["msg"], first.get("ctx", {}))
+
+
+class FieldFault(ValueError):
+    """A fault between fields of a file; the line of the field `at` names it."""
+
+    def __init__(self, at: tuple[str, ...], message: str) -> None:
+        super().__init__(message)
+        self.at = at
+
+
+_WORDS = {
+    "list_type": "a list is expected",
+    "tuple_type": "a list is expected",
+    "dict_type": _FIELDS,
+    "mapping_type": _FIELDS,
+    "model_type": _FIELDS,
+    "model_attributes_type": _FIELDS,
+    "string_type": "text is expected",
+    "int_type": "a number without a fraction is expected",
+    "int_parsing": "a number without a fraction is expected",
+    "int_from_float": "a number without a fraction is expected",
+    "float_type": "a number is expected",
+    "float_parsing": "a number is expected",
+    "bool_type": "true or false is expected",
+    "bool_parsing": "true or false is expected",
+}
+"""Pydantic's faults of Python's types, in the words of a person who writes YAML."""
+OF_FORM = frozenset(_WORDS)
+"""The kinds of faults that each form of a field may have."""
+
+
+def plain_words(kind: str, message: str, context: Mapping[str, Any]) -> str:
+    """What a fault of pydantic's says, for people."""
+    if kind == "literal_error":
+        return f"one of these is expected: {context['expected']}"
+    return _WORDS.get(kind, message.removeprefix("Value error, "))

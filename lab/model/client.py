@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandle
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from lab.model.base import Model, Slug
+from lab.model.base import FieldFault, Model, Slug
 from lab.model.errors import did_you_mean
 from lab.model.libcurl import LibcurlSettings
 from lab.model.units import ByteRate, Size
@@ -258,11 +258,13 @@ class ClientFile(Model):
 
     def _check_starts(self) -> None:
         """Check that the lab can put the program's path and options into every command."""
-        for template in [self.command] if self.command else [text for actions in self._all() for text in actions.values()]:
+        named = ("get", "put", "get_set", "put_set", "get_discard")
+        actions = {(name, way): text for name in named for way, text in getattr(self, name).items()}
+        for at, template in {("command",): self.command}.items() if self.command else actions.items():
             begins = shlex.split(template)[:1] in ([self.program], ["{program}"])
             names = placeholders(template)
             if not begins and "program" not in names:
-                raise ValueError(f"{template[:60]!r} neither begins with the program, {self.program}, nor has {{program}}")
+                raise FieldFault(at, f"{template[:60]!r} neither begins with the program, {self.program}, nor has {{program}}")
             options = any(setting and setting.option for setting in (self.limit, self.buffer))
             if not begins and options and OPTIONS not in names:
-                raise ValueError(f"{template[:60]!r} does not begin with the program and needs {{options}}")
+                raise FieldFault(at, f"{template[:60]!r} does not begin with the program and needs {{options}}")

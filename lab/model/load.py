@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
@@ -13,7 +13,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent, CollectionStartEvent, ScalarEvent
 
-from lab.model.base import YAML_SUFFIXES
+from lab.model.base import OF_FORM, YAML_SUFFIXES, FieldFault, plain_words
 from lab.model.errors import UsageProblem, did_you_mean
 from lab.model.paths import shipped_presets_dir, topologies_dirs
 from lab.model.presets import Publisher
@@ -135,7 +135,8 @@ def _explain(error: ValidationError, model: type[BaseModel], data: object, origi
     """The first fault as one line. An unknown field comes first: misspelling a field also makes one missing."""
     faults = error.errors(include_url=False)
     fault = next((fault for fault in faults if fault["type"] in ("extra_forbidden", "invalid_key")), faults[0])
-    place = _place(fault["loc"])
+    between = fault.get("ctx", {}).get("error")
+    place = between.at if isinstance(between, FieldFault) else _place(fault["loc"])
     line = _line(data, place)
     field = ".".join(str(part) for part in place) or "the file"
     if fault["type"] == "extra_forbidden":
@@ -156,39 +157,14 @@ def _explain(error: ValidationError, model: type[BaseModel], data: object, origi
             f"{origin}:{line}: {field} has no value", remedy="give it one" + ("" if required else ", or leave it out")
         )
     # A field with several forms has a fault for each.
-    forms = [each for each in faults if each["type"] in _WORDS and _place(each["loc"]) == place]
-    told = [_plain(each["type"], each["msg"], each.get("ctx", {})) for each in (forms if fault in forms else [fault])]
+    forms = [each for each in faults if each["type"] in OF_FORM and _place(each["loc"]) == place]
+    told = [plain_words(each["type"], each["msg"], each.get("ctx", {})) for each in (forms if fault in forms else [fault])]
     return UsageProblem(f"{origin}:{line}: {field}: {'; or '.join(dict.fromkeys(told))}")
 
 
 def _place(location: Place) -> Place:
     """Where in the file a fault is. A field with several forms adds the form, as <mapping>, which is not in the file."""
     return tuple(part for part in location if not str(part).startswith("<"))
-
-
-_WORDS = {
-    "list_type": "a list is expected",
-    "tuple_type": "a list is expected",
-    "dict_type": "fields are expected, one `name: value` a line",
-    "mapping_type": "fields are expected, one `name: value` a line",
-    "model_type": "fields are expected, one `name: value` a line",
-    "model_attributes_type": "fields are expected, one `name: value` a line",
-    "string_type": "text is expected",
-    "int_type": "a number without a fraction is expected",
-    "int_parsing": "a number without a fraction is expected",
-    "int_from_float": "a number without a fraction is expected",
-    "float_type": "a number is expected",
-    "float_parsing": "a number is expected",
-    "bool_type": "true or false is expected",
-    "bool_parsing": "true or false is expected",
-}
-"""Pydantic's faults of Python's types, in the words of a person who writes YAML."""
-
-
-def _plain(kind: str, message: str, context: Mapping[str, Any]) -> str:
-    if kind == "literal_error":
-        return f"one of these is expected: {context['expected']}"
-    return _WORDS.get(kind, message.removeprefix("Value error, "))
 
 
 def _fields(model: type[BaseModel], place: Place) -> list[str]:

@@ -102,7 +102,8 @@ def _side(side: str, setting: str, has: str) -> Refused:
 
 _BOTH: tuple[Clock, ...] = ("virtual", "real")
 _CELLS: tuple[Kind, ...] = ("Topology", "ClientFile")
-_A_PERSONS = _one_host("where a person has nothing to look at", "use lab run CLIENT--same-host--TRANSFER")
+_APART = _one_host("and lab exec finds hosts that are apart", "use lab shell --topology, or lab run CLIENT--same-host--TRANSFER")
+_NOTHING_TO_SHAPE = _one_host("so there is nothing to shape", "name another network")
 _NO_ONE_VALUE = (
     _schedule("so no single value describes the link", "name another network"),
     _one_host("so there is nothing to search", "name another network"),
@@ -132,11 +133,11 @@ FRONT_ENDS: Mapping[FrontEnd, Facts] = {
         refused=(*_NO_ONE_VALUE, _side("up", "loss", "sets up.loss"), _side("down", "loss", "sets down.loss")),
     ),
     "harm": Facts(("virtual",), _CELLS, refused=(_one_host("and a bystander shares a link", "name another network"),)),
-    "shell": Facts(_BOTH, ("Topology",), "leave --clock, --backend and --router out", (_A_PERSONS,)),
-    "up": Facts(("real",), ("Topology",), _COMMAND, (_A_PERSONS,)),
+    "shell": Facts(_BOTH, ("Topology",), "leave --clock, --backend and --router out"),
+    "up": Facts(("real",), ("Topology",), _COMMAND, (_APART,)),
     # Works in a lab of `lab up`, and takes no file.
     "exec": Facts(("real",), ()),
-    "link": Facts(("real",), ("Topology",), _COMMAND, (_A_PERSONS,)),
+    "link": Facts(("real",), ("Topology",), _COMMAND, (_NOTHING_TO_SHAPE,)),
     "calibrate": Facts(
         _BOTH,
         ("Topology",),
@@ -152,7 +153,7 @@ FRONT_ENDS: Mapping[FrontEnd, Facts] = {
     "compose": Facts(
         ("real",), ("Topology",), "use lab run", (_one_host("and containers are hosts of their own", "name another network"),)
     ),
-    "vagrant": Facts(("real",), ("Topology",), _COMMAND, (_A_PERSONS,)),
+    "vagrant": Facts(("real",), ("Topology",), _COMMAND, (_NOTHING_TO_SHAPE,)),
 }
 
 SEARCHED: Mapping[FrontEnd, str] = {"search rtt": "link.rtt", "search loss": "link.loss"}

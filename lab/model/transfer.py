@@ -57,6 +57,11 @@ class Transfer(Model):
         return self.size.bytes * self.files
 
     @property
+    def over_tls(self) -> bool:
+        """Whether its bytes are encrypted by TLS, with keys that a client may write down."""
+        return self.protocol in {"https1", "h2", "h3"}
+
+    @property
     def kept_set(self) -> bool:
         """Whether it transfers several files with different content."""
         return self.files > 1 and not (self.discard or self.repeat)

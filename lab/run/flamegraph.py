@@ -68,7 +68,7 @@ def record(session: Session, cell: Cell, tools: Inferno) -> Path:
     with session.bench(cell.id, cell.topology, real=True) as (network, servers):
         session.progress.step(f"{cell.id}: one run for the flame graph")
         client = network.client
-        adapter = session.lab.adapter(cell.client)
+        adapter = session.lab.adapter_on(client.under_test, cell.client, cell.transfer, cell.id)
         adapter.identify(client.under_test)
         data = str(client.workdir / "perf.data")
         recorded = cast(ClientAdapter, _Recorded(adapter, data))

@@ -174,6 +174,8 @@ def harm_table(
 ) -> HarmTable:
     """Each client moves the first of `transfers` that it can, `samples` times, next to the flow.
 
+    Transfers of one index have one seed for all clients: they differ by what they do, not by what the link drew for them.
+
     Raises LabFault, and UsageProblem for a network that has no link or clients of different userlands.
     """
     refuse("harm", topology, "virtual")
@@ -194,7 +196,7 @@ def harm_table(
             adapter.identify(network.client.under_test)
             for index in range(samples):
                 progress.step(f"{topology.name}: {client.name}, transfer {index + 1} of {samples}")
-                network.vary(derived_seed(seed, client.name, index))
+                network.vary(derived_seed(seed, index))
                 rows.append(_beside(network, servers, topology, adapter, transfer, index=index, flow=flow, seed=seed))
     flows = {way: seen for way, (_, seen) in alone.items()}
     return HarmTable(topology, seed, _course(topology, flow), solo, tuple(rows), tuple(left_out), flow, flows)

@@ -17,7 +17,7 @@ from lab import __version__
 from lab.clients import windows
 from lab.clients.adapter import ClientAdapter
 from lab.clients.registry import assert_able, assert_speaks, assert_speaks_here, on_host, program_here
-from lab.judge.diagnosis import unexplained
+from lab.judge.diagnosis import ONE_HOST, unexplained
 from lab.judge.host import host_quality, judge_on_host, most_set_aside
 from lab.judge.tolerance import LookPlan, judge_samples
 from lab.model.cell import Cell
@@ -33,6 +33,7 @@ from lab.model.results import (
     VirtualMachine,
 )
 from lab.net.certificates import begin_certificate, lab_problems, too_slow
+from lab.net.pcap import KEYS_VARIABLE, keys_of
 from lab.net.ports import PortSampler
 from lab.net.scheduled import scheduled
 from lab.net.watch import can_watch
@@ -245,7 +246,14 @@ class Interleaving:
             return "of QUIC the kernels and the wire know too little"
         if not self._virtual:
             return "real time has no processor to spare for looking"
-        return "" if can_watch(self._network) else "one host has no link to watch"
+        return "" if can_watch(self._network) else ONE_HOST
+
+    def _note_missing_keys(self, lane: Lane, taken: Sample) -> None:
+        """Once per cell, for a client that wrote no keys of its TLS connections."""
+        assert self._captures is not None
+        if taken.pcap and not keys_of(self._captures(lane.cell.id) / taken.pcap).exists():
+            name = lane.cell.client.name
+            self._lab.progress.note(f"{lane.cell.id}: {name} writes no TLS keys to {KEYS_VARIABLE}: its captures stay encrypted")
 
     def _sample(self, lane: Lane, ports: PortSampler) -> Sample:
         index = len(lane.samples)
@@ -267,4 +275,6 @@ class Interleaving:
         )
         if asked and unwatched:
             taken = taken.model_copy(update={"why": unexplained(None, unwatched)})
+        if self._captures and index == 0 and lane.cell.transfer.over_tls:
+            self._note_missing_keys(lane, taken)
         return taken.model_copy(update={"seed": seed}) if self._virtual else taken

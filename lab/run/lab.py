@@ -30,7 +30,7 @@ from lab.run.options import Options
 from lab.run.progress import Progress
 from lab.run.userlands import check_http3, http3_server, refuse_in_real_time, userlands_for
 from lab.run.virtual_machines import VirtualMachines
-from lab.servers.bundle import DEFAULT_PAYLOADS, SAME_HOST, SERVERS, Places, ServerName, Servers
+from lab.servers.bundle import DEFAULT_PAYLOADS, SERVERS, ServerName, Servers, places
 from lab.store.provenance import machine_facts
 
 CALIBRATION_ATTEMPTS = 2
@@ -160,7 +160,7 @@ class Lab:
                 clock=network.clock,
                 random_bytes=network.random_bytes,
                 wanted=servers,
-                places=SAME_HOST if network.router_facts.kind == "none" else Places(),
+                places=places(same_host=network.router_facts.kind == "none"),
                 http3=http3,
             )
         except BaseException:

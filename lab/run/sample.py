@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from lab.model.endpoints import Endpoints
 from lab.model.results import ClientNumbers, Sample, WireCounters, WireSeries
 from lab.model.topology import Link, LinkDirection
 from lab.model.transfer import ProtocolName, Transfer
-from lab.net.pcap import capture
+from lab.net.pcap import KEYS_VARIABLE, capture, fetch_keys, keys_of
 from lab.net.ports import PortReading, PortSampler
 from lab.net.qdiscs import read_qdiscs
 from lab.net.scheduled import RunningSchedule
@@ -103,9 +103,8 @@ def take_sample(
         counting = pool.submit(_count, network, sender)
         sampler = stack.enter_context(nullcontext(ports) if ports else PortSampler(network))
         tap = tap_for(sampler, transfer, receiver, endpoints)
-        if pcap:
-            place = (receiver, receiver.capture_port) if receiver.capture_port else (network.wire, receiver_port)
-            stack.enter_context(capture(*place, pcap, clock=network.clock))
+        keys = f"{endpoints.output_path}.keys" if transfer.over_tls else ""
+        variables = stack.enter_context(_captured(network, receiver, receiver_port, pcap, keys))
         watch = stack.enter_context(Watch(network)) if watched else None
         before = counting.result()
         if changing:
@@ -114,7 +113,7 @@ def take_sample(
         done = run_client(
             client.under_test,
             usage.wrap(command, time_program, memory_path),
-            {**adapter.environment(endpoints), SAMPLE_VARIABLE: mark},
+            {**variables, **adapter.environment(endpoints), SAMPLE_VARIABLE: mark},
             endpoints.client_workdir,
             timeout_s or patience_s(transfer),
             meanwhile,
@@ -182,6 +181,22 @@ def take_sample(
         pcap=pcap.name if pcap else None,
         why=seen and seen.why(network, watched, failed=bool(problem), changing=bool(changing)),
     )
+
+
+@contextmanager
+def _captured(network: Network, receiver: Host, port: str, file: Path | None, keys: str) -> Iterator[dict[str, str]]:
+    """Keeps the packets of the block in `file`, and next to it the `keys` that the client writes to that path of its host.
+
+    Yields the variables by which a client knows the path. Without one the transfer uses no TLS. Without a file nothing is kept.
+    """
+    if file is None:
+        yield {}
+        return
+    place = (receiver, receiver.capture_port) if receiver.capture_port else (network.wire, port)
+    with capture(*place, file, clock=network.clock, complete=bool(keys)):
+        yield {KEYS_VARIABLE: keys} if keys else {}
+    if keys:
+        fetch_keys(network.client, keys, keys_of(file))
 
 
 @dataclass(frozen=True)

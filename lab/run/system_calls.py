@@ -71,7 +71,7 @@ def record(session: Session, cell: Cell) -> float:
     with session.bench(cell.id, cell.topology, real=True) as (network, servers):
         session.progress.step(f"{cell.id}: one run for its system calls")
         client = network.client
-        adapter = session.lab.adapter(cell.client)
+        adapter = session.lab.adapter_on(client.under_test, cell.client, cell.transfer, cell.id)
         adapter.identify(client.under_test)
         report = str(client.workdir / "syscalls")
         sample = take_sample(network, servers, cast(ClientAdapter, _Counted(adapter, report)), cell.transfer, 0)

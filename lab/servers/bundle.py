@@ -64,6 +64,11 @@ SAME_HOST = Places(server_name=loopback.NAME, bind=loopback.ADDRESS, bind_6=loop
 """The servers of a host that is its own client: on both loopback addresses, as `localhost`."""
 
 
+def places(*, same_host: bool) -> Places:
+    """Where the servers of a network are."""
+    return SAME_HOST if same_host else Places()
+
+
 @dataclass
 class Servers:
     """Running servers. `endpoints` is what adapters get; `environment` is the same for a person's shell."""

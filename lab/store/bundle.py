@@ -4,7 +4,7 @@
 CELL.zip
   manifest.json       settings that the cell does not record, and the SHA-256 of every other member
   cell.json           the file of the run: topology and seeds, transfer, expectation, client, certificate, samples, verdict
-  pcap/sample-000.pcap, ...  where the run kept captures
+  pcap/sample-000.pcap, ...  where the run kept captures, and sample-000.keys with the keys of its TLS connections
 ```
 The digests find damage and edits by hand. They are not a signature: for that, compare the digest of the complete file.
 """
@@ -40,7 +40,7 @@ from lab.store.run_dir import RunDir, parse_json, read_cell, validated
 
 Model = TypeVar("Model", bound=BaseModel)
 
-BUNDLE_VERSION = "1.1"
+BUNDLE_VERSION = "1.2"
 MANIFEST = "manifest.json"
 CELL = "cell.json"
 # Limits far above what the lab writes, because a zip may claim any size.
@@ -73,7 +73,7 @@ class SshdSettings(Closed):
 class Member(Closed):
     """A file of the bundle."""
 
-    name: str = Field(pattern=r"^(cell\.json|pcap/[A-Za-z0-9_-]+\.pcap)$")
+    name: str = Field(pattern=r"^(cell\.json|pcap/[A-Za-z0-9_-]+\.(pcap|keys))$")
     bytes: int = Field(ge=0)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
@@ -137,7 +137,8 @@ def write_bundle(path: Path, run: RunDir, cell_id: str, sshd: SshdSettings) -> M
         raise UsageProblem(f"{path} is a folder", remedy="give the name of a file with -o")
     file = run.cell_path(cell_id)
     cell = read_cell(file)
-    pcaps = [each for each in sorted((run.path / "evidence" / file.stem).glob("*.pcap")) if each.is_file()]
+    evidence = run.path / "evidence" / file.stem
+    pcaps = [each for kind in ("*.pcap", "*.keys") for each in sorted(evidence.glob(kind)) if each.is_file()]
     writing = write_faults(path, "the bundle", remedy="give another place with -o", fault=UsageProblem)
     try:
         with writing, replacing(path) as temporary:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lab.model import files
 from tests.support.processes import adopting
-from tests.torment import own_engine, planted, planted_wires
+from tests.torment import ends, own_engine, planted, planted_wires
 from tests.torment.compare import compare
 from tests.torment.kills import PHASES, Tally, Torment, rows
 from tests.torment.rows import Row
@@ -38,8 +38,12 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--wires", type=int, default=0, help="judge this many generated wires whose truth is known, and do nothing else"
     )
+    parser.add_argument(
+        "--ends", type=int, default=0, help="cut a run off so often by each kind of end, resume it, and do nothing else"
+    )
+    parser.add_argument("--real-ends", type=int, default=0, help="the same in real time, on a quiet machine")
     parser.add_argument("--compare", type=int, default=0, help="whole cells and wires, this many of each kind")
-    parser.add_argument("--kept", type=Path, help="keep the counts of --wires or --kills here, and go on from them")
+    parser.add_argument("--kept", type=Path, help="keep the counts of --wires, --kills or --ends here, and go on from them")
     parser.add_argument("--from", dest="first", type=int, default=0, help="the number of the first kill, which decides its draws")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--row", action="append", default=[], help="only this row of tests/torment/rows.py; may be repeated")
@@ -49,6 +53,11 @@ def main(words: list[str]) -> int:
         return 1 if score.false_pass or score.false_fail or score.invalid else 0
     if given.wires:
         return 1 if planted_wires.judge(given.wires, given.seed, given.kept).beyond else 0
+    if given.ends or given.real_ends:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        with adopting():
+            wanted = {"virtual": given.ends, "real": given.real_ends}
+            return 1 if ends.end_all(wanted, given.seed, given.kept, given.minutes) else 0
     if given.compare:
         return 1 if compare(given.compare, given.seed) else 0
     # All that it started ends with it.

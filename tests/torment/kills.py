@@ -64,11 +64,11 @@ class Tally:
 class Torment:
     """A machine of a test's own, a folder for each row, and the draws of one seed. A context manager; `adopting` must be on.
 
-    With `containers` it has an engine of its own too.
+    With `containers` it has an engine of its own too; with `stored` a run and a bundle for the commands that read one.
     """
 
-    def __init__(self, seed: int, *, containers: bool) -> None:
-        self._seed = seed
+    def __init__(self, seed: int, *, containers: bool, stored: bool = True) -> None:
+        self._seed, self._stored = seed, stored
         self._begun = 0.0
         # When a command comes to each phase if it is not killed, in seconds from its start.
         self._timed: dict[str, dict[str, float]] = {}
@@ -87,10 +87,10 @@ class Torment:
                 self._open.enter_context(self.engine)
             furnish(self.work)
             self._make_cache()
-            # For commands that read a run.
-            self.said(*VIRTUAL, *FEW, results=self.work / "stored")
-            shutil.copytree(RunDir.find("latest", results=self.work / "stored").path, self.work / "run")
-            self.said("bundle", CELL, "--run", str(self.work / "run"), "-o", str(self.work / "cell.zip"))
+            if self._stored:
+                self.said(*VIRTUAL, *FEW, results=self.work / "stored")
+                shutil.copytree(RunDir.find("latest", results=self.work / "stored").path, self.work / "run")
+                self.said("bundle", CELL, "--run", str(self.work / "run"), "-o", str(self.work / "cell.zip"))
         except BaseException:
             self._open.close()
             raise

@@ -106,3 +106,11 @@ def test_what_needs_a_link_is_skipped_with_the_reason(tmp_path: Path) -> None:
     done = lab(*words, env={"ROUGHWATER_RESULTS": str(tmp_path)}, timeout=_LONGEST_S)
     assert "there is no link between them" in done.stdout + done.stderr
     assert "INVALID" not in done.stdout.replace("0 INVALID", "")
+
+
+def test_a_command_of_a_persons_on_one_host() -> None:
+    """Public reports say "on localhost"; a person who follows them has the lab's localhost in a shell, too."""
+    words = ("shell", "--topology", "same-host", "--clock", "virtual", "--")
+    done = lab(*words, "curl", "-sS", "-o", "/dev/null", "-w", "%{http_code} %{remote_ip}", "http://localhost/files/1MiB")
+    assert (done.returncode, done.stdout[:4]) == (0, "200 "), done.stderr
+    assert "lab: not known: one host has no link to watch" in done.stderr

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+import typer
 
 from lab.cli.topologies import topologies
 from lab.model.load import list_topologies, load_topology, publishers
@@ -44,3 +46,17 @@ def test_published_networks_are_listed_with_their_source_and_what_that_leaves_op
     topologies(presets=True, json_output=True)
     found = [Topology.model_validate(each) for each in json.loads(capsys.readouterr().out)]
     assert found == [load_topology(name) for publisher in publishers() for name in publisher.presets]
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.yaml").write_text("name: [\n")
+    monkeypatch.setenv("ROUGHWATER_TOPOLOGIES", str(tmp_path))
+    with pytest.raises(typer.Exit) as ended:
+        topologies()
+    said = capsys.readouterr()
+    assert ended.value.exit_code == 2
+    assert "dsl-20 " in said.out
+    assert said.err.startswith(f"lab: {tmp_path / 'broken.yaml'}:")
+    assert said.err.count("\n") == 1

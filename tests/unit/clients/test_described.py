@@ -132,8 +132,9 @@ def test_a_limit_in_steps_is_rounded() -> None:
         (AXEL.replace("{url}", "{url"), 4, "expected '}'"),
         (AXEL.replace("{url}", "'{url}"), 4, "No closing quotation"),
         (AXEL.replace("{url}", "x{options}"), 4, "{options} becomes several words"),
-        (AXEL.replace("get: axel", "get: axle"), 1, "neither begins with the program, axel"),
-        (AXEL.replace("get: axel", "get: nice {program}"), 1, "needs {options}"),
+        (AXEL.replace("get: axel", "get: axle"), 4, "neither begins with the program, axel"),
+        (AXEL.replace("get: axel", "get: nice {program}"), 4, "needs {options}"),
+        (AXEL + "command: axle {action}\n", 7, "command: 'axle {action}' neither begins with the program, axel"),
         (AXEL.replace("get:", "got:"), 4, "got: unknown field; did you mean 'get'?"),
         (AXEL.replace("get: axel -q -n 1 -o {output} {url}\n", ""), 1, "no action: give"),
         (AXEL.replace("protocols: [http1]\n", ""), 1, "no protocols: give"),
@@ -443,6 +444,14 @@ def test_a_version_that_the_file_asks_for_is_printed(tmp_path: Path) -> None:
     assert "(version)" in str(raised.value.remedy)
     with pytest.raises(UsageProblem, match="exit code 3, and no version"):
         identified(tmp_path, "exit 3", "version: -v")
+
+
+def test_a_file_without_the_right_to_run_says_how_to_give_it(tmp_path: Path) -> None:
+    (tmp_path / "up").write_text("#!/bin/sh\n")
+    (tmp_path / "up.yaml").write_text("name: up\nprogram: ./up\nprotocols: [http1]\nput: '{program} {source} {url}'\n")
+    with pytest.raises(UsageProblem, match="client up: up may not be run on host client: it is not executable") as raised:
+        adapter_for("up", str(tmp_path / "up.yaml")).identify(LocalHost("client", tmp_path / "host"))
+    assert "chmod +x up" in str(raised.value.remedy)
 
 
 def test_a_file_that_cannot_be_run_is_refused(tmp_path: Path) -> None:

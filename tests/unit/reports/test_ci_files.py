@@ -17,6 +17,7 @@ from lab.model.results import RunRecord
 from lab.store.run_dir import RunDir
 from lab.store.stored_run import StoredRun
 from reports import files
+from reports.build import run_page
 from reports.junit import junit_xml
 from reports.markdown import MOST_CHARACTERS, markdown_summary
 from tests.unit.store.conftest import MakeCell
@@ -215,3 +216,14 @@ def test_a_report_that_fails_raises_nothing(
 def test_the_run_of_a_page_is_read_from_its_folder_alone(throttle: StoredRun) -> None:
     renamed = replace(throttle, path=throttle.path.with_name("another"))
     assert "another" in markdown_summary(renamed)
+
+
+def test_a_cell_that_was_not_asked_has_its_own_reason(throttle: StoredRun) -> None:
+    """The clock may be the reason as well as the client."""
+    why = "nothing limits this transfer but the machine itself"
+    assert throttle.record is not None
+    record = throttle.record.model_copy(update={"skipped": {"mine--lan--http1-get-5MiB": why}})
+    run = replace(throttle, record=record)
+    (case,) = [each for each in check(junit_xml(run)).iter("testcase") if each.attrib["name"].startswith("mine--")]
+    assert case[-1].attrib["message"] == f"not asked: {why}"
+    assert "client cannot do it" not in run_page(run)

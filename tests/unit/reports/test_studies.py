@@ -143,7 +143,7 @@ def test_an_archive_of_the_labs_former_name_opens_and_no_other_kind_does(study: 
         assert cells
     for kind in ("throughline-bundle", "study-data", "", None):
         of_kind(study.data, kind)
-        with pytest.raises(UsageProblem, match="Input should be 'roughwater-study-data'"), unpacked(study.data):
+        with pytest.raises(UsageProblem, match="one of these is expected: 'roughwater-study-data'"), unpacked(study.data):
             pass
 
 

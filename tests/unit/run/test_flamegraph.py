@@ -49,7 +49,7 @@ def test_containers_have_no_perf() -> None:
         flamegraph.get_ready(lambda _: None, "compose")
 
 
-@dataclass
+@dataclass(eq=False)
 class Client:
     """A host whose perf prints `stacks`."""
 
@@ -95,7 +95,8 @@ def drawn(
     monkeypatch.setattr(flamegraph, "take_sample", take)
     session: Any = SimpleNamespace(
         bench=lambda _what, _topology, *, real: nullcontext((SimpleNamespace(client=client), None)) if real else None,
-        lab=SimpleNamespace(adapter=lambda _spec: adapter),
+        # The program is where that host has it.
+        lab=SimpleNamespace(adapter_on=lambda host, _spec, _transfer, what: {(client, "a-cell"): adapter}[host, what]),
         progress=SimpleNamespace(step=lambda _words: None),
         run=SimpleNamespace(evidence=lambda _what: folder),
     )

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
 from lab.link.schedule import Course
 from lab.model.topology import Topology
-from lab.model.transfer import Transfer
+from lab.model.transfer import ClientSpec, Transfer
 from lab.net.bystander import Echo
-from lab.run.harm import Beside, HarmTable
+from lab.run import harm
+from lab.run.harm import Beside, FlowSeen, HarmTable, harm_table
+from lab.run.progress import Silent
 
 MS = 1_000_000
 TOPOLOGY = Topology.model_validate({"name": "steps", "description": "A test."})
@@ -53,3 +60,35 @@ def test_a_bystander_that_got_nothing_back_says_nothing_about_harm() -> None:
     found = table(Beside(deaf.client, deaf.transfer, 0, "", 0.9, None, None, ()))
     assert found.solo_of("it") is not None
     assert (found.added_p95_ms("it"), found.harm("it")) == (None, None)
+
+
+def test_transfers_of_one_number_have_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses that differ between two clients would be taken for something that they do."""
+    seeds: dict[str, list[int]] = {"one": [], "other": []}
+    drawn: list[int] = []
+    host = SimpleNamespace()
+    network: Any = SimpleNamespace(client=SimpleNamespace(under_test=host), vary=drawn.append, clock=None, close=lambda: None)
+
+    def beside(_network: object, _servers: object, _topology: object, adapter: Any, _transfer: object, **_: object) -> Beside:
+        seeds[adapter.name].append(drawn[-1])
+        return row(0.9, 3.0)
+
+    def chosen(client: ClientSpec, transfers: Any) -> Any:
+        return SimpleNamespace(name=client.name, identify=lambda _: None), transfers[0]
+
+    for name, stand_in in {
+        "open_network": lambda **_: network,
+        "pin": lambda *_: None,
+        "assert_no_bypass": lambda _: None,
+        "start_servers": lambda *_, **__: None,
+        "shape": lambda *_: None,
+        "_alone": lambda *_: ((), FlowSeen(0.0)),
+        "_beside": beside,
+        "chosen": chosen,
+    }.items():
+        monkeypatch.setattr(harm, name, stand_in)
+    network.random_bytes = None
+    clients = [ClientSpec(name=name) for name in seeds]
+    harm_table(TOPOLOGY, clients, [TRANSFER], samples=3, seed=7, progress=Silent())
+    assert seeds["one"] == seeds["other"]
+    assert len({*seeds["one"]}) == 3

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -78,6 +78,30 @@ def test_a_sample_has_its_number_its_links_direction_and_a_place_for_its_packets
     assert [sample.seed for sample in results[0].samples] == [None, None], "nothing repeats this machine's own time"
     run(noting.lab(), UPLOAD, rounds=1)
     assert (noting.given[-1]["link"], noting.given[-1]["pcap_dir"]) == (UPLOAD.topology.link.direction("up"), None)
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_client_that_writes_no_keys_is_named_once_per_cell(noting: Noting, tmp_path: Path, writes: bool) -> None:
+    class Notes(Silent):
+        said: ClassVar[list[str]] = []
+
+        def note(self, text: str) -> None:
+            self.said.append(text)
+
+    taken = noting.take
+
+    def take(*words: Any, **how: Any) -> Sample:
+        if writes:
+            how["pcap_dir"].joinpath("sample-000.keys").write_text("secret")
+        return taken(*words, **how).model_copy(update={"pcap": "sample-000.pcap"})
+
+    Notes.said.clear()
+    lab = noting.lab(instruments=replace(noting.instruments, take_sample=take))
+    lab.progress = Notes()
+    over_tls = ReleaseRow.named("dsl-50--h2-get-5MiB-at-1MBps", "-").cell(ClientSpec(name="new"))
+    run(lab, over_tls, NEW, captures=lambda _: tmp_path)
+    said = [f"{over_tls.id}: new writes no TLS keys to SSLKEYLOGFILE: its captures stay encrypted"]
+    assert Notes.said == ([] if writes else said)
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,7 @@ def test_capture_is_ready_before_the_block_and_complete_after_it(tmp_path: Path)
     assert file.read_bytes() == b"HEADEND"
     assert [path.name for path in file.parent.iterdir()] == ["x.pcap"]
     assert "--immediate-mode" in tcpdump_command("lo")
+    assert [tcpdump_command("lo", complete=each)[4] for each in (False, True)] == ["128", "0"]
 
 
 def test_collect_checks_and_removes(tmp_path: Path) -> None:

@@ -273,7 +273,8 @@ def test_packets_are_captured_where_the_content_arrives(world: World, monkeypatc
     places: list[Any] = []
 
     @contextmanager
-    def capture(host: Host, port: str, path: Path, *, clock: object) -> Iterator[None]:
+    def capture(host: Host, port: str, path: Path, *, clock: object, complete: bool) -> Iterator[None]:
+        assert not complete, "content is not evidence where nothing has to be decrypted"
         del clock
         places.append((host.name, port, path.name))
         yield
@@ -285,6 +286,40 @@ def test_packets_are_captured_where_the_content_arrives(world: World, monkeypatc
     world.take(transfer(), pcap_dir=tmp_path)
     world.take(transfer(direction="put"), pcap_dir=tmp_path)
     assert places == [("wire", "c", found.pcap), ("client", "eth7", found.pcap), ("wire", "s", found.pcap)]
+
+
+@pytest.mark.parametrize("protocol", ["https1", "h2", "h3"])
+@pytest.mark.parametrize("written", [b"CLIENT_RANDOM 01 02\n", b""])
+def test_the_keys_of_a_captured_transfer_lie_next_to_its_capture(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, protocol: str, written: bytes
+) -> None:
+    complete: list[bool] = []
+
+    def capture(*_: object, **how: Any) -> Any:
+        complete.append(how["complete"])
+        return nullcontext()
+
+    def run(argv: list[str], **how: Any) -> Completed:
+        world.told.append(("client", "run", argv, how))
+        return Completed(tuple(argv), 0, written if argv[0] == "cat" else b"", b"", 10 * S, 11 * S, 0.25, 0.5)
+
+    monkeypatch.setattr(module, "capture", capture)
+    monkeypatch.setattr(world.client, "run", run)
+    found = world.take(transfer(protocol=protocol), pcap_dir=tmp_path)
+    (started,) = [how["env"] for _, what, argv, how in (each for each in world.told if each[1] == "run") if "it" in argv]
+    place = started["SSLKEYLOGFILE"]
+    assert place.startswith("/c/"), "on the client's host"
+    assert complete == [True]
+    keys = tmp_path / "sample-003.keys"
+    assert (keys.read_bytes() if keys.exists() else b"") == written
+    assert not written or keys.stat().st_mode & 0o077 == 0
+    assert ("client", "run", ["rm", "-f", "--", place], {"root": True, "check": False}) in world.told
+    assert "CLIENT_RANDOM" not in found.model_dump_json()
+
+
+def test_a_transfer_that_is_not_captured_writes_no_keys(world: World) -> None:
+    world.take(transfer(protocol="h2"))
+    assert all("SSLKEYLOGFILE" not in how.get("env", {}) for _, what, _, how in (e for e in world.told if e[1] == "run"))
 
 
 def test_a_schedule_begins_with_the_client_and_has_no_one_best(world: World) -> None:

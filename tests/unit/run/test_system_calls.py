@@ -93,10 +93,14 @@ class World:
 
         return SimpleNamespace(
             bench=bench,
-            lab=SimpleNamespace(adapter=lambda _: self.adapter),
+            lab=SimpleNamespace(adapter_on=self.on_host),
             progress=SimpleNamespace(step=self.told.append),
             run=SimpleNamespace(evidence=lambda _: self.folder),
         )
+
+    def on_host(self, host: str, *asked: object) -> Any:
+        self.told.append((host, *asked))
+        return self.adapter
 
     def take(self, _: object, servers: str, adapter: Any, transfer: object, index: int) -> Any:
         self.told.append((servers, adapter.command("transfer", "ends"), adapter.name, transfer, index))
@@ -118,9 +122,10 @@ def counted(world: World, cell: Cell = CELL) -> float:
 
 def test_a_client_runs_once_more_under_perf_and_its_report_is_taken_away(world: World) -> None:
     assert counted(world) == 9.0
-    bench, step, host, taken, read, removed = world.told
+    bench, step, placed, host, taken, read, removed = world.told
     assert bench == (CELL.id, CELL.topology, True)
     assert step == f"{CELL.id}: one run for its system calls"
+    assert placed == ("host", CELL.client, CELL.transfer, CELL.id), "the program is where that host has it"
     assert host == "host"
     servers, command, name, transfer, index = taken
     assert (servers, name, transfer, index) == ("servers", "curl", CELL.transfer, 0)

@@ -127,7 +127,7 @@ def edited(name: str, change: Callable[[Any], object]) -> Callable[[dict[str, by
         (lambda members: members.pop(MANIFEST), "holds no manifest.json"),
         (lambda members: members.update({MANIFEST: b"[" * 100_000}), "not JSON"),
         (lambda members: members.update({MANIFEST: b" " * 2_000_000}), "claims 2000000 bytes"),
-        (edited(MANIFEST, lambda it: it.update(schema_version="2.0", news=1)), "schema 2.0 is newer than 1.1"),
+        (edited(MANIFEST, lambda it: it.update(schema_version="2.0", news=1)), "schema 2.0 is newer than 1.2"),
         (edited(MANIFEST, lambda it: it.update(schema_version=[])), "it has no schema_version"),
         (edited(MANIFEST, lambda it: it.update(news=1)), "news: Extra inputs"),
         (edited(MANIFEST, lambda it: it["members"][0].update(name="../x")), "members.0.name"),

@@ -95,7 +95,7 @@ def test_every_member_is_packed_the_same_way_whenever_and_wherever(packed: Path)
     for info in infos:
         assert info.date_time == (1980, 1, 1, 0, 0, 0)
         assert (info.create_system, info.external_attr, info.compress_type) == (3, 0o644 << 16, 8)
-    assert text.startswith('{\n "kind": "roughwater-bundle",\n "schema_version": "1.1",\n')
+    assert text.startswith('{\n "kind": "roughwater-bundle",\n "schema_version": "1.2",\n')
 
 
 @pytest.mark.parametrize(
