@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle \
 	bench-history bench-report bench-standards bench-clocks ferry-windows vm-proof \
 	mutants-lab mutants-engine planted-noops test-commands test-nightly loaded-ci \
-	virtual-thousand virtual-workers faults-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
+	virtual-thousand virtual-workers twenty-cells faults-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -226,6 +226,9 @@ torment-planted: setup ## verdicts on cells of a client whose truth is known: CE
 
 torment-wires: setup ## verdicts on generated wires whose rate is known: CELLS=100000 (an hour of a processor) SEED=1
 	@$(BIN)/python -m tests.torment --wires $(or $(CELLS),100000) --seed $(or $(SEED),1)
+
+twenty-cells: setup ## twenty cells of one seed in many places: digests equal, or named (tests/places; half an hour): OPTIONS="--place Debian"
+	@$(BIN)/python -m tests.places $(OPTIONS)
 
 virtual-workers: setup ## cells on four workers of this machine, one killed every 20 s, against a run without workers: CELLS=500 (an hour)
 	@$(BIN)/python -m tests.virtual.workers $(or $(CELLS),500)
