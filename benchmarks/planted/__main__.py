@@ -2,8 +2,8 @@
 
 python -m benchmarks.planted [--seeds 5] [--plant TEXT]... [--to FILE]
 
-The candidate is a shell script around ferry (planted.sh) that is slower, makes a round trip or a burst more, or spoils a file; the
-baseline is the same script without a plant. A gate is one `lab qualify` of the rows that a plant is looked for in (planted.robot),
+The candidate is a shell script around ferry (planted.sh) that is slower, makes a round trip or a burst more, or spoils a file;
+the baseline is the same script without a plant. A gate is one `lab qualify` of the rows that it is looked for in (planted.robot),
 and one line of FILE, so that a run that was stopped goes on where it was. Prints the table of power. In virtual time.
 """
 

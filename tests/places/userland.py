@@ -13,15 +13,17 @@ from lab.model.errors import LabFault
 _SUITE = "bookworm"
 _PACKAGES = "curl,nginx,openjdk-17-jre-headless,openssh-client,python3,rclone,time,wget"
 _NOT_KEPT = ("dev", "proc", "run", "sys", "tmp", "var/cache", "var/lib/apt", "usr/share/doc", "usr/share/locale")
+_PART = "places"
 _LONGEST_S = 3600.0
 
 
 def archive(suite: str, packages: str, name: str) -> Path:
     """A tar of that Debian in the cache, by mmdebstrap. Raises LabFault."""
-    with store.locked(print) as cache:
+    # A lock of its own: for minutes nothing else of the cache could be made.
+    with store.locked(print, _PART) as cache:
         path = cache / f"{name}-{suite}-{hashlib.sha256(packages.encode()).hexdigest()[:8]}.tar"
         if not path.exists():
-            with store.staging(cache) as work:
+            with store.staging(cache, _PART) as work:
                 part = work / path.name
                 words = [require("mmdebstrap"), "--quiet", "--variant=apt", f"--include={packages}", suite, part]
                 code, output = store.run(words, timeout_s=_LONGEST_S, scratch=work)
