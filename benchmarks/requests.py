@@ -1,6 +1,6 @@
 """Small requests of 10 KB over TLS: ferry, h2load, curl and a hyper client take turns.
 
-python -m benchmarks.requests [-n 7] [--requests 50000] [--quick] [--part link] [--server nginx]... [--client ferry-before=PATH]...
+python -m benchmarks.requests [-n 7] [--requests 50000] [--quick] [--part link]... [--server nginx]... [--client NAME=PATH]...
 
 Two parts: on a link in virtual time (`benchmarks.requests_link`), where processing is free and a busy machine changes nothing;
 and over the loopback in real time, which wants an idle machine: 50,000 over one h2 connection, 100 at once, and as many over
