@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.common import extracted
 from lab import __version__
 from lab.assets import engine, store
 from lab.assets.release import debian as package
-from lab.assets.release.workshop import LOCK, Workshop
+from lab.assets.release.workshop import LOCK, Words, Workshop, uv_cache
 from lab.clients.ferry import find_ferry
 from lab.model.errors import EXIT_FAIL, LabFault, UsageProblem
 from lab.model.paths import cache_dir, project_root
@@ -75,8 +76,8 @@ class Made:
         found = find_python(python)
 
         def make(into: Path) -> Path:
-            uv = [shop.tools / "uv", "--no-config", "--cache-dir", cache_dir() / "release-uv"]
-            into_it = ["--link-mode=copy", "--python", into / "bin/python"]
+            uv = _uv(shop)
+            into_it: Words = ["--link-mode=copy", "--python", into / "bin/python"]
             lock = shop.root / "requirements.lock"
             for words in (
                 [*uv, "venv", "--quiet", "--python", found, into],
@@ -117,13 +118,13 @@ class Place:
 
 def _checkout(made: Made, ids: Sequence[str], in_userland: bool) -> Ran:
     environment = {**os.environ, "PYTHONPATH": str(project_root())}
-    with _place(made, "checkout", in_userland) as folder:
+    with _place("checkout", in_userland) as folder:
         return _ran([sys.executable, "-m", "lab.cli.main"], ids, folder, environment, made if in_userland else None)
 
 
 def _busy(made: Made, ids: Sequence[str], in_userland: bool) -> Ran:
     python = made.installed("3.12")
-    with _place(made, "busy", in_userland) as folder, busy_loops(longest_cpu_s=int(_RUN_S)):
+    with _place("busy", in_userland) as folder, busy_loops(longest_cpu_s=int(_RUN_S)):
         return _ran([python, "-m", "lab.cli.main"], ids, folder, _installed_environment(), made if in_userland else None)
 
 
@@ -136,7 +137,7 @@ def _elsewhere(made: Made, ids: Sequence[str], in_userland: bool) -> Ran:
         "SOMETHING": "x" * 5000,
         "http_proxy": "http://nowhere:1",
     }
-    with _place(made, "/".join(["a longer name " * 9, "and", "deeper", "still"]), in_userland) as folder:
+    with _place("/".join(["a longer name " * 9, "and", "deeper", "still"]), in_userland) as folder:
         return _ran([python, "-m", "lab.cli.main"], ids, folder, environment, made if in_userland else None)
 
 
@@ -146,18 +147,19 @@ def _user(made: Made, ids: Sequence[str], in_userland: bool) -> Ran:
         raise LackingError("to become another user needs root")
     shop, wheel = made.shop, made.wheel
     uid = 54321
-    with _place(made, "user", in_userland) as folder:
+    with _place("user", in_userland) as folder:
         home = folder.parent / "home of a user"
         home.mkdir()
         for pattern in ("kernel-*", "extracted-*"):
             for path in cache_dir().glob(pattern):
                 if path.is_dir():
                     shutil.copytree(path, home / "cache" / path.name, symlinks=True)
-        uv = [shop.tools / "uv", "--no-config", "--cache-dir", cache_dir() / "release-uv"]
+        uv = _uv(shop)
         python = home / "lab/bin/python"
-        lock = ["--require-hashes", "--requirement", shop.root / "requirements.lock"]
+        lock: Words = ["--require-hashes", "--requirement", shop.root / "requirements.lock"]
         shop.run([*uv, "venv", "--quiet", "--python", "/usr/bin/python3", home / "lab"])
-        for more in (lock, ["--no-deps", wheel]):
+        without: Words = ["--no-deps", wheel]
+        for more in (lock, without):
             shop.run([*uv, "pip", "install", "--quiet", "--link-mode=copy", "--python", python, *more])
         shutil.copy(find_ferry(), home / "ferry")
         for path in (folder, home, *folder.rglob("*"), *home.rglob("*")):
@@ -210,9 +212,9 @@ PLACES = (
 
 
 @contextmanager
-def _place(made: Made, name: str, in_userland: bool) -> Iterator[Path]:
+def _place(name: str, in_userland: bool) -> Iterator[Path]:
     """A folder with the cells' files, which all users may read."""
-    ferry, rclone = find_ferry(), made.userland / "usr/bin/rclone"
+    ferry, rclone = find_ferry(), extracted({"rclone": "rclone"})["rclone"]
     with scratch_folder("roughwater-") as folder:
         folder.chmod(0o755)
         yield cells.write(folder / name, None if in_userland else {"ferry": ferry, "rclone": rclone})
@@ -225,7 +227,7 @@ def _installed_environment() -> dict[str, str]:
 
 
 def _ran(lab: Sequence[str | Path], ids: Sequence[str], folder: Path, environment: Mapping[str, str], made: Made | None) -> Ran:
-    words = [*lab, "run", *ids, *_OPTIONS, *(["--userland", made.userland] if made else [])]
+    words: Words = [*lab, "run", *ids, *_OPTIONS, *(["--userland", made.userland] if made else [])]
     environment = {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=_RUN_S)
     if done.returncode not in (0, EXIT_FAIL):
@@ -239,13 +241,24 @@ def _tools(into: Path) -> Path:
     assert entry
     wanted = into.with_suffix(".lock")
     wanted.write_text(entry[0] + "\n", encoding="utf-8")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", into, "--require-hashes", "--requirement", wanted]
+    pip: Words = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--target",
+        into,
+        "--require-hashes",
+        "--requirement",
+        wanted,
+    ]
     _must(pip)
     return into / "bin"
 
 
 def _wheel(into: Path) -> Path:
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", into]
+    pip: Words = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", into]
     _must([*pip, project_root()])
     (made,) = into.glob("*.whl")
     return made
@@ -255,6 +268,10 @@ def _must(words: Sequence[str | Path]) -> None:
     code, output = store.run(words, timeout_s=_RUN_S)
     if code:
         raise LabFault(f"{' '.join(map(str, words[1:4]))} failed: {store.reason(output)}")
+
+
+def _uv(shop: Workshop) -> Words:
+    return [shop.tools / "uv", "--no-config", "--cache-dir", uv_cache()]
 
 
 def _new(folder: Path) -> Path:

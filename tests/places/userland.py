@@ -25,7 +25,14 @@ def archive(suite: str, packages: str, name: str) -> Path:
         if not path.exists():
             with store.staging(cache, _PART) as work:
                 part = work / path.name
-                words = [require("mmdebstrap"), "--quiet", "--variant=apt", f"--include={packages}", suite, part]
+                words: list[str | Path] = [
+                    require("mmdebstrap"),
+                    "--quiet",
+                    "--variant=apt",
+                    f"--include={packages}",
+                    suite,
+                    part,
+                ]
                 code, output = store.run(words, timeout_s=_LONGEST_S, scratch=work)
                 if code:
                     raise LabFault(f"mmdebstrap cannot make {suite}: {store.reason(output)}")
