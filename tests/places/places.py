@@ -96,9 +96,11 @@ def find_python(version: str) -> Path:
     own = [Path(named)] if named else []
     for pattern in (f".pyenv/versions/{version}.*/bin/python3", f".local/share/uv/python/cpython-{version}*/bin/python3"):
         own += sorted(Path.home().glob(pattern))
-    if not own:
-        raise LackingError(f"there is no Python {version} (PATH, pyenv, uv)")
-    return own[0]
+    for each in own:
+        # A shim of pyenv's is there for versions that are not chosen, too.
+        if subprocess.run([each, "-V"], capture_output=True, check=False).returncode == 0:
+            return each
+    raise LackingError(f"there is no Python {version} (PATH, pyenv, uv)")
 
 
 Ran = Mapping[str, Came]
