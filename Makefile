@@ -7,11 +7,11 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup peers clients images image-lab demo check test test-setup test-downloads test-lab test-realtime test-engine fuzz engine clean wheel deb release libdoc kernel-router reference \
-	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-bulk bench-far bench-engine bench-peers \
+	bench-bringup bench-calibration bench-overhead bench-throttle bench-requests bench-planted bench-bulk bench-far bench-engine bench-peers \
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle \
 	bench-history bench-report bench-standards bench-clocks ferry-windows vm-proof \
 	mutants-lab mutants-engine planted-noops test-commands test-nightly loaded-ci \
-	virtual-thousand virtual-workers nets faults-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
+	virtual-thousand virtual-workers nets twenty-cells faults-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -151,8 +151,11 @@ bench-peers: setup # the clients on hyper, the loop of requests and the fast ser
 	@cd engine/peers/ferry-bench && cargo build --release --locked --quiet
 	@cd engine/peers/quick-server && cargo build --release --locked --quiet
 
-bench-requests: bench-peers ## 50,000 small h2 requests on one connection: ferry and its loop, h2load, curl, a hyper client; nginx, h2o and a fast server
-	@$(BIN)/python -m benchmarks.requests
+bench-requests: bench-peers ## small requests by ferry and its loop, h2load, curl, a hyper client: on a link in virtual time, then over the loopback: OPTIONS="--part link"
+	@$(BIN)/python -m benchmarks.requests $(OPTIONS)
+
+bench-planted: setup ## regressions planted in ferry: how often does lab qualify see each? In virtual time: OPTIONS="--seeds 5"
+	@$(BIN)/python -m benchmarks.planted $(OPTIONS)
 
 bench-bulk: bench-peers ## 1 GiB over the loopback, up and down, with ferry, curl and hyper, and what a buffer size costs
 	@$(BIN)/python -m benchmarks.bulk
@@ -232,6 +235,9 @@ torment-planted: setup ## verdicts on cells of a client whose truth is known: CE
 
 torment-wires: setup ## verdicts on generated wires whose rate is known: CELLS=100000 (an hour of a processor) SEED=1
 	@$(BIN)/python -m tests.torment --wires $(or $(CELLS),100000) --seed $(or $(SEED),1)
+
+twenty-cells: setup ## twenty cells of one seed in many places: digests equal, or named (tests/places; half an hour): OPTIONS="--place Debian"
+	@$(BIN)/python -m tests.places $(OPTIONS)
 
 virtual-workers: setup ## cells on four workers of this machine, one killed every 20 s, against a run without workers: CELLS=500 (an hour)
 	@$(BIN)/python -m tests.virtual.workers $(or $(CELLS),500)

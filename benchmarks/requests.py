@@ -1,6 +1,10 @@
-"""Small requests: 50,000 x 10 KB over one TLS h2 connection, 100 at once. ferry, h2load, curl and a hyper client.
+"""Small requests of 10 KB over TLS: ferry, h2load, curl and a hyper client take turns.
 
-python -m benchmarks.requests [-n 7] [--requests 50000] [--quick] [--server nginx]... [--client ferry-before=PATH]...
+python -m benchmarks.requests [-n 7] [--requests 50000] [--quick] [--part link]... [--server nginx]... [--client NAME=PATH]...
+
+Two parts: on a link in virtual time (`benchmarks.requests_link`), where processing is free and a busy machine changes nothing;
+and over the loopback in real time, which wants an idle machine: 50,000 over one h2 connection, 100 at once, and as many over
+HTTP/1.1, 6 at once.
 
 ferry is `ferry get --input` with a list of URLs, where a request goes through all that a user's transfer does (queue, retries,
 checks, report). ferry-bench (engine/peers) is a loop on the same engine that keeps nothing: what its machines can do.
@@ -17,7 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from benchmarks.common import (
     HYPER,
@@ -46,6 +50,24 @@ SERVERS = ("nginx", "h2o", "quick")
 LOOP = "ferry-bench"
 CLIENTS = ("h2load", "ferry", LOOP, HYPER, "curl")
 QUICK_REQUESTS = 2000
+PARTS = ("link", "loopback")
+
+
+class Kind(NamedTuple):
+    """How many requests are under way: as streams of one h2 connection, or over as many connections of HTTP/1.1."""
+
+    name: str
+    h2: bool
+    parallel: int
+
+    @property
+    def option(self) -> str:
+        return "--http2" if self.h2 else "--http1.1"
+
+
+H2 = Kind("one TLS h2 connection, 100 at once", h2=True, parallel=PARALLEL)
+HTTP1 = Kind("HTTP/1.1 over TLS, 6 at once", h2=False, parallel=6)
+KINDS = (H2, HTTP1)
 
 
 @dataclass(frozen=True)
@@ -82,34 +104,39 @@ hosts:
 """
 
 
-def peers(lab: Loopback, clients: Sequence[str] = CLIENTS) -> Peers:
-    """Those that are here, by name, in the order of `clients`; the first is what the others are held against."""
+def peers(lab: Loopback, clients: Sequence[str] = CLIENTS, kind: Kind = H2) -> Peers:
+    """Those that are here, by name, in the order of `clients`; the first is what the others are held against.
+
+    The client on hyper speaks h2 only.
+    """
     found: Peers = {}
     for name in clients:
         if name == "h2load":
-            found |= _h2load()
+            found |= _h2load(kind)
         elif name == HYPER:
-            found |= _hyper(lab)
+            found |= _hyper(lab) if kind.h2 else {}
         elif name == LOOP:
-            found |= _loop(lab)
+            found |= _loop(lab, kind)
         elif name == "curl":
-            found |= _curl(lab)
+            found |= _curl(lab, kind)
         else:
             for build, program in ferry_programs([name], lab.host).items():
-                found |= _ferry(lab, build, program)
+                found |= _ferry(lab, build, program, kind)
     return found
 
 
-def _h2load() -> Peers:
+def _h2load(kind: Kind) -> Peers:
     program = extracted({"h2load": "nghttp2-client"}).get("h2load")
     if not program:
         return {}
-    return {"h2load": Peer(lambda url, n: [str(program), "-n", str(n), "-c", "1", "-m", str(PARALLEL), url], "h2load")}
+    at_once = str(kind.parallel)
+    words = ["-c", "1", "-m", at_once] if kind.h2 else ["--h1", "-c", at_once, "-m", "1"]
+    return {"h2load": Peer(lambda url, n: [str(program), "-n", str(n), *words, url], "h2load")}
 
 
-def _ferry(lab: Loopback, name: str, program: str) -> Peers:
-    words = [program, "get", "--quiet", "--json", "-", "--totals", "--discard", "--http2", "--cacert", lab.ca_path]
-    words += ["--parallel", str(PARALLEL)]
+def _ferry(lab: Loopback, name: str, program: str, kind: Kind) -> Peers:
+    words = [program, "get", "--quiet", "--json", "-", "--totals", "--discard", kind.option, "--cacert", lab.ca_path]
+    words += ["--parallel", str(kind.parallel)]
     return {name: Peer(lambda url, n: [*words, "--input", _list(lab, url, n)], "set")}
 
 
@@ -120,11 +147,12 @@ def _list(lab: Loopback, url: str, n: int) -> str:
     return path
 
 
-def _loop(lab: Loopback) -> Peers:
+def _loop(lab: Loopback, kind: Kind) -> Peers:
     copy = lab.bring(PEERS / f"{LOOP}/target/release/{LOOP}")
     if copy is None:
         return {}
-    words = [copy, "--http2", "--cacert", lab.ca_path, "-c", "1", "-p", str(PARALLEL)]
+    connections = 1 if kind.h2 else kind.parallel
+    words = [copy, kind.option, "--cacert", lab.ca_path, "-c", str(connections), "-p", str(kind.parallel)]
     return {LOOP: Peer(lambda url, n: [*words, "-n", str(n), url], "bench")}
 
 
@@ -136,8 +164,9 @@ def _hyper(lab: Loopback) -> Peers:
     return {HYPER: Peer(lambda url, n: [*words, "--requests", str(n), url])}
 
 
-def _curl(lab: Loopback) -> Peers:
-    words = ["curl", "-q", "-sS", "--fail", "--http2", "--cacert", lab.ca_path, "--parallel", "--parallel-max", str(PARALLEL)]
+def _curl(lab: Loopback, kind: Kind) -> Peers:
+    words = ["curl", "-q", "-sS", "--fail", kind.option, "--cacert", lab.ca_path]
+    words += ["--parallel", "--parallel-max", str(kind.parallel)]
     return {"curl": Peer(lambda url, n: [*words, "-o", "/dev/null", f"{url}?[1-{n}]"])}
 
 
@@ -237,8 +266,8 @@ def render(lines: Sequence[Measured]) -> str:
     return table(["client", "n", "requests/s", "CPU us/request", f"rate / {first.client}", f"CPU / {first.client}"], rows)
 
 
-def compare(
-    lab: Loopback, commands: Peers, servers: Sequence[str], n: int, requests: int
+def compare(  # noqa: PLR0917 - two callers
+    lab: Loopback, commands: Peers, servers: Sequence[str], n: int, requests: int, kind: Kind = H2
 ) -> tuple[list[Measured], dict[str, object]]:
     """A table for each server, printed; what was measured, and the raw samples."""
     lines: list[Measured] = []
@@ -250,7 +279,7 @@ def compare(
             continue
         found = measured(f"requests, {name}", runs, commands, requests)
         lines += found
-        print(f"\n{name}: {requests} x {SIZE} B, {PARALLEL} at once, one TLS h2 connection; median (min to max)")
+        print(f"\n{name}: {requests} x {SIZE} B, {kind.name}; median (min to max)")
         print(render(found), flush=True)
     return lines, kept
 
@@ -260,16 +289,25 @@ def main() -> None:
     parser.add_argument("-n", type=int, help="samples per peer and server (default: 7, and 1 with --quick)")
     parser.add_argument("--requests", type=int, help=f"default: 50000, and {QUICK_REQUESTS} with --quick")
     parser.add_argument("--quick", action="store_true", help="one small sample of each: does it run at all?")
-    parser.add_argument("--server", choices=SERVERS, action="append")
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: both")
+    parser.add_argument("--server", choices=SERVERS, action="append", help="of h2 over the loopback")
     parser.add_argument(
         "--client", action="append", help="h2load, hyper, curl, ferry-bench, or builds of ferry: ferry, ferry-before=PATH"
     )
     options = parser.parse_args()
     n = options.n or (1 if options.quick else 7)
     requests = options.requests or (QUICK_REQUESTS if options.quick else 50_000)
-    with loopback() as lab:
-        commands = peers(lab, options.client or CLIENTS)
-        _, kept = compare(lab, commands, options.server or SERVERS, n, requests)
+    clients, parts = options.client or CLIENTS, options.part or PARTS
+    kept: dict[str, object] = {}
+    if "link" in parts:
+        from benchmarks import requests_link
+
+        kept["link"] = requests_link.compare(clients, n)
+    if "loopback" in parts:
+        # An HTTP/1.1 request costs nginx more than any of these clients: the other two servers would not say more.
+        for kind, servers in ((H2, options.server or SERVERS), (HTTP1, SERVERS[:1])):
+            with loopback() as lab:
+                kept[kind.name] = compare(lab, peers(lab, clients, kind), servers, n, requests, kind)[1]
     print(f"raw samples: {keep('requests', kept)}")
 
 

@@ -24,7 +24,7 @@ def debian(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if not package:
         pytest.skip("there is no package to install: make deb builds one and runs this")
     try:
-        made = unpack(request.param, tmp_path_factory.mktemp("deb"))
+        made = unpack(request.param, tmp_path_factory.mktemp("deb"), wheels=False)
     except LackingError as why:
         pytest.skip(str(why))
     shutil.copy(package, made.root / "roughwater.deb")

@@ -77,8 +77,8 @@ class Debian:
         return done.returncode, done.stdout
 
 
-def unpack(suite: str, into: Path) -> Debian:
-    """A fresh Debian of this suite. Raises LackingError where this machine cannot make or enter one."""
+def unpack(suite: str, into: Path, *, wheels: bool = True) -> Debian:
+    """A fresh Debian of this suite, with /wheels or without. Raises LackingError where this machine cannot make or enter one."""
     if os.geteuid():
         raise LackingError("entering another root needs root")
     mmdebstrap = shutil.which("mmdebstrap")
@@ -98,7 +98,11 @@ def unpack(suite: str, into: Path) -> Debian:
     with (root / "etc/group").open("a") as file:
         file.write(f"user:x:{USER_ID}:\n")
     shutil.copyfile("/etc/resolv.conf", root / "etc/resolv.conf")
-    return Debian(root, _wheels(PYTHONS[suite], into / "wheels"))
+    folder = into / "wheels"
+    if wheels:
+        return Debian(root, _wheels(PYTHONS[suite], folder))
+    folder.mkdir(exist_ok=True)
+    return Debian(root, folder)
 
 
 def add_wheels(debian: Debian, suite: str, names: tuple[str, ...]) -> None:

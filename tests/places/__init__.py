@@ -1,0 +1,1 @@
+"""Twenty cells of one seed in many places (`make twenty-cells`)."""

@@ -1,0 +1,92 @@
+"""What came of a cell in one place, as digests and outcomes, and how two places differ."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from lab.model.results import CellResult
+from lab.store.deterministic import digest, first_difference, view
+from lab.store.run_dir import RunDir, read_cell
+
+MOST_APART_S = 1e-3
+"""Between two boots of a program that reads the processor's counter."""
+
+
+class Outcome(NamedTuple):
+    """How a transfer ended, without what a program prints of its own clock."""
+
+    ok: bool
+    exit_code: int
+    wall_s: float
+
+
+class Came(NamedTuple):
+    """The part of a cell's result that must be equal, the SHA-256 of its captures, and the digest of what counts."""
+
+    view: Mapping[str, object]
+    captures: tuple[str, ...]
+    counts: str
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def digest(self) -> str:
+        """Of result and captures, 64 hexadecimal digits."""
+        return hashlib.sha256("".join((digest(self.view), *self.captures)).encode()).hexdigest()
+
+
+def found_in(results: Path) -> dict[str, Came]:
+    """What came of the latest run's cells, by their names."""
+    run = RunDir.find("latest", results=results)
+    came = {}
+    for path in sorted(run.cells.glob("*.json")):
+        cell = read_cell(path)
+        files = sorted(run.evidence(cell.id).glob("*.pcap"))
+        captures = tuple(hashlib.sha256(each.read_bytes()).hexdigest() for each in files)
+        outcomes = tuple(Outcome(each.ok, each.exit_code, each.wall_s) for each in cell.samples)
+        came[cell.id] = Came(_view(cell), captures, cell.virtual.digest if cell.virtual else "", outcomes)
+    return came
+
+
+def _view(cell: CellResult) -> dict[str, object]:
+    """A userland is known by its digest: its folder is the place's."""
+    found = view(cell)
+    for userland in _mappings(found["userlands"]):
+        userland.pop("name", None)
+    return found
+
+
+def _mappings(value: object) -> Iterable[dict[str, object]]:
+    return value.values() if isinstance(value, dict) else ()
+
+
+def apart(here: Came, there: Came, *, named: bool) -> str:
+    """Empty where both are equal; else what differs first.
+
+    `named`: captures may differ, where outcomes are equal and times within `MOST_APART_S`. The text then begins with "named".
+    """
+    if here.digest == there.digest:
+        return ""
+    where = first_difference(here.view, there.view) or "captures"
+    if not named or [each[:2] for each in here.outcomes] != [each[:2] for each in there.outcomes]:
+        return where
+    most_s = max(abs(one.wall_s - other.wall_s) for one, other in zip(here.outcomes, there.outcomes, strict=True))
+    return f"named, {most_s * 1e6:.0f} us" if most_s <= MOST_APART_S else f"{most_s * 1e3:.1f} ms: {where}"
+
+
+def keep(came: Mapping[str, Came], file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({name: each._asdict() for name, each in came.items()}))
+
+
+def kept(file: Path) -> dict[str, Came]:
+    """What `keep` wrote; empty where there is no such file."""
+    if not file.exists():
+        return {}
+    return {
+        name: Came(each["view"], tuple(each["captures"]), each["counts"], tuple(Outcome(*of) for of in each["outcomes"]))
+        for name, each in json.loads(file.read_text()).items()
+    }
