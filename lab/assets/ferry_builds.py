@@ -18,6 +18,7 @@ from lab.model.files import digest, replacing
 from lab.model.paths import cache_dir
 
 _PREFIX = "ferry-"
+_PART = "ferry"
 # A branch, its base, and some more, of 11 MB each.
 _MOST = 4
 # Variables that change what rustc makes of the same sources.
@@ -54,8 +55,8 @@ def take(name: str, program: Path) -> bool:
 def keep(name: str, program: Path, progress: Progress) -> None:
     """Copy `program` to the cache, and remove the builds that were not used for longest. A cache that refuses costs only time."""
     try:
-        with store.locked(progress, "ferry") as cache:
-            with store.installing(_folder(name)) as (tree, _):
+        with store.locked(progress, _PART) as cache:
+            with store.installing(_folder(name), _PART) as (tree, _):
                 shutil.copy2(program, tree / program.name)
             builds = sorted(cache.glob(f"{_PREFIX}*"), key=lambda each: each.stat().st_mtime, reverse=True)
             for old in builds[_MOST:]:

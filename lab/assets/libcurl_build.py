@@ -24,6 +24,8 @@ from lab.model.paths import cache_dir
 PROGRAM = "libcurl-application"
 SYSTEM = "debian"
 SYSTEM_LIBRARIES = tuple(Path(folder) / "libcurl.so.4" for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"))
+# A lock of its own: the application takes a second to compile, and should not wait for what takes minutes to download.
+_PART = "libcurl"
 _SOURCES = Path(__file__).with_name("libcurl")
 # -rdynamic: its poll() replaces the C library's for a shared libcurl too. The frame pointer is for flame graphs.
 _FLAGS = ("-std=gnu11", "-O2", "-g", "-fno-omit-frame-pointer", "-Wall", "-rdynamic")
@@ -72,7 +74,7 @@ def build(version: str, progress: Progress) -> Path:
         raise UsageProblem("libcurl of this system is not installed", remedy="sudo apt-get install curl")
     if version != SYSTEM and package is None:
         curl_build.build(version, progress, with_library=True)
-    with store.locked(progress), store.installing(place(version)) as (tree, facts):
+    with store.locked(progress, _PART), store.installing(place(version), _PART) as (tree, facts):
         if package:
             _unpack_wheel(package, tree, progress)
         _compile(version, tree, package)

@@ -85,12 +85,12 @@ def staging(cache: Path, part: str = _ASSETS) -> Iterator[Path]:
 
 
 @contextmanager
-def installing(final: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """An empty tree to fill and facts for its manifest; at the end the tree becomes `final`. The cache must be locked.
+def installing(final: Path, part: str = _ASSETS) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """An empty tree to fill and facts for its manifest; at the end the tree becomes `final`. That part must be locked.
 
     The parent of the tree is for intermediate files. Raises LabFault if `final` does not match its manifest.
     """
-    with staging(final.parent) as work:
+    with staging(final.parent, part) as work:
         tree, facts = work / "tree", dict[str, Any]()
         tree.mkdir()
         yield tree, facts

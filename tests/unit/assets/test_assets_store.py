@@ -62,6 +62,18 @@ def test_publish_replaces_and_staging_leaves_nothing(cache: Path) -> None:
     assert sorted(path.name for path in cache.iterdir()) == ["assets.lock", "final"]
 
 
+def test_a_build_of_one_part_outlives_the_lock_of_another(cache: Path) -> None:
+    with (
+        store.locked(print, "ferry"),
+        store.installing(cache / "ferry-1", "ferry") as (tree, _),
+        store.locked(print) as other,
+        store.locked(print, "libcurl"),
+    ):
+        assert other == cache
+        (tree / "program").write_text("built")
+    assert (cache / "ferry-1" / "program").read_text() == "built"
+
+
 def test_leftover_of_a_killed_build_is_swept(cache: Path) -> None:
     (cache / ".building-assets-abc" / "tree").mkdir(parents=True)
     (cache / ".building-kernel-abc" / "tree").mkdir(parents=True)
