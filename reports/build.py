@@ -220,8 +220,10 @@ def _environment() -> Environment:
     from reports.bytecode import kept
 
     # The optimizer would put what today's filters make of constants into the kept code.
-    options: dict[str, Any] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True, "optimized": False}
-    environment = Environment(loader=PackageLoader("reports"), undefined=StrictUndefined, bytecode_cache=kept(options), **options)
+    options: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "optimized": False}
+    environment = Environment(
+        loader=PackageLoader("reports"), autoescape=True, undefined=StrictUndefined, bytecode_cache=kept(options), **options
+    )
     environment.filters |= {
         "moment": words.moment,
         "span": words.span,

@@ -25,7 +25,7 @@ class KeptBytecode(jinja2.FileSystemBytecodeCache):
 
 
 def kept(options: Mapping[str, object]) -> KeptBytecode | None:
-    """The cache for an environment of these options, which decide about the code but not about Jinja's key; None without a cache."""
+    """The cache for an environment of these options, which are not in Jinja's own key; None without a cache."""
     key = hashlib.sha256(repr((jinja2.__version__, sorted(options.items()))).encode()).hexdigest()
     try:
         folder = cache_dir() / f"templates-{key[:12]}"

@@ -56,7 +56,7 @@ def pytest_configure() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files of the other lanes are not even imported: the tests in real time wait for nothing, and nothing else runs meanwhile."""
+    """Files of the other lanes are not even imported: nothing else runs next to the tests in real time, which would wait."""
     lane = config.option.markexpr
     if lane not in (_LANE, f"not {_LANE}") or collection_path.suffix != ".py" or not collection_path.is_relative_to(_HERE):
         return None
@@ -65,7 +65,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Without garbage collection, which finds nothing meanwhile; later it passes over thousands of tests and hundreds of modules."""
+    """Without garbage collection, which finds nothing meanwhile; later it passes over all tests and modules."""
     gc.disable()
     try:
         return (yield)
