@@ -217,8 +217,12 @@ def _series_note(packed: Sequence[series.Packed | None]) -> str:
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    from reports.bytecode import kept
+
+    # The optimizer would put what today's filters make of constants into the kept code.
+    options: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "optimized": False}
     environment = Environment(
-        loader=PackageLoader("reports"), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
+        loader=PackageLoader("reports"), autoescape=True, undefined=StrictUndefined, bytecode_cache=kept(options), **options
     )
     environment.filters |= {
         "moment": words.moment,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Generator
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
@@ -37,6 +39,8 @@ _WAITING = ("engine", "vagrant", *_CONTRACTS)
 """These tests mostly wait, for time-outs, servers and machines. A file of them follows each file whose tests compute."""
 _SLOW = 600
 """Seconds for what a busy machine slows down and does not change."""
+_LANE = "beside"
+"""The marker by which .ci/lab-tests chooses its lanes."""
 # They bring networks up, time real processes, or run ferry against servers that wait: a disturbed machine can make them fail.
 _REALTIME = {"network", "compose", "engine", "vagrant"}
 
@@ -51,6 +55,30 @@ def pytest_configure() -> None:
         under_wine.require()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files of the other lanes are not even imported: nothing else runs next to the tests in real time, which would wait."""
+    lane = config.option.markexpr
+    if lane not in (_LANE, f"not {_LANE}") or collection_path.suffix != ".py" or not collection_path.is_relative_to(_HERE):
+        return None
+    return True if _is_beside(collection_path) != (lane == _LANE) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Without garbage collection, which finds nothing meanwhile; later it passes over all tests and modules."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Libraries in C complain of what is still there at the end of Python."""
+    gc.unfreeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything that is not said to be harmless runs alone; everything that judges by real time is watched."""
     from tests.support import skips  # after pytest has taken it for a plugin
@@ -60,8 +88,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if left_to_the_night(item.nodeid):
             item.add_marker(pytest.mark.skip(reason=skips.LEFT))
         folder, own = _own(item.path)
-        if _turn(item.path) < len(_BESIDE):
-            item.add_marker("beside")
+        if _is_beside(item.path):
+            item.add_marker(_LANE)
         if (folder in _REALTIME and own not in _NO_MACHINES) or item.path in _ALONE:
             item.add_marker(pytest.mark.realtime(containers=folder == "compose"))
         if folder in ("cells", "virtual", "conformance") and item.get_closest_marker("timeout") is None:
@@ -88,6 +116,11 @@ def _turn(path: Path) -> int:
     if path in _ALONE:
         return len(_BESIDE)
     return min((turn for turn, name in enumerate(_BESIDE) if _is_in(path, (name,))), default=len(_BESIDE))
+
+
+def _is_beside(path: Path) -> bool:
+    """Whether the tests of that file may run next to others."""
+    return _turn(path) < len(_BESIDE)
 
 
 @cache
