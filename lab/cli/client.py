@@ -14,7 +14,8 @@ from lab.assets.curl_versions import MISSING
 from lab.cli.options import Json
 from lab.cli.output import stdout_console
 from lab.clients import versions
-from lab.robot.profiles import MARK, load_profile
+from lab.model.base import PROFILE_MARK
+from lab.robot.profiles import load_profile
 
 group = typer.Typer(name="client", help="Versions of a client: build, list.", no_args_is_help=True)
 
@@ -24,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _named(spec: str) -> list[str]:
-    return load_profile(spec.removeprefix(MARK)).versions if spec.startswith(MARK) else [spec]
+    return load_profile(spec.removeprefix(PROFILE_MARK)).versions if spec.startswith(PROFILE_MARK) else [spec]
 
 
 def _say(text: str) -> None:

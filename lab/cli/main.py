@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import sys
@@ -27,6 +28,9 @@ app = typer.Typer(
 )
 
 
+_VERSION = "--version"
+
+
 def _version(show: bool) -> None:
     if show:
         typer.echo(f"roughwater {__version__}")
@@ -35,7 +39,7 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version and exit."),
+    version: bool = typer.Option(False, _VERSION, callback=_version, is_eager=True, help="Show the version and exit."),
 ) -> None:
     """Exit codes: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid (the lab was at fault)."""
 
@@ -73,12 +77,13 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 
 def register(words: Sequence[str]) -> None:
-    """Load what the command that the words begin with is in; everything, where they do not begin with one.
+    """Load what the command that the words begin with is in: nothing for the version; everything where they begin with neither.
 
-    Importing every group costs over half a second, which a question to the history should not pay for.
+    Importing every group costs over half a second, which neither the version nor a question to the history should pay for.
     """
-    meant = next((name for name, commands in GROUPS.items() if words and words[0] in commands), None)
-    for name in [meant] if meant else GROUPS:
+    first = words[0] if words else ""
+    meant = next((name for name, commands in GROUPS.items() if first in commands), None)
+    for name in () if first == _VERSION else (meant,) if meant else GROUPS:
         import_module(f"lab.cli.{name}").register(app)
 
 
@@ -113,6 +118,9 @@ def _run() -> Never:
     try:
         # The shell's completion asks by the environment, and may mean any command.
         register(() if "_LAB_COMPLETE" in os.environ else sys.argv[1:])
+        # Imports make no garbage, and a command that lasts a second should not look through them again and again.
+        gc.freeze()
+        gc.enable()
         sys.exit(app(standalone_mode=False) or 0)
     except RoughwaterError as problem:
         _end(str(problem), problem.exit_code)

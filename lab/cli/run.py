@@ -1,10 +1,14 @@
-"""`lab run`."""
+"""`lab run`.
+
+A cell by its name needs neither Robot nor workers, and no table before it has run: each is imported where it is used.
+"""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,30 +31,25 @@ from lab.cli.options import (
     Wait,
     variables,
 )
-from lab.cli.output import console_on, stdout_console
 from lab.judge.decide import VIRTUAL_PLAN, LookPlan
+from lab.model.base import PROFILE_MARK
 from lab.model.cell import Cell
 from lab.model.errors import UsageProblem
-from lab.robot.profiles import MARK, Profile, list_profiles, load_profile, read_profile
-from lab.robot.suite import Choice, check_variables, find_suite, list_suites, no_suite, read_suites, run_suites
-from lab.robot.tables import questions_of, read_rows
-from lab.run import system_calls
-from lab.run.flamegraph import get_ready
 from lab.run.named_cells import named_cells, run_cells
 from lab.run.progress import Lines
 from lab.run.resume import Resumed
 from lab.run.settings import WAIT, Only, choose
-from lab.run.workers.crew import crew_at
 from lab.servers.sshd import SshdOptions
-from lab.store.retention import keep_newest
 from lab.store.run_dir import RunDir
-from lab.store.stored_run import read_run_folder
-from reports.files import make_reports
 from reports.no_verdict import NoVerdict
-from reports.text import render_run
 
 if TYPE_CHECKING:
     from robot.api import TestSuite
+
+    from lab.assets.inferno import Inferno
+    from lab.robot.profiles import Profile
+    from lab.run.questions import Crew, Question
+    from lab.run.session import Session
 
 
 def register(app: typer.Typer) -> None:
@@ -58,7 +57,10 @@ def register(app: typer.Typer) -> None:
 
 
 def _complete_target(incomplete: str) -> list[str]:
-    names = [*list_suites(), *(f"{MARK}{name}" for name in list_profiles())]
+    from lab.robot.profiles import list_profiles
+    from lab.robot.suite import list_suites
+
+    names = [*list_suites(), *(f"{PROFILE_MARK}{name}" for name in list_profiles())]
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -133,14 +135,12 @@ def run(
     suites = [] if profile else _suites(targets)
     if (suites or profile) and topology:
         raise UsageProblem("--topology is for cells", remedy="a suite names its networks itself, by name or path")
-    choice = Choice(tests=test or (), include=include or (), exclude=exclude or ())
     robot, given = dict([_split(text) for text in variable or []]), variables(env)
     chosen = {"--include": include, "--exclude": exclude, "--test": test, "-v": variable}
     _check_choice(profile.suites if profile else suites, chosen, robot)
-    suite = read_suites(suites, client or (), choice) if suites else None
+    suite, questions = _read(profile or suites, client or (), chosen, robot) if profile or suites else (None, [])
     if profile:
-        suite, clock, no_verdict = read_profile(profile, client or (), choice), *profile.unless(clock, no_verdict)
-    questions = questions_of(suite, robot) if suite else []
+        clock, no_verdict = profile.unless(clock, no_verdict)
     where = choose(
         clock,
         backend,
@@ -164,11 +164,9 @@ def run(
     _check_workers(workers, needs or (), {"--pcap": pcap, "--why": why, "--flamegraph": flamegraph, "--syscalls": syscalls})
     begun = Resumed.find(resume) if resume else None
     progress = Lines()
-    tools = get_ready(progress.step, where.backend) if flamegraph else None
-    if syscalls:
-        system_calls.check(where.backend)
+    tools = _perf_tools(progress.step, where.backend, flamegraph=flamegraph, syscalls=syscalls)
     # With workers this machine measures nothing itself.
-    with where.options(real_now=False if workers else None) as common, crew_at(workers, needs or (), wait_s=wait.s) as crew:
+    with where.options(real_now=False if workers else None) as common, _crew(workers, needs or (), wait.s) as crew:
         options = replace(
             common,
             pcap=pcap,
@@ -183,6 +181,8 @@ def run(
         name = profile.run_name if profile else "-".join(path.stem for path in suites) or "cells"
         reports = partial(_report, no_verdict=no_verdict)
         if suite is not None:
+            from lab.robot.suite import run_suites
+
             session = run_suites(
                 suite, questions, options, progress, name=name, variables=robot, reports=reports, crew=crew, resume=begun
             )
@@ -195,9 +195,7 @@ def run(
     if json_output:
         typer.echo(record.model_dump_json(indent=2))
     else:
-        console = stdout_console()
-        render_run(session.results, console, answers=session.answers, skipped=session.skipped)
-        typer.echo(f"results: {session.run.path}")
+        _print(session)
     raise typer.Exit(record.exit_code)
 
 
@@ -206,6 +204,11 @@ def _report(run: RunDir, no_verdict: NoVerdict) -> None:
 
     A run that a problem ended has the problem's one line.
     """
+    from lab.cli.output import console_on
+    from lab.store.stored_run import read_run_folder
+    from reports.files import make_reports
+    from reports.text import render_run
+
     make_reports(run, no_verdict)
     found = read_run_folder(run.path)
     if found.whole or found.record is None or found.record.exit_code <= _SIGNALS:
@@ -220,9 +223,60 @@ def _report(run: RunDir, no_verdict: NoVerdict) -> None:
     typer.echo(f"lab: not complete: {found.state}; go on with: {shlex.join(['lab', *words, '--resume', run.name])}", err=True)
 
 
+def _print(session: Session) -> None:
+    from lab.cli.output import stdout_console
+    from reports.text import render_run
+
+    render_run(session.results, stdout_console(), answers=session.answers, skipped=session.skipped)
+    typer.echo(f"results: {session.run.path}")
+
+
+def _crew(workers: str | None, needs: Sequence[str], wait_s: float) -> AbstractContextManager[Crew | None]:
+    """The workers of that scheduler, if one is named."""
+    if workers is None:
+        return nullcontext()
+    from lab.run.workers.crew import crew_at
+
+    return crew_at(workers, needs, wait_s=wait_s)
+
+
+def _perf_tools(step: Callable[[str], None], backend: str, *, flamegraph: bool, syscalls: bool) -> Inferno | None:
+    """What draws flame graphs, if they are asked for. Raises UsageProblem where perf cannot do what is asked for."""
+    tools = None
+    if flamegraph:
+        from lab.run.flamegraph import get_ready
+
+        tools = get_ready(step, backend)
+    if syscalls:
+        from lab.run import system_calls
+
+        system_calls.check(backend)
+    return tools
+
+
+def _read(
+    asked: Profile | Sequence[Path],
+    clients: Sequence[str],
+    chosen: Mapping[str, Sequence[str] | None],
+    variables: Mapping[str, str],
+) -> tuple[TestSuite, list[Question]]:
+    """The suites, or the profile, as one suite with what is chosen of it; and its questions. Raises UsageProblem."""
+    from lab.robot.profiles import read_profile
+    from lab.robot.suite import Choice, read_suites
+    from lab.robot.tables import questions_of
+
+    choice = Choice(*(chosen[option] or () for option in ("--test", "--include", "--exclude")))
+    suite = read_suites(asked, clients, choice) if isinstance(asked, Sequence) else read_profile(asked, clients, choice)
+    return suite, questions_of(suite, variables)
+
+
 def _suites(targets: Sequence[str]) -> list[Path]:
     """The files of the suites; none where the targets are cells. Raises UsageProblem for a mixture and for an unknown name."""
     names = [target for target in targets if "--" not in target or target.endswith(".robot")]
+    if not names:
+        return []
+    from lab.robot.suite import find_suite, no_suite
+
     suites = [suite for target in names if (suite := find_suite(target))]
     if suites and len(suites) < len(targets):
         other = next(target for target in targets if not find_suite(target))
@@ -237,23 +291,29 @@ def _suites(targets: Sequence[str]) -> list[Path]:
 def _check_choice(suites: Sequence[Path], chosen: Mapping[str, Sequence[str] | None], variables: Mapping[str, str]) -> None:
     """Raise UsageProblem where an option about suites has nothing to choose from: cells, or suites without such a variable."""
     if suites:
+        from lab.robot.suite import check_variables
+
         check_variables(suites, variables)
     elif option := next((option for option, given in chosen.items() if given), ""):
         raise UsageProblem(f"{option} is for suites, and a cell has no rows or variables", remedy="leave it out")
 
 
 def _tidy(profile: Profile, results: Path) -> None:
+    from lab.store.retention import keep_newest
+
     for old in keep_newest(profile.run_name, profile.keep, results) if profile.keep else ():
         typer.echo(f"lab: {old} is removed: profile {profile.name} keeps {profile.keep} runs", err=True)
 
 
 def _profile(targets: Sequence[str]) -> Profile | None:
     """The profile that is asked for, if any."""
-    if not any(target.startswith(MARK) for target in targets):
+    if not any(target.startswith(PROFILE_MARK) for target in targets):
         return None
     if len(targets) > 1:
         raise UsageProblem("a profile is a run of its own", remedy="run it alone, or write one with all the suites")
-    return load_profile(targets[0].removeprefix(MARK))
+    from lab.robot.profiles import load_profile
+
+    return load_profile(targets[0].removeprefix(PROFILE_MARK))
 
 
 _NOR_CELL = ", and a cell is called CLIENT--TOPOLOGY--TRANSFER"
@@ -274,7 +334,11 @@ def _list(suite: TestSuite | None, cells: Sequence[Cell], variables: Mapping[str
     """The names of what would be asked, one per line."""
     for cell in cells:
         typer.echo(cell.id)
-    for row in read_rows(suite, variables) if suite is not None else ():
+    if suite is None:
+        return
+    from lab.robot.tables import read_rows
+
+    for row in read_rows(suite, variables):
         for question in row.questions:
             typer.echo(question.id)
         if not row.questions:

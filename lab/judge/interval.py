@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
+from lab.judge.student import quantile
 from lab.model.results import Interval
 
 
@@ -35,7 +36,4 @@ def mean_interval(values: Sequence[float], confidence: float) -> Interval:
 @lru_cache(maxsize=4096)
 def student_quantile(probability: float, degrees: float) -> float:
     """The value below which a Student t variable with `degrees` of freedom lies with `probability`."""
-    # This part of scipy loads quickly; `scipy.stats` takes most of a second.
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, probability))
+    return quantile(probability, degrees)

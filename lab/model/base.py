@@ -12,6 +12,8 @@ SLUG_PATTERN = r"[a-z0-9]+(?:[-._][a-z0-9]+)*"
 Slug = Annotated[str, Field(pattern=rf"^{SLUG_PATTERN}$", max_length=64)]
 # A version that the lab provides has an @ in its name: curl@8.4.0.
 CLIENT_PATTERN = rf"{SLUG_PATTERN}(?:@{SLUG_PATTERN})?"
+# A profile among suites and clients: @nightly.
+PROFILE_MARK = "@"
 YAML_SUFFIXES = (".yaml", ".yml")
 
 

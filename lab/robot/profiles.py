@@ -19,7 +19,6 @@ from reports.no_verdict import NoVerdict
 if TYPE_CHECKING:
     from robot.api import TestSuite
 
-MARK = "@"
 _FOLDER = "profiles"
 
 

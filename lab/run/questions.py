@@ -2,6 +2,8 @@
 
 A question knows how a session answers it. `Asking` answers many of them: in virtual time side by side before they are due, in
 real time when their turn comes. Outcomes are values, a problem among them, and each is kept.
+
+How a kind of question is answered is imported when one is asked: most runs have one kind.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lab.model.answer import Answer, Event, Fault
 from lab.model.cell import Cell
@@ -20,16 +22,13 @@ from lab.model.study import BufferStudy
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import Size
-from lab.run import flamegraph, system_calls
 from lab.run.clocks import clock_for
-from lab.run.events.faults import run_faults
-from lab.run.events.quirks import Request, run_quirk
-from lab.run.events.send_buffers import Off, compare_send_buffers
 from lab.run.options import Options
 from lab.run.parallel import run_all
-from lab.run.platform import run_platform
-from lab.run.same_work import run_same_work, same_work_id
 from lab.run.session import Session
+
+if TYPE_CHECKING:
+    from lab.run.events.send_buffers import Off
 
 Result = CellResult | Answer
 Outcome = Result | RoughwaterError
@@ -70,8 +69,12 @@ class CellQuestion:
     def ask(self, session: Session) -> CellResult:
         result = session.run_cell(self.cell)
         if session.options.syscalls:
+            from lab.run import system_calls
+
             system_calls.record(session, self.cell)
         if session.options.flamegraph is not None:
+            from lab.run import flamegraph
+
             flamegraph.record(session, self.cell, session.options.flamegraph)
         return result
 
@@ -106,9 +109,13 @@ class EventQuestion:
 
     @property
     def id(self) -> str:
+        from lab.run.events.quirks import Request
+
         return Request(self.client, self.topology, self.transfer, self.event).id
 
     def ask(self, session: Session) -> Answer:
+        from lab.run.events.quirks import run_quirk
+
         return run_quirk(session, self.client, self.topology, self.transfer, self.event)
 
 
@@ -124,6 +131,8 @@ class FaultQuestion:
 
     @property
     def id(self) -> str:
+        from lab.run.events.quirks import Request
+
         return Request(self.client, self.topology, self.transfer, "no-wrong-file", self.fault).id
 
     @property
@@ -133,6 +142,8 @@ class FaultQuestion:
         return [Cell(client=self.client, topology=self.topology, transfer=self.transfer, expectation=expected)]
 
     def ask(self, session: Session) -> Answer:
+        from lab.run.events.faults import run_faults
+
         return run_faults(session, self.client, self.topology, self.transfer, self.fault, samples=self.samples)
 
 
@@ -149,10 +160,14 @@ class SendBufferQuestion:
 
     @property
     def id(self) -> str:
+        from lab.run.events.quirks import Request
+
         by_switch = not isinstance(self.fixed, Size)
         return Request(self.client, self.topology, self.transfer, "send-buffers", "off" if by_switch else "").id
 
     def ask(self, session: Session) -> Answer:
+        from lab.run.events.send_buffers import compare_send_buffers
+
         return compare_send_buffers(session, self.client, self.topology, self.transfer, fixed=self.fixed, rounds=self.rounds)
 
 
@@ -168,6 +183,8 @@ class PlatformQuestion:
         return f"{self.cell.id}--platform"
 
     def ask(self, session: Session) -> Answer:
+        from lab.run.platform import run_platform
+
         return run_platform(session, self.cell)
 
 
@@ -180,6 +197,8 @@ class SameWorkQuestion:
 
     @property
     def id(self) -> str:
+        from lab.run.same_work import same_work_id
+
         return same_work_id(self.arms)
 
     @property
@@ -187,6 +206,8 @@ class SameWorkQuestion:
         return self.arms
 
     def ask(self, session: Session) -> Answer:
+        from lab.run.same_work import run_same_work
+
         return run_same_work(session, self.arms, self.rounds)
 
 

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lab.judge.caveats import bimodal_caveat, drift_caveat, outlier_caveat, predict_samples, size_caveat
+from lab.judge.caveats import (
+    DRIFT_P,
+    _kendall_normal_p,
+    bimodal_caveat,
+    drift_caveat,
+    outlier_caveat,
+    predict_samples,
+    size_caveat,
+)
 
 ALPHA = 0.016
 EDGES = (-0.05, 0.05)
@@ -155,3 +163,28 @@ def test_a_drift_is_a_quarter_of_the_tolerance(step: float, due: bool) -> None:
 )
 def test_a_drift_is_rare_among_samples_in_any_order(order: tuple[int, ...], due: bool) -> None:
     assert (drift_caveat([index / 10 for index in order], 0.05) is not None) == due
+
+
+def _order(n: int, inversions: int) -> list[int]:
+    """The first n numbers in an order with that many pairs the wrong way round."""
+    left, found = [*range(n)], []
+    for _ in range(n):
+        found.append(left.pop(min(inversions, len(left) - 1)))
+        inversions -= min(inversions, len(left))
+    return found
+
+
+@pytest.mark.parametrize("n", [*range(5, 16), 33])
+def test_the_quick_look_at_an_order_passes_over_no_drift(n: int) -> None:
+    """For every score; scipy's p is exact up to 33 values."""
+    orders = [_order(n, inversions) for inversions in range(n * (n - 1) // 2 + 1)]
+    exact = [float(stats.kendalltau(range(n), order).pvalue) for order in orders]
+    drifts = [order for order, p in zip(orders, exact, strict=True) if p <= DRIFT_P]
+    assert len(drifts) >= 2
+    assert all(_kendall_normal_p(order) <= DRIFT_P for order in drifts)
+
+
+@given(st.lists(st.integers(0, 4), min_size=5, max_size=40).filter(lambda values: len(set(values)) > 1))
+def test_with_ties_the_quick_look_is_the_test(values: list[int]) -> None:
+    found = stats.kendalltau(range(len(values)), values, method="asymptotic").pvalue
+    assert _kendall_normal_p([float(value) for value in values]) == pytest.approx(float(found), rel=1e-9)

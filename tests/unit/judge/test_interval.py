@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from lab.judge import student
 from lab.judge.interval import mean_interval
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30).filter(lambda values: np.std(values) > 1e-3)
@@ -42,3 +43,14 @@ def test_equal_values_have_no_width(value: float, n: int) -> None:
 def test_refuses(values: list[float], confidence: float) -> None:
     with pytest.raises(ValueError, match=r"must be|at least two"):
         mean_interval(values, confidence)
+
+
+def test_the_file_of_quantiles_is_scipys_to_the_last_bit() -> None:
+    """`python -m lab.judge.student` writes it."""
+    assert student._known() == student.table()
+
+
+@pytest.mark.parametrize(("probability", "degrees"), [(0.984, 19), (0.984, 19.5), (0.984, 80), (0.9, 19), (0.95, 1)])
+def test_a_quantile_is_the_same_in_the_file_and_out_of_it(probability: float, degrees: float) -> None:
+    assert student.quantile(probability, degrees) == student.by_scipy(probability, degrees)
+    assert student.quantile(probability, degrees) == pytest.approx(stats.t.ppf(probability, degrees), rel=1e-9)

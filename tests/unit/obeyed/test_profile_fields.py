@@ -53,10 +53,10 @@ def ran(folder: Path, document: dict[str, Any], patch: pytest.MonkeyPatch, **opt
         )
         return MagicMock(results=[], answers=[], skipped={}, recorded=MagicMock(exit_code=0))
 
-    patch.setattr(command, "run_suites", suites)
-    patch.setattr(command, "render_run", lambda *_, **__: None)
-    patch.setattr(command, "keep_newest", lambda _, keep, __: found.update(keep=keep) or ())
-    patch.setattr(command, "crew_at", lambda address, *_, **__: nullcontext(address))
+    patch.setattr("lab.robot.suite.run_suites", suites)
+    patch.setattr("reports.text.render_run", lambda *_, **__: None)
+    patch.setattr("lab.store.retention.keep_newest", lambda _, keep, __: found.update(keep=keep) or ())
+    patch.setattr("lab.run.workers.crew.crew_at", lambda address, *_, **__: nullcontext(address))
     with pytest.raises(typer.Exit):
         command.run([f"@{document['name']}"], **options)
     return found
