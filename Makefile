@@ -227,7 +227,7 @@ nets: setup ## the same seeded work with the lab of another revision and with th
 torment: setup ## kill -9 at random moments of 21 commands, then a full disk, little memory, SIGSTOP, a clock that jumps, cables, an engine of containers that ends: KILLS=1000 (three hours) SEED=1
 	@$(BIN)/python -m tests.torment --kills $(or $(KILLS),1000) --seed $(or $(SEED),1)
 
-torment-ends: setup ## runs cut off by INT, TERM, KILL, a full disk and a caller's time limit, then resumed: ENDS=50 of each in virtual time (40 minutes of a processor), REAL=10 in real time, SEED=1 KEPT=FILE
+torment-ends: setup ## runs cut off by INT, TERM, KILL, a full disk and a caller's time limit, then resumed: ENDS=50 of each in virtual time (some 40 minutes of a processor), REAL=10 in real time, SEED=1 KEPT=FILE
 	@$(BIN)/python -m tests.torment --ends $(or $(ENDS),50) --real-ends $(or $(REAL),10) --minutes $(or $(MINUTES),600) --seed $(or $(SEED),1) $(KEPT:%=--kept %)
 
 torment-planted: setup ## verdicts on cells of a client whose truth is known: CELLS=100000 (days; some 2 s of processor time a cell) SEED=1

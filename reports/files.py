@@ -65,6 +65,14 @@ def make_reports(run: RunDir, no_verdict: NoVerdict = "usual") -> None:
     except Exception as problem:
         why = str(problem) if isinstance(problem, RoughwaterError) else f"{type(problem).__name__}: {problem}"
         line = " ".join(why.split())
-        print(f"lab: no report: {line} (the results are complete; lab report {run.name} makes it)", file=sys.stderr)
+        kept = "the results are complete" if _is_whole(run) else "the results so far are kept"
+        print(f"lab: no report: {line} ({kept}; lab report {run.name} makes it)", file=sys.stderr)
     else:
         print(f"report: {page}", file=sys.stderr)
+
+
+def _is_whole(run: RunDir) -> bool:
+    try:
+        return read_run_folder(run.path).whole
+    except (RoughwaterError, OSError):
+        return False

@@ -221,7 +221,7 @@ class Ends:
         try:
             yield
         finally:
-            machine.said("umount", str(self._results))
+            machine.said("umount", "--lazy", str(self._results))
 
     @contextmanager
     def _begin(self, under: Sequence[str], words: Sequence[str] = ()) -> Iterator[subprocess.Popen[bytes]]:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from lab.model.errors import LabFault
 from lab.model.results import CellResult, RunRecord
 from lab.store.run_dir import RunDir
 from lab.store.stored_run import StoredRun, read_run_folder
+from reports import files
 from reports.files import JUNIT, PAGE, SUMMARY, write_all
 from tests.torment import readers
 from tests.torment.readers import green
@@ -61,3 +63,20 @@ def test_a_history_that_takes_it_for_complete_is_named(cut: RunDir, monkeypatch:
     monkeypatch.setattr(readers, "list_runs", lambda *_: [{"whole": True}])
     found: StoredRun = read_run_folder(cut.path)
     assert [*green(found)] == ["the history takes it for complete"]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_run_whose_reports_have_no_room_says_what_is_there(
+    cut: RunDir, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], whole: bool
+) -> None:
+    found = read_run_folder(cut.path).record
+    assert found is not None
+    if whole:
+        cut.write_run(found.model_copy(update={"ended": "complete", "exit_code": 0, "planned": found.cells}))
+
+    def full(*_: object) -> None:
+        raise LabFault("report.html: cannot be written, the disk is full")
+
+    monkeypatch.setattr(files, "write_all", full)
+    files.make_reports(cut)
+    assert ("the results are complete" in capsys.readouterr().err) == whole
