@@ -77,6 +77,8 @@ def draw(seed: int) -> Plan:
     dice = random.Random(seed)
     way = dice.choice(WAYS)
     connections = dice.choice((1, 1, 2, 3, 4)) if way in ("http1-get", "h2-get", "sftp-get", "sftp-put") else 1
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
     if way.endswith("-list"):
         names, sizes = _LIST[: dice.randint(2, len(_LIST))], _MANY
     elif way.endswith(("tree", "mirror")):

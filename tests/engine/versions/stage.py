@@ -138,7 +138,7 @@ class Stage:
         out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes both
         clean = {name: value for name, value in os.environ.items() if not name.startswith("SSH_")}
         clean["HOME"] = str(self.root)
-        files = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err}
+        files: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err}
         cwd = self.target if verb == "list" else self.folder / "client"
         process = person().start([self.ferry, *self.words(proxy.port, step)], cwd=cwd, env=clean, **files)
         made = Run(step.who, process, proxy, out, err, "up" if verb == "put" else "down", began, step.resume)
