@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 	bench-sftp-line bench-sftp-buffers bench-sftp-loopback bench-sftp-sets bench-sftp-throttle \
 	bench-history bench-report bench-standards bench-clocks ferry-windows vm-proof \
 	mutants-lab mutants-engine planted-noops test-commands test-nightly loaded-ci \
-	virtual-thousand virtual-workers nets twenty-cells faults-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
+	virtual-thousand virtual-workers nets versions twenty-cells faults-thousand bench-virtual-links kernel kernel-ship bench-virtual lock studies study
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -103,8 +103,8 @@ mutants-engine: setup ## the same of cargo-mutants in the protocol crates and in
 planted-noops: setup ## 30 functions of the lab and 30 of the engine that do nothing, drawn by SEED: which test sees each?
 	@code=0; for side in lab engine; do $(BIN)/python -m tests.support.planted_noops $(SEED:%=--seed %) $$side || code=1; done; exit $$code
 
-test-nightly: setup ## all tests of the lab, those of tests/nightly.txt too, and a minute of each fuzz target; test-commands and torment have commands of their own
-	@code=0; ROUGHWATER_NIGHTLY=yes .ci/lab-tests || code=1; $(MAKE) --no-print-directory fuzz FUZZ_S=60 || code=1; exit $$code
+test-nightly: setup ## all tests of the lab, those of tests/nightly.txt too, 2000 seeds of `versions`, and a minute of each fuzz target; test-commands and torment have commands of their own
+	@code=0; ROUGHWATER_NIGHTLY=yes .ci/lab-tests || code=1; $(MAKE) --no-print-directory versions || code=1; $(MAKE) --no-print-directory fuzz FUZZ_S=60 || code=1; exit $$code
 
 loaded-ci: setup ## CI three times in a row next to four busy loops: the same result each time? Hours (TIMES=3 LOOPS=4)
 	@$(BIN)/python -m tests.support.loaded_ci $(TIMES:%=--times %) $(LOOPS:%=--loops %) --keep build/loaded-ci
@@ -241,6 +241,9 @@ twenty-cells: setup ## twenty cells of one seed in many places: digests equal, o
 
 virtual-workers: setup ## cells on four workers of this machine, one killed every 20 s, against a run without workers: CELLS=500 (an hour)
 	@$(BIN)/python -m tests.virtual.workers $(or $(CELLS),500)
+
+versions: setup ## ferry while its source changes, a second run begins, or it is killed: SEEDS=2000 FROM=1; goes on where it ended (half an hour)
+	@mkdir -p build && $(BIN)/python -m tests.engine.versions --seeds $(or $(SEEDS),2000) --from $(or $(FROM),1) --kept build/versions.json
 
 faults-thousand: setup ## ferry and 1020 transfers with a fault each, in virtual time: SEEDS=15 of each row (twenty minutes)
 	@$(BIN)/lab run faults --client ferry -v SEEDS:$(or $(SEEDS),15)

@@ -31,7 +31,16 @@ from tests.support.sftp_programs import LackingError
 
 _HERE = Path(__file__).parent
 # Files of tests that bring no network up.
-_LOOPBACK = ("test_sftp", "test_windows", "test_under_wine", "test_hostile", "test_torture", "test_config")
+_LOOPBACK = (
+    "test_sftp",
+    "test_windows",
+    "test_under_wine",
+    "test_hostile",
+    "test_torture",
+    "test_config",
+    "test_versions",
+    "test_invariants",
+)
 LINK = Link(rate=BitRate.parse("100 Mbit/s"), rtt=Duration.parse("2 ms"))
 
 

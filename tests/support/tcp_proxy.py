@@ -10,7 +10,10 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
+
+from tests.support.waiting import until
 
 Way = Literal["up", "down"]
 
@@ -81,10 +84,25 @@ class Proxy:
             self._held = True
             self._turn.notify_all()
 
-    def release(self) -> None:
-        """What was held back goes on as if nothing had been."""
+    def is_held(self) -> bool:
         with self._turn:
-            self._held, self._trip = False, None
+            return self._held
+
+    def settle(self, way: Way) -> None:
+        """Wait until the receivers of direction `way` have read what was forwarded."""
+        with self._turn:
+            socks = [pair.server if way == "up" else pair.client for pair in self._pairs]
+        ends = set()
+        for sock in socks:
+            with contextlib.suppress(OSError):
+                ends.add((int(sock.getpeername()[1]), int(sock.getsockname()[1])))
+        until(lambda: _unread(ends) == 0, "what was forwarded is read", PATIENCE_S)
+
+    def release(self, then: tuple[Way, int] | None = None) -> None:
+        """What was held back goes on as if nothing had been; with `then` until so many more bytes have passed in a direction."""
+        with self._turn:
+            self._held = False
+            self._trip = None if then is None else (then[0], self.moved[then[0]] + then[1])
             self._turn.notify_all()
 
     def let_further(self) -> None:
@@ -97,6 +115,15 @@ class Proxy:
         """Bytes towards the client, of each connection after the first."""
         with self._turn:
             return [pair.down for pair in self._pairs if pair.number > 1]
+
+    def outgoing(self) -> set[int]:
+        """Our ports of the connections to the server."""
+        found = set()
+        with self._turn:
+            for pair in self._pairs:
+                with contextlib.suppress(OSError):
+                    found.add(int(pair.server.getsockname()[1]))
+        return found
 
     def reset(self) -> None:
         """RST to both sides of every connection; the next ones are forwarded."""
@@ -205,6 +232,17 @@ class Proxy:
         if self.holds_first_only and pair.number > 1:
             return self._further
         return not self._held
+
+
+def _unread(ends: set[tuple[int, int]]) -> int:
+    """Bytes on their way to sockets with these local and remote ports, or in their queues (man 5 proc_pid_net)."""
+    found = 0
+    for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+        _, local, remote, _, queues, *_ = line.split()
+        here, there = (int(end.rpartition(":")[2], 16) for end in (local, remote))
+        sent, received = (int(queue, 16) for queue in queues.split(":"))
+        found += received if (here, there) in ends else sent if (there, here) in ends else 0
+    return found
 
 
 @contextlib.contextmanager
