@@ -34,7 +34,7 @@ class Came(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Of result and captures, 64 hexadecimal digits."""
+        """Digest of result and captures, 64 hexadecimal digits."""
         return hashlib.sha256("".join((digest(self.view), *self.captures)).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""The places: labs in several forms, of several Pythons and users, on this machine's root and on those of two Debians."""
+"""The places: labs in several forms, of several Pythons and users, on the host's root and on those of two Debians."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ Run = Callable[[Made, Sequence[str], bool], Ran]
 
 @dataclass(frozen=True)
 class Place:
-    """`own`: it has this machine's root, and with it the machine's programs."""
+    """`own`: it has the host's root, and with it the machine's programs."""
 
     name: str
     what: str

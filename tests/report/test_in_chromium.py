@@ -68,7 +68,8 @@ def test_a_click_in_the_matrix_opens_the_cell(open_page: Open, pages: dict[str, 
     target = page.locator(f"[id='{(link.get_attribute('href') or '')[1:]}']")
     link.click()
     target.locator(".reason").wait_for(state="visible")
-    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+    # The page gives it the focus after it has opened.
+    page.wait_for_function("document.activeElement.tagName === 'SUMMARY'")
     target.locator("summary").first.click()
     assert not target.evaluate("(cell) => cell.open")
     link.click()  # the same address again

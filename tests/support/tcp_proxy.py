@@ -99,7 +99,7 @@ class Proxy:
         until(lambda: _unread(ends) == 0, "what was forwarded is read", PATIENCE_S)
 
     def release(self, then: tuple[Way, int] | None = None) -> None:
-        """What was held back goes on as if nothing had been; with `then` until so many more bytes have passed in a direction."""
+        """Let go what was held back; with `then` until that number of further bytes has passed in a direction."""
         with self._turn:
             self._held = False
             self._trip = None if then is None else (then[0], self.moved[then[0]] + then[1])

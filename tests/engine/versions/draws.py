@@ -39,7 +39,7 @@ class Step:
     who: str = ""
     hold: Hold | None = None
     resume: bool = False
-    # Of a list the first file alone, over several connections: killed, it leaves holes.
+    # The first file of a list alone, over several connections: killed, it leaves holes.
     alone: bool = False
     kind: str = ""
     path: str = ""

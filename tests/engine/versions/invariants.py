@@ -178,7 +178,7 @@ class Judge:
 
 
 def _describe(data: bytes, versions: list[Version]) -> str:
-    """Of which versions a file has which bytes."""
+    """The versions whose bytes a file has, with these bytes."""
     runs: list[tuple[str, int]] = []
     contents = [(str(each.number), each.data()) for each in versions]
     for at in range(0, len(data), 4096):

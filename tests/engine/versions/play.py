@@ -137,7 +137,7 @@ class Play:
 
 
 def play(stage: Stage, seed: int, tell: Callable[[str], None] = lambda _: None) -> list[str]:
-    """What a seed has found, each line with its kind first."""
+    """The findings of a seed, each line with its kind first."""
     plan = draw(seed)
     tell(str(plan))
     made = Play(stage, plan, tell)

@@ -172,7 +172,7 @@ class Source:
         self._set(path, Version(self._numbers, tuple(pieces), int(real.stat().st_mtime), old.mode))
 
     def _link(self, path: str) -> None:
-        """At no moment is there nothing of this name."""
+        """The name exists at every moment."""
         moved, link = (self.aside / f"{name}-{len(self.history)}" for name in ("moved", "link"))
         link.symlink_to(moved)
         _exchange(link, self.root / path)
