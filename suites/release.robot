@@ -49,10 +49,10 @@ link-local--sftp-get-5MiB-at-2MBps             the limit is kept where nothing e
 link-local--sftp-put-5MiB-at-2MBps             the limit is kept where nothing else slows the client down
 link-local--http1-get-5MiB-at-2MBps-chunked    the limit is kept where nothing else slows the client down, size not announced
 link-local--h2-get-5MiB-at-2MBps-chunked       the limit is kept where nothing else slows the client down, size not announced
-dsl-50--http1-put-1999999B-at-1MBps            a size that is not a multiple of the limit: curl 8.19 and later take 62 % of the time
+dsl-50--http1-put-1999999B-at-1MBps            a size that is not a multiple of the limit: curl since 8.19 takes 62 % of the time
     [Tags]    quick
-dsl-50--h2-put-1999999B-at-1MBps               a size that is not a multiple of the limit: curl 8.19 and later take 62 % of the time
-dsl-50--sftp-put-1999999B-at-1MBps             a size that is not a multiple of the limit: curl 8.19 and later take 62 % of the time
+dsl-50--h2-put-1999999B-at-1MBps               a size that is not a multiple of the limit: curl since 8.19 takes 62 % of the time
+dsl-50--sftp-put-1999999B-at-1MBps             a size that is not a multiple of the limit: curl since 8.19 takes 62 % of the time
 dsl-50--http1-get-1999999B-at-1MBps            a size that is not a multiple of the limit
 dsl-50--http1-get-5MiB-at-2MBps--burst         a mean can hide bursts: the fastest 100 ms on the wire
 dsl-50--h2-get-5MiB-at-2MBps--burst            a mean can hide bursts: the fastest 100 ms on the wire

@@ -125,13 +125,13 @@ def build(progress: Progress, *, force: bool = False) -> Image:
         raise LabFault(f"the guest needs an x86-64 machine, this is {platform.machine()}")
     as_root = os.geteuid() == 0
     need(_HOST_PROGRAMS if as_root else {**_HOST_PROGRAMS, "fakeroot": "fakeroot", "newuidmap": "uidmap"})
-    with store.locked(progress) as cache:
+    with store.locked(progress, place().name) as cache:
         if not force and (ready := find()):  # another lab has built it while this one waited for the lock
             return ready
         failures = []
         for backports in (True, False):
             try:
-                with store.staging(cache) as work:
+                with store.staging(cache, place().name) as work:
                     result = _make(work, backports=backports, as_root=as_root, progress=progress)
                     store.publish(result, place())
                 break

@@ -42,7 +42,7 @@ _CELLS = (
     "ferry--reordering-20--h3-get-300kB",
     "ferry--dsl-20--http1-get-20x10kB",
     "ferry--dsl-20--sftp-put-20x10kB",
-    "ferry--dsl-bloated--http1-get-1MB--burst",
+    "ferry--dsl-bloated--http1-get-1MB-at-500kBps--burst",
     "ferry--metro-200--http1-get-5MB--fill",
     "openssh--dsl-20--sftp-get-500kB",
     "openssh--dsl-20--sftp-put-500kB",

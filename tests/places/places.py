@@ -27,6 +27,7 @@ from tests.places.came import Came, found_in
 from tests.support.bare_debian import USER_ID, Debian, LackingError, unpack
 from tests.virtual.boots import busy_loops
 
+_PIP = ("pip", "install", "--quiet")
 _RUN_S = 5400.0
 _OPTIONS = ("--clock", "virtual", "--max-samples", "5", "--pcap")
 _SBIN = "export PATH=/usr/sbin:/sbin:$PATH"
@@ -79,12 +80,9 @@ class Made:
             uv = _uv(shop)
             into_it: Words = ["--link-mode=copy", "--python", into / "bin/python"]
             lock = shop.root / "requirements.lock"
-            for words in (
-                [*uv, "venv", "--quiet", "--python", found, into],
-                [*uv, "pip", "install", "--quiet", "--no-build", *into_it, "--require-hashes", "--requirement", lock],
-                [*uv, "pip", "install", "--quiet", "--no-deps", *into_it, wheel],
-            ):
-                shop.run(words)
+            shop.run([*uv, "venv", "--quiet", "--python", found, into])
+            shop.run([*uv, *_PIP, "--no-build", *into_it, "--require-hashes", "--requirement", lock])
+            shop.run([*uv, *_PIP, "--no-deps", *into_it, wheel])
             return into / "bin/python"
 
         return self.once(f"python-{python}", make)
@@ -162,7 +160,7 @@ def _user(made: Made, ids: Sequence[str], in_userland: bool) -> Ran:
         shop.run([*uv, "venv", "--quiet", "--python", "/usr/bin/python3", home / "lab"])
         without: Words = ["--no-deps", wheel]
         for more in (lock, without):
-            shop.run([*uv, "pip", "install", "--quiet", "--link-mode=copy", "--python", python, *more])
+            shop.run([*uv, *_PIP, "--link-mode=copy", "--python", python, *more])
         shutil.copy(find_ferry(), home / "ferry")
         for path in (folder, home, *folder.rglob("*"), *home.rglob("*")):
             os.chown(path, uid, uid, follow_symlinks=False)

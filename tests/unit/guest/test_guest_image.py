@@ -62,7 +62,7 @@ def test_build_falls_back_to_plain_debian_and_names_the_first_fault(tmp_path: Pa
     with pytest.raises(LabFault, match="no mirror 1"):
         image.build(lambda _: None)
     assert tried == [True, False]
-    assert not list(tmp_path.glob("guest-*"))
+    assert not [path for path in tmp_path.glob("guest-*") if path.is_dir()]
 
 
 def test_a_damaged_image_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
