@@ -127,7 +127,7 @@ def run(
 
     `scratch` becomes its TMPDIR: give a staging folder, which the next build removes if this process is killed.
     """
-    environment = {**(os.environ if env is None else env), "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
+    environment = {**(os.environ if env is None else env), "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
     if scratch:
         environment["TMPDIR"] = str(scratch)
     with subprocess.Popen(
