@@ -1,4 +1,6 @@
-//! What a caller asks for: plain values, checked, no strings that someone must parse again.
+//! Settings of a caller: plain values, checked, no strings that someone must parse again.
+
+mod ssh;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -9,7 +11,6 @@ pub use ferry_http::values::ByteRange;
 use http::{HeaderMap, HeaderValue, Method};
 use url::Url;
 
-use crate::error::Error;
 use crate::files;
 pub use crate::filter::{Filter, Rule};
 pub use crate::net::dial::Family;
@@ -19,6 +20,7 @@ pub use crate::net::verify::KeyHash;
 pub use crate::platform::{check_background, check_congestion};
 use crate::stop::Stop;
 use crate::units::{ByteRate, ByteSize, Peak};
+pub use ssh::{AlgorithmLists, Jump, PasswordFrom, SshArgs};
 
 /// What every run that connects has: how servers are reached and verified, and how long they may take.
 #[derive(Debug, Clone, Default)]
@@ -60,124 +62,6 @@ pub struct ClientCertificate {
     pub chain: PathBuf,
     /// The key's file, which only its owner may read.
     pub key: PathBuf,
-}
-
-/// A server on the way to another one, as `ssh -J` names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Jump {
-    /// As it was named; `ssh` may have another name for it.
-    pub host: String,
-    /// Of this server. Only the first one is connected to from here, so only its `family` counts.
-    pub ssh: SshArgs,
-}
-
-/// How an SSH server is known, and how it knows the user.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SshArgs {
-    /// Those named, or the user's and the system's; they need not exist.
-    pub known_hosts: Vec<PathBuf>,
-    /// What the host is called in `known_hosts` and in its certificates, if not by its own name.
-    pub host_key_alias: Option<String>,
-    /// `SHA256:` and 43 characters of base64, as `ssh-keygen -l` prints it. With one, `known_hosts` does not count.
-    pub pins: Vec<String>,
-    /// Private keys, in the order in which they are tried.
-    pub identities: Vec<PathBuf>,
-    /// The user's certificates, besides those next to the private keys (`KEY-cert.pub`).
-    pub certificates: Vec<PathBuf>,
-    /// None was named: `identities` are the usual ones that exist.
-    pub identities_are_default: bool,
-    /// The agent's socket; on Windows the name of its pipe.
-    pub agent: Option<PathBuf>,
-    /// Offer only those keys of the agent that are in `identities` or `certificates`.
-    pub identities_only: bool,
-    /// Where the password is, if there is one.
-    pub password: Option<PasswordFrom>,
-    /// Where the passphrase of encrypted private keys is, if it is anywhere.
-    pub passphrase: Option<PasswordFrom>,
-    /// The program that asks the user for a passphrase which is nowhere else, as OpenSSH runs `SSH_ASKPASS`.
-    pub askpass: Option<PathBuf>,
-    /// Which algorithms may be used.
-    pub algorithms: AlgorithmLists,
-    /// For URLs that name none.
-    pub user: Option<String>,
-    /// The server, where the URL's host is another name for it.
-    pub hostname: Option<String>,
-    /// For URLs that name none.
-    pub port: Option<u16>,
-    /// Which addresses of the server count.
-    pub family: Family,
-    /// What to go through, in that order. Those of a jump host itself do not count.
-    pub jumps: Vec<Jump>,
-    /// The most channels on a connection, 1 to 64.
-    pub channels: usize,
-    /// 1 to 64; without a number, the engine decides.
-    pub connections: Option<usize>,
-}
-
-impl Default for SshArgs {
-    fn default() -> Self {
-        Self {
-            known_hosts: Vec::new(),
-            host_key_alias: None,
-            pins: Vec::new(),
-            identities: Vec::new(),
-            certificates: Vec::new(),
-            identities_are_default: true,
-            agent: None,
-            identities_only: false,
-            password: None,
-            passphrase: None,
-            askpass: None,
-            algorithms: AlgorithmLists::default(),
-            user: None,
-            hostname: None,
-            port: None,
-            family: Family::Any,
-            jumps: Vec::new(),
-            channels: 8,
-            connections: None,
-        }
-    }
-}
-
-/// Algorithms of SSH as `ssh_config` writes them: names with commas, behind `+`, `-` (patterns) or `^`, or alone. None leaves it to the engine; a list
-/// adds nothing to what the engine has.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AlgorithmLists {
-    /// `Ciphers`
-    pub ciphers: Option<String>,
-    /// `MACs`
-    pub macs: Option<String>,
-    /// `KexAlgorithms`
-    pub exchanges: Option<String>,
-    /// `HostKeyAlgorithms`
-    pub host_keys: Option<String>,
-}
-
-/// Where a password is read from. Never the command line, which every process of the machine can read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PasswordFrom {
-    /// The first line of a file.
-    File(PathBuf),
-    /// A variable of the environment.
-    Variable(String),
-}
-
-impl PasswordFrom {
-    /// The secret. `flag` is the stem of its flags, `--password` of `--password-file` and `--password-env`; `variable` reads the environment.
-    ///
-    /// # Errors
-    /// Class Usage, naming the flag. Nothing of the secret is repeated.
-    pub fn read(&self, flag: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, Error> {
-        match self {
-            Self::File(path) => files::read_secret_line(&format!("{flag}-file"), path),
-            Self::Variable(name) => variable(name).ok_or_else(|| {
-                Error::usage(format!(
-                    "{flag}-env {name}: there is no such variable, or it is no text"
-                ))
-            }),
-        }
-    }
 }
 
 /// Limit, retries, checksum: options of a transfer besides those of its connection ([`Common`]).
