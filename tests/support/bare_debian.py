@@ -81,12 +81,9 @@ def unpack(suite: str, into: Path, *, wheels: bool = True) -> Debian:
     """A fresh Debian of this suite, with /wheels or without. Raises LackingError where this machine cannot make or enter one."""
     if os.geteuid():
         raise LackingError("entering another root needs root")
-    mmdebstrap = shutil.which("mmdebstrap")
-    if mmdebstrap is None:
-        raise LackingError("there is no mmdebstrap (make setup)")
     root = into / suite
     root.mkdir()
-    subprocess.run(["tar", "-xpf", _archive(suite, mmdebstrap), "-C", root, "--exclude=./dev/*"], check=True)
+    subprocess.run(["tar", "-xpf", archive("bare", suite, _PACKAGES), "-C", root, "--exclude=./dev/*"], check=True)
     for name in ("dev", "proc", "wheels", "old"):
         (root / name).mkdir(exist_ok=True)
     for name, uid in (("root", 0), ("user", USER_ID)):
@@ -115,15 +112,19 @@ def add_wheels(debian: Debian, suite: str, names: tuple[str, ...]) -> None:
         raise LackingError(f"the wheels cannot be downloaded: {store.reason(output)}")
 
 
-def _archive(suite: str, mmdebstrap: str) -> Path:
-    name = f"bare-{suite}-{hashlib.sha256(_PACKAGES.encode()).hexdigest()[:8]}"
+def archive(what: str, suite: str, packages: str, *, timeout_s: float = _MAKE_S) -> Path:
+    """A tar of that Debian with these packages, made once into the cache. Raises LackingError."""
+    mmdebstrap = shutil.which("mmdebstrap")
+    if mmdebstrap is None:
+        raise LackingError("there is no mmdebstrap (make setup)")
+    name = f"{what}-{suite}-{hashlib.sha256(packages.encode()).hexdigest()[:8]}"
     with store.locked(print, name) as cache:
         path = cache / f"{name}.tar"
         if not path.exists():
             with store.staging(cache, name) as work:
                 part = work / path.name
-                words = [mmdebstrap, "--quiet", "--variant=apt", f"--include={_PACKAGES}", suite, str(part)]
-                code, output = store.run(words, timeout_s=_MAKE_S, scratch=work)
+                words = [mmdebstrap, "--quiet", "--variant=apt", f"--include={packages}", suite, str(part)]
+                code, output = store.run(words, timeout_s=timeout_s, scratch=work)
                 if code:
                     raise LackingError(f"mmdebstrap cannot make {suite}: {store.reason(output)}")
                 part.rename(path)
