@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -11,7 +12,6 @@ from lab.cli.options import Json
 from lab.cli.output import tell_problems
 from lab.model.errors import EXIT_USAGE, UsageProblem
 from lab.model.load import list_topologies, load_topology, publishers
-from lab.model.presets import Publisher
 from lab.model.topology import Link, Topology
 
 
@@ -24,16 +24,17 @@ def topologies(
     presets: Annotated[bool, typer.Option("--presets", help="Those that other tools publish, with their sources.")] = False,
 ) -> None:
     """List your own networks and those that ship with the lab. A file that cannot be read is named; the others are listed."""
+    if presets:
+        _list_presets(json_output=json_output)
+        return
     found, problems = list[Topology](), list[str]()
-    for name in [each for publisher in publishers() for each in publisher.presets] if presets else list_topologies():
+    for name in list_topologies():
         try:
             found.append(load_topology(name))
         except UsageProblem as problem:
             problems.append(str(problem))
     if json_output:
-        typer.echo(json.dumps([topology.model_dump(mode="json") for topology in found], indent=2))
-    elif presets:
-        _print_presets()
+        _print_json(found)
     else:
         for topology in found:
             typer.echo(_line_of(topology))
@@ -42,11 +43,18 @@ def topologies(
         raise typer.Exit(EXIT_USAGE)
 
 
-def _print_presets() -> None:
+def _list_presets(*, json_output: bool) -> None:
+    if json_output:
+        _print_json([publisher.topology(name) for publisher in publishers() for name in publisher.presets])
+        return
     for publisher in publishers():
         typer.echo(f"{publisher.publisher}: {publisher.source}, read {publisher.seen}\n    {publisher.silent}")
-        for name in publisher.presets:
-            typer.echo(_line_of_preset(publisher, name))
+        for name, preset in publisher.presets.items():
+            typer.echo(_line_of_preset(name, preset.link(), preset.called))
+
+
+def _print_json(topologies: Sequence[Topology]) -> None:
+    typer.echo(json.dumps([topology.model_dump(mode="json") for topology in topologies], indent=2))
 
 
 def _line_of(topology: Topology) -> str:
@@ -56,9 +64,8 @@ def _line_of(topology: Topology) -> str:
     return f"{topology.name:20} {link.rate or shape!s:12} RTT {link.rtt!s:8} {more:36} {topology.description}"
 
 
-def _line_of_preset(publisher: Publisher, name: str) -> str:
+def _line_of_preset(name: str, link: Link, called: str) -> str:
     """The published figures under the name that commands take."""
-    link, called = publisher.topology(name).link, publisher.presets[name].called
     rates = f"{link.direction('down').rate!s:15} up {link.direction('up').rate!s:13}"
     return f"  {name:34} {rates} RTT {link.rtt!s:9} {', '.join(_impairments(link)):18} {called}".rstrip()
 
