@@ -103,27 +103,29 @@ class VirtualShell:
         began = time.monotonic()
         put_asked_files(self._servers, words)
         with scheduled(self._network, self._topology) as changing:
-            if watched := can_watch(self._network):
-                done, found = self._watched(words, changing)
+            if can_watch(self._network):
+                done, moved = self._watched(words, changing)
             else:
-                done, found = self._start(words, changing), unexplained(None, ONE_HOST)
+                done, moved = self._start(words, changing), unexplained(None, ONE_HOST).sentence
         took = time.monotonic() - began
         for stream, data in ((sys.stdout, done.stdout), (sys.stderr, done.stderr)):
             stream.flush()
             stream.buffer.write(data)
             stream.flush()
         typer.echo(f"lab: {done.wall_s:.6f} s of virtual time, {took:.1f} s of this machine's", err=True)
-        if found and (found.goodput_byte_s or not watched):
-            typer.echo(f"lab: {report(found) if watched else found.sentence}", err=True)
+        if moved:
+            typer.echo(f"lab: {moved}", err=True)
         return done
 
-    def _watched(self, words: list[str], changing: RunningSchedule | None) -> tuple[Completed, Diagnosis | None]:
-        """A command, and why it was as fast as it was; None where it moved nothing."""
+    def _watched(self, words: list[str], changing: RunningSchedule | None) -> tuple[Completed, str]:
+        """A command, and the line on what it moved; empty where it moved nothing."""
         with PortSampler(self._network) as ports, Watch(self._network) as watch:
             done = self._start(words, changing)
             rows = ports.between(done.started_ns, done.ended_ns)
             found = explain(self._network, watch, rows, done, None if changing else self._topology.link)
-        return done, unexplained(found, CHANGES) if found and changing else found
+        if found is None or not found.goodput_byte_s:
+            return done, ""
+        return done, report(unexplained(found, CHANGES) if changing else found)
 
     def _start(self, words: list[str], changing: RunningSchedule | None) -> Completed:
         if changing:

@@ -22,8 +22,9 @@ LIMIT_KEPT = 0.05
 FULL = 0.95
 """A line is full from this share of its rate on. Zhang and Siekkinen infer the bottleneck; the lab knows the rate."""
 CHANGES = "the link changes, and so does what it can carry"
-ONE_HOST = "one host has no link to watch"
 """Why nothing is named on a link with a schedule."""
+ONE_HOST = "one host has no link to watch"
+"""Why nothing is named where client and server are one host."""
 _LEAST_PRINTED = 0.01
 _WINDOWS: dict[str, Cause] = {"sftp": "ssh-window", "h2": "h2-window", "http1": "requests", "https1": "requests"}
 

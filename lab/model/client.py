@@ -220,7 +220,7 @@ class ClientFile(Model):
         return [
             each
             for each in known
-            if any(each in actions or (ANY in actions and each in self.protocols) for actions in self._all())
+            if any(each in actions or (ANY in actions and each in self.protocols) for actions in self._all().values())
         ]
 
     def _actions(self, direction: Direction, several: bool, discard: bool) -> dict[Any, str]:
@@ -230,8 +230,9 @@ class ClientFile(Model):
             return self.get_set if several else self.get
         return self.put_set if several else self.put
 
-    def _all(self) -> list[dict[Any, str]]:
-        return [self.get, self.put, self.get_set, self.put_set, self.get_discard]
+    def _all(self) -> dict[str, dict[Any, str]]:
+        """Every kind of action by its field, which has a template for each protocol."""
+        return {name: getattr(self, name) for name in ("get", "put", "get_set", "put_set", "get_discard")}
 
     @model_validator(mode="after")
     def _sane(self) -> Self:
@@ -241,9 +242,9 @@ class ClientFile(Model):
             if more := sorted(self.model_fields_set - {"name", "libcurl", "notes"}):
                 raise ValueError(f"an application on libcurl has name, libcurl and notes, and no {more[0]}")
             return self
-        if not any(self._all()):
+        if not any(self._all().values()):
             raise ValueError("no action: give get, put, get_set, put_set or get_discard")
-        if any(ANY in actions for actions in self._all()) and not self.protocols:
+        if any(ANY in actions for actions in self._all().values()) and not self.protocols:
             raise ValueError(f"no protocols: give protocols: [{', '.join(get_args(Protocol))}], or those it supports")
         if self.command and not any(ACTION in placeholders(text) for text in (self.command, *self.files.values())):
             raise ValueError("neither command nor files have an {action} for get and put")
@@ -258,8 +259,7 @@ class ClientFile(Model):
 
     def _check_starts(self) -> None:
         """Check that the lab can put the program's path and options into every command."""
-        named = ("get", "put", "get_set", "put_set", "get_discard")
-        actions = {(name, way): text for name in named for way, text in getattr(self, name).items()}
+        actions = {(name, protocol): text for name, texts in self._all().items() for protocol, text in texts.items()}
         for at, template in {("command",): self.command}.items() if self.command else actions.items():
             begins = shlex.split(template)[:1] in ([self.program], ["{program}"])
             names = placeholders(template)

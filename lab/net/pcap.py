@@ -28,21 +28,8 @@ def tcpdump_command(port: str, program: str = "tcpdump", *, complete: bool = Fal
     `--immediate-mode`: else up to a second of packets is still in the kernel's block at the end, and lost. `-Z root`: tcpdump
     otherwise becomes the user `tcpdump`, who does not exist in a user namespace.
     """
-    return [
-        program,
-        "-i",
-        port,
-        "-s",
-        str(0 if complete else SNAP_BYTES),
-        "-B",
-        "16384",
-        "--immediate-mode",
-        "-n",
-        "-Z",
-        "root",
-        "-w",
-        "-",
-    ]
+    snap = "0" if complete else str(SNAP_BYTES)
+    return [program, "-i", port, "-s", snap, "-B", "16384", "--immediate-mode", "-n", "-Z", "root", "-w", "-"]
 
 
 @contextmanager

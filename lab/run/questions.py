@@ -97,6 +97,13 @@ class BufferQuestion:
         return session.run_study(self.study)
 
 
+def _event_id(asked: EventQuestion | FaultQuestion | SendBufferQuestion, kind: str, variant: str = "") -> str:
+    """The name of the answer to a question about one transfer."""
+    from lab.run.events.quirks import Request
+
+    return Request(asked.client, asked.topology, asked.transfer, kind, variant).id
+
+
 @dataclass(frozen=True)
 class EventQuestion:
     """How does the client take this event?"""
@@ -109,9 +116,7 @@ class EventQuestion:
 
     @property
     def id(self) -> str:
-        from lab.run.events.quirks import Request
-
-        return Request(self.client, self.topology, self.transfer, self.event).id
+        return _event_id(self, self.event)
 
     def ask(self, session: Session) -> Answer:
         from lab.run.events.quirks import run_quirk
@@ -131,9 +136,7 @@ class FaultQuestion:
 
     @property
     def id(self) -> str:
-        from lab.run.events.quirks import Request
-
-        return Request(self.client, self.topology, self.transfer, "no-wrong-file", self.fault).id
+        return _event_id(self, "no-wrong-file", self.fault)
 
     @property
     def cells(self) -> Sequence[Cell]:
@@ -160,10 +163,7 @@ class SendBufferQuestion:
 
     @property
     def id(self) -> str:
-        from lab.run.events.quirks import Request
-
-        by_switch = not isinstance(self.fixed, Size)
-        return Request(self.client, self.topology, self.transfer, "send-buffers", "off" if by_switch else "").id
+        return _event_id(self, "send-buffers", "" if isinstance(self.fixed, Size) else "off")
 
     def ask(self, session: Session) -> Answer:
         from lab.run.events.send_buffers import compare_send_buffers
