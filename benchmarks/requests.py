@@ -105,7 +105,7 @@ hosts:
 
 
 def peers(lab: Loopback, clients: Sequence[str] = CLIENTS, kind: Kind = H2) -> Peers:
-    """Those that are here, by name, in the order of `clients`; the first is what the others are held against.
+    """The installed clients by name, in the order of `clients`; the others are compared with the first.
 
     The client on hyper speaks h2 only.
     """

@@ -40,7 +40,7 @@ def open_same_host(backend: Backend, *, name: str = "") -> LiveNetwork:
 
 
 def open_live(backend: Backend, *, router: RouterChoice = "auto", name: str = "", same_host: bool = False) -> LiveNetwork:
-    """As `open_network`, or `open_same_host`, for a network in which a person works.
+    """Start the hosts of a network in which a person works, or with `same_host` the one host.
 
     Raises UsageProblem for a backend without such networks.
     """

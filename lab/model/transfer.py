@@ -58,7 +58,7 @@ class Transfer(Model):
 
     @property
     def over_tls(self) -> bool:
-        """Whether its bytes are encrypted by TLS, with keys that a client may write down."""
+        """True where TLS encrypts its bytes, with keys that a client may write down."""
         return self.protocol in {"https1", "h2", "h3"}
 
     @property

@@ -88,7 +88,7 @@ class Window:
 class Schedule:
     """Seconds: from the first data packet until the link may count as full, until it is taken as it is, and to count.
 
-    `handshake_s` is what iperf3 may take before that packet, `frame_s` what a full frame takes at the link's rate.
+    `handshake_s`: iperf3's, at most, before that packet. `frame_s`: a full frame's at the link's rate.
     """
 
     least_warm_s: float
@@ -99,7 +99,7 @@ class Schedule:
 
     @property
     def slow(self) -> bool:
-        """Whether readings fall between the packets of the link."""
+        """True where readings fall between the packets of the link."""
         return self.frame_s > _SLOW_FRAME_S
 
     @property

@@ -193,7 +193,7 @@ class Lab:
         return with_variables(resolve(client), self.options.variables)
 
     def adapter_on(self, host: Host, client: ClientSpec, transfer: Transfer, what: str) -> ClientAdapter:
-        """As `adapter`, by its path on that host. Raises NotSupported if the client cannot do the transfer of `what`, an id."""
+        """The client by its path on that host; `what` is an id. Raises as `adapter`, and NotSupported if it cannot transfer."""
         adapter = self.adapter(client)
         assert_able(adapter, client, transfer, what)
         return on_host(adapter, host)

@@ -65,7 +65,7 @@ _GO_ON = "go on with: "
 
 @dataclass
 class Count:
-    """What became of the moments of one kind. `next`: the number of the next draw."""
+    """Results of the moments of one kind. `next`: the number of the next draw."""
 
     next: int = 0
     moments: int = 0
@@ -241,7 +241,7 @@ class Ends:
         return {**self._torment.machine.state(), "home": sorted(map(str, (self._torment.work / "home").rglob("*")))}
 
     def _left(self, before: dict[str, object], others: list[str]) -> Iterator[str]:
-        """What runs on, and what is not as it was."""
+        """Orphans, and changes of the machine."""
         try:
             until(lambda: not self._torment.more_than(others), "the last process has ended", SETTLE_S)
         except TimeoutError as late:

@@ -154,7 +154,7 @@ class Judge:
         return all(path in snapshot.followed for path in asked) and not self.stage.origin.manners.rest_as_all
 
     def _by_name(self) -> bool:
-        """Whether files are named one by one, and not found in a folder."""
+        """True for a run whose words name each file, false for a folder."""
         return not self.way.endswith(("tree", "mirror"))
 
     def _is_complete(self, run: Run, window: list[Snapshot]) -> None:

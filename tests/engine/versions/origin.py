@@ -111,7 +111,7 @@ class Origin:
         return _Answer(206, fields, file, first, count)
 
     def _goes_on(self, if_range: str | None, etag: str, modified: str) -> bool:
-        """Whether If-Range lets the range be served."""
+        """True where If-Range permits the range."""
         known = {"strong": (etag, modified), "weak": (modified,), "date": (modified,), "none": ()}[self.manners.validators]
         if if_range is None or self.manners.if_range == "ignored":
             return True

@@ -57,7 +57,7 @@ class Snapshot:
     folders: frozenset[str]
 
     def names(self, path: str) -> bool:
-        """Whether the source has the path in any form: a file, a folder, a link, or something below a link."""
+        """True for a path of the source in any form: a file, a folder, a link, or something below a link."""
         above = (path, *_above(path))
         return path in self.named or path in self.folders or any(each in self.links for each in above)
 

@@ -25,7 +25,7 @@ pub struct Watch {
 impl Watch {
     #[must_use]
     pub fn new(reporting: &Reporting, command: &'static str) -> Self {
-        // A report that cannot be opened is told at the end: the run does what it was asked for.
+        // The run goes on without its report; a fault of opening it is told at the end.
         let report = reporting.json.as_ref().map(ReportFile::open);
         Self {
             bars: Bars::new(reporting.progress),
