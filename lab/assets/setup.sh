@@ -56,9 +56,10 @@ install_packages() {
     command -v apt-get >/dev/null || fail "programs are missing, and there is no apt-get: install the equivalent of Debian's $*"
     # Noninteractive: iperf3 asks whether to run as a daemon; the default is no.
     $become env DEBIAN_FRONTEND=noninteractive apt-get update -qq || say "apt-get update failed; trying with the present package lists"
+    # A machine that has just started updates itself, for minutes.
     # No removals: cargo-web would replace Debian's older cargo, which the user may need.
     # shellcheck disable=SC2086  # $become is nothing or one word
-    $become env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends --no-remove "$@" >/dev/null ||
+    $become env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y -qq --no-install-recommends --no-remove "$@" >/dev/null ||
         fail "cannot install packages; ask an administrator to run: apt-get install --no-install-recommends $*"
 }
 

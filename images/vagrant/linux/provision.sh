@@ -16,8 +16,9 @@ done
 if [ -n "$missing" ]; then
     export DEBIAN_FRONTEND=noninteractive
     apt-get -q update
+    # A machine that has just started updates itself, for minutes.
     # shellcheck disable=SC2086 # a list of names
-    apt-get -q install -y --no-install-recommends $missing
+    apt-get -q -o DPkg::Lock::Timeout=600 install -y --no-install-recommends $missing
 fi
 
 # The lab starts its own nginx and iperf3, with its own files, in its own namespace.
