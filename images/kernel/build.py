@@ -43,8 +43,8 @@ VARIABLES = {
     "ARCH": "um",
     "KBUILD_BUILD_TIMESTAMP": "Sun Nov 22 00:00:00 UTC 2026",
     "KBUILD_BUILD_VERSION": "1",
-    "KBUILD_BUILD_USER": "throughline",
-    "KBUILD_BUILD_HOST": "throughline",
+    "KBUILD_BUILD_USER": "roughwater",
+    "KBUILD_BUILD_HOST": "roughwater",
     "LOCALVERSION": "",
 }
 ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC", "SOURCE_DATE_EPOCH": "1795305600", "HOME": "/nonexistent"}

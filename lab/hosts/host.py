@@ -26,7 +26,8 @@ class Completed:
     """A command that has ended, with its cost according to the operating system.
 
     `started_ns` and `ended_ns` are CLOCK_MONOTONIC of the host the command ran on. CPU seconds include the command's
-    own children; `max_rss_bytes` is the largest single process, None where the host does not report it.
+    own children; `max_rss_bytes` is the largest single process, None where the host does not report it. `interruptions` is how
+    often a machine in virtual time took the processor back from a program that computed for long: the run may not repeat.
     """
 
     argv: tuple[str, ...]
@@ -39,6 +40,7 @@ class Completed:
     system_s: float
     max_rss_bytes: int | None = None
     timed_out: bool = False
+    interruptions: int = 0
 
     @property
     def wall_s(self) -> float:

@@ -1,7 +1,7 @@
 """What a reader should know before trusting a verdict: too few samples to decide, an outlier, two groups, a drift.
 
 Caveats never change a verdict. Each one is a sentence behind lead words that stay the same (`SIZE`, `OUTLIER`, `BIMODAL`,
-`DRIFT`); `values` are log ratios in the order the samples were taken.
+`DRIFT`, `INTERRUPTED`); `values` are log ratios in the order the samples were taken.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ SIZE = "n too small for this band"
 OUTLIER = "outlier"
 BIMODAL = "bimodal"
 DRIFT = "drift over the run"
+INTERRUPTED = "may not repeat to the byte"
 
 CHANCE_TO_DECIDE = 0.90
 OUTLIER_SCORE = 5.0
@@ -128,6 +129,15 @@ def _kendall_normal_p(values: Sequence[float]) -> float:
     tied = sum(count * (count - 1) * (2 * count + 5) for count in Counter(values).values())
     deviation = math.sqrt((n * (n - 1) * (2 * n + 5) - tied) / 18)
     return 2 * NormalDist().cdf(-abs(score) / deviation)
+
+
+def interruption_caveat(interruptions: Sequence[int]) -> str | None:
+    """A sentence when virtual time interrupted the client of a sample; the numbers are by sample."""
+    found = [at for at, number in enumerate(interruptions) if number]
+    if not found:
+        return None
+    where = f"sample {found[0] + 1}" if len(found) == 1 else f"{len(found)} samples"
+    return f"{INTERRUPTED}: the client computed for long without a system call in {where} ({sum(interruptions)} interruptions)"
 
 
 def about(subject: str, caveat: str) -> str:

@@ -167,6 +167,12 @@ class Sample(Model):
     cpu_user_s: float = Field(description="CPU seconds of the client in user mode")
     cpu_system_s: float = Field(description="CPU seconds of the client in the kernel")
     max_rss_bytes: int | None = Field(description="peak resident set of the client; null where nothing measured it")
+    interruptions: int = Field(
+        default=0,
+        ge=0,
+        description="number of times that the kernel of virtual time interrupted a program which had computed for half a second "
+        "of processor time (later 20 ms) without a system call; 10 ms pass each time; the sample may then not repeat to the byte",
+    )
     series: WireSeries | None = Field(description="goodput over time; null where the port was not read")
     wire: WireCounters | None = Field(description="null where the ports were not read")
     file_times_s: list[float] = Field(

@@ -17,6 +17,7 @@ from lab import __version__
 from lab.clients import windows
 from lab.clients.adapter import ClientAdapter
 from lab.clients.registry import assert_able, assert_speaks, assert_speaks_here, on_host, program_here
+from lab.judge.caveats import interruption_caveat
 from lab.judge.diagnosis import ONE_HOST, unexplained
 from lab.judge.host import host_quality, judge_on_host, most_set_aside
 from lab.judge.tolerance import LookPlan, judge_samples
@@ -151,6 +152,8 @@ class Interleaving:
         quality = host_quality(self._idle_before, self._idle_after, lane.set_aside, limits, looks) if limits else None
         enough = len(lane.samples) >= looks.looks[0]
         verdict = judge_on_host(judged, quality, set_aside=lane.set_aside, enough=enough, problems=self.problems)
+        interrupted = interruption_caveat([sample.interruptions for sample in lane.samples])
+        warnings = [*verdict.warnings, *([interrupted] if interrupted else []), *remarks]
         before, after = (lane.snapshot(shared) for shared in self._snapshots)
         return CellResult(
             id=cell.id,
@@ -171,7 +174,7 @@ class Interleaving:
             set_aside=lane.set_aside,
             host=quality,
             plan=list(looks.looks),
-            verdict=verdict.model_copy(update={"warnings": [*verdict.warnings, *remarks]}),
+            verdict=verdict.model_copy(update={"warnings": warnings}),
             started_at=self._lab.started_at,
             ended_at=datetime.now(UTC),
             before=before,

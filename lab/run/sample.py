@@ -172,6 +172,7 @@ def take_sample(
         cpu_user_s=done.user_s,
         cpu_system_s=done.system_s,
         max_rss_bytes=usage.peak_bytes(client, here.note, done),
+        interruptions=done.interruptions,
         series=series,
         wire=wire,
         file_times_s=times.times_s,

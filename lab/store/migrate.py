@@ -276,9 +276,9 @@ def _renamed(part: object, **names: str) -> object:
 def _cell_2_0(cell: Document) -> dict[str, object]:
     """2.1 has the command of each sample, and variables. Before, only a cell had a command, and `lab run` passed no variables.
 
-    It has what the bytes of a cell in virtual time follow from, too.
+    It has what the bytes of a cell in virtual time follow from, too, and counts interruptions, which older kernels did not know.
     """
-    found = _with_samples(_with_variables(cell), command=[])
+    found = _with_samples(_with_variables(cell), command=[], interruptions=0)
     return {**found, "virtual": _with(cell.get("virtual"), counts={}, digest="")}
 
 

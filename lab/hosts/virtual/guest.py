@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 CHANNEL = "/dev/hostchan"
 _KILL_S = 5.0
 _LEAD_NS = 10_000_000
+_INTERRUPTIONS = "/sys/module/time/parameters/taken_back"
 _DEFAULT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
 # What a client may do to the machine that it shares with its servers: forking without end is its own failure, not the lab's.
 _MOST_PROCESSES = 1500
@@ -57,6 +58,7 @@ class Job:
         self.order = -1
         self.name = ""
         self.peak_bytes: int | None = None
+        self.interruptions = 0
 
 
 class Guest:
@@ -150,6 +152,8 @@ class Guest:
         os.close(stdin)
         job = Job(child, *sinks, None if message["root"] else _MOST_OUTPUT_BYTES)
         job.order, job.name = order, message["argv"][0]
+        if order >= 0:
+            job.interruptions = interruptions()
         self.jobs[self.last_job] = self.by_pid[child.pid] = job
         return {"job": self.last_job}, []
 
@@ -195,10 +199,7 @@ class Guest:
         return {}, []
 
     def op_vary(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
-        """The blob goes into the kernel's random numbers at the next tick (random(4), RNDRESEEDCRNG).
-
-        The kernel mixes the time into them: a nanosecond later they are others.
-        """
+        """The blob goes into the kernel's random numbers at the next tick (random(4), RNDRESEEDCRNG)."""
         del message
         at_ns = next_tick(time.monotonic_ns() + _LEAD_NS)
         fd = os.open("/dev/urandom", os.O_RDWR | os.O_CLOEXEC)
@@ -364,6 +365,7 @@ class Guest:
                 job.code = ending.code
                 job.user_s, job.system_s = ending.user_s, ending.system_s
                 if job.order >= 0:
+                    job.interruptions = interruptions() - job.interruptions
                     take_result(job)
 
     def finish(self, number: int, job: Job, *, timed_out: bool) -> Answer:
@@ -380,6 +382,7 @@ class Guest:
             "system_s": job.system_s,
             "timed_out": timed_out,
             "peak_bytes": job.peak_bytes,
+            "interruptions": job.interruptions,
         }, texts
 
 
@@ -396,6 +399,15 @@ def take_result(job: Job) -> None:
     job.code = 128 - code if code < 0 else code
     if found.errno:
         job.code = tell_failure(job.stderr, job.name, OSError(found.errno, os.strerror(found.errno)))
+
+
+def interruptions() -> int:
+    """How often the kernel interrupted a program that had computed for long, since it booted."""
+    fd = os.open(_INTERRUPTIONS, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return int(os.read(fd, 32))
+    finally:
+        os.close(fd)
 
 
 def tell_failure(stderr: int, name: str, failure: OSError) -> int:

@@ -258,6 +258,7 @@ def completed(command: Command, answer: Mapping[str, Any], blobs: Sequence[bytes
         user_s=float(answer["user_s"]),
         system_s=float(answer["system_s"]),
         max_rss_bytes=answer["peak_bytes"],
+        interruptions=int(answer["interruptions"]),
         timed_out=bool(answer["timed_out"]),
     )
 

@@ -18,8 +18,6 @@ KNOWN = {
     "lab/run/doctor.py": 1,  # caches
     "lab/store/bundle.py": 1,
     "reports/studies/archive.py": 1,
-    "images/kernel/build.py": 2,  # in the kernel's version, and so in its bytes: until the next kernel
-    "images/kernel/patches/": None,  # part of the same kernel
     # The tests of those readers, and this one.
     "tests/unit/ci/test_setup.py": None,
     "tests/unit/docs/test_former_name.py": None,

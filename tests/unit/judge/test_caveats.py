@@ -7,7 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from lab.judge.caveats import about, bimodal_caveat, drift_caveat, outlier_caveat, predict_samples, size_caveat
+from lab.judge.caveats import (
+    INTERRUPTED,
+    about,
+    bimodal_caveat,
+    drift_caveat,
+    interruption_caveat,
+    outlier_caveat,
+    predict_samples,
+    size_caveat,
+)
 from lab.judge.interval import student_quantile
 
 TWO_MODES = [-0.040, 0.001, -0.041, 0.0, 0.002, -0.039, -0.04, 0.001, 0.0, -0.042]
@@ -81,3 +90,12 @@ def test_the_prediction_is_the_least_number_that_will_do(mean: float, spread: fl
 
     wanted = next((n for n in range(2, 1001) if enough(n)), None)
     assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("interruptions", "where"),
+    [([], ""), ([0, 0], ""), ([0, 3, 0], "sample 2 (3 interruptions)"), ([1, 0, 2], "2 samples (3 interruptions)")],
+)
+def test_interruptions_by_virtual_time_are_counted_and_placed(interruptions: list[int], where: str) -> None:
+    said = interruption_caveat(interruptions)
+    assert said is None if not where else said is not None and said.startswith(f"{INTERRUPTED}: ") and said.endswith(where)

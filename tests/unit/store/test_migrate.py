@@ -107,7 +107,8 @@ def test_what_1_0_did_not_know_is_written_as_not_known() -> None:
     untouched = document.keys() - {"schema_version", "samples", "verdict", "topology", "transfer", "certificate", "client"}
     assert {key: upgraded[key] for key in untouched} == {key: document[key] for key in untouched}
     unknown = dict.fromkeys(("host", "seed", "body_error_s", "said_body_s", "tail_s", "why"))
-    assert [{**sample, **unknown, "command": []} for sample in document["samples"]] == upgraded["samples"]
+    known = {"command": [], "interruptions": 0}
+    assert [{**sample, **unknown, **known} for sample in document["samples"]] == upgraded["samples"]
 
 
 @pytest.mark.parametrize(
