@@ -236,7 +236,7 @@ torment-planted: setup ## verdicts on cells of a client whose truth is known: CE
 torment-wires: setup ## verdicts on generated wires whose rate is known: CELLS=100000 (an hour of a processor) SEED=1
 	@$(BIN)/python -m tests.torment --wires $(or $(CELLS),100000) --seed $(or $(SEED),1)
 
-twenty-cells: setup ## twenty cells of one seed in many places: digests equal, or named (tests/places; half an hour): OPTIONS="--place Debian"
+twenty-cells: setup ## twenty cells of one seed in many places: equal digests (tests/places; half an hour): OPTIONS="--place Debian"
 	@$(BIN)/python -m tests.places $(OPTIONS)
 
 virtual-workers: setup ## cells on four workers of this machine, one killed every 20 s, against a run without workers: CELLS=500 (an hour)

@@ -1,8 +1,8 @@
 """`python -m tests.places [--keep FOLDER] [--place TEXT]... [--cell TEXT]...`: twenty cells in many places, and a table.
 
 A line for each cell: the digest of its result and captures in this checkout, and a column for each other place. `=` is the same
-digest; `named` a Go program whose captures differ, with the largest difference of its times; anything else is a difference.
-Exit code 0: every cell is equal or named. 1: one is not. Places that cannot be made are listed, and do not count.
+digest; anything else is a difference.
+Exit code 0: every cell is equal. 1: one is not. Places that cannot be made are listed, and do not count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lab.model.errors import RoughwaterError
 from lab.model.paths import results_dir
 from lab.model.scratch import scratch_folder
 from tests.places.came import Came, apart, keep, kept
-from tests.places.cells import CELLS, NAMED, TwentyCell
+from tests.places.cells import CELLS, TwentyCell
 from tests.places.places import PLACES, Made, Place
 from tests.support.bare_debian import LackingError
 
@@ -39,7 +39,7 @@ def column(made: Made, place: Place, ids: Sequence[str], folder: Path, *, in_use
 
 
 def table(cells: Sequence[TwentyCell], columns: Mapping[str, Column]) -> tuple[list[str], int]:
-    """Lines of Markdown, and how many cells differ without a name. The first column is what the others are held against."""
+    """Lines of Markdown, and the number of differences. The others are held against the first column."""
     first, *others = columns
     lines = [f"| cell | client, transfer | {' | '.join(columns)} |", "|---" * (len(columns) + 2) + "|"]
     differ = 0
@@ -48,8 +48,8 @@ def table(cells: Sequence[TwentyCell], columns: Mapping[str, Column]) -> tuple[l
         row = [here.digest[:12] if here else "no result"]
         for name in others:
             there = columns[name].get(cell.id)
-            said = apart(here, there, named=cell.language == NAMED) if here and there else "no result"
-            differ += bool(said) and not said.startswith("named")
+            said = apart(here, there) if here and there else "no result"
+            differ += bool(said)
             row.append(said or "=")
         lines.append(f"| `{cell.id}` | {cell.language}, {cell.fate} | {' | '.join(row)} |")
     return lines, differ
@@ -88,7 +88,7 @@ def main(words: Sequence[str] | None = None) -> int:
             print(f"\nprograms: {named}\n", *lines, sep="\n", flush=True)
     for place in places:
         print(f"- {place.name}: {place.what}")
-    print(f"{len(cells)} cells, {differ} differ without a name; kept in {asked.keep}")
+    print(f"{len(cells)} cells, {differ} differences; kept in {asked.keep}")
     return 1 if differ else 0
 
 

@@ -1,4 +1,4 @@
-"""What came of a cell in one place, as digests and outcomes, and how two places differ."""
+"""The result of a cell in one place, as digests, and how two places differ."""
 
 from __future__ import annotations
 
@@ -12,17 +12,6 @@ from lab.model.results import CellResult
 from lab.store.deterministic import digest, first_difference, view
 from lab.store.run_dir import RunDir, read_cell
 
-MOST_APART_S = 1e-3
-"""Between two boots of a program that reads the processor's counter."""
-
-
-class Outcome(NamedTuple):
-    """How a transfer ended, without what a program prints of its own clock."""
-
-    ok: bool
-    exit_code: int
-    wall_s: float
-
 
 class Came(NamedTuple):
     """The part of a cell's result that must be equal, the SHA-256 of its captures, and the digest of what counts."""
@@ -30,7 +19,6 @@ class Came(NamedTuple):
     view: Mapping[str, object]
     captures: tuple[str, ...]
     counts: str
-    outcomes: tuple[Outcome, ...]
 
     @property
     def digest(self) -> str:
@@ -46,8 +34,7 @@ def found_in(results: Path) -> dict[str, Came]:
         cell = read_cell(path)
         files = sorted(run.evidence(cell.id).glob("*.pcap"))
         captures = tuple(hashlib.sha256(each.read_bytes()).hexdigest() for each in files)
-        outcomes = tuple(Outcome(each.ok, each.exit_code, each.wall_s) for each in cell.samples)
-        came[cell.id] = Came(_view(cell), captures, cell.virtual.digest if cell.virtual else "", outcomes)
+        came[cell.id] = Came(_view(cell), captures, cell.virtual.digest if cell.virtual else "")
     return came
 
 
@@ -63,18 +50,9 @@ def _mappings(value: object) -> Iterable[dict[str, object]]:
     return value.values() if isinstance(value, dict) else ()
 
 
-def apart(here: Came, there: Came, *, named: bool) -> str:
-    """Empty where both are equal; else what differs first.
-
-    `named`: captures may differ, where outcomes are equal and times within `MOST_APART_S`. The text then begins with "named".
-    """
-    if here.digest == there.digest:
-        return ""
-    where = first_difference(here.view, there.view) or "captures"
-    if not named or [each[:2] for each in here.outcomes] != [each[:2] for each in there.outcomes]:
-        return where
-    most_s = max(abs(one.wall_s - other.wall_s) for one, other in zip(here.outcomes, there.outcomes, strict=True))
-    return f"named, {most_s * 1e6:.0f} us" if most_s <= MOST_APART_S else f"{most_s * 1e3:.1f} ms: {where}"
+def apart(here: Came, there: Came) -> str:
+    """Empty where both are equal; else what differs first."""
+    return "" if here.digest == there.digest else first_difference(here.view, there.view) or "captures"
 
 
 def keep(came: Mapping[str, Came], file: Path) -> None:
@@ -87,6 +65,5 @@ def kept(file: Path) -> dict[str, Came]:
     if not file.exists():
         return {}
     return {
-        name: Came(each["view"], tuple(each["captures"]), each["counts"], tuple(Outcome(*of) for of in each["outcomes"]))
-        for name, each in json.loads(file.read_text()).items()
+        name: Came(each["view"], tuple(each["captures"]), each["counts"]) for name, each in json.loads(file.read_text()).items()
     }

@@ -120,8 +120,6 @@ CELLS = (
     _of("go-dead", "dsl-20", "http1-get-128KiB", "dead address"),
     _of("go", "cut-20", "http1-get-2MiB", "cut, time-out"),
 )
-NAMED = "Go"
-"""The language whose programs read the processor's counter: equal outcomes, and times within a millisecond, are expected."""
 
 
 def write(folder: Path, copies: dict[str, Path] | None) -> Path:
