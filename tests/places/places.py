@@ -19,6 +19,7 @@ from lab.assets import engine, store
 from lab.assets.release import debian as package
 from lab.assets.release.workshop import LOCK, Words, Workshop, uv_cache
 from lab.clients.ferry import find_ferry
+from lab.model.clock import EPOCH_S
 from lab.model.errors import EXIT_FAIL, LabFault, UsageProblem
 from lab.model.paths import cache_dir, project_root
 from lab.model.scratch import scratch_folder
@@ -55,7 +56,7 @@ class Made:
         """The checkout as it is, with the uv of a release."""
         tools = self.once("tools", _tools)
         cargo = engine.find_cargo() or Path("/usr/bin/cargo")
-        return Workshop(project_root(), 1_767_225_600, tools, cargo, self.folder / "unused")
+        return Workshop(project_root(), EPOCH_S, tools, cargo, self.folder / "unused")
 
     @property
     def wheel(self) -> Path:

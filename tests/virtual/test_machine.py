@@ -11,8 +11,8 @@ import pytest
 
 from lab.hosts.agent.places import LAB_UID
 from lab.hosts.virtual import processes
-from lab.hosts.virtual.machine import EPOCH_S
 from lab.hosts.virtual.network import VirtualNetwork, open_network
+from lab.model.clock import EPOCH_S
 from lab.model.errors import LabFault
 from tests.support.waiting import until
 

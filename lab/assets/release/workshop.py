@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lab.assets import engine, store, tools, windows
 from lab.assets.store import Progress
+from lab.model.clock import EPOCH_S
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.files import digest
 from lab.model.paths import cache_dir
@@ -111,6 +112,8 @@ def clone(root: Path, into: Path, *, cargo: Path, bin_folder: Path, keep_compile
     _git(root, "clone", "--quiet", "--no-checkout", str(root), str(into))
     _git(into, "checkout", "--quiet", "--detach", commit(root))
     epoch = int(_git(into, "log", "-1", "--format=%ct"))
+    if epoch > EPOCH_S:
+        raise UsageProblem("virtual time would begin before this release's files", remedy="move EPOCH_S in lab/model/clock.py")
     compiled = _cargo_home() / "roughwater-release" if keep_compiled else into / "engine/compiled"
     return Workshop(root=into, epoch=epoch, tools=bin_folder, cargo=cargo, cargo_build=compiled)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 
 _BLOCK_BYTES = 1 << 24
-_MOMENT_S = 1_767_225_600  # the machine's first second, whenever the files were written
 
 
 def copy_files(source: str, target: str, names: list[str]) -> None:
@@ -13,6 +13,7 @@ def copy_files(source: str, target: str, names: list[str]) -> None:
 
     A Python would otherwise keep compiled files there, and read them the next time.
     """
+    moment_s = round(time.time() - time.monotonic())  # the machine's first second, whenever the files were written
     for name in names:
         path = f"{target}/{name}"
         os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
@@ -22,7 +23,7 @@ def copy_files(source: str, target: str, names: list[str]) -> None:
             while os.sendfile(write, read, None, _BLOCK_BYTES):
                 pass
             os.fchmod(write, 0o755 if os.fstat(read).st_mode & 0o111 else 0o644)
-            os.utime(write, (_MOMENT_S, _MOMENT_S))
+            os.utime(write, (moment_s, moment_s))
         finally:
             os.close(write)
             os.close(read)

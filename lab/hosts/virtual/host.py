@@ -14,8 +14,9 @@ from lab.hosts.agent.protocol import HOME_DIR, LAB_USER, RUN_DIR
 from lab.hosts.command_host import Command
 from lab.hosts.host import CollectedFile, Completed
 from lab.hosts.posix import PosixHost
-from lab.hosts.virtual.machine import EPOCH_S, Machine
+from lab.hosts.virtual.machine import Machine
 from lab.hosts.virtual.placing import place_of
+from lab.model.clock import EPOCH_S
 from lab.model.clock import Clock as ClockName
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.paths import cache_dir

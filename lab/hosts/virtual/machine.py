@@ -29,12 +29,10 @@ from lab.hosts.virtual.cores import Core
 from lab.hosts.virtual.ending import why
 from lab.hosts.virtual.program import bootstrap, first_program, interpreter
 from lab.hosts.virtual.watchdog import Watchdog
-from lab.model.clock import CHARGE_NS
+from lab.model.clock import CHARGE_NS, EPOCH_S
 from lab.model.ended import wait_for_end
 from lab.model.errors import LabFault
 
-# 1 January 2026, in every machine: a wall clock that is the same in every boot, and after the birth of every program's defaults.
-EPOCH_S = 1_767_225_600
 CHARGE_MOST_NS = 10_000
 # Without TMPDIR its memory is anonymous, with a HOME that is not there it makes no folder. And it takes the address of a variable
 # for the top of its address space (get_top_address in arch/um/kernel/um_arch.c): without one, its programs die.

@@ -162,6 +162,14 @@ def test_a_clone_has_the_commit_and_its_time(repository: Path, tmp_path: Path) -
         shop.run(["sh", "-c", "exit 3"])
 
 
+def test_a_release_after_the_beginning_of_virtual_time_is_refused(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workshop, "EPOCH_S", 1767323044)
+    with pytest.raises(UsageProblem, match="begin before this release's files"):
+        workshop.clone(repository, tmp_path / "clone", cargo=Path("/bin/cargo"), bin_folder=tmp_path, keep_compiled=False)
+
+
 @pytest.mark.parametrize("without", ["", *(name for name in TRACKED if name not in (TRACKED[1], TRACKED[-1]))])
 def test_a_wheel_that_lacks_a_part_of_the_lab_is_refused(tmp_path: Path, without: str) -> None:
     found = checks.contents(lab_wheel(tmp_path, without), TRACKED)

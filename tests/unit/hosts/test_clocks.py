@@ -37,7 +37,7 @@ def test_the_real_clock_is_this_machines() -> None:
 def test_the_virtual_clock_is_the_machines_and_sleeps_there() -> None:
     clock, machine = virtual()
     assert clock.monotonic_ns() == 1_500_000_000
-    assert clock.now().isoformat() == "2026-01-01T00:00:01.500000+00:00"
+    assert clock.now().isoformat() == "2027-01-01T00:00:01.500000+00:00"
     clock.sleep(2.0)
     clock.sleep(0.0)
     clock.sleep(-1.0)
