@@ -48,6 +48,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--row", action="append", default=[], help="only this row of tests/torment/rows.py; may be repeated")
     given = parser.parse_args(words)
+    # A shell that runs this in the background has it ignored, and each lab would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if given.planted:
         score = planted.judge(given.planted, given.seed)
         return 1 if score.false_pass or score.false_fail or score.invalid else 0
