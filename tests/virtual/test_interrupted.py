@@ -24,11 +24,14 @@ def test_a_program_that_computes_is_reported_and_sigterm_ends_it(tmp_path: Path)
     said = tmp_path / "said"
     with said.open("wb") as file:
         lab = subprocess.Popen([sys.executable, "-m", "lab.cli.main", *words], stderr=file, start_new_session=True)
-    until(lambda: b"Computing takes no virtual time" in said.read_bytes(), "the lab says so", 120)
-    family = psutil.Process(lab.pid).children(recursive=True)
-    assert family
-    lab.send_signal(signal.SIGTERM)
-    assert lab.wait(PATIENCE_S) == 128 + signal.SIGTERM
+    try:
+        until(lambda: b"Computing takes no virtual time" in said.read_bytes(), "the lab says so", 120)
+        family = psutil.Process(lab.pid).children(recursive=True)
+        assert family
+        lab.send_signal(signal.SIGTERM)
+        assert lab.wait(PATIENCE_S) == 128 + signal.SIGTERM
+    finally:
+        lab.kill()
     until(lambda: not any(each.is_running() for each in family), "the machine is gone")
 
 

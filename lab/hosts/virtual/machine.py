@@ -45,8 +45,8 @@ _LOOK_S = 0.5
 _SLOWEST_BYTE_S = 20e6
 _MOST_ENDINGS = 3
 _COMPUTING = (
-    "a program has computed for ten seconds without waiting. Computing takes no virtual time: a program that computes until the "
-    "clock has gone on never ends. Ctrl-C ends it; `--clock real` has a clock that goes on"
+    "a program has computed for ten seconds without waiting. Computing takes no virtual time until the kernel interrupts the "
+    "program, and then 10 ms: this takes long, and may not repeat. Ctrl-C ends it; `--clock real` has a clock that goes on"
 )
 
 
