@@ -256,13 +256,16 @@ class Lab:
             return self.watcher.idle(self.up[0])
 
     def snapshot(self) -> HostSnapshot:
-        """The hosts' facts now; without those of the hosts where they cannot be read."""
+        """The hosts' facts now; without those of the hosts where they cannot be read. Raises LabFault if the lab was abandoned."""
         with self.timed("provenance"):
             try:
                 found = self._by.snapshot(self.up[0])
                 client = {**found.hosts["client"], **self.client_facts}
                 return found.model_copy(update={"hosts": {**found.hosts, "client": client}})
             except RoughwaterError:
+                # A cell that ended meanwhile would be stored as complete, and lack the facts for good.
+                if self.abandoned:
+                    raise
                 return HostSnapshot(at=datetime.now(UTC), machine=machine_facts(), hosts={})
 
     @contextmanager

@@ -86,7 +86,7 @@ def investigate(
 ) -> Answer:
     """Write the answer made of the observations from `take`, on a shaped network, and the verdict of `judge`.
 
-    A LabFault meanwhile makes it INVALID.
+    A LabFault meanwhile makes it INVALID; that of a lab which was abandoned is raised.
     """
     started_at, rows, faults = datetime.now(UTC), list[Observation](), list[str]()
     bench_of = session.bench(
@@ -107,6 +107,8 @@ def investigate(
                 rows.append(row)
                 session.progress.step(f"{request.id}: {row.name}")
         except LabFault as fault:
+            if session.lab.abandoned:
+                raise
             faults.append(fault.message)
         verdict = verdict_on(rows, "", faults) if faults else judge(rows)
         command = bench.started[0] if bench.started else []

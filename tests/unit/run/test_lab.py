@@ -308,6 +308,15 @@ def test_what_was_measured_of_the_clients_host_is_in_every_snapshot(world: World
     assert found.hosts == {"client": {"kernel": "own", "score": 7}, "server": {"kernel": "5"}}
     world.broken = "facts"
     assert (lab.snapshot().hosts, bool(lab.snapshot().machine)) == ({}, True)
+
+
+def test_a_lab_that_was_abandoned_stores_no_cell_without_facts(world: World) -> None:
+    lab = world.lab()
+    lab.bring_up()
+    lab.abandon()
+    world.broken = "facts"
+    with pytest.raises(LabFault, match="no facts"):
+        lab.snapshot()
     assert set(lab.timing_s) == {"provenance"}
 
 
