@@ -97,6 +97,7 @@ FAILURES = (
     # Not what was announced
     Failure("eof-early", "integrity", ways=("get",)),
     Failure("boasts", "integrity", ways=("get",)),
+    Failure("empty-before", "integrity", ways=("get",)),
     Failure("shrinks", "integrity", ways=("get",)),
     # It goes away
     Failure("closes-channel", "transient"),

@@ -55,6 +55,8 @@ class Oddity:
     names: tuple[bytes, ...] = ()
     # A file's size while it is read, in percent of the size in STAT.
     becomes: int = 100
+    # STAT tells no bytes, as if the file were written after that.
+    empty_before: bool = False
     # STAT tells this much more than there is.
     boasts: int = 0
     # RENAME fails `always` or for `parts` of uploads; `gone`: the connection ends at a part's second one.
@@ -109,6 +111,7 @@ ODDITIES: dict[str, Oddity] = {
     # Not what was announced
     "eof-early": Oddity("eof-early"),
     "boasts": Oddity(boasts=500_000),
+    "empty-before": Oddity(empty_before=True),
     "shrinks": Oddity(becomes=50),
     "closes-channel": Oddity("closes-channel"),
     "closes-connection": Oddity("closes-connection"),
@@ -292,7 +295,7 @@ class Responder:
         if kind in (STAT, LSTAT):
             real = self._real(path)
             facts = real.stat() if kind == STAT else real.lstat()
-            return packet(ATTRS, ident, attributes(facts, self._told(facts)))
+            return packet(ATTRS, ident, attributes(facts, 0 if self._oddity.empty_before else self._told(facts)))
         if kind == FSTAT:
             facts = os.fstat(self._opened[first].file)
             return packet(ATTRS, ident, attributes(facts, self._told(facts)))

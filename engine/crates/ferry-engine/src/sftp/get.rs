@@ -101,12 +101,14 @@ pub async fn run(
     }
     drop(helpers);
     let mut asked_behind = None;
+    let mut filled = false;
     if let Direction::Down(mut down) = ended.direction {
+        filled = attrs.size == Some(0) && down.next > attempt.offset;
         // Never sent where the last READs had to be repeated.
         asked_behind = down.trailer.take().is_none().then_some(still);
         attempt.receiver = Some(down.receiver);
     }
-    let known = whole && attrs.size.is_some_and(|size| size > 0);
+    let known = whole && (filled || attrs.size.is_some_and(|size| size > 0));
     let now = match asked_behind {
         Some(answer) if ended.result.is_ok() && known => answer.await.unwrap_or_else(|_| Err(lost())),
         _ if ended.result.is_ok() && known => core.call(channel, &Request::Fstat { handle: &handle }).await,
@@ -115,6 +117,8 @@ pub async fn run(
     close(core, channel, Some(handle));
     ended.result?;
     let unchanged = match now? {
+        // A device or a file of /proc has no size even now. A file that has one was empty at STAT, and has been written since.
+        Reply::Attrs(now) if filled => now.size == Some(0),
         Reply::Attrs(now) => now.size == attrs.size && modified(&now) == modified(&attrs),
         // A server without FSTAT. What an earlier attempt has fetched was of the version that STAT has told, and what came now need not be.
         _ => attempt.offset == 0,
