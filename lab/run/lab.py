@@ -256,7 +256,7 @@ class Lab:
             return self.watcher.idle(self.up[0])
 
     def snapshot(self) -> HostSnapshot:
-        """The hosts' facts now; without those of the hosts where they cannot be read. Raises LabFault if the lab was abandoned."""
+        """The hosts' facts now; without those of hosts where they cannot be read. Raises LabFault if the lab was abandoned."""
         with self.timed("provenance"):
             try:
                 found = self._by.snapshot(self.up[0])

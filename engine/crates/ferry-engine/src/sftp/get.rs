@@ -116,20 +116,24 @@ pub async fn run(
     };
     close(core, channel, Some(handle));
     ended.result?;
-    let unchanged = match now? {
-        // A device or a file of /proc has no size even now. A file that has one was empty at STAT, and has been written since.
-        Reply::Attrs(now) if filled => now.size == Some(0),
-        Reply::Attrs(now) => now.size == attrs.size && modified(&now) == modified(&attrs),
-        // A server without FSTAT. What an earlier attempt has fetched was of the version that STAT has told, and what came now need not be.
-        _ => attempt.offset == 0,
-    };
-    if unchanged {
+    if unchanged(&attrs, &now?, filled, attempt.offset) {
         return Ok(());
     }
     Err(Error::integrity(format!(
         "{} was changed on the server while it was being fetched: fetch it again",
         String::from_utf8_lossy(path)
     )))
+}
+
+/// Whether the file is the version that STAT told in `before`, by the answer to FSTAT behind its last byte. `filled`: STAT told no bytes, and some came.
+fn unchanged(before: &Attrs, answer: &Reply, filled: bool, begun_at: u64) -> bool {
+    match answer {
+        // A device or a file of /proc has no size even now. A file that has one was empty at STAT, and has been written since.
+        Reply::Attrs(now) if filled => now.size == Some(0),
+        Reply::Attrs(now) => now.size == before.size && modified(now) == modified(before),
+        // A server without FSTAT. An earlier attempt's bytes were of the version that STAT has told; those of this attempt need not be.
+        _ => begun_at == 0,
+    }
 }
 
 fn modified(attrs: &Attrs) -> Option<u32> {
