@@ -12,7 +12,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from lab.hosts.agent.places import CACHE_DIR
 from lab.hosts.host import Host
+from lab.model.paths import cache_dir
 from lab.servers.process import ServerProcess, program, wait_ready
 
 PORT = 22
@@ -144,10 +146,14 @@ MaxSessions {options.max_sessions}
 
 
 def _parts(sshd: str) -> str:
-    """Where the other programs of an extracted sshd are: since OpenSSH 9.8 it is several, each known by its absolute path."""
-    folders = [tree / "usr/lib/openssh" for tree in Path(sshd).parents if tree != Path("/")]
+    """Where the other programs of an extracted sshd are: since OpenSSH 9.8 it is several, each known by its absolute path.
+
+    A machine in virtual time has the cache at a path of its own.
+    """
+    shown, here = (CACHE_DIR, str(cache_dir())) if sshd.startswith(f"{CACHE_DIR}/") else ("", "")
+    folders = [tree / "usr/lib/openssh" for tree in Path(here + sshd.removeprefix(shown)).parents if tree != Path("/")]
     places = {word: next((path for each in folders if (path := each / name).is_file()), None) for word, name in _PARTS.items()}
-    return "".join(f"{word} {place}\n" for word, place in places.items() if place)
+    return "".join(f"{word} {shown}{str(place).removeprefix(here)}\n" for word, place in places.items() if place)
 
 
 @dataclass

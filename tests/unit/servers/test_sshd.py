@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from pathlib import Path, PurePosixPath
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from lab.hosts.agent.places import CACHE_DIR
 from lab.servers.sshd import SshdOptions, _is_prime, _parts, make_key, make_old_key, render_config
 
 
@@ -53,3 +55,16 @@ def test_an_extracted_sshd_finds_its_other_programs(tmp_path: Path) -> None:
     session.touch()
     assert _parts(str(tmp_path / "shown" / "sshd")) == f"SshdSessionPath {session}\n"
     assert not _parts("/usr/sbin/sshd")
+
+
+def test_so_does_one_of_the_cache_inside_a_machine_in_virtual_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Debian 13 without openssh-server: its connections ended with "sshd-session does not exist"."""
+    monkeypatch.setenv("ROUGHWATER_CACHE", str(tmp_path))
+    for name in ("sshd-session", "sshd-auth"):
+        path = tmp_path / "extracted-1/usr/lib/openssh" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    parts = f"{CACHE_DIR}/extracted-1/usr/lib/openssh"
+    expected = f"SshdSessionPath {parts}/sshd-session\nSshdAuthPath {parts}/sshd-auth\n"
+    assert _parts(f"{CACHE_DIR}/extracted-1/bin/sshd") == expected
+    assert not _parts(f"{CACHE_DIR}/extracted-2/bin/sshd")
