@@ -64,7 +64,7 @@ class ProjectHost(VirtualHost):
             network.machine, client.name, client.address, namespace=client._namespace, on_loopback=client.on_loopback
         )
         self._caller = caller
-        in_tmp = any(Path(path).is_relative_to(TMP) for path in (project, *named, *writable))
+        in_tmp = any(path.is_relative_to(TMP) for path in (project, *map(Path, named), *writable))
         folders = [*([TMP] if in_tmp and project != TMP else []), project, *writable]
         self._index = folders.index(project)
         self._machine.ask(

@@ -89,7 +89,8 @@ def own_junit(command: str, reason: str, last_line: str, virtual_s: float) -> by
     error = ElementTree.SubElement(case, "error", {"type": "limit", "message": printable(reason)})
     error.text = printable(f"{reason}\nlast line of output: {last_line or '(none)'}")
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+    text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"
 
 
 def printable(text: str) -> str:
