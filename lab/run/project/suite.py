@@ -113,6 +113,9 @@ def run_suite(asked: Asked, show: Show, say: Say, prepare: Callable[[Servers, li
     Raises LabFault where the machine cannot be had or the link is not what it claims to be.
     """
     began, outcome, digest = time.monotonic(), Outcome(), _Digest()
+    if not asked.plan.steps:
+        say("there are no tests to run")
+        return outcome
     with ExitStack() as stack:
         network, given = stack.enter_context(_opened(asked, say, prepare))
         host, shown = _furnished(network, asked)
