@@ -1,4 +1,4 @@
-"""`lab test`: somebody's own test suite in virtual time, on a writable copy of its project."""
+"""`lab test`: a user's own test suite in virtual time, on a writable copy of its project."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def folders(project: Path | None) -> tuple[Path, Path]:
     here = Path.cwd()
     root = (project or here).resolve()
     if not root.is_dir():
-        raise UsageProblem(f"{root} is no folder", remedy="--project names the folder of the project")
+        raise UsageProblem(f"there is no folder {root}", remedy="--project names the folder of the project")
     if hidden(root):
         raise UsageProblem(f"{root} is the machine's own inside, and cannot be a project", remedy="copy the project elsewhere")
     return root, here if here.is_relative_to(root) else root

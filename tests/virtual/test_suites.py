@@ -1,4 +1,4 @@
-"""`lab test`: suites of somebody's own in a machine, with their exit codes, output, reports and limits."""
+"""`lab test`: suites of users in a machine, with their exit codes, output, reports and limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.waiting import PATIENCE_S, until
 pytestmark = pytest.mark.timeout(400)
 
 LAB = [sys.executable, "-m", "lab.cli.main", "test"]
-# Two tests that sleep, one that writes next to itself and to /tmp, and one that looks at who it is.
+# A test sleeps, another writes next to itself and to /tmp, the others look at their user and their machine.
 SUITE = """
 import os, pathlib, time, unittest
 

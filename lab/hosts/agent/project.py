@@ -1,6 +1,6 @@
-"""A machine in virtual time for somebody's own test suite (`lab test`): folders that it may write, its user, its new files.
+"""A machine in virtual time for a user's own test suite (`lab test`): folders that it may write, its user, its new files.
 
-Standard library only: part of PID 1, which does nothing of this unless it is asked to.
+Standard library only: part of PID 1, which does this on request alone.
 """
 
 from __future__ import annotations

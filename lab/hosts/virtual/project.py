@@ -1,4 +1,4 @@
-"""The client's host of a machine in virtual time as somebody's own test suite has it: writable folders, its caller's user."""
+"""The client's host of a machine in virtual time as a user's own test suite has it: writable folders, its caller's user."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ProjectProcess(VirtualProcess):
     _errors = 0
 
     def ended(self, timeout_s: float) -> bool:
-        """Let the machine run until the command has ended, at most so many seconds of its clock."""
+        """Let the machine run until the command has ended, at most `timeout_s` of its clock."""
         return self._completed is not None or self._ask_end(timeout_s, kill=False)
 
     def news(self) -> tuple[bytes, bytes]:

@@ -31,7 +31,7 @@ def _matches(name: str, pattern: str) -> bool:
 def write_into(project: Path, name: str, data: bytes) -> None:
     """Write a file below the project, complete or not at all; folders are made.
 
-    Raises LabFault where a link, or something else that is no folder or no file, is in its place: it may lead out of the project.
+    Raises LabFault where a link lies on the way or in its place: it may lead out of the project.
     """
     *folders, last = PurePosixPath(name).parts
     if ".." in folders or last == "..":

@@ -1,4 +1,4 @@
-"""Somebody's own test suite in the machine of virtual time, and what came of it."""
+"""A user's own test suite in the machine of virtual time, and what came of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from lab.servers.bundle import Servers, places, start_servers
 
 LIMIT_CODE = 124
 _LONGEST_S = 1e9
-"""Of the host's clock: a busy host takes long, and is no fault of the suite's."""
+"""On the host's clock: a suite is not to blame for a busy host."""
 _ONE_PROCESSOR = {"GOMAXPROCS": "1"}
 # A program that is ended would keep its last lines.
 _UNBUFFERED = {"PYTHONUNBUFFERED": "1"}

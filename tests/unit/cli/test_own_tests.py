@@ -51,7 +51,7 @@ def lab(project: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
         ([], "no command"),
         (["--", "no-such-program"], "no-such-program"),
         (["--", "./no-such-program"], "no-such-program"),
-        (["--project", "nowhere", "--", "true"], "no folder"),
+        (["--project", "nowhere", "--", "true"], "there is no folder"),
         (["--project", "/proc", "--", "true"], "the machine's own"),
         (["--memory", "64M", "--", "true"], "too little"),
         (["--junit", "nowhere/j.xml", "--", "true"], "no such folder"),

@@ -1,4 +1,4 @@
-"""Parts of a machine for somebody's own suite that need no machine: new files, places it cannot show."""
+"""Parts of a machine for a user's own suite that need no machine: new files, places it cannot show."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_new_files_are_regular_and_no_link_is_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/run/user/1000/project", "/dev/shm/x", "/proc", "/sys/x"])
-def test_what_the_machine_has_for_itself_is_no_project(path: str) -> None:
+def test_a_place_of_the_machines_own_cannot_be_a_project(path: str) -> None:
     assert hidden(Path(path))
 
 

@@ -1,4 +1,4 @@
-"""A command's output is asked for by virtual time, and ended at its limits; the machine is one that counts."""
+"""A command's output is asked for by virtual time, and ended at its limits; its machine is a counter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab.run.project.watch import LastLine, Limits, slice_s, watched
 
 
 class Counting:
-    """A machine whose clock goes on as it is asked to, and a command of so many seconds that prints each of these lines."""
+    """A machine whose clock goes on as it is asked to, and a command that lasts `lasts_s` and prints each of these lines."""
 
     def __init__(self, lasts_s: float, prints: dict[float, bytes], cpu_per_s: float = 0.0) -> None:
         self.now_ns, self.endings = 5 * 10**9, list[str]()
