@@ -33,7 +33,7 @@ class _Words:
 
 def plan(cargo: str, words: Sequence[str], outside: Outside) -> Plan:
     found = split(words)
-    text = outside.build(cargo, "test", "--no-run", "--message-format=json-render-diagnostics", *found.cargo)
+    text = outside.ask(cargo, "test", "--no-run", "--message-format=json-render-diagnostics", *found.cargo)
     return Plan(tuple(steps(text, found.program)), stops=not found.goes_on, notes=(_NO_DOCS,))
 
 

@@ -37,7 +37,7 @@ class _Words:
 
 def plan(go: str, words: Sequence[str], outside: Outside) -> Plan:
     found = split(words)
-    listing = outside.build(go, "list", *_for_list(found.build), "-f", _LISTED, *(found.packages or ["."]))
+    listing = outside.ask(go, "list", *_for_list(found.build), "-f", _LISTED, *(found.packages or ["."]))
     steps, notes = [], []
     rows = [line.split("\t") for line in listing.splitlines() if line.strip()]
     tested = [(package, folder) for package, folder, inner, outer in rows if int(inner) + int(outer)]

@@ -12,7 +12,8 @@ from pathlib import Path
 from lab.model.errors import UsageProblem
 
 PROGRAMS = "{programs}"
-"""In a step's words: the folder of the plan's programs, by its path inside."""
+"""In the path of a step's program: the folder of the plan's programs, by its path inside."""
+_STDERR = 2
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,15 @@ class Outside:
     scratch: Path
     environment: Mapping[str, str]
 
-    def build(self, *argv: str) -> str:
-        """Run a tool; what it prints to stderr is the caller's to read. Returns its stdout. Raises BuildFailed."""
+    def build(self, *argv: str) -> None:
+        """Run a tool that compiles; what it prints goes to the caller's stderr. Raises BuildFailed."""
+        self._run(argv, _STDERR)
+
+    def ask(self, *argv: str) -> str:
+        """Run a tool for its stdout; what it prints to stderr goes to the caller's. Raises BuildFailed."""
+        return self._run(argv, subprocess.PIPE)
+
+    def _run(self, argv: Sequence[str], stdout: int) -> str:
         try:
             # A session of its own, so that its compilers end with it.
             tool = subprocess.Popen(
@@ -63,7 +71,7 @@ class Outside:
                 cwd=self.folder,
                 env=dict(self.environment),
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=stdout,
                 start_new_session=True,
             )
         except OSError as error:
@@ -76,7 +84,7 @@ class Outside:
             raise
         if tool.returncode:
             raise BuildFailed(tool.returncode if tool.returncode > 0 else 128 - tool.returncode)
-        return text.decode(errors="replace")
+        return (text or b"").decode(errors="replace")
 
 
 def refused(tool: str, flag: str, remedy: str) -> UsageProblem:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lab.hosts.host import Completed
-from lab.hosts.virtual.host import environment
+from lab.hosts.virtual.host import environment as machines_environment
 from lab.hosts.virtual.machine import Patience
 from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.hosts.virtual.project import Caller, ProjectHost, show_folder
@@ -132,8 +132,9 @@ def run_suite(asked: Asked, show: Show, say: Say, prepare: Callable[[Servers, li
             with scheduled(network, asked.topology) if asked.topology else _nothing() as changing:
                 if changing:
                     changing.start()
-                argv = [word.replace(PROGRAMS, shown) for word in step.argv]
-                process = host.begin(argv, variables(step, argv[0], given, asked.variables), step.folder)
+                program = step.argv[0].replace(PROGRAMS, shown) if shown else step.argv[0]
+                environment = variables(step, program, given, asked.variables)
+                process = host.begin([program, *step.argv[1:]], environment, step.folder)
                 done, outcome.limit = watched(process, limits, seen)
             _note(outcome, done, digest)
             if outcome.limit or (done.returncode and asked.plan.stops):
@@ -149,7 +150,7 @@ def run_suite(asked: Asked, show: Show, say: Say, prepare: Callable[[Servers, li
 def variables(step: Step, program: str, servers: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """A command's environment but for what every command inside has. Programs next to it come first on its PATH."""
     own = [step.environment.get("PATH", ""), os.path.dirname(program)]  # noqa: PTH120 - a command's first word may be a name
-    path = os.pathsep.join(dict.fromkeys(word for word in (*own, environment({})["PATH"]) if word.startswith("/")))
+    path = os.pathsep.join(dict.fromkeys(word for word in (*own, machines_environment({})["PATH"]) if word.startswith("/")))
     user = {"USER": "root", "LOGNAME": "root"} if os.geteuid() == 0 else {"USER": "tester", "LOGNAME": "tester"}
     return {**_ONE_PROCESSOR, **_UNBUFFERED, **user, **servers, **step.environment, "PATH": path, **given}
 
