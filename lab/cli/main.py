@@ -65,6 +65,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "workers": ("worker", "workers"),
     "calibrate": ("calibrate",),
     "live": ("shell", "up", "link", "exec", "status", "down"),
+    "test": ("test",),
     "client": ("client",),
     "userland": ("userland",),
     "new": ("new",),

@@ -30,6 +30,7 @@ FrontEnd = Literal[
     "search loss",
     "harm",
     "shell",
+    "test",
     "up",
     "exec",
     "link",
@@ -134,6 +135,19 @@ FRONT_ENDS: Mapping[FrontEnd, Facts] = {
     ),
     "harm": Facts(("virtual",), _CELLS, refused=(_one_host("and a bystander shares a link", "name another network"),)),
     "shell": Facts(_BOTH, ("Topology",), "leave --clock, --backend and --router out"),
+    "test": Facts(
+        ("virtual",),
+        ("Topology",),
+        refused=(
+            Refused(
+                "Topology",
+                "userlands.client",
+                "has a userland of the client",
+                "and a suite runs programs of this machine",
+                "use lab shell --topology",
+            ),
+        ),
+    ),
     "up": Facts(("real",), ("Topology",), _COMMAND, (_APART,)),
     # Works in a lab of `lab up`, and takes no file.
     "exec": Facts(("real",), ()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -73,6 +74,16 @@ def clear(wake: int) -> None:
         os.read(wake, 4096)
     except BlockingIOError:
         pass
+
+
+def find_program(name: str, path: str) -> str:
+    """As execvp(3) finds it in that PATH. Raises FileNotFoundError."""
+    if "/" in name:
+        return name
+    for folder in path.split(":"):
+        if os.access(f"{folder or '.'}/{name}", os.X_OK, effective_ids=True):
+            return f"{folder or '.'}/{name}"
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
 
 def fork_into(

@@ -18,7 +18,7 @@ import select
 import signal
 import time
 
-from lab.hosts.agent import chores, frames, mounts, placing, roots, spawn, starter, syscalls
+from lab.hosts.agent import chores, frames, mounts, placing, project, roots, spawn, starter, syscalls
 from lab.hosts.agent.places import CACHE_DIR, LAB_UID, MARSHAL_VERSION, STARTER, TICK_NS, next_tick
 
 TYPE_CHECKING = False
@@ -92,6 +92,7 @@ class Guest:
             "read": self.op_read,
             "collect": self.op_collect,
             "end": self.op_end,
+            **project.OPERATIONS,
         }
 
     def serve(self) -> None:
@@ -188,7 +189,7 @@ class Guest:
         text = content(job.stdout, job.sent, job.most_bytes)
         job.sent += len(text)
         self.reap()
-        return {"running": job.code is None}, [text, content(job.stderr, 0, job.most_bytes)]
+        return {"running": job.code is None}, [text, content(job.stderr, int(message.get("errors_from", 0)), job.most_bytes)]
 
     def op_sleep(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
         del blobs
@@ -311,8 +312,10 @@ class Guest:
                 if message["host"] == "client":
                     weigh_for_oom(_FIRST_TO_GO)
                 become_user()
+                if "user" in message:
+                    project.become(*message["user"])
             os.chdir(message["cwd"])
-            program = find_program(argv[0], env.get("PATH", ""))
+            program = spawn.find_program(argv[0], env.get("PATH", ""))
             if message["at_ns"] >= 0:
                 started_ns = message["at_ns"]
                 order = memory("order", starter.client_order(started_ns, program, argv))
@@ -324,6 +327,8 @@ class Guest:
         finally:
             if not root:
                 become_root()
+                if "user" in message:
+                    project.come_back()
                 if message["host"] == "client":
                     weigh_for_oom(_NEVER)
             if message["within"]:
@@ -438,16 +443,6 @@ def weigh_for_oom(weight: int) -> None:
     """Set oom_score_adj (proc(5)) of the commands that begin from now on."""
     with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123
         file.write(str(weight))
-
-
-def find_program(name: str, path: str) -> str:
-    """As execvp(3) finds it in that PATH. Raises FileNotFoundError."""
-    if "/" in name:
-        return name
-    for folder in path.split(":"):
-        if os.access(f"{folder or '.'}/{name}", os.X_OK, effective_ids=True):
-            return f"{folder or '.'}/{name}"
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
 
 def memory(name: str, data: bytes) -> int:

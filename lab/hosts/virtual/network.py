@@ -97,6 +97,7 @@ def open_network(
     *,
     seed: int = 1,
     payload_bytes: int = 0,
+    memory_bytes: int = 0,
     charge_ns: int = CHARGE_NS,
     charge_most_ns: int = CHARGE_MOST_NS,
     patience: Patience | None = None,
@@ -106,9 +107,11 @@ def open_network(
 ) -> VirtualNetwork:
     """Boot and wire; with `same_host` client and server are one host. `userlands` are by host.
 
+    The machine has memory for that payload, or `memory_bytes` if that is more.
+
     Raises LabFault where the machine does not boot or is not deterministic.
     """
-    memory = memory_for(payload_bytes)
+    memory = max(memory_for(payload_bytes), memory_bytes)
     boot = Boot(seed=seed, memory_bytes=memory, charge_ns=charge_ns, charge_most_ns=charge_most_ns)
     machine = Machine.start(boot, patience=patience)
     try:

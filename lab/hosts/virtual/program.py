@@ -31,6 +31,7 @@ _MODULES = (
     "lab.hosts.agent.roots",
     "lab.hosts.agent.chores",
     "lab.hosts.agent.placing",
+    "lab.hosts.agent.project",
 )
 _PROGRAM = "lab.hosts.virtual.guest"
 _LOADER = """

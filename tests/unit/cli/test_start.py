@@ -52,7 +52,7 @@ def test_a_cell_by_name_loads_neither_robot_nor_workers(tmp_path: Path) -> None:
     assert not found & (NUMERIC | FRONTS | HOSTS | {"lab.run.flamegraph", "lab.run.events.faults"})
 
 
-@pytest.mark.parametrize("command", ["history", "suites", "report", "results"])
+@pytest.mark.parametrize("command", ["history", "suites", "report", "results", "test"])
 def test_help_of_a_command_loads_no_numbers(command: str, tmp_path: Path) -> None:
     assert not loaded(PROGRAM, command, "--help", folder=tmp_path) & NUMERIC
 

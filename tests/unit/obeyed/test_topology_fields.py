@@ -46,6 +46,7 @@ DOCUMENTS: dict[str, Document] = {
     "steps": {"link": _LINE, "schedule": {"steps": [{"at": "1 s", "rate": "15 Mbit/s"}], "repeat": "9 s"}},
     "trace": {"link": _LINE, "schedule": {"trace": TRACE}},
     "userlands": {"link": _LINE, "userlands": {"client": "debian:12", "server": "debian:13", "http3": "aioquic"}},
+    "a server's userland": {"link": _LINE, "userlands": {"server": "debian:13", "http3": "aioquic"}},
     "one host": {"same_host": True},
 }
 """Together they set every part, one with the other where a link may have both."""

@@ -94,4 +94,4 @@ def test_the_commands_that_take_them() -> None:
         for each in every.registered_commands
         if each.callback and "env" in inspect.signature(each.callback).parameters
     }
-    assert found == {"run", "shell", "exec_command", "rerun"}
+    assert found == {"run", "shell", "exec_command", "rerun", "own_tests"}

@@ -22,6 +22,7 @@ import typer
 
 from lab.cli import bisect, bundle, calibrate, harm, live, qualify, repro, search, virtual_shell
 from lab.cli import run as run_command
+from lab.cli import test as own_tests
 from lab.clients import registry
 from lab.hosts.compose.inside import links
 from lab.hosts.host import Completed, RouterFacts
@@ -42,6 +43,7 @@ from lab.run.events import quirks
 from lab.run.harm import FlowSeen
 from lab.run.named_cells import named_cells
 from lab.run.options import Options
+from lab.run.project import suite
 from lab.run.questions import Asking, CellQuestion, EventQuestion
 from lab.run.search import run_once
 from lab.run.session import Session
@@ -401,6 +403,25 @@ def _shell(given: Given) -> None:
         live.shell(["true"], topology=str(given.file), clock=given.clock)
 
 
+def _test(given: Given) -> None:
+    given.patched(
+        suite,
+        VirtualMachines=MagicMock(),
+        open_network=given.boots,
+        pin=given.pins,
+        assert_no_bypass=lambda _: None,
+        shape=given.shapes,
+        start_servers=given.serves,
+        scheduled=given.schedules,
+        Limits=MagicMock(),
+        ProjectHost=MagicMock(),
+        watched=lambda *_: (Completed(("true",), 0, b"", b"", 0, 0, 0.0, 0.0), None),
+    )
+    given.patched(own_tests, _close=lambda *_: None)
+    with suppress(typer.Exit):
+        own_tests.own_tests(["true"], topology=str(given.file))
+
+
 def _live(given: Given) -> None:
     given.patched(
         live,
@@ -480,6 +501,7 @@ WAYS: Mapping[FrontEnd, Callable[[Given], None]] = {
     "search loss": partial(_search, command=search.loss),
     "harm": _harm,
     "shell": _shell,
+    "test": _test,
     "up": _up,
     "link": _link,
     "calibrate": _calibrate,
