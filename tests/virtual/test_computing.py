@@ -101,6 +101,6 @@ def test_the_labs_own_programs_take_no_time_however_much_they_do(own: VirtualNet
     assert own.client.run(command).wall_s > 5000 * CHARGE_NS / 1e9
 
 
-def test_one_that_polls_comes_to_its_end_all_the_same(own: VirtualNetwork) -> None:
+def test_a_program_of_the_labs_that_polls_comes_to_its_end(own: VirtualNetwork) -> None:
     polls = "import time\nend = time.monotonic() + 0.1\nwhile time.monotonic() < end: pass"
     assert own.client.run([sys.executable, "-I", "-S", "-c", polls], root=True).wall_s == pytest.approx(0.1, abs=0.01)

@@ -141,9 +141,7 @@ def test_what_does_not_compile_has_the_compilers_exit_code(outside: Outside, too
     assert caught.value.code == 101
 
 
-def test_what_maven_says_of_a_mistake_is_seen(
-    outside: Outside, tool: Callable[..., str], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_of_maven_is_shown(outside: Outside, tool: Callable[..., str], capfd: pytest.CaptureFixture[str]) -> None:
     program = tool("mvn", "#!/bin/sh\necho '[ERROR] A.java:[3,7]'\nexit 1\n")
     with pytest.raises(BuildFailed):
         plan_for([program, "test"], outside)
