@@ -1,4 +1,4 @@
-"""The table of twenty cells: equal, named or different, and the files that a place gets."""
+"""The table of twenty cells: equal or different, and the files that a place gets."""
 
 from __future__ import annotations
 
@@ -10,39 +10,31 @@ from lab.clients.described import load_client
 from lab.model.cell_name import parse_cell_name
 from lab.model.load import load_topology
 from tests.places.__main__ import table
-from tests.places.came import Came, Outcome, apart, keep, kept
+from tests.places.came import Came, apart, keep, kept
 from tests.places.cells import CELLS, write
 
 GO, C = CELLS[-1], CELLS[5]
 
 
-def came(capture: str = "a", wall_s: float = 3.09, exit_code: int = 1) -> Came:
-    return Came({"wall_s": wall_s}, (capture,), "counts", (Outcome(ok=False, exit_code=exit_code, wall_s=wall_s),))
+def came(capture: str = "a", wall_s: float = 3.09) -> Came:
+    return Came({"wall_s": wall_s}, (capture,), "counts")
 
 
 @pytest.mark.parametrize(
-    ("there", "named", "said"),
-    [
-        (came(), True, ""),
-        (came("b"), False, "captures"),
-        (came("b"), True, "named, 0 us"),
-        (came("b", 3.090004), True, "named, 4 us"),
-        (came("b", 3.090004), False, "$.wall_s: 3.09, 3.090004"),
-        (came("b", 3.092), True, "2.0 ms: $.wall_s: 3.09, 3.092"),
-        (came("b", exit_code=2), True, "captures"),
-    ],
+    ("there", "said"),
+    [(came(), ""), (came("b"), "captures"), (came("b", 3.090004), "$.wall_s: 3.09, 3.090004")],
 )
-def test_a_difference_is_named_where_outcomes_are_equal_and_times_are_near(there: Came, named: bool, said: str) -> None:
-    assert apart(came(), there, named=named) == said
+def test_the_first_difference_is_told(there: Came, said: str) -> None:
+    assert apart(came(), there) == said
 
 
-def test_the_table_counts_what_has_no_name() -> None:
+def test_the_table_counts_differences_and_missing_results() -> None:
     here = {GO.id: came(), C.id: came()}
     there = {GO.id: came("b"), C.id: came("b")}
     lines, differ = table([C, GO], {"checkout": here, "there": there, "alone": {C.id: came()}})
-    assert differ == 2
+    assert differ == 3
     assert lines[2].endswith("| captures | = |")
-    assert lines[3].endswith("| named, 0 us | no result |")
+    assert lines[3].endswith("| captures | no result |")
 
 
 def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
