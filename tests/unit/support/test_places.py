@@ -24,7 +24,7 @@ def came(capture: str = "a", wall_s: float = 3.09) -> Came:
     ("there", "said"),
     [(came(), ""), (came("b"), "captures"), (came("b", 3.090004), "$.wall_s: 3.09, 3.090004")],
 )
-def test_the_first_difference_is_told(there: Came, said: str) -> None:
+def test_the_first_difference_is_named(there: Came, said: str) -> None:
     assert apart(came(), there) == said
 
 
