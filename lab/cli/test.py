@@ -25,7 +25,7 @@ from lab.model.topology import Topology
 from lab.model.units import Duration, Size
 from lab.run.project.plan import BuildFailed, Outside
 from lab.run.project.reports import own_junit
-from lab.run.project.suite import Asked, Outcome, as_json, run_suite
+from lab.run.project.suite import Asked, SuiteOutcome, as_json, run_suite
 from lab.run.project.tools import plan_for
 from lab.run.settings import DEFAULT_SEED
 
@@ -152,20 +152,20 @@ def found_program(name: str, folder: Path) -> str:
     raise UsageProblem(f"{name}: no such command", remedy="give a path, or install it")
 
 
-def summary(outcome: Outcome) -> str:
+def summary(outcome: SuiteOutcome) -> str:
     """The closing line."""
     return (
         f"{outcome.virtual_s:.3f} s of virtual time, {outcome.real_s:.1f} s of this machine's, {outcome.cpu_s:.1f} s of CPU time"
     )
 
 
-def limit_line(outcome: Outcome, asked: Asked) -> str:
+def limit_line(outcome: SuiteOutcome, asked: Asked) -> str:
     """The limit that ended the suite, in one line."""
     option, limit_s = ("--time-limit", asked.limit_s) if outcome.limit == "virtual time" else ("--cpu-limit", asked.cpu_limit_s)
     return f"the lab ended the suite at its limit of {limit_s:g} s of {outcome.limit} ({option})"
 
 
-def _close(words: Sequence[str], asked: Asked, outcome: Outcome, junit: Path | None, json_file: Path | None) -> None:
+def _close(words: Sequence[str], asked: Asked, outcome: SuiteOutcome, junit: Path | None, json_file: Path | None) -> None:
     """Say how it ended, and write the files that were asked for."""
     if outcome.ended == "lab":
         reason = limit_line(outcome, asked)

@@ -58,7 +58,7 @@ class Asked:
 
 
 @dataclass
-class Outcome:
+class SuiteOutcome:
     """What came of a suite. CPU and real seconds are the host's, from the boot of the machine on."""
 
     exit_code: int = 0
@@ -106,13 +106,13 @@ class _Digest:
         return self._found.hexdigest()
 
 
-def run_suite(asked: Asked, show: Show, say: Say, prepare: Callable[[Servers, list[str]], None]) -> Outcome:
+def run_suite(asked: Asked, show: Show, say: Say, prepare: Callable[[Servers, list[str]], None]) -> SuiteOutcome:
     """Run the commands one after the other, and copy new reports into the project. `say` takes lines of the lab's own.
 
     `prepare` gets the servers, if there are any, and the commands' words.
     Raises LabFault where the machine cannot be had or the link is not what it claims to be.
     """
-    began, outcome, digest = time.monotonic(), Outcome(), _Digest()
+    began, outcome, digest = time.monotonic(), SuiteOutcome(), _Digest()
     if not asked.plan.steps:
         say("there are no tests to run")
         return outcome
@@ -209,7 +209,7 @@ def _furnished(network: VirtualNetwork, asked: Asked) -> tuple[ProjectHost, str]
     return ProjectHost(network, asked.project, Caller.own(), words, plan.writable), shown
 
 
-def _note(outcome: Outcome, done: Completed, digest: _Digest) -> None:
+def _note(outcome: SuiteOutcome, done: Completed, digest: _Digest) -> None:
     code = 128 - done.returncode if done.returncode < 0 else done.returncode
     outcome.exit_code = outcome.exit_code or code
     outcome.virtual_s += done.wall_s
@@ -217,7 +217,7 @@ def _note(outcome: Outcome, done: Completed, digest: _Digest) -> None:
     digest.add(str(code).encode(), str(done.ended_ns - done.started_ns).encode())
 
 
-def _copy_out(host: ProjectHost, asked: Asked, outcome: Outcome, digest: _Digest, say: Say) -> None:
+def _copy_out(host: ProjectHost, asked: Asked, outcome: SuiteOutcome, digest: _Digest, say: Say) -> None:
     found = host.reports()
     for name in chosen(found, asked.patterns):
         data = host.read(found[name])
@@ -230,7 +230,7 @@ def _copy_out(host: ProjectHost, asked: Asked, outcome: Outcome, digest: _Digest
             outcome.reports[name] = hashlib.sha256(data).hexdigest()
 
 
-def as_json(command: list[str], asked: Asked, outcome: Outcome) -> str:
+def as_json(command: list[str], asked: Asked, outcome: SuiteOutcome) -> str:
     """The outcome with what was asked for."""
     facts = {
         "command": command,

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from lab.cli import test as command
 from lab.model.errors import UsageProblem
 from lab.run.project.plan import Step
-from lab.run.project.suite import Asked, Outcome, variables
+from lab.run.project.suite import Asked, SuiteOutcome, variables
 
 Runs = Callable[..., Any]
 
@@ -36,8 +36,8 @@ def lab(project: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
     app.callback()(lambda: None)
     command.register(app)
 
-    def run(*words: str, outcome: Outcome | None = None) -> Any:
-        monkeypatch.setattr(command, "run_suite", lambda what, *_: asked.append(what) or outcome or Outcome(virtual_s=1.5))
+    def run(*words: str, outcome: SuiteOutcome | None = None) -> Any:
+        monkeypatch.setattr(command, "run_suite", lambda what, *_: asked.append(what) or outcome or SuiteOutcome(virtual_s=1.5))
         done = CliRunner().invoke(app, ["test", *words])
         done.asked = asked[-1] if asked else None  # type: ignore[attr-defined]
         return done
@@ -86,13 +86,13 @@ def test_the_command_runs_where_it_was_given_if_that_is_in_the_project(
 
 
 def test_the_suites_exit_code_is_the_commands(lab: Runs) -> None:
-    done = lab("--", "true", outcome=Outcome(exit_code=7, virtual_s=1.25, real_s=3, cpu_s=2))
+    done = lab("--", "true", outcome=SuiteOutcome(exit_code=7, virtual_s=1.25, real_s=3, cpu_s=2))
     assert done.exit_code == 7
     assert done.stderr.splitlines() == ["lab: 1.250 s of virtual time, 3.0 s of this machine's, 2.0 s of CPU time"]
 
 
 def test_a_limit_is_one_line_and_a_report_of_the_labs_own(lab: Runs, project: Path) -> None:
-    ended = Outcome(exit_code=124, ended="lab", limit="virtual time", last_line="test_hangs", virtual_s=5.0)
+    ended = SuiteOutcome(exit_code=124, ended="lab", limit="virtual time", last_line="test_hangs", virtual_s=5.0)
     done = lab("--junit", "own.xml", "--json", "out.json", "--time-limit", "5s", "--", "true", outcome=ended)
     assert done.exit_code == 124
     assert [line for line in done.stderr.splitlines() if "--time-limit" in line] == [
@@ -112,7 +112,7 @@ def test_a_suite_that_ended_by_itself_keeps_the_report_that_is_there(lab: Runs, 
 
 
 def test_interruptions_are_one_line(lab: Runs) -> None:
-    assert "may not repeat" in lab("--", "true", outcome=Outcome(interruptions=3)).stderr
+    assert "may not repeat" in lab("--", "true", outcome=SuiteOutcome(interruptions=3)).stderr
     assert "may not repeat" not in lab("--", "true").stderr
 
 
