@@ -12,9 +12,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from lab.hosts.agent.places import CACHE_DIR
 from lab.hosts.host import Host
-from lab.model.paths import cache_dir
+from lab.hosts.virtual.cached import inside, outside
 from lab.servers.process import ServerProcess, program, wait_ready
 
 PORT = 22
@@ -150,10 +149,11 @@ def _parts(sshd: str) -> str:
 
     A machine in virtual time has the cache at a path of its own.
     """
-    shown, here = (CACHE_DIR, str(cache_dir())) if sshd.startswith(f"{CACHE_DIR}/") else ("", "")
-    folders = [tree / "usr/lib/openssh" for tree in Path(here + sshd.removeprefix(shown)).parents if tree != Path("/")]
+    here = outside(sshd)
+    shown = str if here == sshd else inside
+    folders = [tree / "usr/lib/openssh" for tree in Path(here).parents if tree != Path("/")]
     places = {word: next((path for each in folders if (path := each / name).is_file()), None) for word, name in _PARTS.items()}
-    return "".join(f"{word} {shown}{str(place).removeprefix(here)}\n" for word, place in places.items() if place)
+    return "".join(f"{word} {shown(str(place))}\n" for word, place in places.items() if place)
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Self
@@ -14,6 +14,7 @@ from lab.hosts.agent.protocol import HOME_DIR, LAB_USER, RUN_DIR
 from lab.hosts.command_host import Command
 from lab.hosts.host import CollectedFile, Completed
 from lab.hosts.posix import PosixHost
+from lab.hosts.virtual.cached import inside
 from lab.hosts.virtual.machine import Machine
 from lab.hosts.virtual.placing import place_of
 from lab.model.clock import EPOCH_S
@@ -146,12 +147,16 @@ class VirtualHost(PosixHost[VirtualProcess]):
             return program
         if found.folder == str(cache_dir()):
             return f"{CACHE_DIR}/{found.inner}"
-        if found.folder not in self._machine.placed:
-            path = f"{PROGRAMS_DIR}/{len(self._machine.placed)}"
-            files = None if found.files is None else list(found.files)
-            self._machine.ask({"op": "place", "path": path, "source": found.folder, "files": files})
-            self._machine.placed[found.folder] = path
-        return f"{self._machine.placed[found.folder]}/{found.inner}"
+        return f"{self.show(found.folder, found.files)}/{found.inner}"
+
+    def show(self, folder: str, files: Iterable[str] | None = None) -> str:
+        """Show a folder of the real host's, or a copy of these of its files, under a path of the lab's; that path."""
+        placed = self._machine.placed
+        if folder not in placed:
+            path = f"{PROGRAMS_DIR}/{len(placed)}"
+            self._machine.ask({"op": "place", "path": path, "source": folder, "files": None if files is None else list(files)})
+            placed[folder] = path
+        return placed[folder]
 
     def write(self, path: str | PurePath, data: bytes, *, mode: int = 0o644) -> None:
         self._machine.ask({"op": "write", "path": str(path), "mode": mode}, [data])
@@ -230,12 +235,6 @@ def environment(more: Mapping[str, str], *, of_machine: bool = True) -> dict[str
         "PYTHONHASHSEED": "0",
         **more,
     }
-
-
-def inside(path: str) -> str:
-    """The path in a machine of what the lab has in its cache; any other as it is."""
-    cache = str(cache_dir())
-    return f"{CACHE_DIR}{path.removeprefix(cache)}" if path.startswith(f"{cache}/") else path
 
 
 def _with_ending(machine: Machine, before: int, blobs: Sequence[bytes]) -> Sequence[bytes]:
