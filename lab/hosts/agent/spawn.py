@@ -77,7 +77,7 @@ def clear(wake: int) -> None:
 
 
 def find_program(name: str, path: str) -> str:
-    """As execvp(3) finds it in that PATH. Raises FileNotFoundError."""
+    """The program as execvp(3) finds it in that PATH. Raises FileNotFoundError."""
     if "/" in name:
         return name
     for folder in path.split(":"):

@@ -1,4 +1,4 @@
-"""What `go test`, `cargo test`, `mvn test` and `npm test` become inside; the tools are scripts that note how they are called."""
+"""Plans of `go test`, `cargo test`, `mvn test` and `npm test`; the tools are scripts that note how they are called."""
 
 from __future__ import annotations
 

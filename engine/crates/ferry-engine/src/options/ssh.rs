@@ -9,7 +9,7 @@ use crate::net::dial::Family;
 /// A server on the way to another one, as `ssh -J` names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Jump {
-    /// As it was named; `ssh` may have another name for it.
+    /// The name that the user gave; `ssh` may have another one for this server.
     pub host: String,
     /// Of this server. Only the first one is connected to from here, so only its `family` counts.
     pub ssh: SshArgs,
@@ -20,7 +20,7 @@ pub struct Jump {
 pub struct SshArgs {
     /// Those named, or the user's and the system's; they need not exist.
     pub known_hosts: Vec<PathBuf>,
-    /// What the host is called in `known_hosts` and in its certificates, if not by its own name.
+    /// The host's name in `known_hosts` and in its certificates, if not its own.
     pub host_key_alias: Option<String>,
     /// `SHA256:` and 43 characters of base64, as `ssh-keygen -l` prints it. With one, `known_hosts` does not count.
     pub pins: Vec<String>,

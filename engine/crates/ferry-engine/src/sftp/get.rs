@@ -125,7 +125,7 @@ pub async fn run(
     )))
 }
 
-/// Whether the file is the version that STAT told in `before`, by the answer to FSTAT behind its last byte. `filled`: STAT told no bytes, and some came.
+/// True where the file is the version that STAT told in `before`, by the answer to FSTAT behind its last byte. `filled`: STAT told no bytes, and some came.
 fn unchanged(before: &Attrs, answer: &Reply, filled: bool, begun_at: u64) -> bool {
     match answer {
         // A device or a file of /proc has no size even now. A file that has one was empty at STAT, and has been written since.

@@ -185,7 +185,7 @@ fn marked<'a>(lines: &'a [Line], marker: Marker, host: &str, port: u16) -> impl 
         .filter(move |line| line.marker == marker && (line.is_for(&name) || line.is_for(&bare)))
 }
 
-/// What the host is called in a file: `host`, or `[host]:port`.
+/// The host's name in a file: `host`, or `[host]:port`.
 pub fn name(host: &str, port: u16) -> String {
     let bare = bare(host);
     if port == 22 { bare } else { format!("[{bare}]:{port}") }

@@ -17,7 +17,7 @@ use crate::options::AlgorithmLists;
 pub struct SshOptions {
     /// In this order; one that does not exist has no lines.
     pub known_hosts: Vec<PathBuf>,
-    /// What the host is called in them, and in its certificates, if not by its own name.
+    /// The host's name in them, and in its certificates, if not its own.
     pub host_key_alias: Option<String>,
     /// When there are any, the key must be one of them; of `known_hosts`, only what is revoked counts.
     pub pins: Vec<Pin>,
