@@ -10,32 +10,10 @@ import pytest
 from lab.hosts.agent.places import SAMPLE_VARIABLE
 from lab.hosts.host import Completed
 from lab.hosts.virtual.network import VirtualNetwork, open_network
+from tests.support.spins import WAITS_FOR_A_THREAD, WAITS_FOR_A_TIMER
 
 pytestmark = pytest.mark.timeout(300)
 
-# No system call: Python hands its lock over after five milliseconds of the clock, and a signal needs a timer.
-WAITS_FOR_A_THREAD = """
-import threading, time
-done = False
-def finish():
-    global done
-    time.sleep(0.01)
-    done = True
-threading.Thread(target=finish).start()
-while not done:
-    pass
-"""
-WAITS_FOR_A_TIMER = """
-import signal
-done = False
-def finish(*_):
-    global done
-    done = True
-signal.signal(signal.SIGALRM, finish)
-signal.setitimer(signal.ITIMER_REAL, 0.25)
-while not done:
-    pass
-"""
 # rdtsc (0f 31) or rdtscp (0f 01 f9); shl rdx, 32; or rax, rdx; ret
 READS_THE_COUNTER = """
 import ctypes, mmap, sys, time

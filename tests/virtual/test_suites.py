@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
+from tests.support.spins import WAITS_FOR_A_THREAD
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.timeout(400)
@@ -49,17 +50,7 @@ class Sleeps(unittest.TestCase):
 
 unittest.main()
 """
-SPINS = """
-import threading, time
-done = False
-def other():
-    global done
-    time.sleep(0.01)
-    done = True
-threading.Thread(target=other).start()
-while not done: pass
-print("came to an end")
-"""
+SPINS = WAITS_FOR_A_THREAD + 'print("came to an end")\n'
 
 
 @pytest.fixture
