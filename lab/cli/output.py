@@ -36,6 +36,15 @@ class LineConsole(Console):
             self.file.write(line.rstrip(" \n") + "\n" if line.endswith("\n") else line)
 
 
+def put_output(text: bytes, errors: bytes) -> None:
+    """Print the output and the errors of a command as they are, at once."""
+    for stream, data in ((sys.stdout, text), (sys.stderr, errors)):
+        if data:
+            stream.flush()
+            stream.buffer.write(data)
+            stream.buffer.flush()
+
+
 def console_on(file: TextIO) -> Console:
     """A console as wide as the terminal, or a console that keeps each row on a line."""
     return Console(file=file) if file.isatty() else LineConsole(file)

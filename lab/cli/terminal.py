@@ -14,7 +14,7 @@ import tty
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from lab.hosts.host import AttachedProcess
+from lab.hosts.host import AttachedProcess, shell_code
 
 Start = Callable[[tuple[int, int, int], bool], AttachedProcess]
 
@@ -24,7 +24,7 @@ def run_attached(start: Start) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         process = start((0, 1, 2), False)
         with _forwarded(process):
-            return _shell_code(_wait(process))
+            return shell_code(_wait(process))
     master, slave = pty.openpty()
     size = fcntl.ioctl(0, termios.TIOCGWINSZ, b"\0" * 8)
     fcntl.ioctl(slave, termios.TIOCSWINSZ, size)
@@ -43,7 +43,7 @@ def run_attached(start: Start) -> int:
         termios.tcsetattr(0, termios.TCSAFLUSH, saved)
         signal.signal(signal.SIGWINCH, before)
         os.close(master)
-    return _shell_code(_wait(process))
+    return shell_code(_wait(process))
 
 
 def _relay(master: int, process: AttachedProcess) -> None:
@@ -87,7 +87,3 @@ def _forwarded(process: AttachedProcess) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _shell_code(returncode: int) -> int:
-    return 128 - returncode if returncode < 0 else returncode

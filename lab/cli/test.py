@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +14,8 @@ import typer
 
 from lab.cli.asked_files import put_asked_files
 from lab.cli.options import Env, bare, quantity, variables
+from lab.cli.output import put_output
+from lab.hosts.virtual.network import memory_for
 from lab.hosts.virtual.project import hidden
 from lab.model.errors import UsageProblem
 from lab.model.files import replacing
@@ -30,7 +31,6 @@ from lab.run.project.tools import plan_for
 from lab.run.settings import DEFAULT_SEED
 
 _PASS_THROUGH = {"ignore_unknown_options": False, "allow_interspersed_args": False}
-_LEAST_MEMORY = 768 << 20
 _BINARY = {"K": "KiB", "M": "MiB", "G": "GiB"}
 
 
@@ -91,8 +91,8 @@ def own_tests(
         if not file.absolute().parent.is_dir():
             raise UsageProblem(f"{file}: there is no such folder", remedy="make it first")
     wanted = network(topology, servers=servers)
-    if memory_size.bytes < _LEAST_MEMORY:
-        raise UsageProblem(f"--memory {memory_size} is too little for the machine", remedy="at least 768M")
+    if memory_size.bytes < (least := memory_for(0)):
+        raise UsageProblem(f"--memory {memory_size} is too little for the machine", remedy=f"at least {least >> 20}M")
     program = found_program(words[0], folder)
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder("lab-test-"))
@@ -114,7 +114,7 @@ def own_tests(
             topology=wanted,
             servers=servers,
         )
-        outcome = run_suite(asked, _show, _say, put_asked_files)
+        outcome = run_suite(asked, put_output, _say, put_asked_files)
     _close(words, asked, outcome, junit, json_file)
     raise typer.Exit(outcome.exit_code)
 
@@ -184,14 +184,6 @@ def _close(words: Sequence[str], asked: Asked, outcome: SuiteOutcome, junit: Pat
 def _write(path: Path, data: bytes) -> None:
     with replacing(path) as part:
         part.write_bytes(data)
-
-
-def _show(text: bytes, errors: bytes) -> None:
-    for stream, data in ((sys.stdout, text), (sys.stderr, errors)):
-        if data:
-            stream.flush()
-            stream.buffer.write(data)
-            stream.buffer.flush()
 
 
 def _say(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,23 +11,18 @@ from typing import Self, TextIO
 import typer
 
 from lab.cli.asked_files import put_asked_files
-from lab.hosts.host import Completed
+from lab.cli.output import put_output
+from lab.hosts.host import Completed, shell_code
 from lab.hosts.virtual.machine import Patience
-from lab.hosts.virtual.network import open_network
 from lab.judge.diagnosis import CHANGES, ONE_HOST, unexplained
 from lab.model.diagnosis import Diagnosis
 from lab.model.errors import UsageProblem
 from lab.model.topology import Topology
-from lab.model.userland import NO_USERLANDS
-from lab.net.guard import assert_no_bypass
-from lab.net.pins import pin
 from lab.net.ports import PortSampler
 from lab.net.scheduled import RunningSchedule, scheduled
-from lab.net.shape import shape
 from lab.net.watch import Watch, can_watch
-from lab.run.userlands import found_userlands, http3_server_of, one_cell
+from lab.run.virtual_network import open_shaped
 from lab.run.why import explain
-from lab.servers.bundle import places, start_servers
 
 _LONGEST_S = 24 * 3600.0
 _PATIENCE = Patience(cpu_s=3600.0, real_s=_LONGEST_S)
@@ -49,22 +43,10 @@ class VirtualShell:
 
     def __init__(self, topology: Topology, seed: int, given: Mapping[str, str] | None = None) -> None:
         self._topology = topology
-        named = one_cell(None, topology, NO_USERLANDS, http3=False)
-        http3 = http3_server_of(topology) if named.server else None
-        userlands = found_userlands(named, lambda text: typer.echo(f"lab: {text}", err=True), http3)
-        same_host = topology.same_host
-        self._network = open_network(seed=seed, patience=_PATIENCE, name="shell", same_host=same_host, userlands=userlands)
+        self._network, self._servers = open_shaped(
+            topology, seed=seed, patience=_PATIENCE, name="shell", say=lambda text: typer.echo(f"lab: {text}", err=True)
+        )
         try:
-            pin(self._network, topology.congestion_control, topology.link.mtu)
-            assert_no_bypass(self._network)
-            shape(self._network, topology.link)
-            self._servers = start_servers(
-                self._network,
-                places=places(same_host=same_host),
-                clock=self._network.clock,
-                random_bytes=self._network.random_bytes,
-                http3=http3,
-            )
             self._environment = {**self._servers.environment, **(given or {})}
             self._folder = self._seen(Path.cwd())
         except BaseException:
@@ -82,7 +64,7 @@ class VirtualShell:
         done = self._do(words)
         if done.returncode == 127:
             raise UsageProblem(f"{words[0]}: no such command", remedy="give a path, or install it")
-        return _shell_code(done.returncode)
+        return shell_code(done.returncode)
 
     def read_lines(self, source: TextIO) -> int:
         """Run every line with `sh -c` until `exit`; returns the exit code of the last."""
@@ -96,7 +78,7 @@ class VirtualShell:
                 typer.echo(f"lab: {why}", err=True)
                 code = 2
             elif words:
-                code = _shell_code(self._do(["/bin/sh", "-c", line]).returncode)
+                code = shell_code(self._do(["/bin/sh", "-c", line]).returncode)
         return code
 
     def _do(self, words: list[str]) -> Completed:
@@ -108,10 +90,7 @@ class VirtualShell:
             else:
                 done, moved = self._start(words, changing), unexplained(None, ONE_HOST).sentence
         took = time.monotonic() - began
-        for stream, data in ((sys.stdout, done.stdout), (sys.stderr, done.stderr)):
-            stream.flush()
-            stream.buffer.write(data)
-            stream.flush()
+        put_output(done.stdout, done.stderr)
         typer.echo(f"lab: {done.wall_s:.6f} s of virtual time, {took:.1f} s of this machine's", err=True)
         if moved:
             typer.echo(f"lab: {moved}", err=True)
@@ -160,7 +139,3 @@ def _next(source: TextIO) -> str | None:
         typer.echo("virtual> ", nl=False, err=True)
     line = source.readline()
     return line.rstrip("\n") if line else None
-
-
-def _shell_code(returncode: int) -> int:
-    return 128 - returncode if returncode < 0 else returncode

@@ -60,6 +60,11 @@ class Completed:
         return f"exit code {self.returncode}"
 
 
+def shell_code(returncode: int) -> int:
+    """An exit code as a shell has it: 128 and the number of the signal that ended the process."""
+    return 128 - returncode if returncode < 0 else returncode
+
+
 @runtime_checkable
 class Process(Protocol):
     """A command still running on a host. It ends with the network at the latest."""

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from lab.hosts.agent.places import SAMPLE_VARIABLE
-from lab.hosts.host import Network, Process
+from lab.hosts.host import Network, Process, shell_code
 from lab.net.ports import PortReading, PortSampler
 from lab.net.scheduled import RunningSchedule
 from lab.net.series import SLOT_NS, body_span, build_series, payload_between
@@ -78,7 +78,7 @@ def measure(
         rows = sampler.between(done.started_ns, done.ended_ns + SLOT_NS)
     return Measured(
         argv=tuple(argv),
-        exit_code=128 - done.returncode if done.returncode < 0 else done.returncode,
+        exit_code=shell_code(done.returncode),
         stdout=done.text,
         stderr=done.stderr.decode(errors="replace"),
         seconds=done.wall_s,

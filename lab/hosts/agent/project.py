@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     Answer = tuple[dict[str, Any], list[bytes]]
 
 _PLACE = f"{RUN_DIR}/lab/project"
-_NAME = "tester"
+TESTER = "tester"
+"""The user of a suite whose caller is not root."""
 
 
 def op_project(message: dict[str, Any], blobs: list[bytes]) -> Answer:
@@ -29,9 +30,9 @@ def op_project(message: dict[str, Any], blobs: list[bytes]) -> Answer:
         os.chown(folder, uid, gid)
     if uid:
         with open("/etc/passwd", "a", encoding="utf-8") as file:  # noqa: PTH123
-            file.write(f"{_NAME}:x:{uid}:{gid}:{_NAME}:{HOME_DIR}:/bin/sh\n")
+            file.write(f"{TESTER}:x:{uid}:{gid}:{TESTER}:{HOME_DIR}:/bin/sh\n")
         with open("/etc/group", "a", encoding="utf-8") as file:  # noqa: PTH123
-            file.write(f"{_NAME}:x:{gid}:\n")
+            file.write(f"{TESTER}:x:{gid}:\n")
     nosuid = syscalls.MS_NOSUID | syscalls.MS_NODEV
     os.mkdir(_PLACE)  # noqa: PTH102
     syscalls.mount("project", _PLACE, "tmpfs", nosuid, f"mode=755,size={size}")
@@ -62,7 +63,8 @@ def cover(folder: str, place: str) -> None:
 def op_new_files(message: dict[str, Any], blobs: list[bytes]) -> Answer:
     """The regular files that are new or changed in the folder of that number, by their paths in it."""
     del blobs
-    return {"names": new_files(f"{_PLACE}/{message['index']}/new"), "folder": f"{_PLACE}/{message['index']}/new"}, []
+    folder = f"{_PLACE}/{message['index']}/new"
+    return {"names": new_files(folder), "folder": folder}, []
 
 
 def new_files(folder: str) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.hosts.agent.places import PROGRAMS_DIR, SAMPLE_VARIABLE
+from lab.hosts.agent.places import SAMPLE_VARIABLE
 from lab.hosts.command_host import Command
 from lab.hosts.host import Completed
 from lab.hosts.virtual.host import VirtualHost, VirtualProcess
@@ -92,15 +92,6 @@ class ProjectHost(VirtualHost):
     def _asked(self, command: Command) -> dict[str, Any]:
         caller = self._caller
         return {**super()._asked(command), "user": [caller.uid, caller.gid, list(caller.groups)]}
-
-
-def show_folder(network: VirtualNetwork, folder: Path) -> str:
-    """Show a folder of the caller's under a path of the lab's; that path."""
-    machine = network.machine
-    path = f"{PROGRAMS_DIR}/{len(machine.placed)}"
-    machine.ask({"op": "place", "path": path, "source": str(folder), "files": None})
-    machine.placed[str(folder)] = path
-    return path
 
 
 def hidden(path: Path) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.model.errors import UsageProblem
-from lab.run.project.plan import Outside, Plan, Step, name_of, names, refused
+from lab.run.project.plan import Outside, Plan, Step, name_of, names, parted, refused
 
 _SWITCHES = names(
     "q quiet v vv verbose workspace all lib bins tests examples benches all-targets release r all-features no-default-features "
@@ -40,8 +40,7 @@ def plan(cargo: str, words: Sequence[str], outside: Outside) -> Plan:
 def split(words: Sequence[str]) -> _Words:
     """The words of `cargo test` by where they belong. Raises UsageProblem."""
     found = _Words()
-    own, mark, after = _parted(list(words))
-    left = own
+    left, after = parted(words)
     while left:
         word = left.pop(0)
         name = name_of(word)
@@ -59,7 +58,6 @@ def split(words: Sequence[str]) -> _Words:
             found.cargo += [word, left.pop(0)]
         else:
             raise refused("cargo test", word, "flags of the tests go after --")
-    del mark
     found.program += after
     return found
 
@@ -87,10 +85,3 @@ def _step(message: dict[str, Any], words: Sequence[str]) -> Step:
         "LD_LIBRARY_PATH": str(program.parent),
     }
     return Step(f"{message['target']['name']} ({message['target']['kind'][0]})", (str(program), *words), folder, variables)
-
-
-def _parted(words: list[str]) -> tuple[list[str], str, list[str]]:
-    if "--" not in words:
-        return words, "", []
-    at = words.index("--")
-    return words[:at], "--", words[at + 1 :]

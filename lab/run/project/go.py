@@ -38,10 +38,13 @@ class _Words:
 def plan(go: str, words: Sequence[str], outside: Outside) -> Plan:
     found = split(words)
     listing = outside.ask(go, "list", *_for_list(found.build), "-f", _LISTED, *(found.packages or ["."]))
-    steps, notes = [], []
-    rows = [line.split("\t") for line in listing.splitlines() if line.strip()]
-    tested = [(package, folder) for package, folder, inner, outer in rows if int(inner) + int(outer)]
-    notes = [f"{package}: no test files" for package, _, inner, outer in rows if not int(inner) + int(outer)]
+    steps, tested, notes = list[Step](), list[tuple[str, str]](), list[str]()
+    for line in filter(str.strip, listing.splitlines()):
+        package, folder, inner, outer = line.split("\t")
+        if int(inner) + int(outer):
+            tested.append((package, folder))
+        else:
+            notes.append(f"{package}: no test files")
     if len(tested) > 1 and (profile := next(iter(_PROFILES & found.test.keys()), "")):
         raise UsageProblem(f"go test -{profile} with {len(tested)} packages", remedy="name one package")
     flags = test_flags(found, outside.folder)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.run.project.plan import Outside, Plan, Step, folders_on_path
+from lab.run.project.plan import Outside, Plan, Step
 
 _OFFLINE = ("-o", "-B")
 _REPOSITORY = "-Dmaven.repo.local="
@@ -31,5 +31,5 @@ def plan(maven: str, words: Sequence[str], outside: Outside) -> Plan:
         more += ["-s", str(settings)]
     variables = {name: outside.environment[name] for name in ("JAVA_HOME", "MAVEN_OPTS") if name in outside.environment}
     if java := variables.get("JAVA_HOME"):
-        variables["PATH"] = folders_on_path({}, [f"{java}/bin"])
+        variables["PATH"] = f"{java}/bin"
     return Plan((Step("mvn test", (maven, *_OFFLINE, "test", *words, *more), outside.folder, variables),), writable=writable)

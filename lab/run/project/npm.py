@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from lab.model.errors import UsageProblem
-from lab.run.project.plan import Outside, Plan, Step, folders_on_path, refused
+from lab.run.project.plan import Outside, Plan, Step, parted, refused, search_path
 
 _SCRIPTS = ("pretest", "test", "posttest")
 
 
 def plan(npm: str, words: Sequence[str], outside: Outside) -> Plan:
-    flags, after = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
+    flags, after = parted(words)
     if flag := next((word for word in flags if word.startswith("-")), ""):
         raise refused("npm test", flag, "flags of the tests go after --")
     package = read(outside.folder / "package.json")
@@ -46,7 +46,7 @@ def _variables(npm: str, event: str, package: dict[str, Any], outside: Outside) 
     node = shutil.which("node", path=outside.environment.get("PATH", ""))
     programs = [Path(program).parent for program in (node, npm) if program and "/" in program]
     return {
-        "PATH": folders_on_path({}, [*(place for place in places if place.is_dir()), *programs]),
+        "PATH": search_path([*(place for place in places if place.is_dir()), *programs]),
         "INIT_CWD": str(outside.folder),
         "npm_command": "test",
         "npm_lifecycle_event": event,

@@ -1,14 +1,15 @@
-"""What a suite runs inside the machine: commands one after the other, and what they need there."""
+"""The commands of a suite inside the machine, one after the other, and their needs there."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.hosts.host import shell_code
 from lab.model.errors import UsageProblem
 
 PROGRAMS = "{programs}"
@@ -83,7 +84,7 @@ class Outside:
             tool.wait()
             raise
         if tool.returncode:
-            raise BuildFailed(tool.returncode if tool.returncode > 0 else 128 - tool.returncode)
+            raise BuildFailed(shell_code(tool.returncode))
         return (text or b"").decode(errors="replace")
 
 
@@ -101,7 +102,12 @@ def name_of(word: str) -> str:
     return word.lstrip("-").partition("=")[0]
 
 
-def folders_on_path(environment: Mapping[str, str], folders: Sequence[Path | str]) -> str:
-    """A PATH with these folders first, then the variables' own; each once."""
-    words = [*map(str, folders), *environment.get("PATH", "").split(os.pathsep)]
-    return os.pathsep.join(dict.fromkeys(word for word in words if word))
+def parted(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words before the first `--` and those after it."""
+    at = words.index("--") if "--" in words else len(words)
+    return list(words[:at]), list(words[at + 1 :])
+
+
+def search_path(folders: Iterable[Path | str]) -> str:
+    """A PATH with these folders, each once."""
+    return os.pathsep.join(dict.fromkeys(map(str, folders)))

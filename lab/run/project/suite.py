@@ -1,4 +1,4 @@
-"""A user's own test suite in the machine of virtual time, and what came of it."""
+"""A user's own test suite in the machine of virtual time, and its outcome."""
 
 from __future__ import annotations
 
@@ -7,28 +7,25 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from lab.hosts.host import Completed
+from lab.hosts.agent.project import TESTER
+from lab.hosts.host import Completed, shell_code
 from lab.hosts.virtual.host import environment as machines_environment
 from lab.hosts.virtual.machine import Patience
 from lab.hosts.virtual.network import VirtualNetwork, open_network
-from lab.hosts.virtual.project import Caller, ProjectHost, show_folder
+from lab.hosts.virtual.project import Caller, ProjectHost
 from lab.model.errors import LabFault
 from lab.model.topology import Topology
-from lab.model.userland import NO_USERLANDS
-from lab.net.guard import assert_no_bypass
-from lab.net.pins import pin
 from lab.net.scheduled import scheduled
-from lab.net.shape import shape
-from lab.run.project.plan import PROGRAMS, Plan, Step
+from lab.run.project.plan import PROGRAMS, Plan, Step, search_path
 from lab.run.project.reports import chosen, write_into
 from lab.run.project.watch import LastLine, Limit, Limits, Show, watched
-from lab.run.userlands import found_userlands, http3_server_of, one_cell
 from lab.run.virtual_machines import VirtualMachines
+from lab.run.virtual_network import open_shaped
 from lab.servers.bundle import Servers, places, start_servers
 
 LIMIT_CODE = 124
@@ -59,7 +56,7 @@ class Asked:
 
 @dataclass
 class SuiteOutcome:
-    """What came of a suite. CPU and real seconds are the host's, from the boot of the machine on."""
+    """The outcome of a suite. CPU and real seconds are the host's, from the boot of the machine on."""
 
     exit_code: int = 0
     ended: Literal["program", "lab"] = "program"
@@ -129,7 +126,7 @@ def run_suite(asked: Asked, show: Show, say: Say, prepare: Callable[[Servers, li
         for number, step in enumerate(asked.plan.steps):
             if len(asked.plan.steps) > 1:
                 say(f"{number + 1} of {len(asked.plan.steps)}: {step.name}")
-            with scheduled(network, asked.topology) if asked.topology else _nothing() as changing:
+            with scheduled(network, asked.topology) if asked.topology else nullcontext() as changing:
                 if changing:
                     changing.start()
                 program = step.argv[0].replace(PROGRAMS, shown) if shown else step.argv[0]
@@ -150,14 +147,9 @@ def run_suite(asked: Asked, show: Show, say: Say, prepare: Callable[[Servers, li
 def variables(step: Step, program: str, servers: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """A command's environment but for what every command inside has. Programs next to it come first on its PATH."""
     own = [step.environment.get("PATH", ""), os.path.dirname(program)]  # noqa: PTH120 - a command's first word may be a name
-    path = os.pathsep.join(dict.fromkeys(word for word in (*own, machines_environment({})["PATH"]) if word.startswith("/")))
-    user = {"USER": "root", "LOGNAME": "root"} if os.geteuid() == 0 else {"USER": "tester", "LOGNAME": "tester"}
-    return {**_ONE_PROCESSOR, **_UNBUFFERED, **user, **servers, **step.environment, "PATH": path, **given}
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield None
+    path = search_path(word for word in (*own, machines_environment({})["PATH"]) if word.startswith("/"))
+    user = TESTER if os.geteuid() else "root"
+    return {**_ONE_PROCESSOR, **_UNBUFFERED, "USER": user, "LOGNAME": user, **servers, **step.environment, "PATH": path, **given}
 
 
 @contextmanager
@@ -165,38 +157,27 @@ def _opened(
     asked: Asked, say: Say, prepare: Callable[[Servers, list[str]], None]
 ) -> Iterator[tuple[VirtualNetwork, Mapping[str, str]]]:
     """The network, and the variables by which its servers are found."""
-    topology = asked.topology
+    topology, patience = asked.topology, Patience(cpu_s=asked.cpu_limit_s, real_s=_LONGEST_S)
+    started: Servers | None = None
     if topology:
         found = VirtualMachines().certified(topology)
         if not found.ok:
             raise LabFault(f"the link of {topology.name} is not what it claims to be: {found.problems[0]}")
-    named = one_cell(None, topology, NO_USERLANDS, http3=False) if topology else NO_USERLANDS
-    http3 = http3_server_of(topology) if topology and named.server else None
-    same_host = topology.same_host if topology else True
-    network = open_network(
-        seed=asked.seed,
-        memory_bytes=asked.memory_bytes,
-        patience=Patience(cpu_s=asked.cpu_limit_s, real_s=_LONGEST_S),
-        name="test",
-        same_host=same_host,
-        userlands=found_userlands(named, say, http3),
-    )
+        network, started = open_shaped(
+            topology, seed=asked.seed, patience=patience, name="test", say=say, memory_bytes=asked.memory_bytes
+        )
+    else:
+        network = open_network(seed=asked.seed, memory_bytes=asked.memory_bytes, patience=patience, name="test", same_host=True)
     # It would advise a clock that this command does not have; the CPU limit ends such a program.
     network.machine.warn = lambda _: None
     try:
-        if topology:
-            pin(network, topology.congestion_control, topology.link.mtu)
-            assert_no_bypass(network)
-            shape(network, topology.link)
-        servers: Mapping[str, str] = {}
-        if topology or asked.servers:
-            clock, random_bytes = network.clock, network.random_bytes
+        if asked.servers:
             started = start_servers(
-                network, places=places(same_host=same_host), clock=clock, random_bytes=random_bytes, http3=http3
+                network, places=places(same_host=True), clock=network.clock, random_bytes=network.random_bytes
             )
+        if started:
             prepare(started, [word for step in asked.plan.steps for word in step.argv])
-            servers = started.environment
-        yield network, servers
+        yield network, started.environment if started else {}
     finally:
         network.close()
 
@@ -204,13 +185,13 @@ def _opened(
 def _furnished(network: VirtualNetwork, asked: Asked) -> tuple[ProjectHost, str]:
     """The host, and the path inside of the plan's programs."""
     plan = asked.plan
-    shown = show_folder(network, plan.programs) if plan.programs else ""
+    shown = network.client.show(str(plan.programs)) if plan.programs else ""
     words = [word for step in plan.steps for word in (*step.argv, str(step.folder)) if word.startswith("/")]
     return ProjectHost(network, asked.project, Caller.own(), words, plan.writable), shown
 
 
 def _note(outcome: SuiteOutcome, done: Completed, digest: _Digest) -> None:
-    code = 128 - done.returncode if done.returncode < 0 else done.returncode
+    code = shell_code(done.returncode)
     outcome.exit_code = outcome.exit_code or code
     outcome.virtual_s += done.wall_s
     outcome.interruptions += done.interruptions

@@ -17,7 +17,8 @@ from lab.hosts.virtual.host import environment
 from lab.model.errors import UsageProblem
 from lab.model.topology import Topology
 from lab.model.units import BitRate, Duration, Ratio
-from tests.unit.obeyed.ways import Given, _live, prepare
+from tests.unit.obeyed.given import Given, prepare
+from tests.unit.obeyed.ways import _live
 
 TOPOLOGY = Topology.model_validate({"name": "net", "description": "A test.", "link": {"rate": "8 Mbit/s", "mtu": 1400}})
 
@@ -62,11 +63,9 @@ def _shell(given: Given, clock: Any) -> dict[str, str]:
     servers = MagicMock(environment={"LAB_CA": "/ca"})
     given.patched(live, _attached=attached, open_live=lambda *_, **__: network, start_servers=lambda *_, **__: servers)
     given.patched(live, run_attached=lambda start: start((0, 1, 2), False) or 0)
-    for name in ("pin", "assert_no_bypass", "shape", "explain"):
-        given.patch.setattr(virtual_shell, name, lambda *_: None)
+    given.patched(virtual_shell, open_shaped=lambda *_, **__: (network, servers), explain=lambda *_: None)
     for name in ("PortSampler", "Watch"):
         given.patch.setattr(virtual_shell, name, lambda _: MagicMock())
-    given.patched(virtual_shell, open_network=lambda **_: network, start_servers=lambda *_, **__: servers)
     with pytest.raises(typer.Exit):
         live.shell(["true"], topology="net", clock=clock, env=["MINE"])
     return seen

@@ -17,7 +17,8 @@ from lab.model.libcurl import LibcurlSettings
 from lab.model.obeyed import FRONT_ENDS, FrontEnd, refusal
 from tests.unit.obeyed.effects import client_effects
 from tests.unit.obeyed.fields import Leaf, client_leaves, client_pair, leaves
-from tests.unit.obeyed.ways import WAYS, Given, cells, finish, prepare
+from tests.unit.obeyed.given import Given, finish, prepare
+from tests.unit.obeyed.ways import WAYS, cells
 
 CLOCKED: list[tuple[FrontEnd, Clock]] = [
     (front_end, clock) for front_end, facts in FRONT_ENDS.items() if "ClientFile" in facts.takes for clock in facts.clocks

@@ -22,7 +22,8 @@ from lab.model.obeyed import EVERYWHERE, FRONT_ENDS, SEARCHED, FrontEnd, refusal
 from lab.model.topology import Topology
 from tests.unit.obeyed.effects import PARTS, topology_effects
 from tests.unit.obeyed.fields import TRACE, Document, Leaf, leaves, topology_leaves, topology_pair
-from tests.unit.obeyed.ways import WAYS, Given, cells, finish, parts_of, prepare
+from tests.unit.obeyed.given import Given, finish, parts_of, prepare
+from tests.unit.obeyed.ways import WAYS, cells
 
 WORDS = ("name", "description", "schedule.trace.down.file", "schedule.trace.down.sha256")
 WORDS_UP = ("schedule.trace.up.file", "schedule.trace.up.sha256")

@@ -23,8 +23,9 @@ from lab.run import session as sessions
 from lab.run.options import Options
 from lab.run.workers.task import sendable
 from tests.unit.obeyed.effects import ENDS
+from tests.unit.obeyed.given import Given, prepare
 from tests.unit.obeyed.test_client_fields import CLIENT, TOPOLOGY, write
-from tests.unit.obeyed.ways import WAYS, Given, cells, prepare
+from tests.unit.obeyed.ways import WAYS, cells
 
 VARIABLES = {"MINE": "another", "EMPTY": ""}
 

@@ -10,14 +10,13 @@ import json
 import pickle
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
-import pytest
 import typer
 
 from lab.cli import bisect, bundle, calibrate, harm, live, qualify, repro, search, virtual_shell
@@ -25,19 +24,16 @@ from lab.cli import run as run_command
 from lab.cli import test as own_tests
 from lab.clients import registry
 from lab.hosts.compose.inside import links
-from lab.hosts.host import Completed, RouterFacts
+from lab.hosts.host import Completed
 from lab.link.plan import plan
-from lab.model.clock import Clock
 from lab.model.errors import LabFault
-from lab.model.load import load_topology
 from lab.model.obeyed import FrontEnd
-from lab.model.topology import Topology
-from lab.model.transfer import ClientSpec, Transfer
+from lab.model.transfer import Transfer
 from lab.model.units import ByteRate, Duration, Ratio, Size
-from lab.model.userland import TopologyUserlands, UserlandFacts
 from lab.robot import current
 from lab.robot.library import LabLibrary
 from lab.run import session as sessions
+from lab.run import virtual_network
 from lab.run.clocks import clock_for
 from lab.run.events import quirks
 from lab.run.harm import FlowSeen
@@ -50,15 +46,12 @@ from lab.run.session import Session
 from lab.run.workers.parcel import found_problem
 from lab.run.workers.task import INSTANCE, Order, answer
 from lab.store.bundle import Bundle, Looks, Manifest, Member, SshdSettings
-from lab.store.run_dir import RunDir
 from lab.testing.fixtures import LabLink
 from lab.testing.limits import LimitKept
 from lab.testing.networks import topology_of
-from tests.unit.obeyed.effects import ENDS
-from tests.unit.run.fake_lab import FakeClient, FakeLab
+from tests.unit.obeyed.given import TRANSFER, Given, Noting, Reached
 from tests.unit.store.conftest import make_calibration, make_cell
 
-_TRANSFER = "http1-get-1MB-at-1MBps"
 _SUITE = """\
 *** Settings ***
 Library    lab.robot.library.LabLibrary
@@ -68,142 +61,9 @@ ${CLIENT}    new
 
 *** Test Cases ***
 """
-_RELEASE = f"{_SUITE}Row\n    Judge Release Row    net--{_TRANSFER}    client=${{CLIENT}}    why=it is a test\n"
-_BUGS = f"{_SUITE}Row\n    Reproduce Bug    it    net    {_TRANSFER}    limit    CLIENT    none    none\n"
+_RELEASE = f"{_SUITE}Row\n    Judge Release Row    net--{TRANSFER}    client=${{CLIENT}}    why=it is a test\n"
+_BUGS = f"{_SUITE}Row\n    Reproduce Bug    it    net    {TRANSFER}    limit    CLIENT    none    none\n"
 _GET = Transfer.model_validate({"protocol": "http1", "direction": "get", "size": "1 MB"})
-
-
-class Reached(BaseException):
-    """The front end has handed everything on."""
-
-
-@dataclass
-class Given:
-    """A topology's file, the clock, the client as a user names it, and what arrived."""
-
-    file: Path
-    clock: Clock
-    patch: pytest.MonkeyPatch
-    folder: Path
-    client: str = "new"
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """Variables of `--env`."""
-    arrived: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def spec(self) -> ClientSpec:
-        return ClientSpec.parse(self.client)
-
-    @property
-    def cell(self) -> str:
-        return f"{self.spec.name}--net--{_TRANSFER}"
-
-    @property
-    def clients(self) -> list[str]:
-        return [] if self.client == self.spec.name else [f"{self.spec.name}={self.client}"]
-
-    @property
-    def topology(self) -> Topology:
-        return load_topology(str(self.file))
-
-    def runs(self, adapter: Any) -> None:
-        """A client described by a file has arrived with all of it."""
-        if described := getattr(adapter, "spec", None):
-            self.note(client=described, environment=adapter.environment(ENDS))
-
-    def note(self, **parts: Any) -> None:
-        self.arrived |= parts
-
-    def took(self, topology: Topology) -> None:
-        """All of it arrived."""
-        self.note(**parts_of(topology))
-
-    def patched(self, module: Any, **names: Any) -> None:
-        for name, stand_in in names.items():
-            self.patch.setattr(module, name, stand_in)
-
-    def pins(self, _: object, congestion_control: str, mtu: int = 1500) -> None:
-        self.note(congestion_control=congestion_control, mtu=mtu)
-
-    def shapes(self, _: object, link: Any) -> Any:
-        self.note(link=link)
-        return SimpleNamespace(link=link, commands=())
-
-    def schedules(self, _: object, topology: Topology) -> Any:
-        self.note(schedule=topology.schedule)
-        return nullcontext(None)
-
-    def serves(self, *_: object, http3: str | None = None, **__: object) -> Any:
-        self.note(http3=http3)
-        return MagicMock()
-
-    def boots(
-        self,
-        *_: object,
-        same_host: bool = False,
-        userlands: Mapping[str, Any] | None = None,
-        kind: Clock = "virtual",
-        **__: object,
-    ) -> Any:
-        """A network; with the names of its userlands."""
-        self.note(same_host=same_host, userland_names={host: each.name for host, each in (userlands or {}).items()})
-        network = MagicMock(backend="fake", backend_facts={"path": ""}, virtual_facts=None)
-        network.clock.kind = kind
-        network.router_facts = RouterFacts("none" if same_host else "kernel", "", "", supports_seed=True)
-        network.client.under_test.run.return_value = Completed(("true",), 0, b"", b"", 0, 0, 0.0, 0.0)
-        network.client.under_test.identify.return_value = Completed(("it",), 0, b"/it\n00\nit 1\n", b"", 0, 0, 0.0, 0.0)
-        network.client.under_test.workdir = Path("/w")
-        return network
-
-    def session(self, **options: Any) -> Session:
-        return Session(
-            RunDir.create("obeyed", results=self.folder / "results"),
-            Options(clock=self.clock, variables=self.variables, **options),
-        )
-
-
-def parts_of(topology: Topology) -> dict[str, Any]:
-    return {
-        "link": topology.link,
-        "mtu": topology.link.mtu,
-        "congestion_control": topology.congestion_control,
-        "schedule": topology.schedule,
-        "userlands": topology.userlands,
-        "same_host": topology.same_host,
-    }
-
-
-class Noting(FakeLab):
-    """Notes the client of a sample."""
-
-    given: Given
-
-    def take(self, *words: Any, **how: Any) -> Any:
-        self.given.runs(words[2])
-        return super().take(*words, **how)
-
-
-def prepare(given: Given) -> None:
-    """A client called `new`, userlands that need not be built, and no program that has to be fetched."""
-    given.patch.setitem(registry._CODE, "new", FakeClient)
-    given.patch.setenv("ROUGHWATER_TOPOLOGIES", str(given.file.parent))
-    given.patch.setenv("ROUGHWATER_RESULTS", str(given.folder / "results"))
-
-    def found(name: str, *_: object) -> Any:
-        return SimpleNamespace(name=name, facts=UserlandFacts(name=name, distribution="", digest="0" * 64, packages={}))
-
-    given.patch.setattr("lab.run.userlands.get_userland", found)
-    given.patch.setattr("lab.run.lab.get_userland", found)
-    given.patch.setattr("lab.run.settings.provide", lambda _: None)
-
-
-def finish(given: Given) -> None:
-    """Userlands as the topology names them, where a machine was booted with them."""
-    names = given.arrived.pop("userland_names", None)
-    http3 = given.arrived.pop("http3", None)
-    if names is not None:
-        found = TopologyUserlands(**names, **({"http3": http3} if http3 and names.get("server") else {})) if names else None
-        given.note(userlands=found)
 
 
 # --- front ends that run cells ------------------------------------------------------------------------------------------
@@ -258,7 +118,7 @@ def _bisect(given: Given) -> None:
 
     given.patched(bisect, _versions=steps)
     with suppress(Reached):
-        _reaching(given, lambda: bisect.bisect(f"new--net--{_TRANSFER}", good=given.client, bad=given.client, clock=given.clock))
+        _reaching(given, lambda: bisect.bisect(f"new--net--{TRANSFER}", good=given.client, bad=given.client, clock=given.clock))
 
 
 def _qualify(given: Given) -> None:
@@ -385,14 +245,22 @@ def _harm(given: Given) -> None:
         harm.harm_command([str(given.file)], [given.client], transfer=["http1-get", "h3-get"], size=Size.parse("1 MB"))
 
 
-def _shell(given: Given) -> None:
+def _opens_shaped(given: Given) -> None:
+    """Stand-ins for the network of a topology that a user's own commands run in."""
     given.patched(
-        virtual_shell,
+        virtual_network,
         open_network=given.boots,
         pin=given.pins,
         assert_no_bypass=lambda _: None,
         shape=given.shapes,
         start_servers=given.serves,
+    )
+
+
+def _shell(given: Given) -> None:
+    _opens_shaped(given)
+    given.patched(
+        virtual_shell,
         scheduled=given.schedules,
         PortSampler=lambda _: nullcontext(MagicMock()),
         Watch=lambda _: nullcontext(MagicMock()),
@@ -404,14 +272,10 @@ def _shell(given: Given) -> None:
 
 
 def _test(given: Given) -> None:
+    _opens_shaped(given)
     given.patched(
         suite,
         VirtualMachines=MagicMock(),
-        open_network=given.boots,
-        pin=given.pins,
-        assert_no_bypass=lambda _: None,
-        shape=given.shapes,
-        start_servers=given.serves,
         scheduled=given.schedules,
         Limits=MagicMock(),
         ProjectHost=MagicMock(),
