@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from lab.hosts.cached import inside, outside
 from lab.hosts.host import Host
-from lab.hosts.virtual.cached import inside, outside
 from lab.servers.process import ServerProcess, program, wait_ready
 
 PORT = 22

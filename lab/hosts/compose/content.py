@@ -42,6 +42,7 @@ SHIPPED = (
     "link/readback.py",
     "link/theory.py",
     "hosts/__init__.py",
+    "hosts/cached.py",
     "hosts/clocks.py",
     "hosts/command_host.py",
     "hosts/host.py",

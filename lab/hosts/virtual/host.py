@@ -11,10 +11,10 @@ from typing import Any, Self
 
 from lab.hosts.agent.places import CACHE_DIR, PROGRAMS_DIR, SAMPLE_VARIABLE, next_tick
 from lab.hosts.agent.protocol import HOME_DIR, LAB_USER, RUN_DIR
+from lab.hosts.cached import inside
 from lab.hosts.command_host import Command
 from lab.hosts.host import CollectedFile, Completed
 from lab.hosts.posix import PosixHost
-from lab.hosts.virtual.cached import inside
 from lab.hosts.virtual.machine import Machine
 from lab.hosts.virtual.placing import place_of
 from lab.model.clock import EPOCH_S
