@@ -30,8 +30,8 @@ class _Pair:
 
     client: socket.socket
     server: socket.socket
-    # In the order in which they came.
-    number: int
+    # In the order in which clients have sent something: of connections made side by side any can come first. 0 before.
+    number: int = 0
     # Bytes towards the client.
     down: int = 0
 
@@ -62,12 +62,13 @@ class Proxy:
     # Bytes forwarded, of all connections.
     moved: dict[Way, int] = field(default_factory=lambda: {"up": 0, "down": 0})
     connections: int = 0
-    # Connections after the first wait for `let_further`, and only the first is held.
+    # Connections after the first that carries something wait for `let_further`, and only the first is held.
     holds_first_only: bool = False
     _held: bool = False
     _trip: tuple[Way, int] | None = None
     _pairs: list[_Pair] = field(default_factory=list)
     _further: bool = False
+    _spoken: int = 0
     _turn: threading.Condition = field(default_factory=threading.Condition)
 
     def hold_after(self, way: Way, count: int) -> None:
@@ -161,7 +162,7 @@ class Proxy:
                 continue
             for sock in (client, server):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            pair = _Pair(client, server, self.connections)
+            pair = _Pair(client, server)
             with self._turn:
                 self._pairs.append(pair)
             for way in ("up", "down"):
@@ -176,6 +177,8 @@ class Proxy:
             return
         try:
             while data := source.recv(self._room(way)):
+                if way == "up" and not pair.number:
+                    self._number(pair)
                 if not self._up(pair):
                     return
                 if way == "up" and self.up_byte_s:
@@ -221,6 +224,11 @@ class Proxy:
             if self._trip is not None and self._trip[0] == way:
                 return max(1, min(_PIECE, self._trip[1] - self.moved[way]))
             return _PIECE
+
+    def _number(self, pair: _Pair) -> None:
+        with self._turn:
+            self._spoken += 1
+            pair.number = self._spoken
 
     def _up(self, pair: _Pair) -> bool:
         """Waits while the link is down; false when the connection was ended meanwhile."""
