@@ -46,6 +46,8 @@ VARIABLES = {
     "KBUILD_BUILD_USER": "roughwater",
     "KBUILD_BUILD_HOST": "roughwater",
     "LOCALVERSION": "",
+    # A machine's Rust compiler would be named in the configuration that the kernel has inside.
+    "RUSTC": "false",
 }
 ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC", "SOURCE_DATE_EPOCH": "1795305600", "HOME": "/nonexistent"}
 UMASK = 0o022

@@ -128,7 +128,7 @@ def refuse_in_real_time(network: Network, link: Link) -> None:
 
 
 def without_seed(link: Link) -> Link:
-    """For a machine in virtual time whose tc is too old to give netem a seed: its losses follow from the machine's own."""
+    """For a machine in virtual time: the losses of its netem follow from the machine's own seed."""
     ways: dict[str, object] = {"seed": None}
     for name, way in (("up", link.up), ("down", link.down)):
         if way:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from lab.clients import usage
@@ -109,7 +110,7 @@ def take_sample(
         before = counting.result()
         if changing:
             changing.start()
-        started_at = network.clock.now()
+        asked_at, asked_ns = network.clock.now(), network.clock.monotonic_ns()
         done = run_client(
             client.under_test,
             usage.wrap(command, time_program, memory_path),
@@ -148,7 +149,8 @@ def take_sample(
     total_s = timed.total_s or (numbers.total_s if numbers else None)
     return Sample(
         index=index,
-        started_at=started_at,
+        # In virtual time a client starts at the next tick.
+        started_at=asked_at + timedelta(microseconds=done.started_ns // 1000 - asked_ns // 1000),
         command=list(command),
         exit_code=done.returncode,
         ok=not problem,

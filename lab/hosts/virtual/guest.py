@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 CHANNEL = "/dev/hostchan"
 _KILL_S = 5.0
 _LEAD_NS = 10_000_000
+# Before a client starts: enough for this process to see the seeder's end. A client is started with twice that (host.py).
+_SEED_LEAD_NS = 5_000_000
 _INTERRUPTIONS = "/sys/module/time/parameters/taken_back"
 _DEFAULT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
 # What a client may do to the machine that it shares with its servers: forking without end is its own failure, not the lab's.
@@ -74,6 +76,7 @@ class Guest:
         self.jobs: dict[int, Job] = {}
         self.by_pid: dict[int, Job] = {}
         self.last_job = 0
+        self.seed = self.clients = 0
         self.wake = spawn.wake_on_children()
         self.operations: dict[str, Callable[[dict[str, Any], list[bytes]], Answer]] = {
             "furnish": self.op_furnish,
@@ -155,6 +158,8 @@ class Guest:
         job.order, job.name = order, message["argv"][0]
         if order >= 0:
             job.interruptions = interruptions()
+            # Each program that the lab starts before draws some numbers, and which it starts depends on the root's.
+            self.seed_at(child.started_ns - _SEED_LEAD_NS)
         self.jobs[self.last_job] = self.by_pid[child.pid] = job
         return {"job": self.last_job}, []
 
@@ -200,11 +205,20 @@ class Guest:
         return {}, []
 
     def op_vary(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
-        """The blob goes into the kernel's random numbers at the next tick (random(4), RNDRESEEDCRNG)."""
+        """The kernel's random numbers follow from the blob from the next tick on, and again from each client's start."""
         del message
-        at_ns = next_tick(time.monotonic_ns() + _LEAD_NS)
+        self.seed, self.clients = int.from_bytes(blobs[0], "big"), 0
+        job = self.seed_at(next_tick(time.monotonic_ns() + _LEAD_NS))
+        if not self.until_ended(job, _KILL_S + TICK_NS / 1e9) or job.code:
+            raise OSError(f"the random numbers could not be seeded ({job.code})")
+        return {}, []
+
+    def seed_at(self, at_ns: int) -> Job:
+        """Seed the kernel's random numbers at that instant (random(4), RNDRESEEDCRNG), with a number of its own each time."""
+        seed = ((self.seed + self.clients) % (1 << 8 * starter.SEED_BYTES)).to_bytes(starter.SEED_BYTES, "big")
+        self.clients += 1
         fd = os.open("/dev/urandom", os.O_RDWR | os.O_CLOEXEC)
-        order = memory("order", starter.seed_order(at_ns, blobs[0]))
+        order = memory("order", starter.seed_order(at_ns, seed))
         try:
             actions = [(os.POSIX_SPAWN_DUP2, order, 3), (os.POSIX_SPAWN_DUP2, fd, 4)]
             pid = os.posix_spawn(STARTER, ["starter"], {}, file_actions=actions, setsigmask=(), setsigdef=_DEFAULT_SIGNALS)
@@ -212,9 +226,7 @@ class Guest:
             os.close(fd)
             os.close(order)
         job = self.by_pid[pid] = Job(spawn.Child(pid, at_ns), -1, -1, None)
-        if not self.until_ended(job, _KILL_S + TICK_NS / 1e9) or job.code:
-            raise OSError(f"the random numbers could not be seeded ({job.code})")
-        return {}, []
+        return job
 
     def op_write(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
         """Write a file, complete or not at all, owned by the host's user; parents are made."""

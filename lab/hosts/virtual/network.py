@@ -10,7 +10,7 @@ import random
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lab.assets import kernel
@@ -138,7 +138,10 @@ def _wire(machine: Machine, name: str, userlands: Mapping[str, Userland]) -> Vir
     wire.run(["/bin/sh", "-ec", ports_script()], root=True)
     for host, gateway in ((client, ADDRESSES.client_gateway), (server, ADDRESSES.server_gateway)):
         host.run(["/bin/sh", "-ec", leaf_script(host.name, host.address, gateway, group=LAB_UID)], root=True)
-    router, ports, router_facts = middle.kernel_router(wire, PORTS, ADDRESSES, leaf_macs())
+    router, ports, found = middle.kernel_router(wire, PORTS, ADDRESSES, leaf_macs())
+    # Only a newer tc can hand netem a seed. Without one netem's losses follow from the machine's own random numbers, whose seed
+    # is the sample's: the same in a host with any tc.
+    router_facts = replace(found, supports_seed=False)
     return VirtualNetwork(
         machine,
         client,

@@ -91,7 +91,12 @@ again:  mov     eax, 230                        # clock_nanosleep(CLOCK_MONOTONI
         mov     [rbp], rax                      # the parent shares this memory
         mov     edi, 126
         jmp     exit
-seed:   mov     eax, 1                          # write(4, random bytes)
+seed:   mov     eax, 16                         # ioctl(4, RNDCLEARPOOL): what was drawn before counts no longer
+        mov     edi, 4
+        mov     esi, 0x5206
+        xor     edx, edx
+        syscall
+        mov     eax, 1                          # write(4, random bytes)
         mov     edi, 4
         lea     rsi, [rbx + 24]
         mov     rdx, [rbx + 16]

@@ -1,0 +1,48 @@
+"""Random numbers from a client's start follow from the sample's seed alone, whatever the machine drew or sent before."""
+
+from __future__ import annotations
+
+import re
+
+from lab.hosts.agent.places import SAMPLE_VARIABLE
+from lab.hosts.virtual.network import VirtualNetwork, open_network
+from lab.model.topology import Link
+from lab.net.shape import shape
+
+_LOSSY = Link.model_validate({"rate": "20 Mbit/s", "rtt": "20 ms", "loss": "30 %", "jitter": "2 ms"})
+
+
+def drawn(network: VirtualNetwork, *, before: int) -> tuple[str, list[str]]:
+    """What a client draws, and which of its pings come back and when, after `before` programs and pings of the lab's."""
+    network.vary(7)
+    for _ in range(before):
+        network.router.run(["head", "-c", "100", "/dev/urandom"], root=True)
+        network.client.run(["ping", "-n", "-q", "-c", "1", "-W", "0.2", network.server.address], check=False)
+    script = f"od -An -tx1 -N16 /dev/urandom; ping -n -i 0.01 -c 40 {network.server.address}"
+    said = network.client.run(["/bin/sh", "-c", script], env={SAMPLE_VARIABLE: "test"}, check=False).text
+    number, _, rest = said.partition("\n")
+    return number, re.findall(r"icmp_seq=\d+ .*time=[\d.]+", rest)
+
+
+def test_neither_programs_nor_packets_before_a_client_change_its_numbers() -> None:
+    network = open_network(seed=3)
+    try:
+        shape(network, _LOSSY)
+        first, again = drawn(network, before=1), drawn(network, before=5)
+        assert 0 < len(first[1]) < 40
+        assert first == again
+    finally:
+        network.close()
+
+
+def test_the_next_client_of_a_sample_draws_others() -> None:
+    network = open_network(seed=3)
+    try:
+        network.vary(7)
+        said = [
+            network.client.run(["od", "-An", "-tx1", "-N16", "/dev/urandom"], env={SAMPLE_VARIABLE: "test"}).text
+            for _ in range(2)
+        ]
+        assert said[0] != said[1]
+    finally:
+        network.close()
