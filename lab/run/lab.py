@@ -167,8 +167,7 @@ class Lab:
             network.close()
             raise
         self.network = network
-        if self.abandoned:
-            raise LabFault("the run was interrupted")
+        self.raise_if_abandoned()
 
     def close_network(self) -> None:
         """Take the network down; idempotent. The next cell brings one up again."""
@@ -187,6 +186,11 @@ class Lab:
         self.abandoned = True
         if self.network is not None:
             self.network.close()
+
+    def raise_if_abandoned(self) -> None:
+        """LabFault after `abandon`: whatever was measured meanwhile may lack a part, and must not be stored as a result."""
+        if self.abandoned:
+            raise LabFault("the run was interrupted")
 
     def adapter(self, client: ClientSpec) -> ClientAdapter:
         """The client with the variables of the command line. Raises UsageProblem for an unknown client."""

@@ -203,7 +203,8 @@ class Session(Collected):
                 self.lab.forget_link()
 
     def keep(self, answer: Answer) -> Answer:
-        """Write an answer, in place of one of its id, and count its verdict."""
+        """Write an answer, in place of one of its id, and count its verdict. Raises LabFault if the lab was abandoned."""
+        self.lab.raise_if_abandoned()
         self.run.write_answer(answer)
         keep(self.answers, answer)
         if answer.verdict and answer.counts:
@@ -226,6 +227,7 @@ class Session(Collected):
         """Run cells between one pair of calibrations, and write each."""
         interleaving = Interleaving(self.lab, cells, schedule, captures=self.run.evidence if self.options.pcap else None)
         results = interleaving.run(self.run.name, self.looks_for(cells), self.remarks)
+        self.lab.raise_if_abandoned()
         for result in results:
             self.run.write_cell(result)
             keep(self.results, result)

@@ -166,6 +166,21 @@ def test_an_answer_is_written_and_shown_where_it_counts(fake_lab: FakeLab, tmp_p
     assert [each.id for each in made.answers] == ["a", "b", "c"]
 
 
+def test_an_abandoned_lab_writes_neither_a_cell_nor_an_answer(fake_lab: FakeLab, tmp_path: Path, heard: Heard) -> None:
+    made = session(fake_lab, tmp_path, heard)
+
+    def rate(_: str, index: int) -> float:
+        made.lab.abandoned = index == 1
+        return 1e6
+
+    fake_lab.rate = rate
+    with pytest.raises(LabFault, match="the run was interrupted"):
+        made.run_cell(CELL)
+    with pytest.raises(LabFault, match="the run was interrupted"):
+        made.keep(SimpleNamespace(id="a", verdict=None, counts=True))  # type: ignore[arg-type]
+    assert (list(made.run.cells.glob("*.json")), made.results, made.answers, heard.seen) == ([], [], [], [])
+
+
 def test_a_session_with_results_writes_its_record_and_one_without_none(fake_lab: FakeLab, tmp_path: Path, heard: Heard) -> None:
     with session(fake_lab, tmp_path, heard) as empty:
         pass
