@@ -115,7 +115,7 @@ test-commands: setup ## every command of the README and the how-tos as a user ty
 test-realtime: setup ## only the lab's tests in real time; they want a quiet machine
 	@.ci/lab-tests realtime
 
-ferry-windows: ## ferry.exe, engine/target/windows/ferry.exe, cross-built here, and the Wine that runs it (docs/how-to/build-ferry-exe.md)
+ferry-windows: ## ferry.exe, engine/target/windows/ferry.exe, cross-built here, and the Wine that runs it (docs/how-to/windows.md)
 	@ROUGHWATER_WINDOWS=yes sh lab/assets/setup.sh
 	@$(BIN)/python -m lab.assets windows
 	@$(BIN)/python -m lab.assets wine
