@@ -252,11 +252,14 @@ class Again:
 _CAPTURED: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
 
 
-# A busy machine makes programs late, and answers missing (None). It does not make a name or an argument wrong, nor a client miss
-# its limit: the lab judges only samples that nothing disturbed.
-_DEFECT = re.compile(
-    r"(tests\.support\.command\.WrongVerdict|AttributeError|ImportError|ModuleNotFoundError|NameError|SyntaxError|TypeError|UnboundLocalError)\b(?!.*NoneType)"
+# A busy machine makes programs late, and answers missing (None). It does not make a name or an argument wrong, nor take a right
+# away, nor make a client miss its limit: the lab judges only samples that nothing disturbed.
+_DEFECTS = (
+    r"tests\.support\.command\.WrongVerdict",
+    *("AttributeError", "ImportError", "ModuleNotFoundError", "NameError", "SyntaxError", "TypeError", "UnboundLocalError"),
+    *("IsADirectoryError", "NotADirectoryError", "NotImplementedError", "PermissionError", "RecursionError", "ZeroDivisionError"),
 )
+_DEFECT = re.compile(rf"({'|'.join(_DEFECTS)})\b(?!.*NoneType)")
 
 
 def _may_be_noise(reports: list[pytest.TestReport]) -> bool:

@@ -72,7 +72,7 @@ def test_a_test_whose_every_attempt_was_disturbed_is_skipped_with_the_reason(pyt
     )
 
 
-@pytest.mark.parametrize("line", ["[].nothing", "unknown", "len(1)", "import lab.nowhere"])
+@pytest.mark.parametrize("line", ["[].nothing", "unknown", "len(1)", "import lab.nowhere", "raise PermissionError(13)"])
 def test_what_only_a_defect_explains_fails_at_once_on_any_machine(pytester: pytest.Pytester, line: str) -> None:
     pytester.makeconftest(CONFTEST.format(disturbed=EVERY))
     pytester.makepyfile(test_one=f"import pytest\n@pytest.mark.realtime\ndef test_it():\n    {line}\n")
