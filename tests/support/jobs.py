@@ -1,4 +1,4 @@
-"""All that `make test` runs, as jobs that need each other; the last line is `N passed, N failed, N skipped`.
+"""All that `make test` runs, as jobs that need each other; the last lines are the failures and `N passed, N failed, N skipped`.
 
 Unit tests begin as soon as the Python environment is there, while ferry is compiled. The engine's tests, then its lints, run
 together with the lab's tests; tests in real time come last and alone. Each job writes to `build/test-logs/NAME.log`, which is
@@ -32,6 +32,12 @@ _END_S = 20.0  # twice a keeper's grace
 _COUNT = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped")
 # pytest's progress: a line of outcomes, with the share of the tests that are done.
 _DOTS = re.compile(r"[.sFERxX]*\s*(?:\[\s*(\d+)%\])?")
+# Lines that name a failure: pytest's, the budget of skips', nextest's or cargo test's, a compiler's or linter's.
+_FAILURE = re.compile(
+    r"(FAILED|ERROR) |.* (was skipped, which no line allows here: |ran, but line \d+ says )"
+    r"|engine: .*\bfailed\b|\s+(FAIL|TIMEOUT|SIG\w+) +\[|test .* FAILED$|\S*:?\d*:?\d*:? *error\b"
+)
+_MOST_FAILURES = 40
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,7 @@ class End:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    failures: tuple[str, ...] = ()
 
 
 def jobs(python: str, *, containers: bool) -> list[Job]:
@@ -103,7 +110,15 @@ def ended(job: Job, code: int, seconds: float, text: str, *, ci: bool) -> End:
     passed, failed, skipped = count(text)
     if code and not failed and (ci or not job.may_fail):
         failed = 1
-    return End(code, seconds, passed, failed, skipped)
+    return End(code, seconds, passed, failed, skipped, failures(text) if failed else ())
+
+
+def failures(text: str) -> tuple[str, ...]:
+    """The lines of a failed job that name its failures; its last three where none does."""
+    lines = list(shown(text))
+    named = list(dict.fromkeys(line.strip() for line in lines if _FAILURE.match(line)))
+    more = [f"... and {len(named) - _MOST_FAILURES} more"] if len(named) > _MOST_FAILURES else []
+    return (*named[:_MOST_FAILURES], *more) or tuple(lines[-3:])
 
 
 def shown(text: str) -> Iterator[str]:
@@ -237,6 +252,9 @@ def main(words: Sequence[str] | None = None) -> int:
         print("== interrupted; every job was ended", flush=True)
         return 130
     print(f"== all jobs: {time.monotonic() - begun:.0f} s")
+    for name, end in ends.items():
+        for line in end.failures:
+            print(f"failed: {name} | {line}")
     print("{} passed, {} failed, {} skipped".format(*(sum(part) for part in zip(*map(_counts, ends.values()), strict=True))))
     return 1 if any(end.failed for end in ends.values()) else 0
 

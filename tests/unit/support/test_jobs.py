@@ -84,6 +84,32 @@ def test_dots_are_not_shown_and_every_other_line_is() -> None:
     assert list(shown(text)) == ["SKIPPED [1] tests/x.py: no Wine", "FAILED y", "1 passed in 2.00s"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "FAILED tests/x.py::test_y - AssertionError: 1 != 2",
+        "ERROR tests/x.py::test_y - OSError",
+        "tests/x.py::test_y was skipped, which no line allows here: no cpio",
+        "tests/x.py::test_y ran, but line 7 says that it is skipped here (root)",
+        "        FAIL [   0.008s] (1/9) ferry-http tests::body",
+        "test tests::body ... FAILED",
+        "engine: net::c: failed on attempt 2, which nothing disturbed",
+        "error[E0308]: mismatched types",
+        'lab/x.py:3: error: Name "y" is not defined  [name-defined]',
+    ],
+)
+def test_a_failure_is_among_those_of_the_end(line: str) -> None:
+    text = f"..F.. [ 43%]\n{line}\nSKIPPED [1] tests/x.py: no Wine\n1 failed, 7 passed in 2.00s\n{line}\n"
+    assert jobs.failures(text) == (line.strip(),)
+
+
+def test_a_job_that_names_no_failure_has_its_last_lines() -> None:
+    assert jobs.failures("a\nb\n\nc\nd\n") == ("b", "c", "d")
+    assert ended(job("a"), 0, 1.0, "7 passed, 0 failed, 0 skipped", ci=True).failures == ()
+    many = jobs.failures("".join(f"FAILED tests/x.py::test_{n}\n" for n in range(50)))
+    assert (len(many), many[-1]) == (41, "... and 10 more")
+
+
 def test_jobs_run_and_what_needs_a_failed_one_is_a_failure_too(logs: Path) -> None:
     said: list[str] = []
     todo = [job("bad", "raise SystemExit(3)"), job("good", "print('5 passed, 0 failed, 2 skipped')"), job("c", after=("bad",))]
