@@ -286,7 +286,7 @@ class Asking:
             outcome = waiting.popleft()
         else:
             try:
-                outcome = question.ask(self.session)
+                outcome = _ask(question, self.session)
             except RoughwaterError as problem:
                 outcome = problem
         self.outcomes.append((question, outcome))
@@ -300,7 +300,9 @@ class Asking:
 
 
 def _ask(question: Question, session: Session) -> Result:
-    return question.ask(session)
+    """The answer. A question that its client cannot be asked is noted as skipped, or the run would lack what was planned."""
+    with session.noting_skip(question.id):
+        return question.ask(session)
 
 
 def ask_all(asking: Asking, questions: Sequence[Question]) -> list[Outcome]:

@@ -215,11 +215,12 @@ class Session(Collected):
 
     @contextmanager
     def noting_skip(self, what: str) -> Iterator[None]:
-        """Note the reason of a NotSupported inside the block, and let it pass."""
+        """Note the reason of a NotSupported inside the block once, and let it pass."""
         try:
             yield
         except NotSupported as reason:
-            self.progress.skipped(reason.message)
+            if what not in self.skipped:
+                self.progress.skipped(reason.message)
             self.skipped[what] = reason.message.rpartition(f"{what}: ")[2]
             raise
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +36,10 @@ class NotedSession:
     @property
     def found_something(self) -> bool:
         return bool(self.results)
+
+    @contextmanager
+    def noting_skip(self, _: str) -> Iterator[None]:
+        yield
 
     def run_cell(self, cell: Cell) -> Any:
         self.cells.append(cell)

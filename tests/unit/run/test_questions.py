@@ -169,6 +169,20 @@ def test_the_first_problem_besides_skips_is_raised_when_all_are_done(asking: Any
     assert asking.problem is broken.problem
 
 
+@pytest.mark.parametrize("cells", [(CELL,), (REAL,)], ids=["ahead", "in its turn"])
+def test_a_question_that_cannot_be_asked_is_noted_and_the_run_is_complete(asking: Any, cells: Sequence[Cell]) -> None:
+    session, unable = asking.session, Asked("a", cells=cells, problem=NotSupported("a: it cannot"))
+    session.begin(["a", "b"])
+    asking.ahead([unable])
+    assert asking.ask(unable) is unable.problem
+    assert session.skipped == {"a": "it cannot"}
+    session.note_end(None)
+    assert session.ended == "interrupted", "b is missing"
+    asking.ask(Asked("b", cells=cells, problem=NotSupported("nor this")))
+    session.note_end(None)
+    assert session.ended == "complete"
+
+
 def test_outcomes_are_in_the_order_of_the_questions(asking: Any) -> None:
     found: list[Any] = [*ask_all(asking, [Asked("a", cells=()), Asked("b"), Asked("c", cells=())])]
     assert found == ["A", "ahead B", "C"]
