@@ -272,7 +272,7 @@ class Asking:
         if self.crew:
             self._know(new, self.crew.answer(self.session, new) if new else [])
         elif ready := [each for each in new if virtual(each, self.session.options)]:
-            self._know(ready, run_all(self.session, [partial(_ask, question) for question in ready]))
+            self._know(ready, run_all(self.session, [partial(answer_of, question) for question in ready]))
 
     def _know(self, questions: Sequence[Question], outcomes: Sequence[Outcome]) -> None:
         for question, outcome in zip(questions, outcomes, strict=True):
@@ -286,7 +286,7 @@ class Asking:
             outcome = waiting.popleft()
         else:
             try:
-                outcome = _ask(question, self.session)
+                outcome = answer_of(question, self.session)
             except RoughwaterError as problem:
                 outcome = problem
         self.outcomes.append((question, outcome))
@@ -299,7 +299,7 @@ class Asking:
         return next((problem for problem in problems if not isinstance(problem, NotSupported)), None)
 
 
-def _ask(question: Question, session: Session) -> Result:
+def answer_of(question: Question, session: Session) -> Result:
     """The answer. A question that its client cannot be asked is noted as skipped, or the run would lack what was planned."""
     with session.noting_skip(question.id):
         return question.ask(session)

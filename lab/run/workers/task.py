@@ -17,7 +17,7 @@ from lab.model.transfer import ClientSpec
 from lab.run.instruments import Instruments
 from lab.run.lock import MachineLock
 from lab.run.options import Options
-from lab.run.questions import Question
+from lab.run.questions import Question, answer_of
 from lab.run.session import Session
 from lab.run.workers.facts import INSTANCE, facts
 from lab.run.workers.parcel import HeldRun, Parcel, problem_of
@@ -91,7 +91,7 @@ def answer(order: Order) -> Parcel:
         outcome, problem = "", None
         try:
             with session:
-                outcome = order.question.ask(session).id
+                outcome = answer_of(order.question, session).id
         except RoughwaterError as found:
             problem = problem_of(found)
         finally:
