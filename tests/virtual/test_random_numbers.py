@@ -13,7 +13,7 @@ _LOSSY = Link.model_validate({"rate": "20 Mbit/s", "rtt": "20 ms", "loss": "30 %
 
 
 def drawn(network: VirtualNetwork, *, before: int) -> tuple[str, list[str]]:
-    """What a client draws, and which of its pings come back and when, after `before` programs and pings of the lab's."""
+    """A client's random bytes, and its answered pings with their times, after `before` programs and pings of the lab's."""
     network.vary(7)
     for _ in range(before):
         network.router.run(["head", "-c", "100", "/dev/urandom"], root=True)
