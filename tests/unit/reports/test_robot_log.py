@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,6 +44,7 @@ def test_the_log_of_a_run_has_the_plot(make_cell: MakeCell, tmp_path: Path, name
         found_something=True,
         options=SimpleNamespace(flamegraph=None, syscalls=False, clock="real"),
         run_cell=lambda _: cell,
+        noting_skip=lambda _: nullcontext(),
     )
 
     suite = tmp_path / "one.robot"
