@@ -67,7 +67,10 @@ demo: setup ## do ferry and the system's curl keep their rate limit on three net
 
 # Every runner's own last line is followed by the plain count that a CI can read: `N passed, N failed, N skipped`.
 # Tests of reports need a browser, which setup then brings.
-test test-setup test-downloads test-lab test-commands test-nightly test-realtime fuzz check bench-report: export ROUGHWATER_TESTERS := yes
+TESTED := test test-setup test-downloads test-lab test-commands test-nightly test-realtime fuzz check bench-report mutants-lab mutants-engine \
+	planted-noops loaded-ci reference virtual-thousand virtual-workers bench-virtual-links nets torment torment-ends torment-planted \
+	torment-wires twenty-cells versions
+$(TESTED): export ROUGHWATER_TESTERS := yes
 
 # No unit test needs ferry, and to compile it would take longer than all checks.
 check: test-setup ## quick checks of your change: linters, types, the unit tests and crates that it touches (tests/support/check/README.md): BASE=HEAD~3
