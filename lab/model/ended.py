@@ -7,12 +7,24 @@ import os
 import select
 import subprocess
 import time
+from typing import Any, Protocol
 
 # A signal that arrives between the interpreter's last look and the system call is handled when the call returns.
 _LOOK_S = 0.1
 
 
-def wait_for_end(process: subprocess.Popen[bytes] | subprocess.Popen[str], longest_s: float) -> int:
+class Started(Protocol):
+    """A process, as subprocess.Popen has it."""
+
+    pid: int
+
+    @property
+    def args(self) -> Any: ...
+
+    def wait(self) -> int: ...
+
+
+def wait_for_end(process: Started, longest_s: float) -> int:
     """The exit code. Raises subprocess.TimeoutExpired after `longest_s`.
 
     Popen.wait with a limit takes a lock that it keeps for ever where a signal's handler raises at the wrong moment (CPython's

@@ -6,7 +6,7 @@ For a link that follows a trace this is its certificate: the series as delivered
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -130,5 +130,5 @@ def compare(delivered: Sequence[int], planned: Sequence[int], frame: int) -> Tra
 
 
 def _sent_by(rows: Sequence[PortReading], times: Sequence[int], port: str, at_ns: int) -> int:
-    """Bytes sent before that instant, by the last reading."""
-    return rows[max(0, bisect_right(times, at_ns) - 1)][port].tx_bytes
+    """Bytes sent before that instant, by the last reading before it: one at that instant may be before or after an opening."""
+    return rows[max(0, bisect_left(times, at_ns) - 1)][port].tx_bytes

@@ -163,7 +163,7 @@ def launch(
     checks = (f"http,{probe},{http_port},/ready", f"put,{probe},{http_port},/sink/ready")
     if not begin:
         return NginxServer("nginx", host, (), (), own / "error.log", http_port, https_port)
-    processes = (host.start(sink), host.under_test.start(argv))
+    processes = (host.start(sink, root=True), host.under_test.start(argv))
     return NginxServer("nginx", host, processes, checks, own / "error.log", http_port, https_port)
 
 

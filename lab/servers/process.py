@@ -58,7 +58,7 @@ def wait_ready(servers: Sequence[ServerProcess], *, deadline_s: float = READY_S)
     waited_s = 0.0
     while True:
         seconds = min(_SLICE_S, deadline_s)
-        done = host.run(script_command(host, _SCRIPT, f"{seconds}", *checks), check=False, timeout_s=deadline_s + 10)
+        done = host.run(script_command(host, _SCRIPT, f"{seconds}", *checks), root=True, check=False, timeout_s=deadline_s + 10)
         if done.returncode == 0:
             return
         waited_s += done.wall_s

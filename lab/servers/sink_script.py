@@ -1,4 +1,4 @@
-"""Runs on the server host: the upstream that throws uploads away. Standard library only.
+"""Runs on the server host, as root: the upstream that throws uploads away. Standard library only.
 
 usage: sink_script.py SOCKET COUNTS
 
@@ -67,8 +67,8 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 if __name__ == "__main__":
     path, counts = sys.argv[1:3]
-    os.umask(0o077)
     if os.path.exists(path):  # noqa: PTH110 - an earlier server's in the same workdir
         os.unlink(path)  # noqa: PTH108
     with Server(path, Sink) as server:
+        os.chmod(path, 0o666)  # noqa: PTH101, S103 - nginx's user connects to it
         server.serve_forever()

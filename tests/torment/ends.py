@@ -261,7 +261,7 @@ class Ends:
         """How the command and the record differ from what this kind of end makes of a run."""
         record = found and found.record
         if found is not None and found.whole:
-            if kind == "disk full" and code == self._whole.code:
+            if code == self._whole.code:  # it had come to its end before
                 return
         elif record and record.ended not in _ENDED[kind] and not (self._twice and record.ended == "killed"):
             yield f"run.json says {record.ended}"

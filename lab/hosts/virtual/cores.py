@@ -13,6 +13,7 @@ class Core:
     """A core in use by a machine of this process."""
 
     number: int
+    _is_taken: bool = True
 
     _taken: ClassVar[dict[int, int]] = {}
     _lock: ClassVar[threading.Lock] = threading.Lock()
@@ -28,5 +29,7 @@ class Core:
             return cls(number)
 
     def give_back(self) -> None:
+        """Idempotent."""
         with self._lock:
-            self._taken[self.number] -= 1
+            self._taken[self.number] -= self._is_taken
+            self._is_taken = False

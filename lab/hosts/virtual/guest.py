@@ -10,7 +10,6 @@ re, dataclasses, typing) are not.
 
 from __future__ import annotations
 
-import errno
 import marshal
 import os
 import resource
@@ -18,7 +17,8 @@ import select
 import signal
 import time
 
-from lab.hosts.agent import chores, frames, mounts, placing, project, roots, spawn, starter, syscalls
+from lab.hosts.agent import chores, frames, hostchan, mounts, placing, project, roots, spawn, starter, syscalls
+from lab.hosts.agent.job import Job, content, interruptions, memory, take_result, tell_failure
 from lab.hosts.agent.places import CACHE_DIR, LAB_UID, MARSHAL_VERSION, STARTER, TICK_NS, next_tick
 
 TYPE_CHECKING = False
@@ -31,7 +31,6 @@ _KILL_S = 5.0
 _LEAD_NS = 10_000_000
 # Before a client starts: enough for this process to see the seeder's end. A client is started with twice that (host.py).
 _SEED_LEAD_NS = 5_000_000
-_INTERRUPTIONS = "/sys/module/time/parameters/taken_back"
 _DEFAULT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
 # What a client may do to the machine that it shares with its servers: forking without end is its own failure, not the lab's.
 _MOST_PROCESSES = 1500
@@ -46,28 +45,12 @@ if TYPE_CHECKING:
     Answer = tuple[dict[str, Any], list[bytes]]
 
 
-class Job:
-    """A command that was started; `code` is there once it has ended."""
-
-    def __init__(self, child: spawn.Child, stdout: int, stderr: int, most_bytes: int | None) -> None:
-        self.child = child
-        self.stdout, self.stderr = stdout, stderr
-        self.most_bytes = most_bytes
-        self.sent = 0
-        self.ended_ns = 0
-        self.code: int | None = None
-        self.user_s = self.system_s = 0.0
-        self.order = -1
-        self.name = ""
-        self.peak_bytes: int | None = None
-        self.interruptions = 0
-
-
 class Guest:
     """Everything that lives in the machine; one request at a time."""
 
     def __init__(self, channel: int) -> None:
         self.channel = channel
+        hostchan.exempt(channel)
         self.namespaces: dict[str, int] = {}
         self.names: dict[str, int] = {}
         self.keep("router")
@@ -95,6 +78,7 @@ class Guest:
             "read": self.op_read,
             "collect": self.op_collect,
             "end": self.op_end,
+            "serve_forks": self.op_serve_forks,
             **project.OPERATIONS,
         }
 
@@ -221,8 +205,10 @@ class Guest:
         order = memory("order", starter.seed_order(at_ns, seed))
         try:
             actions = [(os.POSIX_SPAWN_DUP2, order, 3), (os.POSIX_SPAWN_DUP2, fd, 4)]
+            hostchan.exempt(self.channel, children=True)
             pid = os.posix_spawn(STARTER, ["starter"], {}, file_actions=actions, setsigmask=(), setsigdef=_DEFAULT_SIGNALS)
         finally:
+            hostchan.exempt(self.channel)
             os.close(fd)
             os.close(order)
         job = self.by_pid[pid] = Job(spawn.Child(pid, at_ns), -1, -1, None)
@@ -305,27 +291,26 @@ class Guest:
         chores.end_processes(blobs[0])
         return {}, []
 
+    def op_serve_forks(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """This machine only makes others from now on; each of them answers that it goes on."""
+        del message, blobs
+        hostchan.serve_forks(self.channel)
+        return {}, []
+
     # -----------------------------------------------------------------------------------------------------------------------
 
     def spawn(self, message: dict[str, Any], stdio: tuple[int, int, int]) -> tuple[spawn.Child, int]:
         """Begin a command on its host, as its user; at `at_ns` unless that is negative; and its order's descriptor.
 
+        A command of root's is the lab's own, and takes no virtual time (`hostchan`).
         This process goes there itself and comes back: forking it would copy its memory page by page, which costs a machine like
         this more than the command does. Exit code 127 when there is no such command, 126 when it cannot be executed.
         """
-        argv, env, root = list(message["argv"]), message["env"], bool(message["root"])
+        argv, env = list(message["argv"]), message["env"]
         actions = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(stdio)]
         started_ns, pid, failure, order = time.monotonic_ns(), 0, None, -1
         try:
-            self.go(str(message["host"]))
-            if message["within"]:
-                os.chroot(self.userlands[message["within"]])
-            if not root:
-                if message["host"] == "client":
-                    weigh_for_oom(_FIRST_TO_GO)
-                become_user()
-                if "user" in message:
-                    project.become(*message["user"])
+            self.enter(message)
             os.chdir(message["cwd"])
             program = spawn.find_program(argv[0], env.get("PATH", ""))
             if message["at_ns"] >= 0:
@@ -337,21 +322,41 @@ class Guest:
         except OSError as error:
             failure = error
         finally:
-            if not root:
-                become_root()
-                if "user" in message:
-                    project.come_back()
-                if message["host"] == "client":
-                    weigh_for_oom(_NEVER)
-            if message["within"]:
-                os.fchdir(self.root)
-                os.chroot(".")
-            os.chdir("/")
-            self.go("router")
+            self.come_back(message)
         if failure:
             code = tell_failure(stdio[2], message["argv"][0], failure)
             pid = os.posix_spawn("/bin/sh", ["sh", "-c", f"exit {code}"], {}, setsid=True)
         return spawn.Child(pid, started_ns), order
+
+    def enter(self, message: dict[str, Any]) -> None:
+        """Become what the process of a command is to be when it begins."""
+        self.go(str(message["host"]))
+        if message["within"]:
+            os.chroot(self.userlands[message["within"]])
+        if message["root"]:
+            hostchan.exempt(self.channel, children=True)
+            return
+        if message["host"] == "client":
+            weigh_for_oom(_FIRST_TO_GO)
+        become_user()
+        if "user" in message:
+            project.become(*message["user"])
+
+    def come_back(self, message: dict[str, Any]) -> None:
+        """Undo `enter`, however far it came."""
+        if message["root"]:
+            hostchan.exempt(self.channel)
+        else:
+            become_root()
+            if "user" in message:
+                project.come_back()
+            if message["host"] == "client":
+                weigh_for_oom(_NEVER)
+        if message["within"]:
+            os.fchdir(self.root)
+            os.chroot(".")
+        os.chdir("/")
+        self.go("router")
 
     def go(self, host: str) -> None:
         """Enter a host's namespaces."""
@@ -403,37 +408,6 @@ class Guest:
         }, texts
 
 
-def take_result(job: Job) -> None:
-    """Take the end of a client from its starter's result; the starter that was killed with it has none."""
-    found = starter.result(os.pread(job.order, starter.RESULT_BYTES, 0))
-    os.close(job.order)
-    job.order = -1
-    if found is None:
-        return
-    job.ended_ns, job.peak_bytes = found.ended_ns, found.peak_bytes
-    code = os.waitstatus_to_exitcode(found.status)
-    # As GNU time has it, which runs clients in real time.
-    job.code = 128 - code if code < 0 else code
-    if found.errno:
-        job.code = tell_failure(job.stderr, job.name, OSError(found.errno, os.strerror(found.errno)))
-
-
-def interruptions() -> int:
-    """How often the kernel interrupted a program that had computed for long, since it booted."""
-    fd = os.open(_INTERRUPTIONS, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return int(os.read(fd, 32))
-    finally:
-        os.close(fd)
-
-
-def tell_failure(stderr: int, name: str, failure: OSError) -> int:
-    """Say why a command could not be begun; its exit code, as a shell has it."""
-    missing = failure.errno == errno.ENOENT
-    os.write(stderr, f"{name}: {'not found' if missing else failure}\n".encode())
-    return 127 if missing else 126
-
-
 def become_user() -> None:
     """The lab's ordinary user, who may read what the lab's caller may read; root is kept to come back to."""
     file_bytes = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _MOST_FILE)
@@ -455,26 +429,6 @@ def weigh_for_oom(weight: int) -> None:
     """Set oom_score_adj (proc(5)) of the commands that begin from now on."""
     with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123
         file.write(str(weight))
-
-
-def memory(name: str, data: bytes) -> int:
-    fd = os.memfd_create(name)
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
-
-
-def content(fd: int, start: int = 0, most_bytes: int | None = None) -> bytes:
-    """The file's content from `start` on, at most `most_bytes`; read(2) returns at most 2 GiB at once."""
-    end, parts = os.fstat(fd).st_size, []
-    if most_bytes is not None:
-        end = min(end, start + most_bytes)
-    while start < end and (part := os.pread(fd, end - start, start)):
-        parts.append(part)
-        start += len(part)
-    return b"".join(parts)
 
 
 def receive(channel: int) -> tuple[dict[str, Any], list[bytes]]:

@@ -13,6 +13,8 @@ import marshal
 import os
 import select
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -27,6 +29,7 @@ from lab.hosts.agent.places import MARSHAL_VERSION
 from lab.hosts.virtual import processes
 from lab.hosts.virtual.cores import Core
 from lab.hosts.virtual.ending import why
+from lab.hosts.virtual.forked import Forked
 from lab.hosts.virtual.program import bootstrap, first_program, interpreter
 from lab.hosts.virtual.watchdog import Watchdog
 from lab.model.clock import CHARGE_NS, EPOCH_S
@@ -50,17 +53,21 @@ _COMPUTING = (
 )
 
 
+_BOOT_SEED = 1
+"""Every machine boots with the same random numbers, so that one can be a fork of another; `vary` seeds them for its cell."""
+
+
 @dataclass(frozen=True)
 class Boot:
-    """The parameters of one machine."""
+    """The parameters of one machine. `seed`: what its random numbers follow from, from the first `vary` on."""
 
     seed: int
     memory_bytes: int = 1 << 30
     charge_ns: int = CHARGE_NS
     charge_most_ns: int = CHARGE_MOST_NS
 
-    def words(self, channel: tuple[int, int]) -> list[str]:
-        """The kernel's command line."""
+    def words(self, channel: tuple[int, ...]) -> list[str]:
+        """The kernel's command line. `channel`: the descriptors for requests and answers, and, if it makes others, for those."""
         return [
             f"mem={self.memory_bytes >> 20}M",
             "root=/dev/root",
@@ -76,8 +83,8 @@ class Boot:
             f"time-travel-start={EPOCH_S}000000000",
             f"time-travel-charge={self.charge_ns},{self.charge_most_ns}",
             "norandmaps",
-            f"random-seed={self.seed}",
-            f"hostchan={channel[0]},{channel[1]}",
+            f"random-seed={_BOOT_SEED}",
+            f"hostchan={','.join(map(str, channel))}",
             "--",
             "-I",
             "-S",
@@ -109,11 +116,13 @@ class Machine:
     """A booted machine. One request at a time, whichever thread asks; its clock stands still in between."""
 
     boot: Boot
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Forked
     requests: int
     answers: int
     console: int
     core: Core
+    forks: socket.socket | None = None
+    """Where a machine that others go on from is asked for them."""
     patience: Patience = field(default_factory=Patience)
     now_ns: int = 0
     phase_ns: int = 0
@@ -135,14 +144,16 @@ class Machine:
     _interruption: BaseException | None = None
 
     @classmethod
-    def start(cls, boot: Boot, *, patience: Patience | None = None) -> Machine:
+    def start(cls, boot: Boot, *, patience: Patience | None = None, for_forks: bool = False) -> Machine:
         """Boot one, on a core of its own where there is one. Raises LabFault with the kernel's last words."""
         console = _memory_file("console")
         request_read, request_write = _pipe()
         answer_read, answer_write = _pipe()
+        ours, theirs = map(_socket_high, socket.socketpair()) if for_forks else (None, None)
         core = Core.take()
         program = _high(kernel.kernel_fd())
-        words = ["linux", *boot.words((request_read, answer_write))]
+        channel = (request_read, answer_write, *([theirs.fileno()] if theirs else []))
+        words = ["linux", *boot.words(channel)]
         try:
             process = subprocess.Popen(
                 words,
@@ -150,7 +161,7 @@ class Machine:
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=console,
-                pass_fds=(request_read, answer_write, program),
+                pass_fds=(*channel, program),
                 env=_ENVIRONMENT,
                 start_new_session=True,
             )
@@ -162,10 +173,50 @@ class Machine:
         finally:
             for fd in (request_read, answer_write, program):
                 os.close(fd)
+            if theirs:
+                theirs.close()
         _place(process.pid, core.number)
-        machine = cls(boot, process, request_write, answer_read, console, core, patience or Patience.for_machine(boot))
+        patience = patience or Patience.for_machine(boot)
+        machine = cls(boot, process, request_write, answer_read, console, core, ours, patience)
         try:
             machine._send([first_program()])
+            machine._receive()
+        except BaseException:
+            machine.close()
+            raise
+        return machine
+
+    def serve_forks(self) -> None:
+        """From now on this machine only makes others: it answers no request."""
+        self._send(frames.encode(lambda head: marshal.dumps(head, MARSHAL_VERSION), {"op": "serve_forks"}, []))
+
+    def fork(self, boot: Boot, *, patience: Patience | None = None) -> Machine:
+        """A machine that goes on where this one stands, which `serve_forks`. Raises LabFault where there is no memory for it."""
+        assert self.forks is not None, "it was started without `for_forks`"
+        console = _memory_file("console")
+        request_read, request_write = _pipe()
+        answer_read, answer_write = _pipe()
+        core = Core.take()
+        try:
+            with self._lock:
+                socket.send_fds(self.forks, [struct.pack("=i", core.number)], [request_read, answer_write, console])
+                (pid,) = struct.unpack("=i", self.forks.recv(4, socket.MSG_WAITALL))
+            if pid < 0:
+                raise OSError(-pid, os.strerror(-pid))
+        except (KeyboardInterrupt, SystemExit):
+            self.close()  # its answer is still to come, and would be taken for the next one
+            raise
+        except (OSError, struct.error) as error:
+            core.give_back()
+            for fd in (request_write, answer_read, console):
+                os.close(fd)
+            raise LabFault(f"a machine in virtual time could not be forked: {error}") from None
+        finally:
+            for fd in (request_read, answer_write):
+                os.close(fd)
+        patience = patience or Patience.for_machine(boot)
+        machine = type(self)(boot, Forked(pid), request_write, answer_read, console, core, None, patience)
+        try:
             machine._receive()
         except BaseException:
             machine.close()
@@ -197,6 +248,10 @@ class Machine:
             raise LabFault(f"the machine in virtual time could not {message['op']}: {answer['error']}")
         return answer, more
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     def close(self) -> None:
         """End it at once: all it has is memory. Idempotent, from any thread."""
         if self._closed:
@@ -208,6 +263,8 @@ class Machine:
         with self._lock:
             for fd in (self.requests, self.answers, self.console):
                 os.close(fd)
+        if self.forks:
+            self.forks.close()
         self.core.give_back()
 
     def cpu_s(self) -> float:
@@ -288,6 +345,11 @@ def _high(fd: int) -> int:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
     finally:
         os.close(fd)
+
+
+def _socket_high(end: socket.socket) -> socket.socket:
+    """As `_high`."""
+    return socket.socket(fileno=_high(end.detach()))
 
 
 def derived_seed(seed: int, *words: object) -> int:

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from lab.assets import kernel
 from lab.assets.userlands import Userland
@@ -21,6 +21,7 @@ from lab.hosts.agent.places import LAB_UID
 from lab.hosts.agent.protocol import HOME_DIR, LAB_USER
 from lab.hosts.host import Host, Ports, RouterFacts
 from lab.hosts.namespaces.network import ADDRESSES, CLIENT_ADDRESS, PORTS, SERVER_ADDRESS, leaf_macs, leaf_script, ports_script
+from lab.hosts.virtual import ready
 from lab.hosts.virtual.host import VirtualClock, VirtualHost
 from lab.hosts.virtual.machine import CHARGE_MOST_NS, Boot, Machine, Patience
 from lab.model.clock import CHARGE_NS
@@ -29,7 +30,8 @@ from lab.model.paths import cache_dir
 from lab.model.units import Duration
 
 # The lab's programs and servers, and room for what they write: payloads at both ends, and captures.
-_LEAST_MEMORY_BYTES = 768 << 20
+_PROGRAMS_BYTES = 768 << 20
+_LEAST_MEMORY_BYTES, _STEP_BYTES = 832 << 20, 256 << 20
 _MEMORY_PER_PAYLOAD_BYTE = 3
 _LONGEST_PHASE_NS = 100_000_000
 
@@ -88,9 +90,9 @@ class VirtualNetwork:
 
 
 def memory_for(payload_bytes: int) -> int:
-    """Bytes of memory for a machine with room for a transfer of that size, in steps of 64 MiB."""
-    wanted = _LEAST_MEMORY_BYTES + _MEMORY_PER_PAYLOAD_BYTE * payload_bytes
-    return -(-wanted // (64 << 20)) * (64 << 20)
+    """Bytes for a machine with room for a transfer of that size, in few steps: machines of one size share a ready one."""
+    wanted = _PROGRAMS_BYTES + _MEMORY_PER_PAYLOAD_BYTE * payload_bytes
+    return _LEAST_MEMORY_BYTES if wanted <= _LEAST_MEMORY_BYTES else -(-wanted // _STEP_BYTES) * _STEP_BYTES
 
 
 def open_network(
@@ -113,9 +115,13 @@ def open_network(
     """
     memory = max(memory_for(payload_bytes), memory_bytes)
     boot = Boot(seed=seed, memory_bytes=memory, charge_ns=charge_ns, charge_most_ns=charge_most_ns)
-    machine = Machine.start(boot, patience=patience)
+    roots = {host: str(userland.root) for host, userland in (userlands or {}).items()}
+    shown = {host: userland.name for host, userland in (userlands or {}).items()}
+    wire = _wire_one if same_host else _wire
+    kind = (replace(boot, seed=0), same_host, tuple(roots.items()), _cache())
+    machine, wired = ready.take(kind, boot, lambda booted: wire(booted, roots), patience)
     try:
-        made = (_one_host if same_host else _wire)(machine, name or f"virtual-{secrets.token_hex(3)}", userlands or {})
+        made = _network(machine, wired, name or f"virtual-{secrets.token_hex(3)}", shown, same_host=same_host)
         # This ends a second after the start. Before, iputils' ping takes the clock's 0 seconds for a clock that it has not read
         # yet, and sends without waiting for its interval.
         made.vary(seed)
@@ -126,73 +132,74 @@ def open_network(
     return made
 
 
-def _wire(machine: Machine, name: str, userlands: Mapping[str, Userland]) -> VirtualNetwork:
+class Wired(NamedTuple):
+    """What was found when a machine was wired."""
+
+    conditions: Mapping[str, bool]
+    router_facts: RouterFacts
+    router_ports: Ports
+    wire_ports: Ports
+
+
+def _wire(machine: Machine, roots: Mapping[str, str]) -> Wired:
+    """Make client and server, and the router between them; `roots` are those of userlands, by host."""
     names = {"client": CLIENT_ADDRESS, "server": SERVER_ADDRESS, "router": ADDRESSES.client_gateway}
-    conditions = _furnish(machine, names, userlands)
+    conditions = _furnish(machine, names, roots)
     wire = VirtualHost(machine, "wire", "", namespace="router")
-    shown = {host: userland.name for host, userland in userlands.items()}
-    client = VirtualHost(machine, "client", CLIENT_ADDRESS, userland=shown.get("client", ""))
-    server = VirtualHost(machine, "server", SERVER_ADDRESS, userland=shown.get("server", ""))
-    for host in (client, server):
+    hosts = [VirtualHost(machine, name, names[name]) for name in ("client", "server")]
+    for host in hosts:
         machine.ask({"op": "namespace", "name": host.name})
     wire.run(["/bin/sh", "-ec", ports_script()], root=True)
-    for host, gateway in ((client, ADDRESSES.client_gateway), (server, ADDRESSES.server_gateway)):
+    for host, gateway in zip(hosts, (ADDRESSES.client_gateway, ADDRESSES.server_gateway), strict=True):
         host.run(["/bin/sh", "-ec", leaf_script(host.name, host.address, gateway, group=LAB_UID)], root=True)
-    router, ports, found = middle.kernel_router(wire, PORTS, ADDRESSES, leaf_macs())
+    _, ports, found = middle.kernel_router(wire, PORTS, ADDRESSES, leaf_macs())
     # Only a newer tc can hand netem a seed. Without one netem's losses follow from the machine's own random numbers, whose seed
     # is the sample's: the same in a host with any tc.
-    router_facts = replace(found, supports_seed=False)
+    return Wired(conditions, replace(found, supports_seed=False), ports, PORTS)
+
+
+def _wire_one(machine: Machine, roots: Mapping[str, str]) -> Wired:
+    """Make one host, which is client and server."""
+    conditions = _furnish(machine, loopback.NAMES, roots)
+    wire = VirtualHost(machine, "wire", "", namespace="router", on_loopback=True)
+    for name in ("client", "server"):
+        machine.ask({"op": "namespace", "name": name, "same_host": True})
+    wire.run(["/bin/sh", "-ec", loopback.setup_script(group=LAB_UID)], root=True)
+    return Wired(conditions, loopback.facts_of(wire), loopback.PORTS, loopback.PORTS)
+
+
+def _network(machine: Machine, wired: Wired, name: str, shown: Mapping[str, str], *, same_host: bool) -> VirtualNetwork:
+    """`shown`: the names of userlands, by host."""
+    addresses = dict.fromkeys(("client", "server"), loopback.ADDRESS)
+    if not same_host:
+        addresses = {"client": CLIENT_ADDRESS, "server": SERVER_ADDRESS}
+    wire = VirtualHost(machine, "wire", "", namespace="router", on_loopback=same_host)
+    client, server = (
+        VirtualHost(machine, host, address, on_loopback=same_host, userland=shown.get(host, ""))
+        for host, address in addresses.items()
+    )
     return VirtualNetwork(
         machine,
         client,
-        router,
+        wire if same_host else wire.renamed("router", ADDRESSES.client_gateway),
         server,
         wire,
-        ports,
-        PORTS,
-        router_facts,
+        wired.router_ports,
+        wired.wire_ports,
+        wired.router_facts,
         VirtualClock(machine),
         random.Random(machine.boot.seed),  # noqa: S311 - a seed's own numbers are the point; nothing outside the machine trusts them
-        conditions,
+        wired.conditions,
         name=name,
     )
 
 
-def _one_host(machine: Machine, name: str, userlands: Mapping[str, Userland]) -> VirtualNetwork:
-    conditions = _furnish(machine, loopback.NAMES, userlands)
-    wire = VirtualHost(machine, "wire", "", namespace="router", on_loopback=True)
-    shown = {host: userland.name for host, userland in userlands.items()}
-    client, server = (
-        VirtualHost(machine, each, loopback.ADDRESS, on_loopback=True, userland=shown.get(each, ""))
-        for each in ("client", "server")
-    )
-    for host in (client, server):
-        machine.ask({"op": "namespace", "name": host.name, "same_host": True})
-    wire.run(["/bin/sh", "-ec", loopback.setup_script(group=LAB_UID)], root=True)
-    return VirtualNetwork(
-        machine,
-        client,
-        wire,
-        server,
-        wire,
-        loopback.PORTS,
-        loopback.PORTS,
-        loopback.facts_of(wire),
-        VirtualClock(machine),
-        random.Random(machine.boot.seed),  # noqa: S311 - as above
-        conditions,
-        name=name,
-    )
-
-
-def _furnish(machine: Machine, names: Mapping[str, str], userlands: Mapping[str, Userland]) -> dict[str, bool]:
+def _furnish(machine: Machine, names: Mapping[str, str], roots: Mapping[str, str]) -> dict[str, bool]:
     """The hosts' files; returns the conditions under which the machine is deterministic, which hold."""
     run_bytes = machine.boot.memory_bytes * 3 // 4
-    roots = {host: str(userland.root) for host, userland in userlands.items()}
-    facts, _ = machine.ask(
-        {"op": "furnish", "files": _files(names), "run_bytes": run_bytes, "userlands": roots, "cache": _cache()}
-    )
-    return assert_deterministic(machine.boot, facts["cmdline"], has_hwrng=bool(facts["hwrng"]))
+    files = {"files": _files(names), "run_bytes": run_bytes, "userlands": dict(roots), "cache": _cache()}
+    facts, _ = machine.ask({"op": "furnish", **files})
+    return assert_deterministic(facts["cmdline"], has_hwrng=bool(facts["hwrng"]))
 
 
 def _cache() -> str:
@@ -201,11 +208,11 @@ def _cache() -> str:
     return str(folder) if folder.is_dir() else ""
 
 
-def assert_deterministic(boot: Boot, words: list[str], *, has_hwrng: bool) -> dict[str, bool]:
+def assert_deterministic(words: list[str], *, has_hwrng: bool) -> dict[str, bool]:
     """The conditions under which two boots of one seed are equal, as the guest sees them. Raises LabFault if one fails."""
     found = {
         "no entropy of the host's devices": not has_hwrng,
-        "entropy from the seed": f"random-seed={boot.seed}" in words,
+        "entropy from the seed": any(word.startswith("random-seed=") for word in words),
         "addresses not randomised": "norandmaps" in words,
         "a clock that no processing moves": "time-travel=inf-cpu" in words,
     }
