@@ -28,7 +28,7 @@ def topology(up: tuple[int, ...], down: tuple[int, ...]) -> Topology:
 
 
 class Carrying(NotedNetwork):
-    """The ports count `up` and `down` bytes per ms from the schedule's beginning on, and 7 bytes per ms before it."""
+    """The ports count `up` and `down` bytes at each full ms from the schedule's beginning on, and 7 bytes before it."""
 
     up, down = 1000, 3000
     started_ns = 0
@@ -50,8 +50,8 @@ class Carrying(NotedNetwork):
         self.note("schedule", "taken off", ())
 
     def sent(self, way: str, at_ns: int) -> int:
-        passed_ms = (at_ns - self.started_ns) / MS if self.started_ns and at_ns > self.started_ns else 0
-        return round(passed_ms * (self.up if way == "up" else self.down)) + 7
+        openings = (at_ns - self.started_ns) // MS + 1 if self.started_ns and at_ns >= self.started_ns else 0
+        return openings * (self.up if way == "up" else self.down) + 7
 
 
 class Sampler:
