@@ -31,15 +31,22 @@ def wait_for_end(process: Started, longest_s: float) -> int:
     subprocess.py, `_wait`: between `acquire(False)` and `try`); every later wait for that process then never ends, also where the
     process was killed. Without a limit it takes the lock in a `with`, which nothing comes between.
     """
+    if not ends_within(process.pid, longest_s):
+        raise subprocess.TimeoutExpired(process.args, longest_s)
+    return process.wait()
+
+
+def ends_within(pid: int, longest_s: float) -> bool:
+    """Wait for the end of a process, which need not be a child of this one; false after `longest_s`."""
     limit_s = time.monotonic() + longest_s
-    with contextlib.suppress(ProcessLookupError):  # another thread has waited for it
-        descriptor = os.pidfd_open(process.pid)
+    with contextlib.suppress(ProcessLookupError):  # it has been waited for
+        descriptor = os.pidfd_open(pid)
         try:
             end = select.poll()
             end.register(descriptor, select.POLLIN)
             while not end.poll(max(0.0, min(_LOOK_S, limit_s - time.monotonic())) * 1000):
                 if time.monotonic() >= limit_s:
-                    raise subprocess.TimeoutExpired(process.args, longest_s)
+                    return False
         finally:
             os.close(descriptor)
-    return process.wait()
+    return True

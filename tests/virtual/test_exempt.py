@@ -1,4 +1,4 @@
-"""What the lab does in a machine in virtual time takes none of it: a client is the same whatever the lab's Python does."""
+"""The lab's own work in a machine takes no virtual time: a client is the same whatever the lab's Python does."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_only_the_labs_own_work_is_free(network: VirtualNetwork, *, root: bool) 
 
 
 def said_by_a_client(*, turns: int, root: bool) -> str:
-    """What a client says next to that work on its host and on the router."""
+    """The output of a client next to that work on its host and on the router."""
     with machine() as network:
         busy = [host.start(["python3", "-I", "-c", _BUSY, f"{turns}"], root=root) for host in (network.client, network.router)]
         network.vary(7)

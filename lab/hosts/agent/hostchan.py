@@ -1,4 +1,4 @@
-"""What PID 1 of a machine in virtual time asks of /dev/hostchan, beyond requests. Standard library only: part of PID 1.
+"""Requests of PID 1 to /dev/hostchan of a machine in virtual time: exemption and forks. Standard library only: part of PID 1.
 
 Whatever the lab does inside, as PID 1 or as root, is exempt from the price of system calls: its Python and its tools are the
 machine's own, and a client next to them would be later by what they take. Clients and servers pay (kernel patches 0001, 0014).

@@ -36,7 +36,7 @@ def take_result(job: Job) -> None:
         return
     job.ended_ns, job.peak_bytes = found.ended_ns, found.peak_bytes
     code = os.waitstatus_to_exitcode(found.status)
-    # As GNU time has it, which runs clients in real time.
+    # GNU time, which runs clients in real time, has the same codes.
     job.code = 128 - code if code < 0 else code
     if found.errno:
         job.code = tell_failure(job.stderr, job.name, OSError(found.errno, os.strerror(found.errno)))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
-import select
 from pathlib import Path
+
+from lab.model.ended import ends_within
 
 
 class Forked:
-    """As much of `subprocess.Popen` as a machine needs. Its maker reaps it at the next fork; until then its end can be read."""
+    """The part of `subprocess.Popen` that a machine needs. Its end can be read until its maker reaps it, at the next fork."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -18,19 +20,9 @@ class Forked:
     def wait(self) -> int:
         """Until it has ended; its exit code, a signal's number negative, 0 where that is no longer known."""
         if self.returncode is None:
-            self._wait_for_end()
+            ends_within(self.pid, math.inf)
             self.returncode = self._exit_code()
         return self.returncode
-
-    def _wait_for_end(self) -> None:
-        try:
-            descriptor = os.pidfd_open(self.pid)
-        except ProcessLookupError:
-            return
-        try:
-            select.select([descriptor], (), ())
-        finally:
-            os.close(descriptor)
 
     def _exit_code(self) -> int:
         try:

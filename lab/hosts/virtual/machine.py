@@ -146,40 +146,52 @@ class Machine:
     @classmethod
     def start(cls, boot: Boot, *, patience: Patience | None = None, for_forks: bool = False) -> Machine:
         """Boot one, on a core of its own where there is one. Raises LabFault with the kernel's last words."""
-        console = _memory_file("console")
-        request_read, request_write = _pipe()
-        answer_read, answer_write = _pipe()
+        lines = _Lines()
         ours, theirs = map(_socket_high, socket.socketpair()) if for_forks else (None, None)
-        core = Core.take()
         program = _high(kernel.kernel_fd())
-        channel = (request_read, answer_write, *([theirs.fileno()] if theirs else []))
+        channel = (*lines.theirs, *([theirs.fileno()] if theirs else []))
         words = ["linux", *boot.words(channel)]
         try:
             process = subprocess.Popen(
                 words,
                 executable=f"/proc/self/fd/{program}",
                 stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=console,
+                stdout=lines.console,
+                stderr=lines.console,
                 pass_fds=(*channel, program),
                 env=_ENVIRONMENT,
                 start_new_session=True,
             )
         except OSError as error:
-            core.give_back()
-            for fd in (request_write, answer_read, console):
-                os.close(fd)
+            lines.close()
+            if ours:
+                ours.close()
             raise LabFault(f"the kernel of virtual time cannot be executed: {error.strerror or error}", remedy=_EXECUTE) from None
         finally:
-            for fd in (request_read, answer_write, program):
-                os.close(fd)
+            lines.hand_over()
+            os.close(program)
             if theirs:
                 theirs.close()
-        _place(process.pid, core.number)
+        _place(process.pid, lines.core.number)
+        return cls._on(lines, boot, process, patience, first=[first_program()], forks=ours)
+
+    @classmethod
+    def _on(
+        cls,
+        lines: _Lines,
+        boot: Boot,
+        process: subprocess.Popen[bytes] | Forked,
+        patience: Patience | None,
+        *,
+        first: Sequence[bytes] = (),
+        forks: socket.socket | None = None,
+    ) -> Machine:
+        """The machine, once it has taken `first` and answered."""
         patience = patience or Patience.for_machine(boot)
-        machine = cls(boot, process, request_write, answer_read, console, core, ours, patience)
+        machine = cls(boot, process, lines.requests, lines.answers, lines.console, lines.core, forks, patience)
         try:
-            machine._send([first_program()])
+            if first:
+                machine._send(first)
             machine._receive()
         except BaseException:
             machine.close()
@@ -188,18 +200,15 @@ class Machine:
 
     def serve_forks(self) -> None:
         """From now on this machine only makes others: it answers no request."""
-        self._send(frames.encode(lambda head: marshal.dumps(head, MARSHAL_VERSION), {"op": "serve_forks"}, []))
+        self._send([_encoded({"op": "serve_forks"})])
 
     def fork(self, boot: Boot, *, patience: Patience | None = None) -> Machine:
         """A machine that goes on where this one stands, which `serve_forks`. Raises LabFault where there is no memory for it."""
         assert self.forks is not None, "it was started without `for_forks`"
-        console = _memory_file("console")
-        request_read, request_write = _pipe()
-        answer_read, answer_write = _pipe()
-        core = Core.take()
+        lines = _Lines()
         try:
             with self._lock:
-                socket.send_fds(self.forks, [struct.pack("=i", core.number)], [request_read, answer_write, console])
+                socket.send_fds(self.forks, [struct.pack("=i", lines.core.number)], [*lines.theirs, lines.console])
                 (pid,) = struct.unpack("=i", self.forks.recv(4, socket.MSG_WAITALL))
             if pid < 0:
                 raise OSError(-pid, os.strerror(-pid))
@@ -207,21 +216,11 @@ class Machine:
             self.close()  # its answer is still to come, and would be taken for the next one
             raise
         except (OSError, struct.error) as error:
-            core.give_back()
-            for fd in (request_write, answer_read, console):
-                os.close(fd)
+            lines.close()
             raise LabFault(f"a machine in virtual time could not be forked: {error}") from None
         finally:
-            for fd in (request_read, answer_write):
-                os.close(fd)
-        patience = patience or Patience.for_machine(boot)
-        machine = type(self)(boot, Forked(pid), request_write, answer_read, console, core, None, patience)
-        try:
-            machine._receive()
-        except BaseException:
-            machine.close()
-            raise
-        return machine
+            lines.hand_over()
+        return self._on(lines, boot, Forked(pid), patience)
 
     def ask(self, message: dict[str, Any], blobs: Sequence[bytes] = ()) -> tuple[dict[str, Any], list[bytes]]:
         """One request, one answer; the machine runs only meanwhile. Raises LabFault when it has ended or reports an error.
@@ -236,9 +235,9 @@ class Machine:
                 raise LabFault("the machine in virtual time has been closed")
             if message["op"] == "run":
                 self.lasting = frozenset(processes.children(self.process.pid))
-            parts = frames.encode(lambda head: marshal.dumps(head, MARSHAL_VERSION), message, blobs)
+            request = _encoded(message, blobs)
             try:
-                self._send([b"".join(parts)])
+                self._send([request])
                 answer, more = self._receive()
             except (KeyboardInterrupt, SystemExit) as interruption:
                 self._interruption = interruption
@@ -319,6 +318,32 @@ class Machine:
         return f"the machine in virtual time ended: {why(text, self.process.returncode, self.boot.memory_bytes)[:300]}"
 
 
+class _Lines:
+    """A new machine's console, its core, and both ends of its channel."""
+
+    def __init__(self) -> None:
+        self.console = _memory_file("console")
+        request_read, self.requests = _pipe()
+        self.answers, answer_write = _pipe()
+        self.theirs = (request_read, answer_write)
+        self.core = Core.take()
+
+    def hand_over(self) -> None:
+        """The machine has its ends."""
+        for fd in self.theirs:
+            os.close(fd)
+
+    def close(self) -> None:
+        """No machine came of it."""
+        self.core.give_back()
+        for fd in (self.requests, self.answers, self.console):
+            os.close(fd)
+
+
+def _encoded(message: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
+    return b"".join(frames.encode(lambda head: marshal.dumps(head, MARSHAL_VERSION), message, blobs))
+
+
 def _memory_file(name: str) -> int:
     try:
         return os.memfd_create(name)
@@ -348,7 +373,7 @@ def _high(fd: int) -> int:
 
 
 def _socket_high(end: socket.socket) -> socket.socket:
-    """As `_high`."""
+    """The socket on a descriptor above 2."""
     return socket.socket(fileno=_high(end.detach()))
 
 

@@ -133,7 +133,7 @@ def open_network(
 
 
 class Wired(NamedTuple):
-    """What was found when a machine was wired."""
+    """Facts of a machine from its wiring, the same for each of its forks."""
 
     conditions: Mapping[str, bool]
     router_facts: RouterFacts

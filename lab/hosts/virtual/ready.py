@@ -13,7 +13,6 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 from lab.hosts.virtual.machine import Boot, Machine, Patience
-from lab.model.errors import LabFault
 
 _MOST = 3
 """Ready machines at a time: each has some 70 MB."""
@@ -87,7 +86,7 @@ def take(kind: Hashable, boot: Boot, wire: Callable[[Machine], Wired], patience:
                 _ready.pop(other).close()
     try:
         made, wired = found.fork(boot, patience)
-    except LabFault:
+    except Exception:
         with _lock:
             if _ready.get(key) is found:
                 del _ready[key]
