@@ -23,7 +23,7 @@ from lab.model.userland import UserlandFacts
 
 MIRROR = "http://deb.debian.org/debian"
 SECURITY = "http://deb.debian.org/debian-security"
-_CLIENTS = ("aria2", "curl", "lftp", "nginx", "openssh-client", "time", "wget", "wget2")
+_PACKAGES = ("aria2", "curl", "lftp", "nginx", "openssh-client", "openssh-server", "time", "wget", "wget2")
 # A guest has its own, or no client's program reads them.
 _NOT_KEPT = ("./dev", "./proc", "./run", "./sys", "./tmp", "./var/cache", "./var/lib/apt")
 _NOT_WANTED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/lintian/*")
@@ -49,7 +49,7 @@ class Recipe:
 
 RECIPES = {
     recipe.name: recipe
-    for recipe in (Recipe("debian:12", "bookworm", _CLIENTS), Recipe("debian:13", "trixie", (*_CLIENTS, "python3-aioquic")))
+    for recipe in (Recipe("debian:12", "bookworm", _PACKAGES), Recipe("debian:13", "trixie", (*_PACKAGES, "python3-aioquic")))
 }
 
 

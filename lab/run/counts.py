@@ -23,6 +23,8 @@ from lab.hosts.virtual.program import interpreter
 from lab.model import files
 from lab.model.results import ClientIdentity, VirtualMachine
 from lab.model.transfer import Transfer
+from lab.model.userland import UserlandFacts
+from lab.servers import sshd
 
 _LOADER = Path("/lib64/ld-linux-x86-64.so.2")
 _LOADED = re.compile(r"(?:=> )?(/\S+) \(0x")
@@ -31,9 +33,18 @@ _FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin
 
 
 def counted(
-    facts: VirtualMachine, network: Network, identity: ClientIdentity, program: str, transfer: Transfer
+    facts: VirtualMachine,
+    network: Network,
+    identity: ClientIdentity,
+    program: str,
+    transfer: Transfer,
+    *,
+    userlands: Mapping[str, UserlandFacts],
 ) -> VirtualMachine:
-    """The guest's facts with what counts for this cell; `program` is the client's path or name on the lab's machine."""
+    """The guest's facts with what counts for this cell.
+
+    `program` is the client's path or name on the lab's machine; `userlands` are by host.
+    """
     parts = {
         "lab": __version__,
         "kernel": facts.kernel_sha256,
@@ -41,6 +52,7 @@ def counted(
         "seed": str(facts.session_seed if facts.session_seed is not None else facts.seed),
         "client": identity.sha256,
         **_client(network, program),
+        **{f"{host}'s userland": userland.digest for host, userland in userlands.items()},
         **_server(network, transfer),
         "Python": _of(Path(interpreter())),
     }
@@ -63,7 +75,7 @@ def other_parts(one: VirtualMachine | None, other: VirtualMachine | None) -> lis
 
 
 def _client(network: Network, program: str) -> dict[str, str]:
-    """Its libraries, and of a script its folder. A userland has a digest of its own in the results."""
+    """Its libraries, and of a script its folder. A userland has one digest for all its files."""
     if network.client.under_test is not network.client:
         return {}
     if not program:
@@ -81,9 +93,11 @@ def _client(network: Network, program: str) -> dict[str, str]:
 
 
 def _server(network: Network, transfer: Transfer) -> dict[str, str]:
-    if network.server.under_test is not network.server:
+    sftp = transfer.protocol == "sftp"
+    started_on = sshd.of_host(network.server)[0] if sftp else network.server.under_test
+    if started_on is not network.server:
         return {}
-    names = ("sshd", "sftp-server") if transfer.protocol == "sftp" else ("nginx",)
+    names = ("sshd", "sftp-server") if sftp else ("nginx",)
     found = [path for name in names if (path := find(name))]
     return {"server": hashlib.sha256("".join(map(_of, found)).encode()).hexdigest()}
 

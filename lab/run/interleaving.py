@@ -184,7 +184,10 @@ class Interleaving:
 
     def _guest(self, lane: Lane) -> VirtualMachine | None:
         facts = self._lab.machines.facts(self._network)
-        return counted(facts, self._network, lane.identity, lane.program, lane.cell.transfer) if facts else None
+        if facts is None:
+            return None
+        ran = lane.identity, lane.program, lane.cell.transfer
+        return counted(facts, self._network, *ran, userlands=self._lab.userlands)
 
     def _measure(self) -> Certificate:
         lab, network, cell = self._lab, self._network, self.lanes[0].cell

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
@@ -14,7 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from lab.hosts.cached import inside, outside
 from lab.hosts.host import Host
-from lab.servers.process import ServerProcess, program, wait_ready
+from lab.model.errors import UsageProblem
+from lab.servers.process import ServerProcess, wait_ready
 
 PORT = 22
 _OLD_CLIENTS = """\
@@ -156,6 +158,14 @@ def _parts(sshd: str) -> str:
     return "".join(f"{word} {shown(str(place))}\n" for word, place in places.items() if place)
 
 
+def of_host(host: Host) -> tuple[Host, str]:
+    """The host that starts sshd, and the program: the userland's where it has one, else the machine's. Raises UsageProblem."""
+    if host.under_test is not host:
+        with suppress(UsageProblem):
+            return host.under_test, host.under_test.program("sshd")
+    return host, host.program("sshd")
+
+
 @dataclass
 class Sshd(ServerProcess):
     port: int = PORT
@@ -186,15 +196,16 @@ def launch(
     host.write(folder / "authorized_keys", f"{user_key.public}\n".encode(), mode=0o600)
     log = folder / "sshd.log"
     # sshd insists on an absolute path because it executes itself again for every connection.
-    own = program(host, "sshd", sshd)
-    config = render_config(folder, port=port, bind=bind, bind_6=bind_6, options=options) + _parts(own)
+    within, own = (host, str(sshd)) if sshd else of_host(host)
+    parts = _parts(own) if within is host else ""
+    config = render_config(folder, port=port, bind=bind, bind_6=bind_6, options=options) + parts
     host.write(folder / "sshd_config", config.encode())
     argv = [own, "-D", "-E", str(log), "-f", str(folder / "sshd_config")]
     probe = host.address or "127.0.0.1"
     hosts = known_hosts([*names, host.address], port, host_key)
     if not begin:
         return Sshd("sshd", host, (), (), log, port, hosts, user_key)
-    return Sshd("sshd", host, (host.start(argv),), (f"banner,{probe},{port},SSH-2.0-",), log, port, hosts, user_key)
+    return Sshd("sshd", host, (within.start(argv),), (f"banner,{probe},{port},SSH-2.0-",), log, port, hosts, user_key)
 
 
 def start(

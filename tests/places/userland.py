@@ -10,7 +10,7 @@ from lab.model.errors import LabFault
 from tests.support.bare_debian import archive
 
 _SUITE = "bookworm"
-_PACKAGES = "curl,nginx,openjdk-17-jre-headless,openssh-client,python3,rclone,time,wget"
+_PACKAGES = "curl,nginx,openjdk-17-jre-headless,openssh-client,openssh-server,python3,rclone,time,wget"
 _NOT_KEPT = ("dev", "proc", "run", "sys", "tmp", "var/cache", "var/lib/apt", "usr/share/doc", "usr/share/locale")
 _LONGEST_S = 3600.0
 

@@ -17,6 +17,7 @@ from lab.model.load import load_topology
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import Size
+from lab.model.userland import Userlands
 from lab.run.session import Options, Session
 from lab.store.run_dir import RunDir, read_cell
 from tests.support import debian_13
@@ -98,6 +99,22 @@ def test_http3_is_spoken_and_what_the_wire_cannot_tell_is_null(debian: Userland,
         # A first datagram that is lost makes the client see its first byte later than the wire does.
         assert sample.said_body_s == pytest.approx(sample.body_s, abs=0.2)
     assert result.userlands["server"].packages["nginx"] == debian.facts.packages["nginx"]
+
+
+def test_the_servers_userland_serves_sftp_and_its_digest_counts_for_the_bytes(debian: Userland, tmp_path: Path) -> None:
+    cell = cell_of("sftp", CLEAN, client="openssh")
+    looks = LookPlan(looks=(SAMPLES, SAMPLES + 1))
+    options = Options(clock="virtual", virtual_looks=looks, userlands=Userlands(server=debian_13.NAME))
+    with Session(RunDir.create("sftp", results=tmp_path), options) as session:
+        result = session.run_cell(cell)
+        network, servers = session.lab.up
+        hello = said(network.client, "bash", "-c", f"head -1 </dev/tcp/{network.server.address}/{servers.sshd.port}")
+    assert result.verdict.name == "PASS", result.verdict.reason
+    version = debian.facts.packages["openssh-server"].removeprefix("1:").partition("-")[0]
+    assert f"OpenSSH_{version}" in hello
+    assert result.virtual is not None
+    assert result.virtual.counts["server's userland"] == debian.facts.digest
+    assert "server" not in result.virtual.counts
 
 
 @pytest.mark.parametrize("direction", ["get", "put"])

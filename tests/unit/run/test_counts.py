@@ -36,7 +36,7 @@ def count(program: str, transfer: Transfer = DOWN, guest: VirtualMachine = GUEST
     network: Any = NotedNetwork()
     network.client.under_test = network.client
     network.server.under_test = network.server
-    found = counted(guest, network, client(sha256), program, transfer)
+    found = counted(guest, network, client(sha256), program, transfer, userlands={})
     assert found.digest == digest(found.counts)
     return found.counts
 

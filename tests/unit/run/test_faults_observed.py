@@ -15,7 +15,7 @@ import pytest
 from lab.hosts.host import Completed
 from lab.judge.faults import DEADLINE_S, Left
 from lab.model.answer import Fault, Observation
-from lab.model.errors import LabFault, NotSupported
+from lab.model.errors import LabFault, NotSupported, UsageProblem
 from lab.model.topology import Topology
 from lab.model.transfer import Transfer
 from lab.model.units import Size
@@ -250,14 +250,26 @@ def test_an_odd_server_has_nginx_in_front_where_tls_is_spoken(monkeypatch: pytes
         assert [each[1] for each in network.server.started[2:]] == ["/bin/nginx", "/bin/python3"], "the last is stopped first"
 
 
-def test_a_server_from_a_userland_cannot_be_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faults, "wait_ready", lambda _: None)
-    monkeypatch.setattr(Host, "under_test", SimpleNamespace(program=lambda name: name))
-    for wanted, fault in ((transfer("sftp"), "killed"), (transfer(), "fin")):
+@pytest.mark.parametrize("has_sshd", [False, True])
+def test_a_server_from_a_userland_cannot_be_killed(monkeypatch: pytest.MonkeyPatch, *, has_sshd: bool) -> None:
+    def find(name: str) -> str:
+        if name == "sshd" and not has_sshd:
+            raise UsageProblem(f"there is no {name}")
+        return name
+
+    def set_up_with(wanted: Transfer, fault: Fault) -> None:
         with ExitStack() as stack:
             set_up(stack, bench(), wanted, TOPOLOGY, fault)  # type: ignore[arg-type]
-    with ExitStack() as stack, pytest.raises(NotSupported, match="is not started again"):
-        set_up(stack, bench(), transfer(), TOPOLOGY, "killed")
+
+    monkeypatch.setattr(faults, "wait_ready", lambda _: None)
+    monkeypatch.setattr(Host, "under_test", SimpleNamespace(program=find))
+    set_up_with(transfer(), "fin")
+    refused = [transfer(), transfer("sftp")] if has_sshd else [transfer()]
+    for wanted in refused:
+        with pytest.raises(NotSupported, match="is not started again"):
+            set_up_with(wanted, "killed")
+    if not has_sshd:
+        set_up_with(transfer("sftp"), "killed")
 
 
 # --- a transfer with a fault ------------------------------------------------------------------------------------------

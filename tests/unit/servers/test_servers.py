@@ -8,17 +8,18 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lab.model.errors import LabFault
+from lab.model.errors import LabFault, UsageProblem
 from lab.servers import iperf3, nginx, ready_script
 from lab.servers.bundle import Places, Servers
 from lab.servers.certificates import make_certificates
 from lab.servers.nginx import render_config
 from lab.servers.process import wait_ready
-from lab.servers.sshd import SshdOptions
+from lab.servers.sshd import SshdOptions, of_host
 from lab.servers.sshd import render_config as render_sshd_config
 from tests.support.local_host import LocalHost, LocalNetwork
 
@@ -195,3 +196,16 @@ def test_a_server_of_datagrams_is_ready_once_its_port_is_bound() -> None:
         assert ready_script.listening(port, "udp")
         assert not ready_script.listening(port)
     assert not ready_script.listening(port, "udp")
+
+
+@pytest.mark.parametrize(("inside", "expected"), [("/usr/sbin/sshd", "userland"), ("", "machine")])
+def test_sshd_is_the_userlands_where_it_has_one(inside: str, expected: str) -> None:
+    def find(name: str) -> str:
+        if not inside:
+            raise UsageProblem(f"there is no {name} on host server")
+        return inside
+
+    machine: Any = SimpleNamespace(name="machine", program=lambda _: "/opt/sshd")
+    machine.under_test = SimpleNamespace(name="userland", program=find)
+    host, program = of_host(machine)
+    assert (host.name, program) == (expected, inside or "/opt/sshd")
