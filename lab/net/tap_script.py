@@ -37,6 +37,7 @@ _BLOCK_BYTES, _BLOCKS, _FRAME_BYTES, _RETIRE_MS = 1 << 18, 64, 1 << 11, 5
 _SNAP_BYTES = 128
 _FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
 _TICK_NS = 10_000_000
+_QUIET_NS = 3_000_000
 _LEAST_WAIT_NS = 500_000
 _LEAST_LATE_NS = 50_000
 # Segments that follow each other within this are one line.
@@ -252,12 +253,21 @@ def attach(tap: socket.socket, *, acks: bool) -> None:
     tap.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("HP", len(_FILTER), code.buffer_info()[0]))
 
 
+def wait_for_quiet() -> None:
+    """Until 3 ms after a full tick, to the clock's step. The ring has a timer of the kernel's from then on, and in virtual time
+    all timers should be where they are in every machine, however long that took to get here. At a tick other programs wake."""
+    with open("/proc/self/timerslack_ns", "w", encoding="ascii") as slack:  # noqa: PTH123 - pathlib costs 10 ms of start-up
+        slack.write("1")
+    time.sleep((_QUIET_NS - time.monotonic_ns()) % _TICK_NS / 1e9)
+
+
 def listen(port: str, *, acks: bool) -> tuple[socket.socket, mmap.mmap]:
     """A packet socket and its ring."""
     tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
     attach(tap, acks=acks)
     tap.setsockopt(_SOL_PACKET, _VERSION, struct.pack("=i", _TPACKET_V3))
     frames = _BLOCK_BYTES // _FRAME_BYTES * _BLOCKS
+    wait_for_quiet()
     tap.setsockopt(_SOL_PACKET, _RX_RING, struct.pack("=7I", _BLOCK_BYTES, _BLOCKS, _FRAME_BYTES, frames, _RETIRE_MS, 0, 0))
     ring = mmap.mmap(tap.fileno(), _BLOCK_BYTES * _BLOCKS)
     tap.bind((port, _ETH_P_ALL))

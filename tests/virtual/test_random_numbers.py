@@ -24,6 +24,34 @@ def drawn(network: VirtualNetwork, *, before: int) -> tuple[str, list[str]]:
     return number, re.findall(r"icmp_seq=\d+ .*time=[\d.]+", rest)
 
 
+_CONNECT = """
+import socket, sys, time
+begun = time.monotonic_ns() % 1_000_000_000
+with socket.socket() as asking:
+    asking.setblocking(False)
+    asking.connect_ex((sys.argv[1], 9))
+    print(begun, asking.getsockname()[1])
+"""
+
+
+def connected(*, before: int) -> str:
+    """The nanosecond at which a client begins on a machine of its own, and its port, after the lab's programs and a connection."""
+    network = open_network(seed=3)
+    try:
+        words = ["python3", "-I", "-c", _CONNECT, network.server.address]
+        for _ in range(before):
+            network.client.run(["head", "-c", "100", "/dev/urandom"])
+        network.client.run(words, root=True)
+        network.vary(7)
+        return network.client.run(words, env={SAMPLE_VARIABLE: "test"}).text
+    finally:
+        network.close()
+
+
+def test_a_first_connection_leaves_no_trace_of_the_programs_before_it() -> None:
+    assert len({connected(before=number) for number in (0, 1, 2, 5)}) == 1
+
+
 def test_neither_programs_nor_packets_before_a_client_change_its_numbers() -> None:
     network = open_network(seed=3)
     try:

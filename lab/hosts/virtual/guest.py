@@ -17,7 +17,7 @@ import select
 import signal
 import time
 
-from lab.hosts.agent import chores, frames, hostchan, mounts, placing, project, roots, spawn, starter, syscalls
+from lab.hosts.agent import chores, frames, hostchan, keys, mounts, placing, project, roots, spawn, starter, syscalls
 from lab.hosts.agent.job import Job, content, interruptions, memory, take_result, tell_failure
 from lab.hosts.agent.places import CACHE_DIR, LAB_UID, MARSHAL_VERSION, STARTER, TICK_NS, next_tick
 
@@ -71,6 +71,7 @@ class Guest:
             "output": self.op_output,
             "sleep": self.op_sleep,
             "vary": self.op_vary,
+            "draw_keys": self.op_draw_keys,
             "write": self.op_write,
             "copy": self.op_copy,
             "place": self.op_place,
@@ -195,6 +196,14 @@ class Guest:
         job = self.seed_at(next_tick(time.monotonic_ns() + _LEAD_NS))
         if not self.until_ended(job, _KILL_S + TICK_NS / 1e9) or job.code:
             raise OSError(f"the random numbers could not be seeded ({job.code})")
+        return {}, []
+
+    def op_draw_keys(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """Let the kernel draw the keys that it draws at a first connection and then keeps, in every namespace."""
+        del message, blobs
+        for host in (*self.namespaces, "router"):
+            self.go(host)
+            keys.draw()
         return {}, []
 
     def seed_at(self, at_ns: int) -> Job:

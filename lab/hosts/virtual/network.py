@@ -33,6 +33,7 @@ from lab.model.units import Duration
 _PROGRAMS_BYTES = 768 << 20
 _LEAST_MEMORY_BYTES, _STEP_BYTES = 832 << 20, 256 << 20
 _MEMORY_PER_PAYLOAD_BYTE = 3
+_KEYS_SEED = 1
 _LONGEST_PHASE_NS = 100_000_000
 
 
@@ -153,6 +154,7 @@ def _wire(machine: Machine, roots: Mapping[str, str]) -> Wired:
     for host, gateway in zip(hosts, (ADDRESSES.client_gateway, ADDRESSES.server_gateway), strict=True):
         host.run(["/bin/sh", "-ec", leaf_script(host.name, host.address, gateway, group=LAB_UID)], root=True)
     _, ports, found = middle.kernel_router(wire, PORTS, ADDRESSES, leaf_macs())
+    _draw_keys(machine)
     # Only a newer tc can hand netem a seed. Without one netem's losses follow from the machine's own random numbers, whose seed
     # is the sample's: the same in a host with any tc.
     return Wired(conditions, replace(found, supports_seed=False), ports, PORTS)
@@ -165,7 +167,14 @@ def _wire_one(machine: Machine, roots: Mapping[str, str]) -> Wired:
     for name in ("client", "server"):
         machine.ask({"op": "namespace", "name": name, "same_host": True})
     wire.run(["/bin/sh", "-ec", loopback.setup_script(group=LAB_UID)], root=True)
+    _draw_keys(machine)
     return Wired(conditions, loopback.facts_of(wire), loopback.PORTS, loopback.PORTS)
+
+
+def _draw_keys(machine: Machine) -> None:
+    """Keys of the network from numbers of their own: those before this depend on the tools that wired the machine."""
+    machine.ask({"op": "vary"}, [_KEYS_SEED.to_bytes(32, "big")])
+    machine.ask({"op": "draw_keys"})
 
 
 def _network(machine: Machine, wired: Wired, name: str, shown: Mapping[str, str], *, same_host: bool) -> VirtualNetwork:

@@ -29,6 +29,7 @@ _MODULES = (
     "lab.hosts.agent.hostchan",
     "lab.hosts.agent.starter",
     "lab.hosts.agent.job",
+    "lab.hosts.agent.keys",
     "lab.hosts.agent.mounts",
     "lab.hosts.agent.roots",
     "lab.hosts.agent.chores",
