@@ -35,7 +35,7 @@ with socket.socket() as asking:
 
 
 def connected(*, before: int) -> str:
-    """The nanosecond at which a client begins on a machine of its own, and its port, after the lab's programs and a connection."""
+    """The nanosecond at which a client begins on a machine of its own, and its port, after programs and a connection."""
     network = open_network(seed=3)
     try:
         words = ["python3", "-I", "-c", _CONNECT, network.server.address]
