@@ -24,7 +24,7 @@ from lab.model import files
 from lab.model.results import ClientIdentity, VirtualMachine
 from lab.model.transfer import Transfer
 from lab.model.userland import UserlandFacts
-from lab.servers import sshd
+from lab.servers.bundle import serving_host
 
 _LOADER = Path("/lib64/ld-linux-x86-64.so.2")
 _LOADED = re.compile(r"(?:=> )?(/\S+) \(0x")
@@ -93,11 +93,9 @@ def _client(network: Network, program: str) -> dict[str, str]:
 
 
 def _server(network: Network, transfer: Transfer) -> dict[str, str]:
-    sftp = transfer.protocol == "sftp"
-    started_on = sshd.of_host(network.server)[0] if sftp else network.server.under_test
-    if started_on is not network.server:
+    if serving_host(network.server, transfer.protocol) is not network.server:
         return {}
-    names = ("sshd", "sftp-server") if sftp else ("nginx",)
+    names = ("sshd", "sftp-server") if transfer.protocol == "sftp" else ("nginx",)
     found = [path for name in names if (path := find(name))]
     return {"server": hashlib.sha256("".join(map(_of, found)).encode()).hexdigest()}
 

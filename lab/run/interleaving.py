@@ -186,8 +186,8 @@ class Interleaving:
         facts = self._lab.machines.facts(self._network)
         if facts is None:
             return None
-        ran = lane.identity, lane.program, lane.cell.transfer
-        return counted(facts, self._network, *ran, userlands=self._lab.userlands)
+        cell, userlands = lane.cell, self._lab.userlands
+        return counted(facts, self._network, lane.identity, lane.program, cell.transfer, userlands=userlands)
 
     def _measure(self) -> Certificate:
         lab, network, cell = self._lab, self._network, self.lanes[0].cell

@@ -69,6 +69,11 @@ def places(*, same_host: bool) -> Places:
     return SAME_HOST if same_host else Places()
 
 
+def serving_host(host: Host, protocol: str) -> Host:
+    """The server's host as the programs that serve this protocol see it: with a userland's root, or with the machine's."""
+    return sshd_server.of_host(host)[0] if protocol == "sftp" else host.under_test
+
+
 @dataclass
 class Servers:
     """Running servers. `endpoints` is what adapters get; `environment` is the same for a person's shell."""

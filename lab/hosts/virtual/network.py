@@ -118,9 +118,16 @@ def open_network(
     boot = Boot(seed=seed, memory_bytes=memory, charge_ns=charge_ns, charge_most_ns=charge_most_ns)
     roots = {host: str(userland.root) for host, userland in (userlands or {}).items()}
     shown = {host: userland.name for host, userland in (userlands or {}).items()}
-    wire = _wire_one if same_host else _wire
+
+    def wire(booted: Machine) -> Wired:
+        wired = (_wire_one if same_host else _wire)(booted, roots)
+        # From numbers of their own: those before depend on the tools that wired the machine.
+        booted.ask({"op": "vary"}, [_KEYS_SEED.to_bytes(32, "big")])
+        booted.ask({"op": "draw_keys"})
+        return wired
+
     kind = (replace(boot, seed=0), same_host, tuple(roots.items()), _cache())
-    machine, wired = ready.take(kind, boot, lambda booted: wire(booted, roots), patience)
+    machine, wired = ready.take(kind, boot, wire, patience)
     try:
         made = _network(machine, wired, name or f"virtual-{secrets.token_hex(3)}", shown, same_host=same_host)
         # This ends a second after the start. Before, iputils' ping takes the clock's 0 seconds for a clock that it has not read
@@ -154,7 +161,6 @@ def _wire(machine: Machine, roots: Mapping[str, str]) -> Wired:
     for host, gateway in zip(hosts, (ADDRESSES.client_gateway, ADDRESSES.server_gateway), strict=True):
         host.run(["/bin/sh", "-ec", leaf_script(host.name, host.address, gateway, group=LAB_UID)], root=True)
     _, ports, found = middle.kernel_router(wire, PORTS, ADDRESSES, leaf_macs())
-    _draw_keys(machine)
     # Only a newer tc can hand netem a seed. Without one netem's losses follow from the machine's own random numbers, whose seed
     # is the sample's: the same in a host with any tc.
     return Wired(conditions, replace(found, supports_seed=False), ports, PORTS)
@@ -167,14 +173,7 @@ def _wire_one(machine: Machine, roots: Mapping[str, str]) -> Wired:
     for name in ("client", "server"):
         machine.ask({"op": "namespace", "name": name, "same_host": True})
     wire.run(["/bin/sh", "-ec", loopback.setup_script(group=LAB_UID)], root=True)
-    _draw_keys(machine)
     return Wired(conditions, loopback.facts_of(wire), loopback.PORTS, loopback.PORTS)
-
-
-def _draw_keys(machine: Machine) -> None:
-    """Keys of the network from numbers of their own: those before this depend on the tools that wired the machine."""
-    machine.ask({"op": "vary"}, [_KEYS_SEED.to_bytes(32, "big")])
-    machine.ask({"op": "draw_keys"})
 
 
 def _network(machine: Machine, wired: Wired, name: str, shown: Mapping[str, str], *, same_host: bool) -> VirtualNetwork:

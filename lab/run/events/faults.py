@@ -31,8 +31,8 @@ from lab.run.events.client_run import Bench, ClientRun, Ports, prepare
 from lab.run.events.flap import link_down, other_address
 from lab.run.events.quirks import Request, investigate
 from lab.run.session import Session
+from lab.servers.bundle import serving_host
 from lab.servers.process import ServerProcess, wait_ready
-from lab.servers.sshd import of_host
 
 _HERE = Path(__file__).parent
 _MIDDLE, _ODD, _LEFT = (_HERE / name for name in ("middle_script.py", "odd_server_script.py", "left_script.py"))
@@ -170,7 +170,7 @@ def set_up(stack: ExitStack, bench: Bench, transfer: Transfer, topology: Topolog
     stage = Stage(bench, transfer, topology, fault, folder, harmed)
     server.write(folder / "log", b"")
     probe = server.address
-    if fault == "killed" and (of_host(server)[0] if transfer.protocol == "sftp" else server.under_test) is not server:
+    if fault == "killed" and serving_host(server, transfer.protocol) is not server:
         raise NotSupported(_NOT_AGAIN)
     if fault in _CONNECTION:
         ends = servers.endpoints
