@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand
 
+from lab.assets.tools import provide
 from lab.cli.asked_files import put_asked_files
 from lab.cli.options import (
     AnyBackend,
@@ -25,6 +26,7 @@ from lab.cli.options import (
     Router,
     Rtt,
     Seed,
+    UserlandOf,
     bare,
     make_link,
     refuse_settings,
@@ -48,7 +50,8 @@ from lab.run.settings import DEFAULT_SEED, choose
 from lab.servers.bundle import Servers, places, start_servers
 
 _FOREIGN = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8"}
-_PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+_COMMAND_LAST = {"allow_interspersed_args": False}
+_PASS_THROUGH = {**_COMMAND_LAST, "ignore_unknown_options": True}
 Lab = Annotated[str, typer.Option("--lab", help="Which lab, when more than one is up.")]
 Machines = Annotated[
     Literal["vagrant"] | None,
@@ -93,7 +96,7 @@ def _known(word: str, valued: Collection[str]) -> bool:
 
 
 def register(app: typer.Typer) -> None:
-    app.command("shell", context_settings=_PASS_THROUGH)(shell)
+    app.command("shell", context_settings=_COMMAND_LAST)(shell)
     app.command("up")(up)
     app.command("link")(link_command)
     app.command("exec", cls=_HostFirst, context_settings=_PASS_THROUGH)(exec_command)
@@ -113,31 +116,34 @@ def shell(
     router: Router = "auto",
     backend: AnyBackend = "auto",
     env: Env = None,
+    userland: UserlandOf = None,
 ) -> None:
     """Run any command on the client of a shaped network; `server` is reachable by that name.
 
     lab shell --rate 20mbit --rtt 40ms -- curl -o /dev/null http://server/files/5MiB
 
-    A topology that needs virtual time gets it, and a schedule begins with each command. In virtual time a command has no terminal
-    and no input, cannot write outside /run and /dev/shm, and prints when it has ended. A line on stderr then says what it moved
-    over TCP: goodput, retransmits, round trips, and what held it back.
+    Userlands, and topologies that need it, are run in virtual time; a schedule begins with each command. There a command
+    has no terminal and no input, cannot write outside /run and /dev/shm, and prints when it has ended. A line on stderr then says
+    what it moved over TCP: goodput, retransmits, round trips, and what held it back.
     """
     given = variables(env)
     if topology:
         refuse_settings(topology, rate=rate, rtt=rtt, loss=loss, jitter=jitter)
         wanted = load_topology(topology)
-        if clock == backend == router == "auto" and real_time_lacks(wanted):
-            clock = "virtual"
     else:
         link = make_link(rate, rtt, loss, jitter, seed)
         wanted = Topology(name="shell", description="A link of the command line.", link=link)
-    where = choose(clock, backend, router)
+    if clock == backend == router == "auto" and (userland or real_time_lacks(wanted)):
+        clock = "virtual"
+    where = choose(clock, backend, router, userlands=userland or ())
     refuse("shell", wanted, "virtual" if where.clock == "virtual" else "real")
     if where.clock == "virtual":
-        with VirtualShell(wanted, DEFAULT_SEED if seed is None else seed, given) as virtual:
+        with VirtualShell(wanted, DEFAULT_SEED if seed is None else seed, given, where.userlands) as virtual:
             raise typer.Exit(virtual.run(words) if (words := bare(command)) else virtual.read_lines(sys.stdin))
     if topology:
         refuse_settings(topology, seed=seed)
+    if where.shares_programs:
+        provide(_say)
     network = open_live(where.backend, router=where.router, same_host=wanted.same_host)
     try:
         servers = _prepare(network, wanted)
@@ -147,6 +153,10 @@ def shell(
     finally:
         network.close()
     raise typer.Exit(code)
+
+
+def _say(text: str) -> None:
+    typer.echo(f"lab: {text}", err=True)
 
 
 def _shell() -> list[str]:
@@ -187,6 +197,8 @@ def up(
     """Bring a network up and leave it running; `lab exec`, `lab link` and `lab down` find it by name."""
     wanted = load_topology(topology)
     refuse("up", wanted, "real")
+    if backend == "namespaces":
+        provide(_say)
     network = open_live(backend, router=router, name=name)
     try:
         servers = _prepare(network, wanted)

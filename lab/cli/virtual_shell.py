@@ -18,6 +18,7 @@ from lab.judge.diagnosis import CHANGES, ONE_HOST, unexplained
 from lab.model.diagnosis import Diagnosis
 from lab.model.errors import UsageProblem
 from lab.model.topology import Topology
+from lab.model.userland import NO_USERLANDS, Userlands
 from lab.net.ports import PortSampler
 from lab.net.scheduled import RunningSchedule, scheduled
 from lab.net.watch import Watch, can_watch
@@ -41,10 +42,17 @@ class VirtualShell:
     A schedule of the topology begins with each command, which has the variables `given`.
     """
 
-    def __init__(self, topology: Topology, seed: int, given: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, topology: Topology, seed: int, given: Mapping[str, str] | None = None, userlands: Userlands = NO_USERLANDS
+    ) -> None:
         self._topology = topology
         self._network, self._servers = open_shaped(
-            topology, seed=seed, patience=_PATIENCE, name="shell", say=lambda text: typer.echo(f"lab: {text}", err=True)
+            topology,
+            seed=seed,
+            patience=_PATIENCE,
+            name="shell",
+            say=lambda text: typer.echo(f"lab: {text}", err=True),
+            userlands=userlands,
         )
         try:
             self._environment = {**self._servers.environment, **(given or {})}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from lab.assets.tools import provide
 from lab.clients.adapter import ClientAdapter
 from lab.clients.registry import on_host, resolve
 from lab.hosts.host import Network
@@ -215,6 +216,7 @@ def _userlands(topology: Topology, clients: Sequence[ClientSpec], *, http3: bool
 def _lab(
     topology: Topology, clients: Sequence[ClientSpec], transfers: Sequence[Transfer], seed: int, progress: Progress
 ) -> Iterator[tuple[Network, Servers]]:
+    provide(progress.step)
     most = max(each.total_bytes for each in transfers)
     http3 = any(each.protocol == "h3" for each in transfers)
     program = http3_server_of(topology) if http3 else None

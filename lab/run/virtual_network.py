@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from lab.assets.tools import provide
 from lab.hosts.virtual.machine import Patience
 from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.model.topology import Topology
-from lab.model.userland import NO_USERLANDS
+from lab.model.userland import NO_USERLANDS, Userlands
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import pin
 from lab.net.shape import shape
@@ -16,13 +17,24 @@ from lab.servers.bundle import Servers, places, start_servers
 
 
 def open_shaped(
-    topology: Topology, *, seed: int, patience: Patience, name: str, say: Callable[[str], None], memory_bytes: int = 0
+    topology: Topology,
+    *,
+    seed: int,
+    patience: Patience,
+    name: str,
+    say: Callable[[str], None],
+    memory_bytes: int = 0,
+    userlands: Userlands = NO_USERLANDS,
 ) -> tuple[VirtualNetwork, Servers]:
-    """The network, which the caller closes, and its servers. `say` takes lines about userlands that are unpacked.
+    """The network, which the caller closes, and its servers.
 
-    Raises LabFault where the machine does not boot, a packet could go round the link, or a server does not start.
+    `say` takes lines about programs and userlands that are fetched or unpacked; `userlands` take precedence over the topology's.
+
+    Raises LabFault where a program cannot be had, the machine does not boot, a packet could go round the link, or a server does
+    not start.
     """
-    named = one_cell(None, topology, NO_USERLANDS, http3=False)
+    provide(say)
+    named = one_cell(None, topology, userlands, http3=False)
     http3 = http3_server_of(topology) if named.server else None
     network = open_network(
         seed=seed,

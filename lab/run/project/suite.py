@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from lab.assets.tools import provide
 from lab.hosts.agent.project import TESTER
 from lab.hosts.host import Completed, shell_code
 from lab.hosts.virtual.host import environment as machines_environment
@@ -167,6 +168,7 @@ def _opened(
             topology, seed=asked.seed, patience=patience, name="test", say=say, memory_bytes=asked.memory_bytes
         )
     else:
+        provide(say)
         network = open_network(seed=asked.seed, memory_bytes=asked.memory_bytes, patience=patience, name="test", same_host=True)
     # It would advise a clock that this command does not have; the CPU limit ends such a program.
     network.machine.warn = lambda _: None

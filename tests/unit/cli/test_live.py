@@ -17,6 +17,7 @@ from lab.hosts.virtual.host import environment
 from lab.model.errors import UsageProblem
 from lab.model.topology import Topology
 from lab.model.units import BitRate, Duration, Ratio
+from lab.model.userland import Userlands
 from tests.unit.obeyed.given import Given, prepare
 from tests.unit.obeyed.ways import _live
 
@@ -69,6 +70,25 @@ def _shell(given: Given, clock: Any) -> dict[str, str]:
     with pytest.raises(typer.Exit):
         live.shell(["true"], topology="net", clock=clock, env=["MINE"])
     return seen
+
+
+def test_an_unknown_option_of_the_shell_is_not_a_command() -> None:
+    app = typer.Typer()
+    live.register(app)
+    found = CliRunner().invoke(app, ["shell", "--user", "debian:13", "--", "true"])
+    assert found.exit_code == 2
+    assert "--user" in found.output
+
+
+def test_a_shell_in_a_userland_is_in_virtual_time(given: Given) -> None:
+    opened = MagicMock()
+    opened.__enter__().run.return_value = 0
+    given.patched(live, VirtualShell=lambda *words: opened(words) and opened)
+    with pytest.raises(typer.Exit):
+        live.shell(["true"], userland=["client=debian:13"])
+    assert opened.call_args.args[0][3] == Userlands(client="debian:13")
+    with pytest.raises(UsageProblem, match="--userland client=debian:13 and --clock real contradict each other"):
+        live.shell(["true"], userland=["client=debian:13"], clock="real")
 
 
 def test_a_command_has_the_same_variables_in_both_clocks(given: Given) -> None:
