@@ -4,10 +4,11 @@ A page's ```console blocks run in one scratch folder, in their order. A line tha
 goes on in the next line); the lines below it are all that the command prints, in that order. A line `...` stands for any lines,
 and `...` at the end of a line for its rest.
 
-Exit codes, words, verdicts, how many verdicts there are of each kind, and the columns of tables are compared. Figures, spaces
-and the reason after a verdict are not, because a client's figures differ between installations. With them differs how many
-samples a verdict takes: a table of samples has as many rows as the verdict below it says, and rows of the same columns; a note
-on the samples may stand below it. Comments directly above a block say more:
+Exit codes, words, verdicts, how many verdicts there are of each kind, and the columns of tables are compared. Figures and the
+reason after a verdict are where the digests that the page shows are those that are printed: the same lab, client, libraries and
+seed. Elsewhere a client has other figures, and with them differs how many samples a verdict takes: a table of samples has as
+many rows as the verdict below it says, and rows of the same columns; a note on the samples may stand below it. Comments
+directly above a block say more:
 
     <!-- file: axel.yaml -->       the next block is written to that file
     <!-- exit: 1 -->               the block's last command ends with this code; without it, 0
@@ -21,7 +22,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -155,18 +156,24 @@ def _difference(shown: list[str], output: str) -> str | None:
     printed = [line for line in output.splitlines() if line.strip()]
     if wrong := _miscounted(shown) or _miscounted(printed):
         return wrong
-    return _unmatched(_without_samples(shown), _without_samples(printed))
+    if (digests := _digests(shown)) and digests == _digests(printed):
+        return _unmatched(shown, printed, _named)
+    return _unmatched(_without_samples(shown), _without_samples(printed), _shape)
 
 
-def _unmatched(shown: list[str], printed: list[str]) -> str | None:
-    """The first difference, where each line stands for one line."""
+def _digests(lines: list[str]) -> list[str]:
+    return [line.split()[1] for line in lines if line.startswith("  digest ")]
+
+
+def _unmatched(shown: list[str], printed: list[str], kept: Callable[[str], str]) -> str | None:
+    """The first difference in what `kept` leaves of each line."""
     place, skips = 0, False
     for line in shown:
-        start, cut, _ = _shape(line).partition("...")
+        start, cut, _ = kept(line).partition("...")
         if not start:
             skips = True
             continue
-        while place < len(printed) and not (_shape(printed[place]).startswith(start) if cut else _shape(printed[place]) == start):
+        while place < len(printed) and not (kept(printed[place]).startswith(start) if cut else kept(printed[place]) == start):
             if not skips:
                 return f"the page shows: {line}\nit printed: {printed[place]}"
             place += 1
@@ -227,12 +234,17 @@ def _miscounted(lines: list[str]) -> str | None:
 _COUNTED = re.compile(r"\b(\d+)(?= (?:PASS|FAIL|INCONCLUSIVE|INVALID|passed|failed|skipped)\b)")
 
 
-def _shape(line: str) -> str:
-    """A line without its figures: numbers, signs, names of runs and commits, the reason after a verdict and the widths of columns
-    do not count. Numbers of verdicts do, as letters.
-    """
+def _named(line: str) -> str:
+    """A line without names of runs and the widths of columns."""
     line = re.sub(r"[0-9]{8}T[0-9]{6}-[\w-]+", "RUN", line)
-    line = re.sub(r"[\w./@+-]*/(?=RUN)", "", line)
+    return " ".join(re.sub(r"[\w./@+-]*/(?=RUN)", "", line).split())
+
+
+def _shape(line: str) -> str:
+    """A line without its figures: numbers, signs, names of commits and the reason after a verdict do not count either. Numbers of
+    verdicts do, as letters.
+    """
+    line = _named(line)
     line = re.sub(r"\b[0-9a-f]{7,40}\b", "0", line)
     line = re.sub(r"\b((?:PASS|FAIL|INCONCLUSIVE|INVALID):).*", r"\1", line)
     line = _COUNTED.sub(lambda found: "".join(chr(ord("a") + int(digit)) for digit in found[1]), line)

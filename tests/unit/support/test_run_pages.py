@@ -132,3 +132,23 @@ def test_only_dots_stand_for_lines_that_a_page_leaves_out(page: Path) -> None:
     assert "it printed: b" in "\n".join(run(page, "```console\n$ printf 'a\\nb\\n'\na\n```\n"))
     assert run(page, "```console\n$ printf 'a\\nb\\n'\na\n...\n```\n") == []
     assert run(page, "```console\n$ printf 'a\\nb\\n'\n```\n") == []
+
+
+ONE_CELL = """\
+mine--dsl-50--http1-get
+  #  limit   time s    bytes  deviation
+  1  2 MB/s   2.483  5242880    +5.57 %
+  digest       {digest} of all that counts: lab, seed
+  verdict      PASS: mean +5.57 %, n = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("digest", "figure", "right"),
+    [("a0b1a0b1a0b1", "5.57", True), ("a0b1a0b1a0b1", "5.58", False), ("c2d3c2d3c2d3", "5.58", True)],
+)
+def test_figures_are_compared_where_the_digest_is_the_same(page: Path, digest: str, figure: str, right: bool) -> None:
+    printed = ONE_CELL.format(digest="a0b1a0b1a0b1")
+    (page.parent / "printed").write_text(printed)
+    shown = ONE_CELL.format(digest=digest).replace("5.57", figure)
+    assert (run(page, f"```console\n$ cat printed\n{shown}```\n") == []) is right
