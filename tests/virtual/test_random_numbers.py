@@ -52,6 +52,32 @@ def test_a_first_connection_leaves_no_trace_of_the_programs_before_it() -> None:
     assert len({connected(before=number) for number in (0, 1, 2, 5)}) == 1
 
 
+_NUMBERS = "echo $$; sh -c 'echo $$; exit 0'; sleep 0.1"
+
+
+def numbered(*, before: int) -> list[str]:
+    """Process numbers of two servers, a client and their children, on a machine of its own, after programs of the lab's."""
+    network = open_network(seed=3)
+    said = []
+    try:
+        for host in (network.server, network.server, network.client):
+            for _ in range(before):
+                network.router.run(["true"], root=True)
+            if host is network.server:
+                said.append(host.start(["/bin/sh", "-c", _NUMBERS]).wait(1.0).text)
+            else:
+                said.append(host.run(["/bin/sh", "-c", _NUMBERS], env={SAMPLE_VARIABLE: "test"}).text)
+    finally:
+        network.close()
+    return said
+
+
+def test_process_numbers_do_not_follow_from_the_programs_before() -> None:
+    first, again = numbered(before=0), numbered(before=3)
+    assert first == again
+    assert len({number for each in first for number in each.split()}) == 6
+
+
 def test_neither_programs_nor_packets_before_a_client_change_its_numbers() -> None:
     network = open_network(seed=3)
     try:

@@ -41,6 +41,12 @@ def end_processes(variable: bytes) -> None:
             continue
 
 
+def number_processes_after(number: int) -> None:
+    """The next processes have the next free numbers (ns_last_pid, proc(5)), as they are seen in the root's process namespace."""
+    with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as file:  # noqa: PTH123
+        file.write(str(number))
+
+
 def _sha256(path: str) -> str:
     # Not at the top: it takes longer to import than the machine to do anything else.
     import hashlib

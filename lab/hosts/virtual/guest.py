@@ -31,6 +31,8 @@ _KILL_S = 5.0
 _LEAD_NS = 10_000_000
 # Before a client starts: enough for this process to see the seeder's end. A client is started with twice that (host.py).
 _SEED_LEAD_NS = 5_000_000
+# Process numbers: the kernel begins with 300 again when it has used the highest, 32768. Servers have hundreds for their children.
+_SERVERS_AFTER, _SERVER_NUMBERS, _MOST_SERVERS, _CLIENTS_AFTER = 2000, 500, 32, 20_000
 _DEFAULT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
 # What a client may do to the machine that it shares with its servers: forking without end is its own failure, not the lab's.
 _MOST_PROCESSES = 1500
@@ -58,7 +60,7 @@ class Guest:
         self.userlands: dict[str, str] = {}
         self.jobs: dict[int, Job] = {}
         self.by_pid: dict[int, Job] = {}
-        self.last_job = 0
+        self.last_job = self.servers = 0
         self.seed = self.clients = 0
         self.wake = spawn.wake_on_children()
         self.operations: dict[str, Callable[[dict[str, Any], list[bytes]], Answer]] = {
@@ -137,6 +139,7 @@ class Guest:
         stdin = memory("stdin", blobs[0]) if blobs and blobs[0] else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         sinks = os.memfd_create("stdout"), os.memfd_create("stderr")
         self.last_job += 1
+        self.number(message)
         child, order = self.spawn(message, (stdin, *sinks))
         os.close(stdin)
         job = Job(child, *sinks, None if message["root"] else _MOST_OUTPUT_BYTES)
@@ -147,6 +150,19 @@ class Guest:
             self.seed_at(child.started_ns - _SEED_LEAD_NS)
         self.jobs[self.last_job] = self.by_pid[child.pid] = job
         return {"job": self.last_job}, []
+
+    def number(self, message: dict[str, Any]) -> None:
+        """Give a server or a client, and their children, numbers that do not follow from the programs before.
+
+        OpenSSL mixes a process's number into its random numbers, so that a signature is a byte longer with another.
+        """
+        if message["root"]:
+            return
+        if message["at_ns"] >= 0:
+            chores.number_processes_after(_CLIENTS_AFTER)
+        elif message["op"] == "start":
+            chores.number_processes_after(_SERVERS_AFTER + _SERVER_NUMBERS * (self.servers % _MOST_SERVERS))
+            self.servers += 1
 
     def op_wait(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
         """Until the command has ended, or `timeout_s`; with `kill`, it is then ended."""
