@@ -16,6 +16,8 @@ FOLDER = ROOT / "docs/decisions"
 RECORDS = sorted(path for path in FOLDER.glob("*.md") if path.name != "README.md")
 NUMBERS = {path.name[:4] for path in RECORDS}
 KINDS = r"(?:accepted|superseded by \[\d{4}\]\([\w-]+\.md\)), [A-Z][a-z]+ 20\d\d[.;]"
+MOST_WORDS = 400
+"""More than that belongs on a page of docs/decisions/measured."""
 MENTION = "(docs/decisions/|ADRs? )([0-9]{4})"
 
 
@@ -48,6 +50,11 @@ def successors(record: Path) -> list[str]:
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 def test_a_record_has_a_status_of_a_known_kind(record: Path) -> None:
     assert re.match(KINDS, status_of(record))
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
+def test_a_record_has_at_most_400_words(record: Path) -> None:
+    assert len(record.read_text(encoding="utf-8").split()) <= MOST_WORDS
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
