@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lab.clients.ferry import find_ferry
 
-LAB = (sys.executable, "-m", "lab.cli.main")
+LAB = (sys.executable, "-c", "from lab.cli.start import main; main()")
 CELL = "curl--dsl-20--http1-get-5MiB-at-2MBps"
 VIRTUAL = ("run", CELL, "--clock", "virtual")
 # It would ask for up to 80.

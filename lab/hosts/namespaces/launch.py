@@ -56,6 +56,9 @@ class NamespaceLab(AgentHandle):
                 stdout=subprocess.DEVNULL,
                 pass_fds=fds,
                 cwd="/",
+                # A signal to the group of the caller (a terminal's, that of `timeout`) is the lab's business: it ends the agent
+                # in order. An agent that ended first would make an interruption a fault of the lab's.
+                start_new_session=True,
             )
         os.close(report_write)
         try:
