@@ -3,8 +3,9 @@
 python -m benchmarks.traces NAME... [--seconds 60]
 
 NAME is a file as a topology names it (`lab traces NAME` downloads some), or DOWN:UP for one of each direction. For the table in
-docs/decisions/0030. A slot is compared with what the file says, not with the plan made of it in full frames. The exit code is 1
-if a series is further from its plan than a certificate allows: in a slot 1 % or a frame, in the mean 0.1 % or a frame.
+docs/decisions/measured/0030-links-that-live.md. A slot is compared with what the file says, not with the plan made of it in
+full frames. The exit code is 1 if a series is further from its plan than a certificate allows: in a slot 1 % or a frame, in the
+mean 0.1 % or a frame.
 """
 
 from __future__ import annotations

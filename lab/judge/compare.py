@@ -44,7 +44,8 @@ from lab.model.userland import HOSTS
 
 _MACHINE = ("kernel", "cpu_model", "cores")
 _GUEST = "guest "
-_PARTS = ("client's libraries", "client's folder", "server", "Python", "Python of scripts", "seed")
+_PARTS = ("client's libraries", "client's folder", "server", "tc", "Python", "Python of scripts", "seed")
+"""Python counted until 29 November 2026."""
 UNRECORDED = "not recorded"
 
 

@@ -224,7 +224,7 @@ class VirtualMachine(Closed):
     counts: dict[str, str] = Field(
         default_factory=dict,
         description="what the cell's bytes follow from, by name: version, price, seed, and digests (client, its libraries, "
-        "server, Python, kernel); empty where it was not recorded",
+        "server, kernel); empty where it was not recorded",
     )
     digest: str = Field(default="", description="of all that `counts` has, 64 hexadecimal digits: one digest, the same bytes")
     real_s: float | None = Field(

@@ -16,10 +16,9 @@ from functools import cache
 from pathlib import Path
 
 from lab import __version__
-from lab.assets.tools import find, host_program
+from lab.assets.tools import find
 from lab.hosts.host import Network
 from lab.hosts.virtual.placing import is_script, place_of
-from lab.hosts.virtual.program import interpreter
 from lab.model import files
 from lab.model.results import ClientIdentity, VirtualMachine
 from lab.model.transfer import Transfer
@@ -40,10 +39,12 @@ def counted(
     transfer: Transfer,
     *,
     userlands: Mapping[str, UserlandFacts],
+    link_changes: bool,
 ) -> VirtualMachine:
     """The guest's facts with what counts for this cell.
 
-    `program` is the client's path or name on the lab's machine; `userlands` are by host.
+    `program` is the client's path or name on the lab's machine; `userlands` are by host. With `link_changes` the link has a
+    schedule, whose queue tc gives rates in ticks that it rounds itself.
     """
     parts = {
         "lab": __version__,
@@ -54,11 +55,9 @@ def counted(
         **_client(network, program),
         **{f"{host}'s userland": userland.digest for host, userland in userlands.items()},
         **_server(network, transfer),
-        "Python": _of(Path(interpreter())),
+        "tc": network.router_facts.iproute2 if link_changes else "",
     }
     parts = {name: value for name, value in parts.items() if value}
-    if (scripts := Path(host_program("python3")).resolve()) != Path(interpreter()):
-        parts["Python of scripts"] = _of(scripts)
     return facts.model_copy(update={"counts": parts, "digest": digest(parts)})
 
 

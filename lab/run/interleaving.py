@@ -187,7 +187,15 @@ class Interleaving:
         if facts is None:
             return None
         cell, userlands = lane.cell, self._lab.userlands
-        return counted(facts, self._network, lane.identity, lane.program, cell.transfer, userlands=userlands)
+        return counted(
+            facts,
+            self._network,
+            lane.identity,
+            lane.program,
+            cell.transfer,
+            userlands=userlands,
+            link_changes=cell.topology.schedule is not None,
+        )
 
     def _measure(self) -> Certificate:
         lab, network, cell = self._lab, self._network, self.lanes[0].cell

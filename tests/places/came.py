@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lab.model.results import CellResult
 from lab.store.deterministic import digest, first_difference, view
@@ -39,15 +39,18 @@ def found_in(results: Path) -> dict[str, Came]:
 
 
 def _view(cell: CellResult) -> dict[str, object]:
-    """A userland is known by its digest: its folder is the place's."""
-    found = view(cell)
-    for userland in _mappings(found["userlands"]):
+    """The result without what is the place's: a userland's folder (its digest stays), the cache's certificate of the link, and
+    what another version of tc says of the router, or leaves out.
+    """
+    found: dict[str, Any] = view(cell)
+    del found["certificate"]
+    del found["router"]["iproute2"]
+    for facts in filter(None, (found["before"], found["after"])):
+        for qdisc in facts["router"]["qdiscs"]:
+            del qdisc["options"]
+    for userland in (found["userlands"] or {}).values():
         userland.pop("name", None)
     return found
-
-
-def _mappings(value: object) -> Iterable[dict[str, object]]:
-    return value.values() if isinstance(value, dict) else ()
 
 
 def apart(here: Came, there: Came) -> str:

@@ -25,5 +25,5 @@ MARSHAL_VERSION = 2
 request would not be the same bytes, and would not take the same time to read."""
 
 
-def next_tick(now_ns: int) -> int:
-    return -(-now_ns // TICK_NS) * TICK_NS
+def next_tick(now_ns: int, tick_ns: int = TICK_NS) -> int:
+    return -(-now_ns // tick_ns) * tick_ns

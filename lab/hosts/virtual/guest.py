@@ -31,6 +31,10 @@ _KILL_S = 5.0
 _LEAD_NS = 10_000_000
 # Before a client starts: enough for this process to see the seeder's end. A client is started with twice that (host.py).
 _SEED_LEAD_NS = 5_000_000
+# Servers begin after a multiple of it.
+_SERVER_TICK_NS = 250_000_000
+# The end of a longer sleep is slept on its own, because select(2) may take 0.1 % longer than it is asked to.
+_SHORT_NS = 1000
 # Process numbers: the kernel begins with 300 again when it has used the highest, 32768. Servers have hundreds for their children.
 _SERVERS_AFTER, _SERVER_NUMBERS, _MOST_SERVERS, _CLIENTS_AFTER = 2000, 500, 32, 20_000
 _DEFAULT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
@@ -139,7 +143,7 @@ class Guest:
         stdin = memory("stdin", blobs[0]) if blobs and blobs[0] else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         sinks = os.memfd_create("stdout"), os.memfd_create("stderr")
         self.last_job += 1
-        self.number(message)
+        self.set_apart(message)
         child, order = self.spawn(message, (stdin, *sinks))
         os.close(stdin)
         job = Job(child, *sinks, None if message["root"] else _MOST_OUTPUT_BYTES)
@@ -151,16 +155,20 @@ class Guest:
         self.jobs[self.last_job] = self.by_pid[child.pid] = job
         return {"job": self.last_job}, []
 
-    def number(self, message: dict[str, Any]) -> None:
-        """Give a server or a client, and their children, numbers that do not follow from the programs before.
+    def set_apart(self, message: dict[str, Any]) -> None:
+        """Let neither the number of the programs before nor their time decide what a program under test draws and measures.
 
-        OpenSSL mixes a process's number into its random numbers, so that a signature is a byte longer with another.
+        OpenSSL mixes a process's number and the time into its random numbers, and a signature is a byte longer with others. So a
+        client and a server have numbers of their own, with their children, and a server begins at a tick, with a seed of its own.
         """
         if message["root"]:
             return
         if message["at_ns"] >= 0:
             chores.number_processes_after(_CLIENTS_AFTER)
-        elif message["op"] == "start":
+        elif message["op"] == "start" and message["host"] == "server":
+            at_ns = next_tick(time.monotonic_ns() + _LEAD_NS, _SERVER_TICK_NS)
+            self.seed_at(at_ns - _SEED_LEAD_NS)
+            self.sleep_until(at_ns)
             chores.number_processes_after(_SERVERS_AFTER + _SERVER_NUMBERS * (self.servers % _MOST_SERVERS))
             self.servers += 1
 
@@ -199,10 +207,7 @@ class Guest:
 
     def op_sleep(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
         del blobs
-        deadline = time.monotonic() + float(message["seconds"])
-        # select(2) may take 0.1 % longer than it is asked to: the end of a long sleep is slept on its own.
-        while (left := deadline - time.monotonic()) > 0:
-            self.look(left * 0.999 if left > 0.01 else left)
+        self.sleep_until(time.monotonic_ns() + round(float(message["seconds"]) * 1e9))
         return {}, []
 
     def op_vary(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
@@ -217,9 +222,13 @@ class Guest:
     def op_draw_keys(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
         """Let the kernel draw the keys that it draws at a first connection and then keeps, in every namespace."""
         del message, blobs
-        for host in self.namespaces:
-            self.go(host)
-            keys.draw()
+        hostchan.count(self.channel)
+        try:
+            for host in self.namespaces:
+                self.go(host)
+                keys.draw()
+        finally:
+            hostchan.exempt(self.channel)
         self.go("router")
         return {}, []
 
@@ -398,6 +407,10 @@ class Guest:
                 return False
             self.look(left)
         return True
+
+    def sleep_until(self, at_ns: int) -> None:
+        while (left_ns := at_ns - time.monotonic_ns()) > 0:
+            self.look(left_ns / 1e9 * (0.999 if left_ns > _SHORT_NS else 1.0))
 
     def look(self, timeout_s: float) -> None:
         """Let the machine run until a child ends, at most `timeout_s`."""

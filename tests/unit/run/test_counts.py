@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lab.hosts.host import RouterFacts
 from lab.model.results import ClientIdentity, VirtualMachine
 from lab.model.transfer import Transfer
 from lab.model.units import Size
@@ -32,11 +33,13 @@ def client(sha256: str = "c" * 64) -> ClientIdentity:
     return ClientIdentity(name="mine", version="1", path="/run/lab/program/0/up.py", sha256=sha256, command=[])
 
 
-def count(program: str, transfer: Transfer = DOWN, guest: VirtualMachine = GUEST, sha256: str = "c" * 64) -> dict[str, str]:
+def count(program: str, transfer: Transfer = DOWN, guest: VirtualMachine = GUEST, **changed: Any) -> dict[str, str]:
     network: Any = NotedNetwork()
+    network.router_facts = RouterFacts("kernel", "7.2", changed.get("tc", "6.1.0"), supports_seed=False)
     network.client.under_test = network.client
     network.server.under_test = network.server
-    found = counted(guest, network, client(sha256), program, transfer, userlands={})
+    identity = client(changed.get("sha256", "c" * 64))
+    found = counted(guest, network, identity, program, transfer, userlands={}, link_changes=changed.get("link_changes", False))
     assert found.digest == digest(found.counts)
     return found.counts
 
@@ -52,7 +55,7 @@ def script(folder: Path, more: int = 0) -> str:
 
 def test_each_part_has_a_value(tmp_path: Path) -> None:
     found = count(script(tmp_path / "a"))
-    names = ["lab", "kernel", "price", "seed", "client", "client's libraries", "client's folder", "server", "Python"]
+    names = ["lab", "kernel", "price", "seed", "client", "client's libraries", "client's folder", "server"]
     assert [*found][: len(names)] == names
     assert all(found.values())
 
@@ -76,6 +79,12 @@ def test_another_part_is_another_digest(changed: dict[str, Any], part: str, tmp_
     one, other = count(program), count(program, **changed)
     assert digest(one) != digest(other)
     assert other_parts(*(GUEST.model_copy(update={"counts": each}) for each in (one, other))) == [part]
+
+
+def test_tc_is_a_part_where_the_link_changes() -> None:
+    assert count("sh", tc="6.1.0") == count("sh", tc="6.15.0")
+    one, other = count("sh", tc="6.1.0", link_changes=True), count("sh", tc="6.15.0", link_changes=True)
+    assert {name for name in one if one[name] != other[name]} == {"tc"}
 
 
 def test_a_file_that_is_copied_is_a_part(tmp_path: Path) -> None:
