@@ -1,4 +1,4 @@
-//! What downloads and uploads of one file have in common: `get` and `put` know the rest.
+//! The code that downloads and uploads of one file share; the rest is in `get` and `put`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use crate::transfer::send::Sender;
 /// A file of at least this size goes over all channels.
 pub const STRIPED: u64 = 4 << 20;
 
-/// What an attempt has come to; becomes an `Outcome`.
+/// The record of one attempt, which becomes an `Outcome`.
 #[derive(Default)]
 pub struct FileAttempt {
     pub reservation: Option<Reservation>,
@@ -43,7 +43,7 @@ impl Opening {
     }
 }
 
-/// Let go when the file is open, or is not going to be.
+/// Dropped once the file is open, or once the attempt has ended without that.
 pub struct Reservation(Opening, u64);
 
 impl Drop for Reservation {
@@ -53,11 +53,11 @@ impl Drop for Reservation {
     }
 }
 
-/// Opens the file on the other channels, too: those that are there and those that come while it is being transferred.
+/// Opens the file on the other channels too: on the existing ones, and on those added during the transfer.
 ///
-/// They open a path, and what has this path may have changed since the first channel opened it. Of a download with `version`, which is the first
-/// channel's handle, a handle is used only if what it has open has the same attributes; an upload's partial file has a path that no other file ever
-/// has (`partial`).
+/// The other channels open a path, which may name another file by now than the one that the first channel opened. So a download
+/// passes `version`, the first channel's handle: a further handle is used only if its file has the same attributes. An upload's
+/// partial file has a path that no other file ever has (`partial`).
 pub fn stripe(core: &Shared, home: usize, id: u64, path: &[u8], flags: OpenFlags, version: Option<&Handle>) -> Helpers {
     let (core, path) = (Shared::clone(core), path.to_vec());
     let rooms = Rc::new(RefCell::new(Vec::new()));
@@ -89,7 +89,7 @@ pub fn stripe(core: &Shared, home: usize, id: u64, path: &[u8], flags: OpenFlags
     }
 }
 
-/// What the handle of the first channel has open, when its answer is there.
+/// Asks for the attributes of the file that the first channel has open; the receiver gets them with the server's answer.
 fn first_version(core: &Shared, home: usize, handle: &Handle) -> watch::Receiver<Option<Attrs>> {
     let (tell, version) = watch::channel(None);
     let asked = core.call(home, &Request::Fstat { handle });
@@ -111,7 +111,7 @@ struct Helper {
 }
 
 impl Helper {
-    /// A channel that cannot help does no harm.
+    /// Opens the file on one more channel; a failure does no harm, because the channel is only left out.
     async fn open(self, core: &Shared, channel: usize) {
         let Some(mut room) = core.handles.try_room(channel) else {
             return;
@@ -145,7 +145,8 @@ impl Helper {
     }
 }
 
-/// Whether all that a server tells of a file's version is the same. The time of the last access is none of it.
+/// Returns true if the server tells the same size, modification time, owner and permissions for both. The time of the last access
+/// does not count.
 pub fn same_version(one: &Attrs, other: &Attrs) -> bool {
     let told = |attrs: &Attrs| {
         (
@@ -158,7 +159,7 @@ pub fn same_version(one: &Attrs, other: &Attrs) -> bool {
     told(one) == told(other)
 }
 
-/// What opens a file on more channels, for as long as it is being transferred.
+/// The task that opens a file on further channels, and the rooms of its handles. Dropping it ends the task.
 pub struct Helpers {
     task: tokio::task::AbortHandle,
     _rooms: Rc<RefCell<Vec<Room>>>,

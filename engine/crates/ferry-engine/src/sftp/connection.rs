@@ -1,4 +1,4 @@
-//! A connection and its channels: what arrives goes to the core, and what the core has to say goes out as the server's windows allow.
+//! A connection and its channels: received bytes go to the core, and the core's output is sent as the server's windows allow.
 
 use std::cell::RefCell;
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ use crate::platform;
 use crate::report::{JumpReport, SshReport};
 use crate::ssh::{self, Channel, Listener, OpenRefused, ReadRoom, Session};
 
-/// What arrives on one connection.
+/// The listener of one connection, which hands received data and events to the core.
 pub struct ConnectionListener {
     core: Shared,
     connection: usize,
@@ -28,7 +28,7 @@ pub struct ConnectionListener {
     limited: bool,
 }
 
-/// A packet smaller than what servers fill is the end of something.
+/// The least size of a full packet from a server; a smaller one is the last of its batch.
 const FULL_PACKET: usize = 32 * 1024 - 1024;
 
 impl Listener for ConnectionListener {
@@ -64,17 +64,17 @@ impl Listener for ConnectionListener {
     }
 }
 
-/// A connection and the socket below it, for what only the kernel knows.
+/// A connection, and the socket below it for figures that only the kernel knows.
 pub struct Connection {
     pub session: Session<ConnectionListener>,
     pub socket: Arc<TcpStream>,
     pub tuner: Rc<RefCell<Tuner>>,
     pub jumps: Vec<JumpReport>,
-    /// Null without jump hosts: how long it took to pass them, and a round trip to the server.
+    /// The time taken to pass the jump hosts, and a round trip to the server; null without jump hosts.
     pub passed: Option<(Duration, Duration)>,
 }
 
-/// Lets the send buffer follow the path for as long as the run goes on, where that is ours to do.
+/// Adapts the send buffer to the path until the run ends, if the buffer's size is ferry's to set.
 pub async fn tune(core: Shared, socket: Arc<TcpStream>, tuner: Rc<RefCell<Tuner>>) {
     while core.failure().is_none() && tuner.borrow().asks() {
         tuner.borrow_mut().poll(&SockRef::from(&*socket), Instant::now());
@@ -172,7 +172,7 @@ fn into_std(socket: mio::net::TcpStream) -> Result<TcpStream, Error> {
     Ok(socket)
 }
 
-/// One more connection with its channels; a server that does not want it does no harm, and the report says how many there were.
+/// Opens one more connection with its channels. A refusal by the server does no harm; the report gives the number of connections.
 pub async fn more(core: Shared, plan: Plan, connection: usize, channels: usize, logins: Rc<Semaphore>) {
     let own = plan.clone();
     let Ok(login) = logins.acquire().await else {
@@ -200,15 +200,16 @@ pub async fn more(core: Shared, plan: Plan, connection: usize, channels: usize, 
             break;
         }
     }
-    // Lives as long as the run: its end is the runtime's.
+    // The connection lives as long as the run, and ends with the runtime.
     std::future::pending::<()>().await;
 }
 
-/// How often it is looked whether the server has gone, and how long after its last word that is believed.
+/// The interval between checks for a server that has gone, and the silence required before that is believed.
 const WATCH: Duration = Duration::from_millis(500);
 
-/// russh does not read while its own write waits: a server that says goodbye and reads no more would be noticed by nobody. One that takes a WRITE
-/// slowly has not answered it for long.
+/// Fails the core once the server has closed the connection. russh does not read while its own write waits, so it would never
+/// notice a server that says goodbye and reads no more. Acknowledged bytes count as movement, because a server that takes a WRITE
+/// slowly does not answer it for long.
 pub async fn watch_end(core: Shared, socket: Arc<TcpStream>, place: ssh::HostPort) {
     let mut seen: Option<Instant> = None;
     let mut acknowledged = None;
@@ -231,7 +232,7 @@ pub async fn watch_end(core: Shared, socket: Arc<TcpStream>, place: ssh::HostPor
     }
 }
 
-/// A channel, ready for requests: INIT goes first by itself.
+/// Opens a channel that is ready for requests; its writer sends INIT first, by itself.
 pub async fn open_channel(core: &Shared, connected: &Connection, connection: usize) -> Result<usize, OpenRefused> {
     let channel = connected.session.sftp().await?;
     let (index, notify) = core.add_channel(connection, channel.id());
@@ -241,13 +242,13 @@ pub async fn open_channel(core: &Shared, connected: &Connection, connection: usi
         index,
         channel,
         notify,
-        // What a jump host's session still holds has not left this machine, whatever the socket says.
+        // Bytes still held by a jump host's session have not been sent, whatever the socket says.
         connected.jumps.is_empty().then(|| Arc::clone(&connected.socket)),
     ));
     Ok(index)
 }
 
-/// Hands a channel what it is to send, whenever the server's window has room.
+/// Hands a channel its output, whenever the server's window has room.
 async fn writer(core: Shared, index: usize, channel: Channel, wake: Arc<Notify>, socket: Option<Arc<TcpStream>>) {
     loop {
         match core.output(index, Instant::now()) {
@@ -268,7 +269,7 @@ async fn writer(core: Shared, index: usize, channel: Channel, wake: Arc<Notify>,
                 if channel.send(bytes).await.is_err() {
                     break;
                 }
-                // Without it, the server's acknowledgement ends the body.
+                // Without a socket, the server's acknowledgement ends the body.
                 if let Some(socket) = &socket {
                     spawn_local(leave(Shared::clone(&core), file, Arc::clone(socket)));
                 }
@@ -278,14 +279,14 @@ async fn writer(core: Shared, index: usize, channel: Channel, wake: Arc<Notify>,
     channel.close().await;
 }
 
-/// Notes when the last byte of an upload has left this machine: nothing is unsent in the socket, after russh has had its turn.
+/// Notes when the last byte of an upload has left this machine: the socket has nothing unsent, after russh has had its turn.
 async fn leave(core: Shared, file: u64, socket: Arc<TcpStream>) {
     for _ in 0..4 {
         tokio::task::yield_now().await;
     }
     while core.is_leaving(file) {
         let now = Instant::now();
-        // Where the system does not tell, it is the server's acknowledgement that ends the body.
+        // On a system that does not tell, the server's acknowledgement ends the body.
         match platform::unsent_bytes(&SockRef::from(&*socket)) {
             Some(0) => return core.left(file, now),
             Some(_) => tokio::time::sleep(Duration::from_millis(1)).await,

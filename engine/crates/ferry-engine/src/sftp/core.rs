@@ -20,20 +20,20 @@ use crate::ssh::ReadRoom;
 use crate::sync::lock;
 use crate::transfer::throttle::Limit;
 
-/// Every server takes that (draft-ietf-secsh-filexfer-02, section 3: packets of 34,000 bytes).
+/// The size that every server takes (draft-ietf-secsh-filexfer-02, section 3: packets of 34,000 bytes).
 const SAFE_REQUEST: u32 = 32 * 1024;
-/// A server that says less means something else, or wants a request for every byte.
+/// The smallest size believed: a server that says less means something else, or wants a request for every byte.
 const LEAST_REQUEST: u32 = 1024;
-/// Requests without an answer on one channel: far above what this side has use for, and well below what numbers tell apart.
+/// The most unanswered requests on one channel: far above ferry's own needs, and well below the number that ids tell apart.
 const MOST_UNANSWERED: usize = MAX_IN_FLIGHT / 2;
 
 pub type Shared = Arc<Core>;
 
 pub struct Core {
     state: Mutex<State>,
-    /// One per channel: there may be something to send.
+    /// One notice per channel: there may be something to send.
     wakes: Mutex<Vec<Arc<Notify>>>,
-    /// A limited download has got something, or its deadline has changed.
+    /// Notified when a limited download has received bytes, or its deadline has changed.
     pub paced: Notify,
     /// The number of files and directories that may be open at a time.
     pub handles: Arc<Handles>,
@@ -90,7 +90,7 @@ impl Core {
         }
     }
 
-    /// A channel on which the subsystem runs; the returned notice is its writer's. INIT is its first output.
+    /// Adds a channel on which the subsystem runs, and returns its number and its writer's notice. INIT is its first output.
     pub fn add_channel(&self, connection: usize, number: u32) -> (usize, Arc<Notify>) {
         let mut state = self.lock();
         let mut channel = OpenChannel {
@@ -129,7 +129,7 @@ impl Core {
     /// Encodes one more request on this channel.
     ///
     /// # Errors
-    /// The connection is of no more use: a server that takes requests and leaves them unanswered makes it so.
+    /// The connection is of no more use; a server that takes requests and leaves too many unanswered makes it so.
     fn ask(&self, channel: usize, encode: impl FnOnce(&mut Channel<Context>, &mut Vec<u8>)) -> Result<(), Error> {
         let mut state = self.lock();
         if let Some(problem) = &state.failure {
@@ -149,7 +149,7 @@ impl Core {
         Ok(())
     }
 
-    /// Encoded at once, so that what is called one after the other leaves in one flight; the answer is waited for by who needs it.
+    /// Encodes a request at once, so that successive calls leave in one flight; the returned future yields the answer.
     pub fn call(&self, channel: usize, request: &Request<'_>) -> impl Future<Output = Result<Reply, Error>> + use<> {
         let (sender, receiver) = oneshot::channel();
         let asked = self.ask(channel, |channel, out| {
@@ -157,12 +157,13 @@ impl Core {
         });
         async move {
             asked?;
-            // Its channel has gone with it.
+            // An error means that the channel is gone, and the sender with it.
             receiver.await.unwrap_or_else(|_| Err(lost()))
         }
     }
 
-    /// As `call`, of what a server may need long for: it has a complete file, and brings it to its disk or to where it keeps it.
+    /// Does what `call` does, for a request that may take the server long: it has a complete file, and brings it to its disk or
+    /// to its store.
     pub fn call_patiently(
         self: &Arc<Self>,
         channel: usize,
@@ -176,14 +177,14 @@ impl Core {
         }
     }
 
-    /// A request whose answer nobody needs.
+    /// Sends a request whose answer is ignored.
     pub fn post(&self, channel: usize, request: &Request<'_>) {
         let _ = self.ask(channel, |channel, out| {
             channel.request(request, Context::Forget, out);
         });
     }
 
-    /// A WRITE outside of a transfer whose answer nobody needs.
+    /// Sends a WRITE outside of a transfer, whose answer is ignored.
     pub fn post_write(&self, channel: usize, handle: &Handle, offset: u64, data: &[u8]) {
         let _ = self.ask(channel, |channel, out| {
             let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
@@ -192,7 +193,7 @@ impl Core {
         });
     }
 
-    /// Whether the server has named an extension in its VERSION.
+    /// Returns true if the server has named the extension in its VERSION.
     pub fn has(&self, channel: usize, extension: &str) -> bool {
         let state = self.lock();
         state
@@ -202,7 +203,8 @@ impl Core {
             .is_some_and(|extensions| extensions.has(extension))
     }
 
-    /// What limits@openssh.com said; 0 is "not told"; less than what every server takes is believed, down to 1 KiB.
+    /// Takes over the limits told by limits@openssh.com. A limit of 0 means "not told"; one below the size that every server
+    /// takes is believed, down to 1 KiB.
     pub fn set_limits(&self, limits: &Limits) {
         let clamp = |told: u64| match u32::try_from(told) {
             Ok(0) => SAFE_REQUEST,
@@ -235,13 +237,13 @@ impl Core {
         id
     }
 
-    /// The file is open on one more channel.
+    /// Adds a handle of a file that is open on one more channel.
     pub fn add_handle(&self, id: u64, channel: usize, handle: Handle) {
         let mut state = self.lock();
         if let Some(file) = state.open_files.get_mut(&id) {
             file.handles.push((channel, handle));
         } else if let Some(channel) = state.channels.get_mut(channel) {
-            // Over before it could help.
+            // The transfer ended before the handle could help.
             let close = Request::Close { handle: &handle };
             channel.channel.request(&close, Context::Forget, &mut channel.control);
         }
@@ -249,7 +251,7 @@ impl Core {
         self.wake(channel);
     }
 
-    /// Bytes of begun files that have not been asked for or sent.
+    /// The bytes of begun files that have not been asked for or sent.
     pub fn backlog(&self) -> u64 {
         let state = self.lock();
         state
@@ -265,7 +267,7 @@ impl Core {
             .sum()
     }
 
-    /// What TCP says; never less than what SSH's own handshake took.
+    /// Sets the round trip to TCP's figure, but never below the one taken from SSH's own handshake.
     pub fn set_rtt(&self, rtt: Duration) {
         let mut state = self.lock();
         state.rtt = rtt.max(state.least_rtt);
@@ -278,7 +280,7 @@ impl Core {
         state.idle_rtt = state.idle_rtt.max(rtt);
     }
 
-    /// Of the path while nothing was on it.
+    /// The round trip of the path while there was no traffic on it.
     pub fn idle_rtt(&self) -> Duration {
         self.lock().idle_rtt
     }
@@ -287,17 +289,17 @@ impl Core {
         self.lock().silence()
     }
 
-    /// The server's machine has acknowledged more of what was sent: something moves, although no answer is complete.
+    /// Notes that the server's machine has acknowledged more of the sent bytes: something moves, although no answer is complete.
     pub fn moved(&self, now: Instant) {
         self.lock().last_moved = now;
     }
 
-    /// When the server last said anything.
+    /// The time of the server's last data.
     pub fn last_activity(&self) -> Instant {
         self.lock().last_activity
     }
 
-    /// Bytes of a file's attempt so far.
+    /// The bytes moved so far by a file's attempt.
     pub fn progress(&self, id: u64) -> u64 {
         self.lock().open_files.get(&id).map_or(0, |file| match &file.direction {
             Direction::Down(down) => down.receiver.delivered,
@@ -305,7 +307,7 @@ impl Core {
         })
     }
 
-    /// Everything below has been acknowledged, of an upload.
+    /// The offset below which every byte of an upload has been acknowledged.
     pub fn acknowledged(&self, id: u64) -> u64 {
         match self.lock().open_files.get(&id).map(|file| &file.direction) {
             Some(Direction::Up(up)) => up.writes.contiguous(),
@@ -313,7 +315,7 @@ impl Core {
         }
     }
 
-    /// The last byte of this upload has left the machine.
+    /// Notes that the last byte of this upload has left the machine.
     pub fn left(&self, id: u64, now: Instant) {
         if let Some(OpenFile {
             direction: Direction::Up(up),
@@ -324,7 +326,7 @@ impl Core {
         }
     }
 
-    /// Whether it is still waited for that the last byte of this upload leaves.
+    /// Returns true while the last byte of this upload has not left the machine yet.
     pub fn is_leaving(&self, id: u64) -> bool {
         self.lock()
             .open_files
@@ -332,7 +334,7 @@ impl Core {
             .is_some_and(|file| matches!(&file.direction, Direction::Up(up) if up.sender.ended.is_none()))
     }
 
-    /// The connection is of no more use.
+    /// Ends all files and calls with `problem`: the connection is of no more use.
     pub fn fail(&self, problem: &Error) {
         let mut state = self.lock();
         if state.failure.is_some() {
@@ -359,7 +361,7 @@ impl Core {
         self.lock().failure.clone()
     }
 
-    /// The server has ended a channel.
+    /// Fails the connection if the channel that the server has ended is one of those here.
     pub fn closed(&self, connection: usize, number: u32) {
         let known = self
             .lock()
@@ -371,7 +373,7 @@ impl Core {
         }
     }
 
-    /// Bytes from the server.
+    /// Takes bytes from the server.
     pub fn data(&self, connection: usize, number: u32, bytes: &[u8]) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -435,17 +437,17 @@ impl Core {
         }
     }
 
-    /// How much of a connection's socket may be read now.
+    /// The amount that may be read from a connection's socket now.
     pub fn read_room(&self, connection: usize, now: Instant) -> ReadRoom {
         self.lock().read_room(connection, now)
     }
 
-    /// `bytes` have come off the socket, and `spilled` of all that came are not given to SSH yet.
+    /// Notes that `bytes` have come off the socket, and that `spilled` bytes of all that came are not given to SSH yet.
     pub fn was_read(&self, bytes: usize, spilled: usize, now: Instant) {
         self.lock().was_read(bytes, spilled, now);
     }
 
-    /// Moves what is due of limited downloads; tells when to come again.
+    /// Hands on the due bytes of limited downloads; returns the time of the next call.
     pub fn poll_paced(&self, now: Instant) -> Option<Instant> {
         let mut state = self.lock();
         let mut over = Vec::new();
@@ -474,7 +476,7 @@ impl Core {
         next
     }
 
-    /// What this channel sends now.
+    /// The next output of this channel.
     pub fn output(&self, channel: usize, now: Instant) -> Output {
         let mut state = self.lock();
         if state.failure.is_some() {
@@ -497,7 +499,7 @@ impl Core {
     }
 }
 
-/// While it lives, a silent server is given time.
+/// A guard that gives a silent server time while it lives.
 struct Patience(Shared);
 
 impl Patience {

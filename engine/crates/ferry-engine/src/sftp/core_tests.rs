@@ -1,4 +1,4 @@
-//! The core without a network: what the server would say is written by hand.
+//! The core without a network: the server's packets are written by hand.
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ use crate::units::Peak;
 
 const MIB: u64 = 1 << 20;
 
-/// Length, type and the rest, as a server sends it.
+/// A packet as a server sends it: length, type and the rest.
 fn packet(kind: u8, rest: &[u8]) -> Vec<u8> {
     let mut packet = u32::try_from(rest.len() + 1).unwrap().to_be_bytes().to_vec();
     packet.push(kind);
@@ -33,7 +33,7 @@ fn status(id: u32, code: u32) -> Vec<u8> {
     packet(101, &[id.to_be_bytes(), code.to_be_bytes(), [0; 4], [0; 4]].concat())
 }
 
-/// What was asked, for those requests that move bytes: type, id, offset, length.
+/// The requests that move bytes: type, id, offset, length.
 fn asked(output: &[u8]) -> Vec<(u8, u32, u64, u32)> {
     let number = |at: usize| u32::from_be_bytes(output[at..at + 4].try_into().unwrap());
     let mut found = Vec::new();
@@ -78,7 +78,7 @@ impl Bench {
         bench
     }
 
-    /// What the channel sends until it has to wait.
+    /// The requests for bytes that the channel sends until it has to wait.
     fn drain(&self, channel: usize) -> Vec<(u8, u32, u64, u32)> {
         let mut all = Vec::new();
         while let Output::Bytes(bytes) | Output::Last(bytes, _) = self.core.output(channel, self.now) {
@@ -140,7 +140,7 @@ fn everything_is_asked_for_at_once_up_to_the_budget_and_no_more() {
         reads.iter().map(|(_, _, offset, _)| *offset).collect::<Vec<_>>(),
         expected
     );
-    // What was handed on makes room for as much, and for four times as much while slow start goes on.
+    // Bytes handed on make room for as many more, and for four times as many while slow start goes on.
     for (_, id, ..) in &reads[..2] {
         bench.core.data(0, 0, &data(*id, &vec![0; 255 * 1024]));
     }
@@ -153,7 +153,7 @@ fn a_gap_is_asked_for_again_whatever_came_early_behind_it() {
     let _over = bench.down(100 * MIB, &Limit::None);
     let mut asked = bench.drain(0);
     let (_, first, _, length) = asked.remove(0);
-    // What came early waits in memory, which has an end too.
+    // Data that came early waits in memory, which is limited too.
     let mut early = 0;
     while !asked.is_empty() {
         for (_, id, ..) in asked {
@@ -170,7 +170,7 @@ fn a_gap_is_asked_for_again_whatever_came_early_behind_it() {
         .map(|(_, _, offset, count)| (offset, count))
         .collect();
     assert_eq!(again.first(), Some(&(u64::from(length) - 7, 7)));
-    // What was handed on makes room for one more.
+    // The bytes handed on make room for one more READ.
     assert!(again.len() <= 2, "{again:?}");
 }
 
@@ -184,7 +184,7 @@ fn what_comes_out_of_order_and_short_is_handed_on_in_order() {
     let mut turn = 0;
     while let Some((_, id, offset, length)) = waiting.pop() {
         let offset = usize::try_from(offset).unwrap();
-        // Every second answer is short, and cut in two on the wire.
+        // Every second answer is short, and each is cut in two on the wire.
         let count = if turn % 2 == 0 {
             (length as usize).div_ceil(2)
         } else {
@@ -248,7 +248,7 @@ fn a_limited_download_asks_for_little_more_than_the_round_trip_holds() {
     let bench = Bench::new(1, &limit);
     let _over = bench.down(5_000_000, &limit);
     let total: u64 = bench.drain(0).iter().map(|(.., length)| u64::from(*length)).sum();
-    // 1 MB/s for 20 ms of round trip and 30 ms ahead, and what a request is too long.
+    // 1 MB/s for 20 ms of round trip and 30 ms ahead, plus the excess of the last request.
     assert!((50_000..=60_000).contains(&total), "{total}");
 }
 

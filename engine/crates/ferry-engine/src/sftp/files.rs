@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::transfer::Facts;
 use crate::transfer::send::Sender;
 
-/// Runs one file; never fails, because what went wrong is part of the outcome.
+/// Runs one file; never fails, because an error is part of the outcome.
 pub async fn run(core: Shared, plan: Plan, channel: usize, mut task: FileTask, reservation: Reservation) -> Outcome {
     let begin = Instant::now();
     let mut attempt = FileAttempt {
@@ -47,7 +47,7 @@ pub async fn run(core: Shared, plan: Plan, channel: usize, mut task: FileTask, r
     }
 }
 
-/// A file that was not begun.
+/// The outcome of a file that was not begun.
 pub fn not_processed(task: FileTask, problem: Error) -> Outcome {
     Outcome {
         task,

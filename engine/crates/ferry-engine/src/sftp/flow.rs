@@ -1,41 +1,43 @@
-//! How much of a download to ask for: what the network holds, and a little more for the server to have at hand.
+//! The amount of a download to ask for: the network's capacity, and a little more for the server to have at hand.
 //!
-//! Not everything at once. sshd takes whatever its sftp-server has read into one buffer of at most 16 MiB (`CHAN_INPUT_MAX`). Every 32 KiB by which
-//! that grows are a copy of all of it into new memory, so that N MiB cost N^2; nearly full, it is moved at every step (`sshbuf_maybe_pack`).
-//! Measured here as 1.3 to 3 MB/s for seconds: at 1 Gbit/s, 53 ms, 500 MB took twice the time of the line. HPN-SSH caps its window at 15 MiB
-//! for the same servers.
+//! A download is not asked for all at once. sshd takes everything that its sftp-server has read into one buffer of at most 16 MiB
+//! (`CHAN_INPUT_MAX`). Each growth by 32 KiB copies the whole buffer into new memory, so that N MiB cost N^2; a nearly full
+//! buffer is moved at every step (`sshbuf_maybe_pack`). Measured here as 1.3 to 3 MB/s for seconds: at 1 Gbit/s, 53 ms, 500 MB
+//! took twice the time of the line. HPN-SSH caps its window at 15 MiB for the same servers.
 
 use std::time::{Duration, Instant};
 
-/// Whatever the network turns out to hold: what waits in sshd at any time, and enough for the first round trips of slow start.
+/// The least amount for any network: the bytes that wait in sshd at any time, and enough for the first round trips of slow start.
 const LEAST: u64 = 1 << 20;
-/// Of one channel of many. What waits for a slow channel is what all others wait for in the end, and cannot be asked for elsewhere.
+/// The least amount for one channel of many. Bytes that wait for a slow channel hold up all others in the end, and cannot be
+/// asked for elsewhere.
 const LEAST_EACH: u64 = 128 << 10;
-/// Of all unlimited downloads together: twice what 1.3 Gbit/s hold at 100 ms.
+/// The most for all unlimited downloads together: twice the bytes that 1.3 Gbit/s hold at 100 ms.
 pub const MOST: u64 = 32 << 20;
-/// The same over several connections. A connection that lost packets falls behind by some round trips. A file is written in order, so what the
-/// other connections bring meanwhile stays in memory.
+/// The same over several connections. A connection that lost packets falls behind by some round trips. A file is written in
+/// order, so the bytes that the other connections bring meanwhile stay in memory.
 pub const MOST_OF_SEVERAL: u64 = 256 << 20;
-/// While slow start goes on, what is asked for beyond what the last round trip brought. If slow start ends, all of it waits in sshd.
+/// The most asked for, during slow start, beyond the bytes of the last round trip. If slow start ends, all of it waits in sshd.
 const MOST_AHEAD: u64 = 8 << 20;
-/// What may be asked for is at least so many READs.
+/// The least number of READs that a budget is split into.
 const LEAST_READS: u64 = 4;
-/// As long as OpenSSH's own client has always asked for, which every server answers whole.
+/// The length of READ that OpenSSH's own client has always asked for, which every server answers whole.
 const SHORTEST_READ: u32 = 32 << 10;
-/// A shorter round trip than this is no time to measure in.
+/// The shortest time to measure in, even if the round trip is shorter.
 const SHORTEST: Duration = Duration::from_millis(5);
 
-/// Bytes that arrive in a round trip, on one channel.
+/// The bytes that arrive in a round trip, on one channel.
 #[derive(Debug)]
 pub struct Flow {
     since: Instant,
     arrived: u64,
-    /// What the network is taken to hold: what arrived in the last whole round trip, at most twice and at least half of what it was before.
-    /// Behind a lost packet nothing is handed on for a round trip, and then all of two at once; neither is what the network holds.
+    /// The estimated capacity of the network: the bytes that arrived in the last whole round trip, at most twice and at least
+    /// half of the estimate before. Behind a lost packet no bytes are handed on for a round trip, and then all of two at once;
+    /// neither is the network's capacity.
     holds: u64,
-    /// The most so far.
+    /// The largest estimate so far.
     peak: u64,
-    /// The last round trip brought half as much again as any before: slow start goes on.
+    /// True while slow start goes on: the last round trip brought over half as much again as any before.
     grows: bool,
 }
 
@@ -65,9 +67,9 @@ impl Flow {
         (2 * self.holds).max(LEAST)
     }
 
-    /// What may be asked for and not yet have arrived, on one of so many channels. What is asked for now comes in the next round trip, when slow
-    /// start will have doubled twice what is known of it here. Once it is over, the network fills up again to its peak after losses, and grows by
-    /// the least.
+    /// The most bytes that may be asked for and not yet have arrived, on one of `channels` channels. Bytes asked for now come in
+    /// the next round trip, when slow start will have doubled twice the amount known here. Once slow start is over, the network
+    /// fills up again to its peak after losses, and grows by the least amount.
     pub fn budget(&self, channels: u64) -> u64 {
         let channels = channels.max(1);
         let next = if self.grows {
@@ -80,8 +82,8 @@ impl Flow {
     }
 }
 
-/// The length of a READ on a channel that may ask for so much. The next one is asked for when a whole one is there, so that a single one leaves
-/// its connection idle for a round trip behind it, in slow start most of all.
+/// The length of a READ on a channel with this budget. The next READ is sent once a whole one has been answered, so that a single
+/// READ would leave its connection idle for a round trip behind it, in slow start most of all.
 pub fn read_bytes(budget: u64, longest: u32) -> u32 {
     u32::try_from(budget / LEAST_READS)
         .unwrap_or(u32::MAX)
@@ -94,7 +96,7 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(100);
 
-    /// Round trips that bring so many bytes each.
+    /// The flow after round trips that bring so many bytes each.
     fn after(round_trips: &[u64]) -> Flow {
         let mut now = Instant::now();
         let mut flow = Flow::new(now);
@@ -116,7 +118,7 @@ mod tests {
             let wanted = (2 * network).min(line);
             let budget = after(&round_trips).budget(1);
             assert!(budget >= wanted, "{budget} for {wanted}");
-            // What the network does not hold waits in sshd.
+            // Bytes beyond the network's capacity wait in sshd.
             assert!(budget - wanted.min(budget) < 15 << 20);
             network = wanted;
             round_trips.push(network);
@@ -156,7 +158,7 @@ mod tests {
                 "{channels}"
             );
         }
-        // A server may say itself what it answers at most.
+        // A server may tell its own maximum.
         assert_eq!(read_bytes(1 << 20, 16 << 10), 16 << 10);
     }
 

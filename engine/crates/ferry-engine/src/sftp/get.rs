@@ -12,9 +12,9 @@ use super::opening;
 use super::{Inbound, Plan, nonsense, refused};
 use crate::error::Error;
 
-/// Asked for at once of a file of unknown size.
+/// The bytes asked for at once of a file of unknown size.
 const UNKNOWN_AHEAD: u64 = 2 << 20;
-/// Two versions that are further apart have different times.
+/// The age gap beyond which two versions have different times.
 const SETTLED: Duration = Duration::from_secs(2);
 
 pub async fn run(
@@ -70,12 +70,12 @@ pub async fn run(
     };
     attempt.offset = incoming.begin;
     let whole = incoming.end.is_none();
-    // A size of 0 may be a device's or /proc's, which know their end only when it is there.
+    // A size of 0 may be that of a device or of a file in /proc, whose end is known only once it is reached.
     let end = incoming.end.or(attrs.size.filter(|size| *size > 0));
     let (trailer, still) = oneshot::channel();
     let mut down = Down::new(incoming.receiver, incoming.begin, end, trailer);
     if end.is_none() {
-        // Nobody knows where it ends: most files of "0 bytes" have none.
+        // The end is unknown: most files of "0 bytes" have no bytes.
         down.ahead = if attrs.size == Some(0) { 1 } else { UNKNOWN_AHEAD };
     }
     let (done, over) = oneshot::channel();
@@ -104,7 +104,7 @@ pub async fn run(
     let mut filled = false;
     if let Direction::Down(mut down) = ended.direction {
         filled = attrs.size == Some(0) && down.next > attempt.offset;
-        // Never sent where the last READs had to be repeated.
+        // The request was never sent if the last READs had to be repeated.
         asked_behind = down.trailer.take().is_none().then_some(still);
         attempt.receiver = Some(down.receiver);
     }
@@ -125,13 +125,16 @@ pub async fn run(
     )))
 }
 
-/// True where the file is the version that STAT told in `before`, by the answer to FSTAT behind its last byte. `filled`: STAT told no bytes, and some came.
+/// Returns true if the file is still the version that STAT told in `before`, by the answer to FSTAT behind its last byte.
+/// `filled`: STAT told no bytes, and some came.
 fn unchanged(before: &Attrs, answer: &Reply, filled: bool, begun_at: u64) -> bool {
     match answer {
-        // A device or a file of /proc has no size even now. A file that has one was empty at STAT, and has been written since.
+        // A device or a file of /proc has a size of 0 even now. A file with another size was empty at STAT, and has been written
+        // since.
         Reply::Attrs(now) if filled => now.size == Some(0),
         Reply::Attrs(now) => now.size == before.size && modified(now) == modified(before),
-        // A server without FSTAT. An earlier attempt's bytes were of the version that STAT has told; those of this attempt need not be.
+        // The server has no FSTAT. An earlier attempt's bytes were of the version that STAT has told; those of this attempt need
+        // not be.
         _ => begun_at == 0,
     }
 }
@@ -140,8 +143,8 @@ fn modified(attrs: &Attrs) -> Option<u32> {
     attrs.times.map(|times| times.1)
 }
 
-/// Whether another version of this file would have another time: times are whole seconds, so two versions of the same second have the same one, and
-/// often the same size. The clock is this machine's, which may differ from the server's.
+/// Returns true if another version of this file would have another time. Times are whole seconds, so two versions of the same
+/// second have the same time, and often the same size. The clock is the local one, which may differ from the server's.
 fn tells_versions_apart(attrs: &Attrs, now: SystemTime) -> bool {
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     modified(attrs).is_some_and(|modified| Duration::from_secs(modified.into()) + SETTLED <= now)

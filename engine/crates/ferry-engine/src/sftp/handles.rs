@@ -1,8 +1,9 @@
-//! How many files and directories a channel has open at a time: no more than the server takes.
+//! The number of files and directories that a channel has open at a time: no more than the server takes.
 //!
-//! `limits@openssh.com` tells a number, but after the first files were opened, and few servers know it. So a refusal counts as well: OPEN has no
-//! status for "too many", only FAILURE. The number may be to blame if no more were ever open than when it was asked for; the file is then opened
-//! again when there are fewer. If it is refused again, it was the file.
+//! `limits@openssh.com` tells a number, but the answer comes after the first files were opened, and few servers know the request.
+//! So a refusal counts as well: OPEN has no status for "too many", only FAILURE. The number may be to blame if there were never
+//! more files open than at the refused request; the file is then opened again when fewer are open. After a second refusal, the
+//! file itself is to blame.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -10,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::sync::lock;
 
-/// Of all channels.
+/// The open handles of all channels, and their limits.
 #[derive(Default)]
 pub struct Handles {
     state: Mutex<State>,
@@ -19,19 +20,19 @@ pub struct Handles {
 
 #[derive(Default)]
 struct State {
-    /// What the server has told; null is "nothing".
+    /// The limit that the server has told; null if it told none.
     told: Option<usize>,
     channels: Vec<OfChannel>,
 }
 
 #[derive(Default, Clone)]
 struct OfChannel {
-    /// What a refusal has taught.
+    /// The limit learned from a refusal.
     learned: Option<usize>,
-    /// Open, being opened, or about to be.
+    /// Handles that are open, being opened, or about to be.
     taken: usize,
     open: usize,
-    /// The most that were ever open.
+    /// The highest number that was ever open.
     peak: usize,
 }
 
@@ -58,7 +59,7 @@ impl Handles {
         lock(&self.state)
     }
 
-    /// What `max-open-handles` of a channel is; 0 is "not told".
+    /// Sets the limit to the server's `max-open-handles` of a channel; 0 means "not told".
     pub fn set_most(&self, told: u64) {
         if told > 0 {
             self.lock().told = Some(usize::try_from(told).unwrap_or(usize::MAX));
@@ -66,13 +67,13 @@ impl Handles {
         }
     }
 
-    /// Room for one more, now or never.
+    /// Returns room for one more handle, or none without waiting.
     pub fn try_room(self: &Arc<Self>, channel: usize) -> Option<Room> {
         let free = self.lock().take(channel, None);
         free.then(|| Room::new(self, channel))
     }
 
-    /// Room for one more, when there is some.
+    /// Waits for room for one more handle.
     pub async fn room(self: &Arc<Self>, channel: usize) -> Room {
         self.wait(channel, None).await;
         Room::new(self, channel)
@@ -89,15 +90,15 @@ impl Handles {
     }
 }
 
-/// For one file or directory, from before its OPEN to behind its CLOSE.
+/// Room for one file or directory, from before its OPEN to behind its CLOSE.
 pub struct Room {
     handles: Arc<Handles>,
     channel: usize,
     held: bool,
     open: bool,
-    /// The others that may have been open when it was asked for.
+    /// The number of other handles that may have been open when this one was asked for.
     others: usize,
-    /// A refusal was put down to the number: it was asked for again with fewer than so many open.
+    /// Set by a refusal that was put down to the number: the file is asked for again with fewer than so many open.
     bound: Option<usize>,
 }
 
@@ -120,12 +121,12 @@ impl Room {
         self.others = self.handles.lock().of(self.channel).taken - 1;
     }
 
-    /// The channel that it is of.
+    /// The channel of this room.
     pub const fn channel(&self) -> usize {
         self.channel
     }
 
-    /// To be called when the server has opened it.
+    /// To be called when the server has opened the file.
     pub fn opened(&mut self) {
         let mut state = self.handles.lock();
         let of = state.of(self.channel);
@@ -134,13 +135,14 @@ impl Room {
         self.open = true;
     }
 
-    /// Room again, after a refusal that `refused` put down to the number.
+    /// Waits for room again, after a refusal that `refused` put down to the number.
     pub async fn again(&mut self) {
         self.handles.wait(self.channel, self.bound).await;
         self.held = true;
     }
 
-    /// To be called when the server has refused it: whether the number of open files may be to blame. The room is given back then.
+    /// To be called when the server has refused the file. Returns true if the number of open files may be to blame; the room is
+    /// given back then.
     pub fn refused(&mut self) -> bool {
         let mut state = self.handles.lock();
         let of = state.of(self.channel);
@@ -150,7 +152,7 @@ impl Room {
             self.handles.freed.notify_waiters();
             return false;
         }
-        // Some of them may have been closed since.
+        // Some of the others may have been closed since.
         if of.peak == 0 || self.others < of.peak {
             return false;
         }

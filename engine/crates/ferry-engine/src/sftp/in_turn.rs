@@ -7,11 +7,11 @@ use crate::error::Error;
 /// Items that wait for their answers at once: at a round trip of 100 ms, ten thousand a second.
 pub const AT_ONCE: usize = 1024;
 
-/// Asks for each of `items` in turn, and judges the answers in the same order. A server works through one channel's requests in order, so what an
-/// item needs of an earlier one is done when its turn comes.
+/// Asks for each of `items` in turn, and judges the answers in the same order. A server works through one channel's requests in
+/// order, so an item that needs an earlier one finds that one done.
 ///
 /// # Errors
-/// The first one. Nothing further is asked for then; what has been asked for is judged.
+/// The first error. Nothing further is asked for then, and the outstanding answers are judged.
 pub async fn in_turn<T, R, A>(
     items: impl IntoIterator<Item = T>,
     mut ask: impl FnMut(&T) -> A,

@@ -1,4 +1,5 @@
-//! How much is complete of a partial file that was taken over from a run that may still write to it (`partial`).
+//! The mark of a partial file: the size of its complete part, if it was taken over from a run that may still write to it
+//! (`partial`).
 
 use ferry_sftp::{Attrs, Handle, OpenFlags, Reply, Request};
 
@@ -9,7 +10,7 @@ use super::opening::open_now;
 
 pub const MIB: u64 = 1 << 20;
 
-/// A file whose size is the number of complete MiB: a listing tells it, and a WRITE that comes late makes it no smaller.
+/// A file whose size is the number of complete MiB: a listing tells that size, and a late WRITE makes it no smaller.
 pub struct Mark {
     handle: Handle,
     size: u64,
@@ -17,7 +18,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Never waits for room: whoever asks has a file open.
+    /// Never waits for room, because the caller has a file open.
     pub async fn open(core: &Shared, channel: usize, partial: &[u8], complete: u64) -> Option<Self> {
         let mut room = core.handles.try_room(channel)?;
         let path = companion(partial, MARK);
@@ -39,7 +40,7 @@ impl Mark {
             _room: room,
         };
         mark.set(core, channel, complete);
-        // The channel answers in order: behind this, the mark is there.
+        // The channel answers in order, so this answer comes after the mark is set.
         let there = core.call(channel, &Request::Fstat { handle: &mark.handle }).await;
         match there {
             Ok(Reply::Attrs(attrs)) if attrs.size == Some(mark.size) => Some(mark),
@@ -63,7 +64,7 @@ impl Mark {
     }
 }
 
-/// When there is no partial file any more that it belongs to.
+/// Closes and removes the mark of a partial file that no longer exists.
 pub async fn remove(core: &Core, channel: usize, partial: &[u8], mark: Option<Mark>) {
     if let Some(mark) = mark {
         mark.close(core, channel);

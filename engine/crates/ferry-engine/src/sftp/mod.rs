@@ -1,7 +1,8 @@
-//! SFTP: many files over the channels of an SSH connection, both ways. Rooms and reasons: `docs/decisions/0004-ferry-over-sftp.md`.
+//! SFTP: many files over the channels of an SSH connection, both ways. Layout and reasons:
+//! `docs/decisions/0004-ferry-over-sftp.md`.
 //!
-//! `core` holds channels and open files and decides which bytes a channel sends next; `files` is what is asked for one file, step by step;
-//! `session` connects, and starts whatever there is to do. What a file means for this machine is its `Inbound` or `Outbound`, made by `job`.
+//! `core` holds channels and open files and decides which bytes a channel sends next; `files` runs one file, step by step;
+//! `session` connects, and starts all of the work. The local side of a file is its `Inbound` or `Outbound`, made by `job`.
 
 mod attempt;
 mod connection;
@@ -46,27 +47,28 @@ pub use session::run;
 pub use tree::{Found, join};
 pub use uploads::Uploads;
 
-/// What holds for a whole run.
+/// The parameters of a whole run.
 #[derive(Clone)]
 pub struct Plan {
-    /// Of the server; its path is not used.
+    /// The server's URL; its path is not used.
     pub url: Url,
-    /// What to connect to: the server, or the first of the jump hosts.
+    /// The URL to connect to: the server's, or that of the first jump host.
     pub first: Url,
-    /// In the order in which they are passed.
+    /// The jump hosts, in the order in which they are passed.
     pub jumps: Vec<Hop>,
     pub place: HostPort,
     pub ssh: SshOptions,
     pub dial: DialOptions,
     pub settings: Settings,
-    /// For all attempts together.
+    /// The deadline for all attempts together.
     pub deadline: Option<Instant>,
-    /// At most so many channels on a connection; so many connections, or another one when it is seen to help.
+    /// The most channels on a connection, and the number of connections; without that number, another connection is opened when
+    /// it is seen to help.
     pub channels: usize,
     pub connections: Option<usize>,
-    /// A file is on its disk before it gets its name: the server is asked for that, of an upload.
+    /// True if a file must be on its disk before it gets its name; for an upload, the server is asked for that.
     pub sync: bool,
-    /// What is known of uploads from earlier connections.
+    /// The state of uploads from earlier connections.
     pub uploads: Uploads,
 }
 
@@ -77,55 +79,57 @@ impl Plan {
     }
 }
 
-/// What a run works through. Called on the run's own thread.
+/// The work of a run. The methods are called on the run's own thread.
 pub trait Worklist {
     /// Directories to be made on the server, parents first.
     fn directories(&self) -> Vec<Vec<u8>>;
     /// Trees to be listed, by the numbers they were given.
     fn trees(&self) -> Vec<(usize, Vec<u8>)>;
-    /// What of the trees takes part.
+    /// The filter that selects from the trees.
     fn filter(&self) -> Arc<Filter>;
-    /// Something in a tree: makes files of it.
+    /// Takes an item found in a tree, and makes files of it.
     fn found(&mut self, tree: usize, found: Found);
-    /// A tree has been listed, or cannot be.
+    /// Notes that a tree has been listed, or cannot be.
     fn listed(&mut self, tree: usize, result: Result<(), Error>);
-    /// A directory on the server that is listed before anything else is done, if a mirror has to know what is in it.
+    /// The directory on the server that is listed before anything else is done; none unless a mirror has to know its contents.
     fn destination(&self) -> Option<Vec<u8>>;
-    /// Something in it.
+    /// Takes an item found in the destination.
     fn there(&mut self, found: Found);
-    /// It has been listed (nothing was told if it is not there), or cannot be: decides what there is to do. An error ends the session.
+    /// Decides on the work once the destination has been listed, or cannot be; nothing was told of a missing one. An error ends
+    /// the session.
     fn compared(&mut self, result: Result<(), Error>) -> Result<(), Error>;
-    /// Asked when nothing else is left to do: what is to be removed on the server, and the directories in which it is.
+    /// Asked when nothing else is left to do: the directories on the server in which something is to be removed, and the items to
+    /// be removed.
     fn surplus(&mut self) -> (Vec<Vec<u8>>, Vec<Doomed>);
-    /// It has been removed.
+    /// Notes that an item has been removed.
     fn removed(&mut self, doomed: &Doomed);
-    /// All of it has been removed, or not. An error ends the session.
+    /// Takes the result of the removal. An error ends the session.
     fn cleared(&mut self, result: Result<(), Error>) -> Result<(), Error>;
-    /// Asked for at the end: permission bits of what is on the server, deepest directories first.
+    /// Asked for at the end: permission bits for items on the server, deepest directories first.
     fn modes(&mut self) -> Vec<(Vec<u8>, u32)>;
-    /// They have been set, or not. An error ends the session.
+    /// Takes the result of setting the permission bits. An error ends the session.
     fn modes_set(&mut self, result: Result<(), Error>) -> Result<(), Error>;
     /// The next file to begin with.
     fn next(&mut self) -> Option<FileTask>;
-    /// One that was ready to begin, when no other will.
+    /// Returns a file that was ready to begin, when no other will begin.
     fn give_back(&mut self) -> Option<FileTask>;
-    /// Whether more of the trees is of use now: enough files wait for their turn otherwise.
+    /// Returns true if more of the trees is of use now; otherwise enough files wait for their turn.
     fn has_room(&self) -> bool;
-    /// Files are over faster than what is left to do about them: the disk is slower than the network.
+    /// Returns true if files end faster than their outcomes are processed: the disk is slower than the network.
     fn is_behind(&self) -> bool;
-    /// A file is over.
+    /// Takes the outcome of a file.
     fn done(&mut self, outcome: Outcome);
-    /// Bytes that are to be sent: decides how many channels are worth opening.
+    /// The bytes that are to be sent, which decide on the number of channels to open.
     fn upload_bytes(&self) -> u64;
 }
 
 /// One file to be fetched or sent.
 pub struct FileTask {
-    /// Which of the run's transfers it is.
+    /// The number of the file's transfer in the run.
     pub transfer: usize,
-    /// On the server.
+    /// The path on the server.
     pub path: Vec<u8>,
-    /// What a listing said.
+    /// The attributes from a listing.
     pub attrs: Option<Attrs>,
     pub work: Work,
 }
@@ -137,9 +141,9 @@ pub enum Work {
 
 /// The local side of a download.
 pub trait Inbound: Send {
-    /// The file is open on the server.
+    /// Opens the local side, when the file is open on the server.
     fn open(&mut self, attrs: &Attrs, settings: &Settings) -> Result<Incoming, Error>;
-    /// Bytes of this attempt, some ten times a second.
+    /// Takes the bytes moved by this attempt, some ten times a second.
     fn progress(&mut self, moved: u64);
 }
 
@@ -147,37 +151,37 @@ pub struct Incoming {
     pub receiver: Box<Receiver>,
     /// The first byte to be asked for.
     pub begin: u64,
-    /// One behind the last, if it is not the file's own end.
+    /// The offset behind the last byte, unless that is the file's own end.
     pub end: Option<u64>,
 }
 
 /// The local side of an upload.
 pub trait Outbound: Send {
-    /// Opens the local file: before the server is asked to make one.
+    /// Opens the local file, before the server is asked to make one.
     fn prepare(&mut self) -> Result<(), Error>;
-    /// Null for what has no length before its end.
+    /// The length of the file; null for a source that has no length before its end.
     fn length(&self) -> Option<u64>;
-    /// The URL was given for this file, and not for a tree that it is in.
+    /// Returns true if the URL was given for this file, and not for a tree around it.
     fn is_alone(&self) -> bool;
-    /// The local file's name, which it keeps in a directory; none if it must not become another file than its path says.
+    /// The local file's name, which the file keeps in a directory; none if the path must name the file itself.
     fn name(&self) -> Option<Vec<u8>>;
     /// Tells this content under this name from any other: part of the temporary name.
     fn fingerprint(&self) -> String;
     /// Permission bits for the file on the server.
     fn mode(&self) -> Option<u32>;
-    /// Those that it is to have in the end, whatever the server's umask.
+    /// The permission bits that the file is to have in the end, whatever the server's umask.
     fn perms(&self) -> Option<u32>;
     /// Modification time for the file on the server, in seconds of Unix.
     fn modified(&self) -> Option<u32>;
-    /// How a partial file on the server may be used.
+    /// The permitted use of a partial file on the server.
     fn resume(&self) -> Resume;
     /// The body from `offset` on.
     fn sender(&mut self, offset: u64, settings: &Settings) -> Result<Sender, Error>;
-    /// All of it has been acknowledged: may it get its name?
+    /// Decides if the file may get its name, once every byte has been acknowledged.
     fn verify(&mut self, sender: &mut Sender) -> Result<(), Error>;
-    /// What has been opened and not become a sender.
+    /// The source that has been opened and not become a sender.
     fn reclaim(&mut self) -> Option<Source>;
-    /// What `verify` has found it to be.
+    /// The digest found by `verify`.
     fn digest(&mut self) -> Option<String>;
     fn progress(&mut self, moved: u64);
 }
@@ -185,13 +189,13 @@ pub trait Outbound: Send {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
     Never,
-    /// What an earlier run has left; which of its last bytes arrived is unknown.
+    /// A file left by an earlier run; it is unknown which of its last bytes arrived.
     IfThere,
-    /// This run's own, acknowledged so far.
+    /// This run's own file, acknowledged up to this offset.
     At(u64),
 }
 
-/// How a file's attempt ended. What is local goes back to who made it.
+/// The outcome of a file's attempt. Its local parts go back to their maker.
 pub struct Outcome {
     pub task: FileTask,
     pub result: Result<(), Error>,
@@ -199,21 +203,21 @@ pub struct Outcome {
     pub receiver: Option<Box<Receiver>>,
     pub sender: Option<Sender>,
     pub offset: u64,
-    /// Upload: everything below has been acknowledged.
+    /// Upload: the offset below which everything has been acknowledged.
     pub acknowledged: u64,
-    /// First and last body byte.
+    /// The times of the first and the last body byte.
     pub moved: Option<(Instant, Instant)>,
-    /// Nothing of it was asked for: the connection ended before.
+    /// True if nothing of the file was asked for, because the connection ended before.
     pub not_processed: bool,
 }
 
-/// What became of the connection as a whole.
+/// The facts about the connection as a whole.
 #[derive(Debug, Clone, Default)]
 pub struct SessionFacts {
     pub ssh: Option<SshReport>,
 }
 
-/// A status that is no success, in words.
+/// The error for a status that is no success.
 fn refused(what: &str, path: &[u8], status: &Status) -> Error {
     let path = String::from_utf8_lossy(path);
     let said = match (&status.code, status.message.as_str()) {
@@ -232,7 +236,7 @@ fn refused(what: &str, path: &[u8], status: &Status) -> Error {
     }
 }
 
-/// The server has answered with something that makes no sense here.
+/// The error for an answer that makes no sense here.
 fn nonsense(what: &str, path: &[u8]) -> Error {
     Error::integrity(format!(
         "{what} {}: the server's answer is of the wrong kind",
@@ -240,5 +244,6 @@ fn nonsense(what: &str, path: &[u8]) -> Error {
     ))
 }
 
-/// Beyond the round trip, what a limited download has asked for in advance: a server's reading and scheduling take their time.
+/// The time, beyond the round trip, for which a limited download asks in advance: a server's reading and scheduling take their
+/// time.
 const AHEAD: Duration = Duration::from_millis(30);

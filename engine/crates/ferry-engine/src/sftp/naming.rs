@@ -1,13 +1,13 @@
-//! What the files of an upload are called on the server until it is complete.
+//! The names of an upload's files on the server until it is complete.
 
 use super::tree::join;
 
 const PART: &[u8] = b".ferry-part";
 pub const MARK: &[u8] = b".ferry-mark";
-/// The second one is of earlier versions.
+/// The suffixes of a replaced file; the second one is of earlier versions.
 const ASIDE: [&[u8]; 2] = [b".ferry-old0", b".ferry-old1"];
 
-/// Whether a run of ferry's has left it on a server.
+/// Returns true if the name is that of a file which a run of ferry's has left on a server.
 pub fn is_ours(name: &[u8]) -> bool {
     name.starts_with(b".")
         && [PART, MARK, ASIDE[0], ASIDE[1]]
@@ -15,20 +15,20 @@ pub fn is_ours(name: &[u8]) -> bool {
             .any(|suffix| name.ends_with(suffix))
 }
 
-/// How files of one version of a source are called next to their target: `.NAME.FINGERPRINT`, what tells runs apart, and a suffix. The runs'
-/// part begins with a full stop in files with one writer, and with a plus in those that were taken over.
+/// The names of the files of one version of a source next to their target: `.NAME.FINGERPRINT`, a part that tells runs apart, and
+/// a suffix. The runs' part begins with a full stop in files with one writer, and with a plus in those that were taken over.
 pub struct Naming {
     pub directory: Vec<u8>,
     stem: Vec<u8>,
 }
 
 const HEX: usize = 16;
-/// What most file systems take.
+/// The longest name that most file systems take.
 const MOST_NAME: usize = 255;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Only the run that has made it has written to it.
+    /// Only the run that has made the file has written to it.
     Made,
     TakenOver,
 }
@@ -49,7 +49,7 @@ impl Naming {
         join(&self.directory, name)
     }
 
-    /// A path that nobody else has, nor had.
+    /// A path that no other file has, nor had.
     pub fn fresh(&self, kind: Kind) -> Vec<u8> {
         let sign = match kind {
             Kind::Made => '.',
@@ -59,7 +59,7 @@ impl Naming {
         self.path(&[&self.stem, own.as_bytes(), PART].concat())
     }
 
-    /// What a partial file in this directory is, if it is one of this version.
+    /// The kind of a partial file in this directory, if it is one of this version.
     pub fn kind(&self, name: &[u8]) -> Option<Kind> {
         let rest = name.strip_prefix(self.stem.as_slice())?.strip_suffix(PART)?;
         match rest {
@@ -69,19 +69,19 @@ impl Naming {
         }
     }
 
-    /// Whether it is of any use only to an upload of this version.
+    /// Returns true if the file of this name is of use only to an upload of this version.
     pub fn has(&self, name: &[u8]) -> bool {
         name.strip_prefix(self.stem.as_slice())
             .is_some_and(|rest| rest.first().is_some_and(|byte| matches!(byte, b'.' | b'+')))
     }
 }
 
-/// The path of what belongs to a partial file.
+/// The path of a file that belongs to a partial file.
 pub fn companion(partial: &[u8], suffix: &[u8]) -> Vec<u8> {
     [partial.strip_suffix(PART).unwrap_or(partial), suffix].concat()
 }
 
-/// Where the file waits that a partial file replaces.
+/// The path at which the file waits that a partial file replaces.
 pub fn aside_of(partial: &[u8]) -> Vec<u8> {
     companion(partial, ASIDE[0])
 }

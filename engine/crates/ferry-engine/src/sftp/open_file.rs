@@ -1,4 +1,4 @@
-//! A file that is being transferred: what was requested, what came early, what is acknowledged.
+//! A file that is being transferred: its requests, its early data, its acknowledgements.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -16,7 +16,7 @@ pub type ReplySender = oneshot::Sender<Result<Reply, Error>>;
 /// A file that is open on some channels, with the bytes that go in one direction.
 pub struct OpenFile {
     pub path: Vec<u8>,
-    /// The channel on which everything but bytes is asked.
+    /// The channel for all requests except those that move bytes.
     pub home: usize,
     pub handles: Vec<(usize, Handle)>,
     pub direction: Direction,
@@ -33,14 +33,15 @@ pub struct Down {
     pub receiver: Box<Receiver>,
     /// The next byte the receiver wants.
     pub next: u64,
-    /// Came before their turn, by the offset of their first byte.
+    /// Bytes that came before their turn, by the offset of the first one.
     early: BTreeMap<u64, Vec<u8>>,
     early_bytes: u64,
-    /// No further READ while so many bytes are in flight.
+    /// The number of bytes in flight from which on no further READ is sent.
     pub ahead: u64,
-    /// Every READ has been sent once.
+    /// True when every READ has been sent once.
     pub all_asked: bool,
-    /// Asked on the home channel behind the last READ: whether the file is still what it was.
+    /// The sender for the answer to FSTAT, asked on the home channel behind the last READ: it shows if the file is still the
+    /// same.
     pub trailer: Option<ReplySender>,
 }
 
@@ -49,7 +50,7 @@ pub struct Up {
     pub sender: Sender,
 }
 
-/// How the transfer of an open file ended.
+/// The outcome of an open file's transfer.
 pub struct End {
     pub result: Result<(), Error>,
     pub direction: Direction,
@@ -58,7 +59,7 @@ pub struct End {
 
 impl OpenFile {
     pub fn end(self, result: Result<(), Error>) {
-        // Whoever waited may have been given up.
+        // The task that waited may have been given up.
         let _ = self.done.send(End {
             result,
             direction: self.direction,
@@ -81,17 +82,17 @@ impl Down {
         }
     }
 
-    /// Asked for and not yet handed on.
+    /// The bytes asked for and not yet handed on.
     pub fn pending(&self) -> u64 {
         self.reads.in_flight() + self.early_bytes + self.receiver.waiting() as u64
     }
 
-    /// In hand before their turn.
+    /// The bytes in hand before their turn.
     pub fn early_bytes(&self) -> usize {
         usize::try_from(self.early_bytes).unwrap_or(usize::MAX)
     }
 
-    /// Bytes of the request that began at `request`, the first of them at `at`.
+    /// Takes bytes of the request that began at `request`, the first of them at `at`.
     pub fn accept(&mut self, request: u64, at: u64, bytes: &[u8], now: Instant) -> Result<(), Error> {
         if at != self.next {
             self.early.entry(request).or_default().extend_from_slice(bytes);
@@ -108,7 +109,7 @@ impl Down {
         Ok(())
     }
 
-    /// True when nothing is left but what the limit holds back.
+    /// Returns true once every byte has been handed on, including those that the limit held back.
     pub fn try_finish(&mut self, now: Instant) -> bool {
         if self.reads.is_complete() && self.early.is_empty() {
             self.receiver.complete(now);
@@ -118,7 +119,7 @@ impl Down {
 }
 
 impl Up {
-    /// Everything below `begin` is there.
+    /// An upload of the bytes from `begin` on; everything below is on the server.
     pub fn new(begin: u64, sender: Sender) -> Self {
         Self {
             writes: Writes::new(begin),
@@ -126,18 +127,18 @@ impl Up {
         }
     }
 
-    /// True when everything has been acknowledged.
+    /// Returns true when everything has been acknowledged.
     pub fn try_finish(&mut self, now: Instant) -> bool {
         let over = self.sender.exhausted && self.writes.is_settled();
         if over {
-            // The server has it all, whatever a look at the send buffer came too late for, or could not tell.
+            // The server has every byte, even if a look at the send buffer came too late or could not tell.
             self.sender.arrived(now);
         }
         over
     }
 }
 
-/// What an answer to a READ that brought no data means.
+/// Judges an answer to a READ that brought no data: the end of the file, or a refusal.
 pub fn read_refused(down: &mut Down, path: &[u8], offset: u64, asked: u32, status: &Status) -> Result<(), Error> {
     if status.code == ferry_sftp::StatusCode::Eof {
         return down

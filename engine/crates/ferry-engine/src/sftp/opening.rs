@@ -6,7 +6,8 @@ use super::core::Core;
 use super::handles::Room;
 use crate::error::Error;
 
-/// The answer to an OPEN or OPENDIR whose first answer is `first`: asked again when fewer files are open, if their number may be to blame.
+/// The final answer to an OPEN or OPENDIR whose first answer is `first`: after a refusal that the number of open files may be to
+/// blame for, the request is repeated when fewer are open.
 pub async fn open(
     core: &Core,
     room: &mut Room,
@@ -28,7 +29,7 @@ pub async fn open(
     }
 }
 
-/// The same for who must not wait, because a file of its own is open.
+/// Sends an OPEN or OPENDIR once, for a caller that must not wait because it has a file open.
 pub async fn open_now(core: &Core, room: &mut Room, request: &Request<'_>) -> Result<Reply, Error> {
     let reply = core.call(room.channel(), request).await?;
     if matches!(reply, Reply::Handle(_)) {

@@ -1,12 +1,15 @@
-//! The partial file of an upload: whose it is, and where another run may go on in it.
+//! The partial file of an upload: its owner, and the place in it from which another run may go on.
 //!
-//! Several runs may send one file to one place. What gets the name is one version of the source without a hole, whatever the others do, because:
-//! - Each run writes to a file that it has made under a name of its own, or has taken over by renaming it to one. No name is used twice, so a
-//!   RENAME of that name can only publish that file, and fails if another run has taken it over.
-//! - Nobody ever cuts a partial file. The name has the source's fingerprint, and a piece is sent only if the source was unchanged after it was read
-//!   (`state`). So whoever still writes to a file that was taken over writes what is there already, or what will be.
-//! - What is complete of a file with one writer follows from its size (`span`). Of one that was taken over it does not, because the earlier writer
-//!   may be alive. A second file, its mark, has one byte for each MiB that the new writer knows to be complete; it only grows.
+//! Several runs may send one file to one place. The file that gets the name is one version of the source without a hole, whatever
+//! the other runs do, because:
+//! - Each run writes to a file that it has made under a name of its own, or has taken over by renaming it to one. No name is used
+//!   twice, so a RENAME of that name can only publish that file, and fails if another run has taken it over.
+//! - No run ever cuts a partial file. The name has the source's fingerprint, and a piece is sent only if the source was unchanged
+//!   after it was read (`state`). So the earlier writer of a file that was taken over writes only bytes that are there already,
+//!   or will be.
+//! - The complete part of a file with one writer follows from its size (`span`). That of a file that was taken over does not,
+//!   because the earlier writer may be alive. A second file, its mark, has one byte for each MiB that the new writer knows to be
+//!   complete; the mark only grows.
 
 use std::collections::HashMap;
 
@@ -22,7 +25,7 @@ use super::uploads::{Leftover, Own};
 use super::{Outbound, Plan, Resume, nonsense, span};
 use crate::error::Error;
 
-/// Partial files that another run may snatch away before it is given up to go on in one.
+/// The number of partial files to try before a new one is made; another run may snatch each of them away.
 const TRIES: usize = 3;
 /// Bits that a partial file needs to be opened again by its owner.
 const OWNERS: u32 = 0o600;
@@ -36,7 +39,7 @@ pub struct Partial {
     mark: Option<Mark>,
     naming: Naming,
     target: Vec<u8>,
-    /// Whether another run can have left anything: what is read from a pipe is never the same again.
+    /// True if another run can have left anything; false for a pipe, whose content is never the same again.
     recurs: bool,
     room: Room,
 }
@@ -112,7 +115,7 @@ struct Begun {
     mark: Option<Mark>,
 }
 
-/// A file that nobody else writes to.
+/// Makes a file that no other run writes to.
 async fn make(
     core: &Shared,
     channel: usize,
@@ -134,7 +137,7 @@ async fn make(
     let flags = OpenFlags::WRITE | OpenFlags::CREATE;
     room.asks();
     let first = core.call(channel, &request(flags | OpenFlags::EXCLUSIVE));
-    // A server that was short of handles may have made it all the same: then it is this run's.
+    // A server that was short of handles may have made the file all the same: then it is this run's.
     let handle = handle_of(open(core, room, first, &request(flags)).await?, "write to", target)?;
     Ok(Begun {
         path,
@@ -144,7 +147,7 @@ async fn make(
     })
 }
 
-/// What an earlier connection of this run has begun.
+/// Opens the partial file that an earlier connection of this run has begun; none if it is gone, or shorter than `acknowledged`.
 async fn reopen(
     core: &Shared,
     channel: usize,
@@ -175,7 +178,7 @@ async fn reopen(
     }))
 }
 
-/// A file that is there, and its size; none if it is not.
+/// Opens a file and returns its handle and size; none if there is no such file to open.
 async fn open_there(
     core: &Shared,
     channel: usize,
@@ -205,7 +208,7 @@ async fn open_there(
     }
 }
 
-/// Goes on in the partial file of another run that has come furthest.
+/// Takes over the partial file of another run that has come furthest.
 async fn take_over(
     core: &Shared,
     channel: usize,
@@ -232,7 +235,7 @@ async fn take_over(
     candidates.sort_unstable();
     for (complete, name) in candidates.into_iter().rev().take(TRIES) {
         let (from, to) = (naming.path(name), naming.fresh(Kind::TakenOver));
-        // Before the file, so that at no moment it is one that was taken over and has no mark.
+        // The mark comes before the file, so that at no moment a file that was taken over has no mark.
         let mark = Mark::open(core, channel, &to, complete).await;
         if !rename(core, channel, &from, &to).await? {
             mark::remove(core, channel, &to, mark).await;
@@ -261,10 +264,10 @@ async fn take_over(
     Ok(None)
 }
 
-/// Under a name that nobody else has.
+/// Renames a file to a name that no other file has; returns true on success.
 async fn rename(core: &Core, channel: usize, from: &[u8], to: &[u8]) -> Result<bool, Error> {
     let request = if core.has(channel, "posix-rename@openssh.com") {
-        // The other RENAME is a link and a removal to OpenSSH, which may be cut short between them.
+        // OpenSSH carries out the other RENAME as a link and a removal, which may be cut short between them.
         Request::PosixRename { from, to }
     } else {
         Request::Rename { from, to }
@@ -274,14 +277,15 @@ async fn rename(core: &Core, channel: usize, from: &[u8], to: &[u8]) -> Result<b
 }
 
 impl Partial {
-    /// Everything below `complete` has been acknowledged.
+    /// Notes that everything below `complete` has been acknowledged.
     pub fn note(&mut self, core: &Core, channel: usize, complete: u64) {
         if let Some(mark) = &mut self.mark {
             mark.set(core, channel, complete);
         }
     }
 
-    /// An upload that will not be gone on with. Waited for: a run that ends now would take the request with it.
+    /// Removes the partial file of an upload that will not go on. The answers are waited for, because a run that ends now would
+    /// take the requests with it.
     pub async fn discard(self, core: &Shared, plan: &Plan, channel: usize) {
         close(core, channel, Some(self.handle));
         let removed = core.call(channel, &Request::Remove { path: &self.path });
@@ -290,20 +294,20 @@ impl Partial {
         plan.uploads.forget(&self.target);
     }
 
-    /// The permission bits for the server in the end, if they are not what the file has: it was made so that its owner can open it again.
+    /// The final permission bits on the server, if the file has others: it was made so that its owner can open it again.
     pub async fn mode(&self, core: &Shared, channel: usize, outbound: &dyn Outbound) -> Result<Option<u32>, Error> {
         let Some(added) = outbound.mode().map(|mode| OWNERS & !mode).filter(|added| *added != 0) else {
             return Ok(None);
         };
         let reply = core.call(channel, &Request::Fstat { handle: &self.handle }).await?;
         Ok(match reply {
-            // What the server's umask has left.
+            // The bits that the server's umask has left.
             Reply::Attrs(attrs) => attrs.permissions.map(|mode| mode & 0o7777 & !added),
             _ => None,
         })
     }
 
-    /// Looks for what runs have left for this target, to be removed in the end.
+    /// Looks for leftovers of runs for this target, to be removed in the end.
     pub fn look_around(&self, core: &Shared, plan: &Plan, channel: usize) {
         if !self.recurs {
             return;
@@ -312,9 +316,9 @@ impl Partial {
         tokio::task::spawn_local(async move { uploads.leftovers(&core, channel, &directory, false).await });
     }
 
-    /// It has its name. Removes what is of no use any more; what stays is no failure.
+    /// Removes files that are of no use once the upload has its name; a file that stays is no failure.
     pub async fn tidy(self, core: &Shared, plan: &Plan, channel: usize) {
-        // Closed by now. Who waits for a listing must not hold what the listing may wait for.
+        // The file is closed by now. A task that waits for a listing must not hold room that the listing may wait for.
         drop(self.room);
         let mut useless = Vec::new();
         useless.extend(plan.uploads.own(&self.target).and_then(|own| own.aside));
@@ -348,7 +352,8 @@ impl Partial {
         }
         let mut removed = Vec::new();
         for (path, then, now) in others {
-            // One that still changes is another run's. Should that be removed, it fails, or begins again: nothing wrong gets a name.
+            // A file that still changes is another run's. If it were removed, that run would fail or begin again: nothing wrong
+            // gets a name.
             if matches!(now.await, Ok(Reply::Attrs(now)) if same_version(&now, &then)) {
                 let reply = core.call(channel, &Request::Remove { path: &path });
                 removed.push((path, reply));

@@ -1,4 +1,4 @@
-//! How an upload gets its name. Nothing of the user's is removed before the new file is in place.
+//! The step that gives an upload its name. Nothing of the user's is removed before the new file is in place.
 
 use ferry_sftp::{FileKind, Handle, Reply, Request, Status, StatusCode};
 
@@ -7,10 +7,10 @@ use super::naming::aside_of;
 use super::{Plan, nonsense, refused};
 use crate::error::Error;
 
-/// The upload has not got its name.
+/// The failure to give an upload its name.
 pub struct Failure {
     pub problem: Error,
-    /// The partial file is the only new one, and the old one has lost its name: it stays where it is.
+    /// True if the partial file stays in its place: it is the only new one, and the old one has lost its name.
     pub keep: bool,
 }
 
@@ -20,7 +20,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// To the server's disk, and then to its name.
+/// Brings the file to the server's disk, if the plan asks for that, and then to its name.
 pub async fn publish(
     core: &Shared,
     plan: &Plan,
@@ -67,7 +67,7 @@ pub async fn publish(
     }
 }
 
-/// Nobody else knows the partial file's name but who has listed the directory.
+/// The error for a partial file that is gone: only runs that have listed the directory know its name.
 fn taken_over(path: &[u8]) -> Error {
     Error::transient(format!(
         "cannot give its name to {}: another run has gone on with its partial file, or removed it",
@@ -77,7 +77,8 @@ fn taken_over(path: &[u8]) -> Error {
 
 const RENAME: &str = "give its name to";
 
-/// Version 3 renames over nothing: the old file steps aside, and comes back if the new one cannot take its place.
+/// Replaces a file under version 3, whose RENAME replaces nothing: the old file steps aside, and comes back if the new one cannot
+/// take its place.
 async fn replace(
     core: &Shared,
     plan: &Plan,
@@ -131,7 +132,7 @@ async fn replace(
     })
 }
 
-/// Whether a RENAME may have failed because something has that name already.
+/// Returns true if a RENAME may have failed because the name is taken already.
 fn may_exist(status: &Status) -> bool {
     matches!(
         status.code,
@@ -139,7 +140,7 @@ fn may_exist(status: &Status) -> bool {
     )
 }
 
-/// What a status says that is no success.
+/// Returns the status if it is no success.
 fn refusal(reply: Reply, what: &str, path: &[u8]) -> Result<Option<Status>, Error> {
     match reply {
         Reply::Status(status) if status.code == StatusCode::Ok => Ok(None),

@@ -27,7 +27,8 @@ pub async fn run(
     partial.look_around(core, plan, channel);
     match send(core, plan, channel, &path, &mut partial, outbound, attempt).await {
         Ok(()) => {}
-        // Its own problem: what is there is of no use. Whatever else a lost connection may have been, another one goes on there.
+        // After a problem of the upload itself, the partial file is of no use. After a lost connection, whatever else went wrong,
+        // another connection goes on in the file.
         Err(problem) => {
             if core.failure().is_none() {
                 partial.discard(core, plan, channel).await;
@@ -49,8 +50,8 @@ pub async fn run(
     }
 }
 
-/// The partial file, and the path that it gets. Where a URL was given for this file alone, it keeps its name in a directory of that path, and a
-/// symbolic link stays one: what it leads to is replaced, as a download does it here.
+/// Opens the partial file, and returns it with its final path. If a URL was given for this file alone, the file keeps its name in
+/// a directory of that path, and a symbolic link stays one: the link's target is replaced, as a download does with a local link.
 async fn begin(
     core: &Shared,
     plan: &Plan,
@@ -66,7 +67,7 @@ async fn begin(
     let mut name = outbound.name();
     let mut follows = true;
     loop {
-        // Asked first, and in the same flight, so that it costs no round trip.
+        // These are asked first, and in the same flight, so that they cost no round trip.
         let behind = core.call(channel, &Request::Stat { path: &path });
         let itself = core.call(channel, &Request::Lstat { path: &path });
         let begun = partial::begin(core, plan, channel, &path, outbound).await;
@@ -104,7 +105,7 @@ fn cannot_write(path: &[u8], why: &str) -> Error {
     ))
 }
 
-/// `None` where nothing is, or nothing that may be looked at.
+/// The kind of the file; `None` if there is none, or none that may be looked at.
 fn kind_of(there: Reply, path: &[u8]) -> Result<Option<FileKind>, Error> {
     match there {
         Reply::Attrs(attrs) => Ok(Some(attrs.kind())),
@@ -121,7 +122,7 @@ async fn real_path(core: &Shared, channel: usize, path: Vec<u8>) -> Result<Vec<u
     }
 }
 
-/// Until everything is acknowledged, verified, and has its attributes.
+/// Sends the body until every byte is acknowledged, verifies the file, and sets its attributes.
 async fn send(
     core: &Shared,
     plan: &Plan,
@@ -187,7 +188,7 @@ async fn move_bytes(
     ended.result
 }
 
-/// What is published was in part sent by another run, or over another connection.
+/// Checks the partial file's size, because another run, or another connection, has sent a part of it.
 async fn check_size(core: &Shared, channel: usize, path: &[u8], partial: &Partial, sent: u64) -> Result<(), Error> {
     match core
         .call(
@@ -207,7 +208,7 @@ async fn check_size(core: &Shared, channel: usize, path: &[u8], partial: &Partia
     }
 }
 
-/// Every byte has been acknowledged, so no WRITE of this run changes them any more.
+/// Sets the attributes. Every byte has been acknowledged, so no WRITE of this run changes them any more.
 async fn set_attributes(
     core: &Shared,
     channel: usize,
@@ -230,7 +231,7 @@ async fn set_attributes(
     let handle = &partial.handle;
     match core.call(channel, &Request::Fsetstat { handle, attrs: &attrs }).await? {
         Reply::Status(status) if status.code == StatusCode::Ok => Ok(()),
-        // Not asked for by the user: write permission of the owner, which the local file lacks.
+        // The user did not ask for this: it takes away the owner's write permission, which the local file lacks.
         _ if asked_for == Attrs::default() => Ok(()),
         _ => Err(Error::permanent(format!(
             "{}: the server does not set modification time or permissions; leave out --remote-time and --perms, or --mirror, which needs times",

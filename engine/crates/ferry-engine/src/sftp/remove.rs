@@ -1,4 +1,4 @@
-//! Removes what a mirror has too much, without leaving the tree that was listed.
+//! Removes the surplus of a mirror, without leaving the tree that was listed.
 
 use ferry_sftp::{FileKind, Reply, Request, StatusCode};
 
@@ -7,15 +7,16 @@ use super::in_turn::in_turn;
 use super::{nonsense, refused};
 use crate::error::Error;
 
-/// What is to be removed.
+/// An item to be removed.
 pub struct Doomed {
     pub path: Vec<u8>,
     pub directory: bool,
 }
 
-/// Removes `doomed` in this order, and tells each one. A server works through one channel's requests in order, so a directory is empty when its
-/// turn comes. `directories` are those in which something is removed: a server that lists what is behind a symbolic link as if it were a
-/// directory would lead out of the tree, so each must be one by itself before anything is removed.
+/// Removes `doomed` in this order, and tells `removed` of each item. A server works through one channel's requests in order, so a
+/// directory is empty when its turn comes. `directories` are those in which something is removed. A server that lists the target
+/// of a symbolic link as if the link were a directory would lead out of the tree, so each of them must itself be a directory
+/// before anything is removed.
 pub async fn remove(
     core: &Core,
     channel: usize,
@@ -26,7 +27,7 @@ pub async fn remove(
     let look = |path: &&Vec<u8>| core.call(channel, &Request::Lstat { path });
     in_turn(directories, look, |path, reply| match reply {
         Reply::Attrs(attrs) if attrs.kind() == FileKind::Directory => Ok(()),
-        // An earlier session got as far.
+        // An earlier session has removed this directory.
         Reply::Status(status) if status.code == StatusCode::NoSuchFile => Ok(()),
         Reply::Status(status) => Err(refused("look at", path, &status)),
         _ => Err(Error::permanent(format!(

@@ -23,20 +23,21 @@ use crate::transfer::background::Watch;
 use crate::transfer::pace::Pace;
 use crate::transfer::samples::Samples;
 
-/// Files begun at once on each channel: what a round trip of 100 ms lets 600 files a second be.
+/// Files begun at once on each channel: at a round trip of 100 ms, they allow 600 files a second.
 const FILES_A_CHANNEL: usize = 64;
 /// No further file is begun while those begun have this much to be asked for or sent.
 const BACKLOG: u64 = 8 << 20;
-/// Names of trees that have been listed and not been looked at.
+/// The most names of trees that have been listed and not been looked at.
 const FOUND_AHEAD: usize = 256;
-/// For so many ticks in a row the send buffer has to be what holds an upload back.
+/// The number of ticks in a row in which the send buffer has to hold back an upload.
 const HELD_TICKS: u32 = 5;
 const TICK: Duration = Duration::from_millis(100);
-/// sshd drops some of more than ten connections that have not logged in yet (`MaxStartups 10:30:100` in `sshd_config`(5)); others may be logging
-/// in meanwhile.
+/// The logins under way at once. sshd drops some of more than ten connections that have not logged in yet (`MaxStartups
+/// 10:30:100` in `sshd_config`(5)), and other clients may be logging in meanwhile.
 const LOGINS_AT_ONCE: usize = 6;
 
-/// Works through a worklist over one server. `Err` is why files may be left over; the worklist has been given each of them back.
+/// Works through a worklist on one server. `Err` is the reason why files may be left over; each of them has been given back to
+/// the worklist.
 pub fn run(plan: &Plan, worklist: &mut dyn Worklist) -> (SessionFacts, Result<(), Error>) {
     platform::precise_timers();
     let mut facts = SessionFacts::default();
@@ -50,7 +51,7 @@ pub fn run(plan: &Plan, worklist: &mut dyn Worklist) -> (SessionFacts, Result<()
     let local = LocalSet::new();
     let result = local.block_on(&runtime, drive(plan, worklist, &mut facts));
     let result = result.map_err(|problem| abandon(worklist, problem));
-    // Dropped on this thread, with whatever still runs on it.
+    // Dropped on this thread, with the tasks that still run on it.
     drop(local);
     runtime.shutdown_background();
     (facts, result)
@@ -93,7 +94,7 @@ async fn drive(plan: &Plan, worklist: &mut dyn Worklist, facts: &mut SessionFact
     let connected = Rc::new(connected);
     let refused = Rc::new(RefCell::new(0_u32));
     let extra = extra_channels(plan, worklist, &report.server, rtt);
-    // All of them asked for in one flight.
+    // All extra channels are asked for in one flight.
     let mut helpers = JoinSet::new();
     let first = open_channel(&core, &connected, 0);
     for _ in 0..extra {
@@ -153,7 +154,7 @@ async fn drive(plan: &Plan, worklist: &mut dyn Worklist, facts: &mut SessionFact
     result.and(failure.map_or(Ok(()), Err))
 }
 
-/// What goes on next to the work, and ends with the connection.
+/// Starts the tasks that run beside the work, and end with the connection.
 fn spawn_watchers(plan: &Plan, worklist: &dyn Worklist, core: &Shared, socket: &Arc<TcpStream>, channels: usize) {
     spawn_local(watch_end(
         Shared::clone(core),
@@ -182,7 +183,7 @@ fn spawn_watchers(plan: &Plan, worklist: &dyn Worklist, core: &Shared, socket: &
     }
 }
 
-/// What the work comes to, unless somebody asks the run to end before.
+/// The result of the work, unless the run is asked to end before.
 async fn unless_stopped<T>(plan: &Plan, work: impl Future<Output = T>) -> Result<T, Error> {
     let stopped = async {
         loop {
@@ -198,8 +199,8 @@ async fn unless_stopped<T>(plan: &Plan, work: impl Future<Output = T>) -> Result
     }
 }
 
-/// Servers that were seen to work on several channels of a connection at once. `ProFTPD` (`mod_sftp`) was seen to stop for ever (tests/engine,
-/// 64 MiB there and back); who has not been tried gets one channel.
+/// Returns true for a server that was seen to work on several channels of a connection at once. `ProFTPD` (`mod_sftp`) was seen
+/// to stop for ever (tests/engine, 64 MiB there and back); a server that has not been tried gets one channel.
 fn works_side_by_side(server: &str) -> bool {
     ["OpenSSH", "dropbear", "AsyncSSH"]
         .iter()
@@ -218,21 +219,22 @@ fn no_channel(plan: &Plan, core: &Core, error: OpenRefused) -> Error {
     }
 }
 
-/// One channel fills its window once a round trip, 2 MiB where OpenSSH receives; so many more as are worth opening.
+/// The number of extra channels that are worth opening: one channel fills its window once a round trip, 2 MiB if OpenSSH
+/// receives.
 fn extra_channels(plan: &Plan, worklist: &dyn Worklist, server: &str, rtt: Duration) -> usize {
     let round = |milliseconds: u128| usize::try_from(rtt.as_millis() / milliseconds).unwrap_or(usize::MAX);
     let extra = match worklist.upload_bytes() {
         _ if plan.settings.limit.rate().is_some() || !works_side_by_side(server) => 0,
-        // Half of our 32 MiB a round trip is 1.3 Gbit/s at 100 ms.
+        // Half of ferry's 32 MiB a round trip is 1.3 Gbit/s at 100 ms.
         0 => round(100),
-        // Close by, it is the server's processes that write that are worth having side by side: measured 10 %.
+        // On a short path, several writing processes of the server are worth having side by side: measured 10 %.
         bytes if rtt < Duration::from_millis(2) => 3 * usize::from(bytes >= 64 << 20),
         bytes => (round(12) + 1).min(usize::try_from(bytes / (2 << 20)).unwrap_or(usize::MAX)),
     };
     extra.min(plan.channels.saturating_sub(1))
 }
 
-/// Limited downloads move by the clock, not by what arrives.
+/// Moves limited downloads by the clock, and not by arriving data.
 async fn follow_limits(core: Shared) {
     while core.failure().is_none() {
         match core.poll_paced(Instant::now()) {
@@ -247,7 +249,7 @@ async fn follow_limits(core: Shared) {
     }
 }
 
-/// TCP's own view, and whether the server has gone silent.
+/// Samples TCP's own figures at each tick, and fails the core if the run is stopped or late, or the server is silent.
 async fn tick(core: Shared, socket: Arc<TcpStream>, plan: Plan, begin: Instant, samples: Rc<RefCell<Samples>>) {
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -286,7 +288,7 @@ async fn tick(core: Shared, socket: Arc<TcpStream>, plan: Plan, begin: Instant, 
     }
 }
 
-/// `--background`.
+/// Carries out `--background`.
 async fn yield_to_others(core: Shared, socket: Arc<TcpStream>, pace: Pace, sends: bool) {
     let mut watch = Watch::new(&pace);
     while core.failure().is_none() {
@@ -295,7 +297,8 @@ async fn yield_to_others(core: Shared, socket: Arc<TcpStream>, pace: Pace, sends
     }
 }
 
-/// One TCP connection sends no more in a round trip than its send buffer holds: where that is seen to be the limit, a second one doubles it.
+/// Opens a second connection. One TCP connection sends no more in a round trip than its send buffer holds: if that is seen to be
+/// the limit, a second one doubles it.
 async fn open_second_connection(core: Shared, plan: Plan, socket: Arc<TcpStream>, channels: usize) {
     let mut ticks = tokio::time::interval(TICK);
     let mut before = Duration::ZERO;
@@ -317,8 +320,8 @@ async fn open_second_connection(core: Shared, plan: Plan, socket: Arc<TcpStream>
     }
 }
 
-/// How large requests may be. Asked for whether or not the server has named the extension: waiting for its VERSION would be a round trip,
-/// and who does not know it says so.
+/// Asks for the largest size of requests, even if the server has not named the extension: waiting for its VERSION would be a
+/// round trip, and a server without the extension says so.
 fn learn_limits(core: &Shared, channel: usize) {
     let asked = core.call(channel, &Request::Limits);
     let core = Shared::clone(core);
@@ -332,7 +335,7 @@ fn learn_limits(core: &Shared, channel: usize) {
     });
 }
 
-/// What the first file inherits from the connection.
+/// The facts of the connection that the first file inherits.
 struct Start<'a> {
     phases: Phases,
     remote: String,
@@ -442,7 +445,7 @@ async fn work(
         let removed = remove::remove(core, channel, &directories, &doomed, |each| worklist.removed(each)).await;
         worklist.cleared(removed)?;
     }
-    // Last, because nothing can be put into a directory that is only to be read, nor removed from it.
+    // Permissions come last, because nothing can be put into a read-only directory, nor removed from it.
     let modes = worklist.modes();
     if modes.is_empty() {
         return Ok(());
@@ -465,7 +468,7 @@ fn expected(task: &FileTask) -> u64 {
     }
 }
 
-/// The first file's times begin with the connection's: what it cost belongs to somebody.
+/// Lets the first file's times begin with the connection's, so that the cost of the connection is counted.
 fn inherit(outcome: &mut Outcome, start: &Start<'_>) {
     let phases = &mut outcome.facts.phases;
     let before = start.phases.total_s;

@@ -1,24 +1,25 @@
-//! How far an upload may run ahead of what the server has acknowledged, and where a later run may go on: the two halves of one invariant.
+//! The distance by which an upload may run ahead of the server's acknowledgements, and the point from which a later run may go
+//! on: the two halves of one invariant.
 //!
-//! A killed upload leaves a file on the server. Pieces travel over several channels and connections, so any piece that was not acknowledged
-//! may be missing from it. All of those lie less than [`WRITE_SPAN`] before the highest byte that was sent. The file is never cut, and pieces that
-//! are still on their way when its writer is dead lie within the same span. Of a file that was taken over from a writer who may be alive, its
-//! size tells nothing: `partial` has a mark for those.
+//! A killed upload leaves a file on the server. Pieces travel over several channels and connections, so any piece that was not
+//! acknowledged may be missing from the file. All such pieces lie less than [`WRITE_SPAN`] before the highest byte that was sent.
+//! The file is never cut, and pieces that are still on their way when its writer is dead lie within the same span. The size of a
+//! file that was taken over from a writer who may be alive tells nothing: `partial` has a mark for such files.
 
 use ferry_sftp::Writes;
 
 /// The longest READ and WRITE, which is OpenSSH's own maximum; more gains nothing.
 pub const LARGEST_REQUEST: u32 = 255 * 1024;
-/// At most so many bytes lie between the first one that is not acknowledged and the end of the last WRITE.
+/// The most bytes between the first one that is not acknowledged and the end of the last WRITE.
 pub const WRITE_SPAN: u64 = 32 << 20;
 
-/// Whether a WRITE of up to `largest` bytes behind the last one keeps the span.
+/// Returns true if a WRITE of up to `largest` bytes behind the last one keeps the span.
 pub fn may_send(writes: &Writes, largest: u32) -> bool {
     writes.span() + u64::from(largest) <= WRITE_SPAN
 }
 
-/// Below this byte, a file of `found` bytes that only one run has written to has no hole. One piece more than the span, because earlier versions
-/// exceeded the span by a piece.
+/// The offset below which a file of `found` bytes has no hole, if only one run has written to it. The distance is one piece more
+/// than the span, because earlier versions exceeded the span by a piece.
 pub fn resume_point(found: u64) -> u64 {
     found.saturating_sub(WRITE_SPAN + u64::from(LARGEST_REQUEST))
 }
@@ -30,7 +31,7 @@ mod tests {
 
     use super::*;
 
-    /// What happens next.
+    /// The next event in the file's history.
     #[derive(Debug, Clone)]
     enum Step {
         /// Pieces leave on a connection until the span, or this count, is reached.
@@ -59,12 +60,12 @@ mod tests {
         prop::collection::vec((any::<Index>(), step), 1..60)
     }
 
-    /// One that writes to the file, or did.
+    /// A run that writes to the file, or did.
     struct Run {
         writes: Writes,
-        /// In flight, with the connection.
+        /// Pieces in flight, with their connection.
         flying: Vec<(u64, u32, bool)>,
-        /// On their way when a connection was lost: they may still arrive.
+        /// Pieces that were on their way when a connection was lost, and may still arrive.
         stray: Vec<(u64, u32)>,
     }
 
@@ -106,7 +107,7 @@ mod tests {
         fn nothing_is_missing_below_the_place_where_another_run_goes_on(steps in steps()) {
             let mut file = File::default();
             let mut runs = vec![Run::new(0)];
-            // Of the last one, once there are two.
+            // The mark of the last run, once there are two.
             let mut mark: Option<u64> = None;
             for (of, step) in steps {
                 let last = runs.len() - 1;
@@ -158,7 +159,8 @@ mod tests {
                 prop_assert!(file.without_hole_to() >= complete);
                 for run in &runs {
                     prop_assert!(run.writes.span() <= WRITE_SPAN);
-                    // What is published: all of it was acknowledged to one run, from where it began.
+                    // A published file was acknowledged as a whole to one run, from where that run began, so nothing may be
+                    // missing here.
                     prop_assert!(file.without_hole_to() >= run.writes.contiguous());
                 }
             }

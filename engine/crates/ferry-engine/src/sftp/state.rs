@@ -13,34 +13,35 @@ use super::{AHEAD, nonsense, refused};
 use crate::error::Error;
 use crate::ssh::ReadRoom;
 
-/// So much of a packet that comes slowly shows that it comes: at 1 kB/s one of 32 KiB takes longer than a silence may last.
+/// The bytes of a slow packet that show that it comes: at 1 kB/s a packet of 32 KiB takes longer than a silence may last.
 const NOTICED: usize = 1024;
-/// READs put into one piece of output.
+/// The most READs in one piece of output.
 const READS_AT_ONCE: usize = 64;
-/// READs and WRITEs that wait for an answer on one channel: far above what any window needs, far below what an id can tell apart.
+/// The most READs and WRITEs that wait for an answer on one channel: far above the needs of any window, far below the number that
+/// ids tell apart.
 const MOST_IN_FLIGHT: usize = 1 << 16;
 
 pub struct State {
     pub channels: Vec<OpenChannel>,
-    /// In the order in which they were begun, which is the order in which they are served.
+    /// The open files in the order in which they were begun, which is the order in which they are served.
     pub open_files: BTreeMap<u64, OpenFile>,
     pub next_file: u64,
     pub request: Sizes,
     pub limit: Option<u64>,
     pub rtt: Duration,
     pub least_rtt: Duration,
-    /// Before anything was sent.
+    /// The round trip before anything was sent.
     pub idle_rtt: Duration,
-    /// When the server last said anything.
+    /// The time of the server's last data.
     pub last_activity: Instant,
-    /// The server's machine has last acknowledged more of what was sent, or a piece of an answer has come.
+    /// The last time that the server's machine acknowledged more of the sent bytes, or a piece of an answer came.
     pub last_moved: Instant,
-    /// Bytes off the socket since then.
+    /// Bytes that have come off the socket since then.
     pub unnoticed: usize,
-    /// Answers are waited for that may take their time.
+    /// The number of awaited answers that may take their time.
     pub patient: usize,
     pub failure: Option<Error>,
-    /// Of what has come off the socket: not decoded yet, and not given to SSH yet.
+    /// The bytes off the socket that are not decoded yet, and the part of them that is not given to SSH yet.
     pub undecoded: usize,
     pub spilled: usize,
 }
@@ -52,12 +53,12 @@ pub struct Sizes {
 }
 
 pub struct OpenChannel {
-    /// Of the connection it belongs to, and the channel's number there.
+    /// The number of its connection, and the channel's number there.
     pub address: (usize, u32),
     pub channel: Channel<Context>,
-    /// Encoded and not yet handed to the writer.
+    /// Requests encoded and not yet handed to the writer.
     pub control: Vec<u8>,
-    /// Of READs.
+    /// The bytes in flight of READs.
     pub in_flight: u64,
     pub flow: Flow,
 }
@@ -69,27 +70,27 @@ pub enum Context {
     Forget,
 }
 
-/// Nothing has moved for some time.
+/// A silence of a server that owes answers.
 pub struct Silence {
     pub since: Instant,
-    /// The server has spoken SFTP before.
+    /// True if the server has spoken SFTP before.
     pub ever: bool,
-    /// What is asked for may take its time.
+    /// True if the awaited answers may take their time.
     pub patient: bool,
 }
 
-/// What a channel's writer does next.
+/// The next step of a channel's writer.
 pub enum Output {
     Bytes(Bytes),
     /// The last piece of an upload.
     Last(Bytes, u64),
-    /// Until it is woken, or until then.
+    /// Wait until woken, or until this time.
     Wait(Option<Instant>),
     Stop,
 }
 
 impl State {
-    /// `Err` is a file that is over.
+    /// The next step of a channel's writer; `Err` is a file that is over, and its result.
     pub fn output(&mut self, index: usize, now: Instant) -> Result<Output, (u64, Result<(), Error>)> {
         let Some(channel) = self.channels.get_mut(index) else {
             return Ok(Output::Stop);
@@ -132,8 +133,8 @@ impl State {
             };
             match direction {
                 Direction::Down(down) => {
-                    // What was answered short was in the room when it was first asked for. What came early behind it takes up the room until it is
-                    // there, which may have become less than that.
+                    // A part missing from a short answer had room when it was first asked for. Data that came early behind it
+                    // takes up the room until the part is there, and the room may have become smaller than that.
                     while (room > 0 || down.reads.has_gap())
                         && count < READS_AT_ONCE
                         && channel.channel.in_flight() < MOST_IN_FLIGHT
@@ -188,7 +189,7 @@ impl State {
         }
     }
 
-    /// Since when nothing has moved although something was asked for; `None` while nothing is, or while a limit holds back what has come.
+    /// The silence since anything last moved; `None` while nothing is asked for, or while a limit holds back received bytes.
     pub fn silence(&self) -> Option<Silence> {
         let mut since = self.last_activity.max(self.last_moved);
         for file in self.open_files.values() {
@@ -210,7 +211,7 @@ impl State {
         })
     }
 
-    /// The download that everything on the connection belongs to, if its limit is its own.
+    /// The download to which everything on the connection belongs, if it has a limit of its own.
     fn paced(&mut self) -> Option<&mut Down> {
         let mut open_files = self.open_files.values_mut();
         match (open_files.next().map(|file| &mut file.direction), open_files.next()) {
@@ -219,7 +220,7 @@ impl State {
         }
     }
 
-    /// How much of a connection's socket may be read now.
+    /// The amount that may be read from a connection's socket now.
     pub fn read_room(&mut self, connection: usize, now: Instant) -> ReadRoom {
         let alone = self.channels.iter().all(|channel| channel.address.0 == connection);
         if let Some(down) = self.paced().filter(|_| alone) {
@@ -238,7 +239,7 @@ impl State {
 
     pub fn was_read(&mut self, bytes: usize, spilled: usize, now: Instant) {
         self.undecoded += bytes;
-        // What a server says only to keep the connection is less.
+        // A server that only keeps the connection alive says less than `NOTICED`.
         self.unnoticed += bytes;
         if self.unnoticed >= NOTICED {
             self.unnoticed = 0;
@@ -250,7 +251,7 @@ impl State {
         }
     }
 
-    /// SSH has decoded all that it was given.
+    /// Notes that SSH has decoded all bytes that it was given.
     pub fn decoded(&mut self, now: Instant) {
         self.undecoded = self.spilled;
         self.count_read(now);
@@ -269,7 +270,7 @@ impl State {
         connections.any(|connection| Some(connection) != first)
     }
 
-    /// How much more may be asked for.
+    /// The number of further bytes that may be asked for.
     fn request_room(&self) -> u64 {
         let pending: u64 = self
             .open_files
@@ -280,11 +281,11 @@ impl State {
             })
             .sum();
         let budget = match self.limit {
-            // What came early waits in the memory here, and not in a server.
+            // Data that came early waits in local memory, and not in a server.
             None if self.several_connections() => MOST_OF_SEVERAL,
             None => MOST,
             Some(rate) => {
-                // What the limit lets through while an answer is on its way.
+                // The bytes that the limit lets through while an answer is on its way.
                 let ahead = (self.rtt + AHEAD).as_micros().saturating_mul(rate.into()) / 1_000_000;
                 let least = 2 * u64::from(step(rate, self.request.read));
                 u64::try_from(ahead).unwrap_or(MOST).clamp(least, MOST)
@@ -294,14 +295,14 @@ impl State {
     }
 }
 
-/// The READs of a limited download: 10 ms of it, so that the server's answers come as evenly as they are wanted.
+/// The length of a limited download's READs: 10 ms of its rate, so that the server's answers come as evenly as they are wanted.
 fn step(rate: u64, largest: u32) -> u32 {
     u32::try_from(rate / 100)
         .unwrap_or(u32::MAX)
         .clamp(4096.min(largest), largest)
 }
 
-/// One WRITE: the next piece of the file, as large as may be.
+/// Encodes one WRITE: the next piece of the file, as large as allowed.
 fn write(
     channel: &mut OpenChannel,
     id: u64,
@@ -313,7 +314,7 @@ fn write(
     if up.sender.exhausted || channel.channel.in_flight() >= MOST_IN_FLIGHT || !span::may_send(&up.writes, largest) {
         return Ok(None);
     }
-    // The header's length is known, its content only when the piece is.
+    // The header's length is known at once, its content only with the piece.
     let header = WRITE_HEADER + handle.as_bytes().len();
     let mut packet = Vec::with_capacity(header + largest as usize);
     packet.resize(header, 0);
@@ -345,7 +346,7 @@ fn write(
 /// Length, type, id, length of the handle; offset, length of the data.
 const WRITE_HEADER: usize = 4 + 1 + 4 + 4 + 8 + 4;
 
-/// An answer that is complete. Returns a file that is over by it.
+/// Takes an answer that is complete. Returns the file that is over by it, if any.
 pub fn answer(
     context: Context,
     reply: Reply,

@@ -13,25 +13,25 @@ use crate::error::{Class, Error};
 use crate::files::safe_component;
 use crate::filter::Filter;
 
-/// READDIRs asked for at once; the answers behind the last one cost nothing but an EOF each.
+/// The READDIRs asked for at once; those behind the last names cost only an EOF each.
 const READDIRS: usize = 8;
-/// Directories that are being listed at once.
+/// The directories that are being listed at once.
 const LISTINGS: usize = 16;
-/// More than this is a loop or an attack, as are more names than these.
+/// The deepest directory: a deeper one means a loop or an attack, as do more names than the numbers below.
 const DEEPEST: usize = 128;
 const MOST_NAMES: usize = 1 << 20;
 const MOST_NAMES_IN_A_TREE: usize = 1 << 24;
 
-/// Something in a listed tree.
+/// An item of a listed tree.
 pub struct Found {
-    /// Names from the tree's root down, as the server gave them: nobody has looked whether they are safe.
+    /// Names from the tree's root down, as the server gave them: their safety has not been checked.
     pub names: Vec<Vec<u8>>,
-    /// On the server.
+    /// The path on the server.
     pub path: Vec<u8>,
     pub attrs: Attrs,
-    /// A directory, told a second time: why nothing below it will be.
+    /// The reason why nothing below a directory will be told, in a second message about that directory.
     pub unlisted: Option<Error>,
-    /// The filter's rules for names keep it out; a directory is not listed then.
+    /// True if the filter's rules for names keep the item out; an excluded directory is not listed.
     pub excluded: bool,
 }
 
@@ -140,7 +140,7 @@ pub async fn list(
     }
 }
 
-/// `list`, of a directory that need not be there.
+/// Does what `list` does, for a directory that need not be there.
 pub async fn list_if_there(
     core: &Shared,
     channel: usize,
@@ -155,7 +155,7 @@ pub async fn list_if_there(
     list(core, channel, root, filter, each).await
 }
 
-/// Names and attributes: what a server writes for people to read is as long again.
+/// Names and attributes; the server's text for people would be as long again.
 type Entries = Vec<(Vec<u8>, Attrs)>;
 
 async fn read_directory(core: &Core, channel: usize, path: &[u8]) -> Result<Entries, Error> {
@@ -186,7 +186,7 @@ async fn read_entries(core: &Core, channel: usize, path: &[u8], handle: &Handle)
             return Ok(entries);
         };
         match answer.await? {
-            // As OpenSSH's client takes it.
+            // An empty answer is the end, as it is for OpenSSH's client.
             Reply::Names(names) if names.is_empty() => ended = true,
             Reply::Names(names) => {
                 let real = names
@@ -226,13 +226,13 @@ fn too_many(what: &str, path: &[u8], most: usize) -> Error {
     ))
 }
 
-/// Makes directories: a server works through one channel's requests in order, so parents are there before children.
-/// One that is there already is what was wanted.
+/// Makes directories: a server works through one channel's requests in order, so parents are there before children. A directory
+/// that is there already is no failure.
 pub async fn make(core: &Core, channel: usize, directories: &[Vec<u8>]) -> Result<(), Error> {
     let attrs = Attrs::default();
     let ask = |path: &&Vec<u8>| {
         let made = core.call(channel, &Request::Mkdir { path, attrs: &attrs });
-        // Version 3 has no "exists": what is there is asked for in any case, which costs no round trip.
+        // Version 3 has no "exists": the path is looked at in any case, which costs no round trip.
         let there = core.call(channel, &Request::Stat { path });
         async move { Ok((made.await?, there.await?)) }
     };

@@ -1,4 +1,4 @@
-//! What a run knows of its uploads, from one connection to the next.
+//! A run's knowledge of its uploads, kept from one connection to the next.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -12,18 +12,18 @@ use super::opening::{open, open_now};
 use super::tree;
 use crate::sync::lock;
 
-/// A listing that nobody has asked for reads no more names.
+/// The most names read in a listing unless all of them count.
 const FEW_NAMES: usize = 1000;
 
-/// Clones share it.
+/// Clones share the same knowledge.
 #[derive(Clone, Default)]
 pub struct Uploads(Arc<Mutex<Known>>);
 
 #[derive(Default)]
 struct Known {
-    /// By the path of the target.
+    /// This run's partial files, by the path of the target.
     own: HashMap<Vec<u8>, Own>,
-    /// By the path of the directory.
+    /// The listings, by the path of the directory.
     listed: HashMap<Vec<u8>, Arc<OnceCell<Vec<Leftover>>>>,
 }
 
@@ -32,7 +32,7 @@ struct Known {
 pub struct Own {
     pub fingerprint: String,
     pub path: Vec<u8>,
-    /// Where the file that is being replaced may wait.
+    /// The path at which the file that is being replaced may wait.
     pub aside: Option<Vec<u8>>,
 }
 
@@ -56,14 +56,15 @@ impl Uploads {
         lock(&self.0).own.remove(target);
     }
 
-    /// The file that is to be replaced is about to step aside.
+    /// Notes that the file to be replaced is about to step aside.
     pub fn steps_aside(&self, target: &[u8], aside: &[u8]) {
         if let Some(own) = lock(&self.0).own.get_mut(target) {
             own.aside = Some(aside.to_vec());
         }
     }
 
-    /// What runs have left in a directory, as it was when it was first asked for; of a large directory only some, unless `all` counts.
+    /// The leftovers of runs in a directory, as of the first call for that directory; only some of a large directory's, unless
+    /// `all` counts.
     pub async fn leftovers(&self, core: &Core, channel: usize, directory: &[u8], all: bool) -> Vec<Leftover> {
         let cell = Arc::clone(lock(&self.0).listed.entry(directory.to_vec()).or_default());
         let path = if directory.is_empty() {
@@ -73,7 +74,7 @@ impl Uploads {
         };
         let listed = cell.get_or_init(async || {
             let mut found = Vec::new();
-            // Who has a file open does not wait for room for a directory.
+            // A caller with an open file does not wait for room for a directory.
             let room = if all {
                 Some(core.handles.room(channel).await)
             } else {
@@ -86,7 +87,7 @@ impl Uploads {
             } else {
                 open_now(core, &mut room, &request).await
             };
-            // What cannot be listed has nothing to go on with.
+            // A directory that cannot be listed has nothing to go on with.
             let Ok(Reply::Handle(handle)) = opened else {
                 return found;
             };
