@@ -1,4 +1,4 @@
-//! Which algorithms are offered: ferry's own, of which the user's lists may leave out some, and in whose order they are then.
+//! The algorithms that are offered: ferry's own, less those that the user's lists leave out, in the order of the lists.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::options::AlgorithmLists;
 
 const CIPHERS: [cipher::Name; 6] = [
-    // With hardware AES it costs the least.
+    // This costs the least with hardware AES.
     cipher::AES_128_GCM,
     cipher::AES_256_GCM,
     cipher::CHACHA20_POLY1305,
@@ -20,7 +20,7 @@ const CIPHERS: [cipher::Name; 6] = [
     cipher::AES_256_CTR,
 ];
 const EXCHANGES: [kex::Name; 8] = [
-    // First, as in OpenSSH 10: what is recorded today may be read by a quantum computer later.
+    // This comes first, as in OpenSSH 10: traffic recorded today may be read by a quantum computer later.
     kex::MLKEM768X25519_SHA256,
     kex::CURVE25519,
     kex::CURVE25519_PRE_RFC_8731,
@@ -30,9 +30,9 @@ const EXCHANGES: [kex::Name; 8] = [
     kex::DH_G14_SHA256,
     kex::DH_G16_SHA512,
 ];
-/// No key exchanges, but offered among them.
+/// Extensions, which are no key exchanges but are offered among them.
 const EXTENSIONS: [kex::Name; 2] = [
-    // Which signatures the server takes, and the answer to Terrapin.
+    // The first asks for the signatures that the server takes; the second is the answer to Terrapin.
     kex::EXTENSION_SUPPORT_AS_CLIENT,
     kex::EXTENSION_OPENSSH_STRICT_KEX_AS_CLIENT,
 ];
@@ -89,8 +89,8 @@ fn nothing(keyword: &str, ours: impl Iterator<Item = String>) -> Error {
     ))
 }
 
-/// As `ssh_config`(5) has it: the names that may be used, in their order; behind `-`, patterns of those that may not; behind `^`, those that come first;
-/// behind `+`, more than OpenSSH usually takes, which includes all of ours.
+/// Applies a list in the syntax of `ssh_config`(5): the names that may be used, in their order; behind `-`, patterns of names to
+/// leave out; behind `^`, names to put first; behind `+`, additions to OpenSSH's usual names, which include all of ferry's.
 fn kept<T>(list: Option<&str>, ours: Vec<T>, name: impl Fn(&T) -> String) -> Vec<T> {
     let Some(list) = list else { return ours };
     let (sign, names) = match list.strip_prefix(['+', '-', '^']) {

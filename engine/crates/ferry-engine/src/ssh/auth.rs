@@ -1,4 +1,5 @@
-//! Who we are: agent keys, key files, a password, in this order and never `none` first, which would cost a round trip to be refused.
+//! Authentication of the user: agent keys, key files, a password, in this order; never `none` first, which would cost a round
+//! trip for a refusal.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::sign::{AgentSigner, FileSigner, Unsigned};
 use super::{Listener, SshOptions};
 use crate::error::Error;
 
-/// How the server was convinced, and how often it was waited for.
+/// The method that convinced the server, and the number of waits for the server.
 pub(super) struct Login {
     pub(super) method: &'static str,
     pub(super) waits: u32,
@@ -33,7 +34,7 @@ pub(super) async fn log_in<L: Listener>(
         notes: [credentials.notes.clone(), credentials.doubts()].concat(),
         unusable: Vec::new(),
         offers: None,
-        // For the service request, which russh waits for alone.
+        // One wait is for the service request, whose answer russh awaits separately.
         waits: 1,
     };
     let method = attempts.all(options, credentials, binding.as_ref()).await?;
@@ -50,11 +51,11 @@ struct Attempts<'a, L: Listener> {
     handle: &'a mut Handle<Handler<L>>,
     shared: &'a Shared,
     tried: Vec<String>,
-    /// What was not tried, and why; what the server may not have liked.
+    /// Credentials that were not tried, with the reasons, and possible objections of the server.
     notes: Vec<String>,
-    /// Why key files could not sign.
+    /// The reasons for keys that could not sign.
     unusable: Vec<String>,
-    /// After the first refusal.
+    /// The methods that the server offers, known after the first refusal.
     offers: Option<MethodSet>,
     waits: u32,
 }
@@ -97,7 +98,7 @@ impl<L: Listener> Attempts<'_, L> {
             return Ok(Some("password"));
         }
         if self.tried.is_empty() {
-            // Nothing to show: at least the server says what it wants, and some want nothing.
+            // With nothing to show, the server at least says what it wants, and some servers want nothing.
             let user = self.shared.place.user.clone();
             let answer = self.handle.authenticate_none(user).await;
             if self.done("none", 1, answer)? {
@@ -107,12 +108,12 @@ impl<L: Listener> Attempts<'_, L> {
         Ok(None)
     }
 
-    /// False when the server has said that it does not take this.
+    /// Returns false if the server has said that it does not take this method.
     fn is_offered(&self, method: MethodKind) -> bool {
         self.offers.as_ref().is_none_or(|offers| offers.contains(&method))
     }
 
-    /// How we got in with the key or one of its certificates.
+    /// Tries the key's certificates and the key itself; returns the method that the server accepted.
     async fn key_file(
         &mut self,
         identity: &Identity,
@@ -204,8 +205,8 @@ impl<L: Listener> Attempts<'_, L> {
         Ok(false)
     }
 
-    /// Whether an RSA signature with this hash is worth a question. SHA-512 always is: asking russh what the server takes can cost a second
-    /// where the server does not say. After a refusal the answer has long arrived or never will.
+    /// Returns true if an RSA signature with this hash is worth a question. SHA-512 always is: asking russh for the server's
+    /// hashes can cost a second if the server does not tell them. After a refusal the answer has long arrived or never will.
     async fn may_take(&self, hash: Option<HashAlg>) -> bool {
         if hash != Some(HashAlg::Sha256) {
             return true;
@@ -233,7 +234,8 @@ impl<L: Listener> Attempts<'_, L> {
         self.keyboard_interactive(user, password).await
     }
 
-    /// How servers with PAM ask for a password. Only a single question whose answer is not shown is one for a password.
+    /// Sends the password by the method of servers with PAM. Only a single question whose answer is not shown is one for a
+    /// password.
     async fn keyboard_interactive(&mut self, user: String, password: &str) -> Result<bool, Error> {
         use KeyboardInteractiveAuthResponse as Answer;
         let label = "keyboard-interactive";
@@ -279,7 +281,7 @@ impl<L: Listener> Attempts<'_, L> {
         }
     }
 
-    /// Notes an answer; true when we are in.
+    /// Notes an answer; returns true when the server has let the user in.
     fn done(&mut self, label: &str, waits: u32, answer: Result<AuthResult, russh::Error>) -> Result<bool, Error> {
         match answer.map_err(|error| self.broken(error))? {
             AuthResult::Success => {
@@ -292,7 +294,7 @@ impl<L: Listener> Attempts<'_, L> {
                 partial_success,
             } => {
                 tracing::debug!(method = ?label, remaining = ?remaining_methods, "authentication refused");
-                // A key that is refused is refused when it is shown, before anything is signed.
+                // A key is refused when it is shown, before anything is signed.
                 self.waits += waits.min(1);
                 if self.tried.last().is_none_or(|last| last != label) {
                     self.tried.push(label.to_owned());
@@ -300,7 +302,7 @@ impl<L: Listener> Attempts<'_, L> {
                 if partial_success {
                     self.notes.push(format!("{label} was accepted, but more is wanted"));
                 }
-                // russh answers so, too, when the connection is gone.
+                // russh gives the same answer when the connection is gone.
                 if let Some(end) = self.shared.end()
                     && remaining_methods.is_empty()
                 {
@@ -319,7 +321,7 @@ impl<L: Listener> Attempts<'_, L> {
         }
     }
 
-    /// The server hung up on us: for what we showed it, or for reasons of its own.
+    /// The error for a server that hung up: over the credentials it was shown, or for reasons of its own.
     fn ended(&self, end: Error) -> Error {
         if end.class == crate::error::Class::Permanent {
             let refused = self.refused().message;
@@ -361,7 +363,7 @@ impl<L: Listener> Attempts<'_, L> {
     }
 }
 
-/// RSA keys sign with one of two hashes; SHA-1 is none of them.
+/// RSA keys sign with one of two hashes; neither is SHA-1.
 fn hashes(algorithm: Algorithm) -> Vec<Option<HashAlg>> {
     if algorithm.is_rsa() {
         vec![Some(HashAlg::Sha512), Some(HashAlg::Sha256)]

@@ -1,4 +1,4 @@
-//! SSH certificates (OpenSSH's PROTOCOL.certkeys): whether one holds for a host, and what is known against one of the user's.
+//! SSH certificates (OpenSSH's PROTOCOL.certkeys): the check of a host's certificate, and the objections to a user's.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use russh::keys::{Algorithm, HashAlg};
 
 use super::known_hosts::matches;
 
-/// What a certificate's signature must be: SHA-1 can be forged, DSA no longer counts.
+/// Returns true if a certificate may be signed with this algorithm: SHA-1 can be forged, DSA no longer counts.
 fn is_sound(algorithm: &Algorithm) -> bool {
     matches!(
         algorithm,
@@ -22,14 +22,14 @@ fn is_sound(algorithm: &Algorithm) -> bool {
     )
 }
 
-/// Why a certificate does not hold for the host of this name, or nothing. Whether its authority is trusted is another question.
+/// The reason why a certificate does not hold for the host of this name, if any. Trust in its authority is another question.
 pub(super) fn against_host(certificate: &Certificate, name: &str, now: SystemTime) -> Option<String> {
     if certificate.cert_type() != CertType::Host {
         return Some("is a user's, not a host's".into());
     }
     let principals = certificate.valid_principals();
     if principals.is_empty() {
-        // OpenSSH takes no such certificate for a host: it would be good for all of them.
+        // OpenSSH takes no such certificate for a host: it would be good for all hosts.
         return Some("names no host".into());
     }
     if !principals.iter().any(|principal| matches(principal, name)) {
@@ -38,7 +38,7 @@ pub(super) fn against_host(certificate: &Certificate, name: &str, now: SystemTim
     if let Some(why) = untimely(certificate, now) {
         return Some(why);
     }
-    // PROTOCOL.certkeys defines none for hosts, and an unknown one must be refused.
+    // PROTOCOL.certkeys defines no critical options for hosts, and an unknown one must be refused.
     let options = certificate.critical_options();
     if !options.is_empty() {
         let names: Vec<_> = options.keys().cloned().collect();
@@ -57,7 +57,8 @@ pub(super) fn against_host(certificate: &Certificate, name: &str, now: SystemTim
     None
 }
 
-/// Why a server will probably refuse a user's certificate. It is offered all the same: the server has the last word, and the right time.
+/// The reason why a server will probably refuse a user's certificate, if any. The certificate is offered all the same: the server
+/// has the last word, and the right time.
 pub(super) fn against_user(certificate: &Certificate, now: SystemTime) -> Option<String> {
     if certificate.cert_type() != CertType::User {
         return Some("is a host's, not a user's".into());

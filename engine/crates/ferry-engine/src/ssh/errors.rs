@@ -1,4 +1,4 @@
-//! What russh says went wrong, in one line, with its class.
+//! russh's errors in one line of text, with their class.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use super::HostPort;
 use crate::error::Error;
 use crate::log::is_harmless;
 
-/// What russh's handler may fail with: its own, or a verdict of ours.
+/// A failure of russh's handler: russh's own error, or a verdict of ferry's.
 #[derive(Debug)]
 pub(super) enum Failure {
     Russh(russh::Error),
@@ -35,11 +35,11 @@ pub(super) fn lost(place: &HostPort) -> Error {
     Error::transient(format!("{place}: the connection was lost"))
 }
 
-/// A connection that ends before its handshake is what a server does that has too many of them (`MaxStartups`).
+/// The error for a failed handshake. A server that has too many connections (`MaxStartups`) ends one before its handshake.
 pub(super) fn of_handshake(place: &HostPort, failure: Failure) -> Error {
     match failure {
         Failure::Russh(russh::Error::Disconnect | russh::Error::HUP) => closed_early(place),
-        // A reset, when it closed without having read our banner.
+        // A reset comes from a server that closed without having read our banner.
         Failure::Russh(russh::Error::IO(error))
             if matches!(
                 error.kind(),
@@ -92,7 +92,7 @@ fn of_error(place: &HostPort, error: &russh::Error) -> Error {
     }
 }
 
-/// The server said why it goes.
+/// The error for a server that gave a reason for its disconnect.
 pub(super) fn of_disconnect(place: &HostPort, info: &RemoteDisconnectInfo) -> Error {
     let text = clean(&info.message);
     let message = format!("{place}: the server ended the connection: {text}");
@@ -115,7 +115,7 @@ pub(super) fn of_disconnect(place: &HostPort, info: &RemoteDisconnectInfo) -> Er
     }
 }
 
-/// What a server wrote, made fit for one line of ours.
+/// Makes a server's text fit for one line of ferry's.
 pub(super) fn clean(text: &str) -> String {
     let one_line: String = text
         .chars()

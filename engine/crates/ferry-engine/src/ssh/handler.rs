@@ -1,4 +1,4 @@
-//! What russh calls while it reads: bytes go straight on, everything else is noted for whoever waits for it.
+//! The callbacks of russh's reader: bytes go straight on, everything else is noted for the task that waits for it.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
@@ -17,17 +17,17 @@ use super::{HostPort, Listener, OpenRefused, SshFacts};
 use crate::error::Error;
 use crate::sync::lock;
 
-/// A channel as its users see it end. russh wakes nobody who waits for the window of a channel that is gone.
+/// The end of a channel, as its users see it. russh wakes no task that waits for the window of a channel that is gone.
 #[derive(Default)]
 pub(super) struct Gate {
     closed: AtomicBool,
     changed: Notify,
-    /// Whoever waits for the answer to the subsystem request.
+    /// The task that waits for the answer to the subsystem request.
     reply: Mutex<Option<oneshot::Sender<bool>>>,
 }
 
 impl Gate {
-    /// False when it was closed already.
+    /// Closes the gate; returns false if it was closed already.
     pub(super) fn close(&self) -> bool {
         let first = !self.closed.swap(true, Ordering::AcqRel);
         self.changed.notify_waiters();
@@ -47,7 +47,7 @@ impl Gate {
         }
     }
 
-    /// Dropped without a word when the channel closes first.
+    /// Returns the receiver of the answer, whose sender is dropped if the channel closes first.
     pub(super) fn expect_reply(&self) -> oneshot::Receiver<bool> {
         let (sender, receiver) = oneshot::channel();
         let mut reply = lock(&self.reply);
@@ -68,19 +68,19 @@ impl Gate {
 struct State {
     facts: SshFacts,
     gates: HashMap<u32, Arc<Gate>>,
-    /// In the order of the refusals, as nobody knows yet which number their channel would have had.
+    /// The texts in the order of the refusals, because the number that a refused channel would have had is unknown.
     refusals: VecDeque<String>,
-    /// `open` has returned: from now on the listener is told.
+    /// True once `open` has returned: from now on the listener is told of the end.
     open: bool,
-    /// By us.
+    /// True if ferry is closing the connection.
     closing: bool,
     end: Option<Error>,
-    /// How long this machine's user or keys were waited for, and since when they are.
+    /// The time spent waiting for the local user or keys, and the start of the current wait.
     paused: Duration,
     pauses: Option<Instant>,
 }
 
-/// While it lives, the time is not the server's.
+/// A guard: while it lives, the time does not count as the server's.
 pub(super) struct Pause<'a>(&'a Shared);
 
 impl Drop for Pause<'_> {
@@ -92,7 +92,7 @@ impl Drop for Pause<'_> {
     }
 }
 
-/// Between the handler, which russh owns, and the session.
+/// The state shared by the handler, which russh owns, and the session.
 pub(super) struct Shared {
     pub(super) place: HostPort,
     state: Mutex<State>,
@@ -110,7 +110,7 @@ impl Shared {
         lock(&self.state).facts.clone()
     }
 
-    /// Fails when the connection ended meanwhile.
+    /// Notes that the session is open; fails if the connection ended meanwhile.
     pub(super) fn opened(&self) -> Result<(), Error> {
         let mut state = lock(&self.state);
         state.open = true;
@@ -133,12 +133,12 @@ impl Shared {
         lock(&self.state).gates.remove(&channel);
     }
 
-    /// What the server said to the refusal that is told next.
+    /// The server's text for the refusal that is told next.
     pub(super) fn refusal(&self) -> Option<String> {
         lock(&self.state).refusals.pop_front()
     }
 
-    /// Why a channel is gone that has just been opened.
+    /// The reason for the loss of a channel that has just been opened.
     pub(super) fn channel_lost(&self) -> OpenRefused {
         if self.end().is_some() {
             return OpenRefused::Lost;
@@ -153,7 +153,7 @@ impl Shared {
         Pause(self)
     }
 
-    /// How long all pauses were, one that goes on included.
+    /// The length of all pauses, including the current one.
     pub(super) fn paused(&self) -> Duration {
         let state = lock(&self.state);
         state.paused + state.pauses.map(|since| since.elapsed()).unwrap_or_default()
@@ -199,7 +199,7 @@ impl<L: Listener> Handler<L> {
 }
 
 impl<L: Listener> Drop for Handler<L> {
-    /// However russh's task ended, nobody waits for ever.
+    /// Ends all waits, however russh's task ended.
     fn drop(&mut self) {
         self.shared.ended(&*self.listener, errors::lost(&self.shared.place));
     }
@@ -241,7 +241,7 @@ impl<L: Listener> client::Handler for Handler<L> {
         _window_size: u32,
         _: &mut client::Session,
     ) -> Result<(), Failure> {
-        // Here and not where the channel is awaited: the server may close it in the same breath.
+        // The gate is made here, and not by the task that awaits the channel: the server may close the channel at once.
         let gates = &mut lock(&self.shared.state).gates;
         gates.insert(channel.number(), Arc::default());
         Ok(())

@@ -1,7 +1,7 @@
 //! A connection through another one (`ssh -J`): the jump host connects to the next server, and that connection's bytes travel in a channel.
 //!
-//! What arrives is put down here at once, for the session of the next server to take: if russh had to wait until it is taken, a session that
-//! waits to send (and reads nothing meanwhile) would wait for a window that nobody reads of.
+//! Arriving bytes are put into a pipe at once, for the session of the next server to take. If russh had to wait until they are
+//! taken, a session that waits to send (and reads nothing meanwhile) would wait for a window update that is never read.
 
 use std::io;
 use std::net::TcpStream;
@@ -19,13 +19,14 @@ use super::{Hop, HostPort, Listener, ReadRoom, Session, SshFacts, open};
 use crate::error::Error;
 use crate::sync::lock;
 
-/// So much may arrive and not be taken. More than a server sends that is asked for files, and an end to what one sends that was not.
+/// The most bytes that may arrive and not be taken: more than a server sends in answer to requests for files, and a bound on a
+/// server that sends more than was asked for.
 const HELD: usize = 16 << 20;
 
-/// How often is looked whether some of it was taken.
+/// The interval at which a full pipe is looked at again.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What lies under an SSH connection.
+/// The transport under an SSH connection.
 pub enum Under {
     Socket(TcpStream),
     Channel(Box<Through>),
@@ -38,25 +39,25 @@ pub struct Through {
     pub(super) writer: Pin<Box<dyn AsyncWrite + Send>>,
 }
 
-/// The way to a server: what lies under its connection, and what became of each jump host.
+/// The way to a server: the transport of its connection, and the facts about each jump host.
 pub struct Way {
     pub under: Under,
     pub hops: Vec<(HostPort, SshFacts)>,
-    /// How long the last jump host took to connect: a round trip to the server at least. Null without one.
+    /// The time that the last jump host took to connect: at least a round trip to the server. Null without a jump host.
     pub rtt: Option<Duration>,
 }
 
-/// How long each step may take.
+/// The time limit of each step.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     pub connect: Duration,
     pub handshake: Duration,
 }
 
-/// From a socket to the first hop, hop by hop, to the server.
+/// Builds the way from a socket to the first hop, hop by hop, to the server.
 ///
 /// # Errors
-/// As for a server; the message begins with the jump host that it is about.
+/// The same as for a server; the message begins with the jump host that it concerns.
 pub async fn through(socket: TcpStream, hops: &[Hop], server: &HostPort, patience: Patience) -> Result<Way, Error> {
     let mut way = Way {
         under: Under::Socket(socket),
@@ -124,7 +125,7 @@ async fn forward(
             });
         }
     };
-    // Its queue would stop russh when full: what arrives goes to the pipe instead.
+    // The channel's own queue would stop russh when full, so arriving bytes go to the pipe instead.
     let (_, half) = opened.split();
     let writer = Box::pin(half.make_writer());
     Ok(Under::Channel(Box::new(Through { session, pipe, writer })))
@@ -145,7 +146,7 @@ fn refused(hop: &HostPort, address: &str, reason: &ChannelOpenFailure, said: &st
     }
 }
 
-/// What a jump host's channel has brought.
+/// The bytes that a jump host's channel has brought, and its end.
 #[derive(Default)]
 pub struct Pipe(Mutex<State>);
 
@@ -158,7 +159,7 @@ struct State {
 }
 
 enum End {
-    /// By the next server, or by us.
+    /// Closed by the next server, or by ferry.
     Closed,
     /// The jump host's own connection is gone.
     Lost(Error),
@@ -179,7 +180,7 @@ impl Pipe {
 }
 
 impl End {
-    /// What reading comes to. The words of the jump host are kept: they say which connection was lost.
+    /// The result of a read. The words of the jump host are kept: they say which connection was lost.
     fn read(&self) -> io::Result<usize> {
         match self {
             Self::Closed => Ok(0),
@@ -224,7 +225,7 @@ pub(super) struct PipeStream {
 }
 
 impl PipeStream {
-    /// Fills one, then the other.
+    /// Fills one slice, then the other.
     pub(super) fn poll_read(&self, context: &Context<'_>, into: [&mut [u8]; 2]) -> Poll<io::Result<usize>> {
         let mut state = lock(&self.pipe.0);
         if state.arrived.is_empty() {
@@ -251,7 +252,7 @@ impl PipeStream {
         if let Some(end) = &state.end {
             return Poll::Ready(Err(end.written()));
         }
-        // russh wakes nobody who waits for the window of a channel that is gone.
+        // russh wakes no task that waits for the window of a channel that is gone.
         state.writer = Some(context.waker().clone());
         drop(state);
         self.writer.as_mut().poll_write(context, bytes)

@@ -1,4 +1,4 @@
-//! The pipe between two sessions, and what refusals mean. Jump hosts themselves: `tests/engine/test_sftp_jump.py`.
+//! The pipe between two sessions, and the meaning of refusals. Jump hosts themselves: `tests/engine/test_sftp_jump.py`.
 
 use super::*;
 use crate::error::Class;

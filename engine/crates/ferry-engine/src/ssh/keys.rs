@@ -1,4 +1,4 @@
-//! What we may show a server: keys from files, an agent's, a password.
+//! The credentials for a server: keys from files, an agent's, a password.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -23,12 +23,12 @@ pub(super) type Agent = AgentClient<Box<dyn AgentStream + Send + Unpin>>;
 /// A key file that could be read.
 pub(super) struct Identity {
     pub(super) path: PathBuf,
-    /// Unknown where the file is encrypted and does not show it.
+    /// The public half; none if the file is encrypted and does not show it.
     pub(super) public: Option<PublicKey>,
     key: Key,
 }
 
-/// What a server is shown.
+/// A credential that a server is shown.
 pub(super) enum Shown {
     Key(PublicKey),
     Certificate {
@@ -45,7 +45,7 @@ impl Shown {
         }
     }
 
-    /// Of a certificate, the key that it is for.
+    /// The key itself, or the key that the certificate is for.
     fn key(&self) -> &KeyData {
         match self {
             Self::Key(key) => key.key_data(),
@@ -54,11 +54,11 @@ impl Shown {
     }
 }
 
-/// What there is to show: key files, and the certificates of theirs and of the agent's keys.
+/// The credentials from files: keys, and certificates for them and for the agent's keys.
 pub(super) struct Credentials {
     pub(super) identities: Vec<Identity>,
     certificates: Vec<UserCertificate>,
-    /// What was left out.
+    /// Notes on certificates that were left out.
     pub(super) notes: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ impl Credentials {
         certificates.chain([Shown::Key(key.clone())]).collect()
     }
 
-    /// What a server will probably not like about the certificates.
+    /// A server's probable objections to the certificates.
     pub(super) fn doubts(&self) -> Vec<String> {
         let now = SystemTime::now();
         let doubts = self.certificates.iter().filter_map(|own| {
@@ -101,7 +101,7 @@ enum Key {
 }
 
 impl Identity {
-    /// Why the file cannot be made to sign, in words for the user.
+    /// The reason why the file cannot be made to sign, in words for the user, if there is one.
     pub(super) fn unusable(&self, options: &SshOptions) -> Option<String> {
         match &self.key {
             Key::Encrypted(_) if matches!(options.passphrase, Passphrase::Unknown) => Some(unlock::unknown(&self.path)),
@@ -117,12 +117,12 @@ impl Identity {
         )
     }
 
-    /// The key, decrypted where it was encrypted; or a line for the user that says why there is none.
+    /// Returns the key, decrypted if it was encrypted, or a line for the user with the reason for its absence.
     pub(super) async fn private(&self, options: &SshOptions, shared: &Shared) -> Result<Arc<PrivateKey>, String> {
         match &self.key {
             Key::Plain(key) => Ok(Arc::clone(key)),
             Key::Encrypted(text) => {
-                // A question and a slow derivation are not the server's time.
+                // The time of a question and of a slow derivation does not count as the server's.
                 let _pause = shared.pause();
                 unlock(&self.path, text, &options.passphrase, &options.unlocked).await
             }
@@ -131,7 +131,7 @@ impl Identity {
     }
 }
 
-/// Whatever is wrong with a file the user named is a failure, before the server is asked anything.
+/// Loads keys and certificates. Any fault of a file that the user named is a failure, before the server is asked anything.
 pub(super) fn load(options: &SshOptions) -> Result<Credentials, Error> {
     let identities: Vec<_> = options.identities.iter().map(load_one).collect::<Result<_, _>>()?;
     let mut certificates = Vec::new();
@@ -218,7 +218,8 @@ fn load_one(path: &PathBuf) -> Result<Identity, Error> {
     }
 }
 
-/// The agent and what it can sign for: the keys of the user's files first and then, as they cost a question each, the others.
+/// The agent and the offers that it can sign for: first the keys of the user's files and then, as they cost a question each, the
+/// others.
 pub(super) struct AgentKeys {
     pub(super) agent: Agent,
     pub(super) matching: Vec<AgentOffer>,
@@ -227,7 +228,7 @@ pub(super) struct AgentKeys {
 
 pub(super) struct AgentOffer {
     pub(super) shown: Shown,
-    /// As the agent holds it.
+    /// The identity in the agent's form.
     pub(super) signs: AgentIdentity,
 }
 
@@ -246,7 +247,7 @@ pub(super) async fn ask_agent(
     let client = AgentClient::connect_named_pipe(path).await.map_err(failed)?;
     let mut agent = client.dynamic();
     if let Some(binding) = binding {
-        // Only keys that are bound to a destination need it, and older agents do not know it.
+        // Only keys that are bound to a destination need the binding, and older agents do not know it.
         let _ = agent.bind_session(binding, false).await;
     }
     let held = agent.request_identities().await.map_err(failed)?;

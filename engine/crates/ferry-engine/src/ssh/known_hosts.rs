@@ -1,5 +1,5 @@
-//! `known_hosts` files as OpenSSH reads them (sshd(8), `SSH_KNOWN_HOSTS` FILE FORMAT): pure functions of their text. Whoever compares a key
-//! compares its encoded form, so that a kind of key ferry cannot use still counts as another key.
+//! `known_hosts` files as OpenSSH reads them (sshd(8), `SSH_KNOWN_HOSTS` FILE FORMAT): pure functions of their text. Keys are
+//! compared in their encoded form, so that a kind of key ferry cannot use still counts as another key.
 
 use aws_lc_rs::hmac;
 use base64ct::{Base64Unpadded, Encoding};
@@ -29,9 +29,9 @@ struct Pattern {
 /// One line that says something about a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Whose line it is; `parse` knows only one file and says 0.
+    /// The number of the line's file; `parse` knows only one file and says 0.
     pub file: usize,
-    /// Counted from 1.
+    /// The line's number, counted from 1.
     pub number: usize,
     marker: Marker,
     hosts: Hosts,
@@ -39,7 +39,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// `ssh-ed25519`.
+    /// The key's type, such as `ssh-ed25519`.
     pub fn key_type(&self) -> &str {
         key_type(&self.key).unwrap_or("?")
     }
@@ -72,12 +72,12 @@ impl Line {
     }
 }
 
-/// What the lines say of a host and the key it showed.
+/// The verdict of the lines on a host and the key it showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict<'a> {
     Known,
     Unknown,
-    /// The host is there, but only with other keys: these.
+    /// The host is known, but only with these other keys.
     Changed(Vec<&'a Line>),
     Revoked(&'a Line),
 }
@@ -136,7 +136,8 @@ fn parse_hosts(word: &str) -> Option<Hosts> {
     Some(Hosts::Patterns(patterns.collect()))
 }
 
-/// A host known with another type of key only is `Changed`: whoever answers for it may not choose the type that nobody has noted yet.
+/// The verdict on a host's key. A host known only with another type of key is `Changed`: a server that answers for the host may
+/// not choose a type that has not been noted yet.
 pub fn verdict<'a>(lines: &'a [Line], host: &str, port: u16, key: &[u8]) -> Verdict<'a> {
     let name = name(host, port);
     let bare = bare(host);
@@ -203,7 +204,8 @@ pub fn key_type(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(rest.get(..length)?).ok()
 }
 
-/// `*` is any run of characters, `?` is any one. Linear in memory, and no pattern makes it take more than their product in time.
+/// Matches a name against a pattern: `*` is any run of characters, `?` is any one. Linear in memory, and in time at most the
+/// product of the two lengths.
 pub fn matches(glob: &str, name: &str) -> bool {
     let (glob, name) = (glob.as_bytes(), name.as_bytes());
     let (mut g, mut n) = (0, 0);
@@ -229,7 +231,7 @@ pub fn matches(glob: &str, name: &str) -> bool {
     glob.iter().skip(g).all(|byte| *byte == b'*')
 }
 
-/// Padded or not, as OpenSSH reads it.
+/// Decodes base64, padded or not, as OpenSSH reads it.
 fn base64(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=');
     (text.len() - digits.len() <= 2)

@@ -19,7 +19,7 @@ fn hashed(name: &str, salt: &[u8]) -> String {
     )
 }
 
-/// Whether a file with this line knows the key for the host.
+/// Returns true if a file with this line knows the key for the host.
 fn knows(hosts: &str, host: &str, port: u16) -> bool {
     let lines = parse(format!("{hosts} ssh-ed25519 {ED25519} a comment\n").as_bytes());
     assert_eq!(lines.len(), 1, "{hosts}");

@@ -1,4 +1,4 @@
-//! SSH as ferry wants it, on russh: who the server is, who we are, channels with the sftp subsystem. The only place that knows russh.
+//! SSH on russh: verification of the server, authentication, channels with the sftp subsystem. The only place that knows russh.
 
 mod algorithms;
 mod auth;
@@ -24,24 +24,24 @@ pub use session::{Channel, Session, open};
 
 use crate::error::Error;
 
-/// What a connection does with what arrives. Called on the connection's own thread between two reads of the socket; must not block for
-/// long.
+/// The receiver of a connection's data and events. Called on the connection's own thread between two reads of the socket; must
+/// not block for long.
 pub trait Listener: Send + Sync + 'static {
     fn data(&self, channel: u32, bytes: &[u8]);
-    /// EOF or CLOSE from the server, once.
+    /// Called once, at EOF or CLOSE from the server.
     fn channel_closed(&self, channel: u32);
-    /// Once, unless the end was ours.
+    /// Called once, unless the end was ours.
     fn disconnected(&self, problem: Error);
-    /// How much of the socket may be read now.
+    /// The amount that may be read from the socket now.
     fn read_room(&self) -> ReadRoom {
         ReadRoom::All
     }
-    /// `bytes` have come off the socket; `spilled` bytes of all that came are not given to SSH yet. What is, is decoded, but for an
-    /// incomplete packet.
+    /// Notes that `bytes` have come off the socket, and that `spilled` bytes of all that came are not given to SSH yet. All given
+    /// bytes are decoded, but for an incomplete packet.
     fn was_read(&self, _bytes: usize, _spilled: usize) {}
 }
 
-/// How much of a socket may be read.
+/// The amount that may be read from a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadRoom {
     All,
@@ -50,18 +50,18 @@ pub enum ReadRoom {
     NotBefore(Instant),
 }
 
-/// How a connection came to be, for the report.
+/// The facts of a connection's setup, for the report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SshFacts {
     /// The server's software version.
     pub server: String,
     pub kex: String,
     pub cipher: String,
-    /// `ssh-ed25519 SHA256:...`, and who certified it.
+    /// `ssh-ed25519 SHA256:...`, and the authority that certified the key.
     pub host_key: String,
     /// `publickey`, `certificate`, `agent` or `password`.
     pub auth: String,
-    /// Forced waits from the first SSH byte to authenticated.
+    /// The forced waits from the first SSH byte to the end of authentication.
     pub round_trips: u32,
 }
 
@@ -71,7 +71,7 @@ pub struct Timings {
     pub auth_s: f64,
 }
 
-/// Why a channel was not opened.
+/// The reason for a refused channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenRefused {
     /// The server said no to this channel (`MaxSessions`, no sftp subsystem); the connection's other channels go on.

@@ -1,4 +1,4 @@
-//! What the user decides about a connection: who the server must be, and what we may show it.
+//! The user's decisions about a connection: the identity of the server, and the credentials that it may be shown.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,18 +12,18 @@ use russh::keys::ssh_key::Fingerprint;
 
 use crate::options::AlgorithmLists;
 
-/// Nothing is read but what is named here: where files usually are is the command line's business.
+/// The options of a connection. Only files named here are read; their usual places are the command line's business.
 #[derive(Debug, Clone, Default)]
 pub struct SshOptions {
-    /// In this order; one that does not exist has no lines.
+    /// The files, read in this order; a file that does not exist has no lines.
     pub known_hosts: Vec<PathBuf>,
-    /// The host's name in them, and in its certificates, if not its own.
+    /// The host's name in those files and in its certificates, if that is not its own.
     pub host_key_alias: Option<String>,
-    /// When there are any, the key must be one of them; of `known_hosts`, only what is revoked counts.
+    /// If there are any pins, the key must be one of them; of `known_hosts`, only revoked keys count then.
     pub pins: Vec<Pin>,
-    /// Any host key will do.
+    /// True if any host key will do.
     pub insecure: bool,
-    /// Private keys that the user named: one that is missing is a failure.
+    /// Private keys that the user named: a missing one is a failure.
     pub identities: Vec<PathBuf>,
     /// Certificates that the user named, besides those that lie next to the private keys (`KEY-cert.pub`).
     pub certificates: Vec<PathBuf>,
@@ -33,13 +33,13 @@ pub struct SshOptions {
     pub identities_only: bool,
     pub password: Option<Secret>,
     pub passphrase: Passphrase,
-    /// Which of ferry's algorithms may be used.
+    /// The user's choice among ferry's algorithms.
     pub algorithms: AlgorithmLists,
     /// Private keys that have been decrypted: once for all connections of a run.
     pub unlocked: Unlocked,
 }
 
-/// What became of each encrypted key: nobody is asked twice, whatever the answer was.
+/// The result for each encrypted key: the user is not asked twice, whatever the answer was.
 #[derive(Clone, Default)]
 pub struct Unlocked(pub(super) Arc<Mutex<HashMap<PathBuf, Opened>>>);
 
@@ -52,7 +52,7 @@ impl fmt::Debug for Unlocked {
     }
 }
 
-/// Where the passphrase of an encrypted private key comes from.
+/// The source of the passphrase of an encrypted private key.
 #[derive(Debug, Clone, Default)]
 pub enum Passphrase {
     #[default]
@@ -67,7 +67,7 @@ pub struct HostPort {
     pub user: String,
     pub host: String,
     pub port: u16,
-    /// On the way to the server.
+    /// True if the host is on the way to the server.
     pub is_jump: bool,
 }
 
@@ -80,7 +80,7 @@ impl HostPort {
         }
     }
 
-    /// Without brackets.
+    /// The host without brackets.
     pub fn bare_host(&self) -> &str {
         self.host.trim_matches(['[', ']'])
     }
@@ -94,7 +94,7 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// A jump host, and what holds for its connection.
+/// A jump host, and the options of its connection.
 #[derive(Debug, Clone)]
 pub struct Hop {
     pub place: HostPort,
@@ -106,7 +106,7 @@ pub struct Hop {
 pub struct Pin([u8; 32]);
 
 impl Pin {
-    /// Of a key in its encoded form.
+    /// The fingerprint of a key in its encoded form.
     pub fn of(key: &[u8]) -> Self {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(digest::digest(&digest::SHA256, key).as_ref());
@@ -152,7 +152,7 @@ impl Drop for Secret {
     fn drop(&mut self) {
         let mut bytes = std::mem::take(&mut self.0).into_bytes();
         bytes.fill(0);
-        // Or else the compiler sees that nobody reads the zeros.
+        // Otherwise the compiler sees that the zeros are never read.
         std::hint::black_box(&bytes);
     }
 }

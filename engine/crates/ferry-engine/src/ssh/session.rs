@@ -22,13 +22,13 @@ use super::wire::{Breaker, Stream, Wire};
 use super::{Closed, HostPort, Listener, OpenRefused, SshFacts, SshOptions, Timings};
 use crate::error::Error;
 
-/// russh asks for more when half of it is used up, so that half has to cover the bandwidth-delay product.
+/// The receive window. russh asks for more when half of it is used up, so that half has to cover the bandwidth-delay product.
 const WINDOW: u32 = 32 << 20;
 
-/// How long the server may take to close after our disconnect message.
+/// The time limit for the server to close after our disconnect message.
 const FAREWELL_LIMIT: Duration = Duration::from_millis(200);
 
-/// The banner and the key exchange: russh waits for the server's banner before it sends anything else.
+/// The waits for the banner and the key exchange: russh waits for the server's banner before it sends anything else.
 const KEX_WAITS: u32 = 2;
 
 pub struct Session<L: Listener> {
@@ -36,11 +36,11 @@ pub struct Session<L: Listener> {
     pub(super) shared: Arc<Shared>,
     facts: SshFacts,
     timings: Timings,
-    /// After the handle, so that the disconnect message comes before the end.
+    /// Declared after the handle, so that the disconnect message comes before the end.
     breaker: Breaker,
 }
 
-/// Must be called inside a tokio runtime. A socket is connected and does not block.
+/// Opens a session. Must be called inside a tokio runtime. A socket is connected and does not block.
 pub async fn open<L: Listener>(
     under: Under,
     place: &HostPort,
@@ -51,7 +51,7 @@ pub async fn open<L: Listener>(
     let begin = Instant::now();
     let unusable =
         |error: std::io::Error| Error::local(format!("{place}: the socket cannot be used: {error}")).with_source(error);
-    // From here on, whatever fails ends the connection.
+    // From here on, any failure ends the connection.
     let (breaker, stream) = match under {
         Under::Socket(socket) => {
             let breaker = Breaker::Socket(socket.try_clone().map_err(unusable)?);
@@ -113,7 +113,7 @@ pub async fn open<L: Listener>(
     })
 }
 
-/// `None` when it took the server longer: pauses of ours, for a passphrase, do not count.
+/// Returns `None` if the server took longer; pauses of ours, for a passphrase, do not count.
 async fn within<T>(limit: Duration, shared: &Shared, work: impl Future<Output = T>) -> Option<T> {
     let begin = Instant::now();
     let mut work = pin!(work);
@@ -151,9 +151,10 @@ impl<L: Listener> Session<L> {
         self.timings
     }
 
-    /// A channel with the sftp subsystem started. Several calls may be in flight at once.
+    /// Opens a channel and starts its sftp subsystem. Several calls may be in flight at once.
     ///
-    /// Two round trips. Nothing can be sent in the second one: OpenSSH gives a channel no window before its subsystem has started.
+    /// This takes two round trips. Nothing can be sent in the second one: OpenSSH gives a channel no window before its subsystem
+    /// has started.
     pub async fn sftp(&self) -> Result<Channel, OpenRefused> {
         let opened = self.handle.channel_open_session().await.map_err(|error| match error {
             russh::Error::ChannelOpenFailure(reason) => OpenRefused::Server {
@@ -164,7 +165,8 @@ impl<L: Listener> Session<L> {
             },
             _ => OpenRefused::Lost,
         })?;
-        // Its queue would stop russh when full: what arrives goes to the listener instead, and russh takes no offence.
+        // The channel's own queue would stop russh when full, so arriving bytes go to the listener instead, and russh takes no
+        // offence.
         let (_, half) = opened.split();
         let Some(gate) = self.shared.gate(half.id().number()) else {
             return Err(self.shared.channel_lost());
@@ -222,8 +224,8 @@ impl Channel {
         self.half.id().number()
     }
 
-    /// Waits for room in the server's window; returns when russh has taken all of it. Another channel's wait is no obstacle: the window is
-    /// reserved here, before anything enters the queue that all channels share.
+    /// Waits for room in the server's window, and returns when russh has taken all bytes. Another channel's wait is no obstacle:
+    /// the window is reserved here, before anything enters the queue that all channels share.
     pub async fn send(&self, bytes: Bytes) -> Result<(), Closed> {
         if self.gate.is_closed() {
             return Err(Closed);
@@ -239,7 +241,7 @@ impl Channel {
         .await
     }
 
-    /// The listener hears no more of it.
+    /// Closes the channel; the listener hears no more of it.
     pub async fn close(&self) {
         self.gate.close();
         self.shared.forget(self.id());

@@ -38,7 +38,7 @@ impl Listener for ConnectionListener {
     }
 }
 
-/// Lets in whoever knows the password, by the methods it has, and echoes.
+/// A server that lets in any client with the right password, by the methods it has, and echoes.
 #[derive(Clone, Copy)]
 struct Server {
     methods: &'static [MethodKind],
@@ -254,7 +254,7 @@ fn a_server_without_the_subsystem_says_so_and_stays() {
     });
 }
 
-/// What becomes of a server that does this instead of speaking SSH.
+/// The error of a connection to a server that does this instead of speaking SSH.
 fn against(server: impl FnOnce(TcpStream) + Send + 'static) -> Error {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

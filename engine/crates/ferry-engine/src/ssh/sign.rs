@@ -19,7 +19,7 @@ pub(super) struct FileSigner<'a> {
     pub(super) shared: &'a Shared,
 }
 
-/// Why there is no signature.
+/// The reason for a missing signature.
 pub(super) enum Unsigned {
     /// The connection is gone.
     Lost,
@@ -50,7 +50,7 @@ impl Signer for FileSigner<'_> {
     }
 }
 
-/// Signs with what an agent holds, which may be the key of a certificate that it does not know.
+/// Signs with a key that an agent holds, which may be the key of a certificate unknown to the agent.
 pub(super) struct AgentSigner<'a> {
     pub(super) agent: &'a mut Agent,
     pub(super) signs: &'a AgentIdentity,
@@ -72,7 +72,7 @@ impl Signer for AgentSigner<'_> {
     }
 }
 
-/// In the form of RFC 4253, section 6.6. The hash is for RSA, which has a choice.
+/// Signs in the form of RFC 4253, section 6.6. The hash is for RSA, which has a choice.
 fn sign(key: &PrivateKey, hash: Option<HashAlg>, data: &[u8]) -> Result<Vec<u8>, ssh_key::Error> {
     let signature = match key.key_data() {
         KeypairData::Rsa(pair) => (pair, hash).try_sign(data)?,

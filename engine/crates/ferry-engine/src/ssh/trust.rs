@@ -1,4 +1,4 @@
-//! Whether the server is the one it should be.
+//! Verification of the server's identity.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -61,7 +61,7 @@ impl Trust {
         }
         Ok(Self {
             place: place.clone(),
-            // As in OpenSSH, an alias is for one server, whatever its port is.
+            // An alias is for one server at any port, as in OpenSSH.
             known_as: match &options.host_key_alias {
                 Some(alias) => (alias.clone(), 22),
                 None => (place.host.clone(), place.port),
@@ -73,7 +73,8 @@ impl Trust {
         })
     }
 
-    /// What to ask the server for, the types it is known by first: it may have keys of several, and only that one can be verified.
+    /// The host key algorithms to ask for, with the types known for the server first: it may have keys of several types, and only
+    /// the known one can be verified.
     pub(super) fn algorithms(&self) -> Vec<Algorithm> {
         let known = known_hosts::known_types(&self.lines, &self.known_as.0, self.known_as.1);
         let is_known = |algorithm: &Algorithm| known.contains(&type_of(algorithm).as_str());
@@ -82,7 +83,7 @@ impl Trust {
         first
     }
 
-    /// Types of certificate to ask for: only where an authority could have signed one, and a key's fingerprint is not what counts.
+    /// The types of certificate to ask for: none if any key will do, a key is pinned, or no authority is noted for the host.
     pub(super) fn certificate_algorithms(&self) -> Vec<Algorithm> {
         let mut authorities = known_hosts::authorities(&self.lines, &self.known_as.0, self.known_as.1);
         if self.insecure || !self.pins.is_empty() || authorities.next().is_none() {
@@ -91,7 +92,7 @@ impl Trust {
         ALGORITHMS.to_vec()
     }
 
-    /// The key's name for the report is returned.
+    /// Verifies the key or certificate that the server has shown, and returns the key's name for the report.
     pub(super) fn check(&self, shown: &PublicKeyOrCertificate) -> Result<String, Error> {
         match shown.certificate() {
             Some(certificate) => self.check_certificate(certificate, SystemTime::now()),
@@ -117,7 +118,7 @@ impl Trust {
         })
     }
 
-    /// Why a certificate does not count. Fails where it is revoked.
+    /// The reason why a certificate does not count, if any. Fails if its authority or its key is revoked.
     fn against(&self, certificate: &Certificate, now: SystemTime) -> Result<Result<(), String>, Error> {
         let key = PublicKey::new(certificate.public_key().clone(), "");
         let authority = PublicKey::new(certificate.signature_key().clone(), "");
@@ -222,7 +223,7 @@ fn fingerprint(key: &PublicKey) -> String {
     key.fingerprint(HashAlg::Sha256).to_string()
 }
 
-/// As `known_hosts` names it: an RSA key is the same key whatever hash it signs with.
+/// The type's name in `known_hosts`: an RSA key is the same key whatever hash it signs with.
 fn type_of(algorithm: &Algorithm) -> String {
     match algorithm {
         Algorithm::Rsa { .. } => "ssh-rsa".into(),

@@ -10,10 +10,10 @@ use tokio::sync::oneshot;
 use super::options::{Opened, Passphrase, Secret, Unlocked};
 use crate::sync::lock;
 
-/// As many as OpenSSH asks.
+/// The most questions for a passphrase, which is OpenSSH's number too.
 const QUESTIONS: u32 = 3;
 
-/// Whether a file's text is that of an encrypted key.
+/// Returns true if a file's text is that of an encrypted key.
 pub(super) fn is_encrypted(text: &str) -> bool {
     let putty = text.trim_start().starts_with("PuTTY-User-Key-File-");
     let encrypted_putty = putty
@@ -91,7 +91,7 @@ fn decrypt_with(path: &Path, text: &str, secret: &Secret) -> Opened {
         })
 }
 
-/// OpenSSH's own question: programs that keep passphrases know keys by it.
+/// Asks OpenSSH's own question: programs that keep passphrases know keys by it.
 fn ask(program: &Path, path: &Path) -> Result<Secret, String> {
     let failed = |why: String| {
         format!(

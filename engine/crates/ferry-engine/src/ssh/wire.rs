@@ -13,18 +13,18 @@ use super::jump::{Pipe, PipeStream};
 use super::{Listener, ReadRoom, Session};
 use crate::platform;
 
-/// What is read beyond what was asked for. russh reads the four bytes of a packet's length, then the packet: with this, the length of the
-/// next one comes along with it, and small packets come many at a time. More would be copied once more for nothing.
+/// The bytes read beyond those asked for. russh reads the four bytes of a packet's length, then the packet: with this, the length
+/// of the next packet comes along, and small packets come many at a time. More bytes would be copied once more for nothing.
 const SPILL_BYTES: usize = 4096;
 
-/// What carries the bytes.
+/// The transport of the bytes.
 pub(super) enum Stream {
     Socket(TcpStream),
     Channel(PipeStream),
 }
 
 impl Stream {
-    /// Fills one, then the other.
+    /// Fills one slice, then the other.
     fn poll_read(&self, context: &mut Context<'_>, into: [&mut [u8]; 2]) -> Poll<io::Result<usize>> {
         match self {
             Self::Socket(socket) => {
@@ -42,15 +42,16 @@ impl Stream {
     }
 }
 
-/// Fewer system calls for reading, and a shutdown that never fails: russh forgets why a connection ended when its shutdown fails too, as it
-/// does after a reset. The listener says how much may be read: a limited download leaves in the kernel what is not due.
+/// The stream for russh, with fewer system calls for reading, and a shutdown that never fails: russh forgets why a connection
+/// ended when its shutdown fails too, as it does after a reset. The listener limits the reads: a limited download leaves bytes
+/// that are not due in the kernel.
 pub(super) struct Wire<L> {
     stream: Stream,
     listener: Arc<L>,
-    /// Until more may be read.
+    /// The wait until more may be read.
     wait: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     spill: Box<[u8; SPILL_BYTES]>,
-    /// What of the spill has not been handed on.
+    /// The part of the spill that has not been handed on.
     held: std::ops::Range<usize>,
 }
 
@@ -65,7 +66,7 @@ impl<L: Listener> Wire<L> {
         }
     }
 
-    /// How much may be read now; pending until it is something.
+    /// The number of bytes that may be read now; pending while it is zero.
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<usize> {
         loop {
             if let Some(wait) = &mut self.wait {
@@ -121,7 +122,7 @@ impl<L: Listener> AsyncWrite for Wire<L> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.stream {
             Stream::Socket(socket) => Pin::new(socket).poll_flush(context),
-            // What it has taken is the jump host's session's to send.
+            // The jump host's session sends the bytes that it has taken.
             Stream::Channel(_) => Poll::Ready(Ok(())),
         }
     }
@@ -134,7 +135,7 @@ impl<L: Listener> AsyncWrite for Wire<L> {
     }
 }
 
-/// Ends the connection when dropped, whoever still holds it: russh's task would wait for the server otherwise.
+/// Ends the connection when dropped, even if other parts still hold it: russh's task would wait for the server otherwise.
 pub(super) enum Breaker {
     Socket(std::net::TcpStream),
     Channel {
