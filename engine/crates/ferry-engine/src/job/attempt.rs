@@ -1,4 +1,4 @@
-//! What an attempt leaves in its entry, and whether there is another: the same for HTTP and SFTP.
+//! The end of an attempt, the same for HTTP and SFTP: its record in the entry, and the decision on another attempt.
 
 use std::time::{Duration, Instant};
 
@@ -13,18 +13,18 @@ use crate::sync::lock;
 use crate::transfer::Facts;
 use crate::transfer::receive::Receiver;
 
-/// The request of an attempt that failed, as far as it decides whether the request may be repeated.
+/// The facts of a failed attempt that decide whether its request may be repeated.
 pub struct Failed<'a> {
     pub problem: Error,
     pub method: &'a Method,
-    /// Body bytes have left.
+    /// Bytes of the request's body have left.
     pub sent: bool,
-    /// Bytes that need not come or go again.
+    /// Bytes that need not be transferred again.
     pub kept: u64,
 }
 
 impl Entry {
-    /// Stores what was measured, and takes the file of a download back. The attempt for the report has no error yet.
+    /// Stores the measurements, and returns a download's file to its entry. The attempt for the report has no error yet.
     pub fn end_attempt(&mut self, facts: Facts, offset: u64, receiver: Option<Box<Receiver>>) -> Attempt {
         let attempt = Attempt {
             offset,
@@ -46,7 +46,7 @@ impl Entry {
         attempt
     }
 
-    /// Keeps the attempt for the report. Returns how long to wait before the next one; without one the entry is over.
+    /// Keeps the attempt for the report. Returns the wait before the next attempt, or `None` once the entry is over.
     pub fn close(&mut self, mut attempt: Attempt, failed: Option<Failed<'_>>, retries: &Retries) -> Option<Duration> {
         attempt.error = failed.as_ref().map(|failed| failed.problem.failure());
         self.attempts.push(attempt);
@@ -57,7 +57,8 @@ impl Entry {
         self.next_attempt(failed, retries)
     }
 
-    /// How long to wait before the next attempt; without one the entry is over, and what is of use to another run stays.
+    /// Returns the wait before the next attempt. Without one the entry is over, and keeps its partial file if another run can
+    /// resume it.
     fn next_attempt(&mut self, failed: Failed<'_>, retries: &Retries) -> Option<Duration> {
         // Bytes that need not come again earn a fresh set of retries: a long download over a bad line is not given up for having been long.
         self.failures = if failed.kept > 0 && self.keeps_progress() {

@@ -1,4 +1,4 @@
-//! What an answer means for a download or an upload: accepted, redirected, refused; from which byte, into what.
+//! The meaning of an answer for a download or an upload: accepted, redirected or refused; its first byte and its destination.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -25,10 +25,10 @@ use crate::transfer::receive::Receiver;
 use crate::transfer::send::Sender;
 use crate::transfer::{Answer, Decoding, Ending, Head, Settings, Work};
 
-/// Why everything begins at the first byte.
+/// The reason given for beginning again at the first byte.
 pub const CHANGED: &str = "the file has changed";
 
-/// Where one download goes.
+/// The destination of one download.
 #[derive(Debug, Clone)]
 pub enum Destination {
     File(PathBuf),
@@ -36,28 +36,29 @@ pub enum Destination {
     Discard,
 }
 
-/// What one attempt leaves for the next.
+/// The state that one attempt leaves for the next.
 #[derive(Default)]
 pub struct AttemptState {
-    /// Open and partly filled.
+    /// The sink, open and partly filled, and the checksum so far.
     pub sink: Option<(Sink, Option<Digest>)>,
-    /// Found on disk, not opened yet.
+    /// The partial file of an earlier run, found on disk and not opened yet.
     pub resumable: Option<Resumable>,
-    /// Those of the version that was begun.
+    /// The validators of the version that was begun.
     pub validators: Validators,
     pub stated: Stated,
     /// Some of the file has come, in this run or an earlier one.
     pub begun: bool,
-    /// What the server has said of a version of this run.
+    /// The length that the server has given for a version of this run.
     pub promise: Option<Promise>,
     /// Bytes of the complete body.
     pub size: Option<u64>,
-    /// Where this attempt's body began.
+    /// The position of this attempt's first body byte.
     pub offset: u64,
 }
 
 impl AttemptState {
-    /// Before any server is asked: whether a file may be written there, and what an earlier run has left of it.
+    /// Checks that the destination may be written and, for `resume`, finds the partial file of an earlier run, before any
+    /// server is asked.
     pub fn of(destination: &Destination, url: &Url, overwrite: bool, resume: bool) -> Result<Self, Error> {
         let mut state = Self::default();
         let Destination::File(path) = destination else {
@@ -76,7 +77,7 @@ impl AttemptState {
         Ok(state)
     }
 
-    /// Bytes that are there already, if the rest can be asked for.
+    /// Returns the number of bytes that are present, if the rest can be asked for.
     pub fn resume_from(&self) -> Option<u64> {
         let position = match (&self.sink, &self.resumable) {
             (Some((sink, _)), _) => sink.position(),
@@ -86,14 +87,15 @@ impl AttemptState {
         (position > 0 && self.validators.if_range().is_some()).then_some(position)
     }
 
-    /// What is there is of no use: the next attempt begins at the first byte.
+    /// Forgets the version that was begun, so that the next attempt begins at the first byte.
     fn forget(&mut self) {
         self.validators = Validators::default();
         self.stated = Stated::default();
     }
 }
 
-/// `--max-filesize`: for a body that begins at `offset` of what is fetched, and ends at `size` where that is known, the bytes that may come.
+/// Returns the number of bytes that `--max-filesize` allows a body, and the error for more of them. The body begins at `offset`
+/// of what is fetched, and ends at `size` where that is known.
 ///
 /// # Errors
 /// Class Permanent when the server says that there are more.
@@ -112,7 +114,7 @@ pub fn most_bytes(most: Option<u64>, url: &Url, offset: u64, size: Option<u64>) 
 
 pub struct GetWork {
     pub url: Url,
-    /// As the user wrote it: what a later run will ask for again, wherever redirects lead by then.
+    /// The URL as the user wrote it: a later run will ask for this one again, wherever redirects lead by then.
     pub asked: Url,
     pub destination: Destination,
     pub overwrite: bool,
@@ -122,7 +124,7 @@ pub struct GetWork {
     pub remote_time: bool,
     /// A coded body is decoded; otherwise it is stored as it comes, because servers label files that are stored compressed in the same way.
     pub compressed: bool,
-    /// What the Range header asked for; 0 when there was none.
+    /// The first byte asked for when a file is resumed, else 0; after the answer, the first byte of its body.
     pub offset: u64,
     /// Bytes that the body must have, where the answer or an earlier one says so.
     pub due: Option<u64>,
@@ -147,7 +149,7 @@ impl Work for GetWork {
             return Ok(());
         };
         if self.offset == 0 && self.range.is_none() {
-            // Which bytes these are is unknown, so nothing may be put behind them.
+            // The position of these bytes in the file is unknown, so nothing may be put behind them.
             let mut state = lock(&self.state);
             state.forget();
             let why = state
@@ -186,7 +188,7 @@ impl GetWork {
         let coding = self.coding(head)?;
         let goes_on = offset > 0 && self.range.is_none();
         let (validators, stated, whole) = match (coding, self.range) {
-            // Nothing can go on in the middle of what was decoded, and nobody says how large the file is.
+            // A decoded body cannot be continued in the middle, and the size of its file is unknown.
             (Some(_), _) => (Validators::default(), Stated::default(), None),
             (None, Some(_)) => (validators_of(&head.headers, None), Stated::default(), size),
             // The version stays the one that was begun: a 206 need not state everything again.
@@ -231,7 +233,7 @@ impl GetWork {
         Ok(Answer::Receive(Box::new(receiver)))
     }
 
-    /// The length of this version, if the server has said it before, is the only one that its file can have. What it says first holds.
+    /// Holds the server to the first length that it has given for this version: another length begins the download again.
     fn keep_promise(
         &mut self,
         state: &mut AttemptState,
@@ -246,13 +248,13 @@ impl GetWork {
         match validators.size {
             Some(found) if found != promise.size => return Err(self.begin_again(state, &promise.broken(found))),
             Some(_) => {}
-            // A 206 has said it by its range.
+            // A 206 has given the length by its range.
             None => self.due = self.due.or(Some(promise.size)),
         }
         Ok(())
     }
 
-    /// What has come cannot be gone on with.
+    /// Forgets the version that was begun. Returns the error, which is final if bytes that were written cannot be taken back.
     fn begin_again(&self, state: &mut AttemptState, why: &str) -> Error {
         let url = log::shown(&self.url);
         state.forget();
@@ -265,7 +267,8 @@ impl GetWork {
         }
     }
 
-    /// How the body is to be decoded. A part of a coded body is of no use: whatever asks for one asks for it without a coding.
+    /// Returns the coding of a body that is to be decoded. A part of a coded body is of no use, so every request for a part
+    /// goes out without a coding.
     fn coding(&self, head: &Head) -> Result<Option<Coding>, Error> {
         if !self.compressed {
             return Ok(None);
@@ -284,7 +287,8 @@ impl GetWork {
         }
     }
 
-    /// 206 must be exactly what was asked for (RFC 9110, section 15.3.7). Returns the first byte and the size of the whole.
+    /// Checks that a 206 is exactly the part that was asked for (RFC 9110, section 15.3.7). Returns its first byte, and the
+    /// size of the file or of the user's range.
     fn check_range(&mut self, head: &Head, state: &mut AttemptState) -> Result<(u64, Option<u64>), Error> {
         let partial = Partial::of(&self.url, head)?;
         let Partial { first, last, size } = partial;
@@ -332,7 +336,7 @@ impl GetWork {
         Ok((first, size))
     }
 
-    /// 416: nothing is left to fetch, or the file is another one.
+    /// Takes a 416: nothing is left to fetch, or the file has changed.
     fn beyond_the_end(&mut self, head: &Head, state: &mut AttemptState, settings: &Settings) -> Result<Answer, Error> {
         let said = match ContentRange::parse(content_range(head)) {
             Some(ContentRange::Unsatisfied { size }) => Some(size),
@@ -363,7 +367,7 @@ impl GetWork {
     }
 }
 
-/// The sink, standing at `offset`, and the checksum of what is before it.
+/// Returns the sink, positioned at `offset`, and the checksum of the bytes before that.
 pub fn open_sink(
     state: &mut AttemptState,
     destination: &Destination,
@@ -428,7 +432,7 @@ impl Work for PutWork {
     }
 }
 
-/// A Location field with the bytes percent-encoded that no URL has: servers send UTF-8, and some Latin-1.
+/// Returns a Location field with those bytes percent-encoded that no URL has: servers send UTF-8, and some Latin-1.
 fn in_ascii(location: &[u8]) -> String {
     location.iter().fold(String::new(), |mut text, &byte| {
         if byte.is_ascii() {
@@ -440,7 +444,7 @@ fn in_ascii(location: &[u8]) -> String {
     })
 }
 
-/// A final answer that is no success.
+/// Returns the ending of an attempt whose final answer is not a success.
 pub fn refused(url: &Url, head: &Head) -> Ending {
     let text = |name| {
         head.headers
@@ -451,7 +455,8 @@ pub fn refused(url: &Url, head: &Head) -> Ending {
         && let Some(location) = head.headers.get(LOCATION)
     {
         if head.headers.get_all(LOCATION).iter().any(|other| other != location) {
-            // Which one is an attacker's cannot be told: some have written a field behind another's (response splitting).
+            // An attacker's field cannot be distinguished from the server's: attackers have written one behind another field
+            // (response splitting).
             let why = format!(
                 "{}: the server answered {} with several Location fields",
                 log::shown(url),

@@ -9,16 +9,16 @@ use super::entry::Entry;
 use crate::options::Remote;
 use crate::report::{FileSet, Percentiles, Phases, Transfer};
 
-/// So many wait for a connection, so that no connection waits for one of them.
+/// The number of transfers that wait for a connection, so that no connection waits for a transfer.
 pub const AHEAD: usize = 4096;
 
 /// The transfers to come, and the way to make entries of them.
 pub struct Coming<'a> {
     pub remotes: Box<dyn Iterator<Item = &'a Remote> + 'a>,
     pub make: Box<dyn FnMut(&Remote) -> Entry + 'a>,
-    /// Of all transfers of the run.
+    /// The number of all transfers of the run.
     pub count: usize,
-    /// How many of them have begun, or never will.
+    /// The number of transfers that have begun, or never will.
     pub begun: usize,
 }
 
@@ -35,13 +35,13 @@ impl<'a> Coming<'a> {
         }
     }
 
-    /// With its number in the run.
+    /// Returns the next transfer's number in the run, and its entry.
     pub fn next_entry(&mut self) -> Option<(usize, Entry)> {
         let (index, remote) = self.next_remote()?;
         Some((index, (self.make)(remote)))
     }
 
-    /// The next transfer, if it is not to begin any more.
+    /// Returns the next transfer's number in the run, and its remote: for transfers that are not to begin any more.
     pub fn next_remote(&mut self) -> Option<(usize, &'a Remote)> {
         let remote = self.remotes.next()?;
         self.begun += 1;
@@ -106,12 +106,12 @@ impl IndexMut<usize> for Entries {
 /// The outcome of transfers that are over.
 pub struct Finished {
     begin: Instant,
-    /// Only those that failed get a row.
+    /// Only failed transfers get a row.
     totals: bool,
     rows: Vec<(usize, Transfer)>,
     set: FileSet,
     latencies_us: Vec<u32>,
-    /// That were made.
+    /// The number of connections that were made.
     pub connections: u32,
 }
 
@@ -155,7 +155,7 @@ impl Finished {
     }
 }
 
-/// From the request to the end of its answer, by the last attempt.
+/// Returns the time from the request to the end of its answer, by the last attempt.
 fn latency_us(phases: &Phases) -> u32 {
     let connecting: f64 = [phases.dns_s, phases.connect_s, phases.tls_s]
         .into_iter()

@@ -1,4 +1,4 @@
-//! One transfer of a run: what it is, what it has cost so far, and how it may end.
+//! One transfer of a run: its kind, its record so far, and its end.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::sync::lock;
 use crate::transfer::Facts;
 use crate::transfer::throttle::Limit;
 
-/// What is particular to the two directions.
+/// The kind of a transfer, with the facts particular to its direction.
 pub enum Kind {
     Get {
         destination: Destination,
@@ -30,7 +30,7 @@ pub enum Kind {
         range: Option<ByteRange>,
         state: Arc<Mutex<AttemptState>>,
     },
-    /// Over several connections.
+    /// A download over several connections.
     Ranged(Box<Ranged>),
     Put {
         source: Option<files::Source>,
@@ -40,17 +40,17 @@ pub enum Kind {
     Send { local: LocalFile, resume: Resume },
 }
 
-/// What is sent over SFTP; a stream has no path.
+/// The source of an upload over SFTP; a stream has no path.
 pub struct LocalFile {
     pub path: Option<PathBuf>,
     pub length: Option<u64>,
-    /// What is open already: to check a name before a server is asked, and a stream between two attempts.
+    /// The source, if it is open already: to check a name before a server is asked, or as a stream between two attempts.
     pub opened: Mutex<Option<files::Source>>,
 }
 
 pub struct Entry {
     pub remote: Remote,
-    /// Where redirects have led.
+    /// The URL to which redirects have led.
     pub url: Url,
     pub redirects: u32,
     pub kind: Kind,
@@ -94,7 +94,7 @@ impl Entry {
         }
     }
 
-    /// Over before it was begun: something that cannot be transferred at all.
+    /// Returns an entry that is over before its first attempt, for something that cannot be transferred at all.
     pub fn refused(remote: &Remote, problem: Error) -> Self {
         let kind = Kind::Get {
             destination: Destination::Discard,
@@ -107,7 +107,7 @@ impl Entry {
         entry
     }
 
-    /// As `refused`, of a file that was to be sent.
+    /// Returns the counterpart of `refused` for a file that was to be sent.
     pub fn refused_upload(remote: &Remote, problem: Error) -> Self {
         let kind = Kind::Put {
             source: None,
@@ -118,7 +118,7 @@ impl Entry {
         entry
     }
 
-    /// Whether the next attempt goes on where this one stopped.
+    /// Returns true if the next attempt goes on at the byte where this one stopped.
     pub fn keeps_progress(&self) -> bool {
         match &self.kind {
             Kind::Get { state, range: None, .. } => lock(state).resume_from().is_some(),
@@ -128,7 +128,7 @@ impl Entry {
         }
     }
 
-    /// Everything has come or gone: the checksum is compared. Returns the file that is to get its name now.
+    /// Compares the checksum after the last byte has come or gone. Returns the file that is to get its name now.
     pub fn complete(&mut self, upload_digest: Option<Digest>) -> Result<Option<files::PartialFile>, Error> {
         let checksum = self.checksum.clone();
         match &mut self.kind {
@@ -170,7 +170,7 @@ impl Entry {
         }
     }
 
-    /// Bytes of an upload over SFTP, where they are known.
+    /// Returns the size of an upload over SFTP, if it is known.
     pub fn to_send(&self) -> Option<u64> {
         match &self.kind {
             Kind::Send { local, .. } => local.length,
@@ -178,7 +178,7 @@ impl Entry {
         }
     }
 
-    /// The server has everything below `offset`: another attempt goes on there.
+    /// Records that the server has every byte below `offset`: another attempt goes on there.
     pub fn acknowledged(&mut self, offset: u64) {
         if let Kind::Send { resume, .. } = &mut self.kind
             && offset > 0
@@ -187,7 +187,7 @@ impl Entry {
         }
     }
 
-    /// A stream cannot be opened again, so it is kept for another attempt; a file is opened anew.
+    /// Keeps a stream for another attempt, as it cannot be opened again; a file is opened afresh.
     pub fn take_back(&mut self, source: Option<files::Source>) {
         if let Kind::Send { local, .. } = &mut self.kind
             && local.path.is_none()
@@ -197,7 +197,7 @@ impl Entry {
         }
     }
 
-    /// Where the server wants it to go, if the user lets it.
+    /// Follows a redirect of the server, if the user allows it.
     pub fn redirect(&mut self, status: u16, location: &str, most: u32) -> Result<(), Error> {
         let refuse = |why: String| Err(Error::permanent(format!("{}: {why}", log::shown(&self.remote.url))));
         let to = log::without_query(location);
@@ -229,13 +229,13 @@ impl Entry {
         Ok(())
     }
 
-    /// The next attempt asks the URL that the user gave: what a redirect named may have been meant for that moment only.
+    /// Makes the next attempt ask the URL that the user gave: a redirect may name a URL that is valid for a moment only.
     pub fn ask_again(&mut self) {
         self.url = self.remote.url.clone();
         self.redirects = 0;
     }
 
-    /// Brings the local side to where another attempt may begin. False when that cannot be.
+    /// Brings the local side to a point where another attempt may begin. Returns false if that is impossible.
     pub fn rewind(&mut self) -> bool {
         match &mut self.kind {
             Kind::Ranged(_) => true,
@@ -268,7 +268,7 @@ impl Entry {
         }
     }
 
-    /// There will be no further attempt; what can be of use to another run stays.
+    /// Ends the entry with `problem`; a partial file that is of use to another run stays.
     pub fn give_up(&mut self, mut problem: Error) {
         if let Kind::Ranged(ranged) = &mut self.kind {
             let kept = ranged.give_up(problem.class != Class::Integrity);
@@ -299,7 +299,7 @@ impl Entry {
 
     /// The entry in the report.
     pub fn account(&mut self, limit: &Limit, insecure: bool, buffer_size_bytes: u64) -> Transfer {
-        // The line goes with its last owner.
+        // The progress line goes with its last owner.
         self.bar = None;
         let mut connections = None;
         let mut ranges = None;
@@ -358,7 +358,8 @@ impl Entry {
     }
 }
 
-/// Asks for the rest, if there is a beginning and a way to make sure that it belongs to it. Returns where the rest begins.
+/// Adds the fields that ask for the rest of a file, if its beginning is present and a validator ties the two together. Returns
+/// the first byte of the rest, or 0.
 pub fn resume_headers(headers: &mut HeaderMap, state: &AttemptState) -> u64 {
     let (Some(offset), Some(validator)) = (state.resume_from(), state.validators.if_range()) else {
         return 0;
@@ -404,16 +405,16 @@ pub fn check(wanted: Option<&Checksum>, found: Option<&str>, what: &str) -> Resu
     )))
 }
 
-/// Whether the request behind a redirect is a GET: only 303 asks for that, and POST has become one behind 301 and 302 since the first browsers (RFC
-/// 9110, section 15.4).
+/// Returns true if the request behind a redirect is a GET: only 303 asks for that, and POST has become GET behind 301 and 302
+/// since the first browsers (RFC 9110, section 15.4).
 fn becomes_get(method: &Method, status: u16) -> bool {
     status == 303 || (*method == Method::POST && matches!(status, 301 | 302))
 }
 
-/// Where the Location field of an answer to `from` leads (RFC 9110, section 10.2.2).
+/// Returns the URL to which the Location field of an answer to `from` leads (RFC 9110, section 10.2.2).
 ///
 /// # Errors
-/// Why ferry does not go there: it is no URL, not HTTP, or would send in the clear what was asked for over TLS.
+/// The reason for not going there: the field is not a URL, not HTTP, or would send in the clear what was asked for over TLS.
 pub fn redirected(from: &Url, location: &str) -> Result<Url, String> {
     let mut next = from
         .join(location)

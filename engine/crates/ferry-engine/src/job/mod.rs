@@ -1,4 +1,4 @@
-//! A run: which transfers, over which connections, and what happens when one of them fails.
+//! A run: its transfers, its connections, and the handling of failures.
 //!
 //! The calling thread runs the scheduler: it decides on retries and redirects, and finishes files, so that an fsync never holds up
 //! a limited stream. Connections have a thread each (`worker`).
@@ -37,7 +37,7 @@ use crate::transfer::pace::Pace;
 use crate::transfer::throttle::Limit;
 use crate::transfer::{Settings, Timeouts};
 
-/// Downloads every source of the options. What happened is in the report, failures included.
+/// Downloads every source of the options. The report has the outcome, failures included.
 ///
 /// Blocks until everything is over. `observer` is called for the progress of each transfer (SFTP: of all together).
 #[must_use]
@@ -56,7 +56,7 @@ pub fn download(options: &GetOptions, observer: &dyn Observer) -> Report {
     assemble_http(Command::Get, begin, run::get(options, observer), several)
 }
 
-/// Uploads the source of the options. What happened is in the report, failures included.
+/// Uploads the source of the options. The report has the outcome, failures included.
 ///
 /// Blocks until everything is over. `observer` is called for the progress.
 #[must_use]
@@ -81,7 +81,7 @@ impl Observer for OnlyFailures<'_> {
     }
 }
 
-/// `several`: what the transfers are together is not what one of them is.
+/// Adds the totals to the report of `several` transfers.
 fn assemble_http(command: Command, begin: Instant, run: Result<scheduler::Run, Error>, several: bool) -> Report {
     let (transfers, set) = run.map_or_else(|problem| (Err(problem), None), |(rows, set)| (Ok(rows), Some(set)));
     Report {
@@ -94,7 +94,7 @@ fn assemble_set(command: Command, begin: Instant, run: Result<set::Run, Error>) 
     match run {
         Ok(run) => {
             let report = assemble(command, begin, Ok(run.transfers));
-            // Of transfers that the observer has taken, too.
+            // The exit code of the run counts transfers that the observer has taken, too.
             let exit_code = report.exit_code.max(run.exit_code);
             Report {
                 ok: exit_code == 0,
@@ -109,7 +109,7 @@ fn assemble_set(command: Command, begin: Instant, run: Result<set::Run, Error>) 
     }
 }
 
-/// A report of what a run has come to, with what the process has used.
+/// Returns the report of a run, with the resources that the process has used.
 fn assemble(command: Command, begin: Instant, transfers: Result<Vec<crate::report::Transfer>, Error>) -> Report {
     let usage = platform::process_usage();
     let process = ProcessUsage {
@@ -145,7 +145,7 @@ fn assemble(command: Command, begin: Instant, transfers: Result<Vec<crate::repor
     }
 }
 
-/// For the first byte of an answer, where none is asked for.
+/// The time limit for the first byte of an answer, where the user sets none.
 const FIRST_BYTE: Duration = Duration::from_secs(60);
 
 pub fn settings(common: &Common, options: &TransferOptions, limit: Limit, parallel: usize) -> Settings {
@@ -175,7 +175,8 @@ fn limit(options: &TransferOptions, each: bool) -> Limit {
     }
 }
 
-/// How servers are reached; `tls` is made only when some URL needs it, because reading the system's certificates takes milliseconds.
+/// Returns the options of a connection. `tls` is made only when some URL needs it, because reading the system's certificates
+/// takes milliseconds.
 pub fn connect_options(common: &Common, needs_tls: bool, version: Version) -> Result<ConnectOptions, Error> {
     let alpn = match version {
         Version::Auto | Version::Http3 | Version::Http3First => AlpnPolicy::H2OrHttp11,

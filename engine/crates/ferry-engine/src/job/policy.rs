@@ -1,4 +1,4 @@
-//! What may be tried again, and when.
+//! The failures after which a request may be tried again, and the wait before that.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use crate::error::{Class, Error};
 
 /// The first wait; it doubles with every attempt.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// Of one transfer, those that made progress included.
+/// The most attempts at one transfer, those that made progress included.
 pub const MOST_ATTEMPTS: usize = 1000;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Retries {
     pub most: u32,
     pub longest_wait: Duration,
-    /// Also what is not idempotent (RFC 9110, section 9.2.2).
+    /// Requests that are not idempotent are tried again too (RFC 9110, section 9.2.2).
     pub unsafe_too: bool,
-    /// Also a server that nobody has spoken to yet and where nobody answers: `--retry` was typed.
+    /// A server that has never answered in this run and does not answer now is tried again too: `--retry` was typed.
     pub unreached_too: bool,
 }
 
 impl Retries {
-    /// How long to wait before attempt number `next` (1 is the first retry), or `None` when it must not be made.
+    /// Returns the wait before attempt number `next` (1 is the first retry), or `None` when it must not be made.
     ///
-    /// `sent` tells whether body bytes of a request have left: a POST of which nothing left was never seen by anybody.
-    /// `jitter` is uniform in 0..1: half of the wait is fixed, the other half spreads clients that failed together.
+    /// `sent` is true once body bytes of a request have left: no server has seen a POST without them. `jitter` is uniform in
+    /// 0..1: half of the wait is fixed, the other half spreads clients that failed together.
     pub fn wait(&self, problem: &Error, method: &Method, sent: bool, next: u32, jitter: f64) -> Option<Duration> {
         if problem.class != Class::Transient || next > self.most {
             return None;

@@ -25,28 +25,28 @@ use crate::transfer::receive::Receiver;
 use crate::transfer::send::Sender as BodySender;
 use crate::transfer::{Answer, Ending, Facts, Head, Settings, Work};
 
-/// What the first request asks for. A connection in slow start takes many round trips for as much.
+/// The number of bytes that the first request asks for. A connection in slow start takes many round trips for as much.
 const FIRST: u64 = 4 << 20;
-/// How long a range waits that the server did not want to serve beside others.
+/// The wait of a range that the server has refused while it served others.
 pub const AFTER_REFUSAL: Duration = Duration::from_millis(500);
-/// The journal is written when so much more is there.
+/// The journal is written again after this many more bytes.
 const JOURNAL_BYTES: u64 = 8 << 20;
 
-/// What the first answer has said.
+/// The verdict of the answers so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Unknown,
     /// The server serves ranges of one version.
     Ranges,
-    /// It does not: one connection.
+    /// The server does not serve ranges: one connection fetches the file.
     Plain,
     /// An answer was about another version of the file.
     Changed,
 }
 
-/// What is asked for.
+/// The download that the user asked for.
 pub struct Wanted {
-    /// As the user wrote it.
+    /// The URL as the user wrote it.
     pub asked: Url,
     pub destination: Destination,
     pub overwrite: bool,
@@ -55,7 +55,7 @@ pub struct Wanted {
     pub connections: usize,
 }
 
-/// The local side, for the scheduler.
+/// The local side of a download in ranges, for the scheduler.
 pub struct Ranged {
     pub wanted: Arc<Wanted>,
     pub shared: Arc<Shared>,
@@ -70,13 +70,13 @@ pub struct Ranged {
     pub rtt: Duration,
     /// Connections made.
     pub connections: u32,
-    /// Where redirects have led last has served a range.
+    /// The URL of the last redirect has served a range.
     pub proven: bool,
-    /// When the journal was last written, in bytes.
+    /// The bytes that had come when the journal was last written.
     journaled: u64,
 }
 
-/// What the connections' threads see of it.
+/// The state of a download that the connections' threads share.
 pub struct Shared {
     pub parts: Arc<Parts>,
     found: Mutex<Found>,
@@ -89,19 +89,19 @@ struct Found {
     size: Option<u64>,
     validators: Validators,
     stated: Stated,
-    /// What the server has said of a version of this run, also before everything began again.
+    /// The length that the server has given for a version of this run, also before the download began again.
     promise: Option<Promise>,
-    /// Why the verdict is `Changed`.
+    /// The reason for the verdict `Changed`.
     changed: Option<String>,
-    /// Left by an earlier run, and not opened yet.
+    /// The partial file that an earlier run has left.
     resumable: Option<Resumable>,
-    /// Open.
+    /// The file, once it is open.
     file: Option<PartialFile>,
     opened: bool,
 }
 
 impl Ranged {
-    /// Whether a download is one: several connections are wanted, or an earlier run has left holes.
+    /// Returns the state of a download before its first request, with the bytes and the version that an earlier run has left.
     pub fn new(wanted: Arc<Wanted>, resumable: Option<Resumable>) -> Self {
         let mut missing = Missing::default();
         let mut found = Found {
@@ -149,7 +149,7 @@ impl Ranged {
         }
     }
 
-    /// Everything anew: the file has changed. Only with no part on its way.
+    /// Begins again, because the file has changed. Only for a download without a part on its way.
     pub fn restart(&mut self) {
         let mut found = self.shared.lock();
         let (file, promise) = (found.file.take(), found.promise.take());
@@ -167,12 +167,12 @@ impl Ranged {
         self.shared.lock().promise = promise;
     }
 
-    /// Why everything begins again.
+    /// Returns the reason for beginning again.
     pub fn changed(&self) -> String {
         self.shared.lock().changed.clone().unwrap_or_else(|| CHANGED.to_owned())
     }
 
-    /// What a download over one connection must know of what has been said.
+    /// Returns the state for a download over one connection, with the length that the server has given.
     pub fn plainly(&self) -> AttemptState {
         let promise = self.shared.lock().promise.take();
         AttemptState {
@@ -182,7 +182,7 @@ impl Ranged {
         }
     }
 
-    /// The next range to ask for, once the first answer is there, or the first one. `idle` connections wait for one.
+    /// Returns the first range to ask for or, after the first answer, the next one. `idle` connections wait for a range.
     pub fn next(&self, idle: usize) -> Option<Part> {
         let parts = &self.shared.parts;
         let size = self.shared.lock().size;
@@ -202,7 +202,7 @@ impl Ranged {
         self.shared.lock().size
     }
 
-    /// Asks for the range, and for one of this version if another answer has named one.
+    /// Adds the fields that ask for the range, and for it in this version if another answer has named a version.
     pub fn headers(&self, headers: &mut HeaderMap, part: &Part) {
         let range = part.range();
         let last = range.end.saturating_sub(1);
@@ -215,7 +215,8 @@ impl Ranged {
         }
     }
 
-    /// Writes down what is there, if that has grown enough to be worth it; on a thread of its own, because a disk may take its time.
+    /// Writes the journal if the file has grown enough to be worth it; on a thread of its own, because a disk may take its
+    /// time.
     pub fn journal(&mut self) {
         let bytes = self.shared.parts.bytes();
         if bytes < self.journaled + JOURNAL_BYTES || self.verdict() != Verdict::Ranges {
@@ -229,12 +230,12 @@ impl Ranged {
             .spawn(move || shared.write_journal());
     }
 
-    /// The file, when everything is there.
+    /// Takes the file of a complete download.
     pub fn take_file(&self) -> Option<PartialFile> {
         self.shared.lock().file.take()
     }
 
-    /// There will be no further attempt. Returns how many bytes are kept for another run.
+    /// Ends the download for this run. Returns the number of bytes that are kept for another run.
     pub fn give_up(&mut self, keep: bool) -> u64 {
         self.shared.parts.close();
         let missing = self.shared.parts.missing();
@@ -250,7 +251,7 @@ impl Ranged {
         if keep { size - missing.bytes() } else { 0 }
     }
 
-    /// What was measured, of all connections together.
+    /// Returns the measurements of all connections together.
     pub fn facts(&mut self) -> Facts {
         let mut facts = self.first.take().unwrap_or_default();
         facts.bytes = self.shared.parts.bytes();
@@ -266,7 +267,8 @@ impl Ranged {
 impl Shared {
     fn write_journal(&self) {
         let Ok(_one) = self.journal.try_lock() else { return };
-        // Before the disk has it: what comes meanwhile is missing by this list, and that does no harm.
+        // The list is made before the disk has the bytes: those that come meanwhile are missing by this list, and that does no
+        // harm.
         let missing = self.parts.missing();
         if self.parts.sync().is_err() {
             return;
@@ -278,7 +280,7 @@ impl Shared {
             && missing.is_sound(size)
             && let Err(problem) = file.describe_missing(&missing, size)
         {
-            // The file itself is not hurt, and says the same at the next byte if the disk is full.
+            // The file itself is not hurt; if the disk is full, writing its next byte fails in the same way.
             tracing::info!(
                 problem = problem.message,
                 "the journal of a partial file was not written"
@@ -292,10 +294,11 @@ impl Shared {
 }
 
 impl Found {
-    /// An answer is not about the version that was begun.
+    /// Sets the verdict after an answer that is not about the version that was begun, and returns the error.
     fn begin_again(&mut self, url: &str, why: &str) -> Error {
         self.verdict = Verdict::Changed;
-        // The first answer that shows it says so; those of the other ranges only that nobody wants them any more.
+        // The first answer that shows it gives the reason; the answers for other ranges only show that these are not wanted any
+        // more.
         self.changed.get_or_insert_with(|| why.to_owned());
         Error::transient(format!("{url}: {why}; beginning again"))
     }
@@ -313,7 +316,7 @@ pub struct RangeWork {
     /// Bytes that the body must have, once the answer has said so.
     pub due: Option<u64>,
     pub bar: Arc<Box<dyn Progress>>,
-    /// Told when the first answer is there.
+    /// The channel on which the first answer is announced.
     pub events: Sender<Event>,
     pub transfer: usize,
 }
@@ -367,7 +370,7 @@ impl RangeWork {
         let validators = validators_of(&head.headers, Some(size));
         let stated = stated_by(&head.headers);
         if let Some(known) = found.size {
-            // If-Range has seen to it, unless the server does not know the field.
+            // If-Range has seen to that, unless the server does not know the field.
             if !goes_on(&found.stated, &stated) {
                 return Err(found.begin_again(&url, CHANGED));
             }
@@ -405,7 +408,7 @@ impl RangeWork {
         Ok(Answer::Receive(Box::new(receiver)))
     }
 
-    /// 206 must be exactly the range that was asked for. Returns the size of the file.
+    /// Checks that a 206 is exactly the range that was asked for. Returns the size of the file.
     fn check(&mut self, head: &Head, part: &Part) -> Result<u64, Error> {
         let partial = Partial::of(&self.url, head)?;
         let Partial { first, last, size } = partial;

@@ -1,4 +1,4 @@
-//! What the scheduler does for a download in ranges: which are asked for, and what becomes of one that is over.
+//! The scheduler's part in downloads in ranges: the requests for ranges, and the decision after each of them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,18 +19,19 @@ use crate::report::Attempt;
 use crate::sync::lock;
 use crate::transfer::{Ending, Outcome, Task};
 
-/// How often a connection that was made early looks for its first range.
+/// A connection that was made early looks for its first range at this interval.
 const LOOK: Duration = Duration::from_millis(2);
-/// How often one that has had some looks for another.
+/// A connection that has had ranges looks for another at this interval.
 const LOOK_LATER: Duration = Duration::from_millis(25);
 
 impl Scheduler<'_> {
-    /// The run is this download alone: its connections are the run's. Among others it takes its turns in the queue, as they do.
+    /// True if the run is a single download, whose connections are the run's. A download among others takes its turns in the
+    /// queue.
     fn is_alone(&self) -> bool {
         self.alone
     }
 
-    /// The first range, and meanwhile the connections for the others.
+    /// Asks for the first range. The single download of a run makes the connections for the other ranges meanwhile.
     pub(super) fn begin_ranges(&mut self, index: usize, at: Instant) {
         let now = Instant::now();
         let total = self.settings.timeouts.total;
@@ -49,14 +50,15 @@ impl Scheduler<'_> {
             return;
         }
         for _ in 1..self.parallel {
-            // What cannot be started now is missed when there is something for it to do, and then somebody says why.
+            // A thread that cannot be started now is not an error yet: `staff` tries again once a range waits for it, and
+            // returns the error.
             if self.start_worker(&origin, Some(url.clone())).is_err() {
                 break;
             }
         }
     }
 
-    /// As many ranges as may be on their way, and wait for a connection.
+    /// Asks for as many ranges as may be on their way at once. Their tasks wait in the queue for a connection.
     pub(super) fn ask_for_ranges(&mut self, index: usize, at: Instant) {
         if self.entries.get(index).is_none_or(|entry| entry.over) {
             return;
@@ -101,7 +103,7 @@ impl Scheduler<'_> {
             self.parallel = ranged.allowed;
             let mut queue = lock(&self.queue);
             queue.most = ranged.allowed;
-            // A connection without a range stays: one of another may come back.
+            // A connection without a range stays: a range of another connection may come back.
             if let Some((_, look)) = &mut queue.expecting {
                 *look = LOOK_LATER;
             }
@@ -133,7 +135,7 @@ impl Scheduler<'_> {
         }
     }
 
-    /// A run that is killed leaves what another can go on with.
+    /// Writes the journals of downloads in ranges: if this run is killed, another one goes on by them.
     pub(super) fn write_journals(&mut self) {
         // Called for every event of a run, which may have many thousand entries.
         if !self.ranged {
@@ -149,7 +151,7 @@ impl Scheduler<'_> {
         }
     }
 
-    /// Records a range that has come or has not, and decides what comes next.
+    /// Records the outcome of a range's request, and decides on the next step.
     pub(super) fn record_range(&mut self, outcome: Outcome) {
         let Outcome {
             task,
@@ -168,7 +170,7 @@ impl Scheduler<'_> {
             error: None,
         };
         let kept = facts.bytes;
-        // Its range goes back, as far as it has not come.
+        // The bytes of its range that have not come are missing again after this.
         let written = receiver.map_or(Ok(()), |receiver| receiver.into_parts().0.finish());
         drop(task);
         let entry = &mut self.entries[index];
@@ -186,7 +188,7 @@ impl Scheduler<'_> {
             Ending::Done => written.err(),
             Ending::Failed(problem) => Some(written.err().unwrap_or(problem)),
             Ending::Redirect { .. } if matches!(verdict, Verdict::Plain | Verdict::Changed) => None,
-            // Another answer has led somewhere meanwhile.
+            // Another answer has redirected the download meanwhile.
             Ending::Redirect { .. } if place != entry.url => return self.ask_for_ranges(index, Instant::now()),
             Ending::Redirect { status, location } => {
                 match entry.redirect(status, &location, self.options.max_redirects) {
@@ -215,7 +217,7 @@ impl Scheduler<'_> {
         }
     }
 
-    /// Asks where a redirect has led.
+    /// Asks for ranges at the URL that a redirect has named.
     fn follow(&mut self, index: usize, verdict: Verdict) {
         let now = Instant::now();
         let origin = origin(&self.entries[index].url);
@@ -231,8 +233,9 @@ impl Scheduler<'_> {
         self.ask_for_ranges(index, now);
     }
 
-    /// Whether the place that a redirect has named is no longer the one to ask: another range has found that out, or this one does, because the
-    /// place has served ranges and refuses them now (a signed URL that has expired). The URL that the user gave is asked next.
+    /// Returns true if ranges are no longer asked for at the URL of a redirect: another range has found that out, or this one
+    /// does, because the server there has served ranges and refuses them now (a signed URL that has expired). The next range is
+    /// asked for at the URL that the user gave.
     fn has_left(&mut self, index: usize, place: &Url, problem: &Error) -> bool {
         let entry = &mut self.entries[index];
         let Kind::Ranged(ranged) = &entry.kind else {
@@ -251,7 +254,7 @@ impl Scheduler<'_> {
         expired
     }
 
-    /// The next range is asked for at the URL that the user gave: what a redirect named may have been meant for that moment only.
+    /// Returns to the URL that the user gave for the next range: a redirect may name a URL that is valid for a moment only.
     fn leave(&mut self, index: usize) {
         let entry = &mut self.entries[index];
         if entry.url == entry.remote.url {
@@ -280,7 +283,7 @@ impl Scheduler<'_> {
             return self.ask_for_ranges(index, now);
         }
         if active > 0 && ranged.allowed > 1 && matches!(problem.class, Class::Transient | Class::Permanent) {
-            // Others go on: the server may want no more of them at once.
+            // Other connections are at work: the server may want no more of them at once.
             ranged.allowed -= 1;
             tracing::info!(
                 allowed = ranged.allowed,
@@ -296,7 +299,7 @@ impl Scheduler<'_> {
         self.fail_range(index, attempt, problem, method, kept);
     }
 
-    /// One more failure of the whole: it is tried again, or that was the last.
+    /// Counts another failure of the download, which is tried again after a wait or was the last.
     fn fail_range(&mut self, index: usize, attempt: Attempt, problem: Error, method: &Method, kept: u64) {
         let failed = Failed {
             problem,
@@ -316,19 +319,19 @@ impl Scheduler<'_> {
         }
     }
 
-    /// The connections get nothing more of it.
+    /// Takes the download's tasks from the queue; connections do not wait for more of them.
     fn end_ranges(&mut self, index: usize) {
         let mut queue = lock(&self.queue);
         queue.remove(index);
         queue.expecting = None;
     }
 
-    /// Everything is there.
+    /// Completes a download whose ranges have all come: its file gets its name, and its entry is over.
     fn finish_ranges(&mut self, index: usize) {
         self.end_ranges(index);
         let entry = &mut self.entries[index];
         if let Kind::Ranged(ranged) = &entry.kind {
-            // What still comes has come before.
+            // Bytes that still come are duplicates.
             ranged.shared.parts.close();
         }
         let sync = self.group.is_synced();
@@ -352,7 +355,7 @@ impl Scheduler<'_> {
         }
     }
 
-    /// The server serves no ranges of it, or nothing tells its versions apart: the usual way.
+    /// Goes on over one connection: the server serves no ranges of the file, or no validator tells its versions apart.
     fn go_on_plain(&mut self, index: usize, why: Option<&Error>) {
         self.end_ranges(index);
         if self.is_alone() {
@@ -373,7 +376,7 @@ impl Scheduler<'_> {
         self.enqueue(index, Instant::now());
     }
 
-    /// The file is another one than before: when all that was on its way has come back, everything begins anew.
+    /// Begins again once every range on its way has come back, because the file has changed.
     fn begin_again(&mut self, index: usize, mut attempt: Attempt, method: &Method) {
         let entry = &mut self.entries[index];
         let Kind::Ranged(ranged) = &mut entry.kind else { return };

@@ -1,4 +1,4 @@
-//! HTTP runs as their options ask for them: what the scheduler gets.
+//! HTTP runs by their options: each becomes the scheduler's task.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::options::{GetOptions, PutOptions, Remote, Source, Target};
 use crate::units::ByteSize;
 
 pub fn get(options: &GetOptions, observer: &dyn Observer) -> Result<Run, Error> {
-    // Before any server is asked; each is looked at again when its turn comes.
+    // Destinations are checked before any server is asked, and each again when its turn comes.
     let mut ranged = false;
     for remote in &options.sources {
         ranged |= in_ranges(options, &state(options, remote)?);
@@ -97,7 +97,8 @@ fn connections(options: &GetOptions) -> usize {
     options.connections.max(1)
 }
 
-/// Whether a download is fetched in ranges: over several connections, or because an earlier run that did so has left holes.
+/// Returns true if a download is fetched in ranges: over several connections, or because an earlier run that did so has left
+/// holes.
 fn in_ranges(options: &GetOptions, state: &AttemptState) -> bool {
     let holes = state.resumable.as_ref().is_some_and(|found| !found.missing.is_empty());
     let several = connections(options) > 1 && options.sources.len() == 1 && options.target != Target::Stdout;

@@ -1,4 +1,4 @@
-//! The scheduler of an HTTP run: its transfers' attempts, what became of them, and what comes next.
+//! The scheduler of an HTTP run: it records the attempts at transfers, and decides on the next ones.
 
 use std::collections::HashMap;
 use std::sync::mpsc;
@@ -32,7 +32,7 @@ use crate::units::ByteSize;
 
 /// A server may close its connections as often as it likes, but not for ever without taking a request.
 pub(super) const MOST_REFUSALS: u32 = 16;
-/// How long transfers may take to come back once the run was told to end.
+/// The longest wait for transfers to come back once the run is to end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) struct Scheduler<'a> {
@@ -50,16 +50,16 @@ pub(super) struct Scheduler<'a> {
     pub(super) alone: bool,
     /// Some download of the run is in ranges.
     pub(super) ranged: bool,
-    /// Where the connections say what has happened.
+    /// The channel on which the connections report events.
     pub(super) events: mpsc::Sender<Event>,
     inbox: Option<mpsc::Receiver<Event>>,
-    /// Threads by what they are connected to.
+    /// The number of threads by their origin.
     workers: HashMap<Origin, usize>,
     /// Complete files that have not got their names yet.
     pub(super) group: Group<Completed>,
 }
 
-/// The record of an attempt, for when its file has its name.
+/// The record of an attempt whose file has not got its name yet.
 pub(super) struct Completed {
     index: usize,
     attempt: Attempt,
@@ -163,7 +163,7 @@ impl<'a> Scheduler<'a> {
                     mut problem,
                     total_s,
                 }) => {
-                    // Who has answered before is starting again.
+                    // A server that has answered before is starting again.
                     problem.unreached &= !shared.contains_key(&origin(&task.url));
                     let (index, facts) = (task.transfer, no_connection(total_s));
                     self.record_attempt(Outcome {
@@ -190,7 +190,7 @@ impl<'a> Scheduler<'a> {
         Ok(self.finished.into_parts())
     }
 
-    /// Some of those that are to come, as far as a connection may soon want them.
+    /// Makes entries of coming transfers, as many as connections may want soon.
     fn begin_more(&mut self) {
         while self.entries.len() < self.parallel.saturating_add(AHEAD) {
             let Some((index, entry)) = self.coming.next_entry() else {
@@ -207,7 +207,7 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// An entry that is over becomes a part of the report.
+    /// Moves an entry that is over into the report.
     fn settle(&mut self, index: usize) {
         if let Some(entry) = self.entries.take_over(index) {
             self.report(index, entry);
@@ -220,7 +220,8 @@ impl<'a> Scheduler<'a> {
         self.finished.add(index, row);
     }
 
-    /// Ends what waits for its turn; with `all`, also what does not come back from the network or from standard input.
+    /// Ends the transfers that wait for their turn; with `all`, also those that do not come back from the network or from
+    /// standard input.
     fn stop(&mut self, problem: &Error, all: bool) {
         let waiting = lock(&self.queue).clear();
         for (index, entry) in self.entries.all_mut() {
@@ -236,7 +237,7 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// Enough threads for what is waiting: one until ALPN has spoken, one for h2 and h3, `parallel` for HTTP/1.1.
+    /// Starts enough threads for the waiting tasks: one until ALPN has spoken, one for h2 and h3, `parallel` for HTTP/1.1.
     fn staff(&mut self, shared: &HashMap<Origin, bool>) -> Result<(), Error> {
         let waiting = lock(&self.queue).origins();
         for (origin, count) in waiting {
@@ -253,7 +254,7 @@ impl<'a> Scheduler<'a> {
                 None if encrypted && self.common.version != Version::Http11 => 1,
                 Some(false) | None => self.parallel.min(count),
             };
-            // Those that are at work take the next task themselves; only what they cannot get to needs another thread.
+            // Threads that are at work take the next task themselves; only tasks beyond their number need another thread.
             let most = if wanted == 1 && !ranged { 1 } else { self.parallel };
             while self.workers_at(&origin) < most.min(wanted.max(1)) {
                 self.start_worker(&origin, None)?;
@@ -266,7 +267,7 @@ impl<'a> Scheduler<'a> {
         self.workers.get(origin).copied().unwrap_or_default()
     }
 
-    /// A thread with a connection, made at once where `early` says whereto.
+    /// Starts a thread, which connects at once if there is an `early` URL.
     pub(super) fn start_worker(&mut self, origin: &Origin, early: Option<Url>) -> Result<(), Error> {
         let mut connect_options = self.connect_options.clone();
         if !origin.starts_with("https") {
@@ -299,7 +300,7 @@ impl<'a> Scheduler<'a> {
                 headers.insert(AUTHORIZATION, value.clone());
             }
         } else {
-            // What was meant for one server is not for another.
+            // One server's credentials are withheld from another.
             headers.remove(AUTHORIZATION);
             headers.remove(http::header::COOKIE);
         }
@@ -383,7 +384,7 @@ impl<'a> Scheduler<'a> {
 
     /// Records an attempt and decides what comes next.
     fn record_attempt(&mut self, outcome: Outcome) {
-        // It may come back after the run was ended, or after its transfer was over.
+        // An outcome may come back after the run was ended, or after its transfer was over.
         let Some(entry) = self.entries.get(outcome.task.transfer) else {
             return;
         };

@@ -1,4 +1,4 @@
-//! Which version of a file an answer is about, and which part of it.
+//! The version of a file that an answer is about, and the part of it that the answer has.
 
 use std::time::{Duration, SystemTime};
 
@@ -31,9 +31,10 @@ pub fn validators_of(headers: &HeaderMap, size: Option<u64>) -> Validators {
     }
 }
 
-/// The validators of an answer as they stand there. Weak or young ones do not say that two versions are the same; that they differ they do say.
+/// Returns the validators of an answer as they stand there. Weak or young validators cannot show that two versions are the
+/// same; they can show that two versions differ.
 pub fn stated_by(headers: &HeaderMap) -> Stated {
-    // Two values of different bytes stay two.
+    // Two values of different bytes stay different.
     let raw = |name| {
         headers
             .get(name)
@@ -45,8 +46,9 @@ pub fn stated_by(headers: &HeaderMap) -> Stated {
     }
 }
 
-/// Whether a 206 may be about the version that `begun` was stated of. If-Range sees to it, unless the server does not know the field. A 206 has the
-/// `ETag` that a 200 would have; Last-Modified need not be repeated (RFC 9110, section 15.3.7).
+/// Returns true if a 206 may be about the version for which the server has stated `begun`. If-Range sees to that, unless the
+/// server does not know the field. A 206 has the `ETag` that a 200 would have; Last-Modified need not be repeated (RFC 9110,
+/// section 15.3.7).
 pub fn goes_on(begun: &Stated, now: &Stated) -> bool {
     let same_tag = match (&begun.etag, &now.etag) {
         (Some(old), new) => new.as_ref() == Some(old),
@@ -56,7 +58,7 @@ pub fn goes_on(begun: &Stated, now: &Stated) -> bool {
     same_tag && !contradicts(begun, now)
 }
 
-/// Whether a validator is stated twice, and differently. For answers that need not repeat any.
+/// Returns true if a validator is stated twice, and differently. For answers that need not repeat any validator.
 pub fn contradicts(begun: &Stated, now: &Stated) -> bool {
     let differs =
         |old: &Option<String>, new: &Option<String>| matches!((old, new), (Some(old), Some(new)) if old != new);
@@ -81,7 +83,7 @@ impl Promise {
         })
     }
 
-    /// Whether it was given for this version; so it was if no validator says that it is another one.
+    /// Returns true if the length was given for this version: it was, unless a validator shows another version.
     pub fn is_about(&self, validators: &Validators, stated: &Stated) -> bool {
         validators.if_range() == Some(&*self.validator) || !contradicts(&self.stated, stated)
     }
@@ -119,7 +121,7 @@ pub struct Partial {
 
 impl Partial {
     /// # Errors
-    /// Class Integrity when it does not say which bytes it has, or has another number of them.
+    /// Class Integrity when a 206 does not say which bytes it has, or has another number of them.
     pub fn of(url: &Url, head: &Head) -> Result<Self, Error> {
         let Some(ContentRange::Part { first, last, size }) = ContentRange::parse(content_range(head)) else {
             return Err(Self::wrong(url, head, "a partial answer without a usable range"));
@@ -139,17 +141,18 @@ impl Partial {
         self.last - self.first + 1
     }
 
-    /// A 206 that cannot be used, and why.
+    /// Returns the error of a 206 that cannot be used, with the reason `why`.
     pub fn wrong(url: &Url, head: &Head, why: &str) -> Error {
         let range = content_range(head);
         Error::integrity(format!("{}: {why} (Content-Range: {range:?})", log::shown(url)))
     }
 }
 
-/// A body that is over has as many bytes as it must.
+/// Checks that a body has exactly the `due` bytes at its end.
 ///
 /// # Errors
-/// Class Transient where only the end of the connection has ended it, which may have cut it short; else Integrity.
+/// Class Transient for missing bytes where only the end of the connection ended the body, which may have cut it short; else
+/// Integrity.
 pub fn check_length(url: &Url, due: u64, came: u64, delimited: bool) -> Result<(), Error> {
     let url = log::shown(url);
     if came == due {
@@ -225,7 +228,7 @@ mod tests {
             let (old, new) = (stated(begun.0, begun.1), stated(now.0, now.1));
             assert_eq!(goes_on(&old, &new), same, "{begun:?} {now:?}");
         }
-        // A 416 need not state any.
+        // A 416 need not state any validator.
         assert!(!contradicts(&stated("\"a\"", "1"), &stated("", "")));
         assert!(contradicts(&stated("\"a\"", "1"), &stated("\"b\"", "")));
     }

@@ -15,7 +15,7 @@ use crate::transfer::connect::ConnectOptions;
 use crate::transfer::line::{Line, open};
 use crate::transfer::{Facts, Outcome, Pull, Settings, Task, Tasks};
 
-/// Scheme, host and port: what a connection is good for.
+/// Scheme, host and port: a connection serves one origin.
 pub type Origin = String;
 
 pub fn origin(url: &Url) -> Origin {
@@ -26,13 +26,13 @@ pub fn origin(url: &Url) -> Origin {
 pub struct Queue {
     /// In the order they were put in; no queue is empty.
     waiting: BTreeMap<Origin, VecDeque<(Instant, Task)>>,
-    /// What a transfer may take from the begin of its first attempt.
+    /// The time limit of a transfer, from the start of its first attempt.
     total: Option<Duration>,
     /// Tasks that were taken and are not over.
     pub active: usize,
-    /// More of them at once are not wanted.
+    /// The largest number of tasks that are wanted at once.
     pub most: usize,
-    /// There will be more for this origin: its connections stay, and look for it so often.
+    /// The origin for which there will be more tasks, and the interval at which its connections, which stay, look for them.
     pub expecting: Option<(Origin, Duration)>,
 }
 
@@ -47,7 +47,7 @@ impl Queue {
         }
     }
 
-    /// Not before `at`.
+    /// Adds a task that is not ready before `at`.
     pub fn push(&mut self, at: Instant, task: Task) {
         let waiting = self.waiting.entry(origin(&task.url)).or_default();
         waiting.push_back((at, task));
@@ -67,12 +67,12 @@ impl Queue {
         self.waiting.retain(|_, waiting| !waiting.is_empty());
     }
 
-    /// Of so many connections, those for which there is nothing.
+    /// Returns the number of connections, out of `connections`, for which there is no task.
     pub fn idle(&self, connections: usize) -> usize {
         connections.saturating_sub(self.active + self.waiting.len())
     }
 
-    /// In the order they were put in, those that are ready.
+    /// Returns the first task that is ready, in the order in which they were added, or else the time to look again.
     fn pull(&mut self, origin: &Origin, now: Instant) -> Pull {
         if self.active >= self.most {
             return Pull::Empty;
@@ -95,7 +95,7 @@ impl Queue {
 
     fn take(&mut self, origin: &Origin, now: Instant) -> Option<Task> {
         let waiting = self.waiting.get_mut(origin)?;
-        // Only those that wait for another attempt are not ready.
+        // Only tasks that wait for another attempt are not ready.
         let ready = waiting.iter().position(|(at, _)| *at <= now)?;
         let (_, task) = waiting.remove(ready)?;
         if waiting.is_empty() {
@@ -104,7 +104,7 @@ impl Queue {
         Some(task)
     }
 
-    /// Origins with something to do, and how much.
+    /// Returns the origins with waiting tasks, and the number of their tasks.
     pub fn origins(&self) -> Vec<(Origin, usize)> {
         let counted = self
             .waiting
@@ -114,16 +114,16 @@ impl Queue {
     }
 }
 
-/// What a worker tells the scheduler.
+/// A message from a worker to the scheduler.
 pub enum Event {
-    /// A worker that goes on after anything but success waits for the answer, because the scheduler may have more for it.
+    /// After anything but success, a worker that goes on waits for the answer, because the scheduler may have more for it.
     Done(Box<Outcome>, Option<Sender<()>>),
     ConnectFailed {
         task: Box<Task>,
         problem: Error,
         total_s: f64,
     },
-    /// Whether the connection carries several requests at once, and its round trip.
+    /// A new connection: true if it carries several requests at once, and its round trip.
     Connected(Origin, bool, Duration),
     /// The first range of a transfer is on its way, so that the others can be asked for.
     Answered(usize),
@@ -136,7 +136,7 @@ pub struct Worker {
     pub events: Sender<Event>,
     pub connect_options: ConnectOptions,
     pub settings: Settings,
-    /// Connects there before it has a task.
+    /// The URL to connect to before there is a task.
     pub early: Option<Url>,
 }
 
@@ -167,7 +167,7 @@ impl Worker {
         }
     }
 
-    /// A connection for tasks that are to come. Whether there is one shows when they are there.
+    /// Connects for tasks that are to come. A failure is not reported here: the first task connects again.
     fn connect_early(&self, url: &Url) {
         if let Ok(connection) = open(url, &self.connect_options, &self.settings) {
             self.stay(connection, None);
@@ -201,7 +201,7 @@ impl Worker {
 
 struct ConnectionQueue<'a> {
     worker: &'a Worker,
-    /// What the connection was made for.
+    /// The task for which the connection was made.
     first: Option<Box<Task>>,
 }
 

@@ -1,4 +1,4 @@
-//! The transfers of a run: those that are on their way, and what the others have come to.
+//! The transfers of a run: those on their way, and the totals of the others.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub struct Totals {
     pub files: u64,
     pub failed: u64,
     pub bytes: u64,
-    /// That of the worst failure, or 0.
+    /// The exit code of the worst failure, or 0.
     pub exit_code: u8,
 }
 
@@ -31,7 +31,7 @@ pub struct Entries<'a> {
     gives_away: bool,
     common: Common,
     open: BTreeMap<usize, Entry>,
-    /// Of the next one.
+    /// The number of the next transfer.
     number: usize,
     /// The rows that the observer has not taken.
     kept: Vec<Transfer>,
@@ -51,7 +51,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// Gets the next number.
+    /// Adds a transfer, under the next number.
     pub fn push(&mut self, entry: Entry) {
         let number = self.number;
         self.number += 1;
@@ -59,7 +59,7 @@ impl<'a> Entries<'a> {
         self.settle(number);
     }
 
-    /// How many numbers are taken.
+    /// Returns the number of transfers so far.
     pub fn count(&self) -> usize {
         self.number
     }
@@ -68,7 +68,7 @@ impl<'a> Entries<'a> {
         self.open.get_mut(&number)
     }
 
-    /// Not over yet, by their numbers.
+    /// Returns the transfers that are not over yet, with their numbers.
     pub fn unfinished(&self) -> impl Iterator<Item = (usize, &Entry)> {
         let open = self.open.iter().map(|(number, entry)| (*number, entry));
         open.filter(|(_, entry)| !entry.over)
@@ -82,7 +82,7 @@ impl<'a> Entries<'a> {
         self.totals.failed > 0 || self.open.values().any(|entry| entry.problem.is_some())
     }
 
-    /// All that are not over have failed by this.
+    /// Ends all transfers that are not over, with this problem.
     pub fn give_up(&mut self, problem: &Error) {
         for entry in self.unfinished_mut() {
             entry.give_up(problem.clone());
@@ -92,7 +92,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// If it is over.
+    /// Gives a transfer away if it is over, where the run does so.
     pub fn settle(&mut self, number: usize) {
         if self.gives_away
             && self.open.get(&number).is_some_and(|entry| entry.over)
@@ -119,7 +119,7 @@ impl<'a> Entries<'a> {
         transfer
     }
 
-    /// The rows that nobody has taken, in the order of the request or, of trees, in that of their ends.
+    /// Returns the rows that the observer has not taken, in the order of the request or, in trees, of their ends.
     pub fn finish(mut self) -> (Vec<Transfer>, Totals) {
         for entry in std::mem::take(&mut self.open).into_values() {
             let transfer = self.count_in(entry);

@@ -1,4 +1,4 @@
-//! What the session's thread and the calling thread tell each other.
+//! The messages between the session's thread and the calling thread.
 
 use std::path::PathBuf;
 
@@ -8,9 +8,9 @@ use crate::options::Remote;
 use crate::report::Planned;
 use crate::sftp::{Outcome, SessionFacts};
 
-/// What the session's thread reports to the recorder.
+/// A report of the session's thread to the recorder.
 pub enum Event {
-    /// Found in a tree; its number is the next one.
+    /// A new transfer; its number is the next one.
     New(Box<Entry>),
     Done(Box<Outcome>),
     Skipped,
@@ -20,9 +20,9 @@ pub enum Event {
     Unchanged,
     /// Removed at the destination.
     Deleted,
-    /// Would be done, were it not a dry run.
+    /// An action that a dry run does not take.
     Planned(Planned),
-    /// There is nothing more to be found in it.
+    /// Nothing more will be found in the tree of this number.
     Listed(usize),
     Over(Box<SessionFacts>, Result<(), Error>),
 }
@@ -31,6 +31,6 @@ pub enum Event {
 #[derive(Clone)]
 pub struct Tree {
     pub remote: Remote,
-    /// Where it goes; null when it is discarded.
+    /// The local destination; `None` when the files are discarded.
     pub local: Option<PathBuf>,
 }

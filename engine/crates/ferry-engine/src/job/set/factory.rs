@@ -25,10 +25,10 @@ pub struct TaskFactory {
     pub range: Option<ByteRange>,
     /// An upload of one file keeps its name where the URL is a directory's.
     pub into_directory: bool,
-    /// Of an upload of a tree.
+    /// The local root of an upload of a tree.
     pub local_root: Option<PathBuf>,
     pub whole: Arc<SetProgress>,
-    /// What the run is about, where nothing else is to blame.
+    /// The remote of the run, for problems without a file of their own.
     pub root: Remote,
 }
 
@@ -100,7 +100,7 @@ impl TaskFactory {
                 progress,
                 nonce: fastrand::u64(..),
             })),
-            // HTTP's, which never comes here.
+            // The kinds of HTTP never come here.
             Kind::Put { .. } | Kind::Ranged(_) => unreachable!("HTTP in an SFTP run"),
         };
         FileTask {

@@ -1,5 +1,5 @@
-//! The local side of one SFTP download: the same places, partial files and checksums as over HTTP, with size and time of modification for
-//! what HTTP calls validators.
+//! The local side of one SFTP download: the same places, partial files and checksums as over HTTP, with size and time of
+//! modification as the validators.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -88,7 +88,7 @@ impl Inbound for Download {
     }
 }
 
-/// What is here goes on only if the file there is the same.
+/// Returns the offset at which to go on, which is 0 unless the file on the server is the same.
 fn resume_at(state: &AttemptState, now: &Validators) -> u64 {
     match state.resume_from() {
         Some(at) if state.validators == *now && now.size.is_none_or(|size| at < size) => at,
@@ -96,7 +96,7 @@ fn resume_at(state: &AttemptState, now: &Validators) -> u64 {
     }
 }
 
-/// First byte and one behind the last.
+/// Returns the first byte of a range, and the byte behind its last.
 fn part(range: ByteRange, size: Option<u64>, url: &Url) -> Result<(u64, Option<u64>), Error> {
     let Some(size) = size else {
         return Err(Error::permanent(format!(

@@ -1,25 +1,25 @@
-//! What the source of a mirror has, and of which of it is known what lies below.
+//! The names in the source of a mirror, and the directories among them whose content is known.
 
 use std::collections::HashMap;
 
 use super::stamp::Names;
 
-/// What the source has, whether or not it takes part.
+/// The names that the source has, whether or not they take part.
 #[derive(Debug, Default)]
 pub struct Inventory(HashMap<Names, Kind>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A directory whose names are here: what is not here is not in it.
+    /// A directory whose names are all in the inventory.
     Listed,
     /// A file that takes part.
     File,
-    /// Anything else: a link, a special file, what is excluded. What lies below its name is not known.
+    /// Anything else: a link, a special file, an excluded name. Nothing is known of the names below it.
     PassedOver,
 }
 
 impl Inventory {
-    /// A name that was once no listed directory stays so: the source changes meanwhile.
+    /// Adds a name. A name of two kinds is passed over from then on: the source changes meanwhile.
     pub fn add(&mut self, names: Names, kind: Kind) {
         let known = self.0.entry(names).or_insert(kind);
         if *known != kind {
@@ -35,12 +35,12 @@ impl Inventory {
         self.0.contains_key(names)
     }
 
-    /// Whether it is a file that takes part.
+    /// Returns true for a file that takes part.
     pub fn is_file(&self, names: &[Vec<u8>]) -> bool {
         self.0.get(names) == Some(&Kind::File)
     }
 
-    /// Whether there is a file of this directory whose name begins so.
+    /// Returns true if a file that takes part is in this directory and has a name with this beginning.
     pub fn has_file_beginning(&self, directory: &[Vec<u8>], beginning: &[u8]) -> bool {
         let mut files = self.0.iter().filter(|(_, kind)| **kind == Kind::File);
         files.any(|(names, _)| {
@@ -54,12 +54,12 @@ impl Inventory {
         self.0.keys()
     }
 
-    /// Whether it is something whose inside is not known.
+    /// Returns true for a name of the source whose inside is not known.
     pub fn is_opaque(&self, names: &[Vec<u8>]) -> bool {
         self.0.get(names).is_some_and(|kind| *kind != Kind::Listed)
     }
 
-    /// Whether it lies below such a thing, or is one.
+    /// Returns true for a name whose inside is not known, and for everything below it.
     pub fn hides(&self, names: &[Vec<u8>]) -> bool {
         (1..=names.len()).any(|depth| names.get(..depth).is_some_and(|above| self.is_opaque(above)))
     }

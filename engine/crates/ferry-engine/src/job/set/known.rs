@@ -1,9 +1,10 @@
-//! Which files of trees have been found already: of a million, nothing more is kept of each than a number.
+//! The files of trees that have been found already. There may be a million, so each is kept as a number only.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
-/// Paths by tree. Two of them are taken for one by accident once in 2^128 pairs, and by nobody's intention: the hash is this run's own.
+/// Paths by tree. Two of them have the same number by accident once in 2^128 pairs, and never by intention: the hash is this
+/// run's own.
 #[derive(Default)]
 pub struct Known {
     one: RandomState,
@@ -12,7 +13,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Whether it is new.
+    /// Returns true for a path that is new.
     pub fn insert(&mut self, tree: usize, path: &[u8], again: bool) -> bool {
         let key = (tree, path, again);
         let number = u128::from(self.one.hash_one(key)) << 64 | u128::from(self.other.hash_one(key));

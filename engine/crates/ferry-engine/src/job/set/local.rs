@@ -1,4 +1,4 @@
-//! The local side of a mirror: what is in a place, what a directory has, how it is removed. Symbolic links are never followed.
+//! The local side of a mirror: it looks at places, lists directories and removes things. Symbolic links are never followed.
 
 use std::fs::{self, Metadata};
 use std::io::{Error as IoError, ErrorKind};
@@ -12,12 +12,12 @@ use crate::error::Error;
 use crate::files::mode;
 use crate::filter::Filter;
 
-/// More than this is a loop.
+/// Directories deeper than this are taken for a loop.
 const DEEPEST: usize = 128;
-/// To read, write and enter a directory as its owner.
+/// The bits to read, write and enter a directory as its owner.
 const OWNER: u32 = 0o700;
 
-/// What has this name, if anything has.
+/// Returns the kind and the stamp of the thing with this name, if there is one.
 pub fn in_place(path: &Path) -> Result<Option<(FileKind, Stamp)>, Error> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some((kind_of(&found), Stamp::of(&found)))),
@@ -39,7 +39,7 @@ fn kind_of(found: &Metadata) -> FileKind {
     }
 }
 
-/// Whether a directory has to be made here.
+/// Returns true if the directory has to be made.
 pub fn lacks_directory(path: &Path) -> Result<bool, Error> {
     match in_place(path)? {
         None => Ok(true),
@@ -49,7 +49,7 @@ pub fn lacks_directory(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Everything below `root`, without what is in an excluded directory. Nothing where there is no `root`.
+/// Lists everything below `root`, without the content of excluded directories. The list is empty where there is no `root`.
 pub fn list(root: &Path, filter: &Filter) -> Result<Vec<(PathBuf, Thing)>, Error> {
     let mut found = Vec::new();
     if fs::exists(root).map_err(|error| failed("look at", root, error))? {
@@ -86,7 +86,7 @@ fn descend(directory: &Path, filter: &Filter, above: &Names, things: &mut Vec<(P
     Ok(())
 }
 
-/// Gives its owner leave to write into a directory.
+/// Lets the owner of a directory read, write and enter it.
 pub fn open_directory(path: &Path) -> Result<(), Error> {
     let found = fs::metadata(path).map_err(|error| failed("look at", path, error))?;
     match mode::of(&found) {
@@ -95,12 +95,12 @@ pub fn open_directory(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Permission bits of something that is no link.
+/// Sets the permission bits of something other than a link.
 pub fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
     mode::set_path(path, mode).map_err(|error| failed("set the permissions of", path, error))
 }
 
-/// A directory must be empty.
+/// Removes a file, a link or an empty directory.
 pub fn remove(path: &Path, kind: FileKind) -> Result<(), Error> {
     let removed = match kind {
         FileKind::Directory => fs::remove_dir(path),

@@ -1,4 +1,5 @@
-//! What a mirror has to do: which files differ, and what the destination has that the source has not. It decides; others ask servers and disks.
+//! The work of a mirror: the files that differ, and the surplus of the destination. This module decides; others ask servers and
+//! disks.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -13,8 +14,8 @@ use crate::error::Error;
 use crate::files::{is_longest, is_unfinished, upload_targets};
 use crate::options::{Mirror, Remote};
 
-/// Nothing was written to what an upload has left for so long: it is nobody's. Longer than any writer is waited for, and than a clock is wrong by
-/// its time zone.
+/// The remainder of an upload is abandoned after this time without a write: longer than the wait for any writer, and than a
+/// clock is wrong by its time zone.
 const ABANDONED_S: u64 = 24 * 3600;
 
 /// Something in the destination.
@@ -35,12 +36,12 @@ pub struct Pending {
     pub stamp: Stamp,
 }
 
-/// What becomes of a file of the source.
+/// The verdict on a file of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Transfer,
     Unchanged,
-    /// What is in its place, which a mirror does not replace.
+    /// The thing in the file's place, which a mirror does not replace.
     Blocked(&'static str),
 }
 
@@ -50,26 +51,26 @@ pub struct State {
     /// The tree that is mirrored, for messages: the side that is on the server.
     pub remote: Remote,
     pub source: Inventory,
-    /// Uploads: what the source has to send, until the destination is known.
+    /// Uploads: the files of the source, until the destination is known.
     pub pending: Vec<Pending>,
-    /// Uploads: what the destination had before anything was sent.
+    /// Uploads: the content of the destination before anything was sent.
     pub there: Vec<Thing>,
-    /// Uploads: its directories, parents first; those of them that have to be made.
+    /// Uploads: the source's directories, parents first, and those that have to be made.
     pub directories: Vec<WalkedDirectory>,
     pub make: Vec<Vec<u8>>,
-    /// Downloads: where they go.
+    /// Downloads: the local destination.
     pub local: Option<PathBuf>,
-    /// Downloads: directories in whose place here something else is.
+    /// Downloads: directories in whose place something else is found locally.
     pub blocked: HashSet<Names>,
-    /// Uploads: what the destination is, if it exists.
+    /// Uploads: the kind of the destination, if it exists.
     pub root: Option<FileKind>,
-    /// Uploads: when something in it was last made, renamed or removed, by the server's clock.
+    /// Uploads: the last time at which something in the destination was made, renamed or removed, by the server's clock.
     pub root_modified: Option<u64>,
-    /// When the run began, in seconds since 1970.
+    /// The start of the run, in seconds since 1970.
     pub began: u64,
     /// Uploads: the destination has been listed.
     pub compared: bool,
-    /// What is surplus has been removed, or will not be.
+    /// The surplus has been removed, or will not be.
     pub cleared: bool,
 }
 
@@ -93,7 +94,8 @@ impl State {
         }
     }
 
-    /// Whether a session on the server has something left to do besides transfers, when some of them have `failed` or none.
+    /// Returns true if a session on the server has something left to do besides transfers. `failed`: some transfers have
+    /// failed.
     pub fn owes(&self, failed: bool) -> bool {
         let remove = self.options.delete && !self.cleared && !failed;
         self.local.is_none() && (!self.compared || remove)
@@ -104,7 +106,7 @@ impl State {
         self.pending.iter().filter_map(|file| file.stamp.size).sum()
     }
 
-    /// What to do about a file, given what is in its place at the destination.
+    /// Returns the verdict on a file, by the thing in its place at the destination.
     pub fn verdict(&self, source: Stamp, there: Option<(FileKind, Stamp)>) -> Verdict {
         match there {
             None => Verdict::Transfer,
@@ -121,10 +123,10 @@ impl State {
         }
     }
 
-    /// What is to be removed, everything in a directory before the directory.
+    /// Returns the surplus that is to be removed, the content of a directory before the directory.
     ///
     /// # Errors
-    /// Class Permanent: it is more than the user allows, or the source has nothing at all.
+    /// Class Permanent: the surplus is more than the user allows, or the source has nothing at all.
     pub fn surplus<'a>(&self, there: &'a [Thing]) -> Result<Vec<&'a Thing>, Error> {
         let found = surplus(there, &self.source, &self.abandoned(there));
         let count = found.len() as u64;
@@ -143,9 +145,9 @@ impl State {
         }
     }
 
-    /// What interrupted uploads of files of this set have left on the server, and no run goes on with: every file has arrived. That another run does
-    /// not write there at this moment, no server says; but the directory has changed a day after the last byte was written, by the server's own clock,
-    /// and by ours that day is over too.
+    /// Returns the remainders on the server of interrupted uploads of this set's files, if no run goes on with them: every file
+    /// has arrived. No server says that another run does not write there at this moment; but the directory has changed a day
+    /// after the last byte was written, by the server's own clock, and by ours that day is over too.
     fn abandoned<'a>(&self, there: &'a [Thing]) -> HashSet<&'a Names> {
         if self.local.is_some() {
             return HashSet::new();
@@ -174,7 +176,7 @@ impl State {
         there.iter().filter(is_abandoned).map(|thing| &thing.names).collect()
     }
 
-    /// Whether a name is one that an upload of a file of this set leaves in a directory.
+    /// Returns true for a name that an upload of this set's files leaves in a directory.
     fn is_left_by_upload(&self, name: &[u8], directory: &[Vec<u8>]) -> bool {
         upload_targets(name).any(|file| {
             let names = [directory, &[file.to_vec()]].concat();
@@ -183,27 +185,27 @@ impl State {
     }
 }
 
-/// What has the name of a file or directory of the source is something else.
+/// Returns the error of a place where the source has a file or a directory, and the destination something else.
 pub fn in_the_way(path: &str, what: &str) -> Error {
     Error::local(format!(
         "{path} is {what}, and not what the source has; a mirror replaces only files by files: remove it"
     ))
 }
 
-/// Whether `names` are in one of the directories, or are one of them.
+/// Returns true if `names` are one of the directories, or lie below one.
 pub fn is_below(names: &Names, directories: &HashSet<Names>) -> bool {
     let mut above = (1..=names.len()).filter_map(|depth| names.get(..depth));
     !directories.is_empty() && above.any(|above| directories.contains(above))
 }
 
-/// What lies in a directory that the source has too, or in none that it has, and has no counterpart there.
+/// Returns the things that have no counterpart in the source, without those that stay and the directories above these.
 fn surplus<'a>(there: &'a [Thing], source: &Inventory, abandoned: &HashSet<&Names>) -> Vec<&'a Thing> {
     let names: HashSet<&Names> = there.iter().map(|thing| &thing.names).collect();
     let mut spelled: HashMap<String, Vec<&Names>> = HashMap::new();
     for names in source.names() {
         spelled.entry(folded(names)).or_default().push(names);
     }
-    // Where the file system ignores case, this may be the very thing that the source has: there both spellings cannot be seen at once.
+    // A file system that ignores case may have the source's own thing under this spelling: both cannot be seen there at once.
     let respelled = |thing: &Thing| {
         let same = spelled.get(&folded(&thing.names)).map_or(&[][..], Vec::as_slice);
         same.iter().filter(|other| !names.contains(*other)).copied()
@@ -232,7 +234,7 @@ fn surplus<'a>(there: &'a [Thing], source: &Inventory, abandoned: &HashSet<&Name
         }
     }
     found.retain(|thing| !kept.contains(thing.names.as_slice()));
-    // What is in a directory sorts behind it.
+    // The content of a directory sorts behind it.
     found.sort_by(|one, other| other.names.cmp(&one.names));
     found
 }

@@ -1,7 +1,7 @@
-//! A run over SFTP: one file, or many, on one connection; again on another one for what a lost connection has left.
+//! A run over SFTP: one file, or many, on one connection; then on another one for the remainder of a lost connection.
 //!
-//! The session has a thread of its own (`sftp::run`). The calling thread records attempts and finishes files, so that an fsync never holds
-//! up what is still on its way.
+//! The session has a thread of its own (`sftp::run`). The calling thread records attempts and finishes files, so that an fsync
+//! never holds up files that are still on their way.
 
 mod entries;
 mod events;
@@ -50,14 +50,14 @@ use crate::options::{Common, GetOptions, PutOptions, Source, Target};
 use crate::report::{Action, FileSet, Planned, SshReport, Transfer};
 use crate::sftp::{self, Plan};
 
-/// What a run has come to.
+/// The outcome of a run.
 pub struct Run {
     pub transfers: Vec<Transfer>,
     pub ssh: Option<SshReport>,
-    /// That of the worst failure of a transfer, or 0.
+    /// The exit code of the worst failure of a transfer, or 0.
     pub exit_code: u8,
     pub set: FileSet,
-    /// What a dry run has found to do.
+    /// The actions that a dry run has found.
     pub planned: Option<Vec<Planned>>,
 }
 
@@ -173,7 +173,7 @@ pub fn put(options: &PutOptions, observer: &dyn Observer) -> Result<Run, Error> 
         }
         source => {
             factory.into_directory = true;
-            // Opened now: a name that is wrong must not cost a connection.
+            // The source is opened now: a wrong name must not cost a connection.
             let (path, opened) = match source {
                 Source::File(path) => (Some(path.clone()), files::Source::open(path)?),
                 _ => (None, files::Source::stdin()?),
@@ -225,7 +225,7 @@ struct Set<'a> {
     local_modes: Vec<(PathBuf, u32)>,
     ssh: Option<SshReport>,
     moved: Option<(Instant, Instant)>,
-    /// Bytes that need not go again.
+    /// Bytes that need not be transferred again.
     progress: u64,
 }
 
@@ -272,14 +272,14 @@ impl<'a> Set<'a> {
             let problem = self.session()?;
             let left = self.entries.unfinished().next().is_some() || !self.waiting.is_empty() || !self.trees.is_empty();
             if !left && !self.owes() {
-                // With no file to hang it on: a directory that could not be made.
+                // The problem belongs to no file: a directory could not be made.
                 let problem = problem.filter(|problem| problem.class != Class::Transient && !self.failed());
                 if let Some(problem) = problem {
                     self.refuse(problem);
                 }
                 break;
             }
-            // Whatever moved earns a fresh set of retries; a listing that is cut short has nothing else to go by.
+            // Bytes that moved earn a fresh set of retries; a listing that is cut short has no other count.
             failures = if self.progress > before { 1 } else { failures + 1 };
             let mut problem = problem.unwrap_or_else(|| Error::transient("the connection was lost"));
             problem.unreached &= self.ssh.is_none();
@@ -314,18 +314,19 @@ impl<'a> Set<'a> {
         self.entries.failed()
     }
 
-    /// The run as a whole has failed by this.
+    /// Records a problem that belongs to the run, not to a file.
     fn refuse(&mut self, problem: Error) {
         self.entries.push(Entry::refused(&self.factory.root, problem));
     }
 
-    /// Whether something is to be done on the server after the last transfer.
+    /// Returns true if work is left on the server after the last transfer.
     fn owes(&self) -> bool {
         let failed = self.failed();
         !self.modes.is_empty() || self.mirror.as_ref().is_some_and(|mirror| mirror.owes(failed))
     }
 
-    /// The deepest first: one that its owner may not enter hides what is in it.
+    /// Sets the permission bits of local directories, the deepest first: a directory that its owner may not enter hides its
+    /// content.
     fn set_local_modes(&mut self) {
         for (path, mode) in std::mem::take(&mut self.local_modes).into_iter().rev() {
             if let Err(problem) = local::set_mode(&path, mode) {
@@ -334,7 +335,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Removes what a mirror has too much, now that every file has come.
+    /// Removes the local surplus of a mirror, if every file has come.
     fn clear_local(&mut self) {
         let failed = self.failed();
         let Some(mirror) = self.mirror.take_if(|mirror| mirror.options.delete) else {
@@ -371,7 +372,7 @@ impl<'a> Set<'a> {
         Ok(())
     }
 
-    /// One connection's worth. Returns what ended it before everything was done.
+    /// Runs a session on one connection. Returns the problem that ended it before everything was done.
     fn session(&mut self) -> Result<Option<Error>, Error> {
         let (events, inbox) = mpsc::channel();
         let mut known = std::mem::take(&mut self.known);

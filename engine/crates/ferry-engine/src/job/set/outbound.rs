@@ -15,7 +15,7 @@ use crate::transfer::send::Sender;
 /// Hexadecimal digits of the name's fingerprint: 64 bits tell a user's files apart.
 const FINGERPRINT_DIGITS: usize = 16;
 
-/// What the server is told about a file besides its bytes.
+/// The facts about a file that the server gets besides its bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Opened {
     modified: Option<SystemTime>,
@@ -25,22 +25,23 @@ pub struct Opened {
 pub struct Upload {
     /// None for standard input.
     pub path: Option<PathBuf>,
-    /// The URL was given for it: it keeps its name where that is a directory's.
+    /// The URL was given for this file, which keeps its name if the URL is a directory's.
     pub into_directory: bool,
     /// The file on the server gets the local one's modification time.
     pub remote_time: bool,
-    /// And its permission bits, whatever the server's umask.
+    /// The file on the server gets the local one's permission bits, whatever the server's umask.
     pub perms: bool,
     pub source: Option<Source>,
-    /// Of the file whose bytes are sent, as it was when it was opened: another may have its name by the time the last byte is sent.
+    /// The facts about the file whose bytes are sent, as it was when it was opened: another may have its name by the time the
+    /// last byte is sent.
     pub opened: Opened,
-    /// What a walk through the tree has found, until the file is opened.
+    /// The length that a walk through the tree has found, until the file is opened.
     pub length: Option<u64>,
     pub checksum: Option<Checksum>,
     pub resume: Resume,
     pub digest: Option<String>,
     pub progress: FileProgress,
-    /// For a name that nobody else takes, where there is nothing else to tell contents apart by.
+    /// A random number for a name that is taken nowhere else, used where nothing else tells contents apart.
     pub nonce: u64,
 }
 

@@ -8,7 +8,7 @@ use crate::sftp::{Plan, Uploads};
 use crate::ssh::{Hop, HostPort, Passphrase, Secret, SshOptions, Unlocked};
 use crate::transfer::Settings;
 
-/// All sources are of one server: there is one connection.
+/// Returns the first source, whose server all of them must share: there is one connection.
 pub fn one_server(sources: &[Remote]) -> Result<&Remote, Error> {
     let Some(first) = sources.first() else {
         return Err(Error::usage("no URL"));

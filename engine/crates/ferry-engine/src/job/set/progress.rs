@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::observer::Progress;
 
-/// The line, and what is on it.
+/// The line, and its figures.
 pub struct SetProgress {
     bar: Box<dyn Progress>,
     moved: AtomicU64,
@@ -22,7 +22,7 @@ impl SetProgress {
     }
 }
 
-/// One file's part in it.
+/// The part of one file in the line.
 pub struct FileProgress {
     whole: Arc<SetProgress>,
     moved: u64,
@@ -38,7 +38,7 @@ impl FileProgress {
         }
     }
 
-    /// An attempt begins, of so many bytes.
+    /// Begins an attempt of this many bytes.
     pub fn begin(&mut self, bytes: Option<u64>) {
         let bytes = bytes.unwrap_or(0);
         let more = bytes.saturating_sub(self.counted);

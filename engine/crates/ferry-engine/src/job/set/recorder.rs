@@ -15,7 +15,7 @@ use crate::files::Group;
 use crate::report::{Attempt, FileSet, Planned, SshReport};
 use crate::sftp::{Outcome, Work};
 
-/// What the calling thread writes down while a session runs.
+/// The records that the calling thread makes while a session runs.
 pub struct Recorder<'a, 'run> {
     pub entries: &'a mut Entries<'run>,
     pub trees: &'a mut Vec<(usize, Tree)>,
@@ -34,7 +34,7 @@ pub struct Recorder<'a, 'run> {
     pub unrecorded: Arc<AtomicUsize>,
 }
 
-/// The record of an attempt, for when its file has its name.
+/// The record of an attempt whose file has not got its name yet.
 pub struct Completed {
     transfer: usize,
     attempt: Attempt,
@@ -42,7 +42,7 @@ pub struct Completed {
 }
 
 impl Recorder<'_, '_> {
-    /// Until the session is over.
+    /// Records events until the session is over. Returns the problem that ended it.
     pub fn record_until_over(mut self, inbox: &mpsc::Receiver<Event>) -> Option<Error> {
         loop {
             if self.group.is_full(Instant::now()) {
@@ -90,7 +90,7 @@ impl Recorder<'_, '_> {
     }
 
     fn close(&mut self, completed: Completed, problem: Option<Error>) {
-        // How long to wait is decided for the session as one: here it counts only whether there is another attempt.
+        // The wait is decided for the session as one: here only the decision on another attempt counts.
         let failed = problem.map(|problem| Failed {
             problem,
             method: &Method::PUT,
@@ -115,7 +115,7 @@ impl Recorder<'_, '_> {
             *last = (*last).max(to);
         }
         let moved = outcome.facts.bytes;
-        // What was sent and not acknowledged has to be sent again.
+        // Bytes that were sent and not acknowledged have to be sent again.
         let kept = match &outcome.task.work {
             Work::Get(_) => moved,
             Work::Put(_) => outcome.acknowledged.saturating_sub(outcome.offset),
@@ -129,7 +129,7 @@ impl Recorder<'_, '_> {
         if outcome.not_processed {
             let Err(problem) = outcome.result else { return };
             if !self.touched {
-                // Nobody got as far as a file, so this was everybody's attempt.
+                // The session reached no file, so this was an attempt at all of them.
                 entry.attempts.push(Attempt {
                     offset: 0,
                     bytes: 0,

@@ -1,4 +1,5 @@
-//! A mirror on the server: what the listing of the destination means for the files to be sent, and what is removed in the end.
+//! A mirror on the server: it compares the files to be sent with the listing of the destination, and picks the surplus to be
+//! removed in the end.
 
 use std::collections::{HashMap, HashSet};
 
@@ -35,7 +36,7 @@ impl Runner<'_> {
             }
             return;
         };
-        // What cannot be a name may lead elsewhere.
+        // A name that is not safe may lead elsewhere.
         let strange = safe_component(name).is_err() && !is_unfinished(name);
         mirror.there.push(Thing {
             kind,
@@ -109,7 +110,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Those that are lacking will be made. Returns those in whose place something else is.
+    /// Plans to make the directories that are lacking. Returns those in whose place something else is.
     fn plan_directories(&mut self, root: &Remote, problems: &mut Vec<(Remote, Error)>) -> HashSet<Names> {
         let mut blocked = HashSet::new();
         let Some(mirror) = self.mirror.as_deref_mut() else {

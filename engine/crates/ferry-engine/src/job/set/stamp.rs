@@ -1,11 +1,11 @@
-//! Where a file is in a tree, and what distinguishes its versions.
+//! The place of a file in a tree, and the facts that distinguish its versions.
 
 use crate::files::mode;
 
-/// From a tree's root down.
+/// The names of a path, from a tree's root down.
 pub type Names = Vec<Vec<u8>>;
 
-/// What distinguishes two versions of a file.
+/// The facts that distinguish two versions of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stamp {
     pub size: Option<u64>,
@@ -16,14 +16,14 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// What is unknown is different.
+    /// Returns true for the same size, and times that differ by at most `window_s`. An unknown value is a different one.
     pub fn same(self, other: Self, window_s: u64) -> bool {
         let sizes = self.size.zip(other.size).is_some_and(|(one, two)| one == two);
         let times = self.modified.zip(other.modified);
         sizes && times.is_some_and(|(one, two)| one.abs_diff(two) <= window_s)
     }
 
-    /// Of a local file.
+    /// Returns the stamp of a local file.
     pub fn of(found: &std::fs::Metadata) -> Self {
         let modified = found.modified().ok();
         let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
@@ -34,7 +34,7 @@ impl Stamp {
         }
     }
 
-    /// Of a file on the server.
+    /// Returns the stamp of a file on the server.
     pub fn told(attrs: &ferry_sftp::Attrs) -> Self {
         Self {
             size: attrs.size,

@@ -9,14 +9,14 @@ use crate::options::Remote;
 use crate::sftp::join;
 
 pub struct Waiting {
-    /// From the tree's root down.
+    /// The path from the tree's root down.
     pub below: Box<Path>,
     /// Bytes, where they could be learnt.
     pub length: Option<u64>,
 }
 
 impl Waiting {
-    /// Where it goes, and where it is.
+    /// Returns the place of the file on the server, and the local file.
     pub fn unpacked(&self, factory: &TaskFactory) -> (Remote, LocalFile) {
         let root = factory.local_root.as_deref().unwrap_or(Path::new(""));
         let local = LocalFile {

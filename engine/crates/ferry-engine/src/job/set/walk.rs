@@ -12,14 +12,14 @@ use crate::files::mode;
 use crate::filter::Filter;
 use crate::sftp::join;
 
-/// More than this is a loop.
+/// Directories deeper than this are taken for a loop.
 const DEEPEST: usize = 128;
 
 #[derive(Default)]
 pub struct Walked {
     /// Parents first.
     pub directories: Vec<WalkedDirectory>,
-    /// Of a mirror.
+    /// The names of a mirror's source.
     pub names: Option<Inventory>,
     pub files: Vec<WalkedFile>,
     pub skipped: u64,
@@ -129,7 +129,7 @@ fn descend(
     Ok(())
 }
 
-/// What is to be done with something that is no directory; of what is no file there is no stamp.
+/// Returns the kind and the stamp of something other than a directory; only files have a stamp.
 fn look_at(path: &Path, kind: FileType, filter: &Filter) -> (Kind, Option<Stamp>) {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => {
@@ -137,7 +137,7 @@ fn look_at(path: &Path, kind: FileType, filter: &Filter) -> (Kind, Option<Stamp>
             let kind = if takes_part { Kind::File } else { Kind::PassedOver };
             (kind, Some(Stamp::of(&found)))
         }
-        // Its own transfer fails by it, and then nothing is removed anywhere.
+        // Its own transfer fails by this error, and then nothing is removed anywhere.
         Err(error) if kind.is_file() && error.kind() != ErrorKind::NotFound => (Kind::File, Some(Stamp::default())),
         _ => (Kind::PassedOver, None),
     }

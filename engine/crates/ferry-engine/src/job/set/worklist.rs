@@ -26,9 +26,9 @@ use crate::options::Remote;
 use crate::report::Action;
 use crate::sftp::{Doomed, FileTask, Found, Outcome, Worklist};
 
-/// Files of trees that have been found and wait for their turn; listing rests while there are so many.
+/// The largest number of files of trees that have been found and wait for their turn; listing rests at this number.
 const MOST_WAITING: usize = 1024;
-/// Files that are over and not recorded: each is open until it is, and a disk may be slow.
+/// The largest number of files that are over and not recorded: each is open until it is recorded, and a disk may be slow.
 const MOST_UNRECORDED: usize = 256;
 
 pub struct Runner<'a> {
@@ -39,11 +39,11 @@ pub struct Runner<'a> {
     pub unrecorded: Arc<AtomicUsize>,
     pub directories: Vec<Vec<u8>>,
     pub trees: Vec<(usize, Tree)>,
-    /// What has been found already, in this session or an earlier one.
+    /// The files found so far, in this session or an earlier one.
     pub known: &'a mut Known,
     pub factory: &'a TaskFactory,
     pub events: Channel<Event>,
-    /// Entries told of so far.
+    /// The number of entries so far.
     pub count: usize,
     pub upload_bytes: u64,
     pub mirror: Option<&'a mut State>,
@@ -74,7 +74,7 @@ impl Worklist for Runner<'_> {
 
     fn found(&mut self, tree: usize, found: Found) {
         let filtered = self.filters_out(&found);
-        // One whose name is not safe is not listed; told a second time, it could not be.
+        // A directory with an unsafe name is not listed; a directory that is reported a second time could not be listed.
         let safe = found.names.last().is_none_or(|name| safe_component(name).is_ok());
         let kind = match found.attrs.kind() {
             _ if filtered || !safe || found.unlisted.is_some() => Kind::PassedOver,
@@ -247,13 +247,13 @@ impl Runner<'_> {
         }
     }
 
-    /// A directory of a tree that is fetched.
+    /// Makes the local directory for one in a tree that is fetched.
     fn make_local(&mut self, path: &Path, mode: Option<u32>) -> Result<(), Error> {
         let Some(mirror) = self.mirror.as_deref() else {
             make_directory(path, mode)?;
             return self.remember_mode(path, mode);
         };
-        // Where the tree itself goes, the user may have put a link.
+        // The user may have put a link at the destination of the tree itself.
         let root = mirror.local.as_deref() == Some(path);
         let lacking = if root {
             !path.is_dir()
@@ -281,7 +281,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Whether a file is to be fetched: without a mirror all are.
+    /// Returns true if a file is to be fetched: without a mirror all are.
     fn wants(&mut self, path: &Path, found: &Found, remote: &Remote) -> bool {
         let Some(mirror) = self.mirror.as_deref() else {
             return true;
@@ -326,7 +326,7 @@ impl Runner<'_> {
         let _ = self.events.send(Event::New(Box::new(entry)));
     }
 
-    /// It is in the report, as a transfer that was never begun.
+    /// Records a problem as a transfer that was never begun.
     pub(super) fn failed(&mut self, remote: &Remote, problem: Error) {
         self.failed = true;
         self.tell(Entry::refused(remote, problem));
@@ -346,7 +346,7 @@ pub(super) fn remote_of(root: &Remote, found: &Found) -> Remote {
     remote
 }
 
-/// Null where nothing is kept.
+/// Returns the local path, or `None` where nothing is kept.
 fn local_of(tree: &Tree, found: &Found) -> Result<Option<PathBuf>, Error> {
     let Some(root) = &tree.local else {
         return found
@@ -375,7 +375,8 @@ fn modified(attrs: &Attrs) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_secs(modified.into()))
 }
 
-/// With the bits that it has at the server, as far as the umask lets it: what is in a closed directory there is open to nobody here meanwhile.
+/// Makes a directory with its bits at the server, as far as the umask lets it: the content of a directory that is closed there
+/// is not open to others here meanwhile.
 pub fn make_directory(path: &Path, mode: Option<u32>) -> Result<(), Error> {
     match mode::make_directory(path, mode) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),

@@ -10,7 +10,7 @@ fn names(path: &str) -> Names {
     path.split('/').map(|name| name.as_bytes().to_vec()).collect()
 }
 
-/// A trailing slash makes a directory, a `!` in front what is to be kept.
+/// A trailing slash makes a directory, a `!` in front a thing to be kept.
 fn thing(text: &str) -> Thing {
     let path = text.trim_start_matches('!');
     Thing {
@@ -147,7 +147,7 @@ fn left_parts_removed(written: u64, changed: u64, began: u64) -> Vec<String> {
         ".sub.0123456789abcdef.ferry-part",
         ".xx.0123456789abcdef.ferry-part",
         "!.a.1123456789abcdef.ferry-part",
-        // Not parts of uploads: a file that was replaced, and what a download has left.
+        // Not parts of uploads: a file that was replaced, and the remainder of a download.
         ".a.0123456789abcdef.ferry-old0",
         ".a.ferry-partial",
     ];
@@ -188,7 +188,7 @@ fn parts_of_uploads_that_nobody_goes_on_with_are_removed() {
     for (changed, began, goes) in [
         (now, now, true),
         (later, later, true),
-        // By one of the clocks it may be a writer's.
+        // By one of the clocks the part may still have a writer.
         (now - 1, later, false),
         (later, now - 1, false),
         (LONG_AGO, later, false),
@@ -277,7 +277,7 @@ proptest! {
         source in prop::collection::btree_map(a_path(), any::<bool>(), 0..8),
     ) {
         let bytes = |path: &[String]| -> Names { path.iter().map(|name| name.as_bytes().to_vec()).collect() };
-        // A tree has the parents of what it has.
+        // A tree has the parents of its things.
         let mut all: std::collections::BTreeMap<Names, bool> = there.iter().map(|(path, keep)| (bytes(path), *keep)).collect();
         for path in there.keys() {
             for depth in 1..path.len() {
@@ -315,7 +315,7 @@ proptest! {
             prop_assert!(!left.iter().any(|other| other.len() > thing.names.len() && other.starts_with(&thing.names)));
             left.remove(&thing.names);
         }
-        // What is left and not in the source has a reason.
+        // Every remaining thing that is not in the source has a reason.
         for names in left.into_iter().filter(|names| !source.contains(names)) {
             let respelled = |other: &Names, opaque: bool| source
                 .names()
