@@ -1,4 +1,4 @@
-//! Checksums of what was moved, computed as it moves.
+//! Checksums of files, computed as their bytes move.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -10,7 +10,7 @@ use aws_lc_rs::digest;
 use super::fault::failed;
 use crate::error::Error;
 
-/// What one read takes.
+/// The most bytes per read.
 const READ_BYTES: usize = 256 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Digest {
         }
     }
 
-    /// Of the first `length` bytes of a file, to go on from there (a resumed download).
+    /// Returns the checksum of a file's first `length` bytes, to go on from there (a resumed download).
     ///
     /// # Errors
     /// Class Local when it cannot be read or is shorter.

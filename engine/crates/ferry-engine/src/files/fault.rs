@@ -1,4 +1,4 @@
-//! What went wrong with a file, in one line.
+//! The error of a failed operation on a file, in one line.
 
 use std::io;
 use std::path::Path;

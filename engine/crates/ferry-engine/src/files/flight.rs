@@ -1,8 +1,9 @@
-//! Parts of a file that are on their way, and which of them an idle connection relieves when nothing else is left to be asked for.
+//! Parts of a file that are on their way, and the choice of the one that an idle connection relieves when nothing else is left to
+//! be asked for.
 //!
-//! One connection that loses packets can hold up the whole file. An idle one asks for the end of what that one still has to bring, and both
-//! go on: bytes that come twice are the same, and the file is complete with whatever comes first. So a relief that is slow itself
-//! costs nothing but its bytes.
+//! One connection that loses packets can hold up the whole file. An idle connection asks for the end of the slow one's remainder,
+//! and both go on: bytes that come twice are the same, and the file is complete with the first copy of each. So a relief that is
+//! slow itself costs nothing but its bytes.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -15,18 +16,18 @@ const LEAST_GAIN: Duration = Duration::from_millis(250);
 /// A part that was handed out.
 #[derive(Debug)]
 pub struct Flight {
-    /// What is before this is on the disk.
+    /// The offset up to which the bytes are on the disk.
     pub written: u64,
-    /// The next byte that comes.
+    /// The offset of the next byte to come.
     pub at: u64,
-    /// From here on another connection brings it too.
+    /// The offset from which on another connection brings the part too.
     pub own_end: u64,
-    /// As it was asked for.
+    /// The end of the part as it was asked for.
     pub end: u64,
     start: u64,
     /// When the server was asked for it; `None` while its task waits for a connection.
     asked: Option<Instant>,
-    /// When its last bytes came, or the server was asked.
+    /// The time at which the part's last bytes came, or the server was asked.
     last: Option<Instant>,
 }
 
@@ -49,13 +50,13 @@ impl Flight {
         self.last = Some(now);
     }
 
-    /// So many more bytes have come.
+    /// Counts `bytes` that have come.
     pub fn moved(&mut self, bytes: u64, now: Instant) {
         self.at += bytes;
         self.last = Some(now);
     }
 
-    /// Bytes per second so far. One that has only begun is not slow yet: it counts as the average at least.
+    /// Bytes per second so far. A part that has only begun is not slow yet: it counts as the average at least.
     fn byte_s(&self, pace: &Pace, age: Duration) -> f64 {
         let own = (self.at - self.start) as f64 / age.as_secs_f64().max(1e-3);
         if age < (4 * pace.rtt).max(LEAST_GAIN) {
@@ -64,7 +65,8 @@ impl Flight {
         own
     }
 
-    /// Seconds until it has brought what only it brings. `None` if the server has not been asked yet: asking sooner than planned helps nobody.
+    /// Seconds until the part has brought the bytes that only it brings. `None` if the server has not been asked yet: asking
+    /// sooner than planned gains nothing.
     fn rest_s(&self, pace: &Pace, now: Instant) -> Option<f64> {
         let age = now.saturating_duration_since(self.asked?);
         let silent = now.saturating_duration_since(self.last?);
@@ -78,10 +80,10 @@ impl Flight {
     }
 }
 
-/// What connections have done so far.
+/// The average speed of connections so far, and their round trip.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// Of one connection, on average, in bytes per second.
+    /// The average rate of one connection, in bytes per second.
     pub byte_s: f64,
     pub rtt: Duration,
 }
@@ -90,11 +92,11 @@ pub struct Pace {
 /// `None` when that saves less than a round trip or [`LEAST_GAIN`].
 pub fn relieve<'a>(flights: impl Iterator<Item = &'a mut Flight>, pace: &Pace, now: Instant) -> Option<Range<u64>> {
     if pace.byte_s < 1.0 {
-        // Nothing has come yet that tells what is slow.
+        // Nothing has come yet that would show a slow part.
         return None;
     }
     let slowest = flights
-        // What has come and is not written yet needs no connection.
+        // A part whose bytes have all come but are not yet written needs no connection.
         .filter(|flight| flight.written < flight.own_end && flight.at < flight.end)
         .filter_map(|flight| flight.rest_s(pace, now).map(|rest_s| (rest_s, flight)))
         .max_by(|(one, _), (other, _)| one.total_cmp(other));

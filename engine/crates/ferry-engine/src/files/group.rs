@@ -12,12 +12,12 @@ const MOST_FILES: usize = 128;
 const MOST_BYTES: u64 = 64 << 20;
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Complete files, and what their owner has to know of each when it has its name.
+/// Complete files, each with the data that its owner needs once the file has its name.
 pub struct Group<T> {
     files: Vec<(CompleteFile, T)>,
     bytes: u64,
     since: Option<Instant>,
-    /// The disk has a file, and its directory the name, before anybody is told.
+    /// The disk has a file, and its directory the name, before its owner is told.
     sync: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What lies beside a partial file and says of what it is a part.
+//! The journal beside a partial file, which identifies the file on its server.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -10,21 +10,21 @@ use url::Url;
 use super::Missing;
 use crate::platform;
 
-/// Names the format. Another one is not understood, and the partial file begins anew.
+/// Names the format. Another format is not understood, and the partial file begins anew.
 const SCHEMA: &str = "ferry-partial-1";
-/// The same with holes: a ferry that knows only the first one must not take the file's length for its content.
+/// The format of a file with holes: a ferry that knows only the first format must not take the file's length for its content.
 const SCHEMA_WITH_HOLES: &str = "ferry-partial-2";
 /// More than URL and headers can be; a journal is read whole.
 const MOST_BYTES: u64 = 256 * 1024;
 
-/// What a server must still have for a partial file to be continued. Known when the answer's head is.
+/// The identity of a file on its server: a partial file is continued only while it is unchanged. Known with the answer's head.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumeKey {
-    /// Without user, password and fragment.
+    /// The URL without user, password and fragment.
     pub url: String,
     #[serde(flatten)]
     pub validators: Validators,
-    /// Also what If-Range may not name: weak and young validators.
+    /// All validators of the answer, also those that If-Range may not name: weak and young ones.
     #[serde(default, skip_serializing_if = "Stated::is_empty")]
     pub stated: Stated,
 }
@@ -44,7 +44,8 @@ impl Stated {
     }
 }
 
-/// What tells one version of a file on a server from another, so that the rest of a file is fetched and never the rest of another file.
+/// The marks that tell one version of a file on a server from another, so that the rest of a file is fetched and never the rest
+/// of another file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Validators {
     pub size: Option<u64>,
@@ -78,13 +79,13 @@ impl ResumeKey {
         }
     }
 
-    /// With what the answer said.
+    /// Adds the validators as the answer had them.
     #[must_use]
     pub fn stating(self, stated: Stated) -> Self {
         Self { stated, ..self }
     }
 
-    /// What the answer said; of a journal that has only the strong validators, those.
+    /// Returns the validators as the answer had them, or the strong ones of a journal that has no others.
     #[must_use]
     pub fn stated(&self) -> Stated {
         if self.stated.is_empty() {
@@ -101,11 +102,11 @@ impl ResumeKey {
 /// A partial file that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resumable {
-    /// So many bytes are on disk and may be kept. Never the whole size: of a file that is all there the last byte is fetched again, so
-    /// that the server says whether it is still the same.
+    /// The number of bytes that are on disk and may be kept. Never the whole size: the last byte of a complete file is fetched
+    /// again, so that the server shows if the file is still the same.
     pub offset: u64,
     pub key: ResumeKey,
-    /// Where several connections have written it, what they have not; nothing where all of it is missing from `offset` on.
+    /// The holes in a file that several connections have written; empty if all bytes from `offset` on are missing.
     pub missing: Missing,
 }
 
@@ -118,7 +119,8 @@ struct Journal {
     missing: Missing,
 }
 
-/// Written aside and renamed: a reader finds the old one, the new one or none. `aside` is a name in the same directory.
+/// Writes a journal aside and renames it: a reader finds the old one, the new one or none. `aside` is a name in the same
+/// directory.
 pub(super) fn write(path: &Path, aside: &Path, key: &ResumeKey, missing: &Missing) -> io::Result<()> {
     let schema = if missing.is_empty() { SCHEMA } else { SCHEMA_WITH_HOLES };
     let text = serde_json::to_vec(&Journal {
@@ -137,7 +139,7 @@ pub(super) fn write(path: &Path, aside: &Path, key: &ResumeKey, missing: &Missin
     written
 }
 
-/// None for whatever is not exactly a journal: then there is nothing to go on from.
+/// Reads a journal; `None` for anything that is not exactly one: then there is nothing to go on from.
 pub(super) fn read(path: &Path) -> Option<(ResumeKey, Missing)> {
     let mut text = Vec::new();
     File::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut text).ok()?;

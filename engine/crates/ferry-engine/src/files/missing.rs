@@ -1,4 +1,4 @@
-//! Which bytes of a file are missing, and which of them are asked for next when several connections fetch it.
+//! The missing bytes of a file, and the choice of those to ask for next when several connections fetch it.
 //!
 //! Large pieces first, because every request costs a round trip in which its connection is idle; small ones last, so that all
 //! connections end at about the same time ("guided self-scheduling": Polychronopoulos and Kuck, IEEE Transactions on Computers C-36,
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// No piece is smaller, unless the file is.
 pub const LEAST_PIECE: u64 = 256 << 10;
 
-/// What nobody has been asked for, in order and disjoint; no two ranges touch.
+/// Missing ranges, in order and disjoint; no two of them touch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Missing(Vec<Range<u64>>);
@@ -42,7 +42,7 @@ impl Missing {
         &self.0
     }
 
-    /// Whether these can be the holes of a file of that size: in order, apart, none of them empty, not all of it.
+    /// True if these can be the holes of a file of that size: in order, apart, none of them empty, and not the whole file.
     pub fn is_sound(&self, size: u64) -> bool {
         let apart = self
             .0
@@ -52,7 +52,7 @@ impl Missing {
         apart && filled && self.bytes() < size
     }
 
-    /// Takes the next piece out, where `connections` share what is left; at least `least` bytes, where so many are in one place.
+    /// Takes the next piece out of a remainder that `connections` share; at least `least` bytes, if so many are in one place.
     pub fn take(&mut self, connections: usize, least: u64) -> Option<Range<u64>> {
         let least = least.max(LEAST_PIECE);
         let share = self.bytes() / (2 * connections.max(1) as u64);
@@ -69,7 +69,7 @@ impl Missing {
         Some(taken)
     }
 
-    /// This is missing: it has not come, or nobody has been asked for it.
+    /// Adds a range that is missing: it has not come, or has not been asked for.
     pub fn add(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -82,7 +82,7 @@ impl Missing {
         self.0.insert(from, joined);
     }
 
-    /// This has come. Returns how many bytes of it were missing.
+    /// Removes a range that has come. Returns the number of its bytes that were missing.
     pub fn remove(&mut self, range: Range<u64>) -> u64 {
         let from = self.0.partition_point(|old| old.end <= range.start);
         let to = self.0.partition_point(|old| old.start < range.end);
@@ -105,7 +105,7 @@ impl Missing {
         removed
     }
 
-    /// What of this range is missing.
+    /// Returns the missing parts of this range.
     #[must_use]
     pub fn within(&self, range: &Range<u64>) -> Self {
         let from = self.0.partition_point(|old| old.end <= range.start);

@@ -11,7 +11,7 @@ use crate::platform;
 const BITS: u32 = 0o777;
 /// The usual bits of a new file.
 const USUAL: u32 = 0o666;
-/// Whose file it is can read it and write it again.
+/// The owner of a file can read it and write it again.
 const OWNER: u32 = 0o600;
 #[cfg(unix)]
 const OWNER_OF_DIRECTORY: u32 = 0o700;
@@ -19,9 +19,9 @@ const OWNER_OF_DIRECTORY: u32 = 0o700;
 /// The bits of a file once it is complete. Until then only its owner may use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Complete {
-    /// Whatever the umask says.
+    /// These bits, regardless of the umask.
     Exactly(u32),
-    /// Those of the file that it replaces; a new one has these as far as the umask lets it.
+    /// The bits of the file that it replaces; a new file has these bits as far as the umask allows.
     AsNew(u32),
 }
 
@@ -32,7 +32,8 @@ impl Default for Complete {
 }
 
 impl Complete {
-    /// For a file that the server has with this `st_mode`: as scp, sftp and rsync make it without `-p`. Some servers have no bits to tell.
+    /// Returns the bits for a file with this `st_mode` on the server, as scp, sftp and rsync set them without `-p`. Some servers
+    /// report no bits.
     #[must_use]
     pub fn like(mode: Option<u32>) -> Self {
         mode.map(bits)
@@ -65,18 +66,18 @@ pub fn complete(_file: &File, _target: &Path, _wanted: Complete) -> io::Result<(
     Ok(())
 }
 
-/// Back to its owner, because it does not get its name yet.
+/// Gives a file back to its owner alone, because it does not get its name yet.
 pub fn withdraw(file: &File) {
     let _ = set(file, OWNER);
 }
 
-/// Of a `st_mode`, here or from a server.
+/// Returns the permission bits of an `st_mode`, local or from a server.
 #[must_use]
 pub fn bits(mode: u32) -> u32 {
     mode & BITS
 }
 
-/// `None` where the system has none.
+/// Returns the permission bits; `None` where the system has none.
 #[cfg(unix)]
 #[must_use]
 pub fn of(found: &Metadata) -> Option<u32> {
@@ -90,7 +91,7 @@ pub fn of(_found: &Metadata) -> Option<u32> {
     None
 }
 
-/// Does nothing where the system has none.
+/// Sets the permission bits; does nothing where the system has none.
 #[cfg(unix)]
 pub fn set(file: &File, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -102,7 +103,7 @@ pub fn set(_file: &File, _mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Of what has this name; a symbolic link is followed.
+/// Sets the permission bits of the file or directory with this name; a symbolic link is followed.
 #[cfg(unix)]
 pub fn set_path(path: &Path, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -114,7 +115,7 @@ pub fn set_path(_path: &Path, _mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// With the bits of a `st_mode` as far as the umask lets it, and open to its owner.
+/// Makes a directory with the bits of an `st_mode` as far as the umask allows, and open to its owner.
 #[cfg(unix)]
 pub fn make_directory(path: &Path, mode: Option<u32>) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;

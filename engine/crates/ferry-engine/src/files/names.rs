@@ -1,4 +1,5 @@
-//! What a server may call a file that lands here. A name from elsewhere is one step down, never out of the directory it belongs in.
+//! The names that a server may give to a file stored here. A name from elsewhere is one step down, never out of the directory it
+//! belongs in.
 
 use std::ffi::OsString;
 
@@ -6,7 +7,7 @@ use super::target::{ASIDE, JOURNAL, PARTIAL};
 use crate::error::Error;
 use crate::platform;
 
-/// What file systems take for a name.
+/// The longest name that file systems take.
 const MOST_NAME_BYTES: usize = 255;
 /// A name may be as long as a packet; its message may not.
 const MOST_SHOWN: usize = 80;
@@ -32,7 +33,8 @@ pub fn safe_component(name: &[u8]) -> Result<OsString, Error> {
     })
 }
 
-/// Of a name or a path: they could forge lines of a log or steer a terminal. Bytes that are no UTF-8 are only what ASCII makes of them.
+/// True for a name or a path with control characters, which could forge lines of a log or steer a terminal. Bytes that are not
+/// UTF-8 are searched for those of ASCII only.
 #[must_use]
 pub fn has_control(bytes: &[u8]) -> bool {
     match std::str::from_utf8(bytes) {
@@ -41,7 +43,7 @@ pub fn has_control(bytes: &[u8]) -> bool {
     }
 }
 
-/// A later `--resume` would take it for its own; on some file systems whatever the case.
+/// True for a name that a later `--resume` would take for its own; in capitals too, because some file systems ignore case.
 fn is_own(name: &[u8]) -> bool {
     name.starts_with(b".")
         && [PARTIAL, JOURNAL, ASIDE].iter().any(|suffix| {
@@ -51,15 +53,16 @@ fn is_own(name: &[u8]) -> bool {
         })
 }
 
-/// What an interrupted transfer of ferry's leaves, here or on a server.
+/// True for the name of a file that an interrupted ferry transfer leaves behind, here or on a server.
 #[must_use]
 pub fn is_unfinished(name: &[u8]) -> bool {
     let parts: [&[u8]; 4] = [b".ferry-part", b".ferry-mark", b".ferry-old0", b".ferry-old1"];
     is_own(name) || name.starts_with(b".") && parts.iter().any(|suffix| name.ends_with(suffix))
 }
 
-/// Of which files the name may be what an interrupted upload leaves next to them on a server: `.FILE.HASH.ferry-part`, and with what tells runs apart
-/// behind the hash. A name that is as long as can be may have only the beginning of FILE.
+/// Returns the files whose interrupted upload may have left a file of this name beside them on a server: `.FILE.HASH.ferry-part`,
+/// or the same with digits behind the hash that tell runs apart. A name of the greatest length may have only the beginning of
+/// FILE.
 pub fn upload_targets(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     let rest = name.strip_prefix(b".").and_then(|rest| {
         let suffixes: [&[u8]; 2] = [b".ferry-part", b".ferry-mark"];
@@ -82,13 +85,14 @@ fn without_digits(name: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether a name has as many bytes as most file systems take.
+/// True for a name with the greatest number of bytes that most file systems take.
 #[must_use]
 pub fn is_longest(name: &[u8]) -> bool {
     name.len() == MOST_NAME_BYTES
 }
 
-/// Why it is refused. `windows` is an argument so that its rules are tested on every system.
+/// The reason for refusing a name; `None` if it is accepted. `windows` is an argument so that its rules are tested on every
+/// system.
 fn forbidden(name: &[u8], windows: bool) -> Option<&'static str> {
     if matches!(name, b"" | b"." | b"..") {
         return Some("it names no file");
@@ -123,7 +127,7 @@ fn as_written_here(name: &[u8]) -> OsString {
     std::os::unix::ffi::OsStringExt::from_vec(name.to_vec())
 }
 
-/// What is not UTF-8 was refused before.
+/// A name that is not UTF-8 was refused before.
 #[cfg(not(unix))]
 fn as_written_here(name: &[u8]) -> OsString {
     String::from_utf8_lossy(name).into_owned().into()

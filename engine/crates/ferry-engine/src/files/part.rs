@@ -14,16 +14,16 @@ use crate::platform;
 use crate::report::{SeriesBuilder, SeriesFacts};
 use crate::sync::lock;
 
-/// What is gathered before it is written.
+/// The bytes gathered before they are written.
 const SLAB: usize = 256 * 1024;
 
-/// What has come of a file, and what is on its way. Shared by the connections that fetch it.
+/// The parts of a file that have come, and those on their way. Shared by the connections that fetch the file.
 #[derive(Default)]
 pub struct Parts {
-    /// Where the bytes go; `None` in it drops them.
+    /// The file that the bytes are written to; `None` in it drops them.
     place: OnceLock<Option<File>>,
     state: Mutex<State>,
-    /// Nothing more is written. Held for reading by whoever writes.
+    /// True once nothing more is written. Held for reading by every writer.
     closed: RwLock<bool>,
 }
 
@@ -39,7 +39,7 @@ struct State {
     sized: bool,
     flying: BTreeMap<u64, Flight>,
     next: u64,
-    /// Of the file, each counted once unless it was lost again.
+    /// Bytes of the file, each counted once unless it was lost again.
     bytes: u64,
     /// Parts that have come to their end.
     ranges: u32,
@@ -48,11 +48,11 @@ struct State {
     series: Option<SeriesBuilder>,
 }
 
-/// A range that one connection fetches. What of it is not on the disk when this is dropped is missing again.
+/// A range that one connection fetches. Bytes of it that are not on the disk when the part is dropped are missing again.
 pub struct Part {
     parts: Arc<Parts>,
     id: u64,
-    /// As it was asked for.
+    /// The range as it was asked for.
     range: Range<u64>,
     /// The next byte to be handed over.
     at: u64,
@@ -80,8 +80,9 @@ impl Parts {
         let _ = self.place.set(place);
     }
 
-    /// The next piece for one of so many connections. A request costs a round trip in which nothing comes: what one connection brings in
-    /// four of them is the least that is worth one. When everything is asked for, one of `idle` connections relieves the slowest.
+    /// Returns the next piece for one of `connections`. A request costs a round trip in which nothing comes: the bytes that one
+    /// connection brings in four round trips are the least that is worth a request. When everything is asked for, one of `idle`
+    /// connections relieves the slowest.
     pub fn take(self: &Arc<Self>, connections: usize, idle: usize, rtt: Duration) -> Option<Part> {
         let now = Instant::now();
         let mut state = lock(&self.state);
@@ -104,7 +105,7 @@ impl Parts {
         Some(self.part(range, false))
     }
 
-    /// The beginning of a file whose size nobody has said.
+    /// Returns the beginning of a file of unknown size.
     pub fn guess(self: &Arc<Self>, bytes: u64) -> Part {
         self.part(0..bytes, true)
     }
@@ -132,7 +133,7 @@ impl Parts {
         }
     }
 
-    /// Whether this part still brings anything: not when all of it has come by others, or where another goes on before it.
+    /// True while this part still brings anything: not after others have brought all of it, nor once another part is ahead of it.
     pub fn is_wanted(&self, id: u64) -> bool {
         if self.is_closed() {
             return false;
@@ -176,7 +177,7 @@ impl Parts {
         lock(&self.state).ranges
     }
 
-    /// What was written is on the disk.
+    /// Flushes the written bytes to the disk.
     ///
     /// # Errors
     /// The system's own.
@@ -187,12 +188,12 @@ impl Parts {
         }
     }
 
-    /// Nothing more is written, whatever still comes. Returns when the last write is over.
+    /// Stops all writing, even of bytes that still come. Returns when the last write is over.
     pub fn close(&self) {
         *self.closed.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
 
-    /// When the first byte came and when the last, and the bytes over time.
+    /// Returns the times of the first byte and of the last, and the bytes over time.
     pub fn times(&self) -> Option<(Instant, Instant, SeriesFacts)> {
         let mut state = lock(&self.state);
         let (began, ended) = (state.began?, state.ended?);
@@ -218,7 +219,7 @@ impl Part {
         self.at
     }
 
-    /// The file has this size, which nobody knew when this part was made: it ends there, or the rest is missing.
+    /// Sets the file's size, which was unknown when this part was made: the part ends there, or the rest of the file is missing.
     pub fn of_file(&mut self, size: u64) {
         if !std::mem::replace(&mut self.guessed, false) {
             return;
@@ -293,7 +294,7 @@ impl Part {
         result
     }
 
-    /// Writes what ends at `upto`.
+    /// Writes `data`, which ends at `upto`.
     fn put(&mut self, data: &[u8], upto: u64) -> Result<(), Error> {
         if data.is_empty() {
             return Ok(());
@@ -321,10 +322,10 @@ impl Part {
         Ok(())
     }
 
-    /// Hands what is gathered to the operating system, and gives the part back.
+    /// Hands the gathered bytes to the operating system, and gives the part back.
     ///
     /// # Errors
-    /// Class Local. What was gathered is missing then.
+    /// Class Local. The gathered bytes are missing then.
     pub fn finish(mut self) -> Result<(), Error> {
         self.flush()
     }
@@ -337,10 +338,10 @@ impl Drop for Part {
         let Some(flight) = state.flying.remove(&self.id).filter(|_| !self.guessed) else {
             return;
         };
-        // What was gathered is lost, unless another has brought it.
+        // The gathered bytes are lost, unless another part has brought them.
         let lost = state.absent.within(&(flight.written..flight.at));
         let mut left = state.absent.within(&(flight.written..flight.end));
-        // What only goes on behind the end of its own may be far from there.
+        // Other parts count only up to their own end: a part that goes on behind it may be far from there.
         for other in state.flying.values() {
             left.remove(other.written..other.own_end);
         }

@@ -1,4 +1,4 @@
-//! Parts of a file: who asks for what, what comes twice, what is lost.
+//! Parts of a file: their distribution among connections, bytes that come twice, and losses.
 
 use super::*;
 

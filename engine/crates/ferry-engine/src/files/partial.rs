@@ -19,19 +19,19 @@ pub struct PartialFile {
     location: Location,
     writer: Writer,
     overwrite: bool,
-    /// What the file is to have for its modification time.
+    /// The modification time that the file is to have.
     modified: Option<SystemTime>,
-    /// Its permission bits then.
+    /// The permission bits that the file is to have.
     mode: Complete,
-    /// What the journal says; none while there is none.
+    /// The content of the journal, written or to be written; `None` without one.
     key: Option<ResumeKey>,
     /// Nothing is left to be done when this is dropped.
     over: bool,
 }
 
 impl PartialFile {
-    /// Begins at the first byte; what another run left is emptied. Without a key nothing is kept for a resume until `describe` was
-    /// called. Takes no part of the network's time when it is called before the request.
+    /// Begins at the first byte; a partial file of another run is emptied. Without a key nothing is kept for a resume until
+    /// `describe` was called. Takes no part of the network's time when it is called before the request.
     ///
     /// # Errors
     /// Class Local: it exists, another ferry writes it, no permission.
@@ -44,7 +44,7 @@ impl PartialFile {
         Ok(this)
     }
 
-    /// Goes on at `from.offset`, if what is there is still what `existing` has seen.
+    /// Goes on at `from.offset`, if the partial file is still as `existing` has seen it.
     ///
     /// # Errors
     /// Class Local, as `create`; and when it was changed in between.
@@ -107,7 +107,7 @@ impl PartialFile {
         Ok(())
     }
 
-    /// What a journal will say of it, once `describe_missing` writes one.
+    /// Sets the content of the journal that `describe_missing` will write.
     pub fn will_be(&mut self, key: ResumeKey) {
         self.key = Some(key);
     }
@@ -125,7 +125,7 @@ impl PartialFile {
         })
     }
 
-    /// For writers at other places of the file than this one's; `None` for a device or a pipe.
+    /// Returns a handle for writers at other places of the file; `None` for a device or a pipe.
     ///
     /// # Errors
     /// Class Local.
@@ -139,7 +139,7 @@ impl PartialFile {
         }
     }
 
-    /// The file has everything but this, of `size` bytes, and the disk has it: so says the journal then.
+    /// Records in the journal that the disk has all of the file's `size` bytes but `missing`.
     ///
     /// # Errors
     /// Class Local.
@@ -160,7 +160,7 @@ impl PartialFile {
         self.mode = mode;
     }
 
-    /// Where the bytes are until `publish`: what `Digest::for_file` reads after `flush`.
+    /// The path of the bytes until `publish`, for `Digest::for_file` to read after `flush`.
     #[must_use]
     pub fn path(&self) -> &Path {
         match &self.location {
@@ -212,7 +212,7 @@ impl PartialFile {
         matches!(self.location, Location::Beside(_)) || self.position() == 0
     }
 
-    /// Empty and without a journal.
+    /// Empties the file, and removes its journal.
     pub(super) fn restart(&mut self) -> Result<(), Error> {
         let Location::Beside(names) = &self.location else {
             if self.can_restart() {
@@ -246,7 +246,7 @@ impl PartialFile {
         publish(vec![CompleteFile::of(self)], sync).pop().unwrap_or(Ok(()))
     }
 
-    /// Everything has come: nothing more is written, and it has its attributes.
+    /// Flushes a file of which everything has come, and sets its modification time.
     pub(super) fn complete(&mut self) -> Result<(), Error> {
         self.flush()?;
         self.writer.release();
@@ -260,20 +260,21 @@ impl PartialFile {
         Ok(())
     }
 
-    /// The disk begins to take it, and nobody waits.
+    /// Begins to write the file to the disk, without a wait.
     pub(super) fn start_writing(&self) {
         if matches!(self.location, Location::Beside(_)) {
             platform::start_writing(self.writer.file());
         }
     }
 
-    /// The disk has it.
+    /// Writes the file to the disk, and waits for that.
     pub(super) fn sync(&mut self) -> Result<(), Error> {
         if matches!(self.location, Location::InPlace(_)) {
             return Ok(());
         }
         self.writer.file().sync_all().map_err(|error| {
-            // What the system could not write it may have dropped, and say nothing the next time: none of it can be trusted.
+            // The system may have dropped the bytes that it could not write, and report nothing the next time: no byte of the
+            // file can be trusted.
             let problem = if platform::is_disk_full(&error) {
                 "no space left writing"
             } else {
@@ -284,13 +285,13 @@ impl PartialFile {
         })
     }
 
-    /// Appears under its name, with its permission bits.
+    /// Gives the file its permission bits and its name.
     pub(super) fn take_name(&mut self) -> Result<(), Error> {
         let Location::Beside(names) = &self.location else {
             self.over = true;
             return Ok(());
         };
-        // As late as can be: until here nobody else had any use for it.
+        // The permissions come as late as possible: until here no other user had any use for the file.
         mode::complete(self.writer.file(), &names.target, self.mode)
             .map_err(|error| failed("set the permissions of", &names.partial, &error))?;
         self.over = true;
@@ -310,7 +311,7 @@ impl PartialFile {
         .with_source(error))
     }
 
-    /// The one that its name is in; none of a device or a pipe.
+    /// The directory that the file's name is in; `None` for a device or a pipe.
     pub(super) fn directory(&self) -> Option<&Path> {
         match &self.location {
             Location::Beside(names) => Some(&names.directory),
@@ -318,7 +319,7 @@ impl PartialFile {
         }
     }
 
-    /// The disk has the names in its directory.
+    /// Flushes the names in the file's directory to the disk.
     pub(super) fn sync_directory(&self) -> Result<(), Error> {
         match &self.location {
             Location::Beside(names) => sync_directory(names),
@@ -326,7 +327,7 @@ impl PartialFile {
         }
     }
 
-    /// With the lock held, so that nobody empties it between.
+    /// Renames the file with the lock held, so that no other ferry empties it in between.
     fn rename(&self, names: &Names) -> io::Result<()> {
         if !self.overwrite {
             return platform::publish_new(&names.partial, &names.target);
@@ -344,7 +345,8 @@ impl PartialFile {
             return;
         }
         if keep {
-            // After a failed write it refuses: what is on disk is in order, and what is gathered has lost its place.
+            // After a failed write the writer refuses: the bytes on disk are in order, and the gathered ones have lost their
+            // place.
             let _ = self.writer.flush();
         }
         let keep = keep && self.key.is_some() && self.writer.written() > 0;

@@ -13,7 +13,7 @@ use crate::files::{check_target, existing};
 #[path = "../../tests/support/lacking.rs"]
 mod lacking;
 
-/// A limit on the size of files, set in a shell: what the disk does when it is full, byte for byte, without being root.
+/// A limit on the size of files, set in a shell: acts like a full disk, byte for byte, and does not need root.
 #[cfg(unix)]
 #[test]
 fn a_full_disk_keeps_what_it_has_for_a_resume() {
@@ -109,7 +109,7 @@ fn a_full_file_system() {
     }
 }
 
-/// Root may write everywhere, so the test becomes somebody else where it is root.
+/// Root may write everywhere, so the test changes to another user if it is root.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_directory_without_permission() {
@@ -119,7 +119,7 @@ fn a_directory_without_permission() {
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // Where the test binary may lie in a directory that only root enters.
+    // The test binary may lie in a directory that only root enters, so the other user gets a copy.
     let binary = dir.path().join("test");
     fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
     let inner = [

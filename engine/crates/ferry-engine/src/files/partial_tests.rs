@@ -1,4 +1,4 @@
-//! What becomes of a file, whatever happens to it. Full disks and closed directories are in `partial_faults.rs`.
+//! A file from its creation to its end: published, kept or removed. Full disks and closed directories are in `partial_faults.rs`.
 
 use super::*;
 use crate::error::Class;
@@ -110,7 +110,7 @@ fn what_is_not_kept_leaves_nothing() {
     sink.write(&content()).unwrap();
     sink.abandon(false);
     assert_eq!(names_in(dir.path()), [""; 0]);
-    // Nothing to go on from: nobody has said what it is, or nothing arrived.
+    // Nothing to go on from: the file was not described, or nothing arrived.
     let mut sink = Sink::File(PartialFile::create(&target, false, None).unwrap());
     sink.write(&content()).unwrap();
     sink.abandon(true);

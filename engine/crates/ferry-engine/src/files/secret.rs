@@ -10,7 +10,7 @@ use crate::platform::open_to_others;
 /// A file larger than this holds no password, token or list of logins.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The text of a file that nobody but its owner may read. A pipe has no such mode: `--token-file <(pass show host)` works.
+/// Returns the text of a file that only its owner may read. A pipe has no such mode: `--token-file <(pass show host)` works.
 ///
 /// # Errors
 /// Class Usage, naming `flag`, when the file cannot be read, is no text, or is readable by other users. Nothing of its content is repeated.
@@ -34,7 +34,7 @@ pub fn read_secret(flag: &str, path: &Path) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The first line of such a file: editors end a file with a line feed that nobody typed.
+/// The first line of such a file: editors end a file with a line feed of their own.
 ///
 /// # Errors
 /// Those of [`read_secret`].

@@ -1,4 +1,4 @@
-//! Where a download goes.
+//! The destination of a download.
 
 use std::io;
 use std::time::SystemTime;
@@ -21,7 +21,7 @@ pub enum Sink {
     Part(Part),
 }
 
-/// Every piece goes at once, since somebody may be waiting at the other end.
+/// Every piece goes at once, since a reader may be waiting at the other end.
 pub struct StandardOutput {
     writer: Writer,
 }
@@ -58,7 +58,7 @@ impl Sink {
     }
 
     /// # Errors
-    /// Class Local. Nothing can be written after one; `abandon` it.
+    /// Class Local. Nothing can be written after an error; `abandon` the sink.
     #[inline]
     pub fn write(&mut self, data: &[u8]) -> Result<(), Error> {
         match self {
@@ -83,7 +83,7 @@ impl Sink {
         }
     }
 
-    /// Hands what is gathered to the operating system: before a wait of unknown length, before a retry.
+    /// Hands the gathered bytes to the operating system: before a wait of unknown length, before a retry.
     ///
     /// # Errors
     /// Class Local, as `write`.

@@ -1,4 +1,4 @@
-//! What an upload sends.
+//! The source of an upload.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use super::mode;
 use crate::error::Error;
 use crate::platform;
 
-/// What one read takes, whatever the caller's pieces are.
+/// The most bytes per read, regardless of the caller's pieces.
 const SLAB: usize = 256 * 1024;
 /// Pieces of at least this size are read to where they are wanted; smaller ones are cut from a slab. Less than a frame of HTTP/2.
 const DIRECT: usize = 8 * 1024;
@@ -19,10 +19,10 @@ const DIRECT: usize = 8 * 1024;
 pub struct Source {
     from: Origin,
     slab: Vec<u8>,
-    /// The slab holds what is not consumed from `start` to `end`.
+    /// The slab's bytes from `start` to `end` are not consumed yet.
     start: usize,
     end: usize,
-    /// Of the first byte not consumed.
+    /// The offset of the first byte not consumed.
     position: u64,
 }
 
@@ -96,7 +96,7 @@ impl Source {
         }
     }
 
-    /// None when it is known only at the end.
+    /// The length; `None` if it is known only at the end.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
         match &self.from {
@@ -105,7 +105,7 @@ impl Source {
         }
     }
 
-    /// When the file was last written to, as it was when it was opened; none for a stream.
+    /// The file's modification time when it was opened; `None` for a stream.
     #[must_use]
     pub fn modified(&self) -> Option<SystemTime> {
         match &self.from {
@@ -114,7 +114,7 @@ impl Source {
         }
     }
 
-    /// Its permission bits, as they were when it was opened; none for a stream.
+    /// The file's permission bits when it was opened; `None` for a stream.
     #[must_use]
     pub fn mode(&self) -> Option<u32> {
         match &self.from {

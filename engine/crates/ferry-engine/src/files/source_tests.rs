@@ -1,4 +1,4 @@
-//! What is read of a file while it is replaced, changed, or no file at all.
+//! Reads of a file that is replaced meanwhile, changed, or no file at all.
 
 use std::fs;
 use std::io::Write;

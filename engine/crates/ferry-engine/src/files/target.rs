@@ -1,4 +1,4 @@
-//! Looks at where a download is to go before anything is asked of a server.
+//! Checks the target of a download before anything is asked of a server.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -14,13 +14,13 @@ use super::journal;
 use crate::error::Error;
 use crate::platform::{self, WindowsName};
 
-/// What file systems take for a name.
+/// The longest name that file systems take.
 const MOST_NAME_BYTES: usize = 255;
 pub(super) const PARTIAL: &str = ".ferry-partial";
 pub(super) const JOURNAL: &str = ".ferry-partial.json";
 pub(super) const ASIDE: &str = ".ferry-partial.json.new";
 
-/// Where the bytes go.
+/// The place that the bytes are written to.
 pub(super) enum Location {
     /// Under another name first.
     Beside(Names),
@@ -189,7 +189,7 @@ fn busy(names: &Names) -> Error {
 pub(super) fn open_partial(names: &Names) -> Result<fs::File, Error> {
     platform::open_exclusive(&names.partial).map_err(|error| match error.kind() {
         io::ErrorKind::ResourceBusy => busy(names),
-        // With words of its own, which the kind alone has not.
+        // The error has a text of its own, which `failed` would drop.
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
             Error::local(format!("cannot write {}: {error}", names.partial.display())).with_source(error)
         }
@@ -197,7 +197,7 @@ pub(super) fn open_partial(names: &Names) -> Result<fs::File, Error> {
     })
 }
 
-/// Everything that would stop the file from being written there, as far as it shows beforehand. Changes nothing.
+/// Checks for everything that would stop the file from being written there, as far as it shows beforehand. Changes nothing.
 ///
 /// # Errors
 /// Class Local.
@@ -206,19 +206,20 @@ pub fn check_target(target: &Path, overwrite: bool) -> Result<(), Error> {
         return Ok(());
     };
     platform::may_create_in(&names.directory).map_err(|error| failed("write in", &names.directory, &error))?;
-    // Opening makes it where there is none.
+    // Opening would make a partial file where there is none.
     if names.partial.exists() {
         open_partial(&names)?;
     }
     Ok(())
 }
 
-/// What an earlier run left for this target.
+/// Returns the partial file that an earlier run left for this target.
 ///
-/// The offset is the partial file's length: bytes are written in order and never beyond what was received, and the usual file systems
-/// (ext4, XFS, btrfs, NTFS) lengthen a file only when the data is there, so that it holds after a crash of the machine too; what
-/// `Sink::abandon` keeps is flushed to the disk besides. Where several connections write, the journal says what is missing, and what it
-/// does not call missing was flushed to the disk before it was written. A process that is killed loses what it had gathered, at most 256 KiB.
+/// The offset is the partial file's length: bytes are written in order and never beyond what was received, and the usual file
+/// systems (ext4, XFS, btrfs, NTFS) lengthen a file only when the data is there, so that it holds after a crash of the machine
+/// too; a file that `Sink::abandon` keeps is flushed to the disk besides. If several connections write, the journal lists the
+/// missing bytes, and all others were flushed to the disk before the journal was written. A process that is killed loses the
+/// bytes that it had gathered, at most 256 KiB.
 #[must_use]
 pub fn existing(target: &Path) -> Option<Resumable> {
     let Ok(Location::Beside(names)) = locate(target, true) else {
@@ -240,7 +241,7 @@ pub(super) fn found(names: &Names) -> Option<Resumable> {
     let offset = match key.validators.size {
         Some(size) if partial.len() > size => return None,
         Some(size) if !missing.is_empty() => {
-            // What is there ends where the last hole begins, unless that hole ends before the file does.
+            // The existing bytes end at the start of the last hole, unless that hole ends before the file does.
             let there = missing
                 .ranges()
                 .last()

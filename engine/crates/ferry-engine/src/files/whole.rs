@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use super::mode::{self, Complete};
 use crate::platform;
 
-/// A file has either its old content or all of the new one, and stays as open to others as it was. What is there and no plain file (`/dev/null`,
-/// a pipe) is written to instead: replacing it would destroy it.
+/// A file has either its old content or all of the new one, and stays as open to others as it was. A path that exists and is no
+/// plain file (`/dev/null`, a pipe) is written to instead: replacing it would destroy it.
 #[derive(Debug)]
 pub struct WholeFile {
     file: File,
-    /// None of what is no plain file.
+    /// `None` for a path that is no plain file.
     names: Option<Names>,
 }
 

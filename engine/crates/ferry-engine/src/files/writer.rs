@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use crate::pages::{PAGE, Pages};
 
-/// What is gathered before it is written. Fits a core's own cache, where the copy costs little.
+/// The bytes gathered before they are written. They fit a core's own cache, where the copy costs little.
 const SLAB: usize = 256 * 1024;
-/// What one call writes at most, so that no call takes long.
+/// The most bytes that one call writes, so that no call takes long.
 const MOST: usize = 1024 * 1024;
 
 pub(super) struct Writer {
@@ -52,7 +52,7 @@ impl Writer {
         }
     }
 
-    /// Forgets what is gathered and goes on at `offset`, where the caller has put the file's position.
+    /// Drops the gathered bytes and goes on at `offset`, where the caller has put the file's position.
     pub(super) fn reset(&mut self, offset: u64) {
         self.filled = 0;
         self.written = offset;
@@ -61,7 +61,7 @@ impl Writer {
 
     pub(super) fn write(&mut self, mut data: &[u8]) -> io::Result<()> {
         if data.len() >= SLAB {
-            // Pages go as they are, without a copy of ours: only what ends a page and what begins one is gathered.
+            // Pages go as they are, without a copy of ours: only the bytes that end a page and those that begin one are gathered.
             let behind = usize::try_from(self.position() % PAGE as u64).unwrap_or(0);
             let ends_page = (PAGE - behind) % PAGE;
             if self.filled > 0 || ends_page > 0 {
@@ -116,7 +116,7 @@ impl Writer {
         result
     }
 
-    /// At once, past what is gathered: for a writer that gathers nothing, or has nothing gathered.
+    /// Writes at once, past the gathered bytes: for a writer that gathers nothing, or has nothing gathered.
     pub(super) fn put(&mut self, mut data: &[u8]) -> io::Result<()> {
         if self.broken {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -128,7 +128,8 @@ impl Writer {
                     data = &data[count..];
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Whoever we share standard output with may have made it non-blocking; there is nothing else to do meanwhile.
+                // Another program that shares our standard output may have made it non-blocking; there is nothing else to do
+                // meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     std::thread::sleep(std::time::Duration::from_millis(1));
                 }
@@ -189,7 +190,7 @@ mod tests {
             for (size, best) in sizes.into_iter().zip(&mut best) {
                 let mut writer = Writer::new(File::create(dir.path().join("f")).unwrap(), 0);
                 let begin = Instant::now();
-                // As a socket's buffer: the same piece of memory again and again.
+                // The same piece of memory again and again, like a socket's buffer.
                 for _ in 0..BYTES / size {
                     writer.write(&data[..size]).unwrap();
                 }

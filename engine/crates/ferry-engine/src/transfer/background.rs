@@ -9,19 +9,20 @@ use super::pace::{Asked, Pace};
 use crate::clock::nanos;
 use crate::platform::{self, PathFigures};
 
-/// A quarter of the round trip is soon enough to act on it, within these.
+/// The socket is looked at every quarter of a round trip, within these bounds.
 const SHORTEST_LOOK: Duration = Duration::from_millis(2);
 const LONGEST_LOOK: Duration = Duration::from_millis(10);
 
-/// Written and not sent for so long: TCP itself sends less, after a loss, and would send all of it at once later.
+/// More unsent bytes than the rate gives in this time mean that TCP itself sends less, after a loss, and would send all of them
+/// at once later.
 const LONGEST_UNSENT: Duration = Duration::from_millis(20);
 const LEAST_UNSENT: u64 = 8 * 1460;
 const HELD_BACK: u64 = 4;
 /// Two full packets: a connection with less stands still.
 const LEAST_WINDOW: u64 = 2 * 1514;
 
-/// What has arrived, and what of it waits for something lost. Counted by segments, because the bytes in order stand still while a
-/// gap is open and jump when it closes.
+/// The bytes that have arrived, and those of them that wait for a lost segment. They are counted by segments, because the bytes
+/// in order stand still while a gap is open and jump when it closes.
 #[derive(Debug, Default)]
 struct Arrivals {
     before: Option<(u64, u32)>,
@@ -80,7 +81,7 @@ impl Watch {
         self.next
     }
 
-    /// Asks TCP, if it is time, and acts on what it says. `sends`: the connection carries an upload.
+    /// Asks TCP, if it is time, and acts on the answer. `sends`: the connection carries an upload.
     pub fn look(&mut self, socket: &SockRef<'_>, sends: bool, now: Instant) {
         if now < self.next {
             return;
@@ -101,7 +102,7 @@ impl Watch {
         if sends {
             self.pace.set(nanos(now), sending_rate(socket, asked.rate));
         } else {
-            // What waits for something lost counts against the window, and is not on its way any more.
+            // Bytes that wait for a lost segment count against the window, but are no longer on their way.
             let window = asked.window.max(LEAST_WINDOW) + self.arrivals.waiting;
             // Every time: the kernel lifts the window when it enlarges the buffer.
             platform::clamp_window(socket, usize::try_from(window).unwrap_or(usize::MAX));
@@ -111,7 +112,7 @@ impl Watch {
     }
 }
 
-/// What TCP holds back itself is not added to.
+/// Returns `rate`, or a quarter of it while TCP itself holds too many bytes back, so as not to add to them.
 fn sending_rate(socket: &SockRef<'_>, rate: Rate) -> Rate {
     let most = u64::try_from(LONGEST_UNSENT.as_millis()).unwrap_or(u64::MAX) * rate.byte_s() / 1000;
     if platform::unsent_bytes(socket).is_some_and(|unsent| unsent > most.max(LEAST_UNSENT)) {

@@ -16,7 +16,7 @@ use crate::net::wait::Waiter;
 use crate::report::{Phases, TlsFacts};
 use crate::sync::lock;
 
-/// How a server is reached; `tls` is for `https` only.
+/// The options of a connection to a server; `tls` is for `https` only.
 #[derive(Clone)]
 pub struct ConnectOptions {
     /// `--http2`: nothing else will do.
@@ -33,7 +33,7 @@ pub enum Http3 {
     Never,
     /// Nothing else will do.
     Only,
-    /// Where a server does not answer, TCP will do.
+    /// TCP takes the place of QUIC for a server that does not answer.
     First(Without),
 }
 
@@ -76,9 +76,9 @@ pub struct Connection {
     pub tls: Option<TlsFacts>,
     /// The other end is an HTTP proxy, which takes absolute URLs.
     pub forward: Option<Forward>,
-    /// Of the TCP handshake.
+    /// The round trip of the TCP handshake.
     pub rtt: Duration,
-    /// What it took; the first exchange on it answers for that.
+    /// The times of the connection's setup, charged to its first exchange.
     pub phases: Phases,
     pub begin: Instant,
 }
@@ -95,7 +95,7 @@ pub fn connect(url: &Url, connect_options: &ConnectOptions, settings: &Settings)
         && options.window.is_some()
         && !window::first_is_enough(rate, dialed.rtt)
     {
-        // So far away that the limit could not be reached: once more, with a window that can grow.
+        // The server is so far away that the limit could not be reached: dial again, with a window that can grow.
         options.window = None;
         let (dns, before) = (dialed.dns, dialed.connect);
         dialed = dial(url, &options)?;

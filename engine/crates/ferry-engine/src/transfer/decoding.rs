@@ -1,22 +1,22 @@
-//! The decoding of a download's body, on its way to the sink: what may come of it, and whether it is complete.
+//! The decoding of a download's body on its way to the sink, with a limit on its size and a check that it is complete.
 
 use super::coding::{Coding, Decoder};
 use crate::error::{Class, Error};
 use crate::stop::Stop;
 
-/// A body of some bytes can become thousands of times as many, which keep a connection's thread from everything else: it looks after so many
-/// whether the run was told to stop.
+/// A few bytes can decode to thousands of times as many, which keep a connection's thread from everything else: the decoding
+/// looks for a stop of the run after each such number of bytes.
 const LOOK_BYTES: u64 = 16 << 20;
 
 pub struct Decoding {
     decoder: Decoder,
-    /// Whose body it is, for messages.
+    /// The URL of the body, for messages.
     url: String,
     /// Bytes of the file so far.
     pub decoded: u64,
-    /// More than these end the transfer so (`--max-filesize`).
+    /// The most bytes of the file, and the error that ends a transfer with more (`--max-filesize`).
     most: Option<(u64, Error)>,
-    /// No bytes at all are an empty file.
+    /// A body of no bytes is an empty file.
     may_be_empty: bool,
     stop: Stop,
     looked: u64,
@@ -47,10 +47,10 @@ impl Decoding {
         self.decoder.coding()
     }
 
-    /// The next bytes of the body; `put` gets those of the file.
+    /// Decodes the next bytes of the body; `put` gets those of the file.
     ///
     /// # Errors
-    /// A body that is none, one that has more than it may, what `put` says, and a run that was told to stop.
+    /// A faulty body, a file with more bytes than it may have, an error of `put`, and a run that was told to stop.
     pub fn decode(&mut self, body: &[u8], put: &mut dyn FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
         let (decoded, looked, most, stop) = (&mut self.decoded, &mut self.looked, &self.most, &self.stop);
         let result = self.decoder.decode(body, &mut |piece| {
@@ -71,7 +71,7 @@ impl Decoding {
         result.map_err(|problem| self.explained(problem))
     }
 
-    /// Whether the body may end here.
+    /// Checks that the body may end here.
     ///
     /// # Errors
     /// Class Integrity: it is cut short.
@@ -84,7 +84,7 @@ impl Decoding {
             .map_err(|fault| self.explained(fault.into_error()))
     }
 
-    /// Where the body is at fault, and not the disk or the user's limit.
+    /// Adds URL, coding and position to an error of the body; those of the disk or of the user's limit stay as they are.
     fn explained(&self, mut problem: Error) -> Error {
         if problem.class == Class::Integrity {
             let (url, name) = (&self.url, self.coding().name());

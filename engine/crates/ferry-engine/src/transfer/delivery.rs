@@ -1,4 +1,5 @@
-//! Whether what was sent arrives: bytes that the server's machine has acknowledged count, not calls that the own system has taken.
+//! The arrival of sent bytes: those that the server's machine has acknowledged count, not those that only the local system has
+//! taken.
 
 use std::time::Instant;
 
@@ -7,7 +8,7 @@ pub struct Delivery {
     arrived: u64,
     /// More was sent than has arrived.
     pub in_flight: bool,
-    /// More has arrived than before, or the first byte after a pause has left.
+    /// The time at which more had arrived than before, or the first byte after a pause had left.
     pub moved_at: Instant,
 }
 
@@ -20,7 +21,7 @@ impl Delivery {
         }
     }
 
-    /// So many bytes of the connection's stream have arrived, of so many that were handed to it.
+    /// Records that `arrived` bytes of the connection's stream have arrived, of `sent` that were handed to it.
     pub fn look(&mut self, arrived: u64, sent: u64, now: Instant) {
         let in_flight = arrived < sent;
         if arrived > self.arrived || (in_flight && !self.in_flight) {

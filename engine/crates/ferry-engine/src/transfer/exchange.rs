@@ -1,4 +1,4 @@
-//! A request and its answer, whatever carries them: times, timeouts, length, and how it ended.
+//! A request and its answer, over any protocol: times, timeouts, length and result.
 
 use std::time::{Duration, Instant};
 
@@ -21,12 +21,13 @@ const USELESS_TIME: Duration = Duration::from_secs(1);
 /// The view that a tick has of its connection.
 pub struct Signs<'a> {
     pub socket: SockRef<'a>,
-    /// When bytes of an upload last arrived, and whether any are on their way.
+    /// The time at which bytes of an upload last arrived; `in_flight` is set while others are on their way.
     pub moved_at: Instant,
     pub in_flight: bool,
-    /// When the server last confirmed anything, where it is not known what; counts for the end of an upload, of which nothing more leaves.
+    /// The time of the server's last confirmation, if its subject is unknown; counts at the end of an upload, when nothing more
+    /// leaves.
     pub confirmed_at: Option<Instant>,
-    /// When the server last sent anything.
+    /// The time at which the server last sent anything.
     pub heard: Option<Instant>,
 }
 
@@ -42,21 +43,21 @@ pub struct Exchange {
     /// The answer's body is read and forgotten.
     discarding: bool,
     discarded: u64,
-    /// How it ends when the rest of the answer has been read or given up, and since when that is known.
+    /// The result that holds once the rest of the answer has been read or given up, and the time at which it became known.
     decided: Option<(Ending, Instant)>,
-    /// Anything of the answer has come last.
+    /// The time of the answer's last bytes so far.
     heard: Option<Instant>,
     /// The answer has come completely.
     answered: bool,
     ending: Option<Ending>,
     ended: Option<Instant>,
     tcp: Samples,
-    /// What to read before the head of the answer is there.
+    /// The most bytes to read before the head of the answer has come.
     first_read: usize,
 }
 
 impl Exchange {
-    /// `phases` and `begin` are the connection's when this is its first exchange: what it cost belongs to somebody.
+    /// `phases` and `begin` are the connection's if this is its first exchange, which bears the cost of the setup.
     pub fn new(mut task: Task, begin: Instant, phases: Phases, rtt: Duration, settings: &Settings) -> Self {
         let mut sender = task.work.sender(settings);
         if let Some(sender) = &mut sender {
@@ -190,7 +191,7 @@ impl Exchange {
         self.try_finish(now);
     }
 
-    /// Whether its answer is complete, and only `delivered` can tell whether it may be believed.
+    /// True while the complete answer to an upload waits for `delivered`, which decides if it is to be believed.
     pub fn awaits_delivery(&self) -> bool {
         self.answered && self.sender.is_some() && !self.is_over()
     }
@@ -205,7 +206,7 @@ impl Exchange {
         if ends_at.is_some_and(|ends_at| ends_at <= arrived) {
             return self.end(Ending::Done, now);
         }
-        // What is left of the body makes the connection useless for another request.
+        // The remainder of the body makes the connection useless for another request.
         self.answered = false;
         let status = self.head.as_ref().map_or(0, |head| head.status);
         let problem = Error::integrity(format!(
@@ -222,7 +223,7 @@ impl Exchange {
         }
     }
 
-    /// Not done, and why; the bytes so far are in the message.
+    /// Ends the exchange with `problem`, whose message gains the number of bytes received so far.
     pub fn failed(&mut self, problem: Error, now: Instant) {
         let moved = self.receiver.as_ref().map_or(0, |receiver| receiver.arrived);
         let mut problem = problem;
@@ -236,7 +237,7 @@ impl Exchange {
 
     pub fn end(&mut self, ending: Ending, now: Instant) {
         if self.ending.is_none() {
-            // What the answer means is known; that its useless rest does not come changes nothing.
+            // A decided result stands, even if the useless rest of the answer does not come.
             self.ending = Some(self.decided.take().map_or(ending, |(decided, _)| decided));
             self.ended = Some(now);
         }
@@ -246,12 +247,12 @@ impl Exchange {
         self.ending.is_some()
     }
 
-    /// Whether its answer has been read to the end, so that the connection is fit for the next.
+    /// True once the answer has been read to its end, so that the connection is fit for another request.
     pub fn was_answered(&self) -> bool {
         self.answered
     }
 
-    /// Moves what is due of a download.
+    /// Moves the bytes of a download that are due.
     pub fn poll_paced(&mut self, now: Instant) {
         let result = match &mut self.receiver {
             Some(receiver) if self.ending.is_none() => receiver.poll_paced(now),
@@ -263,7 +264,7 @@ impl Exchange {
         self.try_finish(now);
     }
 
-    /// How much of the socket to read now. `alone`: whatever the connection brings next is this exchange's.
+    /// Returns the most bytes to read from the socket now. `alone`: the connection's next bytes can only be this exchange's.
     pub fn read_budget(&mut self, alone: bool, now: Instant) -> usize {
         if self.is_over() {
             return 0;
@@ -292,14 +293,16 @@ impl Exchange {
         received.into_iter().chain(sent).min()
     }
 
-    /// How much of the wait that ends a body may be spun: a thousandth of what it has taken, at most 1 ms. `None` before that wait.
+    /// Returns the part of a body's last wait that may be spun: a thousandth of the body's time so far, at most 1 ms. `None`
+    /// before that wait.
     pub fn last_wait(&self, now: Instant) -> Option<Duration> {
         let receiver = self.receiver.as_ref().filter(|receiver| receiver.only_waits())?;
         let elapsed = now.saturating_duration_since(receiver.began?);
         Some((elapsed / 1000).min(Duration::from_millis(1)))
     }
 
-    /// Every 100 ms: TCP's own view, the progress line, and whether anything takes too long. True when that has just ended it.
+    /// Samples TCP, updates the progress line, and ends an exchange that takes too long, every 100 ms. True if it has just ended
+    /// for that reason.
     pub fn tick(&mut self, signs: &Signs<'_>, timeouts: &Timeouts, now: Instant) -> bool {
         if self.is_over() {
             return false;
@@ -411,7 +414,7 @@ impl Exchange {
         }
     }
 
-    /// The attempt's books are closed.
+    /// Takes a last sample of TCP, and returns the outcome of the attempt.
     pub fn finish(mut self, socket: &SockRef<'_>) -> Outcome {
         let now = Instant::now();
         self.sample_tcp(socket, now);

@@ -1,4 +1,4 @@
-//! When an exchange takes too long.
+//! The time-outs of an exchange.
 
 use std::io::Write;
 
@@ -73,13 +73,14 @@ impl Bench {
         }
     }
 
-    /// Hands over what there is.
+    /// Hands over the whole body.
     fn give(&mut self) {
         let sender = self.exchange.sender.as_mut().unwrap();
         while !sender.next(self.begin, usize::MAX).unwrap().1 {}
     }
 
-    /// What ends it then, where bytes have last arrived at `moved` and others are on their way.
+    /// The message of a time-out that is due `after` the start; bytes last arrived at `moved`, and others are on their way if
+    /// `in_flight`.
     fn overdue(&self, after: Duration, moved: Duration, in_flight: bool) -> Option<String> {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let signs = Signs {

@@ -18,7 +18,7 @@ pub(super) struct Http1 {
     settings: Settings,
     forward: Option<Forward>,
     reader: Option<ResponseReader>,
-    /// What came of a head, a chunk's size or a trailer that is not complete yet.
+    /// The bytes that have come of an incomplete head, chunk size or trailer.
     rest: Vec<u8>,
     chunked_upload: bool,
     /// The request has been written to its end.
@@ -152,12 +152,13 @@ impl Wire for Http1 {
 
     fn feed(&mut self, data: &[u8], streams: &mut [Stream], now: Instant) -> Result<(), Error> {
         let Some(stream) = streams.first_mut() else {
-            // Bytes nobody asked for: an answer to nothing (a time-out notice) is the end of the connection's use.
+            // Bytes without a request: an answer to nothing (a time-out notice) is the end of the connection's use.
             self.reusable = false;
             return Ok(());
         };
         if self.reader.is_none() {
-            // Behind the answer, in a record of its own: whose the next answer would be is unknown (RFC 9112, section 9.2).
+            // Bytes behind the answer, in a record of their own: the request of the next answer would be unknown (RFC 9112,
+            // section 9.2).
             self.reusable = false;
             return Ok(());
         }

@@ -18,9 +18,9 @@ use crate::net::pipe::{Pipe, PipeError};
 /// Nothing is held here, so a large one costs no memory.
 const STREAM_WINDOW: u32 = 64 << 20;
 const CONNECTION_WINDOW: u32 = 256 << 20;
-/// What a late wake-up may cost before the sender runs dry.
+/// The lateness of a wake-up that the window covers, so that the sender does not run dry.
 const SLACK: Duration = Duration::from_millis(15);
-/// Less than this and a server that fills whole frames would stall between grants.
+/// With less, a server that fills whole frames would stall between grants.
 const LEAST_WINDOW: u64 = 16 * 1024;
 /// A grant smaller than this costs more in frames than it smooths.
 const LEAST_GRANT: u64 = 4 * 1024;
@@ -73,7 +73,7 @@ fn share(rate: Rate, streams: u64) -> Rate {
     Rate::new(rate.byte_s() / streams.max(1)).unwrap_or(rate)
 }
 
-/// A round trip's worth of the limit, and what keeps the sender going meanwhile.
+/// A round trip's worth of the limit, and a reserve that keeps the sender going meanwhile.
 fn window(rate: Rate, rtt: Duration) -> u64 {
     let time = rtt.mul_f64(1.25) + SLACK;
     rate.bytes_in(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
@@ -162,7 +162,7 @@ impl Wire for Http2 {
                 continue;
             }
             let id = StreamId(stream.key);
-            // What has arrived but is not due holds the sender back just as what has not arrived does.
+            // Bytes that have arrived but are not due hold the sender back just like bytes that have not arrived.
             let outstanding =
                 self.connection.receive_window(id) + i64::try_from(receiver.waiting()).unwrap_or(i64::MAX);
             let missing = i64::try_from(target).unwrap_or(i64::MAX) - outstanding;
@@ -224,7 +224,8 @@ impl Wire for Http2 {
     }
 }
 
-/// What of the body may move now, at most a turn of it, read from its file to where the connection sends it from. Returns whether any did.
+/// Reads the bytes of the body that may move now, at most a turn of them, from its file into the connection's output. Returns
+/// true if any moved.
 fn send_turn(connection: &mut Connection, id: StreamId, sender: &mut Sender, now: Instant) -> Result<bool, Error> {
     let mut left = TURN_BYTES;
     while !sender.exhausted && left > FRAME_HEADER {

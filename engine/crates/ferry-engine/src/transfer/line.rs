@@ -1,4 +1,4 @@
-//! A connection of the protocol that the options ask for, whichever transport that is.
+//! A connection of the protocol that the options ask for, over TCP or QUIC.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{Settings, Tasks, h3, session};
 use crate::error::{Class, Error};
 use crate::log::host_port;
 
-/// Of `--timeout-connect`, what QUIC may take where TCP can take its place.
+/// The divisor of `--timeout-connect` for QUIC, if TCP can take its place.
 const QUIC_PART: u32 = 4;
 
 pub enum Line {
@@ -44,7 +44,7 @@ pub fn open(url: &Url, options: &ConnectOptions, settings: &Settings) -> Result<
 }
 
 impl Line {
-    /// Whether it carries several requests at once.
+    /// True if the connection carries several requests at once.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         match self {

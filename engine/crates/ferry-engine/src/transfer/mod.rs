@@ -1,7 +1,8 @@
 //! One attempt at a transfer: a request, its answer and its body, over a connection that carries one or several at once.
 //!
-//! `session` runs the loop; `h1` and `h2` know their protocol, `h3` has a loop of its own; `exchange` and `rounds` are what all have in common. `line` chooses. What an answer means
-//! for the local side is decided by the task (`Work`), what a failure means for the next attempt by `job`.
+//! `session` runs the loop; `h1` and `h2` know their protocol, `h3` has a loop of its own; `exchange` and `rounds` are common to
+//! all. `line` chooses the protocol. The task (`Work`) decides the meaning of an answer for the local side, and `job` the
+//! consequence of a failure for the next attempt.
 
 pub mod background;
 pub mod coding;
@@ -41,22 +42,22 @@ use throttle::{Limit, Throttle};
 pub use decoding::Decoding;
 pub use wire::{addressed, host, target};
 
-/// What holds for every transfer of a run.
+/// The settings common to every transfer of a run.
 #[derive(Clone)]
 pub struct Settings {
     pub limit: Limit,
-    /// Queues are left to others.
+    /// The pace of a run in the background, which leaves queues to others.
     pub background: Option<Pace>,
     pub buffer_size: usize,
     pub timeouts: Timeouts,
     /// Looked at every 100 ms.
     pub stop: Stop,
-    /// Streams at once on one connection.
+    /// The most streams at once on one connection.
     pub parallel: usize,
 }
 
 impl Settings {
-    /// What holds a body back that is sent.
+    /// Returns the throttle of an outgoing body: the limit, and the pace of a run in the background.
     #[must_use]
     pub fn outgoing(&self) -> Throttle {
         let limit = self.limit.throttle();
@@ -75,7 +76,7 @@ pub struct Timeouts {
     pub connect: Duration,
     pub tls: Duration,
     pub first_byte: Duration,
-    /// Of silence after a complete upload.
+    /// The longest silence of a server after a complete upload; `None` allows any.
     pub answer: Option<Duration>,
     pub stall: Duration,
     pub total: Option<Duration>,
@@ -83,14 +84,14 @@ pub struct Timeouts {
 
 /// One request to be made.
 pub struct Task {
-    /// Which of the run's transfers it belongs to.
+    /// The index of its transfer in the run.
     pub transfer: usize,
     pub url: Url,
     pub method: Method,
     pub headers: HeaderMap,
     /// Body bytes that are there already (resume): the answer's body begins here.
     pub offset: u64,
-    /// For all attempts together, set when the first one begins (`--timeout-total`).
+    /// The deadline of all attempts together, set when the first one begins (`--timeout-total`).
     pub deadline: Option<Instant>,
     pub work: Box<dyn Work>,
 }
@@ -100,10 +101,10 @@ pub trait Work: Send {
     /// The body of the request; called once.
     fn sender(&mut self, settings: &Settings) -> Option<Sender>;
 
-    /// What to do with the body of this answer.
+    /// Decides the use of this answer's body.
     fn answer(&mut self, head: &Head, settings: &Settings) -> Answer;
 
-    /// The body is over, after so many bytes: whether that is all of it. `delimited` as in [`Head`].
+    /// Checks that a body which ended after `came` bytes is complete. `delimited` as in [`Head`].
     ///
     /// # Errors
     /// The attempt has failed with this.
@@ -115,7 +116,8 @@ pub trait Work: Send {
     /// Bytes moved so far, for the progress line; called some ten times a second.
     fn progress(&mut self, moved: u64);
 
-    /// Whether the rest of the answer is of any use; asked as often. If not, the attempt is done and the connection is given up.
+    /// Returns false once the rest of the answer is of no use; called some ten times a second. The attempt is then done, and the
+    /// connection is given up.
     fn is_wanted(&self) -> bool {
         true
     }
@@ -133,18 +135,18 @@ pub struct Head {
 }
 
 pub enum Answer {
-    /// Into this.
+    /// The receiver takes the body.
     Receive(Box<Receiver>),
-    /// Read it and forget it: an upload's answer.
+    /// The body is read and dropped: an upload's answer.
     Discard,
-    /// There is nothing to do with it: this is how the attempt ends.
+    /// The body has no use, and the attempt ends like this.
     Over(Ending),
 }
 
-/// How an attempt ended.
+/// The result of an attempt.
 pub enum Ending {
     Done,
-    /// As the server wrote it.
+    /// The answer is a redirect; `location` is as the server wrote it.
     Redirect {
         status: u16,
         location: String,
@@ -157,12 +159,12 @@ pub struct Outcome {
     pub task: Task,
     pub ending: Ending,
     pub facts: Facts,
-    /// The download's sink and the upload's source go back to who made them.
+    /// The download's sink and the upload's source return to the code that made them.
     pub receiver: Option<Box<Receiver>>,
     pub sender: Option<Sender>,
 }
 
-/// What was measured of an attempt.
+/// The measurements of an attempt.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     pub protocol: Option<&'static str>,
@@ -180,8 +182,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// What the sender or the receiver of a body has measured, and when the body began and ended. `since` is the begin of the attempt,
-    /// `sent_by` the end of an upload.
+    /// Returns the measurements of a body's sender or receiver, and the start and the end of the body. `since` is the start of
+    /// the attempt, `sent_by` returns the end of an upload.
     pub fn of_body(
         since: Instant,
         sender: Option<&mut Sender>,
@@ -209,7 +211,7 @@ impl Facts {
     }
 }
 
-/// Where a connection gets its work from, and gives it back.
+/// The source of a connection's tasks, which also takes their outcomes.
 pub trait Tasks {
     fn pull(&mut self, now: Instant) -> Pull;
     fn done(&mut self, outcome: Outcome);
@@ -217,7 +219,7 @@ pub trait Tasks {
 
 pub enum Pull {
     Task(Box<Task>),
-    /// Something is waiting for its time.
+    /// A task is waiting for its time.
     Later(Instant),
     /// Nothing is left for this connection.
     Empty,

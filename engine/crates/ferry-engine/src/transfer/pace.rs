@@ -1,4 +1,5 @@
-//! What the connections of a run in the background share: what is known of their path, and the rate at which uploads may send.
+//! The state that the connections of a run in the background share: the knowledge of their path, and the rate at which uploads
+//! may send.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -8,7 +9,7 @@ use ferry_pacing::{Background, Nanos, Options, Pacer, Rate};
 use crate::clock::{instant, nanos};
 use crate::sync::lock;
 
-/// A step is short: what leaves at once waits in the queue, where others meet it.
+/// A step is short, because bytes that leave at once wait in the queue, where others meet them.
 const STEP_NS: u64 = 2_000_000;
 /// A connection over which nothing has come for so long, and for two round trips, leaves its part of the window to the others.
 const IDLE_NS: u64 = 200_000_000;
@@ -29,7 +30,7 @@ struct Path {
     moved: Vec<Option<Nanos>>,
 }
 
-/// What the controller asks of one connection.
+/// The controller's demands on one connection.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     pub rate: Rate,
@@ -79,7 +80,7 @@ impl Pace {
         lock(&self.pacer).set_rate(now, rate);
     }
 
-    /// Another connection; its number.
+    /// Adds a connection, and returns its number.
     #[must_use]
     pub fn join(&self, now: Nanos) -> usize {
         let moved = &mut lock(&self.path).moved;
@@ -91,7 +92,8 @@ impl Pace {
         lock(&self.path).moved[connection] = None;
     }
 
-    /// What one connection has seen since it was asked last. A round trip counts where something has arrived: it is an old one otherwise.
+    /// Takes a connection's figures since its last sample, and returns the controller's demands. A round trip counts if it is the
+    /// first one or something has arrived: otherwise it is old.
     pub fn sample(&self, connection: usize, now: Nanos, round_trip_ns: u64, arrived: u64) -> Asked {
         let mut path = lock(&self.path);
         if arrived > 0 || path.round_trip_ns == 0 {

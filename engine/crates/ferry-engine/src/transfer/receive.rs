@@ -1,10 +1,10 @@
 //! The body of a download on its way to the sink: at once without a limit, by deadlines with one.
 //!
 //! A limit that is this body's alone, on a connection that carries nothing else, paces the reads of the socket: a byte is counted
-//! when it comes off the socket, and it reaches the sink when its TLS record or SSH packet is complete. What is not due stays in the
-//! kernel, so the last byte leaves it at its deadline, and anybody who watches the wire measures what the report says. Where
-//! several bodies share a connection or a limit, nobody knows whose bytes come next: these are read early, held, and counted when
-//! they reach the sink.
+//! when it comes off the socket, and it reaches the sink when its TLS record or SSH packet is complete. Bytes that are not due
+//! stay in the kernel, so the last one leaves it at its deadline, and a measurement on the wire agrees with the report. If
+//! several bodies share a connection or a limit, the owner of the next bytes is unknown: these are read early, held, and counted
+//! when they reach the sink.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::files::{Digest, Sink};
 use crate::report::SeriesBuilder;
 
-/// What may be read when all of a body has been counted: the rest of its framing.
+/// The most bytes to read once all of a body has been counted: the rest of its framing.
 const FRAMING: usize = 16 * 1024 + 29;
 /// At most this is left for the last deadline of a body (`ferry_pacing::Pacer::expect_total`).
 const LAST_PIECE: u64 = 1024;
@@ -24,15 +24,15 @@ const LAST_PIECE: u64 = 1024;
 pub struct Receiver {
     pub sink: Sink,
     pub digest: Option<Digest>,
-    /// The body is a compressed file: sink and checksum get what it is decoded to, everything else counts what has come.
+    /// The decoding of a compressed body: sink and checksum get the decoded bytes, everything else counts the bytes that came.
     pub decoding: Option<Box<Decoding>>,
     pub throttle: Throttle,
     /// The largest piece handed to the sink (`--buffer-size`).
     piece: usize,
-    /// What came before it was due.
+    /// Bytes that came before they were due.
     held: Vec<u8>,
     held_from: usize,
-    /// Body bytes counted against the limit: what the sink has, and what has come off the socket when it was due.
+    /// Body bytes counted against the limit: those in the sink, and those that came off the socket when they were due.
     charged: u64,
     /// Read off the socket, and not decoded to anything yet: part of a TLS record or of an SSH packet.
     undecoded: usize,
@@ -51,7 +51,7 @@ pub struct Receiver {
     incomplete: usize,
     /// The answer's body is no part of the file (416).
     pub ignore: bool,
-    /// More body bytes than this end the transfer so.
+    /// The most body bytes, and the error that ends a transfer with more.
     pub most: Option<(u64, Error)>,
     /// The peer has sent everything.
     complete: bool,
@@ -101,9 +101,10 @@ impl Receiver {
         self.held.len() - self.held_from
     }
 
-    /// How much of the socket to read now; 0 leaves it in the kernel, where it holds the sender back, and wakes nobody.
+    /// Returns the most bytes to read from the socket now; 0 leaves them in the kernel, where they hold the sender back and cause
+    /// no wake-up.
     ///
-    /// `alone`: whatever the connection brings next is this body's.
+    /// `alone`: the connection's next bytes can only be this body's.
     pub fn read_budget(&mut self, alone: bool, now: Instant) -> usize {
         let was_held_back = std::mem::take(&mut self.held_back);
         if !self.throttle.is_limited() || self.ignore {
@@ -131,7 +132,7 @@ impl Receiver {
         room
     }
 
-    /// Whether its limit paces the reads of a connection that is its alone.
+    /// True if the body's own limit paces the reads of a connection that carries nothing else.
     pub fn paces_reads(&self) -> bool {
         self.throttle.is_own() && !self.ignore
     }
@@ -148,12 +149,12 @@ impl Receiver {
         }
     }
 
-    /// Body bytes off the socket. What frames them (22 bytes of a TLS record) counts until it is decoded.
+    /// The body bytes off the socket. Their framing (22 bytes of a TLS record) counts until it is decoded.
     fn read(&self) -> u64 {
         self.delivered + (self.waiting() + self.undecoded) as u64
     }
 
-    /// Counts what is due of what was read.
+    /// Counts the read bytes that are due.
     fn charge_read(&mut self, now: Instant) {
         let due = self.charged.saturating_add(self.throttle.allowance(now));
         self.charge(self.read().min(due), now);
@@ -215,7 +216,7 @@ impl Receiver {
         self.try_finish(now);
     }
 
-    /// Moves what is due.
+    /// Moves the bytes that are due.
     pub fn poll_paced(&mut self, now: Instant) -> Result<(), Error> {
         while self.waiting() > 0 {
             let paid = self.charged.saturating_sub(self.delivered);
@@ -245,7 +246,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// When something is due: a read of the socket, or what [`Self::due_at`] says; `None` while it depends on the network alone.
+    /// The next deadline: that of a read of the socket, or [`Self::due_at`]; `None` while the body depends on the network alone.
     pub fn next_at(&self) -> Option<Instant> {
         if self.held_back && self.ended.is_none() {
             self.throttle.next_at()
@@ -254,7 +255,7 @@ impl Receiver {
         }
     }
 
-    /// When something that is in hand is due, or the end is.
+    /// The deadline of bytes in hand, or of the end.
     pub fn due_at(&self) -> Option<Instant> {
         if self.ended.is_some() {
             None
@@ -276,7 +277,7 @@ impl Receiver {
         (last || (self.complete && self.waiting() == 0)) && self.ended.is_none()
     }
 
-    /// Whether the network, not the limit, decides when the next byte moves: only then can it stall.
+    /// True if the next byte waits for the network, not for the limit: only then can the body stall.
     pub fn depends_on_network(&self) -> bool {
         self.waiting() == 0 && !self.complete && !self.held_back
     }
@@ -341,13 +342,13 @@ impl Receiver {
         })
     }
 
-    /// How the body was coded that was decoded, and the bytes of the file so far.
+    /// Returns the coding of a decoded body, and the bytes of the file so far; `None` if the body is not decoded.
     pub fn decoded(&self) -> Option<(Coding, u64)> {
         let decoding = self.decoding.as_ref()?;
         Some((decoding.coding(), decoding.decoded))
     }
 
-    /// Everything is in the sink: whether it is a complete file.
+    /// Checks that the file is complete, once everything is in the sink.
     ///
     /// # Errors
     /// Class Integrity, of a body that had to be decoded.

@@ -67,7 +67,7 @@ fn a_limited_body_leaves_bytes_in_the_kernel_while_it_has_some_in_hand() {
 }
 
 /// Reads a body of `size` bytes in records of 16 KiB and 22 bytes, all of it in the kernel from the begin, as a session does.
-/// Returns when each read was and how much it took.
+/// Returns the time and the size of each read.
 fn read_all(receiver: &mut Receiver, size: usize, begin: Instant) -> Vec<(Instant, usize)> {
     let (mut now, mut reads) = (begin, Vec::new());
     let (mut left, mut plain) = (size + size.div_ceil(16384) * 22, size);

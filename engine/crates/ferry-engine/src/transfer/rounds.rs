@@ -1,11 +1,11 @@
-//! What the loop of a connection does in every round, whatever carries its exchanges: begin what may begin, and give up what takes too long.
+//! The steps that the loops of all connections share: begin the exchanges that may begin, and give up those that take too long.
 
 use std::time::{Duration, Instant};
 
 use super::exchange::{Exchange, Signs};
 use super::{Pull, Settings, Task, Tasks, Timeouts};
 
-/// Time-outs, progress, the stop and TCP's own view are looked at this often.
+/// The interval between looks at time-outs, progress, the stop and TCP's own view.
 pub const TICK: Duration = Duration::from_millis(100);
 
 /// A connection that exchanges begin on.
@@ -15,7 +15,7 @@ pub trait Begins {
 
     fn begin(&mut self, task: Task, now: Instant);
 
-    /// Starts what may start; returns when something is due to start later.
+    /// Starts the tasks that may start; returns the time of the next one that is due later.
     fn begin_tasks(&mut self, tasks: &mut dyn Tasks) -> Option<Instant> {
         while self.has_room() {
             let now = Instant::now();
@@ -29,7 +29,8 @@ pub trait Begins {
     }
 }
 
-/// Every [`TICK`]: ends what takes too long, or all if the run is to stop. True when no other exchange may begin on this connection.
+/// Ends exchanges that take too long, or all of them if the run is to stop; called every [`TICK`]. True if no other exchange may
+/// begin on this connection.
 pub fn tick<'a>(
     exchanges: impl Iterator<Item = &'a mut Exchange>,
     signs: &Signs<'_>,

@@ -2,7 +2,7 @@
 
 use crate::report::TcpSample;
 
-/// More than these, and every second one goes: as long a time, half as dense.
+/// Above this number every second sample is dropped: the same period at half the density.
 const MOST: usize = 4096;
 
 /// Samples taken at regular times, thinned out so that a transfer of days takes no more memory than one of minutes.

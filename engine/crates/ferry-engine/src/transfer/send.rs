@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::files::{Digest, Source};
 use crate::report::SeriesBuilder;
 
-/// What the engine hands to a connection at once, whatever the caller's buffer.
+/// The most bytes that the engine hands to a connection at once, regardless of the caller's buffer.
 const GATHER_BYTES: usize = 64 * 1024;
 
 pub struct Sender {
@@ -17,7 +17,7 @@ pub struct Sender {
     pub throttle: Throttle,
     /// The largest piece asked of the source (`--buffer-size`).
     piece: usize,
-    /// From where the source stands now to its end.
+    /// The number of bytes from the source's position at the start to its end; `None` if unknown.
     pub size: Option<u64>,
     /// Body bytes handed to the connection.
     pub given: u64,
@@ -25,14 +25,14 @@ pub struct Sender {
     pub began: Option<Instant>,
     /// The last body byte was handed to the connection.
     pub exhausted: bool,
-    /// Where in the connection's stream the body ends, once all of it has been written there.
+    /// The end of the body as a position in the connection's stream, once all of it has been written there.
     pub ends_at: Option<u64>,
-    /// The system has taken the last body byte, and does not tell when it leaves.
+    /// The time at which the system took the last body byte, if it does not report the byte's departure.
     pub handed: Option<Instant>,
-    /// The last body byte has left this machine's send buffer.
+    /// The time at which the last body byte left the send buffer.
     pub ended: Option<Instant>,
     last_moved: Option<Instant>,
-    /// To the server and back on the idle path, for systems that do not tell what is left in a send buffer.
+    /// The round trip of the idle path, for systems that do not report the content of a send buffer.
     pub round_trip: Duration,
     gathered: Vec<u8>,
 }
@@ -63,7 +63,7 @@ impl Sender {
         }
     }
 
-    /// The next bytes of the body, at most `room`, and whether they are the last; empty when none may move now.
+    /// The next bytes of the body, at most `room`, and true if they are the last; empty when none may move now.
     pub fn next(&mut self, now: Instant, room: usize) -> Result<(&[u8], bool), Error> {
         let mut gathered = std::mem::take(&mut self.gathered);
         gathered.clear();
@@ -72,8 +72,8 @@ impl Sender {
         result.map(|last| (self.gathered.as_slice(), last))
     }
 
-    /// Appends the next bytes of the body to `out`, at most `room`; tells whether the body ends with them. Nothing is appended when none may
-    /// move now.
+    /// Appends the next bytes of the body to `out`, at most `room`; returns true if the body ends with them. Nothing is appended
+    /// when none may move now.
     pub fn fill(&mut self, now: Instant, room: usize, out: &mut Vec<u8>) -> Result<bool, Error> {
         if self.exhausted || (room == 0 && self.size != Some(self.given)) {
             return Ok(self.exhausted);
@@ -129,14 +129,14 @@ impl Sender {
         }
     }
 
-    /// The last byte is the system's now; of its leaving nothing will be seen.
+    /// Records that the system has taken the last byte, whose departure it will not report.
     pub fn handed_over(&mut self, now: Instant) {
         if self.exhausted {
             self.handed.get_or_insert(now);
         }
     }
 
-    /// From when on it is the server that is waited for, as far as this machine knows.
+    /// The time from which the wait is for the server, as far as this side knows.
     pub fn out(&self) -> Option<Instant> {
         self.ended.or(self.handed)
     }

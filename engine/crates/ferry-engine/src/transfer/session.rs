@@ -1,4 +1,4 @@
-//! The loop of one connection: what is due, what may be sent, what has come, and the wait until the next of these.
+//! The loop of one connection: it moves bytes that are due, sends, reads, and waits until one of these can go on.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,9 +21,9 @@ use crate::{log, platform};
 
 /// Reads in a row before the rest of the loop gets its turn.
 const READS_IN_A_ROW: usize = 4;
-/// As much as one read of the pipe takes.
+/// A read of the pipe without a limit of the session's own.
 const LARGE_READ: usize = usize::MAX;
-/// What may still be read of a connection that cannot be written to any more: the kernel holds no more than its largest buffer.
+/// The most reads of a connection that cannot be written to any more: the kernel holds no more than its largest buffer.
 const MOST_LAST_READS: usize = 1024;
 /// While the send buffer drains after the last byte of an upload, it is looked at this often.
 const DRAIN_LOOK: Duration = Duration::from_millis(1);
@@ -79,16 +79,16 @@ struct Session {
     remote: String,
     tls: Option<crate::report::TlsFacts>,
     rtt: Duration,
-    /// What the connection has cost, until its first exchange has taken it over.
+    /// The start and the times of the connection's setup, until its first exchange has taken them over.
     first: Option<(Instant, Phases)>,
-    /// Of uploads.
+    /// The arrival of uploads.
     delivery: Delivery,
-    /// Anything came from the server.
+    /// The time at which anything last came from the server.
     last_read_at: Instant,
     next_tick: Instant,
     /// While a limited upload goes on, the socket is asked for an early answer from here on.
     next_listen: Instant,
-    /// Of `--background`.
+    /// The watch of `--background`.
     watch: Option<Watch>,
     /// Something has been done on this connection.
     served: bool,
@@ -175,7 +175,7 @@ impl Session {
         if self.streams.iter().any(|stream| stream.exchange.is_over()) {
             return;
         }
-        // What is left of a lost connection is in memory, and waits for its time.
+        // The remaining bytes of a lost connection are in memory, and wait for their time.
         let moved = if self.lost {
             Ok(false)
         } else {
@@ -205,7 +205,7 @@ impl Session {
             if self.streams.iter().all(|stream| stream.exchange.is_over()) || !self.pipe.readable() {
                 return;
             }
-            // What cannot be understood is lost with the connection.
+            // Bytes that cannot be understood are lost with the connection.
             if !matches!(self.receive(LARGE_READ, Instant::now()), (Ok(Received::Some(_)), _)) {
                 return;
             }
@@ -312,7 +312,7 @@ impl Session {
         Ok(moved)
     }
 
-    /// One read, what it means for the streams, and what of it cannot be understood.
+    /// Reads once, and feeds the streams; returns the result of the read, and the error of bytes that cannot be understood.
     fn receive(&mut self, most: usize, now: Instant) -> (Result<Received, PipeError>, Option<Error>) {
         let (wire, streams) = (&mut self.wire, &mut self.streams);
         let mut problem = None;
@@ -328,7 +328,8 @@ impl Session {
         (received, problem)
     }
 
-    /// Whether the server can have had the uploads that it has just answered. At once: what arrives later must not speak for an early answer.
+    /// Compares the uploads that were just answered with the bytes that the server can have had. Done at once: bytes that arrive
+    /// later must not speak for an early answer.
     fn compare_answers(&mut self) {
         if !self.streams.iter().any(|stream| stream.exchange.awaits_delivery()) {
             return;
@@ -406,7 +407,7 @@ impl Session {
         self.waiter.wait(Some(until), |_, ready| pipe.wake(ready))
     }
 
-    /// Hands back what is over.
+    /// Hands back the exchanges that are over.
     fn retire(&mut self, tasks: &mut dyn Tasks) {
         let mut index = 0;
         while let Some(stream) = self.streams.get(index) {

@@ -53,7 +53,8 @@ impl Limit {
         matches!(self, Self::Shared(..))
     }
 
-    /// What to read before the size of an answer's head is known: more would be bytes of the body that are not due.
+    /// Returns the most bytes to read before the size of an answer's head is known: more would be bytes of the body that are not
+    /// due.
     #[must_use]
     pub fn first_read(&self) -> usize {
         match self {
@@ -100,7 +101,7 @@ pub enum Throttle {
         backlogged: bool,
         quantum: u64,
     },
-    /// Held to a limit, and to what leaves the queue to others: of an upload only.
+    /// Held to a limit, and to the pace that leaves the queue to others; for uploads only.
     Yielding {
         limit: Box<Throttle>,
         pace: Pace,
@@ -113,7 +114,7 @@ impl Throttle {
         !matches!(self, Self::None)
     }
 
-    /// Whether the limit is this stream's alone.
+    /// True if the limit is this stream's alone.
     #[must_use]
     pub fn is_own(&self) -> bool {
         matches!(self, Self::Own(_))
@@ -152,7 +153,7 @@ impl Throttle {
         }
     }
 
-    /// When all that has moved is due: the end of a body.
+    /// The deadline of all bytes that have moved: the end of a body.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         match self {
@@ -172,7 +173,7 @@ impl Throttle {
         }
     }
 
-    /// Whether there is anything to move: who has nothing must not hold up the others of a shared limit.
+    /// Marks the stream as having bytes to move or none: a stream with none must not hold up the others of a shared limit.
     pub fn set_backlogged(&mut self, wants: bool) {
         match self {
             Self::Shared {

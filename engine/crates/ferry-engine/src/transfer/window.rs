@@ -1,4 +1,4 @@
-//! How much a sender may have on its way to a limited HTTP/1.1 download.
+//! The receive window of a limited HTTP/1.1 download: the most bytes that its sender may have on their way.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use socket2::SockRef;
 
 use crate::platform;
 
-/// What a late wake-up of this side may cost before the sender runs dry.
+/// The lateness of this side's wake-up that the window covers, so that the sender does not run dry.
 const SLACK: Duration = Duration::from_millis(20);
 /// A TLS record: less than a whole one in hand is nothing in hand.
 const RECORD: u64 = 16 * 1024;
 const LEAST: u64 = 2 * RECORD;
 /// Above this the system's own choice is no larger, and setting it would only switch its tuning off.
 const MOST: u64 = 4 << 20;
-/// What the first packet of a connection offers unless it is told otherwise.
+/// The window in the first packet of a connection, unless the system is told otherwise.
 const USUAL_FIRST: u64 = 64 * 1024;
 
 fn bytes(rate: Rate, time: Duration) -> u64 {
@@ -28,12 +28,12 @@ pub fn first(rate: Rate) -> Option<usize> {
     (small < USUAL_FIRST).then(|| usize::try_from(small).unwrap_or(usize::MAX))
 }
 
-/// Whether `first` keeps a sender at this distance going.
+/// True if `first` keeps a sender at this distance going.
 pub fn first_is_enough(rate: Rate, rtt: Duration) -> bool {
     bytes(rate, rtt.mul_f64(1.5) + SLACK) + RECORD / 4 <= bytes(rate, Duration::from_millis(30)) + RECORD / 2
 }
 
-/// For a connection whose window was not chosen at its begin.
+/// Sets the window of a connection that began without a chosen one.
 pub fn set(socket: &SockRef<'_>, rate: Rate, rtt: Duration) {
     let wanted = bytes(rate, rtt.mul_f64(1.5) + SLACK).saturating_add(RECORD);
     if wanted < MOST {

@@ -1,4 +1,4 @@
-//! What the loop of a connection asks of HTTP/1.1 and HTTP/2.
+//! The interface of HTTP/1.1 and HTTP/2 to the loop of a connection.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -17,26 +17,26 @@ pub(super) struct Stream {
     pub exchange: Exchange,
 }
 
-/// What HTTP/1.1 and HTTP/2 do differently.
+/// The operations that differ between HTTP/1.1 and HTTP/2.
 pub(super) trait Wire {
-    /// How many more exchanges may begin now.
+    /// The number of further exchanges that may begin now.
     fn slots(&self, streams: usize) -> usize;
     /// Queues the request and returns the stream's key.
     fn open(&mut self, exchange: &mut Exchange, pipe: &mut Pipe) -> Result<u32, Error>;
-    /// Sends what may be sent of a body. True when something was.
+    /// Sends the bytes of a body that may be sent now. True if there were any and the body goes on.
     fn send_body(&mut self, stream: &mut Stream, pipe: &mut Pipe, now: Instant) -> Result<bool, PipeError>;
-    /// Window for what the sinks have taken.
+    /// Grants window for the bytes that the sinks have taken.
     fn grant(&mut self, streams: &mut [Stream]);
     /// Moves queued control bytes to the pipe.
     fn flush(&mut self, pipe: &mut Pipe) -> Result<(), PipeError>;
     fn feed(&mut self, data: &[u8], streams: &mut [Stream], now: Instant) -> Result<(), Error>;
     /// The peer has closed its side.
     fn closed(&mut self, streams: &mut [Stream], now: Instant);
-    /// The stream is over; what is left of it on the wire is no longer wanted.
+    /// Ends a stream whose remainder on the wire is no longer wanted.
     fn retire(&mut self, stream: &Stream);
     /// No other request may follow on this connection.
     fn abandon(&mut self);
-    /// Whether another request may follow on this connection.
+    /// True if another request may follow on this connection.
     fn is_reusable(&self) -> bool;
     fn shutdown(&mut self);
 }
@@ -48,7 +48,8 @@ pub fn target(url: &Url) -> String {
         .map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()))
 }
 
-/// The request's target and what a proxy wants to know besides: path and query for the server itself, the URL for a proxy.
+/// The request's target and headers: path and query for the server itself; for a proxy the URL, and the proxy's authorization
+/// among the headers.
 #[must_use]
 pub fn addressed<'a>(url: &Url, headers: &'a HeaderMap, forward: Option<&Forward>) -> (String, Cow<'a, HeaderMap>) {
     let Some(forward) = forward else {

@@ -19,29 +19,29 @@ pub(super) struct Gzip {
     at: Place,
     inflate: Decompress,
     output: Box<[u8]>,
-    /// Of the content so far of this member.
+    /// The checksum of this member's content so far.
     crc: Crc,
-    /// The same of its header.
+    /// The checksum of this member's header so far.
     header_crc: Crc,
     flags: u8,
     members: u64,
 }
 
-/// What the next byte is part of.
+/// The part of a member that the next byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// The ten bytes that every header has; so many of them are there.
+    /// The ten bytes that every header has; the number counts those that have come.
     Fixed(u8),
     /// The length of the extra field, and its low byte once that is there.
     ExtraLength(Option<u8>),
-    /// So much is left of it.
+    /// The number of bytes left of the extra field.
     Extra(u16),
     /// Each ends with a zero.
     Name,
     Comment,
     HeaderCrc(Option<u8>),
     Content,
-    /// Checksum and length, so many bytes of which are there, as a number.
+    /// Checksum and length: the number of their bytes that have come, and these bytes as one number.
     Trailer(u8, u64),
 }
 
@@ -80,7 +80,7 @@ impl Gzip {
         }
     }
 
-    /// Returns what is behind the content.
+    /// Returns the input behind the content.
     fn inflate<'a>(
         &mut self,
         mut input: &'a [u8],

@@ -1,7 +1,7 @@
 //! Content codings (RFC 9110, section 8.4): a file that a server sends compressed. No I/O: bytes in, bytes out.
 //!
-//! `gzip` and `zstd` each know their format: where a member or frame ends, and that another may follow. This file knows their names in a
-//! header, and what they have in common: whether a body may end where it has ended.
+//! `gzip` and `zstd` each know their format: where a member or frame ends, and that another may follow. This file knows their
+//! names in a header, and the check common to both: a body may end only behind a member or frame.
 
 mod gzip;
 #[cfg(test)]
@@ -15,14 +15,15 @@ use http::header::{CONTENT_ENCODING, HeaderValue};
 
 use crate::error::Error;
 
-/// What a request says that it takes (RFC 9110, section 12.5.3). The order has no meaning there, but servers without a preference take the first: zstd
-/// is smaller at the same cost. Without `identity;q=0` an answer may also be as it is.
+/// The value of a request's Accept-Encoding (RFC 9110, section 12.5.3). The order has no meaning there, but servers without a
+/// preference take the first: zstd is smaller at the same cost. Without `identity;q=0` an answer may also come uncoded.
 pub const ACCEPTED: HeaderValue = HeaderValue::from_static("zstd, gzip");
 
-/// What is decoded before it is handed on. A decoder keeps this, its window (gzip 32 KiB, zstd at most 8 MiB) and no more, whatever a body expands to.
+/// The most bytes decoded before they are handed on. A decoder keeps these, its window (gzip 32 KiB, zstd at most 8 MiB) and no
+/// more, however large a body becomes.
 const PIECE: usize = 64 * 1024;
 
-/// How a body is coded.
+/// The coding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
     Gzip,
@@ -30,7 +31,8 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// That of an answer, `None` where it has none. `identity` is no coding and should not be there, `none` does not exist; servers send both.
+    /// Returns the coding of an answer, `None` for an answer without one. `identity` is no coding and should not be there, `none`
+    /// does not exist; servers send both.
     ///
     /// # Errors
     /// The list of codings, when it is not one of those that were asked for.
@@ -54,7 +56,7 @@ impl Coding {
         }
     }
 
-    /// As a header has it.
+    /// Returns the coding's name in a header.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -64,7 +66,7 @@ impl Coding {
     }
 }
 
-/// Why a body is not what it says it is.
+/// A fault of a coded body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// It ends within a member or frame, or before the first.
@@ -97,11 +99,11 @@ impl Fault {
     }
 }
 
-/// Takes a body in any pieces, and gives what it is the code of.
+/// Takes a body in any pieces, and hands on its decoded content.
 pub struct Decoder {
     format: Format,
     coding: Coding,
-    /// Anything has come.
+    /// A byte of the body has come.
     begun: bool,
 }
 
@@ -131,10 +133,10 @@ impl Decoder {
         self.coding
     }
 
-    /// The next bytes of the body; `put` gets what they mean, in pieces of at most 64 KiB.
+    /// Decodes the next bytes of the body; `put` gets the content in pieces of at most 64 KiB.
     ///
     /// # Errors
-    /// Class Integrity with a [`Fault`] below, or what `put` says. Nothing may be decoded after one.
+    /// Class Integrity with a [`Fault`] below, or the error of `put`. Nothing may be decoded after an error.
     pub fn decode(&mut self, input: &[u8], put: &mut dyn FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
         if input.is_empty() {
             return Ok(());
@@ -146,13 +148,13 @@ impl Decoder {
         }
     }
 
-    /// Whether any byte has come.
+    /// True once a byte of the body has come.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Whether the body may end here.
+    /// Checks that the body may end here.
     ///
     /// # Errors
     /// When it does not end with a member or frame.

@@ -17,7 +17,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// With everything that a header can have but its checksum, which nobody writes.
+/// With every field that a header can have but its checksum, which encoders do not write.
 fn gzip_with_names(content: &[u8]) -> Vec<u8> {
     let mut encoder = GzBuilder::new()
         .extra(b"extra".to_vec())

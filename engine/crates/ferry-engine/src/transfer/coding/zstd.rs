@@ -1,4 +1,4 @@
-//! Zstandard (RFC 8878) as a content coding (RFC 9659): any number of frames, those that are to be skipped included.
+//! Zstandard (RFC 8878) as a content coding (RFC 9659): any number of frames, skippable ones included.
 
 use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, get_error_name};
 
@@ -13,7 +13,7 @@ pub(super) struct Zstd {
     output: Box<[u8]>,
     /// No byte of the next frame has come, and all of the last one was handed on.
     between: bool,
-    /// Of those that are to be skipped too.
+    /// The number of complete frames, skippable ones included.
     frames: u64,
 }
 

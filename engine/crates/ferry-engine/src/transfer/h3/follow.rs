@@ -1,4 +1,5 @@
-//! What the server of a download without a limit may have on its way: what the path carries in a round trip, and some more (ADR 0038, decision 9).
+//! The window of a download without a limit: the bytes that the path carries in a round trip, and some more (ADR 0038, decision
+//! 9).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use ferry_pacing::Rate;
 
 use super::nginx::MOST_DATAGRAMS;
 
-/// What the connection begins with, until its round trip is known.
+/// The first window of a connection, until its round trip is known.
 pub const FIRST: u64 = 32 * 1024;
 /// 500 Mbit/s at 550 ms. No stream has less.
 const MOST: u64 = 64 << 20;
@@ -23,11 +24,11 @@ const QUEUED: f64 = 1.6;
 const NO_QUEUE: Duration = Duration::from_millis(1);
 /// It is a queue if it stands for such a part of a round trip.
 const STANDING: u32 = 3;
-/// What late wake-ups of this side may cost.
+/// The lateness of this side's wake-ups that the window covers.
 const SLACK: Duration = Duration::from_millis(3);
 /// A rate is measured over a round trip, and no less than this.
 const LEAST_SPAN: Duration = Duration::from_millis(10);
-/// Looks in this time, and while such a part of the window comes: a burst of a slow start is over sooner.
+/// The number of looks in a span, and in a window of bytes that come: a burst of a slow start is over sooner than a span.
 const LOOKS: u32 = 8;
 /// A rate counts as higher if it is by so much: a window that buys no rate fills a queue.
 const HIGHER_PERCENT: u64 = 10;
@@ -45,16 +46,16 @@ const TELLING: u64 = 4 * 1200;
 /// A datagram's own: the head of the packet, its seal and the head of a STREAM frame.
 const DATAGRAM_HEAD: u64 = 36;
 
-/// What a look at the connection finds.
+/// The findings of a look at the connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
     /// The last round trip that was measured.
     pub round_trip: Duration,
-    /// How many were measured.
+    /// The number of round trips measured.
     pub measured: u64,
-    /// Bytes that have come, whether they can be read or not.
+    /// Bytes that have come, readable or not.
     pub came: u64,
-    /// In so many datagrams.
+    /// The number of datagrams that brought them.
     pub datagrams: u64,
     /// Bytes that were read.
     pub taken: u64,
@@ -72,7 +73,7 @@ pub struct Follow {
     shortest: Duration,
     /// There has been a queue.
     queued: bool,
-    /// When how much had come, over one span.
+    /// The looks of one span, each with its time.
     seen: VecDeque<(Instant, Look)>,
     changed: Option<Instant>,
 }
@@ -161,7 +162,7 @@ impl Follow {
         recent.all(|(_, look)| is_long(look)) && before.is_some_and(|(_, look)| is_long(look))
     }
 
-    /// What came last cannot be read.
+    /// True if less than [`READABLE_PERCENT`] of the bytes that came last can be read.
     fn has_gap(&self, look: Look) -> bool {
         let telling = self
             .seen
@@ -225,11 +226,12 @@ mod tests {
         }
     }
 
-    /// A server that sends whatever it may, over a path of `byte_s` with an endless queue: the window at the end, and what came of 3 s.
+    /// Runs a server that sends all it may for 3 s, over a path of `byte_s` with an endless queue: returns the last window, and
+    /// the part of the path that was filled.
     fn run(byte_s: u64, base: Duration) -> (u64, f64) {
         let (begin, mut follow) = (Instant::now(), Follow::new());
         let (mut edge, mut sent, mut taken) = (FIRST, 0_u64, 0_u64);
-        // When the server has a grant; when this side has what was sent.
+        // Grants by their arrival at the server; sent bytes by their arrival on this side.
         let (mut grants, mut way) = (VecDeque::from([(Duration::ZERO, FIRST)]), VecDeque::new());
         let mut free = Duration::ZERO;
         for step in 0..12_000 {
@@ -308,7 +310,7 @@ mod tests {
         assert_eq!(follow.next(look(300 * MS, 1 << 33, 1 << 33), begin + 600 * MS), None);
     }
 
-    /// The window after so many round trips of 1 MB/s, of which nothing can be read, and before.
+    /// The windows before and after half a second of 1 MB/s of which nothing can be read.
     fn with_gap(round_trip: Duration) -> (u64, u64) {
         let (begin, mut follow) = (Instant::now(), Follow::new());
         follow.next(look(20 * MS, 0, 0), begin);
@@ -325,7 +327,7 @@ mod tests {
     fn a_window_that_made_a_queue_overflow_shrinks_to_what_keeps_the_path_busy() {
         let (before, after) = with_gap(35 * MS);
         assert_eq!((before, after), (63_000, 25_000));
-        // What is lost without a queue is not the window's doing.
+        // A loss without a queue is not the window's doing.
         let (before, after) = with_gap(20 * MS);
         assert_eq!(before, after);
     }

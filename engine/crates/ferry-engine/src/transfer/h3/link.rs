@@ -1,4 +1,5 @@
-//! The QUIC connection as h3 wants it: h3's traits on quinn-proto. Nothing here waits. What cannot go on is pending, and the loop asks again.
+//! The QUIC connection as h3 wants it: h3's traits on quinn-proto. Nothing here waits: an operation that cannot go on is pending,
+//! and the loop asks again.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -32,7 +33,7 @@ struct Inner {
     lanes: HashMap<StreamId, Lane>,
     /// The next request's stream.
     spare: Option<StreamId>,
-    /// The last request's.
+    /// The last request's stream.
     last: Option<StreamId>,
     control_bytes: u64,
     /// Read since the server was last given window.
@@ -45,12 +46,12 @@ struct Inner {
     few_frames: bool,
 }
 
-/// What belongs to one stream besides what QUIC knows.
+/// The state of one stream beyond QUIC's own.
 #[derive(Default)]
 struct Lane {
-    /// A request's: its reads are counted.
+    /// The stream is a request's, whose reads are counted.
     request: bool,
-    /// What may be read now.
+    /// The bytes that may be read now.
     budget: usize,
     read: u64,
     understood: u64,
@@ -67,7 +68,7 @@ impl Lane {
     }
 }
 
-/// How the sending side of a request stands.
+/// The state of a request's sending side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sending {
     /// More may be given.
@@ -76,7 +77,7 @@ pub enum Sending {
     Blocked,
     /// The server has acknowledged all of it.
     Delivered,
-    /// The server wants no more of it, and why.
+    /// The server wants no more of it, and gives this code as the reason.
     Stopped(u64),
 }
 
@@ -115,7 +116,7 @@ impl Link {
         self.0.borrow().quic.lost().is_some()
     }
 
-    /// Why the connection to the host ended; `None` while it has not.
+    /// The reason for the end of the connection to the host; `None` before its end.
     pub fn problem(&self, host: &str) -> Option<Error> {
         let inner = self.0.borrow();
         let lost = inner.quic.lost()?;
@@ -130,7 +131,7 @@ impl Link {
         })
     }
 
-    /// Whether another request may be opened.
+    /// True if another request may be opened.
     pub fn has_room(&self) -> bool {
         let mut inner = self.0.borrow_mut();
         if inner.spare.is_none() && inner.quic.lost().is_none() {
@@ -144,7 +145,7 @@ impl Link {
         self.0.borrow().last
     }
 
-    /// What has come is QUIC's, what has happened is known, and what can leave has left. True when anything moved.
+    /// Hands received datagrams to QUIC, sends those that can leave, and takes note of QUIC's events. True if anything moved.
     pub fn turn(&self) -> bool {
         let mut inner = self.0.borrow_mut();
         let now = std::time::Instant::now();
@@ -173,7 +174,7 @@ impl Link {
         received || sent
     }
 
-    /// Writes what waits. True when anything was read or written since the last call.
+    /// Writes the queued bytes. True if anything was read or written since the last call.
     pub fn flush(&self) -> bool {
         let mut inner = self.0.borrow_mut();
         let Inner { quic, lanes, moved, .. } = &mut *inner;
@@ -195,21 +196,21 @@ impl Link {
         }
     }
 
-    /// At most so much of the stream may be read from now on.
+    /// Limits the reads of the stream from now on to `budget` bytes.
     pub fn allow(&self, id: StreamId, budget: usize) {
         if let Some(lane) = self.0.borrow_mut().lanes.get_mut(&id) {
             lane.budget = budget;
         }
     }
 
-    /// So much of what was read was content.
+    /// Counts `bytes` of those read as content.
     pub fn understood(&self, id: StreamId, bytes: usize) {
         if let Some(lane) = self.0.borrow_mut().lanes.get_mut(&id) {
             lane.understood += bytes as u64;
         }
     }
 
-    /// The request is over.
+    /// Drops the state of a stream whose request is over.
     pub fn forget(&self, id: StreamId) {
         self.0.borrow_mut().lanes.remove(&id);
     }
@@ -228,12 +229,13 @@ impl Link {
         self.0.borrow_mut().few_frames = true;
     }
 
-    /// Whether the answers are those of a server that ends a connection with too much on its way.
+    /// True if the answers are those of a server that ends a connection with too much on its way.
     pub fn keeps_few_frames(&self) -> bool {
         self.0.borrow().few_frames
     }
 
-    /// The server may have so much on its way, and hears of what was read. quinn would wait until that is an eighth of the window.
+    /// Lets the server have `bytes` on their way, and tells it of the bytes that were read. quinn would wait until these are an
+    /// eighth of the window.
     pub fn set_window(&self, bytes: u64) {
         let mut inner = self.0.borrow_mut();
         inner.ungranted = 0;
@@ -273,7 +275,7 @@ fn flush(quic: &mut Quic, id: StreamId, lane: &mut Lane) -> bool {
 }
 
 impl Inner {
-    /// Why nothing will come any more.
+    /// The reason why nothing more will come; `None` while the connection lasts.
     fn lost(&self) -> Option<ConnectionErrorIncoming> {
         Some(match self.quic.lost()? {
             Lost::Quic(ConnectionError::ApplicationClosed(close)) => ConnectionErrorIncoming::ApplicationClose {
@@ -443,7 +445,7 @@ impl quic::RecvStream for Half {
 
 impl quic::SendStream<Bytes> for Half {
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
-        // What waits is written by the loop, which gives nothing more before that.
+        // The loop writes the queued bytes, and gives nothing more before that.
         Poll::Ready(match self.link.sending(self.id) {
             Sending::Stopped(error_code) => Err(StreamErrorIncoming::StreamTerminated { error_code }),
             Sending::Ready | Sending::Blocked | Sending::Delivered => Ok(()),

@@ -152,7 +152,7 @@ struct Race<'a> {
 }
 
 impl Race<'_> {
-    /// The connection, the waiter that knows it, and when its server was first heard.
+    /// Returns the connection, its waiter, and the time at which its server was first heard.
     fn run(&self, addresses: &[SocketAddr]) -> Result<(Quic, Waiter, Instant), Error> {
         let failed = |error: std::io::Error| Error::local(format!("{}: {error}", self.host_port)).with_source(error);
         let mut waiter = Waiter::new().map_err(failed)?;

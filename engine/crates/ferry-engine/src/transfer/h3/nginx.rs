@@ -9,7 +9,7 @@ pub const MOST_DATAGRAMS: u64 = 9_500;
 /// It counts frames by its configuration since then.
 const SINCE: [u32; 3] = [1, 27, 5];
 
-/// Whether the head of an answer is that of such a server. One that does not tell its version may be.
+/// True for the head of an answer from such a server, or from an nginx that does not tell its version.
 pub fn keeps_few_frames(headers: &HeaderMap) -> bool {
     let Some(server) = headers.get(SERVER).and_then(|value| value.to_str().ok()) else {
         return false;

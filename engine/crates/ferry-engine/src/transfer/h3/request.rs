@@ -1,4 +1,4 @@
-//! One request and its answer on a stream: what of their bodies may move now.
+//! One request and its answer on a stream; moves the parts of their bodies that may move now.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -21,7 +21,7 @@ use crate::transfer::{Head, Settings};
 const TURN_BYTES: usize = 256 * 1024;
 /// Pieces in one round: small ones come of small datagrams.
 const TURN_PIECES: usize = 512;
-/// What the server is given of an upload at once.
+/// The most bytes of an upload given to the server at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
 pub type Requests = SendRequest<Link, Bytes>;
@@ -38,7 +38,7 @@ pub struct Stream {
     ended: bool,
 }
 
-/// Polls once: nobody wakes anybody, the loop asks again.
+/// Polls once, without a waker, because the loop asks again.
 fn now<T>(future: impl Future<Output = T>) -> Poll<T> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -92,7 +92,7 @@ impl Stream {
         }
     }
 
-    /// Gives the server what is due of the request's body.
+    /// Gives the server the bytes of the request's body that are due.
     pub fn send(&mut self, link: &Link, at: Instant) {
         let (Some(id), Some(sender)) = (self.id, &mut self.exchange.sender) else {
             return;
@@ -112,7 +112,7 @@ impl Stream {
             let is_out = self.ended && sending == Sending::Ready;
             match link.problem(host).filter(|_| is_out) {
                 Some(problem) => self.exchange.broken(problem, at),
-                // It has left, and whether it has arrived will be known.
+                // The body has left, and its arrival will still become known.
                 None if is_out => {}
                 None => self.exchange.delivered(0, at),
             }
@@ -140,7 +140,7 @@ impl Stream {
         }
     }
 
-    /// Reads what has come and may be read.
+    /// Reads the bytes that have come and may be read.
     pub fn receive(&mut self, link: &Link, settings: &Settings) {
         let Some(id) = self.id else { return };
         let mut left = TURN_BYTES;
@@ -178,7 +178,7 @@ impl Stream {
         self.step(link, settings, at)
     }
 
-    /// One event of the answer; how much content it was.
+    /// Takes one event of the answer, and returns the bytes of content in it.
     fn step(&mut self, link: &Link, settings: &Settings, at: Instant) -> Poll<Result<usize, StreamError>> {
         let Some(request) = &mut self.request else {
             return Poll::Pending;
@@ -233,7 +233,7 @@ impl Stream {
         self.exchange.head(head, settings, at);
     }
 
-    /// The request is over, and what is left of it is not wanted any more.
+    /// Ends a request, and refuses the remainder of one that was not answered.
     pub fn retire(&mut self, link: &Link) {
         if let Some(request) = &mut self.request
             && !self.exchange.was_answered()
@@ -263,7 +263,7 @@ fn head(exchange: &Exchange) -> Result<Request<()>, Error> {
     Ok(request)
 }
 
-/// What an error of a stream means for its request.
+/// Translates an error of a stream into the error of its request.
 fn problem(exchange: &Exchange, link: &Link, error: &StreamError) -> Error {
     let url = exchange.shown();
     if let (StreamError::ConnectionError { .. }, Some(problem)) =

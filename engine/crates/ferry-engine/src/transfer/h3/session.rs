@@ -21,10 +21,11 @@ use crate::transfer::{Ending, Settings, Task, Tasks};
 
 /// QUIC holds so much more of an upload than its congestion window: enough for the next round.
 const AHEAD: u64 = 256 * 1024;
-/// The same under a limit: enough that QUIC knows there is more. What the path does not take is the pacer's to make up for.
+/// The same under a limit: enough that QUIC knows there is more. The pacer makes up for bytes that the path does not take.
 const LITTLE_AHEAD: u64 = 8 * 1024;
 
-/// For how many times `--stall` a server that is there may take the rest of an upload, while it is not known how much of it has arrived.
+/// The time, as a multiple of `--stall`, that a live server may take for the rest of an upload while the number of bytes that
+/// arrived is unknown.
 const TAIL: u32 = 10;
 
 /// Runs tasks on the connection until there are none, or it is of no more use. Every task pulled comes back through `done`.
@@ -79,7 +80,7 @@ struct Session {
     tls: crate::report::TlsFacts,
     rtt: Duration,
     send_buffer: SendBufferFacts,
-    /// What the connection has cost, until its first exchange has taken it over.
+    /// The start and the times of the connection's setup, until its first exchange has taken them over.
     first: Option<(Instant, Phases)>,
     next_tick: Instant,
     /// Something has been done on this connection.
@@ -168,8 +169,8 @@ impl Session {
         let settings = &self.settings;
         self.over |= self.link.with(|quic| {
             quic.look_at_path(expects, now);
-            // QUIC repeats what is lost and asks whether the server is there, so not every packet moves something. What is new can leave only when
-            // something has arrived, or the server has made room.
+            // QUIC repeats lost bytes and asks if the server is there, so not every packet moves something. New bytes can leave
+            // only when something has arrived, or the server has made room.
             let moved_at = quic.sent_stream().unwrap_or(now);
             let longest = moved_at + TAIL * settings.timeouts.stall;
             let signs = Signs {
@@ -187,7 +188,7 @@ impl Session {
     fn drive(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready(error) = self.driver.poll_close(&mut context) {
-            // Requests learn it from their streams, once what has come is read.
+            // Requests learn of the end from their streams, once the bytes that have come are read.
             tracing::debug!(remote = self.remote, %error, "HTTP/3 ends");
             self.over = true;
         }
@@ -248,7 +249,7 @@ impl Session {
             .wait(Some(until), |_, ready| link.with(|quic| quic.wake(ready)))
     }
 
-    /// Hands back what is over.
+    /// Hands back the exchanges that are over.
     fn retire(&mut self, tasks: &mut dyn Tasks) {
         let mut index = 0;
         while let Some(stream) = self.streams.get(index) {

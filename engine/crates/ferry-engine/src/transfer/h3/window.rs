@@ -1,23 +1,24 @@
-//! What the server of a limited download may have on its way: enough to keep it going, and never a burst (ADR 0038, decision 4).
+//! The window of a limited download: enough to keep the server going, and never a burst (ADR 0038, decision 4).
 
 use std::time::{Duration, Instant};
 
 use ferry_pacing::Rate;
 
-/// Before the first request the window is what the limit allows in this time.
+/// Before the first request the window holds the bytes that the limit allows in this time.
 const FIRST: Duration = Duration::from_millis(4);
 /// A datagram and its framing: with less, nothing comes.
 const LEAST: u64 = 1500;
-/// What late wake-ups of this side may cost before the server runs dry, besides a quarter of the round trip.
+/// The lateness of this side's wake-ups that the window covers, besides a quarter of the round trip, so that the server does not
+/// run dry.
 const SLACK: Duration = Duration::from_millis(15);
-/// For that the window grows by so much of the limit.
+/// The part of the limit at which the window grows to that size.
 const SLOWLY: f64 = 0.02;
 /// Grants are this far apart.
 const STEP: Duration = Duration::from_millis(3);
 
 /// The window of a connection.
 pub struct Window {
-    /// What all streams may receive together.
+    /// The limit of all streams together.
     rate: Rate,
     began: Option<Instant>,
     current: u64,
@@ -28,7 +29,7 @@ fn bytes(rate: Rate, time: Duration) -> u64 {
 }
 
 impl Window {
-    /// What the connection begins with.
+    /// The first window of a connection.
     pub fn first(rate: Rate) -> u64 {
         bytes(rate, FIRST).max(LEAST)
     }
@@ -46,7 +47,7 @@ impl Window {
         self.began.get_or_insert(now);
     }
 
-    /// The limit is each stream's, and there are so many.
+    /// Sets `rate` as the limit of each of `streams` streams.
     pub fn share(&mut self, rate: Rate, streams: u64) {
         if let Some(all) = rate.byte_s().checked_mul(streams.max(1)).and_then(Rate::new) {
             self.rate = all;
@@ -65,7 +66,7 @@ impl Window {
         (soon + later).clamp(self.current, self.full(round_trip))
     }
 
-    /// What to announce now, if `ungranted` bytes were read since that was done last: the window, if its edge moves far enough.
+    /// Returns the window to announce now, if its edge moves far enough; `ungranted` bytes were read since the last announcement.
     pub fn next(&mut self, round_trip: Duration, ungranted: u64, now: Instant) -> Option<u64> {
         let wanted = self.wanted(round_trip, now);
         let moves = wanted - self.current + ungranted;
@@ -93,7 +94,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// What the server may send in each 100 ms, if it sends at once whatever it may, and this side reads at the limit's rate.
+    /// The bytes that the server sends in each 100 ms, if it sends all it may at once, and this side reads at the limit's rate.
     fn sent_by_slots(byte_s: u64, round_trip: Duration) -> Vec<u64> {
         let rate = Rate::new(byte_s).unwrap();
         let (begin, mut window) = (Instant::now(), Window::new(rate));
