@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::log::harmless;
 
-/// What a failure means for the next step. One class, one exit code.
+/// The class of a failure, which decides the next step. Each class has its own exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -39,7 +39,7 @@ impl Class {
             Self::Permanent => 11,
             Self::Integrity => 12,
             Self::Local => 13,
-            // As shells report a program that SIGINT ended.
+            // The exit code that shells report for a program ended by SIGINT.
             Self::Interrupted => 130,
         }
     }
@@ -49,11 +49,11 @@ impl Class {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Failure {
-    /// What the failure means for the next step.
+    /// The class, which decides the next step.
     pub class: Class,
     /// One line: what, where, and what to do.
     pub message: String,
-    /// What lies below, for [`std::error::Error::source`].
+    /// The underlying error, if any, for [`std::error::Error::source`].
     #[serde(skip)]
     pub(crate) source: Source,
 }
@@ -92,7 +92,7 @@ impl Eq for Source {}
 /// A failure with its class. The message is one line: what, where, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// What the error means for the next step.
+    /// The class, which decides the next step.
     pub class: Class,
     /// One line: what, where, and what to do.
     pub message: String,
@@ -105,7 +105,7 @@ pub struct Error {
     /// No address has taken a connection: all refused it at once, or none answered in the time that the user gives it (TCP has repeated its SYN
     /// meanwhile). Waiting some seconds changes that only for a server that is just starting.
     pub unreached: bool,
-    /// What lies below, for [`std::error::Error::source`].
+    /// The underlying error, if any, for [`std::error::Error::source`].
     pub(crate) source: Source,
 }
 
@@ -162,7 +162,8 @@ impl Error {
         self
     }
 
-    /// As [`Self::with_source`], for a system's error that is still needed; the copy has its number and kind.
+    /// Like [`Self::with_source`], but keeps a copy of an I/O error that the caller still needs. The copy has the same number,
+    /// or, without one, the same kind and text.
     pub(crate) fn with_io(self, error: &std::io::Error) -> Self {
         self.with_source(match error.raw_os_error() {
             Some(number) => std::io::Error::from_raw_os_error(number),

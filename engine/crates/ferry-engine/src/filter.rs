@@ -1,4 +1,4 @@
-//! Which files of a tree take part in a transfer: by name, as rsync's `--include` and `--exclude` have it, by size and by age.
+//! The selection of a tree's files for a transfer: by name, as rsync's `--include` and `--exclude` do it, by size and by age.
 
 use std::time::SystemTime;
 
@@ -111,7 +111,7 @@ fn literal_braces(pattern: &str) -> String {
 }
 
 impl Filter {
-    /// Of the rules the first one that matches decides; what none matches takes part.
+    /// A filter of these rules: the first rule that matches a name decides, and a name that matches no rule takes part.
     ///
     /// # Errors
     /// Class Usage: the patterns together are too large.
@@ -125,7 +125,7 @@ impl Filter {
         })
     }
 
-    /// Whether everything takes part.
+    /// True without any rule or bound, so that everything takes part.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()

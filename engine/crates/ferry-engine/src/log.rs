@@ -33,8 +33,8 @@ const HARMLESS: [HeaderName; 23] = [
     header::VIA,
 ];
 
-/// Whether a character may be shown as it is. Controls move the cursor and forge lines; the format characters of the bidirectional algorithm
-/// (Unicode Standard Annex 9, table 4) reorder a line, so that a name reads as another.
+/// True if a character may be shown unescaped. Control characters move the cursor and forge lines; the format characters of the
+/// bidirectional algorithm (Unicode Standard Annex 9, table 4) reorder a line, so that a name reads as another.
 pub fn is_harmless(character: char) -> bool {
     let reorders = matches!(
         character,
@@ -67,7 +67,7 @@ pub fn shown(url: &Url) -> String {
     format!("{}://{host}{port}{}{query}", url.scheme(), url.path())
 }
 
-/// What may be a URL, or a part of one, without its query.
+/// The text with everything after its first `?` replaced by `...`: it may be a URL or a part of one, whose query is not shown.
 pub fn without_query(text: &str) -> String {
     match text.split_once('?') {
         Some((before, _)) => format!("{before}?..."),

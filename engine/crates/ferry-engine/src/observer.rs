@@ -1,4 +1,4 @@
-//! Who watches a run: how far each transfer is.
+//! Observers of a run, which follow the progress of each transfer.
 
 use std::fmt::Debug;
 
@@ -16,7 +16,7 @@ pub trait Observer {
     }
 }
 
-/// How far one transfer, or one set of files, is. Dropped when it is over, before the run returns.
+/// The progress of one transfer, or of one set of files. It is dropped at the end of that, before the run returns.
 ///
 /// Called from the connection's thread, some ten times a second: it must not block.
 pub trait Progress: Debug + Send + Sync {

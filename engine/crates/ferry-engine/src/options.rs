@@ -1,4 +1,4 @@
-//! Settings of a caller: plain values, checked, no strings that someone must parse again.
+//! Settings of a caller: checked values of their own types, with no string left to parse.
 
 mod ssh;
 
@@ -22,14 +22,14 @@ use crate::stop::Stop;
 use crate::units::{ByteRate, ByteSize, Peak};
 pub use ssh::{AlgorithmLists, Jump, PasswordFrom, SshArgs};
 
-/// What every run that connects has: how servers are reached and verified, and how long they may take.
+/// Options of every run that connects: the way to the servers, their verification, and the time limits.
 #[derive(Debug, Clone, Default)]
 pub struct Common {
-    /// Which HTTP.
+    /// The version of HTTP.
     pub version: Version,
-    /// Instead of the system's certificates.
+    /// The CA certificates to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// For servers that ask for one.
+    /// The certificate for servers that ask for one.
     pub client_certificate: Option<ClientCertificate>,
     /// Keys that servers of https may have, whatever else is verified; any without them.
     pub pinned_keys: Vec<KeyHash>,
@@ -43,13 +43,13 @@ pub struct Common {
     pub resolve: Vec<Resolve>,
     /// The send buffer of every socket.
     pub send_buffer: SendBuffer,
-    /// Which proxy each URL goes through.
+    /// The choice of a proxy for each URL.
     pub proxies: Proxies,
     /// Congestion control of what is sent, by the system's name for it, as [`check_congestion`] took it.
     pub congestion: Option<String>,
     /// Used for SFTP only.
     pub ssh: SshArgs,
-    /// How long each step may take.
+    /// The time limit of each step.
     pub timeouts: Timeouts,
     /// Ends the run early.
     pub stop: Stop,
@@ -68,12 +68,12 @@ pub struct ClientCertificate {
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct TransferOptions {
-    /// In bytes per second of the body.
+    /// The limit, in bytes per second of the body.
     pub limit: Option<ByteRate>,
     /// Leave queues on the path to others: send, or let the server send, no more than keeps them short. Over one connection, or over those that
     /// fetch ranges of one HTTP file; where [`check_background`] says so.
     pub background: bool,
-    /// How far above the limit 100 ms may be while lost time is made up.
+    /// The highest multiple of the limit that any 100 ms may reach while lost time is made up.
     pub peak: Peak,
     /// The piece in which a body goes to or comes from its file.
     pub buffer_size: ByteSize,
@@ -83,7 +83,7 @@ pub struct TransferOptions {
     pub retry_unreached: bool,
     /// The longest wait before another attempt, Retry-After included.
     pub retry_max_wait: Duration,
-    /// 0 follows none.
+    /// The most redirects to follow; 0 follows none.
     pub max_redirects: u32,
     /// Computed while the body moves, and compared before a file gets its name.
     pub checksum: Option<Checksum>,
@@ -91,18 +91,18 @@ pub struct TransferOptions {
     pub max_filesize: Option<ByteSize>,
     /// HTTP downloads ask for a body compressed by zstd or gzip, and decode it. Parts of a file (ranges, resumed downloads) are not asked for so.
     pub compressed: bool,
-    /// Files get the modification time of what they are copies of, where the other side says it or can be told.
+    /// Files get the modification time of their originals, where the other side reports or accepts one.
     pub remote_time: bool,
-    /// Files get the permission bits of what they are copies of, and so do directories; sftp only.
+    /// Files and directories get the permission bits of their originals; sftp only.
     pub perms: bool,
-    /// What of a directory takes part.
+    /// The filter for the contents of a directory.
     pub filter: Arc<Filter>,
     /// Make the destination a copy of a directory; implies `remote_time`, and that files are replaced.
     pub mirror: Option<Mirror>,
 }
 
 impl Default for TransferOptions {
-    /// Those of the program `ferry`.
+    /// The defaults of the program `ferry`.
     fn default() -> Self {
         Self {
             limit: None,
@@ -124,7 +124,7 @@ impl Default for TransferOptions {
     }
 }
 
-/// How a destination becomes a copy of a directory: files whose size and modification time are the same are not transferred.
+/// Options for making a destination a copy of a directory: files of the same size and modification time are not transferred.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mirror {
     /// Remove at the destination what the source does not have, once everything else was done without error.
@@ -141,13 +141,13 @@ pub struct Mirror {
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct GetOptions {
-    /// How servers are reached.
+    /// Options of the connections.
     pub common: Common,
     /// Limit, retries, checksum.
     pub transfer: TransferOptions,
     /// At least one. All of them sftp, or none.
     pub sources: Vec<Remote>,
-    /// Where they go.
+    /// The destination of the downloads.
     pub target: Target,
     /// The report has all transfers together, and by themselves only those that failed.
     pub totals: bool,
@@ -194,13 +194,13 @@ impl GetOptions {
 /// An upload.
 #[derive(Debug, Clone)]
 pub struct PutOptions {
-    /// How the server is reached.
+    /// Options of the connections.
     pub common: Common,
     /// Limit, retries, checksum.
     pub transfer: TransferOptions,
-    /// What is sent.
+    /// The content to send.
     pub source: Source,
-    /// Where it goes.
+    /// The destination of the content.
     pub destination: Remote,
     /// PUT or POST.
     pub method: Method,
@@ -247,19 +247,19 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Whether the scheme is sftp.
+    /// True if the scheme is sftp.
     #[must_use]
     pub fn is_sftp(&self) -> bool {
         self.url.scheme() == "sftp"
     }
 
-    /// The URL's, an IPv6 address without its brackets.
+    /// The URL's host, an IPv6 address without its brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         self.url.host_str().unwrap_or_default().trim_matches(['[', ']'])
     }
 
-    /// The URL's, or its scheme's own.
+    /// The URL's port, or the default of its scheme.
     #[must_use]
     pub fn port(&self) -> u16 {
         // `port_or_known_default` knows no sftp.
@@ -267,7 +267,7 @@ impl Remote {
     }
 }
 
-/// Where downloads go.
+/// The destination of downloads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// There is exactly one source, and it is a file.
@@ -284,18 +284,18 @@ pub enum Target {
     Discard,
 }
 
-/// Where an upload comes from.
+/// The source of an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A file, or a pipe or device.
     File(PathBuf),
-    /// What is in it goes into the directory that the URL names, an sftp one.
+    /// A directory, whose contents go into the directory that the URL names; sftp only.
     Directory(PathBuf),
     /// Standard input, of unknown size and not repeatable.
     Stdin,
 }
 
-/// Which HTTP.
+/// The version of HTTP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Version {
     /// ALPN decides on https; HTTP/1.1 on http.
@@ -311,15 +311,16 @@ pub enum Version {
     Http3First,
 }
 
-/// How long each step may take.
+/// The time limit of each step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// Name and TCP connection.
     pub connect: Duration,
     /// The TLS or SSH handshake.
     pub tls: Duration,
-    /// From the request to the first byte of the answer: 60 s where none is named. How long a server may take over a complete upload only who names
-    /// it can know, so without one it has all the time that it wants, as long as its machine is there.
+    /// From the request to the first byte of the answer: 60 s where none is named. A complete upload has no such default, because
+    /// only the user can know how long the server needs for it: without a named limit the server has unlimited time, as long as
+    /// its machine is there.
     pub first_byte: Option<Duration>,
     /// All attempts together.
     pub total: Option<Duration>,
@@ -328,7 +329,7 @@ pub struct Timeouts {
 }
 
 impl Default for Timeouts {
-    /// Those of the program `ferry`: 10 s to connect, 10 s for TLS, 30 s without a byte.
+    /// The defaults of the program `ferry`: 10 s to connect, 10 s for TLS, 30 s without a byte.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -343,11 +344,11 @@ impl Default for Timeouts {
 /// This host and port is at that address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolve {
-    /// As `Url::host_str` writes it.
+    /// The host, in the spelling of `Url::host_str`.
     pub host: String,
     /// The URL's port, named or not.
     pub port: u16,
-    /// Where it is.
+    /// The address to connect to.
     pub address: IpAddr,
 }
 
@@ -368,7 +369,7 @@ impl Algorithm {
     /// The usual one first.
     pub const ALL: [Self; 4] = [Self::Sha256, Self::Sha384, Self::Sha512, Self::Sha1];
 
-    /// As typed and as reported.
+    /// The name that users type and that reports have.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -406,8 +407,8 @@ impl From<Algorithm> for files::Algorithm {
 /// A checksum to compute, and to compare with what is expected, if something is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checksum {
-    /// How it is computed.
+    /// The algorithm that computes the checksum.
     pub algorithm: Algorithm,
-    /// As long as the algorithm's digest.
+    /// The expected digest, of the algorithm's length.
     pub expected: Option<Vec<u8>>,
 }

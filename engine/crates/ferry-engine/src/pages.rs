@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// What the page cache holds, on most machines.
+/// The size of a page of the page cache on most machines, in bytes.
 pub(crate) const PAGE: usize = 4096;
 
 /// Measured for `recv` on the loopback (AMD EPYC, 256 KiB to 1 MiB a call, medians of 9): a buffer where malloc puts a large one, 16 bytes
@@ -10,7 +10,7 @@ pub(crate) const PAGE: usize = 4096;
 #[derive(Default)]
 pub(crate) struct Pages {
     bytes: Vec<u8>,
-    /// Where the page begins in `bytes`.
+    /// The offset in `bytes` of the first page boundary.
     skip: usize,
 }
 

@@ -31,7 +31,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b':')
     .remove(b'@');
 
-/// What follows `sftp://`. The error repeats nothing of it.
+/// Parses the remainder of a URL after `sftp://`. The error does not repeat any of it.
 pub fn parse_sftp(rest: &str) -> Result<Remote, String> {
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     // The last one: a user's name may have it too, a host's cannot.
@@ -59,7 +59,7 @@ pub fn parse_sftp(rest: &str) -> Result<Remote, String> {
     })
 }
 
-/// Whether the URL says by its spelling that it is a directory: a slash at its end, the root, the home directory.
+/// True if the URL's spelling names a directory: a slash at its end, the root, or the home directory.
 pub fn names_directory(remote: &Remote) -> bool {
     remote.url.path().ends_with('/')
 }
@@ -89,7 +89,7 @@ fn host_and_port(server: &str) -> Result<(Host, u16), String> {
     let bracket = server.rfind(']').map_or(0, |at| at + 1);
     let colon = server[bracket..].find(':').map(|at| bracket + at);
     let (host, port) = server.split_at(colon.unwrap_or(server.len()));
-    // As those of http: lower case, Punycode, IPv4 addresses with four numbers.
+    // Hosts are spelled like those of http: lower case, Punycode, IPv4 addresses with four numbers.
     let host = Host::parse(host).map_err(|error| error.to_string())?;
     let digits = port.strip_prefix(':').unwrap_or_default();
     let port = match digits {
@@ -126,7 +126,7 @@ fn path_of(parts: &[&[u8]], ends_with_slash: bool) -> Vec<u8> {
     match parts {
         [HOME] => b".".to_vec(),
         [HOME, inside @ ..] => inside.join(&b'/'),
-        // To Windows `C:` is not the root of the drive, but wherever someone is on it.
+        // To Windows `C:` is not the root of the drive, but its current directory.
         [[letter, b':']] if letter.is_ascii_alphabetic() && ends_with_slash => vec![b'/', *letter, b':', b'/'],
         _ => [b"/".as_slice(), &parts.join(&b'/')].concat(),
     }
@@ -148,7 +148,7 @@ fn url(host: &Host, port: u16, parts: &[&[u8]], ends_with_slash: bool) -> Result
     Url::parse(&text).map_err(|error| error.to_string())
 }
 
-/// Without one, `-O` and directories refuse the URL.
+/// The name as that of a local file, if it can be one. Without it, `-O` and directories refuse the URL.
 fn local_name(name: &[u8]) -> Option<String> {
     safe_component(name).ok()?.into_string().ok()
 }

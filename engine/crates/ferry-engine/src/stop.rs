@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Class, Error};
 
-/// How long a wait may last before it looks for a request to stop.
+/// The longest wait between two checks for a request to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 /// Asks a run to end: from another thread, or from a signal handler that stores its signal's number. All clones are one.
@@ -21,13 +21,13 @@ impl Stop {
         self.0.store(usize::MAX, Ordering::Relaxed);
     }
 
-    /// What a signal handler stores anything but 0 in.
+    /// The flag in which a signal handler stores any number but 0.
     #[must_use]
     pub fn flag(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.0)
     }
 
-    /// What was stored; 0 before anybody asked.
+    /// The stored number; 0 before any request.
     #[must_use]
     pub fn reason(&self) -> usize {
         self.0.load(Ordering::Relaxed)

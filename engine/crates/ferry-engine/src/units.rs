@@ -148,7 +148,7 @@ pub fn parse_time_limit(text: &str) -> Result<Duration, UnitError> {
     }
 }
 
-/// What [`parse_duration`] reads back to the same value, to the nanosecond.
+/// The duration as text that [`parse_duration`] reads back to the same value, to the nanosecond.
 #[must_use]
 pub fn show_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos();
@@ -160,7 +160,7 @@ pub fn show_duration(duration: Duration) -> String {
     format!("{}{name}", decimal(nanos, unit, 6))
 }
 
-/// For people: four significant figures are more than anyone reads, so it does not parse back exactly.
+/// The number with a unit, for people: four significant figures are enough for them, so it does not parse back exactly.
 #[must_use]
 pub fn human_bytes(bytes: f64) -> String {
     let (name, unit) = DECIMAL
@@ -212,7 +212,7 @@ impl Number {
     }
 }
 
-/// How many times a limit any 100 ms may see while lost time is made up: `1.5`.
+/// The highest multiple of a limit that any 100 ms may reach while lost time is made up: `1.5`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peak {
     percent_above: u32,
@@ -223,7 +223,7 @@ impl Peak {
     const LEAST: u32 = if cfg!(windows) { 30 } else { 15 };
     const MOST: u32 = 900;
 
-    /// In percent of the limit, above it.
+    /// The excess over the limit, in percent of the limit.
     #[must_use]
     pub fn percent_above(self) -> u32 {
         self.percent_above

@@ -387,7 +387,7 @@ fn a_closed_port_is_known_at_once() {
     let (class, message) = failure(&report);
     assert_eq!(class, Class::Transient);
     assert!(message.contains("cannot connect to"), "{message}");
-    // It had no connection before, so nobody waits for it.
+    // The server has never accepted a connection, so ferry does not try again.
     assert_eq!(report.transfers[0].attempts.len(), 1);
 }
 
@@ -421,7 +421,7 @@ fn a_proxy_is_refused_in_one_line() {
 fn with_a_fallback_a_server_without_quic_is_asked_over_tcp() {
     use std::io::Read;
     let server = Server::start();
-    // TCP alone; that it is no TLS server shows who was asked.
+    // A listener of TCP alone, which need not speak TLS: the bytes that it reads show that it was asked.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let asked = std::thread::spawn(move || listener.accept().unwrap().0.read(&mut [0; 5]).unwrap());
@@ -434,14 +434,14 @@ fn with_a_fallback_a_server_without_quic_is_asked_over_tcp() {
     assert!(asked.join().unwrap() > 0);
     assert_ne!(failure(&report).0, Class::Usage);
 
-    // Where QUIC answers, it stays with it.
+    // After an answer over QUIC, ferry stays with QUIC.
     options.sources = vec![parse_remote(&server.url("900")).unwrap()];
     let report = download(&options, &Silent);
     succeeded(&report);
     assert_eq!(report.transfers[0].protocol, Some("h3"));
 }
 
-/// A router that forgets the client's port once it has passed so many bytes down, as NAT does. Ends with the test's process.
+/// A router that forgets the client's port once it has passed `after` bytes down, as NAT does. It ends with the test's process.
 fn forgetful_router(server: SocketAddr, after: usize) -> (SocketAddr, Arc<AtomicUsize>) {
     let outside = || {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -48,7 +48,7 @@ fn two_channels_answer_and_the_facts_are_those_of_the_connection() {
         one.close().await;
         assert!(one.send(Bytes::from_static(INIT)).await.is_err());
         two.send(Bytes::from_static(&[0, 0, 0, 1, 99])).await.unwrap();
-        // sftp-server gives up on a request nobody knows.
+        // sftp-server gives up on an unknown request.
         until(|| *listener.closed.lock().unwrap() == [two.id()] || listener.heard(two.id()).len() > 200).await;
         session.close().await;
         assert!(listener.ends.lock().unwrap().is_empty());
@@ -243,7 +243,7 @@ fn a_full_window_of_one_channel_does_not_stop_another_nor_outlive_the_channel() 
         assert!(!waiting.is_finished());
         let sent = tokio::time::timeout(PATIENCE, other.send(Bytes::from(vec![0; 1 << 20]))).await;
         assert!(sent.is_ok_and(|sent| sent.is_ok()));
-        // Whoever waits for the window is woken when the channel goes.
+        // A task that waits for the window is woken when the channel goes.
         stuck.close().await;
         let woken = tokio::time::timeout(PATIENCE, waiting).await.unwrap().unwrap();
         assert!(woken.is_err());

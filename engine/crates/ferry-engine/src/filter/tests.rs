@@ -120,11 +120,11 @@ fn sizes_and_times_bound_files() {
     }
 }
 
-/// Whether names match the parts of a pattern, as simply as it can be said.
+/// True if the names match the parts of a pattern. The code is as simple as possible, because the oracle uses it.
 fn parts_match(pattern: &[&[u8]], names: &[&[u8]]) -> bool {
     match pattern {
         [] => names.is_empty(),
-        // At the end it stands for something, elsewhere also for nothing.
+        // At the end `**` matches at least one name; elsewhere it may match none.
         [b"**"] => !names.is_empty(),
         [b"**", rest @ ..] => (0..=names.len()).any(|skipped| parts_match(rest, &names[skipped..])),
         [first, rest @ ..] => names

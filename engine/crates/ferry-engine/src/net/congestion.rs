@@ -59,13 +59,13 @@ fn factory(name: &str, window: Option<u64>) -> Factory {
     }
 }
 
-/// Where the window of a limited upload begins. All clones are one.
+/// The initial congestion window of a limited upload, in bytes. All clones share it.
 #[derive(Clone, Default)]
 pub struct Start(Arc<AtomicU64>);
 
 impl Start {
-    /// What is sent next is held to `rate`, over a path of this round trip. With less of a window the path would be late from the first round trip
-    /// on, and what is late is made up for above the limit.
+    /// Sets the window that an upload at `rate` needs over a path of this round trip. A smaller window would make the upload late
+    /// from the first round trip on, and ferry would make up for lost time above the limit.
     pub fn set(&self, rate: Rate, round_trip: Duration) {
         let time = round_trip.mul_f64(1.25) + ACK_DELAY;
         let window = rate.bytes_in(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));

@@ -19,7 +19,7 @@ use crate::log::host_port;
 use crate::platform;
 use crate::stop::Stop;
 
-/// Of silence before a connection is asked whether it is still there; Linux takes it for lost 90 s later.
+/// The silence before the first keepalive probe; Linux takes a connection that does not answer for lost 90 s later.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 /// RFC 8305, section 8: the delay after which the next address is tried beside the one that has not answered.
 pub const STAGGER: Duration = Duration::from_millis(250);
@@ -32,7 +32,7 @@ pub struct Override {
     pub address: IpAddr,
 }
 
-/// Which of a server's addresses count.
+/// The family of a server's addresses that may be used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Family {
     /// All of them.
@@ -59,7 +59,7 @@ pub struct DialOptions {
     pub timeout: Duration,
     pub family: Family,
     pub overrides: Vec<Override>,
-    /// To be held from the first packet on, for limits so low that the usual one would be a burst.
+    /// The receive window to hold from the first packet on, for limits so low that the usual window would be a burst.
     pub window: Option<usize>,
     pub send_buffer: SendBuffer,
     pub proxies: Proxies,
@@ -75,13 +75,13 @@ pub struct Dialed {
     /// Null where there was nothing to resolve.
     pub dns: Option<Duration>,
     pub connect: Duration,
-    /// Of the handshake; through a proxy at least what it took to reach the server.
+    /// The round trip of the handshake; through a proxy, at least the time that the proxy took to reach the server.
     pub rtt: Duration,
     /// The other end is a proxy that takes requests, not a tunnel.
     pub forward: Option<Forward>,
 }
 
-/// How requests are sent through an HTTP proxy without a tunnel: with the absolute URL as their target (RFC 9112, section 3.2.2).
+/// The form of requests to an HTTP proxy without a tunnel: their target is the absolute URL (RFC 9112, section 3.2.2).
 #[derive(Debug, Clone)]
 pub struct Forward {
     /// The value of Proxy-Authorization.
@@ -160,7 +160,7 @@ fn direct(url: &Url, options: &DialOptions, deadline: Instant) -> Result<Dialed,
     })
 }
 
-/// Where the URL's server is, in the order in which to try, and what it took to ask.
+/// The addresses of the URL's server, in the order in which to try them, and the duration of the resolution, if there was one.
 pub fn addresses(
     url: &Url,
     options: &DialOptions,
@@ -247,7 +247,7 @@ fn resolve(url: &Url, options: &DialOptions, deadline: Instant) -> Result<(Vec<S
     }
 }
 
-/// What needs no resolver (RFC 6761, section 6.3): Windows would ask a server for it, and wait for the answer.
+/// The addresses of `localhost`, known without a resolver (RFC 6761, section 6.3): Windows would ask a server and wait for it.
 const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 /// `localhost` and all below it, with or without the dot of the root.
@@ -273,7 +273,7 @@ fn alternate(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     mixed
 }
 
-/// Why there is no connection.
+/// The reason for a failed connection.
 struct Failure {
     error: io::Error,
     /// Every address refused at once, or none has answered in time.
@@ -440,7 +440,7 @@ fn start(
     Ok((socket, once))
 }
 
-/// Whether a connection attempt is through; its error if it failed.
+/// True once a connection attempt has succeeded, false while it goes on; its error if it failed.
 fn finished(socket: &TcpStream) -> io::Result<bool> {
     if let Some(error) = socket.take_error()? {
         return Err(error);

@@ -18,15 +18,16 @@ use crate::pages::Pages;
 use crate::platform;
 use crate::report::{SendBufferFacts, TlsFacts};
 
-/// What one read takes from the kernel where TLS decodes it: large enough to make the call's cost vanish, small enough to stay in the cache.
+/// The most bytes that one read takes from the kernel with TLS: large enough to make the call's cost vanish, small enough to stay
+/// in the cache.
 const READ_BYTES: usize = 256 * 1024;
 /// The same without TLS, where the bytes are not touched again and whole pieces go to a file without a copy.
 const PLAIN_READ_BYTES: usize = 1024 * 1024;
 /// A TLS record at its largest: header, 2^14 bytes, and what a cipher may add (RFC 8446, section 5.2).
 const RECORD_BYTES: usize = 5 + 16384 + 256;
-/// What is gathered before the socket must take some.
+/// The backlog of unsent bytes at which gathering stops.
 const WRITE_BYTES: usize = 256 * 1024;
-/// What a record costs beside its payload at most (TLS 1.2's explicit nonce included).
+/// The most bytes that a record adds to its payload (TLS 1.2's explicit nonce included).
 const RECORD_OVERHEAD: usize = 64;
 
 #[derive(Debug)]
@@ -88,9 +89,9 @@ pub struct Pipe {
     outbuf: Vec<u8>,
     sent: usize,
     queued: usize,
-    /// What the socket has taken in all.
+    /// The total of the bytes that the socket has taken.
     taken: u64,
-    /// What the server sent right behind its handshake.
+    /// Decoded data that the server sent right behind its handshake.
     early: Vec<u8>,
     readable: bool,
     writable: bool,
@@ -144,13 +145,13 @@ impl Pipe {
         waiter.remove(&mut self.socket)
     }
 
-    /// What a wait has found.
+    /// Records the readiness that a wait has found.
     pub fn wake(&mut self, ready: Ready) {
         self.readable |= ready.readable;
         self.writable |= ready.writable;
     }
 
-    /// Whether a read may find something; false after `Blocked` until the next event.
+    /// True if a read may find something; false after `Blocked` until the next event.
     pub fn readable(&self) -> bool {
         (self.readable && !self.closed) || !self.early.is_empty()
     }
@@ -159,7 +160,7 @@ impl Pipe {
         self.writable
     }
 
-    /// Whether the peer has ended its side properly: TLS said goodbye.
+    /// True once TLS has ended: by the peer's `close_notify`, or without it, which `receive` has reported as `Truncated`.
     pub fn peer_closed(&self) -> bool {
         self.closed
     }
@@ -174,14 +175,14 @@ impl Pipe {
         self.taken + self.unsent() as u64
     }
 
-    /// How much of the stream the peer can have at most: what it has acknowledged, or, where the system does not tell that, what the socket
-    /// has taken.
+    /// The most bytes of the stream that the peer can have: those that it has acknowledged, or, where the system does not report
+    /// that, those that the socket has taken.
     pub fn arrived_at_most(&self) -> u64 {
         let unacknowledged = platform::unacknowledged_bytes(&self.socket()).unwrap_or_default();
         self.taken.saturating_sub(unacknowledged)
     }
 
-    /// Whether another piece may be gathered.
+    /// True if another piece may be gathered.
     pub fn has_room(&self) -> bool {
         self.unsent() < WRITE_BYTES
     }
@@ -294,7 +295,7 @@ impl Pipe {
                     encode_into(&mut encode, &mut self.outbuf, &mut self.queued);
                 }
                 ConnectionState::TransmitTlsData(transmit) => transmit.done(),
-                // Whatever is complete was handed on by `receive`.
+                // `receive` has already handed on every complete record.
                 _ => return Err(PipeError::Io(io::ErrorKind::NotConnected.into())),
             }
             self.start += discard;

@@ -23,7 +23,7 @@ pub enum Kind {
     Socks5h,
 }
 
-/// A proxy, and who we are to it.
+/// A proxy, and ferry's login there.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
     pub kind: Kind,
@@ -85,7 +85,7 @@ impl Proxy {
     }
 }
 
-/// Which proxy a URL goes through.
+/// The choice of a proxy for each URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
     /// Scheme of URLs, proxy. `*` is any scheme.
@@ -112,8 +112,8 @@ impl Proxies {
             .unwrap_or_default()
     }
 
-    /// What curl makes of `http_proxy`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`: lower case counts first, and `HTTP_PROXY` not at all, because a
-    /// CGI program gets it from whoever asks (httpoxy).
+    /// Reads `http_proxy`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` as curl does: lower case counts first, and `HTTP_PROXY` not
+    /// at all, because a CGI program gets it from its client (httpoxy).
     ///
     /// # Errors
     /// Class Usage, naming the variable.

@@ -1,4 +1,4 @@
-//! Which proxy a URL goes through.
+//! The choice of a proxy for a URL, and the URLs of proxies.
 
 use super::*;
 use crate::log::host_port;

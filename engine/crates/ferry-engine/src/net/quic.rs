@@ -33,13 +33,14 @@ const PEER_STREAMS: u32 = 16;
 /// Nothing came for so long, although the server was asked twice whether it is there.
 const SILENCE: Duration = Duration::from_secs(60);
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// What the system may hold until this side reads: 100 ms of 300 Mbit/s. It may grant less.
+/// The size asked for the socket's buffers, in bytes: 100 ms of 300 Mbit/s. The system may grant less.
 const UDP_BUFFER: usize = 4 << 20;
 /// Datagrams of one call each, of up to 64 KiB where the system joins them.
 const READS: usize = 4;
 const READ_BYTES: usize = 64 * 1024;
-/// A packet is lost when so many later ones have arrived, or after 9/8 of a round trip. Three, where RFC 9002 (6.1.1) lets a sender
-/// begin, takes every path that reorders for one that loses; quinn does not adapt it. Time finds a loss an eighth later.
+/// A packet is lost when this many later ones have arrived, or after 9/8 of a round trip. With three, where RFC 9002 (6.1.1) lets
+/// a sender begin, every path that reorders looks like one that loses; quinn does not adapt the number. Time finds a
+/// loss an eighth later.
 const REORDERED: u32 = 128;
 /// Calls in a row before the rest of the loop gets its turn.
 const CALLS_IN_A_ROW: usize = 8;
@@ -47,7 +48,7 @@ const CALLS_IN_A_ROW: usize = 8;
 const MOST_SEGMENTS: usize = 10;
 /// Calls in a row, as above.
 const SENDS_IN_A_ROW: usize = 64;
-/// Anybody on the path can say once that a port is closed.
+/// Refusals by a closed port in a row before the connection is lost: any host on the path can forge one.
 const MOST_REFUSALS: u32 = 3;
 /// Errors of the path that are taken off the socket in a row.
 #[cfg(unix)]
@@ -59,13 +60,13 @@ pub struct Options<'a> {
     pub send_buffer: SendBuffer,
     /// One of [`super::congestion::CONGESTION`].
     pub congestion: Option<&'a str>,
-    /// What is sent is held to a limit.
+    /// True if sending is held to a limit.
     pub limited: bool,
-    /// What the server may send at first, on all streams together.
+    /// The bytes that the server may send at first, on all streams together.
     pub window: u64,
 }
 
-/// Why there is no connection any more.
+/// The reason for a lost connection.
 #[derive(Debug, Clone)]
 pub enum Lost {
     /// The system says that nothing can be reached there.
@@ -80,7 +81,7 @@ pub struct Quic {
     handle: ConnectionHandle,
     pub connection: Connection,
     remote: SocketAddr,
-    /// Where the system would send from.
+    /// The address that the system would send from.
     local: Option<IpAddr>,
     refusal: Arc<Refusal>,
     readable: bool,
@@ -175,7 +176,7 @@ impl Quic {
         self.writable |= ready.writable;
     }
 
-    /// What is sent from now on is held to `rate`, and leaves in its steps.
+    /// Sets the congestion window for data that is held to `rate` from now on and leaves in its steps.
     pub fn begin_paced(&self, rate: Rate) {
         if let Some(start) = &self.start {
             start.set(rate, self.connection.rtt());
@@ -187,7 +188,7 @@ impl Quic {
         self.round_trip.get().unwrap_or_else(|| self.connection.rtt())
     }
 
-    /// How many round trips were measured.
+    /// The number of round trips that were measured.
     pub fn round_trips(&self) -> u64 {
         self.round_trip.count()
     }
@@ -220,7 +221,7 @@ impl Quic {
         self.sent_stream
     }
 
-    /// What TLS found wrong, where that ended the connection.
+    /// The error of TLS, if that ended the connection.
     pub fn tls_problem(&self) -> Option<rustls::Error> {
         let code = match self.lost.as_ref()? {
             Lost::Quic(ConnectionError::ConnectionClosed(close)) => u64::from(close.error_code),
@@ -469,7 +470,7 @@ fn unspecified(remote: SocketAddr) -> SocketAddr {
     SocketAddr::new(any, 0)
 }
 
-/// Where the system would send from; nothing is sent for that.
+/// The address that the system would send from, found without sending anything.
 fn local_address(remote: SocketAddr) -> Option<IpAddr> {
     let socket = std::net::UdpSocket::bind(unspecified(remote)).ok()?;
     socket.connect(remote).ok()?;

@@ -1,4 +1,4 @@
-//! The round trip that a connection's congestion controller has measured, for whoever needs the last one.
+//! The last round trip that a connection's congestion controller has measured, for any code that needs it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ impl RoundTrip {
         (ns > 0).then(|| Duration::from_nanos(ns))
     }
 
-    /// How many were measured.
+    /// The number of round trips that were measured.
     pub fn count(&self) -> u64 {
         self.0.times.load(Ordering::Relaxed)
     }

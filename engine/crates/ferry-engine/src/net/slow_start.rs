@@ -45,7 +45,7 @@ enum Phase {
     Over,
 }
 
-/// What is sent until the first of it is acknowledged.
+/// A round: the packets that are sent until the first of them is acknowledged.
 #[derive(Debug, Clone, Default)]
 struct Round {
     /// It ends when this packet is acknowledged.
@@ -106,7 +106,7 @@ impl SlowStart {
                     window = self.window(),
                     "the slow start ends, for the round trip has risen"
                 );
-                // As if the queue had overflowed: nothing else tells quinn's controllers.
+                // The event of an overflowed queue: nothing else ends the slow start of quinn's controllers.
                 self.on_congestion_event(now, now, false, 0);
             } else {
                 *has_ended = true;

@@ -15,10 +15,10 @@ use crate::report::SendBufferFacts;
 /// `--sndbuf`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SendBuffer {
-    /// As large as the path needs: Windows is asked, the others see to it themselves.
+    /// The size that the path needs: ferry asks Windows for it; other systems find it themselves.
     #[default]
     Auto,
-    /// As the system makes it.
+    /// The system's default.
     Off,
     /// Exactly this size.
     Bytes(usize),
@@ -31,11 +31,11 @@ const SELDOM: Duration = Duration::from_secs(1);
 /// A system that has refused so often in a row does not know the question.
 const MOST_REFUSALS: u32 = 3;
 
-/// What Windows gives a socket anyway. It begins by finding that ideal, and Wine never finds anything else; setting so little would only
-/// end the tuning of a system that tunes by itself, as Linux under Wine does.
+/// The size that Windows gives every socket. The first ideal that it reports is that size too, and Wine never reports another;
+/// setting so little would only end the tuning of a system that tunes by itself, as Linux under Wine does.
 const GIVEN: u64 = 64 * 1024;
 
-/// What a tuner asks of a socket.
+/// The calls on a socket that a tuner needs.
 pub trait Socket {
     /// `None` where the system is not to be asked.
     fn ideal(&self) -> Option<io::Result<u64>>;
@@ -57,7 +57,7 @@ impl Socket for SockRef<'_> {
     }
 }
 
-/// Of one connection. Grows only: shrinking would block sends that fitted a moment ago.
+/// The tuner of one connection's send buffer. It only grows the buffer: shrinking would block sends that fitted a moment ago.
 #[derive(Debug)]
 pub struct Tuner {
     mode: SendBuffer,
@@ -65,7 +65,7 @@ pub struct Tuner {
     begin: Instant,
     next: Instant,
     initial: Option<u64>,
-    /// What the socket has, as far as it was set here.
+    /// The buffer's size: the initial one, then the one set here last.
     size: u64,
     ideal: Option<u64>,
     queries: u32,
@@ -91,7 +91,7 @@ impl Tuner {
         }
     }
 
-    /// Whether there is any use in calling `poll`, now or later.
+    /// True while there is any use in calling `poll`, now or later.
     #[must_use]
     pub fn asks(&self) -> bool {
         self.asks

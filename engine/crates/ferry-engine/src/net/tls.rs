@@ -13,7 +13,7 @@ pub use super::tls_words::{problem, refuses_client};
 use super::verify::{KeyHash, Refusal, Roots, Verifier};
 use crate::error::Error;
 
-/// Which protocols to offer, the preferred first.
+/// The protocols to offer by ALPN, the preferred first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AlpnPolicy {
     H2OrHttp11,
@@ -31,18 +31,18 @@ impl AlpnPolicy {
     }
 }
 
-/// How TLS is spoken.
+/// The configuration of TLS.
 #[derive(Debug, Clone)]
 pub struct Tls {
     pub config: Arc<ClientConfig>,
     verifier: Arc<Verifier>,
-    /// What of the system's certificates could not be read.
+    /// The first error in reading the system's certificates, and the number of further ones.
     pub unread: Option<String>,
 }
 
 impl Tls {
-    /// For one QUIC connection to an HTTP/3 server, and where it will say why it has refused the server's certificate: QUIC itself keeps only
-    /// the words.
+    /// The configuration for one QUIC connection to an HTTP/3 server, and the verifier that remembers the error for a refused
+    /// certificate: QUIC itself keeps only the words.
     #[must_use]
     pub fn for_quic(&self) -> (ClientConfig, Arc<Refusal>) {
         let mut config = ClientConfig::clone(&self.config);
@@ -56,7 +56,7 @@ impl Tls {
     }
 }
 
-/// What this client shows a server that asks for a certificate.
+/// The certificate and the key that this client shows to a server that asks for them.
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -116,7 +116,7 @@ pub fn client_config(
     })
 }
 
-/// Believes anybody without roots.
+/// The verifier for these roots and keys; without roots, it believes any certificate.
 ///
 /// # Errors
 /// There is no root among them.
@@ -145,7 +145,7 @@ fn provider() -> CryptoProvider {
     }
 }
 
-/// What the certificate must be for: the URL's host, whatever address it was dialled by.
+/// The name that the server's certificate must be for: the URL's host, whatever address was dialled.
 pub fn server_name(url: &Url) -> Result<ServerName<'static>, Error> {
     match url.host() {
         Some(Host::Domain(name)) => ServerName::try_from(name.to_owned())

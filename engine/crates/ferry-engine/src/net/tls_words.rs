@@ -22,7 +22,7 @@ pub fn problem(place: &str, error: &TlsError, unread: Option<&str>) -> Error {
     Error::permanent(format!("TLS with {place}: {why}")).with_source(error.clone())
 }
 
-/// Why a server's certificate is not believed, and what to do about it.
+/// The fault of a server's certificate, and the remedy, if there is one.
 fn certificate(bad: &CertificateError, unread: Option<&str>) -> String {
     use CertificateError as Bad;
     let why = match bad {
@@ -74,7 +74,7 @@ fn name(expected: &ServerName<'_>, presented: &[String]) -> String {
              --cacert gives itself"
         );
     }
-    // As rustls prints them: DnsName("host"), IpAddress(127.0.0.1).
+    // rustls prints names as DnsName("host") and IpAddress(127.0.0.1).
     let bare = |name: &String| {
         let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
         inner.unwrap_or(name).trim_matches('"').to_owned()
@@ -86,7 +86,7 @@ fn name(expected: &ServerName<'_>, presented: &[String]) -> String {
     )
 }
 
-/// What is wrong with the path from a server's certificate to a trusted one.
+/// The fault of the path from a server's certificate to a trusted one.
 fn path(error: &webpki::Error) -> &'static str {
     use webpki::Error as Bad;
     match error {
@@ -112,7 +112,7 @@ fn path(error: &webpki::Error) -> &'static str {
     }
 }
 
-/// Whether the server has said that the client's certificate, or the lack of one, is why it ends the connection: another attempt will not help.
+/// True if the server ends the connection because of the client's certificate, or for want of one: another attempt will not help.
 #[must_use]
 pub fn refuses_client(error: &TlsError) -> bool {
     use rustls::AlertDescription as Alert;

@@ -1,4 +1,4 @@
-//! How a proxy is asked for a connection.
+//! The request to a proxy for a connection.
 //!
 //! HTTP proxies get a CONNECT (RFC 9110, section 9.3.6). SOCKS is version 5 (RFC 1928), with user and password (RFC 1929).
 
@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::log::host_port;
 use crate::stop::Stop;
 
-/// What the proxy is asked for.
+/// The server that the proxy is asked to connect with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     Name(String, u16),
@@ -27,7 +27,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// As the URL has it.
+    /// The host and port of the URL.
     #[must_use]
     pub fn of(url: &Url) -> Self {
         let port = url.port_or_known_default().unwrap_or(22);
@@ -94,7 +94,7 @@ pub fn tunnel(
     }
 }
 
-/// What the proxy has said.
+/// The proxy's refusal and its reason.
 struct Refusal {
     why: String,
     transient: bool,
@@ -223,7 +223,7 @@ fn socks(talk: &mut Talk<'_>, proxy: &Proxy, target: &Target) -> io::Result<Opti
     if reply != 0 {
         return Ok(Some(reply_in_words(reply)));
     }
-    // The address it connects from, which nobody needs.
+    // The address that the proxy connects from, which is not needed.
     match kind {
         1 => drop(talk.take::<6>()?),
         4 => drop(talk.take::<18>()?),

@@ -1,4 +1,4 @@
-//! Which certificates of servers are believed.
+//! The verification of servers' certificates.
 
 use std::fmt;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub struct Roots {
     pub unread: Option<String>,
 }
 
-/// Where the certificates are that are trusted.
+/// The source of the trusted certificates.
 #[derive(Debug)]
 enum Given {
     These(Vec<CertificateDer<'static>>),
@@ -152,8 +152,8 @@ enum Trust {
     },
 }
 
-/// rustls's verifier, for which the certificates of authorities that may not sign any are not there, and which believes a server that shows a
-/// trusted certificate itself. Asks nobody whether a certificate was revoked.
+/// rustls's verifier, except that it ignores the certificates of authorities that may not sign any, and believes a server that
+/// shows a trusted certificate itself. It does not check for revocation.
 #[derive(Debug)]
 pub struct Verifier {
     trust: Trust,
@@ -163,7 +163,7 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// Believes anybody without roots.
+    /// The verifier for these roots and keys; without roots, it believes any certificate.
     ///
     /// # Errors
     /// There is no root among them.
@@ -187,7 +187,8 @@ impl Verifier {
     }
 }
 
-/// Whether the server's certificate, still valid, only has no path to a root, or no name that the verifier reads: dates are looked at first.
+/// True if a certificate fails only because it has no path to a root, or no matching name that the verifier reads. It is still
+/// valid then: the verifier looks at dates first.
 fn has_no_path(error: &rustls::Error) -> bool {
     use CertificateError as Bad;
     let rustls::Error::InvalidCertificate(bad) = error else {

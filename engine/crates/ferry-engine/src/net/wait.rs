@@ -15,7 +15,7 @@ pub struct Ready {
     pub writable: bool,
 }
 
-/// How late an event may be seen while the last part of a wait is slept.
+/// The longest delay with which an event is seen in the last part of a wait, which is slept.
 const SLICE: Duration = Duration::from_millis(1);
 
 /// Instants to sleep to, one after the other, the last of them the deadline.
@@ -74,7 +74,7 @@ impl Waiter {
         if let (false, Some(deadline)) = (found, rest) {
             // A poll that ended early for no event (a signal) leaves more than a moment; the caller's loop comes again.
             if deadline.saturating_duration_since(Instant::now()) <= platform::POLL_GRANULARITY * 2 {
-                // Where the poll is coarse, the rest is long enough for something to happen in it.
+                // With a coarse poll, the remainder of the wait is long enough for an event to happen in it.
                 for slice in slices(Instant::now(), deadline) {
                     platform::sleep_until(slice, Duration::ZERO);
                     if self.poll_once(Some(Duration::ZERO), &mut each)? {

@@ -6,12 +6,12 @@ pub enum KeyUsage {
     /// Then there is no restriction.
     Absent,
     Unreadable,
-    /// Whether certificates are among the uses.
+    /// True if the key may sign certificates.
     Signs(bool),
 }
 
 impl KeyUsage {
-    /// Whether an authority with it may sign certificates.
+    /// True if an authority with this key usage may sign certificates.
     pub fn may_sign(self) -> bool {
         matches!(self, Self::Absent | Self::Signs(true))
     }
@@ -84,7 +84,7 @@ fn extension(certificate: &[u8], identifier: [u8; 3]) -> Option<&[u8]> {
     })
 }
 
-/// Of a certificate in DER.
+/// The key usage of a certificate in DER.
 pub fn key_usage(certificate: &[u8]) -> KeyUsage {
     let Some(value) = extension(certificate, KEY_USAGE) else {
         return KeyUsage::Absent;

@@ -11,14 +11,14 @@ use crate::net::dial::Family;
 pub struct Jump {
     /// The name that the user gave; `ssh` may have another one for this server.
     pub host: String,
-    /// Of this server. Only the first one is connected to from here, so only its `family` counts.
+    /// The options of this server. ferry connects directly only to the first jump host, so `family` counts only for that one.
     pub ssh: SshArgs,
 }
 
-/// How an SSH server is known, and how it knows the user.
+/// The options of SSH: the way to a server, its verification, and the user's login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshArgs {
-    /// Those named, or the user's and the system's; they need not exist.
+    /// The named `known_hosts` files, or the user's and the system's; they need not exist.
     pub known_hosts: Vec<PathBuf>,
     /// The host's name in `known_hosts` and in its certificates, if not its own.
     pub host_key_alias: Option<String>,
@@ -34,27 +34,27 @@ pub struct SshArgs {
     pub agent: Option<PathBuf>,
     /// Offer only those keys of the agent that are in `identities` or `certificates`.
     pub identities_only: bool,
-    /// Where the password is, if there is one.
+    /// The source of the password, if there is one.
     pub password: Option<PasswordFrom>,
-    /// Where the passphrase of encrypted private keys is, if it is anywhere.
+    /// The source of the passphrase of encrypted private keys, if there is one.
     pub passphrase: Option<PasswordFrom>,
     /// The program that asks the user for a passphrase which is nowhere else, as OpenSSH runs `SSH_ASKPASS`.
     pub askpass: Option<PathBuf>,
-    /// Which algorithms may be used.
+    /// The algorithms that may be used.
     pub algorithms: AlgorithmLists,
-    /// For URLs that name none.
+    /// The user for URLs that name none.
     pub user: Option<String>,
     /// The server, where the URL's host is another name for it.
     pub hostname: Option<String>,
-    /// For URLs that name none.
+    /// The port for URLs that name none.
     pub port: Option<u16>,
-    /// Which addresses of the server count.
+    /// The family of the addresses that may be used for the server.
     pub family: Family,
-    /// What to go through, in that order. Those of a jump host itself do not count.
+    /// The jump hosts on the way to the server, in that order. The `jumps` of a jump host do not count.
     pub jumps: Vec<Jump>,
     /// The most channels on a connection, 1 to 64.
     pub channels: usize,
-    /// 1 to 64; without a number, the engine decides.
+    /// The number of connections, 1 to 64; without one, the engine decides.
     pub connections: Option<usize>,
 }
 
@@ -98,7 +98,7 @@ pub struct AlgorithmLists {
     pub host_keys: Option<String>,
 }
 
-/// Where a password is read from. Never the command line, which every process of the machine can read.
+/// The source of a password: never the command line, which every process of the machine can read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PasswordFrom {
     /// The first line of a file.

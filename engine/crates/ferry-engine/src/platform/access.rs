@@ -26,7 +26,7 @@ pub(super) fn copy(from: &[u16], to: &[u16]) -> io::Result<()> {
             &raw mut size,
         )
     };
-    // Of larger pieces than bytes, because a descriptor has to be aligned.
+    // Words of 8 bytes, because a descriptor has to be aligned.
     let mut room = vec![0_u64; usize::try_from(size).unwrap_or(0).div_ceil(size_of::<u64>())];
     let descriptor: PSECURITY_DESCRIPTOR = room.as_mut_ptr().cast();
     // SAFETY: as above; there is room for `size` bytes.

@@ -1,5 +1,5 @@
-//! One thread that wakes tasks at their deadlines, for systems whose event loop waits in ticks of 15.6 ms. What it keeps is here and knows
-//! no clock; how it waits is the system's ([`Sleeper`]).
+//! One thread that wakes tasks at their deadlines, for systems whose event loop waits in ticks of 15.6 ms. Its queue knows no
+//! clock; its way of waiting is the system's ([`Sleeper`]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -42,7 +42,7 @@ impl Ord for Entry {
     }
 }
 
-/// What is to be woken, and when.
+/// The tasks to wake, by deadline.
 #[derive(Default)]
 struct Queue {
     entries: BinaryHeap<Reverse<Entry>>,

@@ -1,4 +1,4 @@
-//! What is the same on every system.
+//! Functions that are the same on every system.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub fn sleep_until(deadline: Instant, spin: Duration) {
     }
 }
 
-/// Where a path's last name is looked up.
+/// The directory in which a path's last name is looked up.
 #[must_use]
 pub fn directory_of(path: &Path) -> &Path {
     match path.parent() {
@@ -29,8 +29,8 @@ pub fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Whether a name means a device on Windows, or a different name than it says. Refused on every system: a file fetched here may be
-/// copied there.
+/// True if Windows takes the name for a device, or for a different name. Such names are refused on every system: a file fetched
+/// here may be copied there.
 #[must_use]
 pub fn is_reserved_name(name: &str) -> bool {
     if name.ends_with(['.', ' ']) {
@@ -54,7 +54,7 @@ pub fn is_reserved_name(name: &str) -> bool {
     numbered && (port.eq_ignore_ascii_case("COM") || port.eq_ignore_ascii_case("LPT"))
 }
 
-/// What Windows makes of the last part of a path that somebody typed for a file to be written.
+/// The meaning that Windows gives to the last part of a path that the user typed for a file to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowsName {
     File,

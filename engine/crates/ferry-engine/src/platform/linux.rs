@@ -1,4 +1,4 @@
-//! What Linux tells about a TCP connection.
+//! Linux's figures and settings of TCP connections.
 //!
 //! `libc::tcp_info` ends with the fields of an old kernel, so the layout is here: offsets of `struct tcp_info` in `linux/tcp.h`. The
 //! kernel only ever appends, and returns how many bytes it knows.
@@ -106,7 +106,8 @@ impl TcpInfo {
         Some(u64::from(count) * u64::from(self.u32(offset::SND_MSS)?))
     }
 
-    /// As the kernel's `tcp_packets_in_flight`: sent, not acknowledged, not lost, and sent once more.
+    /// Bytes in flight, counted as in the kernel's `tcp_packets_in_flight`: segments sent and neither acknowledged nor lost, and
+    /// those sent once more.
     fn in_flight(&self) -> Option<u64> {
         let left = self.u32(offset::SACKED)?.saturating_add(self.u32(offset::LOST)?);
         self.segments(
@@ -136,7 +137,7 @@ pub fn tcp_sample(socket: &SockRef<'_>, t_s: f64) -> Option<TcpSample> {
     })
 }
 
-/// How long in all there was more to send than the send buffer could hold (`tcpi_sndbuf_limited`, microseconds).
+/// The total time in which there was more to send than the send buffer could hold (`tcpi_sndbuf_limited`, microseconds).
 #[must_use]
 pub fn held_by_send_buffer(socket: &SockRef<'_>) -> Option<Duration> {
     TcpInfo::of(socket)?
@@ -144,7 +145,7 @@ pub fn held_by_send_buffer(socket: &SockRef<'_>) -> Option<Duration> {
         .map(Duration::from_micros)
 }
 
-/// Whether the peer has said that it sends no more. Known without reading, so also where what it sent before is still unread.
+/// True once the peer has ended its side of the connection. This is known without reading, so also while earlier data is unread.
 #[must_use]
 pub fn peer_has_ended(socket: &SockRef<'_>) -> Option<bool> {
     TcpInfo::of(socket).map(|info| info.bytes[offset::STATE] == CLOSE_WAIT)
@@ -156,7 +157,8 @@ pub fn rtt(socket: &SockRef<'_>) -> Option<Duration> {
     TcpInfo::of(socket)?.rtt_us().map(|us| Duration::from_micros(us.into()))
 }
 
-/// The disk begins to take what was written, and nobody waits. A hint: where the file system knows no such thing, fsync does all of it.
+/// Starts to write the file's data to the disk, without waiting. This is a hint: on a file system that does not know it, fsync
+/// does all of the work.
 pub fn start_writing(file: &std::fs::File) {
     // SAFETY: the descriptor is the file's own; a length of 0 is the file's end.
     let _ = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
@@ -193,10 +195,10 @@ pub fn set_congestion(socket: &SockRef<'_>, name: &str) -> io::Result<()> {
     socket.set_tcp_congestion(name.as_bytes())
 }
 
-/// Whether this system has a congestion control of that name for this user.
+/// Checks that this system has a congestion control of that name for this user.
 ///
 /// # Errors
-/// What it has instead.
+/// The system's refusal, and the congestion controls that it has.
 pub fn check_congestion(name: &str) -> Result<(), String> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(|error| error.to_string())?;
     set_congestion(&SockRef::from(&socket), name).map_err(|error| {
@@ -257,10 +259,10 @@ pub fn path_figures(socket: &SockRef<'_>, sends: bool) -> Option<PathFigures> {
     })
 }
 
-/// Whether this system tells what `--background` needs.
+/// Checks that this system reports the figures that `--background` needs.
 ///
 /// # Errors
-/// What is missing.
+/// Names the missing requirement.
 pub fn check_background() -> Result<(), String> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).map_err(|error| error.to_string())?;
     let told = TcpInfo::of(&SockRef::from(&socket)).and_then(|info| info.u64(offset::BYTES_RECEIVED));
@@ -268,8 +270,8 @@ pub fn check_background() -> Result<(), String> {
         .ok_or_else(|| "it needs Linux 4.1 or later, which counts the bytes of a connection".to_owned())
 }
 
-/// What has arrived is acknowledged at once, instead of with the next packet that goes out or after 40 ms (tcp(7), `TCP_QUICKACK`: for now,
-/// not for ever).
+/// Acknowledges received data at once, instead of with the next packet that goes out or after 40 ms (tcp(7), `TCP_QUICKACK`: for
+/// now, not for ever).
 pub fn acknowledge(socket: &SockRef<'_>) {
     let _ = socket.set_tcp_quickack(true);
 }
@@ -294,7 +296,7 @@ mod tests {
         (near, listener.accept().unwrap().0)
     }
 
-    /// What arrived, what is acknowledged, and what lies unsent are what was done, so the offsets are right.
+    /// The received, acknowledged and unsent bytes agree with the test's own transfer, so the offsets are right.
     #[test]
     fn figures_are_those_of_the_connection() {
         let (mut near, mut far) = pair();

@@ -56,7 +56,7 @@ pub use tcp::{
 };
 pub use tcp::{peer_has_ended, precise_timers, rtt, tcp_sample};
 
-/// What TCP knows about the path of one connection.
+/// TCP's figures for the path of one connection.
 #[derive(Copy, Clone, Debug)]
 pub struct PathFigures {
     /// Smoothed.
@@ -68,10 +68,10 @@ pub struct PathFigures {
     pub segment_bytes: u32,
 }
 
-/// What a limited transfer moves at once, as the time that it is due in: longer than a wake-up is usually late by.
+/// The piece that a limited transfer moves at once, as the time in which it is due: longer than the usual delay of a wake-up.
 pub const PACING_STEP_NS: u64 = if cfg!(windows) { 8_000_000 } else { 3_000_000 };
 
-/// Whether a resolver has said that there is no such name, or no address of it: asking again changes nothing.
+/// True if a resolver has answered that the name does not exist or has no address: asking again changes nothing.
 #[must_use]
 pub fn is_no_such_name(error: &std::io::Error) -> bool {
     #[cfg(unix)]
@@ -94,7 +94,7 @@ const NO_SUCH_NAME: [libc::c_int; 2] = [libc::EAI_NONAME, libc::EAI_NODATA];
 #[cfg(all(unix, not(target_os = "linux")))]
 const NO_SUCH_NAME: [libc::c_int; 1] = [libc::EAI_NONAME];
 
-/// Whether a connection attempt that does not block is under way: EINPROGRESS; on Windows it says `WouldBlock`.
+/// True if the error says that a non-blocking connection attempt is under way: EINPROGRESS, or `WouldBlock` on Windows.
 #[must_use]
 pub fn is_connecting(error: &std::io::Error) -> bool {
     #[cfg(unix)]

@@ -7,19 +7,19 @@ use super::PathFigures;
 
 use socket2::SockRef;
 
-/// What lies in the send buffer is not told.
+/// Unknown: these systems do not report the content of the send buffer.
 #[must_use]
 pub fn unsent_bytes(_socket: &SockRef<'_>) -> Option<u64> {
     None
 }
 
-/// What the peer has acknowledged is not told.
+/// Unknown: these systems do not report the peer's acknowledgements.
 #[must_use]
 pub fn unacknowledged_bytes(_socket: &SockRef<'_>) -> Option<u64> {
     None
 }
 
-/// What the peer has acknowledged is not told.
+/// Unknown: these systems do not report the peer's acknowledgements.
 #[must_use]
 pub fn acknowledged_bytes(_socket: &SockRef<'_>) -> Option<u64> {
     None
@@ -52,7 +52,7 @@ pub fn check_background() -> Result<(), String> {
     Err("only Linux tells enough about a connection".to_owned())
 }
 
-/// Not told.
+/// Unknown: these systems do not report it.
 #[must_use]
 pub fn path_figures(_socket: &SockRef<'_>, _sends: bool) -> Option<PathFigures> {
     None

@@ -10,7 +10,7 @@ pub async fn until(deadline: Instant) {
     tokio::time::sleep_until(deadline.into()).await;
 }
 
-/// Whether the send buffer has to be asked for.
+/// True where ferry has to ask for the ideal size of a send buffer.
 pub const ASKS_FOR_SEND_BACKLOG: bool = false;
 
 #[must_use]

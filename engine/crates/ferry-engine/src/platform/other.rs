@@ -16,7 +16,7 @@ pub fn rtt(_socket: &SockRef<'_>) -> Option<Duration> {
     None
 }
 
-/// Not told.
+/// Unknown: these systems do not report it.
 #[must_use]
 pub fn peer_has_ended(_socket: &SockRef<'_>) -> Option<bool> {
     None

@@ -14,7 +14,8 @@ use std::time::Duration;
 use super::directory_of;
 use crate::report::ProcessUsage;
 
-/// How coarse a poll's time-out is: a waiter polls until its deadline less this and sleeps the rest. mio rounds up to whole milliseconds.
+/// The granularity of a poll's time-out: a waiter polls until its deadline less this and sleeps the rest. mio rounds up to whole
+/// milliseconds.
 pub const POLL_GRANULARITY: Duration = Duration::from_millis(1);
 
 /// The mode of a file while it is written.
@@ -54,7 +55,7 @@ pub fn ignore_file_size_signal() {
     let _ = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Whether a signal does nothing, because whoever started this process wanted it so: `nohup`, a background job of a script.
+/// True if this process ignores the signal because its parent arranged that: `nohup`, a background job of a script.
 #[must_use]
 pub fn is_ignored(signal: i32) -> bool {
     let mut current = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
@@ -67,10 +68,10 @@ pub fn is_ignored(signal: i32) -> bool {
 /// Opens for writing, creating it if it is not there, such that no other ferry has it open this way. Its content stays. Only its owner may use it.
 ///
 /// # Errors
-/// `ResourceBusy` when another has it; `PermissionDenied` when somebody else has put it there; the system's own otherwise.
+/// `ResourceBusy` when another has it; `PermissionDenied` when another user has put it there; the system's own otherwise.
 pub fn open_exclusive(path: &Path) -> io::Result<File> {
     loop {
-        // In a shared directory somebody else may have put a link there, which is not followed, or a pipe, which would be waited for.
+        // In a shared directory another user may have put a link there, which is not followed, or a pipe, which would block.
         let mut options = OpenOptions::new();
         options
             .write(true)
@@ -119,8 +120,8 @@ pub fn open_exclusive(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether what was found in a directory is a file that nobody but this user has made: another name of it, or another owner, could read what
-/// is written there. The directory's owner and root can do so anyway.
+/// True for a file with one name only that belongs to this user, to root, or to the directory's owner. By a second name, or as
+/// the owner, another user could read the content; root and the directory's owner can do so anyway.
 #[must_use]
 pub fn is_own(path: &Path, found: &fs::Metadata) -> bool {
     let by = |uid: u32| found.uid() == uid;
@@ -131,8 +132,8 @@ pub fn is_own(path: &Path, found: &fs::Metadata) -> bool {
             || fs::metadata(directory_of(path)).is_ok_and(|directory| by(directory.uid())))
 }
 
-/// A new empty file that only this user may use: a URL may carry a token. What a killed run or somebody else has left there is removed first, and
-/// never written to.
+/// A new empty file that only this user may use: a URL may carry a token. A file that a killed run or another user has left there
+/// is removed first, and never written to.
 ///
 /// # Errors
 /// The system's own.
@@ -150,14 +151,14 @@ pub fn create_private(path: &Path) -> io::Result<File> {
     })
 }
 
-/// What `open` would make of this mode in this directory: without the bits of the umask, or, where the directory has a default access list,
-/// with those of that.
+/// The mode that `open` would give a file that asks for this mode in this directory: without the bits of the umask, or, where the
+/// directory has a default access list, limited to the bits of that list.
 #[must_use]
 pub fn mode_of_new(directory: &Path, mode: u32) -> u32 {
     default_list_mode(directory, mode).unwrap_or_else(|| mode & !umask())
 }
 
-/// Asked once: the system tells it only to who sets another one, which is the strictest meanwhile.
+/// The umask, asked for once: the system returns it only in exchange for another one, which is the strictest meanwhile.
 fn umask() -> u32 {
     static UMASK: OnceLock<u32> = OnceLock::new();
     *UMASK.get_or_init(|| {
@@ -255,7 +256,7 @@ fn link_new(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => fs::remove_file(from),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        // FAT and the like know no links either. What is left is to look before: whoever takes the name in between loses it.
+        // FAT and the like know no links either. The only way is to look before: a file that takes the name in between is lost.
         Err(_) if fs::symlink_metadata(to).is_err() => fs::rename(from, to),
         Err(_) => Err(io::ErrorKind::AlreadyExists.into()),
     }
@@ -271,7 +272,7 @@ pub fn sync_directory(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Whether files may be made in a directory, without making one.
+/// Checks that files may be made in a directory, without making one.
 ///
 /// # Errors
 /// The system's refusal.
@@ -352,8 +353,8 @@ pub fn open_to_others(found: &fs::Metadata) -> Option<u32> {
     (found.is_file() && mode & 0o077 != 0).then_some(mode)
 }
 
-/// As `open_to_others`, of a file that this user owns. OpenSSH refuses such a key, and takes one that another user owns (root's, shared
-/// with a group): `sshkey_perm_ok` in authfile.c.
+/// The same as `open_to_others`, but only for a file that this user owns. OpenSSH refuses such a key, and takes one that another
+/// user owns (root's, shared with a group): `sshkey_perm_ok` in authfile.c.
 #[must_use]
 pub fn own_and_open_to_others(found: &fs::Metadata) -> Option<u32> {
     open_to_others(found).filter(|_| found.uid() == rustix::process::geteuid().as_raw())
@@ -448,7 +449,7 @@ mod tests {
         fs::write(&victim, "mine").unwrap();
         fs::hard_link(&victim, &path).unwrap();
         assert_eq!(refused().0, io::ErrorKind::PermissionDenied);
-        // Of the same file under its other name nothing may be lost.
+        // The same file must lose nothing under its other name.
         create_private(&path).unwrap();
         assert_eq!(fs::read(&victim).unwrap(), b"mine");
         fs::remove_file(&path).unwrap();
@@ -461,7 +462,7 @@ mod tests {
             fs::write(&path, "planted").unwrap();
             std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
             assert!(refused().1.contains("another user"), "{}", refused().1);
-            // Whose directory it is can read everything in it.
+            // The owner of a directory can read everything in it.
             std::os::unix::fs::chown(dir.path(), Some(65534), None).unwrap();
             assert!(open_exclusive(&path).is_ok());
         }
@@ -474,7 +475,7 @@ mod tests {
         let mode = || fs::metadata(&path).unwrap().mode() & 0o777;
         drop(open_exclusive(&path).unwrap());
         assert_eq!(mode(), 0o600);
-        // As an older ferry has left it.
+        // The mode of a file that an older ferry has left.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         drop(open_exclusive(&path).unwrap());
         assert_eq!(mode(), 0o600);

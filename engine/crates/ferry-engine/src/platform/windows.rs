@@ -35,7 +35,8 @@ use windows_sys::Win32::System::Threading::{
 use super::alarm::{Alarm, Sleeper};
 use crate::report::{ProcessUsage, TcpSample};
 
-/// How coarse a poll's time-out is: a waiter polls until its deadline less this and sleeps the rest. The system's tick is 15.6 ms.
+/// The granularity of a poll's time-out: a waiter polls until its deadline less this and sleeps the rest. The system's tick is
+/// 15.6 ms.
 pub const POLL_GRANULARITY: Duration = Duration::from_millis(16);
 
 /// `_IOR('t', 123, ULONG)` of winsock2.h: `IOC_OUT` | 4 << 16 | 't' << 8 | 123.
@@ -130,7 +131,7 @@ pub fn rtt(socket: &SockRef<'_>) -> Option<Duration> {
         .map(|info| Duration::from_micros(info.RttUs.into()))
 }
 
-/// Whether the peer has said that it sends no more. Known without reading, so also where what it sent before is still unread.
+/// True once the peer has ended its side of the connection. This is known without reading, so also while earlier data is unread.
 #[must_use]
 pub fn peer_has_ended(socket: &SockRef<'_>) -> Option<bool> {
     tcp_info(socket).map(|info| info.State == TCPSTATE_CLOSE_WAIT)
@@ -170,7 +171,7 @@ struct WaitableTimer {
 impl WaitableTimer {
     fn new() -> Option<Self> {
         let owned = |handle: HANDLE| {
-            // SAFETY: not null, so a handle that was just made and that nobody else owns.
+            // SAFETY: not null, so a handle that was just made and has no other owner.
             (!handle.is_null()).then(|| unsafe { OwnedHandle::from_raw_handle(handle) })
         };
         // SAFETY: no attributes, no name. Windows before 10 1803 does not know the flag; then an ordinary timer has to do.
@@ -219,10 +220,10 @@ impl Sleeper for WaitableTimer {
     }
 }
 
-/// Whether the send buffer has to be asked for: Windows tunes those of blocking sockets only.
+/// True where ferry has to ask for the ideal size of a send buffer: Windows tunes those of blocking sockets only.
 pub const ASKS_FOR_SEND_BACKLOG: bool = true;
 
-/// How many bytes on their way would keep the path full; 0 to 16 MiB. Of a connected socket only.
+/// The number of bytes in flight that would keep the path full, 0 to 16 MiB. The socket must be connected.
 #[must_use]
 pub fn ideal_send_backlog(socket: &SockRef<'_>) -> Option<io::Result<u64>> {
     Some(control::<u32, u32>(socket, SIO_IDEAL_SEND_BACKLOG_QUERY, None).map(u64::from))
@@ -307,14 +308,14 @@ pub fn open_exclusive(path: &Path) -> io::Result<File> {
         })
 }
 
-/// Who may write in a directory follows from the directory.
+/// True for any regular file: its directory alone decides who may write in it.
 #[must_use]
 pub fn is_own(_path: &Path, found: &std::fs::Metadata) -> bool {
     found.is_file()
 }
 
-/// A new empty file. Who may read it follows from its directory. What a killed run or somebody else has left there is removed first, and never
-/// written to.
+/// A new empty file, whose directory decides on the right to read it. A file that a killed run or another user has left there is
+/// removed first, and never written to.
 ///
 /// # Errors
 /// The system's own.
@@ -345,10 +346,10 @@ pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
     if replaced != 0 {
         return Ok(());
     }
-    // ReplaceFileW keeps the attributes, the times and the streams of what it replaces. It needs a file to replace, a file system that can, and a
-    // replacement that nobody has open: it opens that one without sharing, so it fails while the caller's own handle holds the lock
-    // (limits.md). After ERROR_UNABLE_TO_MOVE_REPLACEMENT (1176) the replaced file is gone and the replacement has its old name, after any other
-    // error both have theirs: in each case a plain rename finishes what was asked for.
+    // ReplaceFileW keeps the attributes, the times and the streams of the file that it replaces. It needs a file to replace, a
+    // file system that can, and a replacement that is not open: it opens the replacement without sharing, so it fails while the
+    // caller's own handle holds the lock (limits.md). After ERROR_UNABLE_TO_MOVE_REPLACEMENT (1176) the replaced file is gone and
+    // the replacement has its old name; after any other error both have theirs. In each case a plain rename finishes the job.
     rename(from, to, MOVEFILE_REPLACE_EXISTING)
 }
 
@@ -475,7 +476,7 @@ pub fn open_to_others(_found: &std::fs::Metadata) -> Option<u32> {
     None
 }
 
-/// As `open_to_others`.
+/// Nothing, for the same reason as `open_to_others`.
 #[must_use]
 pub fn own_and_open_to_others(found: &std::fs::Metadata) -> Option<u32> {
     open_to_others(found)

@@ -1,4 +1,4 @@
-//! What ferry tells about a run: one JSON document, whose schema (`ferry schema`) is generated from these types.
+//! The report of a run: one JSON document, whose schema (`ferry schema`) is generated from these types.
 
 mod series;
 
@@ -33,11 +33,11 @@ pub struct Report {
     pub schema: &'static str,
     /// The version of ferry.
     pub version: &'static str,
-    /// Which command of the program the run was.
+    /// The command that ran.
     pub command: Command,
     /// In the order they were asked for, those of trees in the order in which they were over; with `--totals` only those that failed.
     pub transfers: Vec<Transfer>,
-    /// Whether everything asked for was done.
+    /// True if everything asked for was done.
     pub ok: bool,
     /// The process's exit code: 0 done, 2 usage, 10 transient, 11 permanent, 12 integrity, 13 local, 130 interrupted (143 by SIGTERM).
     pub exit_code: u8,
@@ -53,7 +53,7 @@ pub struct Report {
     /// The first failure of a run that has no transfer to hang it on (an unreadable CA file).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
-    /// What the process used.
+    /// The resources that the process used.
     pub process: ProcessUsage,
 }
 
@@ -86,9 +86,9 @@ pub struct ProcessUsage {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Transfer {
-    /// As asked for, without user and password, and with `?...` for a query, which may be a credential.
+    /// The URL asked for, without user and password, and with `?...` for a query, which may be a credential.
     pub url: String,
-    /// Where redirects led, when they did; written like `url`.
+    /// The URL that redirects led to, if there were any; written like `url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_url: Option<String>,
     /// Download or upload.
@@ -123,11 +123,11 @@ pub struct Transfer {
     /// Bytes of the file that the last attempt has decoded `bytes` to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decoded_bytes: Option<u64>,
-    /// Where the last attempt began (resume, range).
+    /// The offset in the file at which the last attempt began (resume, range).
     pub offset: u64,
     /// The size of the complete file, where it is known; of one that came compressed, when it is complete.
     pub size: Option<u64>,
-    /// How long each step took.
+    /// The duration of each step.
     pub phases: Phases,
     /// `bytes / phases.body_s`.
     pub body_byte_s: Option<f64>,
@@ -152,7 +152,7 @@ pub struct Transfer {
     pub checksum: Option<String>,
     /// In order, the last one included.
     pub attempts: Vec<Attempt>,
-    /// Why the transfer failed, when it did.
+    /// The reason for the failure, if the transfer failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
 }
@@ -220,7 +220,7 @@ pub struct SshReport {
 pub struct JumpReport {
     /// Host and port.
     pub host: String,
-    /// Who logged in there.
+    /// The user who logged in there.
     pub user: String,
     /// Its software.
     pub server: String,
@@ -242,7 +242,7 @@ pub struct JumpReport {
 pub struct FileSet {
     /// Transfers of the run.
     pub files: u64,
-    /// How many of them failed.
+    /// Transfers that failed.
     pub failed: u64,
     /// Symbolic links, devices and the like in a tree, which are not transferred.
     pub skipped: u64,
@@ -250,7 +250,7 @@ pub struct FileSet {
     pub filtered: u64,
     /// Files of a mirror that the destination has already.
     pub unchanged: u64,
-    /// What a mirror has removed at the destination.
+    /// Files and directories that a mirror has removed at the destination.
     pub deleted: u64,
     /// Body bytes moved by the last attempts.
     pub bytes: u64,
@@ -273,16 +273,16 @@ pub struct FileSet {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Planned {
-    /// What would be done.
+    /// The action that would be taken.
     pub action: Action,
     /// At the destination: a local path, or one on the server.
     pub path: String,
-    /// Of a file that would be transferred, where it is known.
+    /// The size of a file that would be transferred, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
 }
 
-/// What a mirror does.
+/// An action of a mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -307,7 +307,7 @@ pub struct TlsFacts {
     pub cipher: String,
 }
 
-/// What Linux and Windows both tell about a connection; null where one does not.
+/// The figures of a connection that Linux and Windows report; null where the system does not report one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct TcpSample {
@@ -329,9 +329,9 @@ pub struct TcpSample {
     pub bytes_acked: Option<u64>,
     /// Received, since the connection began.
     pub bytes_received: Option<u64>,
-    /// What the peer may send.
+    /// The bytes that the peer may send.
     pub receive_window_bytes: Option<u64>,
-    /// What the peer lets us send.
+    /// The bytes that the peer lets ferry send.
     pub send_window_bytes: Option<u64>,
 }
 
@@ -345,12 +345,12 @@ pub struct SendBufferFacts {
     pub initial_bytes: Option<u64>,
     /// At the end of the transfer.
     pub final_bytes: Option<u64>,
-    /// What Windows last answered to `SIO_IDEAL_SEND_BACKLOG_QUERY`; null where nobody is asked (every other system, `off`, `bytes`) or it
-    /// did not answer.
+    /// The last answer of Windows to `SIO_IDEAL_SEND_BACKLOG_QUERY`; null where the system is not asked (every other system,
+    /// `off`, `bytes`) or did not answer.
     pub ideal_bytes: Option<u64>,
-    /// How often it was asked.
+    /// The number of times that Windows was asked.
     pub queries: u32,
-    /// What was last refused, the question or the size, and why.
+    /// The last refusal, of a query or of a size, with its reason.
     pub refused: Option<String>,
 }
 
@@ -358,7 +358,7 @@ pub struct SendBufferFacts {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Attempt {
-    /// Where the attempt began.
+    /// The offset in the file at which the attempt began.
     pub offset: u64,
     /// Body bytes moved.
     pub bytes: u64,
@@ -368,7 +368,7 @@ pub struct Attempt {
     pub status: Option<u16>,
     /// Waited before this attempt, in seconds.
     pub waited_s: f64,
-    /// Why the attempt failed, when it did.
+    /// The reason for the failure, if the attempt failed.
     pub error: Option<Failure>,
 }
 
@@ -389,7 +389,7 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// Of values in any order, which are sorted; `None` without any.
+    /// The percentiles of values in any order, which are sorted; `None` without any.
     #[must_use]
     pub fn of(values: &mut [u32]) -> Option<Self> {
         let last = values.len().checked_sub(1)?;

@@ -15,13 +15,13 @@ const WINDOW_BUCKETS: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Series {
-    /// How long a slot is.
+    /// The length of a slot, in milliseconds.
     pub slot_ms: u32,
     /// Body bytes in each slot, from the first body byte on.
     pub bytes: Vec<u64>,
 }
 
-/// What a body's bytes over time come to.
+/// The figures of a body's bytes over time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeriesFacts {
     /// Bytes over time.

@@ -16,12 +16,12 @@ use rustls::server::WebPkiClientVerifier;
 type Stream = RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
 type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-/// What the server has seen.
+/// The server's record of requests, uploads and connections.
 #[derive(Default)]
 pub struct Seen {
     pub requests: Vec<(Method, String, HeaderMap)>,
     pub uploads: Vec<Vec<u8>>,
-    /// Since the last request: when QUIC had taken so many body bytes.
+    /// For each piece: the time since the body began, and the body bytes that QUIC had taken by then.
     pub written: Vec<(Duration, u64)>,
     pub connections: usize,
     /// Connections that have not ended yet.
@@ -209,7 +209,7 @@ async fn answer(request: Request<()>, mut stream: Stream, seen: Arc<Mutex<Seen>>
             }
         }
         (_, ["versions", how, size]) => versions(&request, &mut stream, &seen, how, size.parse()?).await?,
-        // Without a length, in frames of so many bytes.
+        // Without a length, in frames of `frame` bytes.
         (_, ["frames", size, frame]) => {
             stream.send_response(respond(200).body(())?).await?;
             body(&mut stream, &seen, &content(size.parse()?), frame.parse()?).await?;
@@ -312,7 +312,7 @@ async fn versions(request: &Request<()>, stream: &mut Stream, seen: &Mutex<Seen>
     Ok(())
 }
 
-/// Sends it in frames of so many bytes.
+/// Sends `content` in frames of `frame` bytes.
 async fn body(stream: &mut Stream, seen: &Mutex<Seen>, content: &[u8], frame: usize) -> Outcome {
     let begin = Instant::now();
     let mut written = 0;

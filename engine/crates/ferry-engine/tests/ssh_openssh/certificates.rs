@@ -284,7 +284,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Whether OpenSSH's own client takes the host for the one in this file.
+/// True if OpenSSH's own client accepts the host as the one in this file.
 fn openssh_takes(sshd: &Sshd, known: &Path) -> bool {
     let option = |name: &str, value: &Path| format!("-o{name}={}", value.display());
     let done = Command::new("ssh")

@@ -11,7 +11,7 @@ pub fn given(secret: &str) -> Passphrase {
     Passphrase::Given(Secret::new(secret.into()))
 }
 
-/// How the user was let in, and after how many round trips, or the error.
+/// The method that let the user in and the number of round trips, or the error.
 fn auth(sshd: &Sshd, options: &SshOptions) -> Result<(String, u32), ferry_engine::error::Error> {
     run(async {
         let (session, _) = sshd.open(options).await?;

@@ -68,7 +68,7 @@ impl Drop for Sshd {
     }
 }
 
-/// What the lab would run: the machine's own, or one that it has extracted into its cache.
+/// The sshd that the lab would run: the machine's own, or the copy extracted into the lab's cache.
 fn binary() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
@@ -85,7 +85,7 @@ fn binary() -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// As `lab/model/paths.py` finds it.
+/// The lab's cache, which `lab/model/paths.py` finds in the same way.
 fn cache() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     set("ROUGHWATER_CACHE").map(PathBuf::from).or_else(|| {
@@ -224,7 +224,7 @@ impl Sshd {
 
     pub fn place(&self) -> HostPort {
         HostPort {
-            // Whoever runs the test: sshd without root lets nobody else in.
+            // The user who runs the test: without root, sshd lets no other user in.
             user: user(),
             host: "127.0.0.1".into(),
             port: self.port,
