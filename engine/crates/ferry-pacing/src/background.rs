@@ -10,10 +10,10 @@
 //!     +---------------------------------------------------------- time ->
 //! ```
 //!
-//! What is known of the path comes from two figures of TCP: its smoothed round trip and the bytes that arrived so far. The least round
-//! trip of the last two minutes is that of an empty queue, and what is above it, and above its scatter, is delay. A queue that grows
-//! shows what the path carries: just what arrives. A window of `rate x empty round trip` does for a receiver what the rate does for a
-//! sender.
+//! The controller knows the path by two figures of TCP: its smoothed round trip and the bytes that arrived so far. The least
+//! round trip of the last two minutes is that of an empty queue, and the excess over it and its scatter is delay. While a queue
+//! grows, the path is full: its capacity is the rate at which bytes arrive. A window of `rate x empty round trip` does for a
+//! receiver what the rate does for a sender.
 //!
 //! A path that becomes longer looks like a queue at first. So after two yields in vain comes a calm: half of the line is left free
 //! until no queue of this transfer's own can be left. If the round trip then stands still, and is not much longer than it was, it
@@ -38,9 +38,9 @@ const YIELD_DELAY_NS: u64 = 4 * MS;
 const FIRST_DELAY: u64 = 10;
 /// A full packet with its headers and TCP's options.
 const PACKET: u64 = 1514;
-/// What a sender begins with in each round trip.
+/// The packets per round trip at the start of a transfer.
 const FIRST_PACKETS: u64 = 4;
-/// In percent of the line: at rest, while it yields, while a queue is drained and in a calm, and while that of a probe is.
+/// The rates of the phases, in percent of the line; that of a calm is also that of `Learn` and `Drain`.
 const REST_PERCENT: u64 = 97;
 const YIELD_PERCENT: u64 = 90;
 const CALM_PERCENT: u64 = 50;
@@ -49,7 +49,7 @@ const SETTLE_PERCENT: u64 = 85;
 const VAIN_DOUBLINGS: u32 = 3;
 /// So much of a queue tells what the line carries.
 const LEARN_BYTES: u64 = 16 * PACKET;
-/// What a probe asks for beyond the line, in thousandths.
+/// Bounds of a probe's excess over the line, in thousandths. Below half of the known line the excess is 1000 instead.
 const LEAST_PROBE_PERMILLE: u64 = 1;
 const MOST_PROBE_PERMILLE: u64 = 250;
 /// On a line so slow that a count of packets takes longer, fewer have to do.
@@ -85,7 +85,7 @@ enum Phase {
     Rest,
     /// Asks for so many thousandths more than the line.
     Probe(u64),
-    /// Somebody else fills the queue.
+    /// Yields to other traffic, which fills the queue.
     Yield,
 }
 
@@ -93,10 +93,10 @@ enum Phase {
 #[derive(Clone, Debug)]
 pub struct Background {
     phase: Phase,
-    /// When the phase began, and what had arrived by then.
+    /// The start of the phase, and the bytes that had arrived by then.
     since: Nanos,
     began: u64,
-    /// What the path carries for this transfer, in bytes per second; during the start, what it is asked to.
+    /// The capacity of the path for this transfer, in bytes per second; during the start, the rate that is tried.
     line: u64,
     rate: u64,
     /// The line as a queue showed it last, whatever was yielded since.
@@ -110,7 +110,7 @@ pub struct Background {
     yielded_to: u64,
     /// The next probe's step, in thousandths.
     step: u64,
-    /// How long a rest is now, and what the line was at the last one.
+    /// The current length of a rest, and the line at the start of the last one.
     rest_ns: u64,
     rested_at: u64,
     window: u64,
@@ -130,7 +130,7 @@ impl Background {
     /// One that knows nothing yet.
     #[must_use]
     pub fn new() -> Self {
-        // As over a round trip of 100 ms, until there is one.
+        // A round trip of 100 ms is assumed until the first sample.
         let first = FIRST_PACKETS * PACKET * 10;
         Self {
             phase: Phase::Start,
@@ -182,13 +182,14 @@ impl Background {
         self.set_window(arrived);
     }
 
-    /// What a sender may send now, in bytes per second.
+    /// The rate that a sender may use now, in bytes per second.
     #[must_use]
     pub fn rate(&self) -> Rate {
         Rate::new(self.rate.max(1)).unwrap_or(Rate::LEAST)
     }
 
-    /// What a receiver lets be on its way now, in bytes: the rate in the empty round trip, and a packet that an acknowledgement waits for.
+    /// The bytes that a receiver allows in flight now: the rate times the empty round trip, and a packet for which an
+    /// acknowledgement waits.
     #[must_use]
     pub fn window(&self) -> u64 {
         self.window
@@ -207,13 +208,13 @@ impl Background {
         self.path.base_ns()
     }
 
-    /// What the smoothed round trip was at least, during the last one, above that of an empty queue and its scatter.
+    /// The excess of the least smoothed round trip, during the last one, over that of an empty queue and its scatter.
     #[must_use]
     pub fn delay_ns(&self) -> u64 {
         self.path.delay_ns()
     }
 
-    /// How often the delay of others was yielded to.
+    /// The number of yields to the delay of others.
     #[must_use]
     pub fn yields(&self) -> u64 {
         self.yields
@@ -223,7 +224,7 @@ impl Background {
         self.path.rtt_ns()
     }
 
-    /// What so many packets take on the line.
+    /// The time that so many packets take on the line, in nanoseconds.
     fn time_of(&self, packets: u64) -> u64 {
         let ns = u128::from(packets * PACKET) * u128::from(S) / u128::from(self.line.max(1));
         u64::try_from(ns).unwrap_or(u64::MAX)
@@ -264,7 +265,7 @@ impl Background {
         self.began = self.path.total();
         self.rate = match phase {
             Phase::Start => self.line,
-            // What is sent now arrives behind the queue that is counted.
+            // Packets sent now arrive behind the queue that is counted.
             Phase::Learn if self.known > 0 => self.known.min(self.line) * CALM_PERCENT / 100,
             Phase::Learn | Phase::Drain | Phase::Calm => self.line * CALM_PERCENT / 100,
             Phase::Settle => self.line * SETTLE_PERCENT / 100,
@@ -284,7 +285,7 @@ impl Background {
         self.rested_at = self.line;
     }
 
-    /// What a probe asks for.
+    /// The rate of a probe: `step` thousandths above the line.
     fn asked(&self, step: u64) -> u64 {
         self.line + self.line * step / 1000
     }

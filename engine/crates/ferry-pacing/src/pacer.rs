@@ -22,7 +22,7 @@
 //!   is full, it starts anew from there. So any window of w seconds sees at most 1.08 x rate x w + the depth, whatever
 //!   happened before. At least two quanta, because a waker that is late by less than a quantum's time every time would
 //!   otherwise find a full bucket every time, lose what overflows, and never meet the deadline again.
-//! - What lags by more than the **horizon** is given up: the deadline line moves to the right, by an amount that is
+//! - A lag beyond the **horizon** is given up: the deadline line moves to the right, by an amount that is
 //!   added to the shortfall. A transfer that its network held back for a minute is not rushed for twelve.
 //!
 //! A waker that is late by more than the depth's time *every* time cannot keep the rate: the depth is all that it gets per
@@ -47,14 +47,14 @@ const NS_PER_MS: u64 = 1_000_000;
 /// whether a stop lasts 10 ms or 440 ms (tests/starved.rs).
 const AT_ONCE_PERCENT: u64 = 30;
 
-/// How a [`Pacer`] divides and catches up. The defaults suit a transfer of any rate.
+/// The options of a [`Pacer`] for its quanta and its catch-up. The defaults suit a transfer of any rate.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Bytes that may move at once, at least 1. `None`: what the rate moves in 2.5 ms, but 1 KiB to 64 KiB.
     pub quantum: Option<u64>,
-    /// The lag, in nanoseconds, that is still made up; what is more is given up. Default: 100 ms.
+    /// The longest lag, in nanoseconds, that is made up; the excess is given up. Default: 100 ms.
     pub catch_up_horizon_ns: u64,
-    /// How much faster than the rate a lag is made up, in percent of the rate. Default: 8.
+    /// The excess over the rate while a lag is made up, in percent of the rate. Default: 8.
     pub catch_up_percent: u32,
     /// The part of a lag, in nanoseconds, that may be made up at once; never less than two quanta. Default: 0, so two quanta.
     pub catch_up_depth_ns: u64,
@@ -217,7 +217,7 @@ impl Pacer {
         self.total = (bytes >= self.taken).then_some(bytes);
     }
 
-    /// How many bytes may move at `now`; 0: wait until [`Pacer::next_at`].
+    /// The number of bytes that may move at `now`; 0: wait until [`Pacer::next_at`].
     ///
     /// Before the anchor it is one quantum. Less than a quarter of a quantum is not handed out, unless it is all that's
     /// left: a caller that looks in too early would otherwise pay a system call for every few bytes.
@@ -303,7 +303,7 @@ impl Pacer {
         self.total == Some(self.taken)
     }
 
-    /// Where the part that is being taken ends (bytes), and before when none of it may go.
+    /// The end of the current part, in bytes, and the time before which none of the part may go.
     ///
     /// With a known total there are two parts: all but the last piece, which goes as it is allowed, and the last piece.
     fn part(&self) -> (u64, Nanos) {

@@ -1,10 +1,10 @@
 //! One limit shared by several streams.
 //!
-//! The sum is the business of one [`Pacer`]. Who of the members may use it is decided by a count per member, its
-//! *virtual time* (start-time fair queueing): the bytes it took, lifted to the least virtual time of the backlogged members whenever it
-//! becomes backlogged. No one
-//! gets more than a quantum ahead of the least-served other backlogged member; so whoever asks first, they alternate. (In
-//! bytes since two became backlogged together it can be two quanta: one that the other was ahead then, and one of its own.)
+//! The sum is the business of one [`Pacer`]. A count per member, its *virtual time* (start-time fair queueing), decides which
+//! member may use it: the bytes that the member took, lifted to the least virtual time of the backlogged members whenever the
+//! member becomes backlogged. No member gets more than a quantum ahead of the least-served other backlogged member, so the
+//! members alternate, in whatever order they ask. (In bytes since two members became backlogged together, the lead can be two
+//! quanta: one that the other was ahead then, and one of its own.)
 //!
 //! ```text
 //!   member  virtual time                 may take at most
@@ -71,7 +71,8 @@ impl Shared {
         self.raise_floor();
     }
 
-    /// How many bytes `member` may move at `now`; 0: wait until [`Shared::next_at`]. 0 also for one that has left.
+    /// The number of bytes that `member` may move at `now`; 0: wait until [`Shared::next_at`]. A member that has left gets 0,
+    /// too.
     pub fn allowance(&mut self, member: Member, now: Nanos) -> u64 {
         let open = self.pacer.allowance(now);
         self.state(member).map_or(0, |state| open.min(self.lead_left(state)))

@@ -1,4 +1,4 @@
-//! What a [`Pacer`] promises even to a waker that wants to break it.
+//! The promises that a [`Pacer`] keeps even with a waker that wants to break them.
 
 mod support;
 
@@ -6,7 +6,7 @@ use ferry_pacing::{Nanos, Options, Pacer, Rate};
 use proptest::prelude::*;
 use support::{MS, S, assert_windows, ideal, rates};
 
-/// What an adversary does next.
+/// The adversary's next step.
 #[derive(Clone, Debug)]
 enum Step {
     /// Time moves by so many thousandths of a quantum's time.
@@ -28,7 +28,7 @@ fn steps() -> impl Strategy<Value = Vec<(Step, u64)>> {
         2 => Just(Step::Wake(0)),
         3 => (0..3 * MS).prop_map(Step::Wake),
     ];
-    // Whoever takes, takes so many percent of what is allowed.
+    // After each step, so many percent of the allowance are taken.
     prop::collection::vec((step, prop_oneof![3 => Just(100_u64), 1 => 0..100_u64]), 1..200)
 }
 

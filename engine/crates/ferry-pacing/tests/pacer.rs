@@ -1,4 +1,4 @@
-//! What a [`Pacer`] promises, in virtual time, to wakers of every kind.
+//! The promises of a [`Pacer`], in virtual time, to wakers of every kind.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What a [`Shared`] limit promises, in virtual time: the sum keeps the deadline, and the members their turns.
+//! The promises of a [`Shared`] limit, in virtual time: the sum keeps the deadline, and the members their turns.
 
 mod support;
 
@@ -101,7 +101,7 @@ proptest! {
                     start = start.or((bytes > 0).then_some(now));
                     // A lead of up to a quantum that was there when the hunger last changed is made good: hence two.
                     assert_fair(&streams, 2, quantum);
-                    // Someone can always go on: at the latest at the earliest of all next looks.
+                    // A member can always go on: at the latest at the earliest `next_at` of all members.
                     let mut probe = shared.clone();
                     let backlogged = || streams.iter().filter(|stream| stream.backlogged).map(|stream| stream.member);
                     let next = backlogged().map(|member| probe.next_at(member)).min().expect("one just took").max(now);

@@ -21,7 +21,7 @@ fn pacer(rate: Rate) -> Pacer {
     )
 }
 
-/// When a process that is stopped in these spans (begin, end) wakes up that wanted to at `at`.
+/// The wake-up time of a process that is stopped in these spans (begin, end) and wanted to wake up at `at`.
 fn woken(at: Nanos, stops: &[(u64, u64)]) -> Nanos {
     stops
         .iter()
@@ -29,7 +29,7 @@ fn woken(at: Nanos, stops: &[(u64, u64)]) -> Nanos {
         .map_or(at, |stop| Nanos(stop.1))
 }
 
-/// What moved when, up to `end`.
+/// The times and sizes of the takes before `end`.
 fn run(pacer: &mut Pacer, stops: &[(u64, u64)], end: Nanos) -> Vec<(Nanos, u64)> {
     let (mut now, mut takes) = (Nanos(0), Vec::new());
     while now < end {
@@ -85,7 +85,7 @@ fn a_quarter_of_the_time_lost_costs_less_than_a_twentieth_of_the_rate() {
     }
 }
 
-/// Three wake-ups of four are late by more than two quanta: what halved the rate when two quanta were all that a wake-up could take.
+/// Three wake-ups of four are late by more than two quanta. That halved the rate when a wake-up could take two quanta at most.
 #[test]
 fn late_by_more_than_two_quanta_again_and_again_is_not_half_the_rate() {
     let rate = Rate::new(2_000_000).expect("not zero");

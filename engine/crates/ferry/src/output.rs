@@ -6,7 +6,7 @@ use crate::report::{Action, Command, FileSet, Planned, Report, Transfer};
 use crate::units::human_bytes;
 use ferry_engine::harmless;
 
-/// What failed, for people: a line each.
+/// The failures, for people: a line each.
 #[must_use]
 pub fn failures(report: &Report) -> Vec<String> {
     let failed = report.transfers.iter().filter(|transfer| transfer.error.is_some());
@@ -17,7 +17,8 @@ pub fn failures(report: &Report) -> Vec<String> {
     failed.map(transfer_line).chain(whole).collect()
 }
 
-/// What happened, for people: a line per transfer, or one for those without a line of their own, or the failure of a run without any.
+/// The outcome, for people: a line per transfer and per planned action, a line for the files without lines of their own, and a
+/// line for the failure of the run.
 #[must_use]
 pub fn summary(report: &Report) -> Vec<String> {
     let mut lines: Vec<_> = report.transfers.iter().map(transfer_line).collect();
@@ -99,7 +100,8 @@ fn planned_line(planned: &Planned) -> String {
     format!("{action} {}{size}", harmless(&planned.path))
 }
 
-/// What the files have come to that have no lines of their own, what was left as it is, and what was removed; nothing where there is nothing of it.
+/// The totals of a set, if some files have no lines of their own, and its counts of unchanged, filtered and deleted files; `None`
+/// without any of these.
 fn set_line(set: &FileSet, listed: u64) -> Option<String> {
     let mut parts = Vec::new();
     if set.files > listed && set.latency_us.is_some() {
@@ -124,7 +126,7 @@ fn set_line(set: &FileSet, listed: u64) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Of an HTTP run: each of its files is a request.
+/// The totals of an HTTP run: each of its files is a request.
 fn totals_line(set: &FileSet) -> String {
     let mut line = format!(
         "{} files, {} failed, {} bytes in {:.3} s",

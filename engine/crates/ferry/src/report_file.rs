@@ -10,7 +10,7 @@ use crate::report::{Report, SCHEMA, Transfer};
 /// The text between the beginning and the end of a report without transfers.
 const NONE: &str = "\"transfers\": []";
 
-/// Where the JSON goes.
+/// The destination of the JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
     Stdout,
@@ -32,7 +32,7 @@ enum Out {
 
 impl ReportFile {
     /// # Errors
-    /// What opening says.
+    /// The file cannot be opened.
     pub fn open(destination: &Destination) -> io::Result<Self> {
         let out = match destination {
             Destination::Stdout => Out::Stdout(BufWriter::new(io::stdout())),
@@ -45,7 +45,7 @@ impl ReportFile {
         })
     }
 
-    /// A transfer that is over, in a line of its own. `finish` tells whether it was written.
+    /// Writes a transfer that is over, in a line of its own. `finish` returns the error if that fails.
     pub fn push(&mut self, command: &str, transfer: &Transfer) {
         let text = serde_json::to_string(transfer).map_err(io::Error::from);
         self.add(command, text);
@@ -74,7 +74,7 @@ impl ReportFile {
     /// The rest of the document and a line feed.
     ///
     /// # Errors
-    /// What writing said first.
+    /// The first error of writing.
     pub fn finish(mut self, report: &Report) -> io::Result<()> {
         let command = command_name(report);
         for transfer in &report.transfers {
@@ -120,7 +120,7 @@ impl Out {
     }
 }
 
-/// As the report spells it.
+/// The command's name as the report spells it.
 pub fn command_name(report: &Report) -> String {
     let text = serde_json::to_value(report.command).ok();
     text.and_then(|value| value.as_str().map(str::to_owned))

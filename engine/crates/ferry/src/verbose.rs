@@ -14,7 +14,7 @@ pub fn show(times: u8) {
         _ => Level::TRACE,
     };
     let lines = tracing_subscriber::fmt().with_max_level(level).with_timer(uptime());
-    // Fails only if somebody has set another one, and nobody has.
+    // Fails only if another subscriber is set, and none is.
     let _ = lines.with_writer(|| Lines).with_ansi(false).try_init();
 }
 

@@ -39,7 +39,7 @@ impl Watch {
     /// The run is over: writes the rest of the report, if there is to be one.
     ///
     /// # Errors
-    /// What writing it has said.
+    /// The error of opening or writing the report.
     pub fn finish(&self, report: &Report) -> io::Result<()> {
         match self.report.take() {
             Some(file) => file?.finish(report),

@@ -11,9 +11,9 @@ struct Line {
 struct Seen {
     /// The transfer's share of the line, in percent.
     percent: u64,
-    /// What the neighbour waited in the queue, sorted.
+    /// The neighbour's waits in the queue, sorted.
     waits: Vec<u64>,
-    /// How often the transfer slowed down to see the empty path, and how often it asked for more.
+    /// The number of calms, which slow the transfer down to see the empty path, and the number of probes, which ask for more.
     calms: u32,
     probes: u32,
     control: Background,
@@ -25,7 +25,8 @@ impl Seen {
     }
 }
 
-/// Runs a transfer for `seconds`, by rate or by window, and counts from `from` seconds on. `others` is what else fills the line, in percent at a second.
+/// Runs a transfer for `seconds`, by rate or by window, and counts from `from` seconds on. `others` is the load of other traffic
+/// at a second, in percent of the line.
 fn run(line: &Line, by_window: bool, seconds: u64, from: u64, others: impl Fn(u64) -> u64) -> Seen {
     let mut control = Background::new();
     let (mut now, step) = (0_u64, MS / 10);

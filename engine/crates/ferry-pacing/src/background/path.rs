@@ -1,4 +1,5 @@
-//! What two figures of TCP tell about a path: its empty round trip, how far that scatters by itself, and what arrived.
+//! A path as two figures of TCP show it: its empty round trip, the scatter of that round trip by itself, and the bytes that
+//! arrived.
 
 use std::collections::VecDeque;
 
@@ -10,14 +11,15 @@ const WARM_UP_BYTES: u64 = 32 * PACKET;
 /// The least round trip is kept by the half minute.
 const BUCKET_NS: u64 = 30 * S;
 const BUCKETS: usize = 4;
-/// What is remembered of what arrived.
+/// The bounds of the history of samples, in time and in number.
 const HISTORY_NS: u64 = 10 * S;
 const HISTORY_MOST: usize = 4096;
-/// Where nothing arrives for so long, and for two round trips, the path is interrupted.
+/// A path counts as interrupted if nothing arrives for longer than this and longer than two round trips.
 const SILENCE_NS: u64 = 150 * MS;
-/// What ends a silence is measured from before it, and TCP's average forgets that after some eight times eight packets.
+/// The round trip that ends a silence is measured from before the silence, and TCP's average forgets it after some eight times
+/// eight packets.
 const BLIND_BYTES: u64 = 48 * PACKET;
-/// What TCP's average mostly consists of.
+/// The latest bytes, of which TCP's average mostly consists.
 const AVERAGED_BYTES: u64 = 16 * PACKET;
 /// A scatter below this is the smoothing's.
 const STILL_NS: u64 = MS;
@@ -29,9 +31,9 @@ const ROUND_NS: u64 = 10 * MS;
 const MOST_SCATTER: u64 = 8;
 /// A longer path and a neighbour's queue look alike for less than this.
 const STEADY_NS: u64 = 600 * MS;
-/// So long what a calm has shown needs no second one.
+/// The time for which the result of a calm needs no second one.
 const SETTLED_NS: u64 = 5 * S;
-/// And up to so many times what arrived in it.
+/// The multiple of a calm's rate up to which its result needs no second one.
 const SETTLED_FACTOR: u64 = 3;
 /// A step of the path up to half of it is believed, within these.
 const LEAST_STEP_NS: u64 = 20 * MS;
@@ -69,17 +71,17 @@ impl Calm {
     }
 }
 
-/// What a calm has shown.
+/// The result of a calm.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
     /// It has not lasted long enough.
     Nothing,
-    /// The empty round trip is what it was.
+    /// The empty round trip is unchanged.
     Same,
     /// The path has become longer, for it stays at another round trip although nothing of this transfer can be queued; or it
     /// scatters more than was known.
     Other,
-    /// Somebody else's queue.
+    /// The queue is that of other traffic.
     Crowd,
 }
 
@@ -101,8 +103,8 @@ pub(super) struct Path {
     /// The least round trip of the last one: packets that leave together wait for each other, and that is no queue.
     standing_ns: u64,
     bases: VecDeque<(Nanos, u64)>,
-    /// What the last calm showed: the least round trip, and how far the standing one, and the smoothed one in the mean, are above it
-    /// while nothing is queued.
+    /// The result of the last calm: the least round trip, and the excesses over it of the standing round trip and of the mean
+    /// smoothed one while nothing is queued.
     settled: Option<Settled>,
     history: VecDeque<Sample>,
     moved_at: Nanos,
@@ -166,18 +168,19 @@ impl Path {
         })
     }
 
-    /// What the standing round trip is above those of an empty path.
+    /// The excess of the standing round trip over the least one and its scatter.
     pub fn delay_ns(&self) -> u64 {
         self.base_ns()
             .map_or(0, |base| self.standing_ns.saturating_sub(base + self.scatter_ns()))
     }
 
-    /// How far the standing round trip of an empty queue may be above the least.
+    /// The largest excess over the least round trip that the standing one of an empty queue may have.
     pub fn scatter_ns(&self) -> u64 {
         self.settled.map_or(0, |settled| settled.scatter_ns + self.below())
     }
 
-    /// How far the least round trip is below that of the last calm, if that is its scatter: a shorter path scatters as before.
+    /// The amount by which the least round trip is below that of the last calm, if scatter explains it; 0 for a shorter path,
+    /// which scatters as before.
     fn below(&self) -> u64 {
         let (Some(settled), Some(base)) = (self.settled, self.base_ns()) else {
             return 0;
@@ -189,12 +192,12 @@ impl Path {
         below
     }
 
-    /// Whether no calm has shown anything yet.
+    /// True until a calm has measured the path.
     pub fn is_new(&self) -> bool {
         self.settled.is_none()
     }
 
-    /// Whether a calm has shown lately what the path is.
+    /// True if a calm has measured the path within `SETTLED_NS`, at `byte_s / SETTLED_FACTOR` or more.
     pub fn is_settled(&self, now: Nanos, byte_s: u64) -> bool {
         self.settled
             .is_some_and(|settled| now.since(settled.at) < SETTLED_NS && byte_s / SETTLED_FACTOR <= settled.byte_s)
@@ -204,7 +207,7 @@ impl Path {
         SILENCE_NS.max(2 * self.base_ns().unwrap_or(self.rtt_ns))
     }
 
-    /// Nothing arrives, or what arrives tells of the time when nothing did.
+    /// True in a silence, and after it until the round trips are no longer those of the silence.
     pub fn is_blind(&mut self, now: Nanos) -> bool {
         if self.blind_until.is_some_and(|until| self.total >= until) {
             self.blind_until = None;
@@ -239,7 +242,7 @@ impl Path {
 
     /// From now on half of the line is left free.
     pub fn begin_calm(&mut self, now: Nanos) {
-        // What is queued is gone after as long again, and that is seen a round trip later.
+        // The queue is gone after as long again, and that is seen a round trip later.
         let above = self.base_ns().map_or(0, |base| self.standing_ns.saturating_sub(base));
         let from = now.saturating_add(self.rtt_ns + above.min(S));
         let mut calm = Calm {

@@ -31,7 +31,7 @@ impl Course {
         self.states[passed - 1]
     }
 
-    /// What it carries, in bytes.
+    /// The bytes that the path can carry in this time.
     fn carries(&self, from: u64, to: u64) -> u64 {
         (from / MS..to / MS)
             .map(|ms| self.at(ms * MS))
@@ -230,7 +230,7 @@ fn satellite(up: bool) -> Course {
     }
 }
 
-/// Those of `topologies/4g-bad.yaml`.
+/// The rates, round trips and interruptions of `topologies/4g-bad.yaml`, and its jitter; losses are left out.
 fn cell(up: bool) -> Course {
     let mut states = vec![state(0, 1600, 750, 150, true)];
     for piece in 0..300 {

@@ -1,11 +1,12 @@
-//! What the controller promises in each of its phases, by samples that are made by hand: 50 ms, every 10 ms a look.
+//! The controller's promises in each of its phases, tested by samples that are made by hand: round trips of 50 ms, one sample
+//! every 10 ms.
 
 use super::{Background, LEARN_BYTES, MS, PACKET, Phase, S};
 use crate::Nanos;
 
 const RTT_NS: u64 = 50 * MS;
 const LOOK_NS: u64 = 10 * MS;
-/// What the path carries. A packet takes 0.76 ms, so 2 ms are a queue and 4 ms are somebody else's.
+/// The capacity of the path in bytes per second. A packet takes 0.76 ms, so 2 ms are a queue, and 4 ms are that of other traffic.
 const LINE: u64 = 2_000_000;
 /// A probe lasts three round trips, in which this many thousandths make a queue of 2 ms.
 const STEP: u64 = 13;

@@ -1,4 +1,4 @@
-//! What the controller does in each phase.
+//! The controller's actions in each phase.
 
 use super::path::Shown;
 use super::{
@@ -7,13 +7,13 @@ use super::{
 };
 use crate::Nanos;
 
-/// The delay now, and what it is compared with.
+/// The delay now, and the thresholds that it is compared with.
 #[derive(Copy, Clone)]
 struct Delay {
     now_ns: u64,
-    /// A queue begins.
+    /// Above this a queue begins.
     queue: u64,
-    /// Somebody fills it.
+    /// Above this other traffic fills the queue.
     crowd: u64,
 }
 
@@ -99,7 +99,7 @@ impl Background {
                 self.enter(Phase::Rest, now);
             }
             Shown::Same => {
-                // What was learnt in a hurry is looked at again soon.
+                // The line was learnt in a hurry, so a probe checks it at once.
                 self.step = self.least_step();
                 self.enter(Phase::Probe(self.step), now);
             }
@@ -118,7 +118,7 @@ impl Background {
     }
 
     fn settle_on(&mut self, now: Nanos, elapsed: u64, delay: Delay) {
-        // More than a probe can have caused: the line has become slower, or somebody has come.
+        // More than a probe can have caused: the line has become slower, or other traffic has come.
         let far_more = delay.now_ns > 4 * delay.crowd && elapsed >= 2 * self.path.usual_ns();
         if far_more || delay.now_ns > delay.crowd && elapsed >= 2 * self.probe_ns() {
             self.yield_to(delay.now_ns, delay.crowd, now);
@@ -170,7 +170,7 @@ impl Background {
                 // Not the path, but the file, the peer or another limit decides: nothing to be learnt. Or a queue begins.
                 self.enter(Phase::Rest, now);
             } else {
-                // What the path is known to have carried is won back fast.
+                // A rate that the path is known to have carried is won back fast.
                 self.passed += 1;
                 self.step = (2 * step).min(self.most_step());
                 if self.line < self.known / 2 {

@@ -1,4 +1,4 @@
-//! What the property tests of both kinds of limit share.
+//! Helpers of the property tests of both kinds of limit.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use ferry_pacing::{Nanos, Rate};

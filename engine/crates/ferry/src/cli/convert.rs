@@ -27,7 +27,7 @@ use super::values::parse_header;
 use crate::error::Error;
 use crate::report_file::Destination;
 
-/// As `--help` says.
+/// The defaults that `--help` names.
 const MAX_REDIRECTS: u32 = 10;
 const RETRIES: u32 = 3;
 
@@ -336,7 +336,7 @@ fn transfer(flags: flags::Transfer) -> TransferOptions {
     }
 }
 
-/// What of directories is transferred, and how.
+/// Adds the selection of files and the mirror to the options of a transfer.
 fn selected(transfer: TransferOptions, selection: flags::Selection) -> Result<TransferOptions, Error> {
     if transfer.perms && cfg!(windows) {
         return Err(Error::usage("--perms: Windows has no permission bits; leave it out"));

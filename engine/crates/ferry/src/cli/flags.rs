@@ -433,7 +433,7 @@ pub struct Config {
 }
 
 impl Configuration {
-    /// As they were typed.
+    /// The flags as they were typed.
     pub fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         if let Some(file) = &self.config_file {

@@ -1,4 +1,4 @@
-//! What is generated from the definitions: manual page, completions, the schema of the report.
+//! Texts that are generated from the definitions: manual page, completions, the schema of the report.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use schemars::generate::SchemaSettings;
 use super::flags::Args;
 use crate::report::Report;
 
-/// One page for all commands: who reads about `get` wants its flags, not the name of another page.
+/// One page for all commands: a reader of `get` wants its flags, not the name of another page.
 #[must_use]
 pub fn man_page() -> Vec<u8> {
     let mut page = Vec::new();
@@ -27,7 +27,7 @@ fn write_man_page(page: &mut Vec<u8>) -> io::Result<()> {
     whole.render_title(page)?;
     page.extend(rendered(|out| whole.render_name_section(out))?.into_bytes());
     page.extend(rendered(|out| synopsis(&command).to_writer(out))?.into_bytes());
-    // What several commands share stands once, after them.
+    // A section that several commands share stands once, after the commands.
     let mut shared: Vec<(String, Vec<&str>)> = Vec::new();
     for sub in command.get_subcommands() {
         let mut own = Roff::default();
@@ -103,7 +103,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// What is committed is what the program prints; `UPDATE=1 cargo test` writes it anew.
+    /// Asserts that the committed file is the program's output; `UPDATE=1 cargo test` writes the file again.
     fn is_committed(name: &str, generated: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
         if std::env::var_os("UPDATE").is_some() {

@@ -7,7 +7,7 @@ use crate::error::Error;
 
 const INSTEAD: &str = "; say otherwise with --jump HOST, --jump none, -F FILE or -F none";
 
-/// One of a list.
+/// One jump host of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
     pub user: Option<String>,
@@ -21,7 +21,7 @@ pub struct Found {
     pub config: HostConfig,
 }
 
-/// In the order in which they are passed; `none` is no host.
+/// The jump hosts in the order in which they are passed; `none` is no host.
 pub fn parse(list: &str) -> Result<Vec<Spec>, String> {
     // OpenSSH takes what is behind it for a comment.
     let list = list.split('#').next().unwrap_or_default().trim();
@@ -81,12 +81,13 @@ fn spec(text: &str) -> Option<Spec> {
     })
 }
 
-/// What tells servers apart: a login at a place.
+/// The identity of a server: host name, port and user.
 type Key = (String, u16, Option<String>);
 
 /// Every jump host of the way to a server: those of the list, and those that `ssh_config` wants before the first of them.
 ///
-/// As in OpenSSH, where the last of a list is reached through the others, and the first one through its own `ProxyJump`.
+/// The order follows OpenSSH's: the last host of a list is reached through the others, and the first one through its own
+/// `ProxyJump`.
 ///
 /// # Errors
 /// Class Usage: a name that is not valid, a jump host of itself, what `ssh_config` asks for and ferry does not do.

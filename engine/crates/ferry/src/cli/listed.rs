@@ -9,7 +9,7 @@ use ferry_engine::remote::parse_remote;
 
 use crate::error::Error;
 
-/// What the file has, as text: a list may have a million lines, and they are read where they stand.
+/// The text of the file: a list may have a million lines, and they are parsed in place.
 #[derive(Debug)]
 pub struct Listed {
     name: String,
@@ -81,7 +81,8 @@ impl Listed {
         }
     }
 
-    /// The place of the URL that a problem names, in front of it. Of the run's URLs the first `typed` are not from here.
+    /// Puts the line of the URL that a problem names in front of its message. The first `typed` URLs of the run are not from the
+    /// list.
     pub fn explain(&self, mut problem: Error, remotes: &[Remote], typed: usize) -> Error {
         let named = remotes.iter().enumerate().skip(typed);
         let named = named.filter(|(_, remote)| problem.message.contains(remote.url.as_str()));

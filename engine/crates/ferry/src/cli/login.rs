@@ -1,4 +1,4 @@
-//! Who logs in, and with what: secrets come from files and the environment, because every process can read a command line.
+//! Logins and their secrets, which come from files and the environment, because every process can read a command line.
 
 use std::path::PathBuf;
 

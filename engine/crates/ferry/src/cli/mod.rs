@@ -31,7 +31,7 @@ use self::scope::Line;
 use crate::error::Error;
 use crate::report_file::Destination;
 
-/// What the user asks for.
+/// The user's request.
 #[derive(Debug)]
 pub enum Invocation {
     Get(Box<GetOptions>, Reporting),
@@ -43,15 +43,15 @@ pub enum Invocation {
     Config(String),
 }
 
-/// Where a run is reported to the user, and in how much detail.
+/// The ways in which a run is reported to the user, and the amount of detail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reporting {
-    /// Where the report goes; without it, a summary line goes to standard error unless `quiet`.
+    /// The destination of the report; without one, a summary line goes to standard error unless `quiet`.
     pub json: Option<Destination>,
     /// Neither `--quiet`, `--verbose` nor `--no-progress`; `Bars` adds that standard error is a terminal.
     pub progress: bool,
     pub quiet: bool,
-    /// How often `-v` was given.
+    /// The number of `-v` flags.
     pub verbose: u8,
 }
 
@@ -75,7 +75,7 @@ impl Refusal {
                 u8::try_from(error.exit_code()).unwrap_or(2)
             }
             Self::Usage(problem) => {
-                // As the parser has it.
+                // The line has the form of the parser's own errors.
                 eprintln!("error: {problem}");
                 problem.class.exit_code()
             }

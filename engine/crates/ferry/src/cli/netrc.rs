@@ -63,7 +63,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// What is before the closing quotation mark, and what is behind it.
+/// The text before the closing quotation mark, without escapes, and the text behind it; `None` if the quotation does not end.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let mut word = String::new();
     let mut characters = text.char_indices();

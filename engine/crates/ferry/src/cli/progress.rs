@@ -31,7 +31,7 @@ impl Bars {
         }
     }
 
-    /// What writes lines of its own to standard error: the lines of progress make room for it.
+    /// Runs `write`, which writes lines of its own to standard error; the lines of progress make room for it.
     pub fn aside(&self, write: impl FnOnce()) {
         match &self.lines {
             Some(lines) => lines.suspend(write),
@@ -85,7 +85,7 @@ impl Progress for Bar {
         if let Some(line) = &self.line {
             line.set_position(bytes);
             if !self.begun.swap(true, Ordering::Relaxed) {
-                // What a resumed transfer begins with did not arrive just now.
+                // The bytes that a resumed transfer begins with did not arrive just now.
                 line.reset_eta();
             }
         }

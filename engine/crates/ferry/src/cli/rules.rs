@@ -83,7 +83,7 @@ impl FromArgMatches for Rules {
 }
 
 impl Rules {
-    /// What they say, with those of files.
+    /// The rules in their order, with those of files.
     pub fn read(self) -> Result<Vec<Rule>, Error> {
         let mut rules = Vec::new();
         for typed in self.0 {

@@ -1,4 +1,5 @@
-//! Which flags mean something for which transfers. Typed for another one they are refused, in the configuration file they are left out.
+//! The transfers for which a flag means something. For any other transfer a typed flag is refused, and a setting of the
+//! configuration file is left out.
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
@@ -29,7 +30,7 @@ impl Verb {
     }
 }
 
-/// What a transfer must be for a flag to mean something.
+/// The kind of transfer that a flag needs to mean something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Only {
     Http,
@@ -38,7 +39,8 @@ pub enum Only {
     Directories,
 }
 
-/// What the flag with this long name, without dashes, needs; `None` if it has a meaning for every transfer.
+/// The kind of transfer that a flag, by its long name without dashes, needs; `None` if the flag means something for every
+/// transfer.
 pub fn only(verb: Verb, flag: &str) -> Option<Only> {
     match (flag, verb) {
         (
@@ -82,12 +84,12 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// Whether the command has a flag with this id, and it was typed.
+    /// True if the command has a flag with this id, and the flag was typed.
     pub fn typed(&self, id: &str) -> bool {
         self.matches.try_contains_id(id).is_ok() && self.matches.value_source(id) == Some(ValueSource::CommandLine)
     }
 
-    /// Whether a flag was typed with another value than its default: one typed as it would be anyway asks for nothing.
+    /// True if a flag was typed with another value than its default: a flag typed with its default asks for nothing.
     pub fn given(&self, flag: &clap::Arg) -> bool {
         let id = flag.get_id().as_str();
         if !self.typed(id) {

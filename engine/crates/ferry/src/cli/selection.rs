@@ -1,4 +1,4 @@
-//! Which files of a tree take part, and how a mirror is made: from the flags to the engine's options.
+//! The selection of a tree's files and the rules of a mirror: from the flags to the engine's options.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! Where SSH finds what is not named.
+//! The sources of SSH options that no flag names.
 
 use std::io::{Write as _, stderr};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::ssh_config::{self, Facts, HostConfig, Reading};
 use super::surroundings::Surroundings;
 use crate::error::Error;
 
-/// Of all servers of a command line.
+/// The kind of all servers of a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Http,
@@ -34,7 +34,7 @@ impl Kind {
     }
 }
 
-/// Filled in for sftp.
+/// The SSH options, filled in for sftp; the defaults for HTTP.
 pub fn ssh_args(
     flags: flags::Ssh,
     login: &flags::Login,
@@ -57,7 +57,7 @@ pub fn ssh_args(
     }
 }
 
-/// The server's, and those of all jump hosts on the way. One run has one server.
+/// The options of the server and of all jump hosts on the way, and the server's configuration. One run has one server.
 fn with_jumps(
     flags: flags::Ssh,
     login: &flags::Login,
@@ -86,7 +86,7 @@ fn with_jumps(
     Ok((SshArgs { jumps, ..own }, config))
 }
 
-/// Flags, then what `ssh_config` says, then what OpenSSH's own defaults are.
+/// The options of one host: flags come first, then `ssh_config`, then OpenSSH's own defaults.
 fn complete(
     flags: flags::Ssh,
     login: &flags::Login,
@@ -194,7 +194,7 @@ fn complete(
 
 fn agent(around: &Surroundings) -> Option<PathBuf> {
     let named = around.text("SSH_AUTH_SOCK").map(PathBuf::from);
-    // Where OpenSSH's agent listens on Windows, which sets no variable.
+    // The pipe of OpenSSH's agent on Windows, which sets no variable.
     named.or_else(|| cfg!(windows).then(|| PathBuf::from(r"\\.\pipe\openssh-ssh-agent")))
 }
 

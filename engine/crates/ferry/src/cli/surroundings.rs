@@ -21,7 +21,7 @@ impl Surroundings<'_> {
         (self.variable)(name).filter(|value| !value.is_empty())
     }
 
-    /// As [`Self::text`], where it is Unicode.
+    /// The value of [`Self::text`] if it is Unicode.
     pub fn unicode(&self, name: &str) -> Option<String> {
         self.text(name)?.into_string().ok()
     }

@@ -19,7 +19,7 @@ const MAX_BUFFER: ByteSize = ByteSize(16 << 20);
 const MIN_SEND_BUFFER: ByteSize = ByteSize(4 << 10);
 const MAX_SEND_BUFFER: ByteSize = ByteSize(1 << 30);
 
-/// What ferry sends itself: a second one would contradict it, or smuggle a body past a proxy.
+/// Header fields that are ferry's own: a second field of a name would contradict ferry's, or smuggle a body past a proxy.
 const OURS: [(HeaderName, &str); 13] = [
     (
         header::HOST,
@@ -141,7 +141,7 @@ pub fn parse_resolve(text: &str) -> Result<Resolve, String> {
     })
 }
 
-/// What `ssh-keygen -l` prints of a key: 32 bytes in base64, without padding.
+/// A key's fingerprint as `ssh-keygen -l` prints it: 32 bytes in base64, without padding.
 pub fn parse_pin(text: &str) -> Result<String, String> {
     let digits = text.strip_prefix("SHA256:").unwrap_or_default();
     // 43 digits are two bits more than 32 bytes; where those are set, no key has this fingerprint.

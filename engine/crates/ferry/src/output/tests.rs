@@ -112,7 +112,7 @@ fn set() -> FileSet {
     }
 }
 
-/// As much of JSON Schema as ours uses; what it does not know fails, so that nothing goes unchecked.
+/// Checks a value by the part of JSON Schema that ours uses; an unknown keyword fails, so that nothing goes unchecked.
 fn conforms(value: &Value, schema: &Map<String, Value>, root: &Value, at: &str) {
     for (keyword, rule) in schema {
         match keyword.as_str() {
@@ -145,7 +145,7 @@ fn conforms(value: &Value, schema: &Map<String, Value>, root: &Value, at: &str) 
                     conforms(item, rule.as_object().unwrap(), root, at);
                 }
             }
-            // Of an object and null here: `null` decides which.
+            // The choices here are an object and null: `null` decides between them.
             "anyOf" => {
                 let choices = rule.as_array().unwrap();
                 let chosen = choices

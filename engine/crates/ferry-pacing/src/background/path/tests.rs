@@ -1,4 +1,4 @@
-//! What is known of a path after samples that are made by hand: every 10 ms a look.
+//! The state of a path after samples that are made by hand, one every 10 ms.
 
 use super::{BLIND_BYTES, HISTORY_MOST, MS, PACKET, Path, S, Shown, WARM_UP_BYTES};
 use crate::Nanos;
@@ -197,7 +197,8 @@ fn a_longer_path_is_believed_when_it_stood_still_and_is_not_much_longer() {
             (expected, Some(base * MS)),
             "{base_ms} ms and {more_ms} more"
         );
-        // What is queued leaves in as long as it made the round trip longer, and is seen one later; then 600 ms, and four rounds.
+        // The queue leaves in the time by which it lengthened the round trip, and that is seen one later; then 600 ms, and four
+        // rounds.
         let from = base_ms + 2 * more_ms;
         let rounds = 4 * (base_ms + more_ms);
         let least = from + rounds.max(600);

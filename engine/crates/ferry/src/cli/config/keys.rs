@@ -1,4 +1,4 @@
-//! Which flags a file may have, where, and what their values become.
+//! The keys of a configuration file: the flags that it may have, the tables for them, and the conversion of their values.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const INSTEAD: &str = "a secret does not belong in this file; name its file by t
 /// The flag that a key stands for, and the first command that has it.
 ///
 /// # Errors
-/// Why no flag has this name, or why it may not stand in this table.
+/// The reason: no flag has this name, or the flag may not be in this table.
 pub fn find<'a>(key: &str, table: &Name, commands: &'a Command) -> Result<(Verb, &'a Arg), String> {
     if let Some(why) = never(key) {
         return Err(why.into());
@@ -42,7 +42,7 @@ pub fn find<'a>(key: &str, table: &Name, commands: &'a Command) -> Result<(Verb,
     Ok((verb, arg))
 }
 
-/// Whether a flag of the command can be in a file.
+/// True if the command has this flag, and a file may set it.
 pub fn is_key(commands: &Command, verb: Verb, key: &str) -> bool {
     never(key).is_none() && flag(commands, verb, key).is_some_and(|arg| !arg.is_required_set())
 }
@@ -52,7 +52,7 @@ pub fn flag<'a>(commands: &'a Command, verb: Verb, key: &str) -> Option<&'a Arg>
     command.get_arguments().find(|arg| arg.get_long() == Some(key))
 }
 
-/// The commands with nothing that must be typed: to check values by, and to ask what would be so.
+/// The commands without any required argument, for the checks of a file's values and for `ferry config`.
 pub fn lenient(mut commands: Command) -> Command {
     for verb in Verb::ALL {
         commands = commands.mut_subcommand(verb.name(), |command| {
@@ -66,7 +66,7 @@ pub fn lenient(mut commands: Command) -> Command {
     commands
 }
 
-/// Why a key is in no file.
+/// The reason for which no file may have this key; `None` for all other keys.
 fn never(key: &str) -> Option<&'static str> {
     Some(match key {
         "config" | "no-config" => "which file is read is typed, or said by the variable FERRY_CONFIG; leave it out",
@@ -80,7 +80,7 @@ fn never(key: &str) -> Option<&'static str> {
     })
 }
 
-/// What is trusted, or sent, should be so with the server it is meant for.
+/// True for keys of trust and of secrets: each is meant for one server, and should not apply to others.
 fn one_servers(key: &str) -> bool {
     matches!(
         key,
@@ -103,7 +103,7 @@ fn unknown(key: &str, wanted: Option<Verb>, commands: &Command) -> String {
 /// A value of the file as the flag takes it.
 ///
 /// # Errors
-/// Why it cannot be.
+/// The reason for which the flag cannot take the value.
 pub fn setting(arg: &Arg, value: &DeValue<'_>, folder: &Path, home: Option<&Path>) -> Result<Setting, String> {
     let key = arg.get_long().unwrap_or_default();
     match (value, arg.get_action()) {
@@ -151,7 +151,7 @@ fn text(value: &DeValue<'_>) -> Option<String> {
 
 /// No shell expands `~` here, and where ferry runs says nothing about where the file's author meant.
 fn word(arg: &Arg, key: &str, value: String, folder: &Path, home: Option<&Path>) -> Result<OsString, String> {
-    // What the parser leaves to `cli::convert`, which knows no lines.
+    // The parser leaves these checks to `cli::convert`, which knows no line numbers.
     match key {
         "header" if parse_header(&value)?.1.is_sensitive() => return Err(INSTEAD.into()),
         "include" | "exclude" => Rule::parse(key == "include", &value)

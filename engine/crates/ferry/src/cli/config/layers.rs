@@ -1,4 +1,4 @@
-//! Which settings of a file count for a command line: typed, then the host's tables, the command's, the top level.
+//! The precedence of settings for a command line: typed flags, then the host's tables, the command's, the top level.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ const ORDERLESS: &str = "connections";
 pub struct Outcome<'f> {
     pub table: &'f Table,
     pub entry: &'f Entry,
-    /// Why it does not count; `None` if it does.
+    /// The reason for which the setting does not count; `None` if it counts.
     pub without: Option<String>,
 }
 
@@ -73,7 +73,7 @@ impl<'f> Merged<'f> {
             .collect();
         let tables = ranked(file, line.verb, &situation.remotes)?;
         let mut outcomes = Vec::new();
-        // What depends on another flag comes when that one is settled.
+        // A setting that depends on another flag follows once that flag is settled.
         for late in [false, true] {
             for (table, rank) in tables.iter().zip(1..) {
                 for entry in table.entries.iter().filter(|entry| depends(&entry.key) == late) {
@@ -103,7 +103,7 @@ impl<'f> Merged<'f> {
         self.outcomes.iter().filter(|outcome| outcome.without.is_none())
     }
 
-    /// For in front of the typed ones.
+    /// The words of the settings that count, to be put in front of the typed ones.
     pub fn words(&self) -> Vec<OsString> {
         self.used().flat_map(|outcome| outcome.entry.words()).collect()
     }
@@ -174,7 +174,7 @@ fn needs(key: &str) -> Option<&'static str> {
     pairs.find_map(|(flag, other)| (*flag == key).then_some(*other))
 }
 
-/// Why a setting does not count.
+/// The reason for which a setting does not count; `None` if it counts.
 fn without(
     command: &Command,
     situation: &Situation<'_>,
@@ -225,7 +225,7 @@ fn one(flag: &Arg) -> &str {
     }
 }
 
-/// Whether the parser, or `cli::convert`, refuses the two together.
+/// True if the parser, or `cli::convert`, refuses the two flags together.
 fn conflict(command: &Command, a: &Arg, b: &Arg) -> bool {
     let refuses = |a: &Arg, b: &Arg| {
         command

@@ -50,7 +50,7 @@ pub fn read(typed: &ArgMatches, commands: &Command, around: &Surroundings) -> Re
     File::parse(&path, &text, commands, around.home.as_deref()).map(Some)
 }
 
-/// Where the user's own file is. A folder of XDG's that is relative does not count (XDG Base Directory Specification).
+/// The path of the user's own file. A relative `XDG_CONFIG_HOME` does not count (XDG Base Directory Specification).
 fn usual(around: &Surroundings) -> Option<PathBuf> {
     let folder = if cfg!(windows) {
         PathBuf::from(around.text("APPDATA")?)
@@ -92,7 +92,7 @@ fn text(path: &Path, is_named: bool) -> Result<Option<String>, Error> {
     }
 }
 
-/// A pipe and the null device are nobody's to write to later.
+/// True if other users may write to the file. A pipe and the null device have no content that could change later.
 #[cfg(unix)]
 fn open_to_others(found: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! `ferry config`: what a command line would use, and who says so.
+//! `ferry config`: the values that a command line would use, and their sources.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use crate::cli::scope::{Line, Verb};
 use crate::cli::surroundings::Surroundings;
 use crate::error::Error;
 
-/// What the values are for, if the command line is wrong in itself.
+/// A failure of `ferry config`: the parser refuses the command line that it asks about, or there is a usage error.
 #[derive(Debug)]
 pub enum Problem {
     Parser(clap::Error),
@@ -43,10 +43,10 @@ enum Source<'a> {
     File(&'a Outcome<'a>),
 }
 
-/// As text or as JSON.
+/// The values that a command line would use, as text or as JSON.
 ///
 /// # Errors
-/// What is wrong with the file, or with the words behind `config`.
+/// A fault in the file, or in the words after `config`.
 pub fn show(asked: &Config, around: &Surroundings) -> Result<String, Problem> {
     let mut words: Vec<OsString> = vec!["ferry".into()];
     let named = asked.words.first().and_then(|word| Verb::of(word.to_str()?));
@@ -55,7 +55,7 @@ pub fn show(asked: &Config, around: &Surroundings) -> Result<String, Problem> {
     }
     words.extend(asked.words.iter().cloned());
     let mut commands = lenient(Args::command());
-    // What was typed for `ferry config` itself counts for what it asks about.
+    // `--config` or `--no-config` typed for `ferry config` itself applies to the command line that it asks about.
     for (place, word) in asked.file.words().into_iter().enumerate() {
         words.insert(2 + place, word);
     }
@@ -177,7 +177,7 @@ fn as_json(verb: Verb, urls: &[String], path: Option<&str>, rows: &[Row<'_>], un
     format!("{whole:#}\n")
 }
 
-/// Columns; what the default says nothing about is `-`.
+/// The values in columns; `-` stands for a missing value.
 fn as_text(verb: Verb, urls: &[String], path: Option<&str>, rows: &[Row<'_>], unused: &[&Outcome<'_>]) -> String {
     let path = path.map(|path| path.escape_debug().to_string());
     let mut out = format!("# ferry {}", verb.name());

@@ -1,5 +1,5 @@
-//! What a file's settings are for: the transfer that a command line asks for. A setting that means nothing to it is left out, where the same flag,
-//! typed, would be refused: whoever wrote the file wrote it for all transfers.
+//! The transfer that a command line asks for, to which a file's settings apply. A setting that means nothing to the transfer is
+//! left out, although the same flag, typed, would be refused: a file is written for all transfers.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ impl<'a> Situation<'a> {
         })
     }
 
-    /// Why a setting is left out.
+    /// The reason for leaving a setting out; `None` if it stays.
     pub fn without(&self, entry: &Entry) -> Option<&'static str> {
         let verb = self.line.verb;
         match (only(verb, &entry.key), self.kind?) {
@@ -95,7 +95,7 @@ impl<'a> Situation<'a> {
         })
     }
 
-    /// Whether the bytes go nowhere: nothing puts them in order before they are summed.
+    /// True if the bytes go nowhere: nothing puts them in order before they are summed.
     pub fn discards(&self) -> bool {
         switch(self.line.matches, "discard")
     }

@@ -1,4 +1,4 @@
-//! What a file says: tables of settings, each with its line.
+//! The content of a file: tables of settings, each setting with its line.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -32,9 +32,9 @@ pub struct Entry {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setting {
-    /// As if no table said anything.
+    /// The flag keeps its default, as without any table.
     Off,
-    /// A flag without a value, so often.
+    /// A flag without a value, given this number of times.
     On(u8),
     Values(Vec<OsString>),
 }
@@ -50,7 +50,7 @@ impl fmt::Display for Name {
 }
 
 impl Entry {
-    /// As words of a command line.
+    /// The entry as words of a command line.
     pub fn words(&self) -> Vec<OsString> {
         let flag = || OsString::from(format!("--{}", self.key));
         match &self.setting {

@@ -77,7 +77,7 @@ fn a_login_comes_from_where_it_was_named() {
         let found = authorized(home.path(), url, line, None).unwrap();
         assert_eq!(found.as_deref(), wanted, "{url} {line}");
     }
-    // The header is the user's own choice, and a netrc is there for what nobody has chosen.
+    // The header is the user's own choice, and a netrc is for runs without such a choice.
     let found = authorized(home.path(), "http://h/", "--netrc", Some("Digest x")).unwrap();
     assert_eq!(found, None);
 }

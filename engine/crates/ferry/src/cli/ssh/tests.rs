@@ -1,4 +1,4 @@
-//! What is filled in from the surroundings.
+//! Options that are filled in from the surroundings.
 
 use std::ffi::OsString;
 use std::fs;
@@ -168,7 +168,7 @@ fn ssh_config_fills_in_what_no_flag_says() {
         (vec!["k".into()], vec!["i".into()])
     );
     assert_eq!((args.certificates, args.agent), (vec!["c".into()], None));
-    // What the URL says comes first, and none of it is for another host.
+    // The URL comes first, and no setting of `w` applies to another host.
     assert_eq!(own("", "sftp://him@w:7/f").unwrap().port, Some(7));
     let other = own("", "sftp://x/f").unwrap();
     assert_eq!(

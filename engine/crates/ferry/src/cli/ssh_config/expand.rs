@@ -1,13 +1,13 @@
-//! What `~`, `%` and `${}` in a value stand for (`ssh_config`(5), TOKENS and ENVIRONMENT VARIABLES).
+//! The expansion of `~`, `%` and `${}` in a value (`ssh_config`(5), TOKENS and ENVIRONMENT VARIABLES).
 
 use std::path::PathBuf;
 
 use super::super::surroundings::Surroundings;
 use crate::error::Error;
 
-/// Of one host.
+/// The facts of one host, for which tokens stand.
 pub struct Facts<'a> {
-    /// By its new name.
+    /// The name by `HostName`, else `original_host`.
     pub host: &'a str,
     pub original_host: &'a str,
     pub port: u16,

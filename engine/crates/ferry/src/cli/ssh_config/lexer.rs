@@ -1,4 +1,5 @@
-//! How a line of `ssh_config` is cut into words. OpenSSH has two ways: one for keywords and `Match`, another one for the values of keywords.
+//! The words of a line of `ssh_config`. OpenSSH cuts lines in two ways: one for keywords and `Match`, another one for the values
+//! of keywords.
 
 const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 

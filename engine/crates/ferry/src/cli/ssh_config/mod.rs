@@ -1,7 +1,7 @@
 //! `ssh_config`: what OpenSSH's configuration says of a host. The answers are those of `ssh -G`, which the tests compare.
 //!
-//! Read are the keywords that decide which server is meant, who logs in, how the server is known and which algorithms may be used. All others are
-//! skipped, unless ferry would be less strict than OpenSSH without them.
+//! ferry reads the keywords that decide which server is meant, who logs in, how the server is known and which algorithms may be
+//! used. All others are skipped, unless ferry would be less strict than OpenSSH without them.
 
 mod expand;
 mod lexer;
@@ -18,7 +18,8 @@ use ferry_engine::options::AlgorithmLists;
 use super::surroundings::Surroundings;
 use crate::error::Error;
 
-/// Of one host; what nobody has said is `None` or empty. Texts are as written: `~` and `%` are expanded where they are used.
+/// The configuration of one host; a value that is given nowhere is `None` or empty. Texts are as written: `~` and `%` are
+/// expanded where they are used.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct HostConfig {
     pub hostname: Option<String>,
@@ -33,7 +34,7 @@ pub struct HostConfig {
     pub revoked_host_keys: Option<String>,
     pub host_key_alias: Option<String>,
     pub strict_host_key_checking: Option<Strict>,
-    /// In seconds; what is not above 0 is none.
+    /// The timeout in seconds; 0 and less are no timeout.
     pub connect_timeout: Option<i64>,
     /// `none`, as the next one, where that was written.
     pub proxy_jump: Option<String>,
@@ -60,7 +61,7 @@ pub enum Family {
     Inet6,
 }
 
-/// What is asked for: the host as it was typed, and what of it was typed too, which comes first.
+/// The question: the host as it was typed, and its user and port if they were typed too; these come first.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     pub host: &'a str,
@@ -70,7 +71,7 @@ pub struct Question<'a> {
     pub local_user: &'a str,
 }
 
-/// Which files are read.
+/// The files to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Files {
     /// `~/.ssh/config`, then the system's; they need not exist.
@@ -107,7 +108,7 @@ pub fn resolve(files: &Files, question: &Question<'_>, around: &Surroundings) ->
     Ok(reader.into_config())
 }
 
-/// Where the system's files of SSH are.
+/// The folder of the system's SSH files.
 pub fn system_folder(around: &Surroundings) -> PathBuf {
     if cfg!(windows)
         && let Some(data) = around.text("ProgramData")

@@ -11,7 +11,7 @@ use super::lexer::{delimited, keyword, words};
 use super::{Family, HostConfig, Question, Strict, hostname, system_folder};
 use crate::error::Error;
 
-/// As deep as OpenSSH goes.
+/// The deepest nesting of Include, the same as OpenSSH's.
 const DEEPEST: usize = 16;
 /// They forbid what ferry may do all the same.
 const POLICIES: [&str; 4] = [
@@ -25,7 +25,7 @@ const POLICIES: [&str; 4] = [
 pub enum Kind {
     /// Must exist; its Include is relative to `~/.ssh`.
     Named,
-    /// As the last one, but need not exist, and nobody else may write to it.
+    /// Like `Named`, but the file need not exist, and no other user may write to it.
     User,
     /// Include is relative to the system's folder.
     System,
@@ -34,14 +34,14 @@ pub enum Kind {
 pub struct Reader<'a> {
     question: Question<'a>,
     around: &'a Surroundings<'a>,
-    /// What `Host` lines are compared with.
+    /// The name that `Host` lines are compared with.
     host: String,
     config: HostConfig,
     final_pass: bool,
     wants_final_pass: bool,
 }
 
-/// Where a line is, and whether it counts.
+/// The position of a line, and a mark for lines that never count.
 struct Place<'p> {
     path: &'p Path,
     line: usize,
@@ -213,7 +213,8 @@ impl<'a> Reader<'a> {
                     self.config.user.as_deref().unwrap_or(self.question.local_user),
                 ),
                 "localuser" => listed(&pattern, self.question.local_user),
-                // Whether the block applies is only known when its command has run.
+                // A block that does not apply anyway needs no further criterion; in another one `exec` needs a run of its
+                // command.
                 _ if !applies || place.never => continue,
                 "exec" => {
                     return Err(place.wrong(
@@ -254,7 +255,7 @@ impl<'a> Reader<'a> {
         let mut found: Vec<PathBuf> = found.filter_map(Result::ok).collect();
         found.sort();
         for file in found {
-            // What an included file begins ends with it.
+            // A block that an included file begins ends with the file.
             let mut inner = active;
             let checked = place.kind != Kind::System;
             self.read(
@@ -368,7 +369,7 @@ impl<'a> Reader<'a> {
             }
             _ => {
                 let policy = POLICIES.iter().find(|name| name.eq_ignore_ascii_case(keyword));
-                // What adds to the usual lists forbids nothing.
+                // A value that adds to the usual list forbids nothing.
                 if let Some(name) =
                     policy.filter(|name| active && !first.starts_with('+') && !config.not_followed.contains(name))
                 {

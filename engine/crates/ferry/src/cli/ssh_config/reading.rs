@@ -1,4 +1,4 @@
-//! What `ssh_config` says of a host, from the files that a command line names.
+//! The configuration of a host by `ssh_config`, from the files that a command line names.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use super::{Files, HostConfig, Question, Strict};
 use crate::cli::surroundings::Surroundings;
 use crate::error::Error;
 
-/// Where `ssh_config` is read from, and who asks.
+/// The files of `ssh_config`, and the user who asks.
 pub struct Reading<'a> {
     files: Files,
     pub local_user: Option<String>,
@@ -29,7 +29,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// What is said of a host. How it is reached is the business of `cli::jump`.
+    /// The configuration of a host. The way to the host is the business of `cli::jump`.
     pub fn host(&self, host: &str, user: Option<&str>, port: Option<u16>) -> Result<HostConfig, Error> {
         let question = Question {
             host,
@@ -38,7 +38,7 @@ impl<'a> Reading<'a> {
             local_user: self.local_user.as_deref().unwrap_or_default(),
         };
         let mut config = super::resolve(&self.files, &question, self.around)?;
-        // Without any file, nothing was repeated of what was asked.
+        // Without any file, the configuration lacks the user and port of the question.
         config.user = config.user.or_else(|| user.map(str::to_owned));
         config.port = config.port.or(port);
         let revoked = config.revoked_host_keys.as_deref().unwrap_or("none");

@@ -40,7 +40,7 @@ fn own_user() -> &'static str {
     &OWN
 }
 
-/// What `ssh -G` prints, or None where it refuses the file.
+/// The output of `ssh -G`, or None if it refuses the file.
 fn openssh(file: &Path, question: &Question<'_>) -> Option<Vec<(String, String)>> {
     let mut command = Command::new("ssh");
     command.arg("-G").arg("-F").arg(file).stdin(Stdio::null());
@@ -141,7 +141,7 @@ fn is_usual_key(file: &str) -> bool {
     file.starts_with("~/.ssh/id_")
 }
 
-/// Whether the host's own name, or what `HostName` makes of it, is that of its `ProxyJump` ("jumphost loop").
+/// True if the host's own name, or its `HostName`, is that of its `ProxyJump` ("jumphost loop").
 fn jumps_to_itself(config: &HostConfig, question: &Question<'_>) -> bool {
     let name = config.hostname.as_deref().unwrap_or(question.host);
     let jump = config.proxy_jump.as_deref().unwrap_or_default();

@@ -114,7 +114,7 @@ fn uploads_to_files_and_directories() {
     }
     assert_eq!(put("a/f sftp://h/d/").destination.url.as_str(), "sftp://h/d/f");
     assert_eq!(put("a/f sftp://h/d/").source, Source::File(Path::new("a/f").into()));
-    // What is in the tree, not the tree itself, with or without a slash.
+    // The content of the tree is sent, not the tree itself, with or without a slash.
     for (url, wanted) in [
         ("sftp://h/d", "/d"),
         ("sftp://h/d/", "/d"),
