@@ -161,7 +161,7 @@ fn malformed_blocks() {
     ] {
         assert_eq!(decode(&mut Decoder::new(1 << 16), &bytes(block)), Err(error), "{block}");
     }
-    // Two updates in a row are what an encoder sends that lowered and raised its table (RFC 7541, 4.2).
+    // An encoder that lowered and raised its table sends two updates in a row (RFC 7541, 4.2).
     assert_eq!(
         decode(&mut Decoder::new(1 << 16), &bytes("20 3f e1 1f 88")).map(|f| f.len()),
         Ok(1)

@@ -57,7 +57,7 @@ fn windows_are_topped_up_in_batches_and_granted_by_hand() {
     session.connection.grant(id, 1);
     assert!(session.sent().is_empty());
 
-    // The connection's is topped up whatever happens to the streams.
+    // The connection's window is topped up whatever happens to the streams.
     session.receive(&frame(0, 0, id.0, &vec![1; 16_384])).unwrap();
     session.connection.reset(id, code::CANCEL);
     assert_eq!(session.sent(), frames(&frame(3, 0, id.0, &[0, 0, 0, 8])));

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The server broke the protocol's rules. The channel is of no use afterwards: where the next packet begins, or what its
-/// ids mean, is in doubt.
+/// The server broke the protocol's rules. The channel is of no use afterwards: the beginning of the next packet, or the
+/// meaning of its ids, is in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     /// An earlier `feed` failed, or the channel was abandoned.
@@ -27,7 +27,7 @@ pub enum ProtocolError {
         /// The packet's type.
         kind: u8,
     },
-    /// The id is of no request, or of one that was answered already.
+    /// No request has this id, or the request was answered already.
     UnknownId {
         /// The id.
         id: u32,

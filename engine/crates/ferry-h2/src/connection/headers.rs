@@ -95,7 +95,7 @@ impl Connection {
             return Err(ConnectionError::protocol("CONTINUATION without HEADERS"));
         };
         continuing.frames += 1;
-        // Compression never makes a field larger than what it counts in the list, so the limit of the list holds here.
+        // Compression never makes a field larger than its size in the list, so the limit of the list holds here.
         if continuing.frames > MAX_CONTINUATIONS
             || self.block.len() + payload.len() > self.config.max_header_list as usize
         {

@@ -21,7 +21,7 @@ pub(super) enum Reading {
     Skip(u32),
 }
 
-/// A DATA frame under way.
+/// A DATA frame that is not complete.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Data {
     stream: u32,
