@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 use crate::bytes;
 
-/// A server's certificates, its own first, and what the client trusts.
+/// A server's certificates, its own first, and the roots that the client trusts.
 #[derive(Deserialize)]
 pub struct Path {
     chain: Vec<String>,
     roots: Vec<String>,
     name: String,
-    /// Of the check, in seconds since 1970.
+    /// The time of the check, in seconds since 1970.
     time: u64,
 }
 
@@ -26,7 +26,7 @@ fn certificates(hex: &[String]) -> Result<Vec<CertificateDer<'static>>, String> 
     hex.iter().map(|each| bytes(each).map(CertificateDer::from)).collect()
 }
 
-/// Why the path is not trusted, and whether it is one for that name.
+/// Verifies the path: `error` has the reason for distrust, and `named` is true for a trusted path of that name.
 pub fn verify(path: &Path) -> Result<Value, String> {
     let chain = certificates(&path.chain)?;
     let (own, others) = chain.split_first().ok_or("a path without certificates")?;
@@ -38,7 +38,7 @@ pub fn verify(path: &Path) -> Result<Value, String> {
     let name = ServerName::try_from(path.name.clone()).map_err(|error| error.to_string())?;
     let time = UnixTime::since_unix_epoch(Duration::from_secs(path.time));
     let result = verifier.verify_server_cert(own, others, &name, &[], time);
-    // The name is looked at when the path is trusted.
+    // The verifier checks the name once the path is trusted.
     Ok(match result {
         Ok(_) => json!({ "error": null, "named": true }),
         Err(rustls::Error::InvalidCertificate(

@@ -41,7 +41,7 @@ impl Handler for Events {
     }
 }
 
-/// What the owner was told, and the error that ended the connection.
+/// The calls of the handler, and the error that ended the connection.
 pub fn receive(wire: &[u8]) -> Result<Value, String> {
     let mut connection = Connection::new(&Config::default());
     let pseudo: [(&[u8], &[u8]); 4] = [

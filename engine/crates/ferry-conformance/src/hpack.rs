@@ -13,7 +13,7 @@ pub struct Block {
     header_table_size: Option<usize>,
 }
 
-/// The fields of each block in order, or why it cannot be decoded; no block follows one that cannot.
+/// The fields of each block in order, or the error of decoding it; the first block with an error is the last.
 pub fn decode(blocks: &[Block]) -> Result<Value, String> {
     let mut decoder = Decoder::new(1 << 20);
     let mut answers = Vec::new();

@@ -1,5 +1,5 @@
-//! Reads test cases that others wrote, one JSON object per line of standard input, and prints a line for each: what ferry's protocol
-//! crates made of it. `tests/conformance` writes the cases and judges the answers.
+//! Reads test cases that others wrote, one JSON object per line of standard input, and prints a line for each with the
+//! result of ferry's protocol crates. `tests/conformance` writes the cases and judges the answers.
 
 mod certificate;
 mod h2;
@@ -21,9 +21,9 @@ enum Case {
     Hpack { blocks: Vec<hpack::Block> },
     /// A header block of HTTP/3, without a dynamic table: ferry allows none.
     Qpack { block: String },
-    /// What a server sends behind its SETTINGS.
+    /// The frames that a server sends behind its SETTINGS.
     H2 { wire: String },
-    /// What an HTTP/1.1 server answers, until it closes.
+    /// The bytes that an HTTP/1.1 server answers, until it closes.
     Response { method: String, wire: String },
     /// A server's certificates.
     Certificate(certificate::Path),

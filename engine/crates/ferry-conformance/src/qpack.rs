@@ -13,7 +13,7 @@ use crate::text;
 /// Type of a HEADERS frame (RFC 9114, 7.2.2).
 const HEADERS: u8 = 1;
 
-/// The fields of the answer whose HEADERS frame has this block, or why there are none.
+/// The fields of the answer whose HEADERS frame has this block, or the error of reading them.
 pub fn decode(block: &[u8]) -> Result<Value, String> {
     let mut wire = BytesMut::new();
     wire.put_u8(HEADERS);
@@ -52,12 +52,12 @@ fn at_once<T>(task: impl Future<Output = T>) -> Result<T, String> {
     }
 }
 
-/// A connection whose server opens no stream, and has this answer to every request.
+/// A connection whose server opens no stream, and gives this answer to every request.
 struct Memory {
     answer: Bytes,
 }
 
-/// A stream of it: all that is sent is taken, and the answer arrives in one piece.
+/// A stream of such a connection: all that is sent is taken, and the answer arrives in one piece.
 struct Stream {
     answer: Option<Bytes>,
 }

@@ -14,7 +14,7 @@ fn head(head: &ResponseHead) -> Value {
     json!({ "status": head.status, "fields": fields })
 }
 
-/// Heads in order (interim ones first), the body, how it ended, and how many bytes were of this answer.
+/// The heads in order (interim ones first), the body, its end or the error, and the number of bytes of this answer.
 pub fn read(method: &str, wire: &[u8]) -> Result<Value, String> {
     let method = method.parse().map_err(|_| format!("not a method: {method}"))?;
     let mut reader = ResponseReader::new(&method);

@@ -1,4 +1,4 @@
-//! What the machine costs: nanoseconds for a request and its response of 10 KB, 100 at a time, on one core.
+//! The cost of the state machine: nanoseconds for a request and its response of 10 KB, 100 at a time, on one core.
 //!
 //! The responses look like nginx's: literals without indexing, some of them Huffman coded, DATA in two frames, cut
 //! into records of 16 KiB as TLS delivers them. `cargo run --release --example feed`
@@ -39,7 +39,7 @@ fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, payload: &[u8]) {
     out.extend(payload);
 }
 
-/// One response; the numbers of its streams are written in later, at the places returned.
+/// One response; the number of its stream is written in later, at the offsets returned.
 fn response() -> (Vec<u8>, Vec<usize>) {
     let mut head = vec![0x88];
     // The date of RFC 7541, C.6, Huffman coded, as `date` and as `last-modified`.
@@ -116,7 +116,7 @@ fn main() {
             (handler.ended, handler.bytes),
             ((AT_ONCE * ROUNDS) as u64, (AT_ONCE * ROUNDS * 10_240) as u64)
         );
-        // Per request; the low figure is what others on the machine do not disturb.
+        // Per request: the 5th percentile, which other processes on the machine do not disturb, and the median.
         let figures = |mut rounds: Vec<f64>| {
             rounds.sort_by(f64::total_cmp);
             [ROUNDS / 20, ROUNDS / 2].map(|nth| rounds[nth] / AT_ONCE as f64 * 1e9)

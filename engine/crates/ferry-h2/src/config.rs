@@ -1,15 +1,15 @@
-//! What this side announces in its first SETTINGS frame.
+//! The limits that this side announces in its first SETTINGS and `WINDOW_UPDATE` frames.
 
 use crate::flow::MAX_WINDOW;
 use crate::frame::DEFAULT_MAX_FRAME;
 
-/// This side's limits (RFC 9113, 6.5.2). Values out of range are brought into it by [`crate::Connection::new`].
+/// This side's limits (RFC 9113, 6.5.2). [`crate::Connection::new`] clamps each of them to its range.
 #[derive(Copy, Clone, Eq, PartialEq, Debug)]
 pub struct Config {
-    /// `SETTINGS_INITIAL_WINDOW_SIZE`: what a stream may send before it is granted more; at most 2^31-1.
-    /// Also what automatic streams are topped up to, so that 0 makes sense with manual ones only.
+    /// `SETTINGS_INITIAL_WINDOW_SIZE`: the bytes that the peer may send on a stream before it is granted more; at most
+    /// 2^31-1. Automatic streams are topped up to the same size, so that 0 makes sense with manual streams only.
     pub stream_window: u32,
-    /// The connection's window, 16 KiB to 2^31-1; what exceeds the protocol's 65 535 is granted at the start.
+    /// The connection's window, 16 KiB to 2^31-1; the excess over the protocol's 65 535 is granted at the start.
     pub connection_window: u32,
     /// `SETTINGS_MAX_HEADER_LIST_SIZE`, enforced: 16 to 64 KiB.
     pub max_header_list: u32,

@@ -61,7 +61,7 @@ pub mod error_code {
 pub struct ConnectionError {
     /// The code that the queued GOAWAY carries.
     pub code: u32,
-    /// What was wrong, in one line.
+    /// The broken rule, in one line.
     pub message: &'static str,
 }
 
@@ -95,7 +95,7 @@ impl fmt::Display for ConnectionError {
 
 impl std::error::Error for ConnectionError {}
 
-/// Why a stream cannot be opened.
+/// The reason for a refusal to open a stream.
 #[derive(Copy, Clone, Eq, PartialEq, Debug)]
 pub enum OpenError {
     /// The peer's `SETTINGS_MAX_CONCURRENT_STREAMS` is reached; a stream has to end first.

@@ -5,14 +5,14 @@ pub const MAX_WINDOW: u32 = (1 << 31) - 1;
 /// The window of a connection, and of a stream without SETTINGS (RFC 9113, 6.9.2).
 pub const DEFAULT_WINDOW: u32 = 65_535;
 
-/// What the peer may still send.
+/// The number of bytes that the peer may still send.
 #[derive(Copy, Clone, Debug)]
 pub struct ReceiveWindow {
     left: u32,
 }
 
 impl ReceiveWindow {
-    /// For a place without a stream.
+    /// The window of a place without a stream.
     pub const EMPTY: Self = Self { left: 0 };
 
     pub fn new(initial: u32) -> Self {
@@ -23,7 +23,7 @@ impl ReceiveWindow {
         self.left
     }
 
-    /// Takes a frame's length off; false when the peer sent more than it was granted.
+    /// Subtracts a frame's length; false when the peer sent more than it was granted.
     pub fn charge(&mut self, length: u32) -> bool {
         match self.left.checked_sub(length) {
             Some(left) => {
@@ -34,14 +34,14 @@ impl ReceiveWindow {
         }
     }
 
-    /// Grants up to `bytes`; the increment to announce, 0 when the window is full.
+    /// Grants up to `bytes`; returns the increment to announce, 0 when the window is full.
     pub fn grant(&mut self, bytes: u32) -> u32 {
         let increment = bytes.min(MAX_WINDOW - self.left);
         self.left += increment;
         increment
     }
 
-    /// Refills to `target` once half of it is used, so that updates come in batches; the increment or 0.
+    /// Refills to `target` once half of it is used, so that updates come in batches; returns the increment or 0.
     pub fn top_up(&mut self, target: u32) -> u32 {
         if self.left > target / 2 || self.left == target {
             return 0;
@@ -50,14 +50,15 @@ impl ReceiveWindow {
     }
 }
 
-/// What this side may still send. Negative after the peer lowered `SETTINGS_INITIAL_WINDOW_SIZE` (RFC 9113, 6.9.2).
+/// The number of bytes that this side may still send. It may be negative after the peer lowered
+/// `SETTINGS_INITIAL_WINDOW_SIZE` (RFC 9113, 6.9.2).
 #[derive(Copy, Clone, Debug)]
 pub struct SendWindow {
     left: i64,
 }
 
 impl SendWindow {
-    /// For a place without a stream.
+    /// The window of a place without a stream.
     pub const EMPTY: Self = Self { left: 0 };
 
     pub fn new(initial: u32) -> Self {
@@ -71,7 +72,7 @@ impl SendWindow {
         usize::try_from(self.left).unwrap_or(0)
     }
 
-    /// The caller has checked [`Self::available`].
+    /// Subtracts the length of data sent; the caller has checked [`Self::available`].
     pub fn charge(&mut self, length: usize) {
         self.left -= i64::try_from(length).unwrap_or(i64::MAX);
     }

@@ -1,12 +1,12 @@
-//! Frames (RFC 9113, sections 4 and 6): numbers, the nine bytes that begin each, and writing them.
+//! Frames (RFC 9113, sections 4 and 6): their numbers, their headers of nine bytes, and functions that write them.
 
 /// Length of a frame's header.
 pub const HEADER_LENGTH: usize = 9;
-/// `SETTINGS_MAX_FRAME_SIZE` before SETTINGS; also what this side announces by saying nothing.
+/// `SETTINGS_MAX_FRAME_SIZE` before SETTINGS; also this side's own limit, as it announces no other.
 pub const DEFAULT_MAX_FRAME: u32 = 16_384;
 /// The largest value the peer may announce.
 pub const LARGEST_MAX_FRAME: u32 = (1 << 24) - 1;
-/// What a client sends first (RFC 9113, 3.4).
+/// The first bytes that a client sends (RFC 9113, 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Frame types. 2 is PRIORITY, which means nothing here.

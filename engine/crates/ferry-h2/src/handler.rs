@@ -1,8 +1,8 @@
-//! What a connection tells its owner.
+//! Calls from a connection to its owner.
 
 use crate::StreamId;
 
-/// How much of a header block its receiver needs.
+/// The part of a header block that its receiver needs.
 #[derive(Copy, Clone, Eq, PartialEq, Debug)]
 pub enum Interest {
     /// Every field.
@@ -11,14 +11,14 @@ pub enum Interest {
     StatusOnly,
 }
 
-/// Receives what [`crate::Connection::receive`] finds in its input, in the order of the wire.
+/// Receives the events that [`crate::Connection::receive`] finds in its input, in the order of the wire.
 ///
 /// A final response is `header`.. `headers_done`, `data`.., possibly trailers (`header`.. `headers_done`), `end`.
 /// After `end` or `reset` a stream gets no more calls, with one exception: `reset` may follow `end` while the request's
 /// body is not yet sent completely, usually because the peer has answered and wants no more of it (`NO_ERROR`; RFC 9113,
 /// 8.1).
 pub trait Handler {
-    /// How much of the header block that follows is needed. With [`Interest::StatusOnly`], literals that are not
+    /// Returns the part needed of the header block that follows. With [`Interest::StatusOnly`], literals that are not
     /// indexed are not decoded; their lengths are still checked.
     fn interest(&self, stream: StreamId) -> Interest {
         let _ = stream;

@@ -161,7 +161,7 @@ fn malformed_blocks() {
     ] {
         assert_eq!(decode(&mut Decoder::new(1 << 16), &bytes(block)), Err(error), "{block}");
     }
-    // Two updates in a row are what an encoder sends that lowered and raised its table (RFC 7541, 4.2).
+    // An encoder that lowered and raised its table sends two updates in a row (RFC 7541, 4.2).
     assert_eq!(
         decode(&mut Decoder::new(1 << 16), &bytes("20 3f e1 1f 88")).map(|f| f.len()),
         Ok(1)
@@ -185,7 +185,7 @@ fn an_entry_may_be_named_after_the_one_it_evicts() {
 fn the_first_field_is_all_that_is_decoded_if_no_more_is_wanted() {
     let mut decoder = Decoder::new(1 << 16);
     let mut seen = Vec::new();
-    // The second field's Huffman string is malformed, and nobody looks.
+    // The second field's Huffman string is malformed, but is not decoded.
     let block = bytes("88 00 81 ff 00 40 01 61 01 62");
     assert_eq!(
         decoder.decode(&block, true, |field| seen.push(field.value.to_vec())),
@@ -241,7 +241,7 @@ fn requests_that_must_not_be_sent() {
 }
 
 proptest! {
-    /// The connection tests cover the encoder's bytes; here all that matters is that nothing panics.
+    /// The connection tests cover the encoder's bytes; this test only checks that nothing panics.
     #[test]
     fn arbitrary_blocks_never_panic(blocks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..5), first_only: bool) {
         let mut decoder = Decoder::new(1000);

@@ -89,7 +89,7 @@ async fn answer(request: http::Request<RecvStream>, mut respond: SendResponse<By
     }
 }
 
-/// Serves until the client is gone; goes away gracefully after so many requests.
+/// Serves until the client is gone; goes away gracefully after `goaway_after` requests.
 async fn serve(io: DuplexStream, goaway_after: usize) {
     let mut builder = Builder::new();
     builder
@@ -157,9 +157,9 @@ struct Client {
     answers: Answers,
     from_server: ReadHalf<DuplexStream>,
     to_server: WriteHalf<DuplexStream>,
-    /// What is left to be uploaded.
+    /// The remainder of each upload.
     uploads: HashMap<StreamId, Vec<u8>>,
-    /// Streams whose window is granted by hand, in steps of so many bytes.
+    /// The step, in bytes, by which the windows of streams are granted by hand; `None` for automatic windows.
     manual: Option<u32>,
 }
 
@@ -231,7 +231,7 @@ fn client(config: &Config, manual: Option<u32>, goaway_after: usize) -> Client {
     }
 }
 
-/// Sends the requests, at most 100 at a time, and returns what came of each.
+/// Sends the requests, at most 100 at a time, and returns the answer to each, with its index.
 async fn run(client: &mut Client, requests: &[(&str, usize)]) -> Vec<(usize, Answer)> {
     let mut streams = HashMap::new();
     let mut results = Vec::new();

@@ -58,7 +58,7 @@ fn input() -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
-/// The calls, the result, the output and what is left, for an input that comes in these pieces.
+/// The calls, the result, the output and the receive windows, for an input that comes in these pieces.
 fn run<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Event>, Result<(), String>, Vec<u8>, Vec<i64>) {
     let config = Config {
         stream_window: 300,
@@ -102,7 +102,7 @@ proptest! {
         let _ = run(input.chunks(7));
     }
 
-    /// After the end or the reset of a stream nothing more is heard of it, but for a reset after its end.
+    /// After the end or the reset of a stream there are no more calls for it, except a reset after its end.
     #[test]
     fn calls_come_in_order(input in input()) {
         let (events, ..) = run([&input[..]]);

@@ -57,7 +57,7 @@ fn windows_are_topped_up_in_batches_and_granted_by_hand() {
     session.connection.grant(id, 1);
     assert!(session.sent().is_empty());
 
-    // The connection's is topped up whatever happens to the streams.
+    // The connection's window is topped up whatever happens to the streams.
     session.receive(&frame(0, 0, id.0, &vec![1; 16_384])).unwrap();
     session.connection.reset(id, code::CANCEL);
     assert_eq!(session.sent(), frames(&frame(3, 0, id.0, &[0, 0, 0, 8])));
@@ -79,7 +79,7 @@ fn a_stream_reset_within_a_data_frame_gets_no_more_of_it() {
     session.connection.reset(id, code::CANCEL);
     session.receive(&data[12..]).unwrap();
     assert_eq!(session.events().pop(), Some(Event::Data(id.0, b"abc".to_vec())));
-    // Whatever else was under way is ignored too.
+    // Other frames in flight are ignored too.
     for late in [
         frame(1, 5, id.0, OK),
         window_update(id.0, 0),
@@ -173,7 +173,7 @@ fn content_made_in_place_is_framed_like_content_that_is_given() {
         });
         (rooms, sent, session.sent())
     };
-    // What fails, and what is nothing, leaves no trace in the output and takes no window.
+    // A failed write, and an empty one without an end, leave no trace in the output and take no window.
     assert_eq!(
         offer(100, b"half", Err("the file is gone")),
         (100, Err("the file is gone"), Vec::new())

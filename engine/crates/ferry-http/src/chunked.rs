@@ -1,10 +1,10 @@
 //! The chunked transfer coding (RFC 9112, section 7.1), read byte by byte between the data and in one step within it.
 
-/// Most bytes of chunk extensions that are skipped, for each chunk. Nobody sends them; endless ones are an attack.
+/// The most bytes of extensions that are skipped for each chunk. Servers send none; endless ones are an attack.
 const MAX_EXTENSION: usize = 4096;
-/// Most bytes of trailer fields.
+/// The most bytes of trailer fields.
 const MAX_TRAILERS: usize = 16 * 1024;
-/// As many hex digits as a u64 has; more could only be padding, or an overflow in a reader that counts on wrapping.
+/// The number of hex digits of a u64; more could only be padding, or an overflow in a reader that counts on wrapping.
 const MAX_DIGITS: u8 = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,11 +35,11 @@ pub(crate) struct Chunked {
     skipped: usize,
 }
 
-/// What the bytes that were used meant.
+/// The meaning of the bytes that were used.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     NeedMore,
-    /// The last bytes used, this many, are data.
+    /// The bytes used end with this many bytes of data.
     Data(usize),
     End,
 }
@@ -86,8 +86,8 @@ impl Chunked {
         match (self.state, byte) {
             (State::Size, _) if byte.is_ascii_hexdigit() => self.digit(byte),
             (State::Size, _) if self.digits == 0 => Err(Fault::Chunk("size does not begin with a hex digit")),
-            // Blanks before CRLF are not in the grammar. Servers that pad sizes to a fixed width send them, and hyper and curl take them: no other
-            // reading of the bytes is possible.
+            // Blanks before CRLF are not in the grammar. Servers that pad sizes to a fixed width send them, and hyper and curl
+            // take them: no other reading of the bytes is possible.
             (State::Size | State::Blank | State::Extension, b'\r') => Ok(State::SizeLf),
             (State::Size | State::Blank, b';') => self.skip(State::Extension),
             (State::Size | State::Blank, b' ' | b'\t') => self.skip(State::Blank),
@@ -100,7 +100,7 @@ impl Chunked {
             (State::DataLf, b'\n') => Ok(State::Size),
             (State::DataCr | State::DataLf, _) => Err(Fault::Chunk("data is not followed by CRLF")),
             (State::TrailerStart, b'\r') => Ok(State::LastLf),
-            // With a blank, it is a fold.
+            // A line that begins with a blank is a fold.
             (State::TrailerStart, b' ' | b'\t' | b':') | (State::TrailerName, b':') => {
                 self.skip_trailer(State::TrailerValue)
             }
@@ -160,7 +160,7 @@ impl Chunked {
     }
 }
 
-/// What may stand in a field value or a quoted string (RFC 9110, section 5.5).
+/// Returns true for a byte that a field value or a quoted string may have (RFC 9110, section 5.5).
 fn is_field_byte(byte: u8) -> bool {
     byte == b'\t' || (byte >= 0x20 && byte != 0x7f)
 }
@@ -169,7 +169,7 @@ fn is_field_byte(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// The data, and what remains unused.
+    /// The data, the unused bytes, and true if the body has ended.
     fn decode(mut input: &[u8]) -> Result<(Vec<u8>, &[u8], bool), Fault> {
         let (mut chunked, mut data) = (Chunked::new(), Vec::new());
         loop {

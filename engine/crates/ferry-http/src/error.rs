@@ -1,10 +1,10 @@
-//! What can be wrong with a request of ours or with a response of theirs; every message is one line.
+//! Errors in the client's requests and in the servers' responses; every message is one line.
 
 use std::fmt;
 
 use http::HeaderName;
 
-/// Why a request was not written. Nothing has been appended when this is returned.
+/// The fault of a request that was not written. Nothing has been appended when this is returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadRequest {
     /// The request target (RFC 9112, section 3.2) is empty or holds a space, a control character or a non-ASCII byte.
@@ -27,7 +27,7 @@ impl fmt::Display for BadRequest {
 
 impl std::error::Error for BadRequest {}
 
-/// Why a response cannot be read on. The reader stays failed: it answers every later call with the same error.
+/// The fault that ended the reading of a response. The reader stays failed: it answers every later call with the same error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameError {
@@ -47,27 +47,27 @@ pub enum FrameError {
     ConflictingLength {
         /// The value seen first.
         first: u64,
-        /// The one that contradicts it.
+        /// The value that contradicts it.
         other: u64,
     },
     /// A Transfer-Encoding with more than one `chunked` (RFC 9112, section 6.1).
     BadTransferEncoding,
     /// Malformed chunk framing (RFC 9112, section 7.1).
     BadChunk {
-        /// What is wrong.
+        /// The fault in words.
         reason: &'static str,
-        /// Body bytes handed out before it.
+        /// Body bytes handed out before the fault.
         received: u64,
     },
     /// Malformed or endless trailer fields (RFC 9112, section 7.1.2).
     BadTrailer {
-        /// What is wrong.
+        /// The fault in words.
         reason: &'static str,
-        /// Body bytes handed out before it.
+        /// Body bytes handed out before the fault.
         received: u64,
     },
-    /// The peer closed before the final head was complete. `bytes` counts all it sent for this response: at 0 it may never
-    /// have seen the request, which on a reused connection is the usual race (RFC 9112, section 9.3.1).
+    /// The peer closed before the final head was complete. If `bytes` is 0, it may never have seen the request, which is the
+    /// usual race on a reused connection (RFC 9112, section 9.3.1).
     ClosedInHead {
         /// Bytes of heads seen, interim ones included.
         bytes: u64,
@@ -76,12 +76,12 @@ pub enum FrameError {
     Truncated {
         /// Body bytes handed out.
         received: u64,
-        /// What Content-Length announced; `None` when chunked.
+        /// The announced Content-Length; `None` for a chunked body.
         expected: Option<u64>,
     },
     /// More bytes than Content-Length announced: the length may be wrong (RFC 9112, section 6.3), and the body cut short by it.
     Excess {
-        /// What Content-Length announced.
+        /// The announced Content-Length.
         expected: u64,
     },
 }

@@ -1,4 +1,5 @@
-//! Lines of a head. Servers write them wrong in ways that every client overlooks; refused is what two recipients could take for two messages.
+//! Lines of a head. Mistakes of servers that every client overlooks are accepted; a head that two recipients could
+//! understand as different messages is refused.
 
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -8,19 +9,19 @@ use crate::FrameError;
 /// The meaning of a line behind the status line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
-    /// The empty one: the head ends.
+    /// The empty line, with which the head ends.
     End,
-    /// It belongs to the field before it (RFC 9112, section 5.2).
+    /// A line that continues the field before it (RFC 9112, section 5.2).
     Fold(&'a [u8]),
     Field {
         name: &'a [u8],
         value: &'a [u8],
     },
-    /// A name that is none: nobody acts on it.
+    /// A line without a valid name, which has no effect.
     Nothing,
 }
 
-/// One whole line, its end included; `first` is the one behind the status line.
+/// Judges one complete line, its end included; `first` is true for the line behind the status line.
 pub(crate) fn judge(line: &[u8], first: bool) -> Result<Line<'_>, FrameError> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -44,7 +45,8 @@ pub(crate) fn judge(line: &[u8], first: bool) -> Result<Line<'_>, FrameError> {
     };
     let (name, value) = line.split_at(colon);
     let value = value.get(1..).unwrap_or_default().trim_ascii();
-    // What is no part of a name is left out to look for those fields on which the end of the message depends: others may do so.
+    // Bytes that a name cannot have are left out of the search for the fields that decide where the message ends:
+    // other recipients may leave them out too.
     let letters: Vec<u8> = name.iter().copied().filter(|byte| is_token(*byte)).collect();
     let frames = [CONTENT_LENGTH, TRANSFER_ENCODING]
         .iter()
@@ -54,7 +56,7 @@ pub(crate) fn judge(line: &[u8], first: bool) -> Result<Line<'_>, FrameError> {
             "a field that frames the message is not well-formed",
         ));
     }
-    // In front of all fields, a recipient is to drop what begins with a blank (RFC 9112, section 2.2).
+    // In front of all fields, a recipient is to drop lines that begin with a blank (RFC 9112, section 2.2).
     let trimmed = name.trim_ascii_end();
     if folded || trimmed.is_empty() || !trimmed.iter().all(|byte| is_token(*byte)) {
         return Ok(Line::Nothing);
@@ -98,7 +100,7 @@ fn close(headers: &mut HeaderMap, field: Option<(HeaderName, Vec<u8>)>) -> Resul
     Ok(())
 }
 
-/// No character of a value, but for the tab.
+/// Returns true for a control character that a value cannot have: any but the tab.
 fn is_control(byte: u8) -> bool {
     byte.is_ascii_control() && byte != b'\t'
 }

@@ -1,4 +1,4 @@
-//! The head of a response, and what it says about the body and about the connection afterwards.
+//! The head of a response, and its consequences for the body and for the connection afterwards.
 
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, Method};
@@ -10,7 +10,7 @@ pub const MAX_HEAD: usize = 300 * 1024;
 /// The most lines of fields in one head: as many as curl's.
 pub const MAX_HEADERS: usize = 5000;
 
-/// The version in a status line (RFC 9112, section 2.3); no other one speaks this syntax.
+/// The version in a status line (RFC 9112, section 2.3); no other version uses this syntax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.0
@@ -22,7 +22,7 @@ pub enum Version {
 /// Status line and headers (RFC 9112, sections 4 and 5). The reason phrase is dropped: it means nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResponseHead {
-    /// 100 to 999; what is above 599 is to be treated as a 5xx (RFC 9110, section 15).
+    /// 100 to 999; a status above 599 is to be treated as a 5xx (RFC 9110, section 15).
     pub status: u16,
     /// The server's version.
     pub version: Version,
@@ -30,10 +30,10 @@ pub struct ResponseHead {
     pub headers: HeaderMap,
 }
 
-/// How the body of a response is delimited (RFC 9112, section 6.3).
+/// The framing of a response's body (RFC 9112, section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseBody {
-    /// There is none, whatever the headers say: HEAD, 204, 304, a tunnel.
+    /// No body, whatever the headers say: HEAD, 204, 304, a tunnel.
     None,
     /// Content-Length.
     Known(u64),
@@ -86,19 +86,20 @@ fn bad_status_line(error: httparse::Error) -> FrameError {
     })
 }
 
-/// How the body that follows a final head is delimited: RFC 9112, section 6.3, in the order of its rules.
+/// The framing of the body that follows a final head: RFC 9112, section 6.3, in the order of its rules.
 pub(crate) fn body_of(method: &Method, head: &ResponseHead) -> Result<ResponseBody, FrameError> {
     if *method == Method::HEAD || matches!(head.status, 204 | 304) || is_tunnel(method, head) {
         return Ok(ResponseBody::None);
     }
-    // Rule 3: it overrides the length. That is a mark of response splitting too, so nothing else is read from the connection (`persists`).
+    // Rule 3: the coding overrides the length. A response with both is also a mark of response splitting, so nothing else is
+    // read from the connection (`persists`).
     if is_chunked(&head.headers)? {
         return Ok(ResponseBody::Chunked);
     }
     Ok(content_length(&head.headers)?.map_or(ResponseBody::UntilClose, ResponseBody::Known))
 }
 
-/// Whether the body is chunked. `identity`, which RFC 2616 had, is no coding.
+/// Returns true if the body is chunked. `identity`, which RFC 2616 had, does not count as a coding.
 fn is_chunked(headers: &HeaderMap) -> Result<bool, FrameError> {
     let fields = headers.get_all(TRANSFER_ENCODING).iter();
     let mut codings = fields
@@ -112,8 +113,8 @@ fn is_chunked(headers: &HeaderMap) -> Result<bool, FrameError> {
     }
 }
 
-/// Whether every recipient finds the end of this message at the same place: HTTP/1.0 knows no codings (RFC 9112, section 6.1), and one behind the
-/// other may have been passed on by somebody who knew only one of the fields.
+/// Returns true if every recipient finds the end of this message at the same place: HTTP/1.0 knows no codings (RFC 9112,
+/// section 6.1), and a message with two such fields may have passed an intermediary that knew only one of them.
 fn is_framed_for_all(head: &ResponseHead) -> bool {
     let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
@@ -142,7 +143,8 @@ fn content_length(headers: &HeaderMap) -> Result<Option<u64>, FrameError> {
     Ok(length)
 }
 
-/// Whether the server leaves the connection open (RFC 9112, section 9.3), the body's own end permitting.
+/// Returns true if the server leaves the connection open (RFC 9112, section 9.3), provided that the body has an end of its
+/// own.
 pub(crate) fn persists(method: &Method, head: &ResponseHead) -> bool {
     let says = |option: &str| {
         head.headers.get_all(CONNECTION).iter().any(|field| {
@@ -158,7 +160,7 @@ pub(crate) fn persists(method: &Method, head: &ResponseHead) -> bool {
         && (head.version == Version::Http11 || says("keep-alive"))
 }
 
-/// After a successful CONNECT the bytes are somebody else's (RFC 9112, section 6.3, rule 2).
+/// Returns true for a successful CONNECT: the bytes behind the head belong to the tunnel (RFC 9112, section 6.3, rule 2).
 fn is_tunnel(method: &Method, head: &ResponseHead) -> bool {
     *method == Method::CONNECT && (200..300).contains(&head.status)
 }

@@ -7,7 +7,7 @@ use http::{HeaderMap, Method};
 
 use crate::BadRequest;
 
-/// How the body of a request is delimited (RFC 9112, section 6).
+/// The framing of a request's body (RFC 9112, section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyLength {
     /// No body and no word about one. For an empty PUT or POST say `Known(0)` (RFC 9110, section 8.6).
@@ -18,7 +18,7 @@ pub enum BodyLength {
     Chunked,
 }
 
-/// What [`encode_request`] writes.
+/// The parts of the request head that [`encode_request`] writes.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestHead<'a> {
     /// The method (RFC 9110, section 9).
@@ -27,16 +27,17 @@ pub struct RequestHead<'a> {
     pub target: &'a str,
     /// The Host field (RFC 9110, section 7.2), with the port unless it is the scheme's own.
     pub host: &'a str,
-    /// Everything else.
+    /// All other headers.
     pub headers: &'a HeaderMap,
-    /// How the body is delimited.
+    /// The framing of the body.
     pub body: BodyLength,
 }
 
-/// Appends the request head to `out` (RFC 9112, section 3): Host, the headers, then what delimits the body.
+/// Appends the request head to `out` (RFC 9112, section 3): Host, the headers, then the framing of the body.
 ///
 /// # Errors
-/// When target or host could break out of their line, or a header is one that is written here: then `out` is unchanged.
+/// If target or host could break out of their line, or `headers` has a header that this function writes: then `out` is
+/// unchanged.
 pub fn encode_request(out: &mut Vec<u8>, request: &RequestHead<'_>) -> Result<(), BadRequest> {
     if !is_one_word(request.target) {
         return Err(BadRequest::Target);
@@ -44,7 +45,7 @@ pub fn encode_request(out: &mut Vec<u8>, request: &RequestHead<'_>) -> Result<()
     if !is_one_word(request.host) {
         return Err(BadRequest::Host);
     }
-    // Two sources for one of these is how a request comes to mean different things to two recipients.
+    // With two sources for one of these headers, a request may mean different things to two recipients.
     if let Some(name) = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION]
         .into_iter()
         .find(|n| request.headers.contains_key(n))

@@ -13,18 +13,18 @@ pub const MAX_INFORMATIONAL: u32 = 256;
 /// The most empty lines before a head that are skipped.
 const MAX_EMPTY_LINES: usize = 2;
 
-/// What the next bytes of a connection mean.
+/// The meaning of the next bytes of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// Nothing yet: call again with the bytes that were not used and more behind them.
     NeedMore,
     /// An interim response, 1xx but never 101 (RFC 9110, section 15.2); the final one follows.
     Informational(ResponseHead),
-    /// The final head. [`ResponseReader::body_length`] knows from now on what follows.
+    /// The final head. [`ResponseReader::body_length`] is known from now on.
     Head(ResponseHead),
-    /// Body bytes, never none.
+    /// Body bytes, at least one.
     Data(&'a [u8]),
-    /// The response is complete; bytes that were not used belong to the next one.
+    /// The response is complete; bytes that were not used belong to the next response.
     End,
 }
 
@@ -36,14 +36,14 @@ pub struct ResponseReader {
     body: Option<ResponseBody>,
     received: u64,
     persists: bool,
-    /// The status is 2xx: the body is what was asked for, no error page.
+    /// The status is 2xx: the body is the requested content, not an error page.
     success: bool,
     /// Bytes of interim heads that are done with, and their number.
     interim_bytes: u64,
     interim_heads: u32,
     /// Bytes of an incomplete head that have been looked at.
     scanned: usize,
-    /// Its complete lines, and their number.
+    /// Bytes of the complete lines of an incomplete head, and the number of these lines.
     judged: usize,
     lines: usize,
 }
@@ -77,10 +77,10 @@ impl ResponseReader {
         }
     }
 
-    /// Looks at `input` and tells how many of its bytes were used and what they meant.
+    /// Looks at `input` and returns the number of bytes used and their meaning.
     ///
-    /// An incomplete head is not used: the caller keeps it and gives it again with more behind. Data borrows from `input`.
-    /// After [`Event::End`] it goes on to say so and uses nothing.
+    /// An incomplete head is not used: the caller keeps it and gives it again with more bytes behind. Data borrows from `input`.
+    /// After [`Event::End`], every call returns it again and uses no bytes.
     ///
     /// # Errors
     /// When the bytes are not a response by RFC 9112; the reader then repeats the error for ever.
@@ -167,13 +167,13 @@ impl ResponseReader {
 
     /// The head at the beginning of `input`, once it is complete.
     ///
-    /// Each line is judged once, when it is whole: a head that drips in costs no more, and the verdict does not depend on how the bytes were cut.
+    /// Each line is judged once, when it is complete: a head that drips in costs no more, and the verdict does not depend on
+    /// the cuts of the bytes.
     fn complete_head(&mut self, input: &[u8]) -> Result<Option<(usize, ResponseHead)>, FrameError> {
         // Some servers append an empty line to a response, so it stands before the next one, or before the final one behind a 1xx.
         // RFC 9112, 2.2 has a server overlook one before a request; here the same holds for a client.
         let (skipped, rest) = without_empty_lines(input);
-        // Says at once that this is TLS, HTTP/2 or what a previous response left behind, where waiting for a line could take
-        // for ever.
+        // Refuses TLS, HTTP/2 and the remainder of a previous response at once, where waiting for a line could take for ever.
         if rest.iter().zip(b"HTTP/1.").any(|(got, wanted)| got != wanted) {
             return Err(FrameError::BadHead("not an HTTP/1 response"));
         }
@@ -201,7 +201,7 @@ impl ResponseReader {
         }
     }
 
-    /// Judges the next line of a head: whether it ends it.
+    /// Judges the next line of a head; true if the head ends with it.
     fn is_last(&mut self, line: &[u8]) -> Result<bool, FrameError> {
         let number = self.lines;
         self.lines += 1;
@@ -217,10 +217,10 @@ impl ResponseReader {
         Ok(false)
     }
 
-    /// The peer closed the connection, and all bytes before that have been given to [`Self::next`].
+    /// Ends the response because the peer closed the connection; all bytes before that have been given to [`Self::next`].
     ///
     /// # Errors
-    /// Unless that is a proper end (RFC 9112, section 8): after the last byte, or of a body that lasts until then.
+    /// If the close is not a proper end (RFC 9112, section 8): after the last byte, or of a body that lasts until the close.
     pub fn closed(&mut self) -> Result<(), FrameError> {
         let error = match &self.state {
             State::Done | State::UntilClose | State::Known { left: 0 } => {
@@ -244,12 +244,12 @@ impl ResponseReader {
         Err(error)
     }
 
-    /// What follows a complete response in the same read is judged: it can be the rest of a body whose length was too short.
+    /// Judges the bytes behind a complete response in the same read: they can be the rest of a body whose length was too short.
     ///
-    /// An empty line, which some servers append, and another response (a time-out notice) are not.
+    /// An empty line, which some servers append, and another response (a timeout notice) are accepted.
     ///
     /// # Errors
-    /// When there is something else behind a body with a Content-Length, and the status is 2xx.
+    /// If there are other bytes behind a body with a Content-Length, and the status is 2xx.
     pub fn behind(&self, rest: &[u8]) -> Result<(), FrameError> {
         let harmless = rest.iter().all(|byte| matches!(byte, b'\r' | b'\n')) && rest.len() <= 2;
         let answer = rest.iter().zip(b"HTTP/1.").all(|(got, wanted)| got == wanted);
@@ -261,7 +261,7 @@ impl ResponseReader {
         }
     }
 
-    /// How the body is delimited (RFC 9112, section 6.3): known once the final head is.
+    /// The framing of the body (RFC 9112, section 6.3): known once the final head is.
     #[must_use]
     pub fn body_length(&self) -> Option<ResponseBody> {
         self.body
@@ -273,14 +273,15 @@ impl ResponseReader {
         self.received
     }
 
-    /// Whether the connection may carry another request (RFC 9112, section 9.3): only ever after [`Event::End`].
+    /// Returns true if the connection may carry another request (RFC 9112, section 9.3): only ever after [`Event::End`].
     #[must_use]
     pub fn keep_alive(&self) -> bool {
         self.persists && matches!(self.state, State::Done)
     }
 }
 
-/// How long the empty lines before a head are, and what is behind them: nothing, where it may still be half of such a line.
+/// The length of the empty lines before a head, and the bytes behind them. A CR at the end of the input counts as an empty
+/// line, because its LF may still come.
 fn without_empty_lines(input: &[u8]) -> (usize, &[u8]) {
     let mut rest = input;
     for _ in 0..MAX_EMPTY_LINES {

@@ -1,9 +1,9 @@
-//! Header values that ferry acts on. What does not follow the grammar is `None`: a guess here would damage a file.
+//! Header values that ferry acts on. A value that does not follow the grammar is `None`: a guess here would damage a file.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// The longest wait that [`retry_after`] tells, 68 years: what a server says can then be added to any clock
+/// The longest wait that [`retry_after`] returns, 68 years: a server's value can then be added to any clock
 /// (RFC 9111, section 1.2.2 caps its seconds alike).
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(1 << 31);
 
@@ -16,7 +16,7 @@ pub(crate) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// What part of the whole a 206 or 416 speaks of (RFC 9110, section 14.4).
+/// The range that a 206 or 416 describes (RFC 9110, section 14.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentRange {
     /// `bytes first-last/size`, both ends included.
@@ -25,12 +25,12 @@ pub enum ContentRange {
         first: u64,
         /// Position of the last byte, not below `first` and below `size`.
         last: u64,
-        /// Bytes of the whole, unless the server does not know them.
+        /// The complete length in bytes; `None` if the server does not know it.
         size: Option<u64>,
     },
-    /// `bytes */size`: no part of what was asked for exists.
+    /// `bytes */size`: no byte of the requested range exists.
     Unsatisfied {
-        /// Bytes of the whole.
+        /// The complete length in bytes.
         size: u64,
     },
 }
@@ -54,8 +54,8 @@ impl ContentRange {
     }
 }
 
-/// How long a Retry-After value asks to wait (RFC 9110, section 10.2.3), from `now` if it is a date; a date in the past asks for
-/// nothing. At most [`MAX_RETRY_AFTER`].
+/// The wait that a Retry-After value asks for (RFC 9110, section 10.2.3), from `now` if the value is a date; a date in the
+/// past asks for no wait. At most [`MAX_RETRY_AFTER`].
 #[must_use]
 pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let wait = if !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()) {
@@ -76,8 +76,9 @@ pub fn date(value: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(value).ok()
 }
 
-/// Whether a Last-Modified tells versions of a file apart, so that If-Range may carry it (RFC 9110, sections 8.8.2.2 and 13.1.5): the file had
-/// not changed for `margin` when the answer was made, by the answer's own Date. `margin` covers what the clocks behind both may be apart.
+/// The Last-Modified, if it tells versions of a file apart, so that If-Range may carry it (RFC 9110, sections 8.8.2.2 and
+/// 13.1.5): the file had not changed for `margin` when the answer was made, by the answer's own Date. `margin` covers the
+/// possible difference between the clocks behind both.
 #[must_use]
 pub fn strong_last_modified<'a>(value: &'a str, date: Option<&str>, margin: Duration) -> Option<&'a str> {
     let modified = httpdate::parse_http_date(value).ok()?;
@@ -85,7 +86,7 @@ pub fn strong_last_modified<'a>(value: &'a str, date: Option<&str>, margin: Dura
     (age >= margin).then_some(value)
 }
 
-/// The entity tag, quotes included, if it is a strong one (RFC 9110, section 8.8.3). A weak one is no use in If-Range, which
+/// The entity tag, quotes included, if it is strong (RFC 9110, section 8.8.3). A weak tag is of no use in If-Range, which
 /// asks for the same bytes (section 13.1.5).
 #[must_use]
 pub fn strong_etag(value: &str) -> Option<&str> {
@@ -103,7 +104,7 @@ pub enum ByteRange {
         /// Position of the last byte, not below `first`.
         last: u64,
     },
-    /// `first-`: from there to the end.
+    /// `first-`: from the byte `first` to the end.
     From(u64),
     /// `-length`: the last bytes, at least one.
     Last(u64),

@@ -1,5 +1,5 @@
-//! Responses that servers write wrong, and that every client understands alike: each is read, and what may mean two things to a proxy costs the
-//! connection.
+//! Responses that servers write wrong, and that every client understands alike: each is read, but the connection is not
+//! reused after a response that may mean two things to a proxy.
 
 mod drive;
 
@@ -7,7 +7,7 @@ use drive::drive;
 use ferry_http::{MAX_HEAD, MAX_HEADERS};
 use http::Method;
 
-/// Reads it whole, and in pieces; the body is `hello` in each. Whether another response may follow.
+/// Reads a response at once and in pieces; its body is `hello`. Returns true if another response may follow.
 fn reusable(response: &str) -> bool {
     let whole = drive(&Method::GET, response.as_bytes(), &[]);
     assert_eq!(drive(&Method::GET, response.as_bytes(), &[7, 1, 3]), whole);

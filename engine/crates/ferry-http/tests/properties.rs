@@ -1,4 +1,4 @@
-//! What holds for all responses, well-formed or not.
+//! Properties that hold for all responses, well-formed or not.
 
 mod drive;
 

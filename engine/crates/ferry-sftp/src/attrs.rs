@@ -9,10 +9,10 @@ const PERMISSIONS: u32 = 4;
 const TIMES: u32 = 8;
 const EXTENDED: u32 = 0x8000_0000;
 
-/// What is known of a file, or is to be set (section 5). A field that is `None` is not sent, or was not told.
+/// The attributes of a file, received or to be set (section 5). A `None` field was left out by the server, or is not sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attrs {
-    /// Bytes.
+    /// The size in bytes.
     pub size: Option<u64>,
     /// User and group id, as numbers of the server.
     pub owner: Option<(u32, u32)>,
@@ -38,7 +38,7 @@ pub enum FileKind {
 }
 
 impl Attrs {
-    /// What the permissions say the file is. The draft leaves the type's bits to POSIX (section 5).
+    /// The file type in the permissions. The draft leaves the type's bits to POSIX (section 5).
     #[must_use]
     pub fn kind(&self) -> FileKind {
         match self.permissions.map(|mode| mode & 0o170_000) {

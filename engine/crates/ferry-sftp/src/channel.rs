@@ -14,43 +14,43 @@ pub const MAX_PACKET: u32 = (256 << 10) + 1024;
 /// The longest DATA packet that is accepted: 1 MiB of data and some room.
 pub const MAX_DATA_PACKET: u32 = (1 << 20) + 1024;
 
-/// What [`Channel::feed`] has to say.
+/// An event that [`Channel::feed`] reports.
 #[derive(Debug)]
 pub enum Event<'a, T> {
     /// The server answered INIT: [`Channel::extensions`] is known from now on.
     Version,
     /// A part of the data of a READ, never empty.
     Data {
-        /// What the request was given.
+        /// The context given with the request.
         context: &'a mut T,
-        /// Bytes of the whole reply.
+        /// Bytes of data in the complete reply.
         length: u32,
-        /// Bytes of it that came before.
+        /// Bytes of data that came before this part.
         at: u32,
-        /// The part, a slice of what was fed.
+        /// The part, a slice of the bytes fed.
         bytes: &'a [u8],
     },
     /// A request has ended. For READ this is after its last part.
     Reply {
-        /// What the request was given.
+        /// The context given with the request.
         context: T,
         /// The answer.
         reply: Reply,
     },
 }
 
-/// One SFTP channel: writes requests, reads replies, and knows which belongs to which. `T` is what the caller wants back
-/// with the reply.
+/// One SFTP channel: writes requests, reads replies, and matches them by their ids. `T` is the caller's context, which
+/// comes back with the reply.
 #[derive(Debug)]
 pub struct Channel<T> {
     slab: Slab<T>,
     greeting: Greeting,
     dead: bool,
     phase: Phase,
-    /// Of a packet that came in parts: its length, its type, and for DATA the id and the data's length.
+    /// The head of the current packet: its length, its type, and for DATA the id and the data's length.
     head: [u8; DATA_HEAD],
     have: usize,
-    /// The body of a packet that came in parts; kept for its room.
+    /// The body of a packet that came in parts; the buffer is kept for its capacity.
     body: Vec<u8>,
 }
 
@@ -64,11 +64,11 @@ enum Greeting {
     Answered(Extensions),
 }
 
-/// What the next byte belongs to.
+/// The part of a packet that the next byte belongs to.
 #[derive(Copy, Clone, Debug)]
 enum Phase {
     Head,
-    /// So many bytes are left of a packet that is taken as a whole.
+    /// The body of a packet that is parsed once complete; `left` bytes are still to come.
     Body {
         left: usize,
     },
@@ -91,7 +91,7 @@ impl<T> Default for Channel<T> {
 }
 
 impl<T> Channel<T> {
-    /// A channel on which nothing was said.
+    /// A channel on which nothing has been sent or received.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -106,7 +106,7 @@ impl<T> Channel<T> {
     }
 
     /// Appends INIT (section 4). It has to be the first packet; requests may follow without waiting for the answer, though
-    /// what the server announces is then not known.
+    /// the server's extensions are then not known.
     pub fn hello(&mut self, out: &mut Vec<u8>) {
         let begin = begin_packet(out, kind::INIT);
         put_u32(out, VERSION);
@@ -116,7 +116,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Appends one packet; its id. On a dead channel the context waits for [`Self::abandon`].
+    /// Appends one packet and returns its id. On a dead channel the context waits for [`Self::abandon`].
     ///
     /// # Panics
     /// Above [`MAX_IN_FLIGHT`](crate::MAX_IN_FLIGHT) requests in flight.
@@ -128,8 +128,8 @@ impl<T> Channel<T> {
         id
     }
 
-    /// Appends a WRITE up to its data; its id. The caller has to append exactly `length` bytes (below 4 GiB less 512
-    /// bytes) before anything else. The answer is a status (6.4).
+    /// Appends a WRITE up to its data and returns its id. The caller has to append exactly `length` bytes (below 4 GiB less
+    /// 512 bytes) before anything else. The answer is a status (6.4).
     ///
     /// # Panics
     /// Above [`MAX_IN_FLIGHT`](crate::MAX_IN_FLIGHT) requests in flight.
@@ -140,11 +140,11 @@ impl<T> Channel<T> {
         id
     }
 
-    /// Takes what the server sent, in pieces of any size, and says what it means. Neither data nor an acknowledgement
+    /// Takes the server's bytes, in pieces of any size, and reports their events. Neither data nor an acknowledgement
     /// allocates; a packet other than DATA that comes in parts is kept until it is complete.
     ///
     /// # Errors
-    /// [`FeedError::Protocol`] when the server broke the rules, [`FeedError::Caller`] with what `on` returned. Either way
+    /// [`FeedError::Protocol`] when the server broke the rules, [`FeedError::Caller`] with the error of `on`. Either way
     /// the rest of `bytes` is lost and the channel is dead: contexts come out of [`Self::abandon`].
     pub fn feed<E>(
         &mut self,
@@ -165,7 +165,7 @@ impl<T> Channel<T> {
         self.slab.len()
     }
 
-    /// What the server announced; `None` before VERSION.
+    /// The extensions that the server announced; `None` before VERSION.
     #[must_use]
     pub fn extensions(&self) -> Option<&Extensions> {
         match &self.greeting {
@@ -294,7 +294,7 @@ impl<T> Channel<T> {
         Ok(())
     }
 
-    /// Refuses what cannot be a reply before anything of it is kept.
+    /// Refuses a packet that cannot be a reply before any byte of its body is kept.
     fn check_head(&self, packet: u8, length: u32) -> Result<(), ProtocolError> {
         match (packet, &self.greeting) {
             (kind::VERSION, Greeting::None) => return Err(ProtocolError::BeforeInit),
@@ -357,7 +357,7 @@ impl<T> Channel<T> {
         result
     }
 
-    /// A whole packet other than DATA; `body` follows the type.
+    /// Handles a complete packet other than DATA; `body` follows the type.
     fn packet<E>(
         &mut self,
         body: &[u8],

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The server broke the protocol's rules. The channel is of no use afterwards: where the next packet begins, or what its
-/// ids mean, is in doubt.
+/// The server broke the protocol's rules. The channel is of no use afterwards: the beginning of the next packet, or the
+/// meaning of its ids, is in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     /// An earlier `feed` failed, or the channel was abandoned.
@@ -19,7 +19,7 @@ pub enum ProtocolError {
     SecondVersion,
     /// The server does not speak version 3.
     WrongVersion {
-        /// What it said.
+        /// The version that the server announced.
         version: u32,
     },
     /// A type that is no reply of version 3.
@@ -27,7 +27,7 @@ pub enum ProtocolError {
         /// The packet's type.
         kind: u8,
     },
-    /// The id is of no request, or of one that was answered already.
+    /// No request has this id, or the request was answered already.
     UnknownId {
         /// The id.
         id: u32,
@@ -36,12 +36,12 @@ pub enum ProtocolError {
     WrongReply {
         /// The packet's type.
         kind: u8,
-        /// What the request was, e.g. `READ`.
+        /// The name of the request, e.g. `READ`.
         request: &'static str,
     },
     /// The status `Ok` for a request that asked for something.
     EmptySuccess {
-        /// What the request was.
+        /// The name of the request.
         request: &'static str,
     },
     /// More data than the READ asked for.
@@ -60,16 +60,16 @@ pub enum ProtocolError {
     },
     /// The packet is longer than [`MAX_PACKET`](crate::MAX_PACKET), or [`MAX_DATA_PACKET`](crate::MAX_DATA_PACKET) for DATA.
     PacketTooLong {
-        /// Its length.
+        /// The length in bytes.
         length: u32,
-        /// What is accepted.
+        /// The greatest length accepted, in bytes.
         most: u32,
     },
     /// A field ends behind its packet.
     Truncated,
     /// A handle of more than 256 bytes (section 6.3).
     HandleTooLong {
-        /// Its length.
+        /// The length in bytes.
         length: usize,
     },
 }
@@ -100,7 +100,7 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
-/// Why [`Channel::feed`](crate::Channel::feed) stopped.
+/// The error of [`Channel::feed`](crate::Channel::feed).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedError<E> {
     /// The server broke the rules.
@@ -126,8 +126,8 @@ impl<E: fmt::Display> fmt::Display for FeedError<E> {
 
 impl<E: std::error::Error> std::error::Error for FeedError<E> {}
 
-/// What does not fit the books of a transfer. `Truncated` is about the file; the others are about the server's or the
-/// caller's counting, and leave the books as they were.
+/// A reply or a size that contradicts the books of a transfer. `Truncated` is a fault of the file; the others are miscounts
+/// by the server or the caller, and leave the books as they were.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum RangeError {
     /// No request of exactly this range is in flight.
@@ -139,7 +139,7 @@ pub enum RangeError {
     },
     /// A reply without a byte, which is neither data nor an end.
     Empty {
-        /// Where.
+        /// First byte of the request.
         offset: u64,
     },
     /// More bytes than were asked for.
@@ -151,16 +151,16 @@ pub enum RangeError {
     },
     /// The file ends before its size.
     Truncated {
-        /// Where it ended at the latest.
+        /// The highest offset at which the file can end.
         at: u64,
-        /// The size it should have.
+        /// The size that the file should have.
         size: u64,
     },
     /// A size below what has arrived.
     Shrunk {
         /// The size.
         size: u64,
-        /// Behind the last byte that has arrived.
+        /// The offset behind the last byte that has arrived.
         arrived: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Extensions: what VERSION announces (section 4), and the reply of `limits@openssh.com` (OpenSSH's PROTOCOL, 4.8).
+//! Extensions announced by VERSION (section 4), and the reply of `limits@openssh.com` (OpenSSH's PROTOCOL, 4.8).
 
 use crate::error::ProtocolError;
 use crate::wire::Fields;
@@ -7,7 +7,7 @@ pub(crate) const POSIX_RENAME: &str = "posix-rename@openssh.com";
 pub(crate) const FSYNC: &str = "fsync@openssh.com";
 pub(crate) const LIMITS: &str = "limits@openssh.com";
 
-/// What the server announced with VERSION, in its order.
+/// The extensions that the server announced with VERSION, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extensions(Vec<(Vec<u8>, Vec<u8>)>);
 
@@ -20,25 +20,25 @@ impl Extensions {
         Ok(Self(pairs))
     }
 
-    /// Whether `name` is announced, whatever its data.
+    /// Returns true if `name` is announced, with any data.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.iter().any(|(known, _)| known == name.as_bytes())
     }
 
-    /// Whether [`Request::PosixRename`](crate::Request::PosixRename) may be sent.
+    /// Returns true if [`Request::PosixRename`](crate::Request::PosixRename) may be sent.
     #[must_use]
     pub fn posix_rename(&self) -> bool {
         self.is_version_1(POSIX_RENAME)
     }
 
-    /// Whether [`Request::Fsync`](crate::Request::Fsync) may be sent.
+    /// Returns true if [`Request::Fsync`](crate::Request::Fsync) may be sent.
     #[must_use]
     pub fn fsync(&self) -> bool {
         self.is_version_1(FSYNC)
     }
 
-    /// Whether [`Request::Limits`](crate::Request::Limits) has an answer.
+    /// Returns true if the server supports [`Request::Limits`](crate::Request::Limits).
     #[must_use]
     pub fn limits(&self) -> bool {
         self.is_version_1(LIMITS)
@@ -55,10 +55,10 @@ impl Extensions {
     }
 }
 
-/// The reply of `limits@openssh.com`; 0 is "not told".
+/// The reply of `limits@openssh.com`; 0 stands for a limit that the server does not give.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a whole packet, its length field not counted.
+    /// Bytes of a complete packet, its length field not counted.
     pub packet: u64,
     /// Bytes that one READ may ask for.
     pub read: u64,
@@ -69,10 +69,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Reads [`Reply::Extended`](crate::Reply::Extended). More fields than four are for later versions.
+    /// Reads [`Reply::Extended`](crate::Reply::Extended). Fields behind the fourth belong to later versions and are ignored.
     ///
     /// # Errors
-    /// [`ProtocolError::Truncated`] where the four numbers are not there.
+    /// [`ProtocolError::Truncated`] if the bytes end before the fourth number does.
     pub fn parse(bytes: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields(bytes);
         Ok(Self {

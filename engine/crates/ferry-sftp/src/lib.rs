@@ -2,7 +2,7 @@
 //!
 //! A [`Channel`] writes requests into a buffer of the caller and reads replies out of slices of the caller's input: file
 //! data is never copied, and a READ or WRITE allocates nothing. [`Reads`] and [`Writes`] keep the books of one file:
-//! which of its bytes are to be asked for, in flight, there. Channels and books know nothing of each other, so that one
+//! its bytes to be requested, in flight and arrived. Channels and books are independent of each other, so that one
 //! file may travel over many channels and one channel may carry many files.
 
 #![forbid(unsafe_code)]

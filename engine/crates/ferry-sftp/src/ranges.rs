@@ -12,7 +12,7 @@ pub struct RangeSet {
 }
 
 impl RangeSet {
-    /// Nothing.
+    /// An empty set.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -21,13 +21,13 @@ impl RangeSet {
         }
     }
 
-    /// Adds a range; what is there already stays. An empty or reversed range adds nothing.
+    /// Adds a range; bytes that are in the set already stay. An empty or reversed range adds nothing.
     pub fn insert(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
         let Range { mut start, mut end } = range;
-        // Whatever begins at or before the new end and reaches its start melts into it.
+        // Every range that begins at or before the new end and reaches the new start is merged into the new range.
         while let Some((&first, &last)) = self.ranges.range(..=end).next_back()
             && last >= start
         {
@@ -40,7 +40,7 @@ impl RangeSet {
         self.total += end - start;
     }
 
-    /// Takes a range out, or what is there of it.
+    /// Removes the bytes of a range that are in the set.
     pub fn remove(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -62,7 +62,7 @@ impl RangeSet {
         }
     }
 
-    /// Whether the byte at `offset` is in the set.
+    /// Returns true if the byte at `offset` is in the set.
     #[must_use]
     pub fn contains(&self, offset: u64) -> bool {
         self.first_gap_from(offset) != offset
@@ -88,13 +88,13 @@ impl RangeSet {
         self.ranges.iter().map(|(&start, &end)| start..end)
     }
 
-    /// Whether there is nothing in it.
+    /// Returns true for an empty set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Bytes in it.
+    /// The number of bytes in the set.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total

@@ -6,37 +6,39 @@ use std::ops::Range;
 use crate::error::RangeError;
 use crate::ranges::RangeSet;
 
-/// Where the file ends.
+/// The end of the file, and the source of that knowledge.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum End {
     Unknown,
-    /// The caller said so: an earlier end is an error.
+    /// Set by the caller: an earlier end is an error.
     Told(u64),
-    /// A READ said so: an earlier end corrects it.
+    /// Seen in the reply to a READ: an earlier end corrects it.
     Seen(u64),
 }
 
-/// What of a file, or of the rest of one, is to be asked for, is in flight, has arrived. Offsets are the file's, in bytes.
+/// The byte ranges of a file, or of its remainder, that are to be requested, in flight or arrived. Offsets are the file's,
+/// in bytes.
 ///
-/// Replies may come in any order, and be short. What is beyond the end, because the size became known later or the file
-/// grows, is counted but never asked for again.
+/// Replies may come in any order, and be short. Bytes beyond the end, because the size became known later or the file
+/// grows, are counted but never requested again.
 #[derive(Clone, Debug)]
 pub struct Reads {
     begin: u64,
     end: End,
-    /// Below this everything was asked for at least once. What is neither in `gaps` nor in `flying` has arrived.
+    /// The offset below which every byte was requested at least once: a byte there that is neither in `gaps` nor in `flying`
+    /// has arrived.
     frontier: u64,
-    /// To be asked for again.
+    /// The ranges to be requested again.
     gaps: RangeSet,
-    /// Requests: offset to length.
+    /// The requests in flight: offset to length.
     flying: BTreeMap<u64, u32>,
     in_flight: u64,
-    /// Behind the last byte that arrived.
+    /// The offset behind the highest byte that arrived.
     highest: u64,
 }
 
 impl Reads {
-    /// Everything from `begin` to `size`, or to where the file turns out to end. A `begin` behind `size` is complete.
+    /// The books of all bytes from `begin` to `size`, or to the end of the file. A `begin` behind `size` is complete.
     #[must_use]
     pub fn new(begin: u64, size: Option<u64>) -> Self {
         Self {
@@ -50,7 +52,7 @@ impl Reads {
         }
     }
 
-    /// Says what the size is, when that becomes known.
+    /// Sets the size once it is known.
     ///
     /// # Errors
     /// [`RangeError::Shrunk`] if more than that has arrived, [`RangeError::Truncated`] if the file was seen to end before.
@@ -70,9 +72,9 @@ impl Reads {
         Ok(())
     }
 
-    /// The next range to ask for, offset and length, at most `most` bytes: first what was answered short or lost, lowest
-    /// offset first, then what was never asked for. `None` when all is asked for, or `most` is 0. Without a size there is
-    /// always more; the caller has to bound it.
+    /// The next range to request, offset and length, at most `most` bytes: first the ranges answered short or lost, lowest
+    /// offset first, then those never requested. `None` once everything is requested, or if `most` is 0. Without a size there
+    /// is always a next range; the caller has to stop.
     pub fn next(&mut self, most: u32) -> Option<(u64, u32)> {
         let range = self.gap().unwrap_or(self.frontier..self.bound());
         let length = u32::try_from(range.end.saturating_sub(range.start)).map_or(most, |length| length.min(most));
@@ -87,8 +89,8 @@ impl Reads {
         Some((range.start, length))
     }
 
-    /// `got` of the `asked` bytes at `offset` have come, and no more will by this request: the rest is asked for again.
-    /// This is also for a request whose channel went away in the middle of its data.
+    /// Records that `got` of the `asked` bytes at `offset` have come, and no more will by this request: the rest is requested
+    /// again. This is also for a request whose channel went away in the middle of its data.
     ///
     /// # Errors
     /// [`RangeError::NotInFlight`], [`RangeError::Empty`] if `got` is 0, [`RangeError::TooMuch`].
@@ -106,15 +108,15 @@ impl Reads {
         Ok(())
     }
 
-    /// The server says that nothing is at `offset` or behind it. Without a size, the file ends here at the latest; this
-    /// may be corrected downwards by a later reply.
+    /// Records the server's reply that no byte is at `offset` or behind it. Without a size, the file ends here at the latest;
+    /// a later reply may correct this downwards.
     ///
     /// # Errors
     /// [`RangeError::NotInFlight`]; [`RangeError::Truncated`] if the size is known and `offset` is below it, after which
     /// the range counts as lost.
     pub fn end_of_file(&mut self, offset: u64, asked: u32) -> Result<(), RangeError> {
         self.land(offset, asked)?;
-        // It has not arrived; if it is behind the end, `next` does not look at it.
+        // The range has not arrived; if it is behind the end, `next` does not look at it.
         self.gaps.insert(offset..offset + u64::from(asked));
         match self.end {
             End::Told(size) if offset < size => Err(RangeError::Truncated { at: offset, size }),
@@ -130,26 +132,26 @@ impl Reads {
         }
     }
 
-    /// The request's channel is gone: its range is to be asked for again. What is not in flight is left alone.
+    /// Records that the request's channel is gone: its range is to be requested again. A range not in flight is left alone.
     pub fn lost(&mut self, offset: u64, asked: u32) {
         if self.land(offset, asked).is_ok() {
             self.gaps.insert(offset..offset + u64::from(asked));
         }
     }
 
-    /// Whether [`Self::next`] asks again for something that was answered short or lost.
+    /// Returns true if [`Self::next`] would return a range that was answered short or lost.
     #[must_use]
     pub fn has_gap(&self) -> bool {
         self.gap().is_some()
     }
 
-    /// Bytes that were asked for and not answered.
+    /// Bytes that were requested and not answered.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// Everything from the beginning up to this offset has arrived. Never falls, and is never behind the size.
+    /// The offset up to which everything from the beginning has arrived. Never falls, and is never behind the size.
     #[must_use]
     pub fn contiguous(&self) -> u64 {
         let flying = self.flying.first_key_value().map_or(u64::MAX, |(&offset, _)| offset);
@@ -157,13 +159,13 @@ impl Reads {
         self.frontier.min(flying).min(gap).min(self.bound()).max(self.begin)
     }
 
-    /// Whether everything has arrived. Requests behind the end may still be in flight.
+    /// Returns true once everything has arrived. Requests behind the end may still be in flight.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.size().is_some_and(|size| self.contiguous() >= size)
     }
 
-    /// The size, if it was told or seen; a seen one may still fall until [`Self::is_complete`].
+    /// The size, if set or seen; a seen size may still fall until [`Self::is_complete`].
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         match self.end {
@@ -172,7 +174,7 @@ impl Reads {
         }
     }
 
-    /// The lowest one below the end.
+    /// The lowest gap below the end.
     fn gap(&self) -> Option<Range<u64>> {
         let (gap, end) = (self.gaps.first()?, self.bound());
         (gap.start < end).then(|| gap.start..gap.end.min(end))
@@ -182,7 +184,7 @@ impl Reads {
         self.size().unwrap_or(u64::MAX)
     }
 
-    /// Takes a request out of those in flight.
+    /// Removes a request from those in flight.
     fn land(&mut self, offset: u64, length: u32) -> Result<(), RangeError> {
         if self.flying.get(&offset) != Some(&length) {
             return Err(RangeError::NotInFlight { offset, length });

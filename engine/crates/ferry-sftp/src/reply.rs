@@ -45,16 +45,16 @@ impl fmt::Debug for Handle {
 /// One entry of a directory, or a path (section 7).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// As the server sent it: it may be `..`, or have slashes, see [`Name::is_plain`].
+    /// The name as the server sent it: it may be `..`, or have slashes, see [`Name::is_plain`].
     pub file_name: Vec<u8>,
-    /// A line as of `ls -l`, whose form is the server's.
+    /// A line like those of `ls -l`, in the server's own form.
     pub long_name: Vec<u8>,
-    /// The entry's own attributes: a link's, where it is one.
+    /// The attributes of the entry itself: for a link, those of the link.
     pub attrs: Attrs,
 }
 
 impl Name {
-    /// Whether the name stays in its directory: not empty, not `.` or `..`, no `/` and no NUL.
+    /// Returns true if the name stays in its directory: it is not empty, not `.` or `..`, and has no `/` and no NUL.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         !matches!(&self.file_name[..], b"" | b"." | b"..")
@@ -65,13 +65,13 @@ impl Name {
 /// The codes of section 7.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum StatusCode {
-    /// It was done.
+    /// The request succeeded.
     Ok,
     /// The end of the file, or of the directory.
     Eof,
     /// There is no such file.
     NoSuchFile,
-    /// It is not allowed.
+    /// The request is not allowed.
     PermissionDenied,
     /// Something went wrong; OpenSSH's answer to anything without a code of its own.
     Failure,
@@ -121,17 +121,17 @@ impl fmt::Display for StatusCode {
     }
 }
 
-/// How a request ended (section 7).
+/// The outcome of a request (section 7).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// What the server says happened.
+    /// The server's code for the outcome.
     pub code: StatusCode,
-    /// What the server says about it: at most 256 characters, what is not UTF-8 and every control character replaced by
-    /// U+FFFD. Always empty for `Ok` and `Eof`, so that an acknowledgement allocates nothing.
+    /// The server's message: at most 256 characters, with U+FFFD in place of invalid UTF-8, control characters and format
+    /// characters that reorder the line. Always empty for `Ok` and `Eof`, so that an acknowledgement allocates nothing.
     pub message: String,
 }
 
-/// `code`, and the server's words where it had any.
+/// Shows `code`, and the message in parentheses unless it is empty.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.code)?;
@@ -142,24 +142,24 @@ impl fmt::Display for Status {
     }
 }
 
-/// The answer to a request. Which of them a request can have is checked before it is handed on; `Status` is always one,
-/// but never with `Ok` where something else was asked for.
+/// The answer to a request. Its type is checked against the request before it is handed on: `Status` may answer any
+/// request, but never with `Ok` where something else was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Of any request.
+    /// The answer to any request.
     Status(Status),
-    /// Of OPEN and OPENDIR.
+    /// The answer to OPEN and OPENDIR.
     Handle(Handle),
-    /// Of READ, after the last [`Event::Data`](crate::Event::Data).
+    /// The answer to READ, after the last [`Event::Data`](crate::Event::Data).
     Data {
-        /// Bytes; at most what was asked for. A broken server may send 0.
+        /// The number of bytes, at most the requested length. A broken server may send 0.
         length: u32,
     },
-    /// Of READDIR and REALPATH. May be empty.
+    /// The answer to READDIR and REALPATH. May be empty.
     Names(Vec<Name>),
-    /// Of STAT, LSTAT and FSTAT.
+    /// The answer to STAT, LSTAT and FSTAT.
     Attrs(Attrs),
-    /// Of an extension, as it came.
+    /// The answer to an extension, unparsed.
     Extended(Vec<u8>),
 }
 
@@ -177,7 +177,7 @@ impl Status {
 }
 
 impl Reply {
-    /// A reply that is not DATA; `fields` begin after the id. What follows the last field is left alone.
+    /// Parses a reply other than DATA; `fields` begin after the id. Bytes behind the last field are left alone.
     pub(crate) fn parse(packet: u8, expect: Expect, fields: &mut Fields<'_>) -> Result<Self, ProtocolError> {
         let request = expect.request;
         if packet != kind::STATUS && packet != expect.kind {
@@ -214,7 +214,7 @@ fn names(fields: &mut Fields<'_>) -> Result<Vec<Name>, ProtocolError> {
     Ok(names)
 }
 
-/// Makes what a server says fit for a terminal and a log line.
+/// Makes a server's message fit for a terminal and a log line.
 fn printable(bytes: &[u8]) -> String {
     // Four bytes are the longest character: no more need be looked at.
     let bytes = bytes.get(..MAX_MESSAGE * 4).unwrap_or(bytes);

@@ -8,7 +8,7 @@ use crate::reply::Handle;
 use crate::slab::Expect;
 use crate::wire::{begin_packet, end_packet, kind, put_string, put_u32, put_u64};
 
-/// How a file is opened (section 6.3).
+/// The flags of OPEN (section 6.3).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenFlags(
     /// The bits, as they are sent.
@@ -20,13 +20,13 @@ impl OpenFlags {
     pub const READ: Self = Self(0x01);
     /// For writing.
     pub const WRITE: Self = Self(0x02);
-    /// Writes go to the end whatever their offset. What a server does with offsets then is its own affair.
+    /// Writes go to the end, whatever their offset; a server may still interpret the offset in its own way.
     pub const APPEND: Self = Self(0x04);
-    /// Made if it does not exist.
+    /// Makes the file if it does not exist.
     pub const CREATE: Self = Self(0x08);
-    /// Cut to nothing if it exists; needs `CREATE`.
+    /// Truncates the file to 0 bytes if it exists; needs `CREATE`.
     pub const TRUNCATE: Self = Self(0x10);
-    /// Fails if it exists; needs `CREATE`.
+    /// Fails if the file exists; needs `CREATE`.
     pub const EXCLUSIVE: Self = Self(0x20);
 }
 
@@ -58,9 +58,9 @@ pub enum Request<'a> {
         offset: u64,
         length: u32,
     },
-    /// The attributes of what a path leads to (6.8).
+    /// The attributes of the file that a path leads to, through links (6.8).
     Stat { path: &'a [u8] },
-    /// The same, of the link itself if it is one (6.8).
+    /// The attributes of the file at a path: of the link itself, if it is a link (6.8).
     Lstat { path: &'a [u8] },
     /// The attributes of an open file (6.8).
     Fstat { handle: &'a Handle },
@@ -82,7 +82,7 @@ pub enum Request<'a> {
     Rename { from: &'a [u8], to: &'a [u8] },
     /// The absolute form of a path: a list of one name (6.11).
     Realpath { path: &'a [u8] },
-    /// `posix-rename@openssh.com`: renames over what is there: a status.
+    /// `posix-rename@openssh.com`: renames, and replaces an existing file: a status.
     PosixRename { from: &'a [u8], to: &'a [u8] },
     /// `fsync@openssh.com`: a status.
     Fsync { handle: &'a Handle },
@@ -91,7 +91,7 @@ pub enum Request<'a> {
 }
 
 impl Request<'_> {
-    /// The packet's type, and what may come back.
+    /// The packet's type and the expected reply.
     pub(crate) fn expect(&self) -> (u8, Expect) {
         let status = |packet, request| (packet, Expect::new(request, kind::STATUS));
         match *self {

@@ -5,13 +5,13 @@ use crate::wire::kind;
 /// Bits of an id that are the slot's index; the others count how often it was used.
 const INDEX_BITS: u32 = 20;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
-/// How many requests may be in flight at once.
+/// The most requests that may be in flight at once.
 pub const MAX_IN_FLIGHT: usize = 1 << INDEX_BITS;
 
-/// What a request was, as far as its reply is concerned.
+/// The properties of a request that its reply is checked against.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Expect {
-    /// For messages, e.g. `READ`.
+    /// The name of the request for messages, e.g. `READ`.
     pub request: &'static str,
     /// The type of the reply: [`kind::STATUS`] where nothing else is asked for.
     pub kind: u8,
@@ -51,8 +51,8 @@ struct Slot<T> {
     state: State<T>,
 }
 
-/// Slots that are used again, each time under another id: a duplicate of a late reply finds nobody, rather than somebody
-/// else. A slot's ids repeat after 4096 uses.
+/// Slots that are used again, each time under another id: a duplicate of a late reply finds no request, rather than
+/// another one. A slot's ids repeat after 4096 uses.
 #[derive(Debug)]
 pub struct Slab<T> {
     slots: Vec<Slot<T>>,
@@ -94,7 +94,7 @@ impl<T> Slab<T> {
         index
     }
 
-    /// What the id belongs to.
+    /// The request with this id, if it is in flight, and its context.
     #[inline]
     pub fn get(&mut self, id: u32) -> Option<(Expect, &mut T)> {
         let slot = self.slots.get_mut((id & INDEX_MASK) as usize)?;

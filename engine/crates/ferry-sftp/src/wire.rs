@@ -1,4 +1,4 @@
-//! The draft's data types (section 3 and 4): numbers, strings, and where a packet's length goes.
+//! The draft's data types (section 3 and 4): numbers, strings, and the length in front of a packet.
 
 use crate::error::ProtocolError;
 
@@ -54,7 +54,7 @@ pub fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Begins a packet whose length is not known yet; the place for [`end_packet`].
+/// Begins a packet whose length is not known yet; returns its offset for [`end_packet`].
 #[inline]
 pub fn begin_packet(out: &mut Vec<u8>, kind: u8) -> usize {
     let begin = out.len();

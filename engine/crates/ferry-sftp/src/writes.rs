@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use crate::error::RangeError;
 use crate::ranges::RangeSet;
 
-/// Which ranges of a file were sent, and which of them the server has acknowledged. Offsets are the file's, in bytes.
+/// The byte ranges of a file that were sent, and those that the server has acknowledged. Offsets are the file's, in bytes.
 #[derive(Clone, Debug)]
 pub struct Writes {
     sent_to: u64,
-    /// Neither acknowledged nor in flight, below `sent_to`: jumped over, or lost.
+    /// The ranges below `sent_to` that are neither acknowledged nor in flight: jumped over, or lost.
     missing: RangeSet,
-    /// Requests: offset to length.
+    /// The requests in flight: offset to length.
     flying: BTreeMap<u64, u32>,
     in_flight: u64,
 }
 
 impl Writes {
-    /// Nothing is sent; everything below `begin` is there.
+    /// The books before the first WRITE; the server has everything below `begin`.
     #[must_use]
     pub fn new(begin: u64) -> Self {
         Self {
@@ -28,8 +28,8 @@ impl Writes {
         }
     }
 
-    /// A WRITE of this range leaves. Ranges need not come in order; what one jumps over is missing until it is sent.
-    /// A second WRITE at the offset of one in flight replaces it, and the first is missing.
+    /// Records a WRITE of this range. Ranges need not come in order; bytes jumped over are missing until they are sent.
+    /// A second WRITE at the offset of one in flight replaces it, and the bytes of the first are missing.
     pub fn sent(&mut self, offset: u64, length: u32) {
         if length == 0 {
             return;
@@ -45,7 +45,7 @@ impl Writes {
         }
     }
 
-    /// The server has this range.
+    /// Records that the server has this range.
     ///
     /// # Errors
     /// [`RangeError::NotInFlight`].
@@ -58,20 +58,20 @@ impl Writes {
         Ok(())
     }
 
-    /// The WRITE's channel is gone: whether the server has the range is not known. What is not in flight is left alone.
+    /// Records that the WRITE's channel is gone: the server may or may not have the range. A range not in flight is left alone.
     pub fn lost(&mut self, offset: u64, length: u32) {
         if self.acknowledged(offset, length).is_ok() {
             self.missing.insert(offset..offset.saturating_add(u64::from(length)));
         }
     }
 
-    /// What has to be sent (again) below [`Self::sent_to`].
+    /// The ranges below [`Self::sent_to`] that have to be sent, for the first time or again.
     #[must_use]
     pub fn missing(&self) -> &RangeSet {
         &self.missing
     }
 
-    /// Everything below is acknowledged.
+    /// The offset below which everything is acknowledged.
     #[must_use]
     pub fn contiguous(&self) -> u64 {
         let flying = self.flying.first_key_value().map_or(u64::MAX, |(&offset, _)| offset);
@@ -79,7 +79,7 @@ impl Writes {
         self.sent_to.min(flying).min(missing)
     }
 
-    /// Behind the highest byte that was sent.
+    /// The offset behind the highest byte that was sent.
     #[must_use]
     pub fn sent_to(&self) -> u64 {
         self.sent_to
@@ -91,13 +91,13 @@ impl Writes {
         self.in_flight
     }
 
-    /// Bytes between [`Self::contiguous`] and [`Self::sent_to`]: where a crash may leave holes.
+    /// Bytes between [`Self::contiguous`] and [`Self::sent_to`], among which a crash may leave holes.
     #[must_use]
     pub fn span(&self) -> u64 {
         self.sent_to - self.contiguous()
     }
 
-    /// Whether all that was sent is acknowledged and nothing is missing.
+    /// Returns true once every byte sent is acknowledged and none is missing.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.flying.is_empty() && self.missing.is_empty()

@@ -1,4 +1,4 @@
-//! What holds for any requests, any replies and any bytes.
+//! Properties that hold for any requests, any replies and any bytes.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn attributes() -> impl Strategy<Value = Attrs> {
         })
 }
 
-/// What requests are made of; which one it becomes is `which`.
+/// The material of a request; `which` selects its kind.
 #[derive(Clone, Debug)]
 struct Parts {
     which: u8,
@@ -56,7 +56,7 @@ fn parts() -> impl Strategy<Value = Parts> {
         })
 }
 
-/// Makes the request, and the fields it should have behind the id, with the type it should have.
+/// Makes the request; returns the type it should have, its id, and the fields it should have behind the id.
 fn make(channel: &mut Channel<u32>, parts: &Parts, out: &mut Vec<u8>) -> (u8, u32, Vec<u8>) {
     let Parts {
         which,
@@ -157,7 +157,7 @@ fn answer() -> impl Strategy<Value = Answer> {
     ]
 }
 
-/// Asks for what the answer is to; the answer's bytes.
+/// Makes the request that the answer is for; returns the answer's bytes.
 fn ask(channel: &mut Channel<u32>, answer: &Answer, context: u32) -> Vec<u8> {
     let handle = &Handle::new(b"h").unwrap();
     let (path, offset, none) = (&b"p"[..], 0, &mut Vec::new());
@@ -214,7 +214,7 @@ fn drive(channel: &mut Channel<u32>, input: &[u8], sizes: &[usize]) -> (Vec<Told
     (told, result)
 }
 
-/// A channel with one of each in flight, after VERSION.
+/// A channel after VERSION with requests in flight for each kind of answer, and the number of these requests.
 fn busy() -> (Channel<u32>, usize) {
     let mut channel = open();
     let answers = [

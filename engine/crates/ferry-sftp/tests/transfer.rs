@@ -4,17 +4,17 @@ use ferry_sftp::{RangeError, Reads, Writes};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// How the model behaves, one per step.
+/// One step of the model.
 #[derive(Clone, Debug)]
 struct Step {
-    /// How many requests to make first, and how long.
+    /// The number of requests to make first, each of at most `most` bytes.
     ask: u8,
     most: u32,
-    /// Which of those in flight is answered.
+    /// The request in flight that is answered.
     which: Index,
-    /// How much of it.
+    /// The share of the request's bytes in the answer.
     share: u8,
-    /// Whether its channel goes away instead, with all that is on it; perhaps in the middle of its data.
+    /// True if the request's channel goes away instead, with all requests on it, perhaps in the middle of their data.
     dies: bool,
 }
 
@@ -34,9 +34,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 struct Model {
     begin: u64,
     end: u64,
-    /// How often each byte came.
+    /// The number of times each byte came.
     came: Vec<u8>,
-    /// Offset, length, channel.
+    /// The requests in flight: offset, length, channel.
     flying: Vec<(u64, u32, usize)>,
 }
 
@@ -48,7 +48,7 @@ impl Model {
             reads.end_of_file(offset, asked).unwrap();
             return;
         }
-        // Half of the answers are whole.
+        // Half of the answers are complete.
         let got = if share < 128 {
             there
         } else {
@@ -162,7 +162,7 @@ proptest! {
                     writes.lost(offset, length);
                 }
                 _ => {
-                    // The lowest of what is missing goes out again, in another cut.
+                    // The lowest missing range is sent again, in another length.
                     if let Some(range) = writes.missing().first() {
                         let part = u32::try_from(range.end - range.start).unwrap().min(length);
                         writes.sent(range.start, part);

@@ -7,14 +7,14 @@ use crate::flow::MAX_WINDOW;
 use crate::frame::{self, DEFAULT_MAX_FRAME, FrameHeader, LARGEST_MAX_FRAME, flag, kind, number_at, setting};
 use crate::handler::Handler;
 
-/// Answers to the peer's frames that may wait in the output. A peer that makes more of them than it reads is after
-/// the memory (CVE-2019-9512, CVE-2019-9515).
+/// The most bytes of answers to the peer's frames that may wait in the output. A peer that causes more answers than it
+/// reads is trying to exhaust the memory (CVE-2019-9512, CVE-2019-9515).
 const MAX_CONTROL_UNSENT: usize = 1 << 20;
 
 impl Connection {
     /// Counts an answer of `length` bytes that was just queued.
     fn answered(&mut self, length: usize) -> Result<(), ConnectionError> {
-        // The caller takes from the output without saying so: what is not there any more was sent.
+        // The caller takes from the output without notice: bytes no longer in it were sent.
         self.control_unsent = self.control_unsent.min(self.output.len() - length) + length;
         if self.control_unsent > MAX_CONTROL_UNSENT {
             return Err(ConnectionError::calm("a flood of PING or SETTINGS frames"));

@@ -8,8 +8,8 @@ use crate::frame::{FrameHeader, flag};
 use crate::handler::{Handler, Interest};
 use crate::hpack::Field;
 
-/// CONTINUATION frames of one block. Full ones would be four at most; small or empty ones without end are an attack
-/// (CVE-2024-27316).
+/// The most CONTINUATION frames of one block. Four full frames would suffice; small or empty ones without end are an
+/// attack (CVE-2024-27316).
 const MAX_CONTINUATIONS: u32 = 32;
 
 /// A header block that is not complete.
@@ -19,17 +19,18 @@ pub(super) struct Continuing {
     frames: u32,
 }
 
-/// What a block turned out to be.
+/// The properties of a header block, collected field by field.
 #[derive(Default)]
 struct Message {
-    /// 0 until it is known.
+    /// 0 until the status is known.
     status: u16,
     regular: bool,
     malformed: bool,
 }
 
 impl Message {
-    /// Whether a field is to be handed on (RFC 9113, 8.3.2: `:status` is the only pseudo-header, and it is first).
+    /// Returns true if the block is well-formed up to this field, so that the field may be handed on (RFC 9113, 8.3.2:
+    /// `:status` is the only pseudo-header, and it is first).
     #[inline]
     fn accept(&mut self, field: &Field<'_>, trailers: bool) -> bool {
         if field.name.first() == Some(&b':') {
@@ -94,7 +95,7 @@ impl Connection {
             return Err(ConnectionError::protocol("CONTINUATION without HEADERS"));
         };
         continuing.frames += 1;
-        // Compression never makes a field larger than what it counts in the list, so the limit of the list holds here.
+        // Compression never makes a field larger than its size in the list, so the limit of the list holds here.
         if continuing.frames > MAX_CONTINUATIONS
             || self.block.len() + payload.len() > self.config.max_header_list as usize
         {
@@ -122,7 +123,8 @@ impl Connection {
         let stream = StreamId(id);
         let expect = self.streams.get(id).map(|found| found.expect);
         let (Some(Expect::Response | Expect::Body), Some(expect)) = (expect, expect) else {
-            // Nobody waits for it, but the decoder has to see it. Gone streams may have had it under way.
+            // No stream waits for this block, but the decoder has to see it: it may have been in flight when its stream
+            // was closed.
             self.decoder.decode(block, true, |_| ()).map_err(compression)?;
             self.fail_stream(id, error_code::STREAM_CLOSED, handler);
             return Ok(());

@@ -1,4 +1,4 @@
-//! The connection: its state, and what can be asked of it.
+//! The connection: its state, and queries about it.
 
 mod control;
 mod headers;
@@ -21,23 +21,23 @@ use crate::frame::{self, DEFAULT_MAX_FRAME, setting};
 use crate::hpack::Decoder;
 use streams::{Expect, Streams};
 
-/// Until the peer's SETTINGS tell, this many streams may be opened; what the RFC recommends as the least a peer allows
-/// (RFC 9113, 6.5.2), so that a client that does not wait for SETTINGS is not refused.
+/// The number of streams that may be opened before the peer's SETTINGS arrive: the least that the RFC recommends a peer
+/// to allow (RFC 9113, 6.5.2), so that a client that does not wait for SETTINGS is not refused.
 const OPEN_LIMIT_BEFORE_SETTINGS: u32 = 100;
 
-/// What the peer announced in SETTINGS (RFC 9113, 6.5.2).
+/// The limits from the peer's SETTINGS, or the values that hold until these arrive (RFC 9113, 6.5.2).
 struct Peer {
     max_concurrent: u32,
     initial_window: u32,
     max_frame: u32,
 }
 
-/// What the peer's decoder believes of this side's dynamic table, which does not exist.
+/// The peer decoder's view of this side's dynamic table, which does not exist.
 #[derive(Copy, Clone, Eq, PartialEq)]
 enum EncoderTable {
-    /// It may have 4096 bytes, as every connection's at first.
+    /// The table may have 4096 bytes, as on every connection at first.
     Default,
-    /// The peer has lowered that and waits for the encoder to agree at its next block (RFC 9113, 4.3.1).
+    /// The peer has lowered the limit and waits for the encoder to agree at its next block (RFC 9113, 4.3.1).
     UpdateDue,
     /// The encoder has agreed by announcing a size of 0, which holds for good.
     Empty,
@@ -50,7 +50,7 @@ pub struct Connection {
     next_id: u32,
     peer: Peer,
     output: Vec<u8>,
-    /// Bytes of answers to the peer's frames in `output`: what a flood makes grow.
+    /// Bytes of answers to the peer's frames in `output`: a flood makes this number grow.
     control_unsent: usize,
     receive_window: ReceiveWindow,
     send_window: SendWindow,
@@ -59,10 +59,10 @@ pub struct Connection {
     going_away: bool,
     failed: Option<ConnectionError>,
     reading: receive::Reading,
-    /// The beginning of a frame's header or payload that came in pieces; its space is kept.
+    /// The beginning of a frame's header or payload that came in pieces; the buffer is kept.
     partial: Vec<u8>,
     decoder: Decoder,
-    /// Fragments of a header block that needs CONTINUATION frames; its space is kept.
+    /// Fragments of a header block that needs CONTINUATION frames; the buffer is kept.
     block: Vec<u8>,
     continuing: Option<headers::Continuing>,
     settings_seen: bool,
@@ -91,7 +91,7 @@ impl Connection {
             frame::put_number(&mut output, frame::kind::WINDOW_UPDATE, 0, raise);
         }
         let mut decoder = Decoder::new(config.max_header_list as usize);
-        // Until the peer acknowledges, it may go by the default or by what it has been told.
+        // Until the peer acknowledges SETTINGS, it may go by the default or by the announced size.
         decoder.set_limit((config.header_table as usize).max(4096));
         Self {
             config,
@@ -120,7 +120,7 @@ impl Connection {
         }
     }
 
-    /// What is to be sent to the peer. The caller takes it and clears it; the order of its bytes is the connection's.
+    /// The bytes to be sent to the peer, in this order. The caller takes them and clears the buffer.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.output
     }
@@ -137,7 +137,7 @@ impl Connection {
         u32::try_from(self.streams.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether the peer has sent a GOAWAY (RFC 9113, 6.8): no more streams can be opened, those that are left go on.
+    /// Returns true once the peer has sent a GOAWAY (RFC 9113, 6.8): no more streams can be opened, the remaining ones go on.
     #[must_use]
     pub fn peer_going_away(&self) -> bool {
         self.peer_going_away
@@ -152,8 +152,8 @@ impl Connection {
         }
     }
 
-    /// Bytes that may be sent on a stream now: the smaller of its and the connection's window; 0 when its send side is
-    /// over, or the connection.
+    /// Bytes that may be sent on a stream now: the smaller of its and the connection's window; 0 when its send side or the
+    /// connection is over.
     #[must_use]
     pub fn capacity(&self, stream: StreamId) -> usize {
         match self.streams.get(stream.0) {

@@ -1,4 +1,4 @@
-//! What comes from the peer: cutting the input into frames, and DATA, which is handed on piece by piece.
+//! Input from the peer: the bytes are cut into frames, and DATA is handed on piece by piece.
 
 use super::Connection;
 use super::streams::Expect;
@@ -10,18 +10,18 @@ use crate::handler::Handler;
 /// Empty DATA frames in a row that end nothing: a way to make work without spending window (CVE-2019-9518).
 const MAX_EMPTY_DATA: u32 = 1000;
 
-/// Where in the byte stream the connection is.
+/// The connection's position in the byte stream.
 #[derive(Copy, Clone, Debug)]
 pub(super) enum Reading {
     Header,
-    /// A frame that is handled as a whole.
+    /// A frame that is handled once complete.
     Payload(FrameHeader),
     Data(Data),
     /// The payload of a frame of unknown type (RFC 9113, 4.1).
     Skip(u32),
 }
 
-/// A DATA frame under way.
+/// A DATA frame that is not complete.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Data {
     stream: u32,
@@ -29,15 +29,15 @@ pub(super) struct Data {
     body: u32,
     /// Bytes of padding still to come.
     padding: u32,
-    /// The byte that says how long the padding is has not come yet; it counts in `body`.
+    /// The byte with the length of the padding has not come yet; it counts in `body`.
     padding_unknown: bool,
     end: bool,
-    /// The stream is not known any more: the bytes count, and are dropped.
+    /// The stream is not known any more: the bytes count in the connection's window, and are dropped.
     dropped: bool,
 }
 
 impl Connection {
-    /// Takes bytes from the peer, all of them, and calls the handler for what is in them.
+    /// Takes bytes from the peer, all of them, and calls the handler for their events.
     ///
     /// # Errors
     /// When the peer broke the rules (RFC 9113, 5.4.1): a GOAWAY is queued and the connection is over.
@@ -101,7 +101,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Fills `partial` up to `length` bytes; returns what is left of the input.
+    /// Fills `partial` up to `length` bytes; returns the rest of the input.
     fn gather<'a>(&mut self, input: &'a [u8], length: usize) -> &'a [u8] {
         let (taken, rest) = input.split_at(input.len().min(length - self.partial.len()));
         self.partial.extend_from_slice(taken);
@@ -116,7 +116,7 @@ impl Connection {
         };
     }
 
-    /// A frame's header is there. Frames without payload end here, as no more input need come.
+    /// Handles a frame's header. Frames without payload end here, as no more input need come.
     #[inline]
     fn begin(&mut self, header: FrameHeader, handler: &mut impl Handler) -> Result<(), ConnectionError> {
         if !self.settings_seen && (header.kind != kind::SETTINGS || header.has(flag::ACK)) {
@@ -148,7 +148,7 @@ impl Connection {
         }
     }
 
-    /// Whether the number is of a stream that this side has not opened: no frame may be on it (RFC 9113, 5.1).
+    /// Returns true if this side has not opened a stream of this number: no frame may be on it (RFC 9113, 5.1).
     pub(super) fn is_idle(&self, stream: u32) -> bool {
         stream.is_multiple_of(2) || stream >= self.next_id
     }
@@ -160,7 +160,7 @@ impl Connection {
         if padded && header.length == 0 {
             return Err(ConnectionError::frame_size("a padded DATA frame is empty"));
         }
-        // The whole frame counts in both windows, padding included (RFC 9113, 6.9.1).
+        // The complete frame counts in both windows, padding included (RFC 9113, 6.9.1).
         if !self.receive_window.charge(header.length) {
             return Err(ConnectionError::flow("the peer sent more than the connection's window"));
         }
@@ -184,7 +184,7 @@ impl Connection {
             None if idle => {
                 return Err(ConnectionError::protocol("DATA on a stream that was never opened"));
             }
-            // Closed a while ago, by this side's reset or otherwise. What was under way is dropped (RFC 9113, 5.1).
+            // The stream was closed earlier, by this side's reset or otherwise. Frames in flight are dropped (RFC 9113, 5.1).
             None => Some(error_code::NO_ERROR),
         };
         if let Some(code) = refused {
@@ -206,7 +206,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Hands on what there is of a DATA frame; returns the rest of the input.
+    /// Hands on the bytes of a DATA frame at the front of the input; returns the rest of the input.
     #[inline]
     fn data<'a>(
         &mut self,
@@ -263,7 +263,7 @@ impl Connection {
         }
     }
 
-    /// `END_STREAM` has come.
+    /// Ends a stream's receive side: `END_STREAM` has come.
     #[inline]
     pub(super) fn end_receive(&mut self, id: u32) {
         if let Some(stream) = self.streams.get_mut(id) {
@@ -274,7 +274,7 @@ impl Connection {
         }
     }
 
-    /// A stream error (RFC 9113, 5.4.2), unless the stream is no longer there.
+    /// Resets a stream because of a stream error (RFC 9113, 5.4.2), unless the stream is no longer there.
     pub(super) fn fail_stream(&mut self, id: u32, code: u32, handler: &mut impl Handler) {
         if self.streams.remove(id) {
             frame::put_number(&mut self.output, kind::RST_STREAM, id, code);
@@ -282,7 +282,7 @@ impl Connection {
         }
     }
 
-    /// A frame that is there as a whole.
+    /// Handles a complete frame.
     fn whole(
         &mut self,
         header: FrameHeader,

@@ -1,4 +1,4 @@
-//! What this side sends because its owner asks for it.
+//! The frames that this side sends at its owner's request.
 
 use super::streams::{Expect, Stream};
 use super::{Connection, EncoderTable};
@@ -59,8 +59,8 @@ impl Connection {
         }
     }
 
-    /// Queues DATA, split at the peer's `SETTINGS_MAX_FRAME_SIZE`. At most [`Self::capacity`] bytes: what exceeds it
-    /// is a caller's error and nothing of it is sent. Empty with `end` is allowed, empty without does nothing.
+    /// Queues DATA, split at the peer's `SETTINGS_MAX_FRAME_SIZE`. More than [`Self::capacity`] bytes are a caller's error,
+    /// and none of them is sent. Empty `data` is allowed with `end`, and does nothing without it.
     pub fn send_data(&mut self, stream: StreamId, data: &[u8], end: bool) {
         let max = self.peer.max_frame as usize;
         let mut rest = data;
@@ -88,12 +88,13 @@ impl Connection {
         }
     }
 
-    /// Queues one DATA frame whose content is written where it is sent from: `write` appends at most the given number of bytes, which is `most` or
-    /// what [`Self::capacity`] and [`Self::max_frame`] leave of it, and says whether the stream ends with them. Returns how many it appended.
-    /// Nothing is queued if it appended none without an end, if it appended more than it may, or if the stream's send side is over.
+    /// Queues one DATA frame whose content `write` appends directly to the output: at most the given number of bytes, which is
+    /// the smallest of `most`, [`Self::capacity`] and [`Self::max_frame`]. `write` returns true if the stream ends with them.
+    /// Returns the number of bytes queued. Nothing is queued if `write` appended no byte without an end, if it appended more
+    /// than the given number, or if the stream's send side is over.
     ///
     /// # Errors
-    /// What `write` returns; nothing is queued then.
+    /// The error of `write`; nothing is queued then.
     pub fn send_data_with<E>(
         &mut self,
         stream: StreamId,
@@ -115,7 +116,7 @@ impl Connection {
             self.output.truncate(header);
             return Ok(0);
         }
-        // The header again, now that it is known what it says.
+        // Writes the header again, now that its length and flags are known.
         let flags = if end { flag::END_STREAM } else { 0 };
         if let Some(place) = self.output.get_mut(header..content) {
             place.copy_from_slice(&frame::header(length, kind::DATA, flags, stream.0));
@@ -152,7 +153,7 @@ impl Connection {
         self.peer.max_frame as usize
     }
 
-    /// Gives a stream up (RFC 9113, 6.4). No more calls come for it; what is under way is dropped, and still counts
+    /// Gives a stream up (RFC 9113, 6.4). No more calls come for it; data in flight is dropped, and still counts
     /// against the connection's window as it must.
     pub fn reset(&mut self, stream: StreamId, code: u32) {
         if self.failed.is_none() && self.streams.remove(stream.0) {
@@ -160,8 +161,8 @@ impl Connection {
         }
     }
 
-    /// Whether only [`Self::grant`] gives the stream window, or (the default) it is topped up as data comes, in
-    /// batches of half a window. Going back to automatic tops it up at once if it is due.
+    /// Makes [`Self::grant`] the only source of the stream's window, or goes back to the default: automatic top-ups as data
+    /// comes, in batches of half a window. Going back tops the window up at once if a top-up is due.
     pub fn set_manual(&mut self, stream: StreamId, manual: bool) {
         let target = self.config.stream_window;
         let Some(found) = self.streams.get_mut(stream.0) else {

@@ -2,13 +2,13 @@
 //!
 //! Numbers rise by two, so that `number / 2` modulo the capacity spreads streams perfectly, and a look-up is one
 //! comparison unless a long-lived stream is in the way. Streams lie in the table itself, ordered along each run of
-//! places by how far they are from home (Robin Hood hashing): neighbours are what consecutive numbers are, so a removal
+//! places by their distance from home (Robin Hood hashing): consecutive numbers are neighbours, so a removal
 //! must see at once that the neighbour is at home and stays there, instead of walking along all of them.
 //! Once the table has grown nothing is allocated.
 
 use crate::flow::{ReceiveWindow, SendWindow};
 
-/// What the peer may send next on a stream (RFC 9113, 8.1).
+/// The frames that the peer may send next on a stream (RFC 9113, 8.1).
 #[derive(Copy, Clone, Eq, PartialEq, Debug)]
 pub enum Expect {
     /// The final response's headers, or a 1xx response.
@@ -76,7 +76,7 @@ impl Streams {
         (id >> 1) as usize & (self.places.len() - 1)
     }
 
-    /// How far from its home the stream at `at` lies.
+    /// The distance of the stream at `at` from its home.
     #[inline]
     fn distance(&self, at: usize) -> usize {
         at.wrapping_sub(self.home(self.places[at].id)) & (self.places.len() - 1)
@@ -156,7 +156,7 @@ impl Streams {
         true
     }
 
-    /// In no particular order.
+    /// The open streams, in no particular order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
         self.places.iter_mut().filter(|stream| stream.id != 0)
     }

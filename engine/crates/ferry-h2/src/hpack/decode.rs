@@ -5,7 +5,7 @@ use super::{HpackError, field, huffman, integer};
 
 /// The table's size before SETTINGS say otherwise (RFC 9113, 6.5.2).
 const DEFAULT_TABLE: usize = 4096;
-/// What a field counts beyond its bytes in `SETTINGS_MAX_HEADER_LIST_SIZE` (RFC 9113, 10.5.1).
+/// The overhead of a field, in bytes, that counts in `SETTINGS_MAX_HEADER_LIST_SIZE` (RFC 9113, 10.5.1).
 const OVERHEAD: usize = 32;
 
 /// A decoded field.
@@ -15,14 +15,14 @@ pub struct Field<'a> {
     pub name: &'a [u8],
     /// The value.
     pub value: &'a [u8],
-    /// Whether RFC 9113, 8.2, lets an HTTP/2 message have this field.
+    /// True if RFC 9113, 8.2, permits this field in an HTTP/2 message.
     pub valid: bool,
 }
 
 /// Decodes the header blocks of one connection, in their order.
 pub struct Decoder {
     table: DynamicTable,
-    /// What the peer may make of the table.
+    /// The greatest size that the peer may give the table.
     limit: usize,
     /// The limit was lowered below the table's size: the next block must begin with an update (RFC 9113, 4.3.1).
     update_due: bool,
@@ -58,10 +58,10 @@ impl Decoder {
         self.update_due = self.table.max() > limit;
     }
 
-    /// Decodes a whole block. With `first_only` only the first field is reported, which is where a response has its
-    /// `:status`; the others are decoded only as far as the table needs it.
+    /// Decodes a complete block. With `first_only` only the first field is reported, which is a response's `:status`; the
+    /// others are decoded only as far as the table needs it.
     ///
-    /// Returns whether the fields kept within the limit of the header list. If not, those beyond it were not reported,
+    /// Returns true if the fields kept within the limit of the header list. If not, those beyond it were not reported,
     /// but the decoder is in order and the connection can go on.
     ///
     /// # Errors

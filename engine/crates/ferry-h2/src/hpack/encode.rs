@@ -12,12 +12,12 @@ pub struct HeaderBlock {
     bytes: Vec<u8>,
 }
 
-/// Why a field cannot be sent (RFC 9113, 8.2 and 8.3).
+/// The fault of fields that cannot be sent (RFC 9113, 8.2 and 8.3).
 #[derive(Copy, Clone, Eq, PartialEq, Debug)]
 pub enum BadHeader {
-    /// Empty, or with characters other than those of a lower-case token.
+    /// A name that is empty, or has characters other than those of a lower-case token.
     Name,
-    /// A control character, or white space at either end.
+    /// A value with a control character, or with white space at either end.
     Value,
     /// A pseudo-header that is unknown, repeated, empty, or behind a regular field.
     Pseudo,

@@ -84,7 +84,7 @@ const CODE: Code = {
     code
 };
 
-/// What twelve bits begin with.
+/// The symbols, at most two, that twelve bits begin with.
 #[derive(Copy, Clone)]
 struct Entry {
     symbols: [u8; 2],
@@ -191,7 +191,7 @@ pub fn decode<'a>(source: &[u8], out: &'a mut Vec<u8>) -> Result<&'a [u8], Hpack
         bits = !(!bits << used);
         valid -= used;
     }
-    // What is left must be padding: fewer than eight bits, all ones (RFC 7541, 5.2).
+    // The rest must be padding: fewer than eight bits, all ones (RFC 7541, 5.2).
     if valid >= 8 || bits != u64::MAX {
         return Err(HpackError::Huffman);
     }

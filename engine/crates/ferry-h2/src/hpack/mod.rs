@@ -20,7 +20,7 @@ mod table;
 pub use decode::{Decoder, Field};
 pub use encode::{BadHeader, HeaderBlock};
 
-/// What makes a header block undecodable; always a connection error `COMPRESSION_ERROR` (RFC 9113, 4.3).
+/// The fault of an undecodable header block; always a connection error `COMPRESSION_ERROR` (RFC 9113, 4.3).
 #[derive(Copy, Clone, Eq, PartialEq, Debug)]
 pub enum HpackError {
     /// The block ends within a field.

@@ -67,7 +67,7 @@ pub static STATIC: [(&[u8], &[u8]); 61] = [
     (b"www-authenticate", b""),
 ];
 
-/// What an entry counts beyond its bytes (RFC 7541, 4.1).
+/// The overhead of an entry, in bytes, that counts in the table's size (RFC 7541, 4.1).
 const OVERHEAD: usize = 32;
 
 #[derive(Copy, Clone)]
@@ -75,13 +75,13 @@ struct Entry {
     at: usize,
     name: usize,
     value: usize,
-    /// Whether the field was found fit to be handed on when it was inserted.
+    /// True if the field was found fit to be handed on when it was inserted.
     valid: bool,
 }
 
-/// The dynamic table: a queue of entries whose bytes lie one behind the other in one buffer, so that names and values
-/// are slices. The buffer is twice as large as the table may be: only when it is full are the bytes that are alive
-/// moved to its beginning, which makes an insertion cost its own bytes and about as many again.
+/// The dynamic table: a queue of entries whose bytes are concatenated in one buffer, so that names and values
+/// are slices. The buffer is twice as large as the table may be: the bytes of live entries are moved to its beginning
+/// only when it is full, so that an insertion costs its own bytes and about as many again.
 pub struct DynamicTable {
     entries: VecDeque<Entry>,
     bytes: Vec<u8>,
@@ -116,7 +116,7 @@ impl DynamicTable {
         self.make_room(0);
     }
 
-    /// Adds an entry; one that is larger than the table empties it (RFC 7541, 4.4).
+    /// Adds an entry; an entry larger than the table empties the table (RFC 7541, 4.4).
     pub fn insert(&mut self, name: &[u8], value: &[u8], valid: bool) {
         let length = name.len() + value.len();
         if length + OVERHEAD > self.max {

@@ -1,4 +1,4 @@
-//! What the tests share: frames by hand, and a handler that writes down its calls.
+//! Helpers that the tests share: frames made by hand, and a handler that records its calls.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use ferry_h2::{Config, Connection, ConnectionError, Handler, HeaderBlock, Interest, OpenError, StreamId};
@@ -18,7 +18,7 @@ pub enum Event {
 #[derive(Default, Debug)]
 pub struct Recorder {
     pub events: Vec<Event>,
-    /// These want only the status.
+    /// True if only the status is wanted.
     pub status_only: bool,
 }
 

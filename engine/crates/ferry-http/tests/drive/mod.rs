@@ -1,21 +1,22 @@
-//! Feeds a response to a reader in pieces, as its contract asks, and asserts what holds for any bytes whatever.
+//! Feeds a response to a reader in pieces, as its contract asks, and asserts the properties that hold for any bytes.
 //! The fuzz target includes this file too.
 
 use ferry_http::{Event, FrameError, ResponseBody, ResponseHead, ResponseReader};
 use http::Method;
 
-/// All that came out of one response. Where its data was cut is not part of it.
+/// The outcome of reading one response, without the places at which its data was cut.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Interim heads, then the final one.
     pub heads: Vec<ResponseHead>,
     pub length: Option<ResponseBody>,
     pub body: Vec<u8>,
-    /// Bytes used, and whether the connection may be used again.
+    /// Bytes used, and true if the connection may be used again.
     pub end: Result<(usize, bool), FrameError>,
 }
 
-/// Reads `input` and then the close, in pieces of `sizes` repeated for ever, each at least one byte; whole if there are none.
+/// Reads `input` and then the close, in pieces of `sizes` repeated for ever, each at least one byte; in one piece if `sizes`
+/// is empty.
 pub fn drive(method: &Method, input: &[u8], sizes: &[u8]) -> Outcome {
     let mut sizes = sizes.iter().map(|size| usize::from(*size).max(1)).cycle();
     let mut reader = ResponseReader::new(method);

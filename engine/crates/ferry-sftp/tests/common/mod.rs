@@ -83,7 +83,7 @@ pub fn names(id: u32, names: &[(Vec<u8>, Vec<u8>, Attrs)]) -> Vec<u8> {
     reply(104, id, &body)
 }
 
-/// A request as the server sees it: its type, its id, and what follows.
+/// A request as the server sees it: its type, its id, and the bytes behind the id.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Seen {
     pub kind: u8,
