@@ -177,7 +177,7 @@ class Host(Protocol):
 
     @property
     def reads_host_files(self) -> bool:
-        """Whether `copy` is almost free, because the host can read the lab machine's files."""
+        """True if `copy` is almost free, because the host can read the lab machine's files."""
         ...
 
     def copy(self, source: Path, path: str | PurePath, *, mode: int = 0o644) -> None:
@@ -209,17 +209,17 @@ class Host(Protocol):
 
     @property
     def shares_files(self) -> bool:
-        """Whether the folders, environment and user of the lab's caller exist there too."""
+        """True if the folders, environment and user of the lab's caller exist on the host too."""
         ...
 
     @property
     def ends_orphans(self) -> bool:
-        """Whether a process that outlives its command ends with the network at the latest."""
+        """True if a process that outlives its command ends with the network at the latest."""
         ...
 
     @property
     def interactive(self) -> bool:
-        """Whether `attach` gives a command the caller's terminal; elsewhere `attach` raises UsageProblem."""
+        """True if `attach` gives a command the caller's terminal; elsewhere `attach` raises UsageProblem."""
         ...
 
     def attach(
@@ -228,7 +228,7 @@ class Host(Protocol):
         """Run on the caller's own descriptors. uid 0 is the host's root."""
         ...
 
-    # What the lab does with a client or a server ----------------------------------------------------------------------------
+    # Operations of the lab on a client or a server --------------------------------------------------------------------------
 
     def pin(self, congestion_control: str, mtu: int) -> None:
         """Set TCP and the lab's port as far as the system allows, only where they differ. Idempotent."""
@@ -239,7 +239,7 @@ class Host(Protocol):
         ...
 
     def bypass(self, other: Host) -> str:
-        """How a packet to `other` can reach it without passing the router, in words; empty where it cannot."""
+        """The way in which a packet can reach `other` without passing the router, in words; empty where there is none."""
         ...
 
     def retransmits(self) -> int:
@@ -264,7 +264,7 @@ class Host(Protocol):
         ...
 
     def cpu_score(self, rounds: int) -> str:
-        """What `cpu_score_script` prints."""
+        """The output of `cpu_score_script`."""
         ...
 
     @property
@@ -279,7 +279,7 @@ class Host(Protocol):
 
     @property
     def reports_peak_memory(self) -> bool:
-        """Whether `Completed.max_rss_bytes` is the command's own peak; elsewhere GNU time measures it."""
+        """True if `Completed.max_rss_bytes` is the command's own peak; elsewhere GNU time measures the peak."""
         ...
 
 

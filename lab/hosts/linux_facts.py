@@ -39,7 +39,7 @@ _MARK = "@@ roughwater"
 
 
 def linux_facts(host: Host) -> dict[str, object]:
-    """As `Host.facts`."""
+    """The facts of a Linux host, for `Host.facts`."""
     # The administrator's tools are in sbin, which an ordinary user's PATH may lack.
     port = host.capture_port
     script = 'PATH="$PATH:/usr/sbin:/sbin"\n' + end_script(port)
@@ -65,7 +65,7 @@ def end_script(interface: str = LEAF) -> str:
 
 
 def parse_sections(output: str, errors: str = "", interface: str = LEAF) -> dict[str, object]:
-    """What `end_script` printed on its two streams, as flat facts; `unread` names a section that failed or is missing."""
+    """The two output streams of `end_script` as flat facts; `unread` names a section that failed or is missing."""
     sections, unread = _split(output, _last_lines(errors))
     facts: dict[str, object] = {}
     facts.update(_sysctls(sections.get("sysctls", "")))

@@ -1,4 +1,4 @@
-"""What a Linux client or server must be set to before a number means anything, and whether a packet can bypass the router."""
+"""The settings of a Linux client or server without which no number means anything, and a check for a bypass of the router."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ def unpinned(host: Host, congestion_control: str) -> list[str]:
 
 
 def bypass(host: Host, other: Host) -> str:
-    """How a packet can reach `other` without passing the router, in words; empty where it cannot.
+    """The way in which a packet can reach `other` without passing the router, in words; empty where there is none.
 
-    Besides interfaces and routes, a packet is sent: a probe with TTL 1 dies on any router, so an answer bypassed it.
+    Interfaces and routes are read, and a probe is sent: with TTL 1 it dies on any router, so an answered probe has bypassed it.
     """
     script = f"ip -j link; echo --; ip -j route get {other.address}; echo --; ping -n -c 1 -W 1 -t 1 {other.address}"
     links, route, probe = host.run(["/bin/sh", "-c", script], root=True, check=False).text.split("--\n", 2)

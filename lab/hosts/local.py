@@ -132,7 +132,7 @@ class LocalHost(PosixHost[LocalProcess]):
         return f"{command.argv[0]} failed ({done.returncode}): {done.error_text}"
 
     def _spawn(self, command: Command) -> LocalProcess:
-        """As the user of this process, whatever `root` says."""
+        """Start the command as the user of this process, whatever `root` says."""
         Path(self.workdir).mkdir(parents=True, exist_ok=True)
         out = command.stdout.open("w+b") if command.stdout else tempfile.TemporaryFile()  # noqa: SIM115 - LocalProcess closes both
         err = command.stderr.open("w+b") if command.stderr else tempfile.TemporaryFile()  # noqa: SIM115

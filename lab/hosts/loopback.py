@@ -36,7 +36,7 @@ def setup_script(*, group: int = 0) -> str:
 
 
 def has_ipv6(host: Host) -> bool:
-    """Whether the loopback has ::1."""
+    """True if the loopback has ::1."""
     return host.run(["/bin/sh", "-c", _HAS_IPV6], root=True, check=False).returncode == 0
 
 
@@ -77,7 +77,7 @@ def unpinned(host: Host, congestion_control: str) -> list[str]:
 
 
 def bypass(host: Host) -> str:
-    """How a packet to `localhost` can leave the loopback, over another interface; empty if it cannot."""
+    """The way in which a packet to `localhost` can leave the loopback, over another interface; empty if there is none."""
     # A kernel may have made more of them; as long as they are down, they carry nothing.
     links = json.loads(host.run(["ip", "-j", "link"], root=True).text or "[]")
     extra = sorted(str(link["ifname"]) for link in links if link["ifname"] != LOOPBACK and "UP" in link["flags"])

@@ -50,7 +50,7 @@ class PosixHost(CommandHost[Started_co]):
     platform: Literal["linux"] = "linux"
     tap_port: str = ""
     on_loopback = False
-    """Whether client and server are this host, and its loopback is its only port."""
+    """True if client and server are this host, and its loopback is its only port."""
     reports_peak_memory = False
     name: str
     address: str

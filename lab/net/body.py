@@ -29,10 +29,10 @@ _BEFORE: dict[tuple[str, Way], int] = {
     ("sftp", "put"): 8 << 10,
 }
 _AFTER: dict[str, int] = {"http1": 0, "https1": 256, "h2": 256, "sftp": 1 << 10}
-# What SSH's client sends at a time around an upload, to open a file, and to close it: its times, a new name.
+# The longest run of SSH's client around an upload, to open a file and to close it: its times, a new name.
 _SSH_FILE_RUN = 320
 _OTHER = 8 << 10
-# What one side of TLS or SSH sends in its opening without waiting for the other; the largest is a flight of certificates.
+# The longest run that one side of TLS or SSH sends in its opening without waiting for the other: a flight of certificates.
 _LARGEST_OPENING_RUN = 3 << 10
 # SSH's client sends no more than this at a time once its two large runs have passed: its banner with the algorithms, and its key.
 _SSH_LARGE_RUNS = 2

@@ -40,7 +40,7 @@ class Bystander:
         self.echoes: list[Echo] = []
 
     def between(self, from_ns: int, to_ns: int) -> list[Echo]:
-        """What was sent in that time."""
+        """The echoes of the datagrams that were sent in that time."""
         return [echo for echo in self.echoes if from_ns <= echo.sent_ns < to_ns]
 
     def _stop(self) -> None:

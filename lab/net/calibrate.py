@@ -57,7 +57,7 @@ _FRAME_BYTES = 1514
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a link may be from its claim before its cells are INVALID. The lab's own target is half of it."""
+    """The largest deviations of a link from its claim before its cells are INVALID. The lab's own target is half of each."""
 
     goodput: float = 0.01
     rtt_ms: float = 1.0
@@ -75,7 +75,7 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Window:
-    """What was counted between two instants."""
+    """The counts between two instants."""
 
     seconds: float
     out_bytes: int
@@ -180,10 +180,10 @@ def full_ns(readings: Sequence[Reading], plan: Schedule, wire_bit_s: float | Non
 
 
 def cut_window(readings: Sequence[Reading], start_ns: int, window_s: float, *, slow: bool = False) -> Window | None:
-    """What was counted from the first reading at `start_ns` for `window_s`; None when data stopped before that.
+    """The counts from the first reading at or after `start_ns` for `window_s`; None when data stopped before the window's end.
 
     Both ends are real readings, and the time between them counts, not `window_s`. On a slow link both are readings at which a
-    packet has left: between packets one more or less would be some percent of the window.
+    packet has left: between packets, a packet more or less would be some percent of the window.
     """
     end_ns = start_ns + round(window_s * 1e9)
     moved = [later for earlier, later in pairwise(readings) if later.out_packets > earlier.out_packets]

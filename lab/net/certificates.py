@@ -140,7 +140,7 @@ def too_slow(cell: Cell, calibration: Calibration) -> str:
 
 
 def lab_problems(cell: Cell, certificate: Certificate) -> list[str]:
-    """Why the lab was not what it claims; empty when it was."""
+    """The reasons why the lab was not what it claims; empty when it was."""
     problems = [f"before: {problem}" for problem in certificate.before[-1].problems]
     if certificate.after:
         problems += [f"after: {problem}" for problem in certificate.after[-1].problems]

@@ -75,7 +75,7 @@ class Reader:
             and body[_HEAD.size :] == self.filling
             and datagram_is_valid(frame)
         )
-        # What a flipped bit left of the numbers means nothing.
+        # After a flipped bit the numbers mean nothing.
         number, sent_ns = (number, sent_ns) if intact else (0, 0)
         return _RECORD.pack(number, sent_ns, got_ns, len(frame) - _ETHERNET, self.ports.get(port, 255), frame[15] & 3, intact)
 

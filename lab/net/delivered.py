@@ -1,6 +1,6 @@
-"""What a full link that changes delivers: both directions are kept full, and what leaves the router is counted per slot.
+"""The delivery of a full link that changes: both directions are kept full, and the router's output is counted per slot.
 
-For a link that follows a trace this is its certificate: the series as delivered against the trace.
+A link that follows a trace has its certificate from this: the series as delivered against the trace.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _INTERVAL_MS = 0.5
 _OVER = 1.2
 # The senders have started, and what they sent has come through the delay.
 _FILL_S = 0.3
-# What a trace may be off: in the mean, and in a slot, where a frame is allowed too.
+# The errors allowed of a trace: in the mean, and in a slot, where a frame is allowed too.
 MEAN_ERROR, SLOT_ERROR = 0.001, 0.01
 MOST_SLOTS = 300
 """Half a minute: a longer trace is certified by its beginning."""
@@ -83,7 +83,7 @@ def deliver(network: Network, topology: Topology, slots: int) -> Delivered:
 
 
 def certify_trace(network: Network, topology: Topology, *, most_slots: int = MOST_SLOTS) -> TraceDelivery:
-    """What the link delivers of its trace, both ways at once, with its round trip as at first. Raises LabFault as `deliver`."""
+    """The link's delivery of its trace, both ways at once, at its first round-trip time. Raises LabFault as `deliver`."""
     schedule = topology.schedule
     assert schedule is not None
     assert isinstance(schedule.trace, Trace)

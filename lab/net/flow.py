@@ -70,7 +70,7 @@ class RunningFlow:
         self.pages: list[tuple[int, float]] = []
 
     def byte_s(self, from_ns: int, to_ns: int) -> float:
-        """What it received per second, by complete tenths of a second."""
+        """The bytes received per second, by complete tenths of a second."""
         slots = [count for at, count in self.received if from_ns <= at and at + SLOT_NS <= to_ns]
         first, last = -(-from_ns // SLOT_NS), to_ns // SLOT_NS
         return math.fsum(slots) / ((last - first) * SLOT_NS / 1e9) if last > first else 0.0

@@ -17,7 +17,7 @@ from lab.net.counted import Flow, count
 _PROBES, _PROBE_BYTES = 200, 500
 # So many pass after the bucket is empty that a frame more or less is a thousandth.
 _POLICED_PACKETS = 1000
-# How fast a link without a rate is probed, and how much of a link's rate: what its queue drops is not the policer's doing.
+# The rate of probes on a link without a rate, and their shares of a link's rate: its queue's drops are not the policer's doing.
 _UNLIMITED = BitRate(100_000_000)
 _OFFERED, _GENTLE = 0.98, 0.4
 
@@ -32,7 +32,7 @@ class Probe(NamedTuple):
 
 
 def probes(side: LinkDirection) -> list[Probe]:
-    """Those that show what the direction does to UDP and to large packets; none where it treats all packets alike."""
+    """The probes that show the treatment of UDP and of large packets; none where the direction treats all packets alike."""
     carried = (side.for_udp().rate or _UNLIMITED).bit_s
     found = []
     if side.udp == "blocked":
@@ -67,7 +67,7 @@ def allowed(side: LinkDirection, probe: Probe, sending_s: float, tolerance: floa
 
 
 def count_datagrams(network: Network, link: Link, way: DirectionName, tolerance: float) -> list[DatagramCount]:
-    """What came of the direction's probes. Raises LabFault where they cannot be counted."""
+    """The counts of the direction's probes. Raises LabFault where they cannot be counted."""
     side, found = link.direction(way), []
     for probe in probes(side):
         (counted,) = count(network, way, [Flow(probe.packets, probe.interval_ns)], size=probe.size, drain_s=1.0 + link.rtt.s)

@@ -1,17 +1,17 @@
-"""What happens to the machine while something runs: steal, CPU of other processes, lateness of timers, frequency.
+"""The load of the machine while something runs: steal, CPU of other processes, lateness of timers, frequency.
 
-Busy is what a core was not idle, not waiting for a disk, and not taken by the hypervisor. It is not the sum of user and system
-time: where the kernel counts those by the tick, work that begins and ends between two ticks (a router's, on every packet) is
-counted too little, while idle time and a process's own sum are exact (proc_stat(5); `get_cpu_idle_time_us` and
+A core is busy while it is not idle, not waiting for a disk, and not taken by the hypervisor. Busy time is not the sum of user and
+system time: where the kernel counts those by the tick, work that begins and ends between two ticks (a router's, on every packet)
+is counted too little, while idle time and a process's own sum are exact (proc_stat(5); `get_cpu_idle_time_us` and
 `cputime_adjust` in the kernel). Measured on a quiet two-core machine with 700 Mbit/s through the router: 1.33 cores busy, 1.25
 the lab's, and 0.88 by the tick.
 
-The lab's own are this process and its descendants (the agent of a namespaces lab is the first process of a namespace and adopts
-its orphans), the first processes of its containers and their descendants, and other labs where the caller names them. A
+The lab's own processes are this one and its descendants (the agent of a namespaces lab is the first process of a namespace and
+adopts its orphans), the first processes of its containers and their descendants, and other labs where the caller names them. A
 process that has ended is in its parent's sum, so nothing is lost between two looks. Kernel threads belong to neither side: they
 work for the process that sends packets, which is the lab.
 
-A look costs some 10 ms for a hundred processes, before and after what is watched and not during it. Lateness comes from the
+A look costs some 10 ms for a hundred processes, before and after the watched time and not during it. Lateness comes from the
 sampler that reads the router's ports every 10 ms anyway, a small process of its own.
 """
 
@@ -82,7 +82,7 @@ def family_s(processes: Iterable[Process], roots: Collection[int]) -> float:
 
 
 def lateness_ms(times_ns: Sequence[int], grid: Grid) -> list[float]:
-    """How late each reading but the first was: from the grid's first instant after the reading before it."""
+    """The lateness of each reading but the first: from the grid's first instant after the reading before it."""
     step = grid.interval_ns
 
     def due(after_ns: int) -> int:
@@ -94,7 +94,7 @@ def lateness_ms(times_ns: Sequence[int], grid: Grid) -> list[float]:
 def load_between(
     first: Look, last: Look, late_ms: Sequence[float] = (), *, frequency_mhz: float | None = None, load_1min: float | None = None
 ) -> HostLoad:
-    """What happened to the machine between two looks. Rounding of the counters never makes a figure negative."""
+    """The machine's load between two looks. Rounding of the counters never makes a figure negative."""
     span_s = max(last.at_s - first.at_s, 1e-6)
     idle, steal = _grown(first.idle_s, last.idle_s), _grown(first.steal_s, last.steal_s)
     own, kernel = _grown(first.lab_s, last.lab_s), _grown(first.kernel_s, last.kernel_s)

@@ -1,6 +1,6 @@
-"""What every host must agree on before a number means anything: sysctls, congestion control, segmentation offload.
+"""The settings without which no host's number means anything: sysctls, congestion control, segmentation offload.
 
-Set, then read back; a host that does not hold a pin is the lab's fault (LabFault), never the client's.
+They are set, then read back; a host that does not hold a pin is the lab's fault (LabFault), never the client's.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class PortSampler:
         return self._taps[host.name]
 
     def datagrams(self, host: Host, port: int) -> DatagramTap | None:
-        """As `tap`, of a server's UDP port."""
+        """The counterpart of `tap` for a server's UDP port."""
         if not host.tap_port:
             return None
         if host.name not in self._datagrams:

@@ -18,7 +18,7 @@ _PAUSE_S = 0.002
 
 
 class Timed(Protocol):
-    """What a script prints of an instant."""
+    """An event with its instant, as a script prints it."""
 
     @property
     def t_ns(self) -> int: ...
@@ -78,10 +78,10 @@ class PrintedLines:
 
 
 class Recording(Generic[E]):
-    """What a script sees on a host, one line for each; now and then it prints the time up to which all have been printed.
+    """A script's events on a host, a line for each; now and then the script prints the time up to which all have been printed.
 
-    Use as a context manager. It may outlive many samples: `between` cuts one's and forgets earlier ones. `settled_ns`: a line is
-    printed at most this long after its instant.
+    Use as a context manager. A recording may outlive many samples: `between` cuts out the events of a sample and forgets earlier
+    ones. `settled_ns`: a line is printed at most this long after its instant.
     """
 
     def __init__(

@@ -15,8 +15,8 @@ HEADER_BYTES = 66
 _UDP_HEADER_BYTES = 42
 SLOT_NS = 10_000_000
 WINDOW_SLOTS = 10
-# What SSH sends towards the receiver of the content before its first byte (key exchange, authentication, SFTP's INIT and STAT:
-# 3 to 5 KB) and after its last one.
+# Bounds for SSH's bytes towards the receiver of the content before the first byte (key exchange, authentication, SFTP's INIT and
+# STAT: 3 to 5 KB) and after the last one.
 _BEFORE_BODY_BYTES = 8 << 10
 _AFTER_BODY_BYTES = 1 << 10
 _LEAST_BODY_BYTES = 64 << 10
@@ -36,7 +36,7 @@ class Reading(NamedTuple):
 
 
 def header_bytes(protocol: str) -> int:
-    """What every frame of that protocol carries besides payload."""
+    """The bytes that every frame of that protocol carries besides payload."""
     return _UDP_HEADER_BYTES if protocol == "h3" else HEADER_BYTES
 
 

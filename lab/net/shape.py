@@ -137,7 +137,7 @@ def without_seed(link: Link) -> Link:
 
 
 def differences(network: Network, shaped: Shaped) -> list[str]:
-    """What the kernel holds against what was planned, in words; empty when they agree."""
+    """The differences between the kernel's qdiscs and the plan, in words; empty when they agree."""
     return read_back(network, shaped)[0]
 
 

@@ -45,12 +45,12 @@ class Look(NamedTuple):
 
     @property
     def waits_for_network(self) -> bool:
-        """Whether a segment is unsent, or the congestion window used up. Nagle (RFC 896) may hold back less than one."""
+        """True if a segment is unsent, or the congestion window used up. Nagle (RFC 896) may hold back less than a segment."""
         return self.unsent >= self.mss > 0 or 0 < self.cwnd <= self.unacked
 
     @property
     def slow_start(self) -> bool:
-        """Whether the first slow start still lasts."""
+        """True while the first slow start lasts."""
         return self.ssthresh >= _ENDLESS and self.retransmits == 0
 
 
@@ -76,5 +76,5 @@ class Sockets(Recording[Look]):
 
 
 def _begins(line: bytes) -> str:
-    """What is wrong with the first line; empty if nothing is."""
+    """The defect of the first line, in words; empty if the line is right."""
     return "" if line == b"roughwater-sockets 1" else f"the connections of a host begin with {line[:80]!r}"

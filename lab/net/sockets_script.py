@@ -24,7 +24,7 @@ _TICK_NS = 10_000_000
 _FEW = 8
 # States with content on the way: ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING (include/net/tcp_states.h).
 _STATES = sum(1 << state for state in (1, 4, 5, 8, 9, 11))
-# Where a number is in struct tcp_info (include/uapi/linux/tcp.h): offset and form. Times in microseconds.
+# Offset and form of each number in struct tcp_info (include/uapi/linux/tcp.h). Times are in microseconds.
 _FIELDS = (
     (16, "I"),  # tcpi_snd_mss
     (24, "I"),  # tcpi_unacked, packets

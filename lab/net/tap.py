@@ -109,5 +109,5 @@ class Tap(Recording[Event]):
 
 
 def _begins(line: bytes) -> str:
-    """What is wrong with the first line; empty if nothing is."""
+    """The defect of the first line, in words; empty if the line is right."""
     return "" if line.startswith(b"roughwater-tap 1 ") else f"the tap begins with {line[:80]!r}"

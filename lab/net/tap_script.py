@@ -71,7 +71,7 @@ _FILTER = (
     (0x06, 0),
 )
 _IF_EMPTY = 15
-"""Which line of it drops segments without content."""
+"""The line of the filter that drops segments without content."""
 
 
 def stop(_number: int, _frame: object) -> None:
@@ -87,7 +87,7 @@ class Stream:
         self.ahead: dict[int, int] = {}
 
     def add(self, sequence: int, size: int) -> bool:
-        """Whether the position moved."""
+        """Take in a segment's content; true if the position moved."""
         behind = (self.next - sequence) & 0xFFFFFFFF
         if behind < 1 << 31:
             fresh = size - behind
@@ -111,7 +111,7 @@ class Stream:
 
 
 class Tap:
-    """What has been seen, and the lines that are not printed yet."""
+    """The connections seen, and the lines that are not printed yet."""
 
     def __init__(self, *, loopback: bool, acks: bool = False) -> None:
         self.loopback = loopback
@@ -257,7 +257,7 @@ def attach(tap: socket.socket, *, acks: bool) -> None:
 def wait_for_quiet() -> None:
     """Until 3 ms after a full tick, to the clock's step. The ring has a timer of the kernel's from then on, and in virtual time
     all timers should be where they are in every machine, however long that took to get here. At a tick other programs wake."""
-    # Where /proc cannot be written to, real time passes, and a tap needs no more than its own timer.
+    # A /proc that cannot be written to means real time, in which a tap needs no more than its own timer.
     with suppress(OSError), open("/proc/self/timerslack_ns", "w", encoding="ascii") as slack:  # noqa: PTH123
         slack.write("1")
     time.sleep((_QUIET_NS - time.monotonic_ns()) % _TICK_NS / 1e9)

@@ -19,7 +19,7 @@ _POLICER_FRAMES = 3
 
 
 Qdisc: TypeAlias = dict[str, Any]
-"""As tc prints it in JSON."""
+"""A queueing discipline in tc's JSON."""
 
 
 class Dropped(NamedTuple):
@@ -31,7 +31,7 @@ class Dropped(NamedTuple):
 
 @dataclass(frozen=True)
 class Watched:
-    """What was seen of one host's connections, and what its port carried."""
+    """The looks at one host's connections, and the events on its port."""
 
     looks: Sequence[Look]
     events: Sequence[Event]
@@ -62,7 +62,7 @@ class Watch:
         self._stack.close()
 
     def of(self, host: Host, start_ns: int, end_ns: int) -> Watched:
-        """What was seen of a host from `start_ns` to `end_ns`. Raises LabFault when a script has ended or is too slow."""
+        """The looks and events of a host from `start_ns` to `end_ns`. Raises LabFault when a script has ended or is too slow."""
         sockets, tap = self._of[host.name]
         return Watched(sockets.between(start_ns, end_ns), tap.between(start_ns, end_ns))
 

@@ -1,4 +1,4 @@
-"""What really arrived: checked by the lab on the receiving host after the clock has stopped, whatever the client says."""
+"""The lab's check of the received bytes: on the receiving host, after the clock has stopped, whatever the client says."""
 
 from __future__ import annotations
 

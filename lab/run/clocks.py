@@ -1,4 +1,4 @@
-"""Which clock a cell runs by: virtual, unless what it asks about is the machine's own."""
+"""The choice of a cell's clock: virtual, unless the cell asks about a property of the machine itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.servers.bundle import ServerName
 
 
 def needs_real_time(cell: Cell) -> str:
-    """Why virtual time has no answer to this cell, in words; empty where it has one."""
+    """The reason why virtual time cannot answer this cell, in words; empty where it can."""
     if cell.expectation.bounded and cell.expectation.figure.needs == "processor":
         return "CPU time in virtual time is only what its model of a processor charges"
     if cell.transfer.requests:

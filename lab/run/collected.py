@@ -47,11 +47,11 @@ class Collected:
 
     @property
     def was_stopped(self) -> bool:
-        """Whether the run was ended from outside: then its folder stays and says so, also without results."""
+        """True if a signal or a full disk ended the run: its folder stays then and says so, even without results."""
         return self.ended == "disk" or self.ended_code > _SIGNALS
 
     def result(self, cell_id: str) -> CellResult:
-        """What came of a cell that ran."""
+        """The result of a cell that ran."""
         return next(result for result in self.results if result.id == cell_id)
 
     def absorb(self, lane: Collected) -> None:
@@ -101,10 +101,10 @@ class Collected:
 
 
 def ended_by(problem: BaseException | None, *, in_time: bool) -> tuple[Ended, int]:
-    """How a run ends by this exception, and its exit code; the code is 0 where the verdicts decide.
+    """The end that `problem` gives a run, and its exit code; the code is 0 where the verdicts decide.
 
-    SIGTERM is a time limit's where one has passed, and `in_time` an interruption. A problem of one question does not end a run:
-    the caller sees if something is missing.
+    SIGTERM interrupts a run that is `in_time`; after the run's time limit it is a timeout. A problem of one question does not
+    end a run: the caller sees if something is missing.
     """
     if isinstance(problem, KeyboardInterrupt):
         return "interrupted", 128 + signal.SIGINT

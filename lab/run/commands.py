@@ -39,7 +39,7 @@ class Measured:
 
     argv: tuple[str, ...]
     exit_code: int
-    """As a shell has it: 128 and the signal's number for a command that was killed, 127 for a command that does not exist."""
+    """A shell's exit code: 128 plus the signal's number for a command that was killed, 127 for a command that does not exist."""
     stdout: str
     stderr: str
     seconds: float

@@ -28,7 +28,7 @@ _TOO_MUCH = ("better than accepted", "no longer worse", "no longer fails")
 
 @dataclass(frozen=True)
 class Compared:
-    """What came of one row. Without an answer the baseline cannot do it, without results the candidate; `note` says why."""
+    """The outcome of a row. Without an answer the baseline cannot do the row, without results the candidate; `note` says why."""
 
     asked: ReleaseRow
     results: Sequence[CellResult | Answer]
@@ -52,7 +52,7 @@ class Compared:
 
     @property
     def spoilt(self) -> bool:
-        """Whether the lab, not a client, was at fault."""
+        """True if the lab was at fault, not a client."""
         return self.answer is not None and self.answer.judged.name == "INVALID"
 
     @property
@@ -63,7 +63,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparing:
-    """How a release is compared: with what, by which margin, and what is accepted."""
+    """The terms of a release's comparison: the baseline, the margin, and the accepted figures."""
 
     baseline: ClientSpec
     margin: float | None = None
@@ -139,7 +139,7 @@ def accepted_now(found: Sequence[Answer], before: AcceptedFile, baseline: str) -
 
 
 def _still_worse(claim: Claim) -> float | None:
-    """How much worse, of a regression and of what is accepted already; None for what is not."""
+    """The size of a regression, new or already accepted; None for any other claim."""
     if claim.standing not in ("regression", "accepted"):
         return None
     if claim.figure == ARRIVES:
@@ -165,7 +165,7 @@ def _final(session: Session, candidate: ClientSpec, found: Sequence[Compared], g
 
 
 def _figures(row: ReleaseRow, candidate: ClientSpec, clock: Clock) -> int:
-    """How many are compared; after a fault only whether the file is right."""
+    """The number of compared figures; after a fault only one, the correctness of the file."""
     return 1 if isinstance(row.question, FaultQuestion) else count_claims(row.cell(candidate), clock)
 
 
@@ -221,7 +221,7 @@ def _verdict(found: Sequence[Compared], how: Comparing, skipped: Mapping[str, st
 
 
 def _gone(found: Sequence[Compared], how: Comparing) -> list[str]:
-    """Where the file of accepted figures is out of date, one phrase each."""
+    """The ways in which the file of accepted figures is out of date, one phrase each."""
     claims = {(each.asked.name, claim.figure): claim for each in found for claim in each.claims}
     told = []
     others = sum((each.row, each.figure) not in claims for each in how.accepted.accepted)

@@ -217,7 +217,7 @@ def _machine() -> Iterator[Check]:
 
 
 def _takes_files(folder: Path) -> bool:
-    """Whether a file can be made there, which leaves nothing behind; on a full disk it can."""
+    """True if a file can be made in the folder, which a full disk does not rule out; the trial leaves nothing behind."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             return True

@@ -48,7 +48,7 @@ class _Recorded:
 
 
 def get_ready(progress: Callable[[str], None], backend: str = "namespaces") -> Inferno:
-    """What a flame graph needs, before a network is up. Raises UsageProblem where perf is missing or may not count."""
+    """Provide the tools of a flame graph, before a network is up. Raises UsageProblem where perf is missing or may not count."""
     if backend != "namespaces":
         raise UsageProblem("--flamegraph needs perf on the client's host", remedy="use it with --backend namespaces")
     if shutil.which("perf") is None:

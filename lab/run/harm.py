@@ -1,4 +1,4 @@
-"""What clients do to a bystander on their link, in virtual time: solo first, then next to each client (ADR 0035)."""
+"""The harm of clients to a bystander on their link, in virtual time: measured solo first, then next to each (ADR 0035)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _PATIENCE = Patience(cpu_s=1800.0, real_s=6 * 3600.0)
 
 @dataclass(frozen=True)
 class FlowSeen:
-    """What a competing flow got; of web pages, how long each took."""
+    """The rate of a competing flow, and for web pages the seconds of each."""
 
     byte_s: float
     page_s: tuple[float, ...] = ()
@@ -119,7 +119,7 @@ class HarmTable:
         return delay(alike)
 
     def added_p95_ms(self, client: str) -> float | None:
-        """What the client adds to the bystander's p95 in the same pieces of the schedule."""
+        """The client's addition to the bystander's p95 in the same pieces of the schedule."""
         solo, found = self.solo_of(client), self.pooled(client)
         return found.p95_ms - solo.p95_ms if solo and found else None
 
@@ -129,7 +129,7 @@ class HarmTable:
         return harm_of_delay(solo.p95_ms, found.p95_ms) if solo and found else None
 
     def flow_seen(self, client: str) -> FlowSeen | None:
-        """What the flow got next to all transfers of the client that arrived, on average, and every page."""
+        """The flow next to all transfers of the client that arrived: its average rate, and every page."""
         seen = [row.flow for row in self.of(client) if row.flow and not row.problem]
         if not seen:
             return None
@@ -204,7 +204,7 @@ def harm_table(
 
 
 def _userlands(topology: Topology, clients: Sequence[ClientSpec], *, http3: bool) -> Userlands:
-    """Those of the one machine that all clients share. Raises UsageProblem where they need different ones."""
+    """The userlands of the one machine that all clients share. Raises UsageProblem where the clients need different ones."""
     found = {one_cell(client, topology, NO_USERLANDS, http3=http3): client.name for client in clients}
     if len(found) > 1:
         named = " and ".join(f"{name} of {each.client or 'this machine'}" for each, name in found.items())

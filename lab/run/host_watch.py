@@ -36,7 +36,7 @@ class Watcher:
         return cls(limits, roots)
 
     def idle(self, network: Network) -> HostLoad | None:
-        """How the machine is while the lab only counts. Raises LabFault where it cannot count."""
+        """The machine's load while the lab only counts. Raises LabFault where the lab cannot count."""
         if self.limits is None:
             return None
         for _ in range(IDLE_ATTEMPTS):

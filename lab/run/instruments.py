@@ -22,7 +22,7 @@ from lab.store.provenance import host_snapshot
 
 @dataclass(frozen=True)
 class Instruments:
-    """Those of this machine, unless others are given: a lab with others runs cells without a network.
+    """The instruments of this machine, unless others are given: a lab with others runs cells without a network.
 
     Each has the arguments and promises of the function that is its default.
     """

@@ -255,7 +255,7 @@ class Interleaving:
         return False
 
     def _unwatched(self, cell: Cell) -> str:
-        """Why its samples cannot be watched; empty where they can."""
+        """The reason why the cell's samples cannot be watched; empty where they can."""
         if cell.transfer.protocol == "h3":
             return "of QUIC the kernels and the wire know too little"
         if not self._virtual:

@@ -47,7 +47,7 @@ class Lab:
         self.client_facts: dict[str, object] = {}
         """Facts that were measured of the client's host: part of every snapshot from then on."""
         self.userlands: Mapping[str, UserlandFacts] = {}
-        """Those of the network's hosts."""
+        """The userlands of the network's hosts."""
         self.timing_s: dict[str, float] = {}
         self.started_at = datetime.now(UTC)
         self.abandoned = False

@@ -119,14 +119,14 @@ def parse_holders(text: str, device: int, inode: int) -> list[int]:
 
 
 def describe(pid: int, proc: Path = Path("/proc")) -> str:
-    """Which command a process is and since when, on one line."""
+    """The command of a process and the time of its start, on one line."""
     folder = proc / str(pid)
     try:
         words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
         since = f", since {datetime.fromtimestamp(_started_s(folder, proc)).astimezone():%H:%M:%S}"
     except (OSError, ValueError, IndexError):
         return f"process {pid}"
-    # Where an interpreter and its script are installed tells nothing, and takes the line.
+    # The folders of an interpreter and of its script are of no use, and would fill the line.
     words = [*(Path(word).name for word in words[:2]), *words[2:]]
     text = " ".join(word if word.isprintable() else "?" for word in words if word)
     return f"process {pid} ({text[:_COMMAND_CHARACTERS]}){since}"

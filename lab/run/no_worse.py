@@ -52,7 +52,7 @@ def no_worse(
     """
     ours, theirs = results
     claims = row.claims(ours.samples, theirs.samples)
-    # As for a cell: samples on a link that failed its calibration do not support a verdict.
+    # Samples on a link that failed its calibration do not support a verdict, nor do they for a single cell.
     grounds = ours.samples and theirs.samples and ours.certificate is not None
     blind = [] if all(has_figures(each, row.measures) for each in results) else [_BLIND]
     verdict = judge_together(row_verdict(claims) if grounds else None, results, row.plan, problems=[*problems, *blind])
@@ -71,7 +71,7 @@ def no_worse(
 
 
 def no_worse_after_fault(pair: str, results: Sequence[Answer], gate: Gate, accepted: Accepted) -> Answer:
-    """As `no_worse`, for a row with a fault: is a file wrong that the baseline has right?"""
+    """The counterpart of `no_worse` for a row with a fault: is a file wrong that the baseline has right?"""
     ours, theirs = results
     problems = [[row.problem for row in each.observations] for each in results]
     claim = fault_claim(problems[0], problems[1], gate, accepted)

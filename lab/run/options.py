@@ -1,4 +1,4 @@
-"""What the command line may change about every cell of a session."""
+"""The options by which the command line may change every cell of a session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lab.servers.sshd import SshdOptions
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line may change about every cell of a session."""
+    """The options by which the command line may change every cell of a session."""
 
     router: RouterChoice = "auto"
     backend: Backend = "namespaces"
@@ -32,13 +32,13 @@ class Options:
     twins: Mapping[str, str] = field(default_factory=dict)
     """Names of clients whose samples get the seeds of another's: a baseline meets the losses that its candidate meets."""
     machine_seed: int | None = None
-    """That of every machine, in place of what follows from `seed` and its cells."""
+    """The seed of every machine, in place of the seed that follows from `seed` and the machine's cells."""
     turn: Callable[[], AbstractContextManager[None]] | None = None
     """Entered before the first network in real time comes up: this machine's lock. Virtual time needs none."""
     userlands: Userlands = NO_USERLANDS
     """Root folders whose programs the hosts run in virtual time."""
     charge_ns: int = CHARGE_NS
-    """What a system call takes in virtual time."""
+    """The virtual time that a system call takes."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of every client and command, in both clocks; no other is passed on from the caller."""
     pcap: bool = False
@@ -54,7 +54,7 @@ class Options:
     syscalls: bool = False
     """One run more per cell of a suite, with its system calls counted."""
     instruments: Instruments = field(default_factory=Instruments)
-    """What acts on hosts and links."""
+    """The functions that act on hosts and links."""
     name: str = ""
     """The network's name; left out, it is the run's."""
     host_limits: HostLimits | None = None

@@ -59,7 +59,7 @@ def pair_id(candidate: Cell, baseline: Cell) -> str:
 
 
 def why_not_judged(cell: Cell) -> str:
-    """Why the ratio of this cell's rates is not judged; empty where it is."""
+    """The reason why the ratio of this cell's rates is not judged; empty where it is."""
     if cell.transfer.limit is not None:
         return "the transfer is limited: each client is judged against its limit"
     if cell.expectation.kind in ("memory", "cpu"):
@@ -88,7 +88,7 @@ def no_slower(
     not_judged = why_not_judged(cell)
     verdict: Verdict | None = None
     if not not_judged:
-        # As for a cell: samples on a link that failed its calibration do not support a verdict.
+        # Samples on a link that failed its calibration do not support a verdict, nor do they for a single cell.
         grounds = ours.samples and ours.certificate is not None
         verdict = judge_regression(ours.samples, theirs.samples, margin.value, looks) if grounds else None
         if verdict is None and not problems and not host_problems(results):

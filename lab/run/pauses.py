@@ -1,10 +1,11 @@
-"""Where a sender paused, and what ended each pause: its own program, a message of its peer, or room in its send buffer.
+"""A sender's pauses, and the cause that ended each: its own program, a message of its peer, or room in its send buffer.
 
-The sender's port sees every byte and every acknowledgement, so what is on the way is known at each instant. A buffer that held
-a program back was full when the pause began, and the pause ends with the acknowledgement that brings it down to two thirds: only
-there the kernel wakes a program that waits for room (sk_stream_write_space, net/core/stream.c). A look alone cannot tell it
-from a program that has just filled its buffer and does not want to write. And a buffer whose size the kernel chooses grows as
-soon as an acknowledgement finds a program that waits (tcp_new_space, net/ipv4/tcp_input.c): where it did not grow, none waited.
+The sender's port sees every byte and every acknowledgement, so the bytes on the way are known at each instant. A buffer that held
+a program back was full when the pause began, and the pause ends with the acknowledgement that brings the buffer down to two
+thirds: only there the kernel wakes a program that waits for room (sk_stream_write_space, net/core/stream.c). A look alone cannot
+tell such a program from another that has just filled its buffer and does not want to write. And a buffer whose size the kernel
+chooses grows as soon as an acknowledgement finds a program that waits (tcp_new_space, net/ipv4/tcp_input.c): if the buffer did
+not grow, no program waited.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from lab.net.sockets import Look
 from lab.net.tap import Content
 
 _OPENING_BYTES = 16 << 10
-"""What TLS and SSH exchange before content; measured: less than 8 KiB for each."""
+"""An upper bound for the exchange of TLS or SSH before content; measured: less than 8 KiB for each."""
 _AT_ONCE_NS = 500_000
 """A program's turn in virtual time: some fifty system calls of up to 10 us."""
 _TRIPS = 2.5
@@ -88,7 +89,7 @@ class Pauses:
         self._idle_ends = [end_ns for _, end_ns in self._idle]
 
     def cut(self, start_ns: int, end_ns: int, *, waits_for_network: bool) -> list[Part]:
-        """What each part of a time waited for. While TCP waits for the network, only idle times differ."""
+        """Cut a time into parts, each with the cause of its wait. While TCP waits for the network, only idle times differ."""
         found: list[Part] = []
         at = start_ns
         while at < end_ns:
@@ -119,7 +120,7 @@ class Pauses:
             yield from_ns, following.t0_ns
 
     def _all_written(self) -> list[int]:
-        """What the program had written at each look: what had been sent, and what was unsent."""
+        """The number of bytes that the program had written at each look: the sent and the unsent ones."""
         found, most = [], 0
         for look in self._each.looks:
             place = bisect_right(self._ends, look.t_ns) - 1
@@ -128,9 +129,9 @@ class Pauses:
         return found
 
     def _emptied(self, place: int) -> bool:
-        """Whether a look in the pause before this content saw that TCP had nothing to send, and the content was written later.
+        """True if a look in the pause before this content saw that TCP had nothing to send, and the content was written later.
 
-        Less than a segment may be held back (Nagle, RFC 896): what then goes out alone does not tell that the program wrote.
+        Less than a segment may be held back (Nagle, RFC 896): its departure alone does not show that the program wrote.
         """
         following = self._each.out[place]
         first, last = bisect_left(self._looked, self._each.out[place - 1].t_ns), bisect_left(self._looked, following.t0_ns)
@@ -139,7 +140,7 @@ class Pauses:
         return any(not look.waits_for_network for look in self._each.looks[first:last])
 
     def _ended_by(self, place: int) -> Answer:
-        """What ended the pause before this content."""
+        """The cause that ended the pause before this content."""
         following = self._each.out[place]
         before = self._each.out[place - 1] if place else None
         came = bisect_left(self._came, following.t0_ns + 1) - 1
@@ -156,7 +157,7 @@ class Pauses:
         return "at once" if self._sent_between(self._came[came] - self._most_ns, self._came[came] - self._least_ns) else "late"
 
     def _room(self, before: Content, t0_ns: int) -> bool:
-        """Whether a full send buffer came down to two thirds just before `t0_ns`."""
+        """True if a full send buffer came down to two thirds just before `t0_ns`."""
         acked = bisect_right(self._acked, t0_ns) - 1
         if acked < 0 or t0_ns - self._acked[acked] > _ROOM_NS or not self._each.looks:
             return False
@@ -186,9 +187,9 @@ class Pauses:
 
 
 def chosen(size: int, mss: int) -> bool:
-    """Whether the kernel chose the size of a send buffer, and did not reach the most that it may choose (tcp_wmem).
+    """True if the kernel chose the size of a send buffer, and did not reach the most that it may choose (tcp_wmem).
 
-    It chooses memory for twice some segments (tcp_sndbuf_expand, net/ipv4/tcp_input.c); SO_SNDBUF sets any size.
+    The kernel chooses memory for twice some segments (tcp_sndbuf_expand, net/ipv4/tcp_input.c); SO_SNDBUF sets any size.
     """
     each = (1 << (mss + _HEADERS - 1).bit_length()) + _DESCRIPTOR
     return size % (2 * each) == 0

@@ -107,7 +107,7 @@ class Probes:
         self._drop([one for one, probe in self._begun.items() if not probe.wanted and one not in self._expected])
 
     def judge(self, candidate: str, looks: LookPlan) -> Answer:
-        """What that try came to; meanwhile other cores run what is likely to be asked for next."""
+        """The answer of the candidate's next try; meanwhile other cores run the tries that are likely to be asked for next."""
         asked = Expected(candidate, looks, self._tries[candidate])
         self._tries[candidate] += 1
         if asked not in self._begun:

@@ -1,4 +1,4 @@
-"""What a person sees while the lab works: a live line on a terminal, plain lines in a log."""
+"""The lab's display of its progress: a live line on a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Progress(Protocol):
         ...
 
     def note(self, text: str) -> None:
-        """What a person should know of the run itself."""
+        """A remark on the run itself that a person should know."""
         ...
 
     def clear(self) -> None:
@@ -144,7 +144,7 @@ class Lines:
         self._stream.flush()
 
     def count(self, sample: Sample) -> None:
-        """What it took of virtual time; a sample in real time has no seed."""
+        """Add the sample's virtual time; a sample in real time has no seed."""
         if sample.seed is not None:
             self._virtual_s += sample.wall_s
 

@@ -48,7 +48,7 @@ class Outcome:
 
     @property
     def spoilt(self) -> bool:
-        """Whether the lab, not the client, was at fault."""
+        """True if the lab was at fault, not the client."""
         return "INVALID" in self.part().verdicts
 
     def part(self) -> Part:
@@ -70,7 +70,7 @@ class Outcome:
 
 
 class Spoilable(Protocol):
-    """What came of a row."""
+    """The outcome of a row."""
 
     @property
     def spoilt(self) -> bool: ...
@@ -142,7 +142,7 @@ def qualify(
 
 
 def skip(session: Session, rows: Sequence[ReleaseRow], candidate: ClientSpec) -> tuple[list[ReleaseRow], dict[str, str]]:
-    """As `plan`, and the session knows what is skipped. Raises as `plan`."""
+    """Call `plan`, and note the skipped rows in the session. Raises as `plan`."""
     asked, skipped = plan(rows, candidate, session.options.clock)
     for name, reason in skipped.items():
         session.skipped[f"{candidate.name}--{name}"] = reason

@@ -1,9 +1,9 @@
-"""What can be asked of a lab, as values: one for each kind of row in a suite, and for each cell that is named.
+"""The questions that a lab can be asked, as values: one for each kind of row in a suite, and for each cell that is named.
 
-A question knows how a session answers it. `Asking` answers many of them: in virtual time side by side before they are due, in
-real time when their turn comes. Outcomes are values, a problem among them, and each is kept.
+A question knows how a session answers it. `Asking` answers many questions: in virtual time side by side before they are due, in
+real time when their turn comes. Outcomes are values, and so are problems; each is kept.
 
-How a kind of question is answered is imported when one is asked: most runs have one kind.
+The code that answers a kind of question is imported when such a question is asked: most runs have one kind.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def same_work(cells: Sequence[Cell], answers: Sequence[str], rounds: int) -> Sam
 
 
 def virtual(question: Question, options: Options) -> bool:
-    """Whether it can be asked in virtual time, next to others."""
+    """True if the question can be asked in virtual time, next to others."""
     try:
         return bool(question.cells) and clock_for(question.cells, options.clock) == "virtual"
     except UsageProblem:

@@ -101,7 +101,7 @@ class ReleaseRow:
 
     @property
     def light(self) -> bool:
-        """Whether another may run at the same time: a slow transfer over a link whose calibration leaves the machine room."""
+        """True if another row may run at the same time: a slow transfer, and a link whose calibration leaves the machine room."""
         topology, transfer = self.topology, self.transfer
         rates = [topology.link.direction(side).rate for side in ("up", "down")]
         slow_link = all(rate is not None and rate.bit_s <= 100e6 for rate in rates)

@@ -16,7 +16,7 @@ from lab.run.questions import Asking, CellQuestion
 
 
 def as_reported(scenario: Scenario, expected: Said, result: CellResult) -> Answer:
-    """Whether a client behaved as the scenario reports; the arm holds the client's own verdict.
+    """Judge if a client behaved as the scenario reports; the arm holds the client's own verdict.
 
     A failed transfer does not reproduce a wrong figure: the client FAILs, but because of another fault.
     """
@@ -34,7 +34,7 @@ def as_reported(scenario: Scenario, expected: Said, result: CellResult) -> Answe
 
 
 def transfer_failed(result: CellResult) -> bool:
-    """Whether it FAILs because a transfer failed although the expectation is about a figure."""
+    """True if the cell FAILs because a transfer failed although the expectation is about a figure."""
     return result.verdict.name == "FAIL" and result.verdict.interval is None and result.expectation.kind != "none"
 
 

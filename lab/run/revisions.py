@@ -32,7 +32,7 @@ _TREE = "{tree}"
 _HEAD_BYTES = 4096
 _MOST_FILES = 30
 _CCACHE = Path("/usr/lib/ccache")
-"""Where Debian's ccache has its own cc and gcc."""
+"""The folder in which Debian's ccache has its own cc and gcc."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,16 @@ class Commit:
     author: str
     date: str
     changed: tuple[str, ...]
-    """What it changed: a line per file, then the sum."""
+    """The commit's changes: a line per file, then the sum."""
 
 
 @dataclass(frozen=True)
 class Builder:
-    """How a revision becomes a client. `command` is for sh, in the tree, which `{tree}` in it names; `program` is below it.
+    """The recipe for a client from a revision. sh runs `command` in the tree, which `{tree}` names; `program` is below the tree.
 
-    `builds` keeps the programs, because a candidate may be tried again. A program must stand on its own: it is all that is kept.
-    With `incremental` all revisions share one tree below `builds`, so that a build finds what the one before it has made; where
-    such a build fails it is repeated from a clean tree. Without it every revision has a fresh tree.
+    `builds` keeps the programs, because a candidate may be tried again. A program must be standalone: nothing else is kept.
+    With `incremental` all revisions share one tree below `builds`, so that a build finds the products of the build before; a
+    build that fails there is repeated from a clean tree. Without `incremental` every revision has a fresh tree.
     """
 
     repo: Path
@@ -96,7 +96,7 @@ class Builder:
         return f"{name}={kept}"
 
     def built(self, revision: str) -> bool:
-        """Whether it has been asked for before, and could be built."""
+        """True if the revision has been asked for before, and could be built."""
         return self._kept(revision)[1].exists()
 
     def remove_tree(self) -> None:
@@ -159,7 +159,7 @@ def build(command: str, program: str, tree: Path, log: Path, *, name: str = "it"
 
 
 def _needs_tree(program: Path, tree: Path) -> str:
-    """Why a program cannot run without its tree; empty if it can, or if nothing is known against it."""
+    """The reason why a program cannot run without its tree; empty if it can, or if nothing is known against it."""
     with program.open("rb") as file:
         head = file.read(_HEAD_BYTES)
     if head.startswith(b"#!"):
@@ -242,7 +242,7 @@ def commit_facts(repo: Path, revision: str) -> Commit:
 
 
 def client_name(program: str, otherwise: str) -> str:
-    """Which adapter speaks for the builds: the client that is called as their program, else the scenario's."""
+    """The client whose adapter speaks for the builds: the client with their program's name, else the scenario's."""
     stem = PurePath(program).name
     return stem if stem in list_clients() else otherwise
 
@@ -253,7 +253,7 @@ def _told(repo: Path, revision: str) -> tuple[str, str]:
 
 
 def _git(repo: Path, *words: str) -> str:
-    """What it prints; empty where it says no. Raises UsageProblem where there is no repository."""
+    """The output of git; empty where git fails. Raises UsageProblem where there is no git or no repository."""
     if shutil.which("git") is None:
         raise UsageProblem("there is no git to look for revisions with", remedy="sudo apt-get install git")
     code, said = store.run(["git", "-C", repo, *words], timeout_s=_LONGEST_GIT_S)

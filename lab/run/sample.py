@@ -244,7 +244,7 @@ def run_client(  # noqa: PLR0917 - two callers
 
 @dataclass(frozen=True)
 class _There:
-    """What is wrong with what arrived, and when each file of a set was complete (CLOCK_MONOTONIC)."""
+    """The defect of the received files, and the instant at which each file of a set was complete (CLOCK_MONOTONIC)."""
 
     problem: str
     ended_ns: tuple[int, ...] = ()
@@ -316,7 +316,7 @@ def _numbers(adapter: ClientAdapter, transfer: Transfer, done: Completed) -> Cli
 
 
 def _problems(adapter: ClientAdapter, transfer: Transfer, done: Completed, numbers: ClientNumbers | str) -> Iterator[str]:
-    """What is wrong with the client's end and report, one line each, the most telling first. `numbers` or why there are none."""
+    """Problems of the client's end and report, one line each, the most telling first. A text as `numbers` is a problem too."""
     size, wanted = transfer.total_bytes, _HTTP_VERSION.get(transfer.protocol)
     if done.timed_out:
         yield f"{adapter.name} was still running after {done.wall_s:.0f} s and was killed"
@@ -349,7 +349,7 @@ def _series(  # noqa: PLR0917 - one caller
 
 
 def reading_of(row: PortReading, port: str) -> Reading:
-    """What a port had sent by then."""
+    """The bytes and packets that a port had sent by then."""
     return Reading(row.t_ns, row[port].tx_bytes, row[port].tx_packets)
 
 

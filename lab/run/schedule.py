@@ -1,4 +1,4 @@
-"""Which cell's transfer is next, when one or several cells share a link. Looks at the samples taken so far, and takes none."""
+"""The choice of the cell for the next transfer, when cells share a link. Looks at the samples taken so far, and takes none."""
 
 from __future__ import annotations
 

@@ -220,12 +220,12 @@ def versions_between(good: str, bad: str, among: Among = "available") -> tuple[l
 
 
 def version_built(candidate: str) -> bool:
-    """Whether a version can be run as it is."""
+    """True if a version can be run as it is."""
     return versions.find(candidate) is not None
 
 
 def version_ready(build: bool, say: Callable[[str], None]) -> Callable[[str], str]:
-    """What makes a version ready: it is built if `build` allows."""
+    """The function that makes a version ready, by a build if `build` allows one."""
 
     def ready(candidate: str) -> str:
         if build and not version_built(candidate):  # a build waits for any other, also for one of something else

@@ -33,7 +33,7 @@ class ArrivedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class FileTimes:
-    """What a sample keeps of them."""
+    """The times of a set's files, as a sample keeps them."""
 
     times_s: list[float]
     every: int = 1

@@ -1,4 +1,4 @@
-"""What --clock, --backend, --router and their relatives come to together, for the `lab` command and for plain `robot` alike."""
+"""The combined effect of --clock, --backend, --router and their relatives, for the `lab` command and for plain `robot` alike."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Only:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How a command runs its cells; `backend` and `router` are those of cells in real time."""
+    """The settings of a command for its cells; `backend` and `router` are those of cells in real time."""
 
     clock: ClockChoice = "auto"
     backend: Backend = "namespaces"
@@ -48,7 +48,7 @@ class RunSettings:
 
     @property
     def shares_programs(self) -> bool:
-        """Whether the hosts run this machine's own programs; containers and machines have theirs."""
+        """True if the hosts run this machine's own programs; containers and machines have theirs."""
         return self.backend == "namespaces"
 
     @contextmanager

@@ -52,7 +52,7 @@ def buffer_sizes(
     compared = [sweep.Arm(name, cell.samples) for name, cell in arms.items()]
     clock = common_clock([sample for sample in samples if sample.ok]) if samples else None
     rates = byte_rates(compared, clock) if clock else [[] for _ in compared]
-    # As for a cell: samples on a link that failed its calibration do not support a verdict.
+    # Samples on a link that failed its calibration do not support a verdict, nor do they for a single cell.
     grounds = samples and cells[0].certificate is not None
     judged = judge_sweep(compared, study.floor.value, looks) if grounds else None
     verdict = judge_together(judged, cells, looks, problems=problems)

@@ -39,7 +39,7 @@ Made = Callable[[float], Cell]
 
 @dataclass(frozen=True)
 class Search:
-    """What is searched: the client and its transfers, the cell at each value, and what a PASS means, in words."""
+    """The subject of a search: the client and its transfers, the cell at each value, and the meaning of a PASS, in words."""
 
     variable: Variable
     client: ClientSpec

@@ -25,8 +25,8 @@ from lab.net.ports import INTERVAL_MS, PortSampler
 from lab.net.series import Reading, body_span, header_bytes
 from lab.net.tap import Event, Tap
 
-# How a client defines its first and last byte is its own business, within this share of the body and these round trips (a put's
-# last byte may be the one written, sent or answered).
+# A client may define its first and last byte as it likes, within this share of the body and these round trips (a put's last byte
+# may be the one written, sent or answered).
 _ROUND_TRIPS = 2.0
 _SHARE, _LEAST_S = 0.02, 0.1
 # In real time a processor also comes between a byte and the client's look at its clock.
@@ -62,7 +62,7 @@ class Timed:
 
 
 def _queue_s(link: LinkDirection) -> float:
-    """How long a packet may wait in the link's queue."""
+    """The longest time that a packet may wait in the link's queue."""
     if link.rate is None:
         return 0.0
     packets = queue_packets(link, link.rate, Duration(2 * link.delay.ns))

@@ -1,4 +1,4 @@
-"""Which userlands the hosts of cells have: the command line's, the client's own, those of the topology, and h3's server."""
+"""The userlands of the hosts of cells: the command line's, the client's own, those of the topology, and h3's server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAST_NGINX = (1, 25)
 
 
 def userlands_for(cells: Sequence[Cell], asked: Userlands) -> Userlands:
-    """Those of cells that share one machine. Raises NotSupported where they need different ones, and as `one_cell`."""
+    """The userlands of cells that share one machine. Raises NotSupported where they need different ones, and as `one_cell`."""
     found = {one_cell(cell.client, cell.topology, asked, http3=cell.transfer.protocol == "h3") for cell in cells}
     if len(found) > 1:
         names = " and ".join(sorted({each.client or "the machine" for each in found}))
@@ -28,7 +28,7 @@ def userlands_for(cells: Sequence[Cell], asked: Userlands) -> Userlands:
 
 
 def one_cell(client: ClientSpec | None, topology: Topology, asked: Userlands, *, http3: bool) -> Userlands:
-    """Those for one client. Raises UsageProblem where the client is of another userland than `asked`."""
+    """The userlands for one client. Raises UsageProblem where the client is of another userland than `asked`."""
     own = userland_of(client) if client else ""
     if client and own and asked.client not in ("", own):
         raise UsageProblem(

@@ -37,9 +37,9 @@ def explain(  # noqa: PLR0917 - two callers
     link: Link | None,
     transfer: Transfer | None = None,
 ) -> Diagnosis | None:
-    """Why the client that has ended was as fast as it was; None where it moved nothing.
+    """The reason for the speed of a client that has ended; None where the client moved nothing.
 
-    The content's way is the transfer's or, without one, the way in which more went.
+    The content's way is the transfer's or, without a transfer, the way in which more content went.
     """
     if transfer and (kept := limited(transfer, transfer.total_bytes / done.wall_s)):
         return kept
@@ -68,7 +68,7 @@ def of_failed(found: Diagnosis | None, dropped: Mapping[str, int], ports: Ports,
 
 
 def _place(device: str, ports: Ports, link: Link) -> str:
-    """Which way they went, and what drops there. The router's own wires are those of `lab.link.hops`."""
+    """The way of packets dropped at `device`, and the cause of the drops. The router's own wires are those of `lab.link.hops`."""
     kind, _, way = device.partition("-")
     if device in HOPS and kind == "mtu":
         hidden = link.direction("up" if way == "up" else "down").hidden_mtu
@@ -187,10 +187,10 @@ def _connections(sender: Watched) -> list[Connection]:
 
 
 class _Reader:
-    """What a receiving program had not taken, and when it took its own time.
+    """The unread bytes of a receiving program, and the times at which it did not wait for content.
 
-    Where something lay unread until it read again, it did not wait for content since it had read before. A program that
-    reads what comes as it comes leaves nothing unread at a look: in virtual time reading takes next to no time.
+    If bytes lay unread until the program read again, it has not waited for content since the read before. A program that
+    reads content as it comes leaves nothing unread at a look: in virtual time reading takes next to no time.
     """
 
     def __init__(self, looks: Sequence[Look]) -> None:
@@ -220,7 +220,7 @@ def _readers(receiver: Watched) -> dict[tuple[int, int], _Reader]:
 
 
 class _Line:
-    """Whether the router's port was full at a time: its bytes in the 100 ms around it against the line's rate."""
+    """The load of the router's port at a time: its bytes in the 100 ms around that time against the line's rate."""
 
     def __init__(self, port: Sequence[tuple[int, int]], byte_s: float | None, delay_ns: int) -> None:
         self._times = [t_ns for t_ns, _ in port]

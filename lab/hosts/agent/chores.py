@@ -1,6 +1,6 @@
-"""What a machine's first process does itself around each sample: a shell with its commands would cost half of the sample's time.
+"""The chores of a machine's first process around each sample: a shell with its commands would cost half of the sample's time.
 
-Standard library only. The same as the scripts of `lab.hosts.posix`.
+Standard library only. The chores do the same as the scripts of `lab.hosts.posix`.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from lab.model.errors import LabFault
 _START_S = 10.0
 # The variables that a command inherits from the lab's caller, where both see the same files.
 KEPT_ENVIRONMENT = ("PATH", "ROUGHWATER_CACHE")
-# As in virtual time.
+# The same values as in virtual time.
 _FIXED = {"USER": LAB_USER, "LOGNAME": LAB_USER, "TMPDIR": f"{RUN_DIR}/lab/tmp", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
 
@@ -117,7 +117,7 @@ class AgentHost(PosixHost[AgentProcess]):
         self._namespace = namespace or name
         self.program = programs
         self._kept = tuple(kept)
-        # Whether its files are this machine's, so that a person's folder and environment mean something there.
+        # True if the host's files are this machine's, so that a person's folder and environment mean something there.
         self.shares_files = "PATH" in self._kept
         # A container has no right to packet sockets, and another machine has another clock.
         self.tap_port = self.capture_port if self.shares_files else ""

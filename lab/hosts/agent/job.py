@@ -43,7 +43,7 @@ def take_result(job: Job) -> None:
 
 
 def interruptions() -> int:
-    """How often the kernel interrupted a program that had computed for long, since it booted."""
+    """The number of times since its boot that the kernel interrupted a program that had computed for long."""
     fd = os.open(_INTERRUPTIONS, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return int(os.read(fd, 32))

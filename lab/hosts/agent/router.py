@@ -43,7 +43,7 @@ _VERSIONS = "uname -r; tc -V"
 
 @dataclass(frozen=True)
 class RouterSite:
-    """Where the router goes: `wire` sees `ports`; a UML guest's files are below `uml_root`, and `python` starts it."""
+    """The place for a router: `wire` sees `ports`; a UML guest's files are below `uml_root`, and `python` starts the guest."""
 
     agent: AgentHandle
     wire: AgentHost

@@ -61,7 +61,7 @@ class Agent:
         """Called for a child that ended and was not a job."""
 
     def timeout_s(self) -> float | None:
-        """How long `serve` may wait for something to happen."""
+        """The longest wait of `serve` for an event; None for a wait without end."""
         return self.console.seconds_to_deadline() if self.console else None
 
     def after_waiting(self) -> None:

@@ -40,7 +40,7 @@ class Child:
 
 
 class Ending:
-    """How a child ended, and the CPU seconds that it and its children took."""
+    """The end of a child, and the CPU seconds that the child and its own children took."""
 
     def __init__(self, pid: int, code: int, user_s: float, system_s: float) -> None:
         self.pid, self.code = pid, code

@@ -60,7 +60,7 @@ def seed_order(at_ns: int, seed: bytes) -> bytes:
 
 
 class Result:
-    """How a client ended: `errno` if it could not be executed, its status as wait(2) has it, when, and its peak memory."""
+    """The end of a client: `errno` if it could not be executed, its status by wait(2), its last instant, and its peak memory."""
 
     def __init__(self, data: bytes) -> None:
         self.errno, self.status, seconds, nanoseconds = struct.unpack_from("=QI4xQQ", data)

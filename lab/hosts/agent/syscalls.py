@@ -113,7 +113,7 @@ class _CapabilityData(ctypes.Structure):
 
 
 def make_capabilities_ambient() -> None:
-    """Whatever this process may, the programs it executes may too (capabilities(7), ambient set)."""
+    """Pass this process's capabilities on to the programs that it executes (capabilities(7), ambient set)."""
     header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
     data = (_CapabilityData * 2)()
     _check(_libc.capget(ctypes.byref(header), ctypes.byref(data)), "capget")

@@ -1,4 +1,4 @@
-"""What an image holds: its files by their place, and the recipe, a digest over everything that goes in.
+"""The contents of an image: its files by their place, and the recipe, a digest over everything that goes in.
 
     python3 -m lab.hosts.compose.content ROLE FOLDER
 
@@ -21,7 +21,7 @@ from lab.model.errors import EXIT_PASS, LabFault, RoughwaterError, UsageProblem
 from lab.model.paths import package_root, shipped_root, shipped_topologies_dir
 
 ROLES = ("client", "router", "server")
-# Those of Compose, and the lab itself.
+# The roles of Compose, and the lab itself.
 EVERY = (*ROLES, lab_image.ROLE)
 WITH_FERRY = ("client", lab_image.ROLE)
 
@@ -73,7 +73,7 @@ _ENGINE = ("Cargo.toml", "Cargo.lock", "crates/*/Cargo.toml", "crates/*/build.rs
 
 _OWN = "usr/lib/roughwater"
 RECIPE = f"{_OWN}/recipe"
-"""Where an image says what it was made from, for those that Compose has built and that have no label of it."""
+"""The file with an image's recipe, for images that Compose has built and that have no label with it."""
 READY = "images/ready"
 """The folder of the build context for what a build need not make: `ca/`, `site/` and `tree/`."""
 # Folders that a Dockerfile copies from. The classic builder fails after a COPY that copies nothing, so

@@ -289,7 +289,7 @@ def _packages_base(role: str, work: Path, progress: Progress, *, force: bool) ->
 
 
 def _make(role: str) -> dict[str, bytes]:
-    """What the making of a root file system depends on."""
+    """The files on which the making of a root file system depends."""
     made = content.scripts(role)
     places = {"packages": f"images/{role}/packages", **{name: f"images/base/{name}" for name in ("excludes", "install")}}
     return {f"make/{name}": made[place] for name, place in places.items()}

@@ -52,7 +52,7 @@ def parse(text: str, origin: str = "ssh-config") -> dict[str, Target]:
 
 
 def render(target: Target) -> str:
-    """As `vagrant ssh-config` would print it; `parse` gives the same target back."""
+    """The target as `vagrant ssh-config` would print it; `parse` gives the same target back."""
     lines = [f"Host {target.name}", f"  HostName {target.host}", f"  User {target.user}", f"  Port {target.port}"]
     lines.append(f"  UserKnownHostsFile {_quoted(target.known_hosts or '/dev/null')}")
     lines.append(f"  StrictHostKeyChecking {'yes' if target.known_hosts else 'no'}")

@@ -48,7 +48,7 @@ _REFUSALS: tuple[tuple[str, str, str], ...] = (
 
 
 def refusal(target: Target, said: str, pin: str = "") -> LabFault:
-    """Why an `ssh` ended without a connection, in one line."""
+    """The error for an `ssh` that ended without a connection, in one line."""
     lines = [line.strip(" @\r") for line in said.splitlines() if line.strip(" @\r")]
     last = lines[-1][:200] if lines else "ssh printed nothing"
     for pattern, message, remedy in _REFUSALS:

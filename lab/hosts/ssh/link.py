@@ -30,7 +30,7 @@ from lab.model.ended import wait_for_end
 from lab.model.errors import LabFault
 from lab.model.paths import package_root
 
-# What runs at the far end, and the packages it is in.
+# The modules that run at the far end, and the packages that hold them.
 _SHIPPED = (
     "lab/__init__.py",
     "lab/hosts/__init__.py",
@@ -63,7 +63,7 @@ _CHUNK = 1 << 18
 
 @dataclass(frozen=True)
 class Identity:
-    """What the agent reports about itself and its machine."""
+    """The agent's report about itself and its machine."""
 
     root: bool
     user: str
@@ -269,7 +269,7 @@ class AgentLink(AgentHandle):
             del self._said[:-8192]
 
     def _lost(self) -> LabFault:
-        """Why there is no connection, in ssh's own words where there never was one."""
+        """The error for a missing connection, in ssh's own words where there never was a connection."""
         try:
             code = wait_for_end(self._ssh, 5)
         except subprocess.TimeoutExpired:

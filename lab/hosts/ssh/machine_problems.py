@@ -8,7 +8,7 @@ from lab.model.errors import LabFault, RoughwaterError, UsageProblem
 
 # Certificates of a run are dated back an hour; logs of two machines that disagree by more than this cannot be read together.
 MOST_SKEW_S = 30.0
-# What Windows and Linux call the same processor.
+# The names of the same processor in Windows and in Linux.
 _SAME = {"AMD64": "x86_64", "ARM64": "aarch64", "x64": "x86_64"}
 # SoftwareLicensingProduct.LicenseStatus (Microsoft): 1 licensed; in 2, 3 and 6 a grace period runs.
 _LICENSED, _GRACE = 1, (2, 3, 6)

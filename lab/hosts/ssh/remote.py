@@ -69,7 +69,7 @@ class StreamChannel:
         self.finish()
 
     def pass_on(self, fd: int) -> int:
-        """How many bytes; 0 when there is nothing more for now."""
+        """Pass on the next bytes; their number, 0 when there is nothing more for now."""
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:

@@ -56,7 +56,7 @@ def given_machine(name: str) -> Target | None:
 
 
 def refusal(command: str, said: str) -> RoughwaterError:
-    """Why `vagrant` failed, in one line. UsageProblem if the caller can fix it."""
+    """The error for a failed `vagrant`, in one line. UsageProblem if the caller can fix it."""
     lines = _plain_lines(said)
     for pattern, message, remedy in _REFUSALS:
         for index, line in enumerate(lines):
@@ -76,7 +76,7 @@ def _plain_lines(said: str) -> list[str]:
 
 
 def bring_up(names: Sequence[str]) -> tuple[dict[str, Target], dict[str, str]]:
-    """Where SSH finds each of `names`, and facts of what made them; those that are down are brought up.
+    """The SSH targets of `names`, and facts about the origin of these machines; machines that are down are brought up.
 
     Raises UsageProblem for what is missing here (Vagrant, a provider, a box), LabFault for a machine that does not come up.
     """

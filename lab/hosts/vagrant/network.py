@@ -40,7 +40,7 @@ from lab.model.units import Duration
 ROUTER, SERVER, CLIENT = "router", "server", "linux"
 ADDRESSES = Addresses()
 PORTS = Ports(client="to-client", server="to-server")
-# As in the Vagrantfile, whose table a test compares with this.
+# The same table is in the Vagrantfile; a test compares the two.
 MACS: dict[str, tuple[str, ...]] = {
     "router": (ROUTER_MACS["client"], ROUTER_MACS["server"]),
     "client": ("02:54:4c:01:00:02",),

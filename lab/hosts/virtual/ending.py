@@ -1,4 +1,4 @@
-"""Why a machine in virtual time has ended, in one line, from what its kernel printed and how its process ended."""
+"""The reason for the end of a machine in virtual time, in one line, from its kernel's output and its process's exit status."""
 
 from __future__ import annotations
 

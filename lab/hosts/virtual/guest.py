@@ -38,7 +38,7 @@ _SHORT_NS = 1000
 # Process numbers: the kernel begins with 300 again when it has used the highest, 32768. Servers have hundreds for their children.
 _SERVERS_AFTER, _SERVER_NUMBERS, _MOST_SERVERS, _CLIENTS_AFTER = 2000, 500, 32, 20_000
 _DEFAULT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
-# What a client may do to the machine that it shares with its servers: forking without end is its own failure, not the lab's.
+# The most processes of a client, which shares the machine with its servers: endless forking is its own failure, not the lab's.
 _MOST_PROCESSES = 1500
 # One file may take three eighths of the memory: more than any transfer the machine is made for, and less than would leave no room
 # to tell what a flood printed.

@@ -95,7 +95,7 @@ class Boot:
 
 @dataclass
 class Patience:
-    """How much a request may use before its programs are ended. CPU seconds, because a busy host slows the machine."""
+    """The limits at which the programs of a request are ended. CPU seconds are limited, because a busy host slows the machine."""
 
     cpu_s: float = 60.0
     real_s: float = 1800.0
@@ -122,11 +122,11 @@ class Machine:
     console: int
     core: Core
     forks: socket.socket | None = None
-    """Where a machine that others go on from is asked for them."""
+    """The socket on which a machine is asked for others that go on from its state."""
     patience: Patience = field(default_factory=Patience)
     now_ns: int = 0
     phase_ns: int = 0
-    """How long after a tick clients begin."""
+    """The delay of clients' starts after a tick."""
     start_ns: int = 0
     """When the next client begins, if it has been said."""
     placed: dict[str, str] = field(default_factory=dict)

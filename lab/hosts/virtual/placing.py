@@ -1,7 +1,8 @@
-"""Where a machine in virtual time shows a client that is a file of the caller's.
+"""The path at which a machine in virtual time shows a client that is a file of the caller's.
 
-Its own path would count: the words of a command lie on its stack, and a script's Python asks for every folder on the way and
-lists the last. So a folder is shown under a path of the lab's. A script's folder is copied, without files that no program reads.
+The file's own path would count: the words of a command lie on its stack, and a script's Python asks for every folder on the way
+and lists the last. So a folder is shown under a path of the lab's. A script's folder is copied, without files that no program
+reads.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def _copied(path: Path) -> Place | None:
 
 
 def looks_up(path: Path) -> bool:
-    """Whether a program's text names the folder above its own."""
+    """True if a program's text names the folder above its own."""
     if path.suffix not in _TEXTS:
         return False
     return _ABOVE.search(path.read_bytes()) is not None

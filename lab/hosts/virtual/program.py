@@ -20,7 +20,7 @@ from lab.model.errors import LabFault
 
 _ROOT = Path(__file__).resolve().parents[3]
 _PACKAGES = ("lab", "lab.hosts", "lab.hosts.agent")
-# What `lab.hosts.virtual.guest` imports of the lab, in the order in which they need each other.
+# The lab's modules that `lab.hosts.virtual.guest` imports, in the order in which they need each other.
 _MODULES = (
     "lab.hosts.agent.places",
     "lab.hosts.agent.frames",

@@ -1,4 +1,4 @@
-"""What the answers of the PowerShell scripts mean. Pure."""
+"""The meaning of the PowerShell scripts' answers. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pin_problems(answer: Mapping[str, Any], congestion_control: str, mtu: int | 
 
 
 def bypass_problem(answer: Mapping[str, Any], name: str, other: str, gateway: str) -> str:
-    """How packets can bypass the router, according to guard.ps1; empty if they cannot."""
+    """The way in which packets can bypass the router, according to guard.ps1; empty if there is none."""
     one, two = answer.get("one_hop"), answer.get("two_hops")
     problems = (
         (answer.get("route_port") is None, f"{name} has no route to {other}"),
@@ -58,7 +58,7 @@ def bypass_problem(answer: Mapping[str, Any], name: str, other: str, gateway: st
 
 
 def curl_words(facts: Mapping[str, Any]) -> tuple[bool, str]:
-    """Whether `curl` is curl at a PowerShell prompt of that machine, and what it is, by facts.ps1."""
+    """True if `curl` is curl at a PowerShell prompt of that machine, and a description of `curl` there, by facts.ps1."""
     alias, program = facts.get("curl_alias"), facts.get("curl_program")
     if alias is None or program is None:
         return False, "PowerShell does not say what `curl` is"

@@ -58,7 +58,7 @@ class WindowsHost(CommandHost[WindowsProcess]):
         return self._shell.clock
 
     def script(self, text: str, *, arguments: Mapping[str, str] | None = None, timeout_s: float = SCRIPT_S) -> str:
-        """What a PowerShell script prints. Raises LabFault with its last line of error."""
+        """The output of a PowerShell script. Raises LabFault with the first line of its error output."""
         return self._shell.script(text, arguments=arguments, timeout_s=timeout_s)
 
     def set_clock(self) -> None:
@@ -233,7 +233,7 @@ class WindowsHost(CommandHost[WindowsProcess]):
 
 
 def _remote(path: PureWindowsPath) -> str:
-    """As Windows' sftp-server names it: /C:/folder/file, in quotes for sftp's batch language."""
+    """The path in the form of Windows' sftp-server: /C:/folder/file, in quotes for sftp's batch language."""
     text = path.as_posix()
     if any(letter in text for letter in '"\r\n'):
         raise UsageProblem(f"a file on Windows cannot be called {text!r}")

@@ -57,7 +57,7 @@ class PowerShell:
     _setting_clock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def script(self, text: str, *, arguments: Mapping[str, str] | None = None, timeout_s: float = SCRIPT_S) -> str:
-        """What a PowerShell script prints. Raises LabFault with its last line of error."""
+        """The output of a PowerShell script. Raises LabFault with the first line of its error output."""
         words = self.connection.command(powershell.boot_command(arguments))
         try:
             done = subprocess.run(words, input=powershell.line(text), capture_output=True, timeout=timeout_s, check=False)
@@ -123,7 +123,7 @@ class PowerShell:
         return found
 
     def ask_maybe(self, name: str, arguments: Mapping[str, str], timeout_s: float = 60.0) -> dict[str, Any] | None:
-        """As `ask`; None for a script that printed null."""
+        """The answer as by `ask`; None for a script that printed null."""
         text = self.script(powershell.script(name), arguments=arguments, timeout_s=timeout_s)
         try:
             found = json.loads(text)

@@ -26,7 +26,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Ports:
-    """Where the server's host listens for a client that does not use the lab's own ports."""
+    """The ports of the server's host for a client that does not use the lab's own ports."""
 
     http: int
     https: int
@@ -54,7 +54,7 @@ class ClientRun:
         return self.start().wait(timeout_s)
 
     def content(self) -> str:
-        """What is wrong with the file that arrived; empty when it is intact. Removes the file."""
+        """The defect of the file that arrived, in words; empty when the file is intact. Removes the file."""
         network = self.bench.network
         receiver = network.client if self.transfer.direction == "get" else network.server
         arrived = collect(receiver, self.endpoints.arrival_path(self.transfer))

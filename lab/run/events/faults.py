@@ -50,7 +50,7 @@ _AGAIN_S = 1.0
 
 
 def refusal(fault: Fault, transfer: Transfer) -> str:
-    """Why there is no such fault of such a transfer; empty where there is."""
+    """The reason why the transfer cannot have this fault; empty where it can."""
     behind_nginx = "nginx, which the lab has in front of its odd server"
     reasons = {
         "QUIC has neither FIN nor RST, and an attacker cannot write its close": transfer.protocol == "h3"
@@ -135,7 +135,7 @@ class Stage:
 def run_faults(
     session: Session, client: ClientSpec, topology: Topology, transfer: Transfer, fault: Fault, *, samples: int
 ) -> Answer:
-    """As many transfers as `samples`, each with the fault at another place, to a verdict; writes the answer.
+    """Run `samples` transfers, each with the fault at another place, to a verdict, and write the answer.
 
     Raises NotSupported for a fault that the transfer cannot have, and as `Session.run_cell`.
     """

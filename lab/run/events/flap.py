@@ -243,7 +243,7 @@ def _interrupt(
 
 
 def silent_bytes(rows: Sequence[PortReading], port: str, from_ns: int, to_ns: int) -> int | None:
-    """What the port sent between two instants; None where fewer than two readings lie between them."""
+    """The bytes that the port sent between two instants; None where fewer than two readings lie between them."""
     inside = [row for row in rows if from_ns <= row.t_ns <= to_ns]
     return inside[-1][port].tx_bytes - inside[0][port].tx_bytes if len(inside) > 1 else None
 

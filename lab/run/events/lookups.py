@@ -1,7 +1,7 @@
-"""Whether a client asks the resolver for the address of `localhost` (RFC 6761, 6.3: it should not).
+"""The count of a client's queries for `localhost` at the resolver (RFC 6761, 6.3: there should be none).
 
-The lab's hosts have no nameserver, so that a resolver asks 127.0.0.1:53; there the lab's own counting sink listens. A control
-first: another name is looked up on the client's host, and must be counted, else nothing that is counted later means anything.
+The lab's hosts have no nameserver, so that a resolver asks 127.0.0.1:53, where the lab's own counting sink listens. As a control,
+another name is looked up first on the client's host: unless that lookup is counted, no later count means anything.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PATIENCE_S = 30.0
 
 @dataclass(frozen=True)
 class Lookups:
-    """How the client ended, what was wrong with the file, and the names that were looked up."""
+    """The client's outcome, the defect of its file, and the names that were looked up."""
 
     done: Completed
     content: str

@@ -169,7 +169,7 @@ class Connection(threading.Thread):
                     waiting[other[each]] += self.seen(data, each is self.client)
 
     def seen(self, data: bytes, upwards: bool) -> bytes:
-        """What goes on of these bytes, after the harm if they are where it is due."""
+        """The bytes to pass on for `data`, after the fault if it is due among them."""
         told = self.plan.told
         if upwards != (told["direction"] == "put"):
             return data

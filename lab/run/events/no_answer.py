@@ -1,6 +1,6 @@
-"""What a client does where no connection comes about: no server answers, or only one of localhost's two addresses does.
+"""A client's behaviour where no connection comes about: no server answers, or only one of localhost's two addresses does.
 
-A control first: a plain connect() on the client's host must end as the event says, else nothing that the client does is judged.
+A plain connect() on the client's host comes first, as a control: the client is judged only if this ends as the event says.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PATIENCE_S = 200.0
 
 @dataclass(frozen=True)
 class Attempt:
-    """How the client ended, how a plain connect() did, and what was wrong with a file that should have come."""
+    """The outcomes of the client and of a plain connect(), and the defect of a file that should have come."""
 
     done: Completed
     control: Connected
@@ -40,7 +40,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Both:
-    """What the two addresses of localhost do: `serves`, `silent` (no answer to a SYN) or `refuses`."""
+    """The behaviour of localhost's two addresses: `serves`, `silent` (no answer to a SYN) or `refuses`."""
 
     ipv4: str
     ipv6: str

@@ -43,7 +43,7 @@ class Faulty:
             return self.told
 
     def strikes(self, times: int) -> bool:
-        """Whether the fault is still due, which counts it."""
+        """Count a strike of the fault; false if it has already struck `times` times."""
         with self.lock:
             if self.struck >= times:
                 return False
@@ -72,7 +72,7 @@ class Request(threading.Thread):
             if self.abrupt:
                 time.sleep(0.2)  # for the answer to arrive before the reset that unread bytes make of a close
                 return
-            # What is unread would turn the end of the answer into a reset.
+            # Unread bytes would turn the end of the answer into a reset.
             self.connection.settimeout(2.0)
             while self.connection.recv(65536):
                 pass
@@ -104,7 +104,7 @@ class Request(threading.Thread):
         self.connection.sendall(head.encode() + body)
 
     def failed(self, told: dict[str, Any]) -> bool:
-        """Whether the fault is an error, and was the answer."""
+        """Answer with the HTTP error of an error fault that is still due; true if that was the answer."""
         if told["fault"] not in ("http-error", "error-cut") or not self.faulty.strikes(told["times"]):
             return False
         again = f"Retry-After: {told['retry_after_s']}\r\n" if told["retry_after_s"] else ""

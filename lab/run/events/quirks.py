@@ -46,7 +46,7 @@ from lab.store.provenance import machine_facts
 
 DOWN_S = 1.0
 INTERRUPTIONS: tuple[Event, ...] = ("flap", "address")
-"""What can happen to any transfer."""
+"""The events that can happen to any transfer."""
 _TRIES = 3
 
 

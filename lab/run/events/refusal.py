@@ -1,7 +1,7 @@
-"""How long a client takes to report a refused connection: to the server, one round trip away, and to its own host.
+"""The time a client takes to report a refused connection: to the server, one round trip away, and to its own host.
 
-A control first: the same port is tried with a plain connect() on the client's host. Only a refusal there makes a refusal that the
-client can be judged by, and its time is the round trip.
+As a control, a plain connect() on the client's host tries the same port first. The client can be judged only if that is refused,
+and the time of this first refusal is the round trip.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Connected:
 
 @dataclass(frozen=True)
 class Refused:
-    """How the client ended, and how long a plain connect() took to be refused."""
+    """The client's outcome, and the time in which a plain connect() was refused."""
 
     done: Completed
     control_s: float

@@ -89,7 +89,7 @@ def _arm(bench: Bench, arm: str, fixed: Size | Off) -> tuple[ClientAdapter, Abst
 
 
 def _told(sample: Sample) -> dict[str, str]:
-    """What the client reports of its send buffer: the ideal backlog by the system, or its refusal."""
+    """The client's report on its send buffer: the system's figure of an ideal backlog, or the system's refusal."""
     told = sample.client.raw.get("sndbuf") if sample.client else None
     return {"sndbuf": json.dumps(told, sort_keys=True)} if told else {}
 

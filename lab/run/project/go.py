@@ -20,7 +20,7 @@ _TEST_VALUES = _PROFILES | names(
     "run skip bench benchtime count cpu fuzz fuzztime list memprofilerate mutexprofilefraction blockprofilerate outputdir "
     "parallel shuffle timeout"
 )
-# As `go test` gives it to the program when it is not asked for another.
+# The default that `go test` gives to the program.
 _TIMEOUT = "10m0s"
 _OUTPUTDIR = "outputdir"
 _LISTED = "{{.ImportPath}}\t{{.Dir}}\t{{len .TestGoFiles}}\t{{len .XTestGoFiles}}"

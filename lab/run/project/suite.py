@@ -66,7 +66,7 @@ class SuiteOutcome:
     real_s: float = 0.0
     cpu_s: float = 0.0
     interruptions: int = 0
-    """How often the kernel took the processor back from a program that computed for long."""
+    """The number of times that the kernel took the processor back from a program that computed for long."""
     reports: dict[str, str] = field(default_factory=dict)
     """Files that were copied out, by their paths in the project, with their SHA-256."""
     last_line: str = ""

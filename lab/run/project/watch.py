@@ -36,7 +36,7 @@ class LastLine:
 
 @dataclass
 class Limits:
-    """What is left of both limits, for all commands of a suite together."""
+    """The remainder of both limits, for all commands of a suite together."""
 
     machine: Machine
     virtual_s: float
@@ -58,7 +58,7 @@ class Limits:
 
 
 def slice_s(before_s: float, printed: bool) -> float:
-    """How long to let a command run before its output is asked for again."""
+    """The time to let a command run before its output is asked for again."""
     return _LEAST_SLICE_S if printed else min(2 * before_s, _MOST_SLICE_S)
 
 

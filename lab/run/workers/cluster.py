@@ -127,7 +127,7 @@ def _client(address: str) -> Client:
 
 
 def no_scheduler(address: str, error: BaseException) -> UsageProblem:
-    """What an address that cannot be used comes to, with the first reason that Dask gives."""
+    """The error for an address that cannot be used, with the first reason that Dask gives."""
     while isinstance(error, RuntimeError) and error.__cause__ is not None:
         error = error.__cause__
     why = (str(error).splitlines() or [type(error).__name__])[0]

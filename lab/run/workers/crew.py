@@ -56,7 +56,7 @@ class DaskCrew:
     wait_s: float = 600.0
 
     def answer(self, session: Session, questions: Sequence[Question]) -> list[Outcome]:
-        """As `lab.run.questions.Crew`. SchedulerLost, a LabFault, says how to go on."""
+        """The outcomes, as `lab.run.questions.Crew` promises them. SchedulerLost, a LabFault, says how to go on."""
         work = _Work(self, session, questions)
         try:
             with ThreadPoolExecutor(2) as pool:
@@ -73,7 +73,7 @@ class DaskCrew:
 
 
 def needed(question: Question, options: Options) -> tuple[str, ...]:
-    """What a worker must offer for this question."""
+    """The resources that a worker must offer for this question."""
     windows = any(is_windows_name(client) for client in clients_of(question))
     if isinstance(question, EventQuestion | SendBufferQuestion):
         real = windows or options.clock == "real"
@@ -200,7 +200,10 @@ class _Work:
         self._members[listed.address] = _Member(listed, facts, dict(listed.offers), listed.last_seen)
 
     def look(self, pool: ThreadPoolExecutor) -> None:
-        """Which workers are there now, at most once a second. Lost ones give back what they had; new ones are compared first."""
+        """Look for lost and new workers, at most once a second.
+
+        The questions of a lost worker become due again; a new worker is compared before it gets any.
+        """
         now = time.monotonic()
         self._welcome()
         if now - self._looked < _LOOK_S:

@@ -60,7 +60,7 @@ class Facts(Closed):
 
 
 def facts(clients: Iterable[ClientSpec] = ()) -> Facts:
-    """Those of this machine, with these clients."""
+    """The facts of this machine, with these clients."""
     clients = list(clients)
     return Facts(
         instance=INSTANCE,
@@ -122,7 +122,7 @@ def _sources() -> str:
     found = hashlib.sha256()
     for path in sorted((package_root() / "lab").rglob("*")):
         parts = path.relative_to(package_root()).parts
-        # What ships with a wheel lies elsewhere in a checkout.
+        # The files that ship with a wheel lie elsewhere in a checkout.
         if path.is_file() and "__pycache__" not in parts and parts[1] != "shipped":
             found.update(f"{'/'.join(parts)} {files.digest(path)}\n".encode())
     return found.hexdigest()

@@ -28,7 +28,7 @@ class Document(NamedTuple):
 
 @dataclass(frozen=True)
 class Parcel:
-    """What came of one question. `outcome` is the id of its result; without one there is a `problem`: its kind, message, remedy.
+    """The reply to one question. `outcome` is the id of its result; a reply without one has a `problem`: kind, message, remedy.
 
     `gone`: this process has taken the place of the process that was asked.
     """

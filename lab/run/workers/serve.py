@@ -44,7 +44,7 @@ def offers(cores: int | None = None, *, real: bool = True, more: Sequence[str] =
 
 
 def threads(offered: Mapping[str, float]) -> int:
-    """How many questions may be there at once: those in virtual time, and one in real time that waits for its turn."""
+    """The number of questions that may be there at once: those in virtual time, and one in real time that waits for its turn."""
     return int(offered.get("virtual", 0) + offered.get("real", 0)) or 1
 
 
@@ -63,7 +63,7 @@ def serve(address: str, offered: Mapping[str, float], name: str | None = None) -
     dask.config.set({"distributed.worker.profile.enabled": False})
 
     async def work() -> bool:
-        """Whether a signal ended it."""
+        """True if a signal ended the work."""
         told = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, told.set)

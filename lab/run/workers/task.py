@@ -1,6 +1,6 @@
-"""What runs on a worker: the probe, and one question after another, as a lab on that machine would ask it.
+"""The functions that run on a worker: the probe, and a question, asked as a lab on that machine would ask it.
 
-Dask sends the names of these functions and their arguments; the code is the worker's own, and `probe` says which that is.
+Dask sends the names of these functions and their arguments; the code is the worker's own, and `probe` says which code that is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Turns:
         self._changed = Condition()
         self._working = 0
         self._alone = 0
-        """Those that want the machine for themselves, or have it."""
+        """The number of questions that want the machine for themselves, or have it."""
 
     @contextmanager
     def take(self, *, alone: bool) -> Iterator[None]:

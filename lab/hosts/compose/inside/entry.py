@@ -85,7 +85,7 @@ class ContainerAgent(Agent):
 
 
 def locked(path: str) -> bool:
-    """Whether some process has locked the file; a file that is gone is locked by none."""
+    """True if a process has locked the file; false for a file that is gone."""
     try:
         with Path(path).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -126,7 +126,7 @@ def put(router: Host, ports: Ports, profile: Profile) -> None:
 
 
 def differences(router: Host, ports: Ports, profile: Profile) -> list[str]:
-    """What the kernel holds against the profile, in words; empty when they agree."""
+    """The differences between the kernel's qdiscs and the profile, in words; empty when they agree."""
     problems = []
     for direction, found in profile.plans.items():
         said = router.run(["tc", "-j", "qdisc", "show", "dev", _port(ports, direction)], root=True).text
