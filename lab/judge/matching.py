@@ -48,7 +48,7 @@ def os_of(cell: CellResult) -> str:
 
 
 def place_of(cell: CellResult) -> str:
-    """The system by `os_of`, with Linux on a virtual machine kept apart: Linux, Linux VM, Wine or Windows."""
+    """The system that `os_of` names, with Linux on a virtual machine kept apart: Linux, Linux VM, Wine or Windows."""
     found = os_of(cell)
     return "Linux VM" if found == "Linux" and cell.backend == "vagrant" else found
 
