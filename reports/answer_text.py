@@ -102,7 +102,7 @@ def render_qualification(
 
 
 def skipped_lines(skipped: Mapping[str, str]) -> list[str]:
-    """How many cells and answers were not run, by client and reason; their ids are in run.json."""
+    """The number of cells and answers that were not run, by client and reason; their ids are in run.json."""
     if not skipped:
         return []
     counts = Counter((name.partition("--")[0], reason) for name, reason in skipped.items())

@@ -82,7 +82,7 @@ AnswerColumn = tuple[str, Callable[[Answer], Entry]]
 
 @dataclass(frozen=True)
 class Shown:
-    """How the answers to a question are shown: a block each, or `together` in one table."""
+    """The layout of the answers to a question: a block each, or `together` in one table."""
 
     title: str
     about: str = ""
@@ -226,7 +226,7 @@ def _worse_words(claim: Claim) -> str:
 
 
 def _remarks(answer: Answer) -> list[str]:
-    """Why it came to its verdict, and what a reader should know."""
+    """The reason for the answer's verdict, and notes for a reader."""
     found = [answer.verdict.reason, *answer.verdict.notes] if answer.verdict else []
     found += [f"the ratio is not judged: {answer.not_judged}"] if answer.not_judged else []
     return found + ([f"rates: {RATE_CLOCKS['total']}"] if answer.rate_clock == "total" else [])

@@ -50,9 +50,9 @@ class Tally:
     exit_code: int
     whole: bool
     state: str = ""
-    """Why it is not complete, for people."""
+    """The reason for an incomplete run, for people."""
     doubt: str = ""
-    """Why it may not be complete although nothing says so."""
+    """A doubt about a run that nothing calls incomplete."""
 
     @property
     def name(self) -> VerdictName | None:

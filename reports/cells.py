@@ -172,7 +172,7 @@ class CellView:
     anchor: str
     packed: Packed | None
     baseline: str = ""
-    """Why its verdict does not count, in a word: `baseline` or `trial`; empty where it counts."""
+    """The reason that the verdict does not count, in a word: `baseline`, `compared` or `trial`; empty where it counts."""
 
     @property
     def verdict(self) -> Verdict:
@@ -218,7 +218,7 @@ class CellView:
 
     @property
     def expected(self) -> str:
-        """What a PASS asserts, in words."""
+        """The assertion of a PASS, in words."""
         expectation = self.cell.expectation
         if bound := expectation.bounded:
             return f"{bound.figure.title} {bound}"
@@ -272,7 +272,7 @@ class CellView:
 
     @property
     def why(self) -> str:
-        """What held its samples back, in one line; empty where they were not watched."""
+        """The cause that held the cell's samples back, in one line; empty where they were not watched."""
         return why_words(self.cell.samples)
 
     @property

@@ -45,5 +45,5 @@ def _annotation(level: str, each: Answer) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As GitHub's own toolkit does: a line of a result cannot become a command."""
+    """Escape as GitHub's own toolkit does: a line of a result cannot become a command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

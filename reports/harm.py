@@ -34,7 +34,7 @@ def print_harm(tables: Sequence[HarmTable], console: Console) -> None:
 
 
 def document(tables: Sequence[HarmTable]) -> dict[str, Any]:
-    """Everything that was measured, every round trip included."""
+    """All measurements, every round trip included."""
     return {
         "tables": [
             {

@@ -174,7 +174,7 @@ def _with_skipped_sweeps(sweeps: Sequence[Sweep], skipped: Mapping[str, str]) ->
 
 
 def _repeated(runs: Sequence[StoredRun]) -> list[str]:
-    """Which cells and sweeps are in more than one run, by the runs."""
+    """Notes on the cells and sweeps that are in more than one run, by the runs."""
     places: dict[tuple[str, Clock], list[str]] = {}
     for run in runs:
         cells = ((cell.id, cell.clock) for cell in run.cells)
@@ -211,7 +211,7 @@ def _head(run: StoredRun) -> RunHead:
 
 
 def router_words(router: Mapping[str, object]) -> str:
-    """What shaped the link, by the facts that every result has of it: `User-Mode Linux 6.12.101`."""
+    """The router that shaped the link, by the facts that every result has of it: `User-Mode Linux 6.12.101`."""
     known = {"uml": "User-Mode Linux", "kernel": "its own kernel", "none": "no router"}
     kind = known.get(str(router.get("kind")), str(router.get("kind")))
     return " ".join([kind, *([str(router["kernel"])] if router.get("kernel") else [])])

@@ -61,7 +61,7 @@ def render_matrix(found: Matrix, console: Console) -> None:
 
 
 def matrix_markdown(found: Matrix) -> str:
-    """The same for a page: a list of where the figures are from, then a heading and a table each."""
+    """The same for a page: a list of the figures' origins, then a heading and a table each."""
     blocks = ["\n".join(f"- {what}: {escaped(said)}" for what, said in head_lines(found))]
     for section in sections(found):
         blocks += [f"### {section.title}", table_markdown(section.headings, section.rows)]

@@ -1,4 +1,4 @@
-"""How a CI is shown INVALID and INCONCLUSIVE."""
+"""The presentation of INVALID and INCONCLUSIVE to a CI."""
 
 from typing import Literal
 

@@ -142,9 +142,9 @@ def _print_samples(cell: CellResult, console: Console) -> None:
 
 
 def _bytes(sample: Sample) -> str:
-    """What the client reports; of a client without a report what the lab found to have arrived, if that is all of it.
+    """The bytes that the client reports; for a client without a report, those that the lab found to have arrived if all did.
 
-    How much of an incomplete transfer arrived is in its problem.
+    An incomplete transfer's problem says how much of it arrived.
     """
     if sample.client is not None and sample.client.bytes is not None:
         return str(sample.client.bytes)

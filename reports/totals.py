@@ -56,7 +56,7 @@ def totals_of(cells: Iterable[CellResult]) -> Iterator[Totals]:
 
 
 def total_deviation(cell: CellResult, sample: Sample) -> float | None:
-    """How far the rate of the complete time is from the limit, as a fraction; None where either is missing."""
+    """The deviation of the rate of the complete time from the limit, as a fraction; None where either is missing."""
     if not cell.transfer.limit or not sample.ok or not sample.total_byte_s:
         return None
     return sample.total_byte_s / cell.transfer.limit.byte_s - 1

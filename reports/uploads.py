@@ -33,7 +33,7 @@ class UploadRow:
 
     @property
     def new_time(self) -> float:
-        """What is left of the time, as a fraction."""
+        """The patched program's time, as a fraction of the vanilla one's."""
         return self.patched_s / self.vanilla_s
 
     @property

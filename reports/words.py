@@ -39,7 +39,7 @@ def headline(counts: Mapping[VerdictName, int], exit_code: int) -> str:
 
 
 def why_words(samples: Sequence[Sample]) -> str:
-    """What held most of the samples back, by one of them, and how many; empty where none was watched."""
+    """The cause that held most of the samples back, in the words of one, with their number; empty where none was watched."""
     found = [sample.why for sample in samples if sample.why]
     if not found:
         return ""

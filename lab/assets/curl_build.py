@@ -105,7 +105,7 @@ def _parts(version: str) -> tuple[Package, Package]:
 
 
 def static_libraries(version: str) -> list[Path]:
-    """What a program needs to link a version's library statically, itself first. The version has been built."""
+    """The files that a program needs to link a version's library statically, the library first. The version has been built."""
     libraries = _libraries_place(_parts(version)[1]) / "lib"
     return [place(version) / LIBRARY, libraries / "libnghttp2.a", libraries / "libssh2.a"]
 

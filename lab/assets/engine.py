@@ -49,7 +49,7 @@ def least_rust() -> str:
 
 @cache
 def is_recent(cargo: Path) -> bool:
-    """Whether this cargo runs and is at least the version that the workspace needs."""
+    """True if this cargo runs and is at least the version that the workspace needs."""
     try:
         done = subprocess.run(
             [cargo, "--version"],
@@ -77,7 +77,7 @@ def find_cargo() -> Path | None:
 
 
 def up_to_date() -> bool:
-    """Whether no source has changed since the last successful build began. Takes a few milliseconds."""
+    """True if the program is there, and no source has changed since its last successful build began. Takes a few milliseconds."""
     return os.access(program(), os.X_OK) and newer_than_sources(_stamp())
 
 

@@ -66,7 +66,7 @@ class Tool:
 
     @property
     def optional(self) -> bool:
-        """Whether a lab works without it."""
+        """True for a tool that a lab works without."""
         return self.group not in ("lab", "cell", "server")
 
 
@@ -195,7 +195,7 @@ def host_program(name: str) -> str:
 
 
 def remedy(tool: Tool | str) -> str:
-    """How to get a tool, to put in brackets. An installed lab has no make targets."""
+    """The way to get a tool, to put in brackets. An installed lab has no make targets."""
     known = _BY_NAME.get(tool) if isinstance(tool, str) else tool
     if known is None:
         return "not provided by the lab"
@@ -226,7 +226,7 @@ def packages(tools: Iterable[Tool]) -> list[str]:
 
 
 def can_provide(tool: Tool) -> bool:
-    """Whether the next run fetches it where it is missing."""
+    """True if the next run fetches the tool where it is missing."""
     return tool.group in _EXTRACTED and shutil.which("apt-get") is not None
 
 

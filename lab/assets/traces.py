@@ -35,17 +35,17 @@ class Published:
 
     @property
     def url(self) -> str:
-        """Where it is downloaded from."""
+        """The URL of the download."""
         return f"{(os.environ.get(MIRROR) or self.folder).rstrip('/')}/{self.name}"
 
     @property
     def path(self) -> Path:
-        """Where it is afterwards."""
+        """The path of the downloaded trace."""
         return downloaded_traces_dir() / self.name
 
     @property
     def here(self) -> bool:
-        """Whether it has been downloaded, intact."""
+        """True if the trace has been downloaded, intact."""
         return self.path.is_file() and files.digest(self.path) == self.sha256
 
 

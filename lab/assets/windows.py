@@ -95,7 +95,7 @@ def find() -> Path | None:
 
 
 def up_to_date() -> bool:
-    """Whether no source has changed since the last successful build began."""
+    """True if program and facts are there, and no source has changed since the last successful build began."""
     return find() is not None and facts_file().exists() and engine.newer_than_sources(_stamp())
 
 

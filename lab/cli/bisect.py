@@ -130,7 +130,7 @@ def bisect(
 
 @dataclass(frozen=True)
 class _Source:
-    """Where revisions come from and how they are built."""
+    """The repository of the revisions, and the way to build them."""
 
     repo: Path
     command: str

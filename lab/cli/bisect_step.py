@@ -112,5 +112,5 @@ def _judge(scenario: Scenario, client: str, options: Options) -> tuple[int, str]
 
 
 def _shows_bug(answer: Answer, scenario: Scenario) -> bool:
-    """Whether a FAIL is the bug: where a figure is judged, a failed transfer is something else."""
+    """True if the FAIL is the bug: where a figure is judged, a failed transfer is something else."""
     return answer.judged.cause != "transfer" or scenario.expectation.kind == "none"

@@ -197,7 +197,7 @@ def both_virtual(there: CellResult, here: CellResult) -> bool:
 
 
 def exactness(there: CellResult, here: CellResult) -> str:
-    """Whether two results in virtual time are the same, or where they first differ."""
+    """The outcome of comparing two results in virtual time: the same, or their first difference."""
     where = first_difference(view(there), view(here))
     if where is None:
         return EXACT

@@ -147,7 +147,7 @@ def row(link: Link, looks: Sequence[Calibration]) -> CalibrationRow:
 
 
 def summarise(link: Link, looks: Sequence[Calibration]) -> dict[str, object]:
-    """What --json prints: per direction goodput_error (fraction of the ideal) and rtt_excess_ms, each with its interval."""
+    """The output of --json: per direction goodput_error (fraction of the ideal) and rtt_excess_ms, each with its interval."""
 
     def interval(values: list[float]) -> dict[str, object]:
         found: Interval = mean_interval(values, CONFIDENCE)

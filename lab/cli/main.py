@@ -92,7 +92,7 @@ _REFUSALS = {
     *DISK_IS_FULL,
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EIO),
 }
-"""What the machine refuses: the reader can cure it, and a traceback would not help. A file that is missing may be a defect."""
+"""Refusals of the machine: the reader can cure them, and a traceback would not help. A missing file may be a defect."""
 
 
 def _stop(number: int, _: FrameType | None) -> Never:

@@ -127,7 +127,7 @@ Env = Annotated[
 
 
 def variables(given: Sequence[str] | None) -> dict[str, str]:
-    """What `--env` names. Raises UsageProblem for a variable that the caller does not have."""
+    """The variables that `--env` names. Raises UsageProblem for a variable that the caller does not have."""
     found: dict[str, str] = {}
     for text in given or ():
         name, equals, value = text.partition("=")
@@ -154,7 +154,7 @@ def bare(command: list[str] | None) -> list[str]:
 
 
 def transfer_of(way: str, size: Size) -> Transfer:
-    """What `--transfer` names: one complete file of that size. Raises UsageProblem."""
+    """The transfer that `--transfer` names: one complete file of that size. Raises UsageProblem."""
     if way.count("-") != 1:
         raise UsageProblem(f"--transfer {way} is not PROTOCOL-DIRECTION", remedy="e.g. http1-get, h2-put or sftp-get")
     return parse_transfer(f"{way}-{size.bytes}B")

@@ -1,4 +1,4 @@
-"""Where a command's text goes: a terminal, at its width, or a pipe or file, where every row is one complete line."""
+"""The output of a command: to a terminal, at its width, or to a pipe or file, where every row is one complete line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LineConsole(Console):
         super().__init__(file=file, width=_UNLIMITED)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """As Rich's own; a table's rows and its title are one line each."""
+        """Print as Rich does; a table's rows and its title are one line each."""
         with self.capture() as captured:
             for each in objects:
                 if isinstance(each, Table) and each.title:

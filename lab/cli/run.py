@@ -241,7 +241,7 @@ def _crew(workers: str | None, needs: Sequence[str], wait_s: float) -> AbstractC
 
 
 def _perf_tools(step: Callable[[str], None], backend: str, *, flamegraph: bool, syscalls: bool) -> Inferno | None:
-    """What draws flame graphs, if they are asked for. Raises UsageProblem where perf cannot do what is asked for."""
+    """The program that draws flame graphs, if they are asked for. Raises UsageProblem where perf cannot do what is asked for."""
     tools = None
     if flamegraph:
         from lab.run.flamegraph import get_ready

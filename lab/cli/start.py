@@ -16,6 +16,6 @@ def main() -> None:
         from lab.cli.main import main as run
     except KeyboardInterrupt:
         sys.stderr.write("lab: interrupted\n")
-        # As a shell says it: 128 and SIGINT. The module of signals may not be there yet.
+        # A shell's exit code for an interruption: 128 and SIGINT. The module of signals may not be there yet.
         sys.exit(130)
     run()

@@ -122,7 +122,7 @@ def _cells(question: Question) -> Sequence[Cell]:
 
 
 def _refusal(cells: Sequence[Cell]) -> str:
-    """Why no cell of a row can be run by its client; empty where one can, or where the row is asked in steps."""
+    """The reason that a row's client can run none of its cells; empty if it can run one, or where the row is asked in steps."""
     reasons = []
     for cell in cells:
         try:

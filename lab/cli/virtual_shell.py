@@ -133,7 +133,7 @@ def report(found: Diagnosis) -> str:
 
 
 def refusal(line: str) -> str:
-    """Why a line would have no effect; empty for any other."""
+    """The reason that a line would have no effect; empty for any other line."""
     words = line.split()
     if words[:1] and words[0] in _OF_ITS_OWN_SHELL and not any(more in line for more in _MORE):
         return f"`{words[0]}` changes a shell that ends with its line: put both on one line, {line.strip()} && COMMAND"

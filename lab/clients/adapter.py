@@ -1,4 +1,4 @@
-"""What every client adapter does: turn a transfer into a command line, and its output into numbers."""
+"""The tasks of every client adapter: turn a transfer into a command line, and the command's output into numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ClientAdapter(Protocol):
         ...
 
     def supports(self, transfer: Transfer) -> str:
-        """Why this client cannot do the transfer; empty if it can."""
+        """The reason that this client cannot do the transfer; empty if it can."""
         ...
 
     def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:

@@ -162,7 +162,7 @@ class Curl:
 
 
 def _output(transfer: Transfer, endpoints: Endpoints) -> list[str]:
-    """Where the answers go: a file, a file each (`#1` is the number in the URL's range), the null device, or nowhere at all."""
+    """The answers' destination: a file, a file each (`#1` is the number in the URL's range), the null device, or none at all."""
     if transfer.no_file:
         return ["--out-null"]
     if transfer.repeat:
@@ -179,7 +179,7 @@ def _set(transfer: Transfer, endpoints: Endpoints) -> list[str]:
 
 
 def body_start_s(transfer: Transfer, numbers: ClientNumbers) -> float:
-    """When the first body byte came (download: `time_starttransfer`) or was about to go (upload: `time_pretransfer`)."""
+    """The time when the first body byte came (download: `time_starttransfer`) or was about to go (upload: `time_pretransfer`)."""
     if transfer.direction == "get":
         return numbers.first_byte_s or 0.0
     # Not time_starttransfer, which some versions set by the answer's first byte.

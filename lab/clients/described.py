@@ -163,7 +163,7 @@ class DescribedClient:
         return next((self.spec.cannot[each] for each, wanted in asked.items() if wanted and each in self.spec.cannot), "")
 
     def _indescribable(self, transfer: Transfer) -> str:
-        """Why no description has such a transfer."""
+        """The reason that a description cannot have such a transfer; empty if it can."""
         if transfer.repeat:
             return "a description has no action for requests whose answers are kept"
         return f"its description does not say whether {self.spec.name} discards without a file" if transfer.no_file else ""

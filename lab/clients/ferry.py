@@ -39,7 +39,7 @@ _HELP_S = 10.0
 
 
 def built_ferry() -> Path:
-    """Where the engine's own release build ends up in this checkout (`lab.assets.engine` makes it)."""
+    """The path of the engine's own release build in this checkout (`lab.assets.engine` makes it)."""
     return package_root() / "engine" / "target" / "release" / "ferry"
 
 
@@ -61,12 +61,12 @@ def find_ferry() -> Path:
 
 
 def _speaks_http3(program: Path) -> bool:
-    """Whether that build of ferry knows --http3, by its own help. A Windows program is not asked: that needs Wine."""
+    """True if that build of ferry knows --http3, by its own help. A Windows program is not asked: that needs Wine."""
     return not windows.is_windows_file(program) and _has_option(program, program.stat().st_mtime_ns, "--http3")
 
 
 def _takes_lists(program: Path) -> bool:
-    """Whether that build of ferry knows --input. A Windows program is not asked, and is taken for a build of today."""
+    """True if that build of ferry knows --input. A Windows program is not asked, and is taken for a build of today."""
     return windows.is_windows_file(program) or _has_option(program, program.stat().st_mtime_ns, "--input")
 
 
@@ -233,7 +233,7 @@ def with_fallback(name: str, program: str) -> Ferry:
 
 
 def _is_list(transfer: Transfer) -> bool:
-    """Whether ferry reads URLs from a file: over SFTP a set is one directory."""
+    """True if ferry reads URLs from a file: over SFTP a set is one directory."""
     return transfer.files > 1 and transfer.protocol != "sftp"
 
 

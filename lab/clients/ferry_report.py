@@ -51,7 +51,7 @@ class _Attempt(_Part):
 
 
 class _Timed(_Part):
-    """When a transfer happened. The phases are durations, a sample has instants: the methods convert."""
+    """The times of a transfer. The phases are durations, a sample has instants: the methods convert."""
 
     phases: _Phases = _Phases()
     attempts: list[_Attempt] = []
@@ -73,7 +73,7 @@ class _Timed(_Part):
         return None if len(self.attempts) > 1 else self.phases.body_s or None
 
     def after(self, *phases: float | None) -> float | None:
-        """When these phases were over; None when none of them happened."""
+        """The end of these phases; None if none of them happened."""
         if all(phase is None for phase in phases):
             return None
         return self.earlier_s + math.fsum(phase or 0.0 for phase in phases)
@@ -206,7 +206,7 @@ def _total_s(transfer: Transfer, report: _Report) -> float:
 
 
 def _first_byte_s(transfer: Transfer, file: _File) -> float | None:
-    """When the answer's first byte came: after the request of a download, after the last body byte of an upload."""
+    """The time of the answer's first byte: after the request of a download, after the last body byte of an upload."""
     phases = file.phases
     if phases.first_byte_s is None:
         return None

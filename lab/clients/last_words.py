@@ -1,4 +1,4 @@
-"""What a client said last: of a transfer that failed it is the reason that its user would read."""
+"""The last words of a client: for a failed transfer, the reason that the client's user would read."""
 
 from __future__ import annotations
 

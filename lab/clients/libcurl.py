@@ -166,7 +166,7 @@ class Libcurl:
 
 
 def _each(transfer: Transfer) -> bool:
-    """Whether the rate of each file is wanted: of several over HTTP, unless they are requests without a limit."""
+    """True if the rate of each file is wanted: for several files over HTTP, unless they are requests without a limit."""
     return transfer.files > 1 and transfer.protocol != "sftp" and (not transfer.requests or transfer.limit is not None)
 
 

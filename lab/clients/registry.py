@@ -1,4 +1,4 @@
-"""From what the user wrote (`ferry`, `./axel.yaml`, `/opt/curl-8/bin/curl`, `curl@8.4.0`) to the adapter that speaks for it."""
+"""From a user's text (`ferry`, `./axel.yaml`, `/opt/curl-8/bin/curl`, `curl@8.4.0`) to the adapter of the client named there."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def adapter_for(name: str, path: str = "") -> ClientAdapter:
 
 
 def parse_client(text: str) -> ClientSpec:
-    """As `ClientSpec.parse`, in the lab's own error."""
+    """Parse as `ClientSpec.parse` does. Raises UsageProblem in place of its ValueError."""
     try:
         return ClientSpec.parse(text)
     except ValueError as error:
@@ -131,7 +131,7 @@ def program_here(adapter: ClientAdapter) -> str:
 
 
 def resolve_for(client: ClientSpec, transfer: Transfer, what: str) -> ClientAdapter:
-    """As `resolve`. Raises NotSupported where the client cannot do the transfer; `what` is the id of what would be run."""
+    """The client's adapter. Raises NotSupported where the client cannot do the transfer; `what` is the cell's or answer's id."""
     adapter = resolve(client)
     assert_able(adapter, client, transfer, what)
     return adapter
@@ -150,7 +150,7 @@ def assert_speaks(identity: ClientIdentity, transfer: Transfer, what: str) -> No
 
 
 def assert_speaks_here(adapter: ClientAdapter, transfer: Transfer, what: str) -> None:
-    """As `assert_speaks`, for a program of this machine, before a userland is built for the other end."""
+    """Raise NotSupported as `assert_speaks` does, for a program of this machine, before a userland is built for the other end."""
     if isinstance(adapter, WithVariables):
         assert_speaks_here(adapter.inner, transfer, what)
     elif transfer.protocol == "h3" and isinstance(adapter, Curl):

@@ -100,7 +100,7 @@ def split(spec: str) -> tuple[str, str]:
 
 
 def parse(spec: str) -> str:
-    """As `split`, the version alone."""
+    """The version that `split` finds, without the client."""
     return split(spec)[1]
 
 
@@ -112,7 +112,7 @@ def table(client: str) -> Mapping[str, Package]:
 
 
 def settings(client: str) -> LibcurlSettings | None:
-    """How an application on libcurl uses it; None for any other client."""
+    """The settings of an application on libcurl; None for any other client."""
     if client == LIBCURL:
         return LibcurlSettings()
     file = _description(client)

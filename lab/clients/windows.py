@@ -29,7 +29,7 @@ _START_TIMEOUT_S = 60.0
 
 
 def is_windows_program(image: bytes) -> bool:
-    """Whether the file that starts with `image` is a program for Windows: an MZ header that points to a PE header."""
+    """True if the file that starts with `image` is a program for Windows: an MZ header that points to a PE header."""
     if not image.startswith(_DOS_MARK) or len(image) < _DOS_BYTES:
         return False
     offset = int.from_bytes(image[_OFFSET_AT:_DOS_BYTES], "little")
@@ -37,7 +37,7 @@ def is_windows_program(image: bytes) -> bool:
 
 
 def is_windows_file(path: Path) -> bool:
-    """As `is_windows_program`; False for what cannot be read."""
+    """True if the file is a program for Windows; False for a file that cannot be read."""
     try:
         with path.open("rb") as file:
             # Linkers put the PE header within the first few hundred bytes.

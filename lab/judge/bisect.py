@@ -1,4 +1,4 @@
-"""Which of an ordered row of candidates is the first bad one? Decides the next try, or the answer; pure.
+"""The search for the first bad one in an ordered row of candidates: it decides the next try, or the answer; pure.
 
 A try runs one candidate to a verdict: PASS is good, FAIL bad. An INCONCLUSIVE candidate is tried again with more samples, an
 INVALID one with as many. A candidate that stays open is skipped, and the answer is then a range instead of a guess.
@@ -80,7 +80,7 @@ def decide(candidates: Sequence[str], seen: Tries, skipped: Skipped = _NONE_SKIP
 
 @dataclass(frozen=True)
 class _Past:
-    """What is known of the candidates so far."""
+    """The verdicts on the candidates so far, and the reasons for those skipped."""
 
     seen: Tries
     skipped: Skipped
@@ -165,7 +165,7 @@ def _search(candidates: Sequence[str], states: Sequence[State], past: _Past) -> 
         return Conclusion("unknown", reason)
     untried = [index for index in range(low + 1, high) if states[index] == "open"]
     if untried:
-        # As git does, away from what was skipped: revisions that cannot be built often follow each other.
+        # Like git's, the search moves away from skipped candidates: revisions that cannot be built often follow each other.
         aim = low + (high - low) * _share(high - low - 1 - len(untried))
         middle = min(untried, key=lambda index: abs(index - aim))
         return _try(candidates[middle], past, f"between {good} and {bad}")
@@ -187,7 +187,7 @@ def _search(candidates: Sequence[str], states: Sequence[State], past: _Past) -> 
 
 
 def _share(skipped: int) -> float:
-    """Where to look next in a span with this number of candidates that cannot be judged: 1/2, 1/4, 3/4, 1/8, 5/8, ..."""
+    """The place of the next try in a span, by the number of its candidates that cannot be judged: 1/2, 1/4, 3/4, 1/8, 5/8, ..."""
     share, step, number = 0.0, 0.5, skipped + 1
     while number:
         share += step * (number & 1)

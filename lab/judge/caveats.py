@@ -1,4 +1,4 @@
-"""What a reader should know before trusting a verdict: too few samples to decide, an outlier, two groups, a drift.
+"""Caveats for a reader about to trust a verdict: too few samples to decide, an outlier, two groups, a drift.
 
 Caveats never change a verdict. Each one is a sentence behind lead words that stay the same (`SIZE`, `OUTLIER`, `BIMODAL`,
 `DRIFT`, `INTERRUPTED`); `values` are log ratios in the order the samples were taken.

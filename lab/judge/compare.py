@@ -162,7 +162,7 @@ def _equal(subject: str, a: CellResult | Answer, b: CellResult | Answer, **found
 
 
 def differences(a: Sequence[CellResult], b: Sequence[CellResult]) -> list[Difference]:
-    """In which circumstances the cells of two runs differ; what both share is left out."""
+    """The circumstances in which the cells of two runs differ; those that both runs share are left out."""
     sides = [_circumstances(cells) for cells in (a, b)]
     names = list(dict.fromkeys([*sides[0], *sides[1]]))
     rows = [Difference(what=name, a=sides[0].get(name, [UNRECORDED]), b=sides[1].get(name, [UNRECORDED])) for name in names]
@@ -284,7 +284,7 @@ def _caveats(rates: Sequence[Sequence[float]], ratio: LogRatio | None, tolerance
 
 
 def _circumstances(cells: Sequence[CellResult]) -> dict[str, list[str]]:
-    """What could explain a difference, by name; every value that occurs, once."""
+    """The circumstances that could explain a difference, by name; every value that occurs, once."""
     clients = list(dict.fromkeys(cell.client.name for cell in cells))
     facts = list(dict.fromkeys(key for cell in cells for key in cell.backend_facts))
     return {

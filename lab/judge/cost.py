@@ -1,4 +1,4 @@
-"""What a transfer costs the host it runs on, so that two hosts can be compared; pure functions of results."""
+"""The cost of a transfer to its host, in a measure that can be compared between hosts; pure functions of results."""
 
 from __future__ import annotations
 

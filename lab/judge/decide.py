@@ -1,4 +1,4 @@
-"""When samples are looked at, and what a look decides: the loop under every verdict that adapts its number of samples. Pure.
+"""The looks at the samples, and the decision of each: the loop under every verdict that adapts its number of samples. Pure.
 
 An interval inside the edges is PASS, outside FAIL, across an edge INCONCLUSIVE. The first look that decides gives the verdict.
 Samples after it are not used, because a plan forbids choosing among looks. Where single transfers count as well as their mean, a
@@ -20,7 +20,7 @@ Edges = tuple[float, float]
 
 @dataclass(frozen=True)
 class LookPlan:
-    """When the interval is looked at, fixed before the first sample.
+    """The sample counts at which the interval is looked at, fixed before the first sample.
 
     Looking four times at .05 lets a client at the band's very edge pass 12 times in 100. Pocock's constant for samples so small,
     .0182 per look, makes it 5.03 (2,000,000 draws): 5, but not "at most 5". At .016 it is 4.5, so that ten thousand simulated
@@ -113,7 +113,7 @@ def decide(
         narrow = interval = interval_at(look)
         name = place(interval, edges)
         outside = most_outside is not None and most_outside(look)
-        # Where most lie outside, the look may decide too, and the interval it reports must not depend on samples taken later.
+        # A look with most values outside may decide too, and the interval it reports must not depend on samples taken later.
         if widen and (name != "INCONCLUSIVE" or (final and (outside or look == looks[-1]))):
             interval = widen(look, narrow)
             name = place(interval, edges)

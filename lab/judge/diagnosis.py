@@ -1,4 +1,4 @@
-"""What held a transfer back: pure rules over slices of time, with what each was seen to wait for (ADR 0034).
+"""The cause that held a transfer back: pure rules over slices of time and the waits observed in each (ADR 0034).
 
 The questions are those of T-RAT (Zhang, Breslau, Paxson, Shenker: On the Characteristics and Origins of Internet Flow
 Rates, 2002) and of root cause analysis (Siekkinen and others: Root Cause Analysis for Long-Lived TCP Connections, 2005).
@@ -22,16 +22,16 @@ LIMIT_KEPT = 0.05
 FULL = 0.95
 """A line is full from this share of its rate on. Zhang and Siekkinen infer the bottleneck; the lab knows the rate."""
 CHANGES = "the link changes, and so does what it can carry"
-"""Why nothing is named on a link with a schedule."""
+"""The reason for naming no cause on a link with a schedule."""
 ONE_HOST = "one host has no link to watch"
-"""Why nothing is named where client and server are one host."""
+"""The reason for naming no cause where client and server are one host."""
 _LEAST_PRINTED = 0.01
 _WINDOWS: dict[str, Cause] = {"sftp": "ssh-window", "h2": "h2-window", "http1": "requests", "https1": "requests"}
 
 Direction: TypeAlias = Literal["get", "put"]
 Answer: TypeAlias = Literal["opening", "room", "at once", "late", "none"]
-"""What ended a pause of the sending program: the opening of a connection; room in a send buffer that was full; a message of
-the peer that answers content of a round trip before; one that came later than that; or nothing that was seen."""
+"""The event that ended a pause of the sending program: the opening of a connection; room in a send buffer that was full; a
+message of the peer that answers content of a round trip before; a message that came later than that; or no event seen."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Flows:
-    """Everything that is known of one transfer.
+    """The measurements of one transfer.
 
     `direction` is the content's way. `layer` is the protocol as far as it is known (http1, https1, h2, sftp or empty), and
     `request` the bytes of a file where several are fetched. `seconds` and `content` go from the first connection to the last
@@ -118,7 +118,7 @@ def diagnose(flows: Flows) -> Diagnosis:
 
 
 def unexplained(found: Diagnosis | None, reason: str) -> Diagnosis:
-    """The same figures without a cause, where the rules do not hold; without figures where nothing was watched."""
+    """The diagnosis without its cause, where the rules do not hold; without figures too where nothing was watched."""
     sentence = f"not known: {reason}"
     if found is None:
         return Diagnosis(cause="not-known", share=None, sentence=sentence)
@@ -175,9 +175,9 @@ def writer(direction: Direction) -> Cause:
 
 
 def window_of(flows: Flows) -> Cause:
-    """Which protocol lets the sender wait for its peer's messages.
+    """The cause named for a sender that waits for its peer's messages, by protocol.
 
-    At most one file in each round trip means that the client asks for them one after the other.
+    At most one file in each round trip means that the client requests the files one after the other.
     """
     outstanding = flows.goodput * flows.idle_rtt_s
     if flows.request is not None and outstanding <= flows.request:

@@ -1,4 +1,4 @@
-"""Whether a client that met a fault says the truth about the file; pure functions of what the lab observed.
+"""Check of a client's exit code against the file, after a fault; pure functions of the lab's observations.
 
 Exit code 0 is a promise: the file is where it belongs, with identical bytes. Any other exit code is right as such, because a
 script can act on it. A client that does not end says nothing, and that is its own outcome.
@@ -19,14 +19,14 @@ DEADLINE_S = 1200.0
 
 @dataclass(frozen=True)
 class Left:
-    """What was at the receiving end after the client's end; `size` is -1 where nothing has the file's name."""
+    """The files at the receiving end after the client's end; `size` is -1 where none has the file's name."""
 
     size: int
     differ: int = 0
     others: Mapping[str, int] = field(default_factory=dict)
 
     def problem(self, expected: int) -> str:
-        """What is wrong with the file; empty when it is what was sent."""
+        """The fault of the file; empty if its content is the one sent."""
         if self.size < 0:
             return "there is no file"
         if self.size < expected:
@@ -36,7 +36,7 @@ class Left:
         return f"{self.differ} of {expected} bytes differ" if self.differ else ""
 
     def words(self, expected: int) -> str:
-        """What is left behind, in words."""
+        """The files left behind, in words."""
         problem = self.problem(expected)
         named = "the file" if not problem else problem if self.size < 0 else f"under its name: {problem}"
         if not self.others:
@@ -45,7 +45,7 @@ class Left:
 
 
 def outcome(*, exit_code: int, timed_out: bool, content: str) -> Outcome:
-    """`content` is what is wrong with the file; empty when nothing is."""
+    """`content` is the fault of the file; empty if there is none."""
     if timed_out:
         return "no end"
     if exit_code:

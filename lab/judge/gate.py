@@ -34,7 +34,7 @@ def _adjusted(claim: Claim, p: float, gate: Gate) -> Claim:
 
 
 def row_verdict(claims: Sequence[Claim]) -> Verdict:
-    """What the figures of one row come to, and why."""
+    """The verdict on the figures of one row, with its reason."""
     name = verdict_of(claims)
     loud = [claim for claim in claims if claim.standing not in ("fine", "better", "scattered")]
     loud.sort(key=lambda claim: -STANDINGS.index(claim.standing))

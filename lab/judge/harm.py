@@ -1,4 +1,4 @@
-"""What a transfer does to others on its link: harm and share (ADR 0035). Pure functions of measurements."""
+"""The effects of a transfer on others on its link: harm and share (ADR 0035). Pure functions of measurements."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class HostLimits:
 
 
 def why_disturbed(load: HostLoad | None, limits: HostLimits) -> str | None:
-    """What the host did, with its figure and the limit; None where it was quiet or is unknown."""
+    """The disturbance by the host, with its figure and the limit; None where the host was quiet or its load is unknown."""
     return f"{_THE_HOST}{what}" if (what := _what(load, limits)) else None
 
 
@@ -99,7 +99,7 @@ def judge_on_host(
 
 
 def judge_together(verdict: Verdict | None, cells: Sequence[CellResult], plan: LookPlan, *, problems: Sequence[str]) -> Verdict:
-    """As `judge_on_host`, for the verdict on several interleaved cells: a disturbance of one of them counts for all."""
+    """The verdict on several interleaved cells, judged by `judge_on_host`: a disturbance of one of them counts for all."""
     quality = HostQuality(before=None, after=None, problems=host_problems(cells))
     return judge_on_host(
         verdict,
@@ -116,7 +116,7 @@ def host_problems(cells: Sequence[CellResult]) -> list[str]:
 
 
 def set_aside_words(set_aside: Sequence[SetAside]) -> str:
-    """How many were set aside, and why the last one."""
+    """The number of transfers set aside, and the reason for the last one."""
     count = len(set_aside)
     what = set_aside[-1].reason.removeprefix(_THE_HOST)
     return f"a transfer was set aside: {what}" if count == 1 else f"{count} transfers were set aside, the last because {what}"

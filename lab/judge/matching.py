@@ -1,4 +1,4 @@
-"""Which cells differ in one key only: the pairs that `lab compare --by` puts side by side; pure.
+"""The pairs of cells that differ in one key only, which `lab compare --by` puts side by side; pure.
 
 The keys are client, version, system, backend, clock and topology. Two cells are a pair when the key differs and the rest of their
 ids is equal. Circumstances that are not part of an id (version, system, backend, clock, machine) may differ as well:
@@ -48,7 +48,7 @@ def os_of(cell: CellResult) -> str:
 
 
 def place_of(cell: CellResult) -> str:
-    """As `os_of`, with Linux on a virtual machine kept apart: Linux, Linux VM, Wine or Windows."""
+    """The system that `os_of` names, with Linux on a virtual machine kept apart: Linux, Linux VM, Wine or Windows."""
     found = os_of(cell)
     return "Linux VM" if found == "Linux" and cell.backend == "vagrant" else found
 

@@ -1,4 +1,4 @@
-"""How a client must behave when the network does something to it; pure functions of what the lab observed."""
+"""The behaviour demanded of a client in events of the network; pure functions of the lab's observations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENDS_WITHIN_S = 60.0
 
 
 def refusal_problem(*, exit_code: int, timed_out: bool, wall_s: float, control_s: float, said: bool) -> str:
-    """What the client did wrong when its connection was refused; empty when nothing.
+    """The fault of a client whose connection was refused; empty if there is none.
 
     `control_s` is the time that the refusal of a plain connect() takes on the same host: the round trip.
     """

@@ -43,7 +43,7 @@ class LogRatio:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Where a ratio B / A may lie; `one_sided`: only a slower B is outside."""
+    """The range allowed for a ratio B / A; if `one_sided`, only a slower B is outside."""
 
     within: float
     one_sided: bool = False
@@ -81,7 +81,7 @@ def welch_ratio(a: Sequence[float], b: Sequence[float]) -> LogRatio:
 
 
 def paired_ratio(a: Sequence[float], b: Sequence[float]) -> LogRatio:
-    """As `welch_ratio`, for interleaved rates: from the mean of the log ratios of the i-th pairs."""
+    """The counterpart of `welch_ratio` for interleaved rates: from the mean of the log ratios of the i-th pairs."""
     ratios = [math.log(theirs / ours) for ours, theirs in zip(_checked(a), _checked(b), strict=True)]
     own = mean_interval(ratios, 1 - 2 * ALPHA)
     error = 0.0 if own.high == own.low else math.sqrt(variance(ratios) / len(ratios))
@@ -89,7 +89,7 @@ def paired_ratio(a: Sequence[float], b: Sequence[float]) -> LogRatio:
 
 
 def judge_ratio(interval: Interval, tolerance: Tolerance) -> VerdictName:
-    """Where the interval of a ratio lies: inside the tolerance, outside it, or across an edge."""
+    """The verdict on the interval of a ratio, by its position: inside the tolerance, outside it, or across an edge."""
     return place(scaled(interval, math.log), tolerance.edges)
 
 
@@ -106,7 +106,7 @@ def is_rate(rate: float) -> bool:
 
 
 def _student_tail(value: float, degrees: float) -> float:
-    """How likely a Student t variable with `degrees` of freedom is to lie above `value`."""
+    """The probability that a Student t variable with `degrees` of freedom lies above `value`."""
     if math.isinf(value):
         return 0.0 if value > 0 else 1.0
     from scipy.special import stdtr

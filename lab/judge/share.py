@@ -20,7 +20,7 @@ def outside(values: Sequence[float], edges: tuple[float, float]) -> int:
 
 
 def most_outside(values: Sequence[float], edges: tuple[float, float], alpha: float) -> bool:
-    """Whether the values show, with an error of at most `alpha`, that more than half of all transfers lie outside the edges.
+    """True if the values show, with an error of at most `alpha`, that more than half of all transfers lie outside the edges.
 
     The exact binomial test of 1/2: the sign test (Conover, Practical Nonparametric Statistics, section 3.4). A band with an
     open side makes no claim about single transfers, so the answer is always False.

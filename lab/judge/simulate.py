@@ -43,7 +43,7 @@ DRIFT = 0.03
 QUIET = 0.005
 """Spread of the compared clients, small enough that noise does not hide the drift."""
 UNDECIDED = 0.05
-"""How often a client with two speeds, 7 % apart and on average 1.5 % or more from the edge, may stay undecided."""
+"""The largest share of undecided verdicts on a client with two speeds, 7 % apart and on average 1.5 % or more from the edge."""
 TAIL = 0.3
 """Sigma of the lognormal part of a client that stalls: skewness 0.95."""
 
@@ -68,7 +68,7 @@ class Row(Closed):
 
     @property
     def word(self) -> str:
-        """Whether the error rate kept its promise, in words."""
+        """The outcome for the promised error rate, in words."""
         if self.asked is None:
             return "shown"
         return "BROKEN" if self.broken else "kept" if self.share <= self.asked else "within chance"
@@ -346,7 +346,7 @@ def _as_regression(plan: LookPlan) -> Judge:
 
 
 def _as_comparison(*, paired: bool) -> Judge:
-    """As `lab compare` does: one look at all samples."""
+    """The judge of `lab compare`: one look at all samples."""
 
     def judge(row: Samples) -> Judged:
         candidate, baseline = ([math.exp(value) for value in side] for side in row.tolist())

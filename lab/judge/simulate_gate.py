@@ -1,4 +1,4 @@
-"""How often does a qualification by comparison call an equal client worse? Gates are drawn and judged by the real judge; pure.
+"""The share of qualifications by comparison that call an equal client worse. The real judge judges drawn gates; pure.
 
 A gate is every figure of every row of a set. For each figure the differences of its pairs are drawn: the logarithm of how much
 worse the candidate's transfer is than the baseline's. For equal clients:
@@ -163,7 +163,7 @@ def _worse(share: float) -> Draw:
 
 
 def failing_share(gates: int, seed: int, *, chance: float, plan: LookPlan) -> float:
-    """How often one row of an equal client that fails with that chance is a regression: a transfer that fails is a fact."""
+    """The share of regressions in rows of an equal client whose transfers fail with that chance: a failed transfer is a fact."""
     import numpy as np
 
     random = np.random.default_rng([seed, zlib.crc32(f"failing {chance}".encode())])

@@ -85,7 +85,7 @@ class Conclusion:
 
     @property
     def width(self) -> float | None:
-        """How far the upper bound is above the lower one, as a fraction of it; None without both."""
+        """The distance of the upper bound above the lower one, as a fraction of the lower one; None without both."""
         return self.failed / self.passed - 1 if self.passed and self.failed else None
 
     @property

@@ -35,7 +35,7 @@ __all__ = ["Band", "LookPlan", "judge_band", "judge_samples", "judge_tolerance",
 
 @dataclass(frozen=True)
 class Band:
-    """Where a mean deviation may lie; a side without an edge is open."""
+    """The range allowed for a mean deviation; a side without an edge is open."""
 
     low: float | None
     high: float
@@ -82,7 +82,7 @@ def judge_band(deviations: Sequence[float], band: Band, plan: LookPlan, bound: B
     used, name = decision.used, decision.name
     interval = scaled(decision.interval, math.expm1) if decision.interval else None
     seen = values[:used]
-    # Where more is better, the fraction falls as the figure rises.
+    # The fraction falls as the figure rises if more is better.
     rising = [-value for value in seen] if bound and bound.figure.more_is_better else seen
     found = [
         outlier_caveat(seen, tolerance, bound.text if bound else percent),

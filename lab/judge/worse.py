@@ -44,7 +44,7 @@ from lab.model.numbers import geometric_mean, percent, percent_interval
 from lab.model.results import CellResult, Interval, Sample, VerdictName
 
 GATE_ALPHA = 0.01
-"""How often an equal client may be called worse, over all figures of all rows."""
+"""The error rate of calling an equal client worse, over all figures of all rows."""
 LEAST_FOR_ALARM = 20
 """Pairs. Fewer cannot be strict enough for a gate of some hundred figures: 1/2^20 is 1 in 1,000,000, and 1/2^10 1 in 1000."""
 _VIRTUAL, _REAL = 0.02, 0.05
@@ -54,7 +54,7 @@ _FLOORS = {"wall": 0.010, "burst": 16384.0, "memory": float(1 << 20)}
 """In the unit of the result's field; a burst's in bytes of its window."""
 _CPU = frozenset({"processor", "cpu", "cost"})
 _SAME_AS = {"limit": "rate", "deviation": "rate", "fill": "rate", "total": "wall", "overall": "wall", "body": "rate"}
-"""What a row asks that another figure answers as well."""
+"""By the expectation of a row, a figure that answers it as well."""
 _WORDS = {"rate": "rate", "wall": "time to complete", "burst": "bursts", "memory": "memory", ARRIVES: "files that arrive"}
 
 Accepted = Mapping[str, float]
@@ -63,7 +63,7 @@ Accepted = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Gate:
-    """What the figures of one row need to know of all: the error rate, and how many figures share it."""
+    """The gate as the figures of one row see it: the error rate over all figures, and the number of figures that share it."""
 
     claims: int = 1
     alpha: float = GATE_ALPHA
@@ -76,13 +76,13 @@ class Gate:
 
     @property
     def level(self) -> float:
-        """At which one figure alone raises an alarm while the others are not known yet (Bonferroni)."""
+        """The level at which one figure alone raises an alarm while the others are not known yet (Bonferroni)."""
         return self.alpha / self.claims
 
 
 @dataclass(frozen=True)
 class Measure:
-    """How one figure of a row is compared."""
+    """The comparison of one figure of a row."""
 
     figure: str
     margin: float
@@ -129,7 +129,7 @@ def measures_of(cell: Cell, clock: Clock, gate: Gate | None = None) -> list[Meas
 
 
 def count_claims(cell: Cell, clock: Clock) -> int:
-    """How many figures of a row are compared, whether the files arrive among them."""
+    """The number of compared figures of a row, the arrival of the files among them."""
     return 1 + len(measures_of(cell, clock))
 
 
@@ -150,7 +150,7 @@ def claims_of(
     final = len(pairs) >= plan.cap
     for measure in measures:
         claim = _compared(measure, whole, plan, gate, accepted.get(measure.figure))
-        # Where files do not arrive there may never be enough pairs; whether they arrive is judged by itself.
+        # There may never be enough pairs if files do not arrive; their arrival is a claim of its own.
         if claim.n and not (final and len(whole) < plan.looks[0]):
             found.append(claim)
     return found

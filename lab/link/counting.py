@@ -36,7 +36,7 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True)
 class Counted:
-    """What came of `sent` numbered packets; `arrivals` in their order."""
+    """The outcome of `sent` numbered packets; `arrivals` are in the order in which they came."""
 
     sent: int
     arrivals: tuple[Arrival, ...]
@@ -92,7 +92,7 @@ class Claim(NamedTuple):
 
     @property
     def deviation(self) -> float:
-        """How far off it is, in standard deviations."""
+        """The realised value's distance from the asked one, in standard deviations."""
         off = self.realised - self.asked
         return off / self.sigma if self.sigma else math.copysign(math.inf, off) if off else 0.0
 
@@ -235,9 +235,10 @@ def _moments(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def codel_drops(seconds: float, *, interval_s: float) -> int:
-    """How many packets CoDel drops or marks in that time of a queue that never empties, from the first one above the target on.
+    """The number of packets that CoDel drops or marks in that time of a queue that never empties.
 
-    The first after an interval, each further one interval / sqrt(count) after the last (RFC 8289, 4.2).
+    The time begins with the first packet above the target. The first drop comes after an interval, each further one
+    interval / sqrt(count) after the drop before (RFC 8289, 4.2).
     """
     at, drops = interval_s, 0
     while at <= seconds:

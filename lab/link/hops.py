@@ -1,4 +1,4 @@
-"""What a link does to UDP alone, or to packets that are too large -> commands. Pure: nothing is run here.
+"""A link's treatment of UDP alone, or of packets that are too large -> commands. Pure: nothing is run here.
 
     to-client ─> mtu-up ─> udp-up ─> to-server, which has the link's own qdiscs
 
@@ -9,7 +9,7 @@ those packets over a wire of the router's own, a veth with both ends on the rout
     udp: {policed: R}  the policer of `layers`, a tbf with room for one frame
     hidden_mtu: N      a tbf whose bucket holds one frame of N bytes; a larger one could never pass, and is dropped
 
-What passes then meets the link as everything else does. The hops of a direction follow each other in this order, MTU first.
+The packets that pass then meet the link as all others do. The hops of a direction follow each other in this order, MTU first.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Hop:
         ]
 
     def problems(self, qdiscs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """What the device holds against what was planned, in words; empty when they agree."""
+        """The differences of the device's qdisc from the plan, in words; empty if there are none."""
         if isinstance(self.qdisc, QdiscPlan):
             found = compare(self.qdisc, qdiscs)
         elif [qdisc.get("kind") for qdisc in qdiscs] != [self.qdisc.kind]:

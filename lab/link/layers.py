@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from lab.model.topology import LinkDirection
 
 IN_ORDER = BitRate(100_000_000_000)
-# What comes before a policer. Packets that are due in the same instant leave netem together, and the policer's tbf has room for
-# one: it dropped most of a burst that its bucket would have let through. At 1 Gbit/s they are 12 us apart.
+# The rate before a policer. Packets that are due in the same instant leave netem together, and the policer's tbf has room for
+# one: it dropped most of a burst that its bucket would have let through. At 1 Gbit/s the packets are 12 us apart.
 _BEFORE_POLICER = BitRate(1_000_000_000)
 _ROOT, _SHAPER, _CLASS, _QUEUE = "1:", "2:", "2:1", "3:"
 # Room in the delay line, on top of what a fast host sends during the delay, and of what the queue holds: netem's limit counts
@@ -63,7 +63,7 @@ class QueuePlan:
 
     @property
     def shapes(self) -> bool:
-        """Whether it has the link's rate itself."""
+        """True if the queue's discipline has the link's rate itself."""
         return self.kind in _SHAPING
 
 
@@ -136,7 +136,7 @@ def layered(direction: LinkDirection, rtt: Duration, *, supports_seed: bool) -> 
 def link_plan(
     direction: LinkDirection, rtt: Duration, *, supports_seed: bool, own_delay: Duration = Duration(0)
 ) -> QdiscPlan | LayeredPlan | None:
-    """What the router needs for this direction: one netem, layers for a managed queue, or None."""
+    """The router's plan for this direction: one netem, layers for a managed queue, or None."""
     if direction.managed:
         return layered(direction, rtt, supports_seed=supports_seed)
     return plan(direction, rtt, supports_seed=supports_seed, own_delay=own_delay)

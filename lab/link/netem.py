@@ -1,4 +1,4 @@
-"""What a version of netem can do."""
+"""The features of a version of netem."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ Verb = Literal["add", "replace", "change"]
 NETEM_DEFAULT_LIMIT = 1000
 # RFC 6928: a connection starts with ten segments. Three of them at once must fit even where a BDP is a few packets.
 LEAST_QUEUE_PACKETS = 32
-# Where nothing limits the rate, the delay line must hold what a fast host can send meanwhile.
+# The rate of a fast host where nothing limits it: the delay line must hold the packets that such a host sends meanwhile.
 UNLIMITED = BitRate(1_000_000_000)
 _BIT_NS_PER_BYTE = 8 * 10**9
 # tc's tables of a distribution reach four standard deviations (16-bit numbers in units of 1/8192).
@@ -67,7 +67,7 @@ class QdiscPlan:
 
     @property
     def reach_ns(self) -> int:
-        """How much later than the delay a packet may be."""
+        """The largest lateness of a packet beyond the delay."""
         return self.jitter.ns * (1 if self.distribution == "uniform" else _TABLE_REACH)
 
     @property

@@ -26,7 +26,7 @@ class Change(NamedTuple):
 
 
 def plan_state(state: LinkState, way: DirectionName, index: int = 0) -> LayeredPlan:
-    """That direction in that state. `index` of the state decides the seed: netem starts its numbers again with every change."""
+    """The plan of the direction in that state. The state's `index` decides the seed: a change starts netem's numbers again."""
     found = layered(state.link.direction(way), state.link.rtt, supports_seed=True)
     netem = replace(
         found.netem,
@@ -79,7 +79,7 @@ class Course(NamedTuple):
     period_ns: int
 
     def visits(self, at_ns: int, until_ns: int) -> int:
-        """How often the link is as at `at_ns` before `until_ns`."""
+        """The number of times before `until_ns` that the link is as at `at_ns`."""
         if at_ns >= until_ns:
             return 0
         return 1 if at_ns < self.once_ns else 1 + (until_ns - at_ns - 1) // self.period_ns

@@ -208,7 +208,7 @@ def _tc_rate(text: str) -> BitRate:
 # --- tcset --------------------------------------------------------------------------------------------------------------
 
 _NOTHING_TO_OBEY = {"--overwrite", "--change", "--add", "--tc-command", "--tc-script"}
-"""How the rule is put in force, which a file does not need to know."""
+"""The options for putting a rule in force, which a file does not need to know."""
 _QUIET = {"--debug", "--quiet", "--debug-query", "--stacktrace"}
 _SHARES: Mapping[str, str] = {
     "--loss": "loss",

@@ -30,13 +30,13 @@ _SEEDS = 2**32
 
 
 def opening_bytes(trace: Trace, link: Link, way: DirectionName) -> list[tuple[int, int]]:
-    """When the gate opens, in nanoseconds from the trace's beginning, and for how many bytes."""
+    """The openings of the gate: the time in nanoseconds from the trace's beginning, and the number of bytes."""
     frame = frame_bytes(link.direction(way).mtu)
     return [(at * MS_NS, count * frame) for at, count in enumerate(trace.direction(way).counts) if count]
 
 
 def period_ns(trace: Trace, way: DirectionName) -> int:
-    """After which that direction begins again."""
+    """The time after which that direction begins again."""
     return len(trace.direction(way).counts) * MS_NS
 
 

@@ -1,4 +1,4 @@
-"""What is known or wanted of a candidate and does not fail its qualification: a YAML file, written by the lab or by hand."""
+"""The regressions of a candidate that do not fail its qualification, known or wanted: a YAML file, by the lab or by hand."""
 
 from __future__ import annotations
 
@@ -92,5 +92,5 @@ def check_rows(found: AcceptedFile, rows: Sequence[str], path: Path) -> list[str
 
 
 def _quoted(text: str) -> str:
-    """As YAML's single-quoted text."""
+    """The text in YAML's single quotes, on one line."""
     return "'" + text.replace("'", "''").replace("\n", " ") + "'"

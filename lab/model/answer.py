@@ -34,10 +34,10 @@ from lab.model.units import Ratio
 from lab.model.userland import UserlandFacts
 
 CELL_QUESTIONS: tuple[str, ...] = ("limit", "steady", "complete", *BOUNDED)
-"""What a cell asks by its expectation; `complete` is that every transfer arrives and nothing more."""
+"""The questions that cells ask by their expectations; `complete` asks that every transfer arrives and nothing more."""
 Event = Literal["refused", "silent", "localhost", "fallback", "flap", "address"]
-"""What happens to a client: no server listens, none answers, it fetches from its own host, one of that
-name's two addresses does not serve, the link goes down, its address changes."""
+"""The event that a client meets: no server listens, no server answers, the client fetches from localhost, one of localhost's
+two addresses does not serve, the link goes down, the client's address changes."""
 Fault = Literal[
     "fin",
     "rst",
@@ -57,7 +57,7 @@ Fault = Literal[
     "ignored-range",
     "early-success",
 ]
-"""What goes wrong in a transfer: docs/decisions/0016-no-wrong-file.md has a line for each."""
+"""The fault of a transfer: docs/decisions/0016-no-wrong-file.md has a line for each."""
 _OTHERS = (
     "no-wrong-file",
     "buffer-sizes",
@@ -123,7 +123,7 @@ class Observation(Closed):
 
 
 Standing = Literal["fine", "better", "scattered", "known", "accepted", "open", "regression"]
-"""What a figure of a candidate is to a release, from good to bad.
+"""The standing of a candidate's figure for a release, from good to bad.
 
 `scattered`: no worse than the pairs scatter by themselves, which is more than the margin; `known`: the baseline fails as well.
 """
@@ -278,7 +278,7 @@ class Answer(Closed):
 
     @property
     def counts(self) -> bool:
-        """Whether its verdict counts. A qualification repeats the verdicts of its parts."""
+        """True if the answer's verdict counts. A qualification's does not: it repeats the verdicts of its parts."""
         return self.verdict is not None and self.question != "qualification"
 
     @property
@@ -320,7 +320,7 @@ def answer_of(cell: CellResult) -> Answer:
 
 
 def uncounted_cells(answers: Iterable[Answer]) -> dict[str, str]:
-    """Why the verdicts of some cells do not count, in a word, by id: `baseline`, `compared` or `trial` of a search."""
+    """By id, the cells whose verdicts do not count, each with its reason: `baseline`, `compared` or `trial` of a search."""
     answers = list(answers)
     trials = {arm.cell: "trial" for answer in asking(answers, "threshold") for arm in answer.arms}
     compared = {part.id for answer in asking(answers, "qualification") for part in answer.parts if not part.promise_counts}

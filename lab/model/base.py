@@ -64,7 +64,7 @@ OF_FORM = frozenset(_WORDS)
 
 
 def plain_words(kind: str, message: str, context: Mapping[str, Any]) -> str:
-    """What a fault of pydantic's says, for people."""
+    """The message of a fault of pydantic's, in words for people."""
     if kind == "literal_error":
         return f"one of these is expected: {context['expected']}"
     return _WORDS.get(kind, message.removeprefix("Value error, "))

@@ -27,6 +27,6 @@ EPOCH_S = 1_798_761_600
 """1 January 2027, the wall clock of each machine in virtual time at its start, in Unix time. It is later than every file of the
 release: servers tell a file's time, and programs compare it. A release whose commit is later is refused."""
 CHARGE_NS = 200
-"""What a system call or a page fault takes in virtual time, nanoseconds, unless --price says otherwise."""
+"""The virtual time of a system call or a page fault, nanoseconds, unless --price gives another."""
 ClockChoice = Literal["auto", "virtual", "real"]
 """auto: each cell by the clock that its question is about."""

@@ -1,4 +1,4 @@
-"""Why a transfer was as fast as it was, as a sample stores it."""
+"""The diagnosis of a transfer's speed, as a sample stores it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CAUSES: tuple[Cause, ...] = get_args(Cause)
 
 
 class Diagnosis(Model):
-    """What held a transfer back, by TCP's own accounting at both ends and by the router's counters."""
+    """The cause that held a transfer back, by TCP's own accounting at both ends and by the router's counters."""
 
     cause: Cause = Field(description="what held it back for most of the time; not-known where nothing did so for long enough")
     share: float | None = Field(ge=0, le=1, description="share of the time in which it did, 0 to 1; null where not known")

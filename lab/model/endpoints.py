@@ -90,7 +90,7 @@ class Endpoints:
 
 
 def is_windows_path(path: str) -> bool:
-    """Whether the path begins with a drive."""
+    """True for a path that begins with a drive."""
     return path[1:2] == ":"
 
 

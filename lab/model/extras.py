@@ -1,6 +1,6 @@
-"""How to add a package to the Python environment that the lab runs in.
+"""The commands that add a package to the Python environment that the lab runs in.
 
-No index of packages has the lab under its own name. A remedy therefore names what an extra brings, or a wheel's file.
+No index of packages has the lab under its own name. A remedy therefore names the packages of an extra, or a wheel's file.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ def install_command(*packages: str) -> str:
 
 
 def install_extra(name: str) -> str:
-    """The command line that installs what this extra of the lab brings."""
+    """The command line that installs the packages of this extra of the lab."""
     return install_command(EXTRAS[name])

@@ -19,13 +19,13 @@ from lab.model.numbers import geometric_mean, signed
 from lab.model.sample import Sample
 
 Needs = Literal["nothing", "pace", "processor"]
-"""What a figure must rest on to mean something. In virtual time processing costs only what the guest charges for system calls and
-page faults. So there is no `processor` there, and a `pace` only where the transfer has a limit or the link has a rate.
+"""The basis that a figure needs to mean something. In virtual time the only cost of processing is the guest's charge for system
+calls and page faults. So there is no `processor` there, and a `pace` only where the transfer has a limit or the link has a rate.
 """
 Scale = Literal["ratio", "count", "signed"]
-"""How two values are compared: by their ratio, or by their difference where zero (`count`) or less (`signed`) is ordinary."""
+"""The comparison of two values: by their ratio, or by their difference where zero (`count`) or less (`signed`) is ordinary."""
 Summary = Literal["geometric mean", "mean", "worst"]
-"""How the samples of a cell become one number."""
+"""The reduction of a cell's samples to one number."""
 # A bound is judged as value / bound. A CPU clock that did not tick must not be infinitely far below it.
 _LEAST_SHARE = 1e-3
 _GB = 1e9
@@ -39,7 +39,7 @@ class Measured(Protocol):
 
     @property
     def paced(self) -> bool:
-        """Whether the transfer's limit or the link's rate sets the pace."""
+        """True if the transfer's limit or the link's rate sets the pace."""
         ...
 
     @property
@@ -108,7 +108,7 @@ class Figure:
         return f"{value * 100:.2f} %" if self.scale == "ratio" else self.text(value).removeprefix("+")
 
     def applies(self, cell: Measured) -> bool:
-        """Whether it means something on the cell's clock. Where it does not, the result keeps it and no page shows it."""
+        """True if the figure means something on the cell's clock. The result keeps any other figure, and no page shows it."""
         return cell.clock == "real" or self.needs == "nothing" or (self.needs == "pace" and cell.paced)
 
     def value(self, cell: Measured, sample: Sample) -> float | None:
@@ -140,7 +140,7 @@ class Figure:
         return self.mean(values)
 
     def is_better(self, before: float, after: float, target: float | None = None) -> bool:
-        """Whether `after` is better than `before`: closer to the target where there is one, given or the figure's own."""
+        """True if `after` is better than `before`: closer to the target where there is one, given or the figure's own."""
         best = self.target if target is None else target
         if best is not None:
             return abs(after - best) < abs(before - best)
@@ -155,7 +155,7 @@ class Bound:
     limit: float
 
     def fraction(self, sample: Sample) -> float | None:
-        """How far the sample is beyond the bound, as a fraction of it; None where the sample does not have the figure."""
+        """The sample's excess over the bound, as a fraction of the bound; None where the sample does not have the figure."""
         value = self.figure.of(sample)
         if value is None or value < 0:
             return None

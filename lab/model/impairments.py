@@ -1,4 +1,4 @@
-"""How a link loses, delays and queues packets, where a share or a length alone does not say it."""
+"""Models of a link's loss, delay and queues that a share or a length alone does not describe."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class PolicedUdp(Model):
 
 
 def _form(value: Any) -> str:
-    """Which form of a field was written: a text, or a mapping by its `model`."""
+    """The form in which a field was written: a text, or a mapping by its `model`."""
     if isinstance(value, dict):
         return f"<{value.get('model', 'mapping')}>"
     return f"<{getattr(value, 'model', 'mapping')}>" if isinstance(value, Model) else "<text>"

@@ -1,4 +1,4 @@
-"""How the lab's application on libcurl uses the library: the `libcurl` part of a client's YAML file."""
+"""The settings of the lab's application on libcurl: the `libcurl` part of a client's YAML file."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def load_topology(name_or_path: str) -> Topology:
 
 
 def publishers() -> tuple[Publisher, ...]:
-    """Who publishes networks by name, with their presets; sorted by file."""
+    """The publishers of networks by name, with their presets; sorted by file."""
     return tuple(_read_publisher(path) for path in files_by_name([shipped_presets_dir()], YAML_SUFFIXES).values())
 
 
@@ -163,7 +163,7 @@ def _explain(error: ValidationError, model: type[BaseModel], data: object, origi
 
 
 def _place(location: Place) -> Place:
-    """Where in the file a fault is. A field with several forms adds the form, as <mapping>, which is not in the file."""
+    """The place of a fault in the file. A field with several forms adds the form, as <mapping>, which is not in the file."""
     return tuple(part for part in location if not str(part).startswith("<"))
 
 

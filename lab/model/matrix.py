@@ -1,4 +1,4 @@
-"""What a table of cells, client by transfer, says; closed, derived from the runs alone, and never stored with them.
+"""The content of a table of cells, client by transfer; closed, derived from the runs alone, and never stored with them.
 
 Units and names as in `lab.model.results`.
 """

@@ -183,9 +183,9 @@ EVERYWHERE: Mapping[Kind, Mapping[str, str]] = {
 
 
 def refusal(front_end: FrontEnd, document: Model, clock: Clock) -> UsageProblem | None:
-    """Why this front end cannot obey the document by that clock, in one line; None where it obeys every field.
+    """The reason that this front end cannot obey the document by that clock, in one line; None where it obeys every field.
 
-    A field of virtual time alone raises NotSupported, because a suite skips such a row.
+    A field of virtual time alone gives NotSupported, because a suite skips such a row.
     """
     facts, name = FRONT_ENDS[front_end], getattr(document, "name", "it")
     for each in facts.refused:

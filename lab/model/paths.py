@@ -32,7 +32,7 @@ def checkout() -> Path | None:
 
 
 def project_root() -> Path:
-    """As `checkout`, for what develops the lab. Raises UsageProblem for an installed lab."""
+    """The checkout, for the tools that develop the lab. Raises UsageProblem for an installed lab."""
     if found := checkout():
         return found
     raise UsageProblem("this needs a checkout of Roughwater, and this lab is installed", remedy="clone the repository")
@@ -76,7 +76,7 @@ def traces_dirs() -> list[Path]:
 
 
 def downloaded_traces_dir() -> Path:
-    """Where `lab traces NAME` puts a trace."""
+    """The folder into which `lab traces NAME` puts a trace."""
     return cache_dir() / "traces"
 
 

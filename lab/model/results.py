@@ -70,7 +70,7 @@ class DirectionCalibration(Closed):
 
 
 class TraceDirectionDelivery(Closed):
-    """What one direction delivered of its trace while it was kept full."""
+    """The delivery of its trace by one direction while that direction was kept full."""
 
     delivered_bytes: list[int] = Field(description="frames' bytes per slot, from the trace's beginning on")
     planned_bytes: list[int] = Field(description="frames' bytes per slot by the trace")
@@ -270,7 +270,7 @@ class CellResult(Closed):
 
     @property
     def paced(self) -> bool:
-        """Whether the transfer's limit or the link's rate that way sets the pace, and not the machine."""
+        """True if the transfer's limit or the link's rate that way sets the pace, and not the machine."""
         way = carrier(self.transfer.direction)
         return self.transfer.limit is not None or self.topology.link.direction(way).rate is not None
 
@@ -281,7 +281,7 @@ class CellResult(Closed):
 
 
 Ended = Literal["complete", "interrupted", "timeout", "disk", "killed"]
-"""How a run ended. The record is written with `killed` when a run starts, and written again when it ends."""
+"""The way a run ended. The record is written with `killed` when a run starts, and written again when the run ends."""
 
 
 class RunRecord(Closed):
@@ -324,13 +324,13 @@ class RunRecord(Closed):
 
     @property
     def missing(self) -> list[str]:
-        """What was asked for, was not skipped, and has no result."""
+        """The cells and answers that were asked for, were not skipped, and have no result."""
         there = {*self.cells, *self.answers, *self.skipped}
         return [name for name in self.planned if name not in there]
 
     @property
     def whole(self) -> bool:
-        """Whether the run came to its end with everything that was asked for. A run of an older lab is taken at its word."""
+        """True if the run came to its end with everything that was asked for. A run of an older lab is taken at its word."""
         return self.ended in {"complete", None} and not self.missing
 
 
@@ -359,7 +359,7 @@ def worst(verdicts: Iterable[VerdictName]) -> VerdictName:
 
 
 def exit_code(verdicts: Iterable[VerdictName]) -> int:
-    """What verdicts mean to a shell: the exit code of the worst."""
+    """The exit code for a shell: that of the worst verdict."""
     return _EXIT_CODES[worst(verdicts)]
 
 

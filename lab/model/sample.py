@@ -21,7 +21,7 @@ _START_MS = 500.0
 
 
 class ClientNumbers(Model):
-    """What the client itself reports about one transfer; seconds from its start."""
+    """The client's own report on one transfer; times are in seconds from the transfer's start."""
 
     bytes: int | None = Field(
         description="body bytes that it reports; null where it reports none; the lab counts what arrived in any case"

@@ -41,7 +41,7 @@ TransferName = Annotated[
 
 
 class Scenario(Model):
-    """What was reported, the cell that shows it, and who is said to have it."""
+    """A reported bug: its symptom, the cell that shows it, and the clients with and without it."""
 
     name: Slug
     symptom: str = Field("", description="what was reported, and how far off it was")

@@ -1,4 +1,4 @@
-"""What is compared: one transfer by one client over one link, with one thing about it varied."""
+"""The comparison of a study: one transfer by one client over one link, with one property of the transfer varied."""
 
 from __future__ import annotations
 

@@ -63,12 +63,12 @@ class LinkDirection(Model):
 
     @property
     def shaped(self) -> bool:
-        """Whether it needs a qdisc."""
+        """True if this direction needs a qdisc."""
         return self.rate is not None or self.delay.ns > 0 or any(getattr(self, name).value > 0 for name in _IMPAIRMENTS)
 
     @property
     def has_hops(self) -> bool:
-        """Whether it treats UDP, or packets of some size, unlike others."""
+        """True if this direction treats UDP, or packets of some size, unlike others."""
         return self.udp != "open" or self.hidden_mtu is not None
 
     @property
@@ -90,7 +90,7 @@ class LinkDirection(Model):
 
     @property
     def distribution(self) -> Distribution:
-        """How the jitter is distributed."""
+        """The distribution of the jitter."""
         return self.jitter.distribution if isinstance(self.jitter, Jitter) else "uniform"
 
     @model_validator(mode="after")
@@ -195,7 +195,7 @@ class Link(Model):
 
     @property
     def shaped(self) -> bool:
-        """Whether a direction needs a qdisc."""
+        """True if a direction needs a qdisc."""
         return self.direction("up").shaped or self.direction("down").shaped
 
     def _override(self, name: DirectionName) -> LinkOverride:
@@ -260,7 +260,7 @@ class Step(Model):
 
     @property
     def end(self) -> Duration:
-        """When it is complete."""
+        """The time at which the step is complete."""
         return Duration(self.at.ns + max(self.over.ns, self.outage.ns))
 
     def applied_to(self, link: Link) -> Link:
@@ -294,7 +294,7 @@ class LinkState(NamedTuple):
 
 
 class Schedule(Model):
-    """How the link changes while a sample runs. Every sample sees it from its beginning."""
+    """The changes of the link while a sample runs. Every sample sees the schedule from its beginning."""
 
     steps: tuple[Step, ...] = Field((), description="changes in the order of time")
     trace: AnyTrace | None = Field(

@@ -102,7 +102,7 @@ class Trace(Model):
 
     @property
     def read(self) -> bool:
-        """Whether both files have been read."""
+        """True once both files have been read."""
         return not isinstance(self.down, str) and not isinstance(self.up, str)
 
 

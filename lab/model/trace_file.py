@@ -32,7 +32,7 @@ WAYS: tuple[DirectionName, ...] = ("down", "up")
 
 
 class Row(NamedTuple):
-    """What holds from `at_ns` on."""
+    """The rates, and the round trip if there is one, from `at_ns` on."""
 
     at_ns: int
     down_bit_s: int
@@ -136,7 +136,7 @@ def parse_rates(text: str, path: Path, origin: str) -> Series | None:
 
 
 def is_pensieve(text: str) -> bool:
-    """Whether the first line has two columns; mahimahi's files have one."""
+    """True if the first line has two columns; mahimahi's files have one."""
     return len(next((line for line in text.splitlines() if line.strip()), "").split()) == 2
 
 
@@ -244,7 +244,7 @@ class Named(NamedTuple):
 
 
 def _named(text: str, origin: str) -> Named:
-    """What the line `# columns: down_kbit_s=DL_bitrate, ...` says. Raises UsageProblem."""
+    """The columns that the line `# columns: down_kbit_s=DL_bitrate, ...` names. Raises UsageProblem."""
     for number, line in enumerate(text.splitlines(), 1):
         if not (said := re.fullmatch(r"#\s*columns:(.*)", line.strip())):
             continue
@@ -273,7 +273,7 @@ def _renamed(names: Sequence[str], named: Named, place: str) -> list[str | None]
 
 
 def _columns(names: Sequence[str | None], place: str, *, timed: bool = False) -> dict[str, tuple[int, Fraction]]:
-    """Where each quantity is, and its unit. No column has the time where the file is `timed`."""
+    """The index and the unit of each quantity's column. A `timed` file has no column with the time."""
     found: dict[str, tuple[int, Fraction]] = {}
     for index, name in enumerate(names):
         if name is None:

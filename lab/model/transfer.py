@@ -63,17 +63,17 @@ class Transfer(Model):
 
     @property
     def kept_set(self) -> bool:
-        """Whether it transfers several files with different content."""
+        """True if the transfer has several files with different content."""
         return self.files > 1 and not (self.discard or self.repeat)
 
     @property
     def requests(self) -> bool:
-        """Whether it requests one file several times."""
+        """True if the transfer requests one file several times."""
         return self.files > 1 and (self.discard or self.repeat)
 
     @property
     def each_limited(self) -> bool:
-        """Whether the limit applies to each of several files."""
+        """True if the limit applies to each of several files."""
         return self.limit is not None and self.files > 1 and self.protocol != "sftp"
 
     @property
@@ -170,7 +170,7 @@ class Expectation(Model):
         return cls(kind="steady" if compared else "none", tolerance=tolerance)
 
     def problem(self, transfer: Transfer) -> str:
-        """Why this expectation does not fit the transfer; empty if it does."""
+        """The reason that this expectation does not fit the transfer; empty if it fits."""
         if self.kind == "limit" and transfer.limit is None:
             return "the transfer has no limit to keep (use expectation kind: none)"
         if self.kind == "burst" and transfer.limit is None:

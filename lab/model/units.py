@@ -43,7 +43,7 @@ class Quantity:
     __slots__ = ()
 
     WHAT: ClassVar[str]
-    """What an error calls it: "a bit rate"."""
+    """The quantity's name in an error: "a bit rate"."""
     UNITS: ClassVar[Mapping[str, Fraction]]
     SHOWN_UNITS: ClassVar[Sequence[str]]
     """The units an error recommends."""

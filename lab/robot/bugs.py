@@ -49,7 +49,7 @@ def find_scenarios(text: str) -> Sequence[Scenario]:
 
 
 def find_scenario(text: str) -> Scenario:
-    """As `find_scenarios`, for exactly one scenario."""
+    """The one scenario that `find_scenarios` finds. Raises UsageProblem for several."""
     found = find_scenarios(text)
     if len(found) > 1:
         raise UsageProblem(f"{text} has {len(found)} rows", remedy=f"name one of them: {text}:{found[0].name}")

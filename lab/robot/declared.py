@@ -14,7 +14,7 @@ QUESTION = "question"
 
 @dataclass(frozen=True)
 class Declared:
-    """What a keyword asks: several questions where a bug is reproduced on several clients."""
+    """The questions of a keyword: several where a bug is reproduced on several clients."""
 
     questions: tuple[Question, ...]
     why: str = ""

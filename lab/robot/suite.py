@@ -40,7 +40,7 @@ _ALIKE = 0.5
 
 @dataclass(frozen=True)
 class Choice:
-    """Which tests of a suite to run: Robot's own patterns, of names and of tags; none means all."""
+    """The tests of a suite to run, by Robot's own patterns of names and of tags; no pattern means all."""
 
     tests: Sequence[str] = ()
     include: Sequence[str] = ()
@@ -65,7 +65,7 @@ def find_suite(name: str) -> Path | None:
 
 
 def suite_file(name: str) -> Path:
-    """As `find_suite`. Raises UsageProblem for an unknown name."""
+    """The suite that `find_suite` finds. Raises UsageProblem for an unknown name."""
     found = find_suite(name)
     if found is None:
         raise no_suite(name)
@@ -269,7 +269,7 @@ def _write_reports(folder: Path) -> None:
 
 
 def _first_problem(result: object, said: str) -> str:
-    """Why not one cell ran: an import that failed, a variable that was not there."""
+    """The reason that not one cell ran: an import that failed, a variable that was not there."""
     messages = [test.message for test in getattr(getattr(result, "suite", None), "all_tests", []) if test.message]
     lines = [line.strip() for line in said.splitlines() if "ERROR" in line]
     return next(iter(messages + lines), "the suite ran no test").splitlines()[0]

@@ -57,7 +57,7 @@ def questions_of(suite: TestSuite, variables: Mapping[str, Any] | None = None) -
 
 
 def good_rows(suite: TestSuite, variables: Mapping[str, Any] | None = None) -> list[Row]:
-    """As `read_rows`. Raises UsageProblem, one line with file and line, for a row whose arguments make no question."""
+    """The rows of `read_rows`. Raises UsageProblem, one line with file and line, for a row whose arguments make no question."""
     rows = read_rows(suite, variables)
     if first := next((row for row in rows if row.bad), None):
         raise UsageProblem(
@@ -67,7 +67,7 @@ def good_rows(suite: TestSuite, variables: Mapping[str, Any] | None = None) -> l
 
 
 def _skipped(row: Row) -> bool:
-    """Whether a bug's clients have not all been built."""
+    """True if not all of a bug's clients have been built."""
     cells = [cell for declared in row.declared if declared.scenario for each in declared.questions for cell in each.cells]
     if not cells:
         return False

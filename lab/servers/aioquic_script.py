@@ -38,7 +38,7 @@ class Upload:
         self.file.write(data)
 
     def finish(self) -> bool:
-        """Whether all of it came; then it has its name."""
+        """Close the file, and give it its name if the body is complete; False if it is not."""
         self.file.close()
         if self.length not in (None, self.received):
             return False

@@ -65,7 +65,7 @@ SAME_HOST = Places(server_name=loopback.NAME, bind=loopback.ADDRESS, bind_6=loop
 
 
 def places(*, same_host: bool) -> Places:
-    """Where the servers of a network are."""
+    """The places of a network's servers."""
     return SAME_HOST if same_host else Places()
 
 

@@ -27,7 +27,7 @@ class ServerProcess:
     log_path: PurePath | None = None
 
     def ended(self) -> str:
-        """Why it is no longer running, in the server's own words; empty while it runs."""
+        """The reason for the server's end, in its own words; empty while it runs."""
         for process in self.processes:
             if not process.running():
                 done = process.wait(1.0)

@@ -147,7 +147,7 @@ MaxSessions {options.max_sessions}
 
 
 def _parts(sshd: str) -> str:
-    """Where the other programs of an extracted sshd are: since OpenSSH 9.8 it is several, each known by its absolute path.
+    """The options for an extracted sshd's other programs: since OpenSSH 9.8 there are several, each known by its absolute path.
 
     A machine in virtual time has the cache at a path of its own.
     """

@@ -208,7 +208,7 @@ def _place_words(cell: CellResult) -> list[str]:
 
 
 def asked_userlands(cell: CellResult) -> Userlands:
-    """Those that the command line has to name again: neither the client nor the topology names them, nor HTTP/3 implies them."""
+    """The userlands that a command line has to name again: neither client nor topology names them, nor does HTTP/3 imply them."""
     named = cell.topology.userlands or TopologyUserlands()
     implied = {
         "client": (named.client, release_of(cell.client.name.partition("@")[2])),
@@ -232,7 +232,7 @@ def bundle_name(cell_id: str) -> str:
 
 
 def _named(cell: CellResult) -> bool:
-    """Whether `lab run ID` makes the same cell: network, transfer, expectation and looks."""
+    """True if `lab run ID` makes the same cell: network, transfer, expectation and looks."""
     try:
         _, name, transfer, kind = parse_cell_name(cell.id)
         known = load_topology(name).in_virtual_time() if cell.clock == "virtual" else load_topology(name)

@@ -49,7 +49,7 @@ def digest(view: Mapping[str, object]) -> str:
 
 
 def first_difference(a: object, b: object) -> str | None:
-    """Where two views, or any two JSON values, first differ: `$.samples[3].body_s: 2.5, 2.501`. None where they do not."""
+    """The first difference of two views, or of any two JSON values: `$.samples[3].body_s: 2.5, 2.501`. None for equal ones."""
     return _difference(a, b, "$")
 
 
@@ -75,7 +75,7 @@ def _told(value: object) -> str:
 
 
 def _member(where: str, name: str) -> str:
-    """As RFC 9535 writes it."""
+    """The member's path in the notation of RFC 9535."""
     if _NAME.fullmatch(name):
         return f"{where}.{name}"
     escaped = json.dumps(name)[1:-1].replace('\\"', '"').replace("'", "\\'")

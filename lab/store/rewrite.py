@@ -23,7 +23,7 @@ from lab.store.run_dir import RunDir, read_json, read_result, result_faults, wri
 
 @dataclass(frozen=True)
 class Rewritten:
-    """How many files were rewritten, in which version, and where the old ones are kept."""
+    """The number of rewritten files, their new version, and the folders that keep the old ones."""
 
     files: int
     version: str
@@ -37,7 +37,7 @@ class _Older:
     document: CellResult | Answer | RunRecord
 
     def target(self, run: RunDir) -> Path:
-        """Where the file belongs in the current schema."""
+        """The path of the file in the current schema."""
         return run.answer_path(self.document.id) if isinstance(self.document, Answer) else self.path
 
 

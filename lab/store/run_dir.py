@@ -55,7 +55,7 @@ class Shelf:
     """The name of the only one of its kind; empty where there is one file each, named by its id."""
 
     def holds(self, path: Path) -> bool:
-        """Whether the path is a document of this kind, by the names of the file and its folder."""
+        """True if the path is a document of this kind, by the names of the file and its folder."""
         return path.name == self.file if self.file else path.absolute().parent.name == self.folder
 
 
@@ -68,7 +68,7 @@ OLD_SHELVES = (
     Shelf("finding", Answer, "findings"),
     Shelf("qualification", Answer, "", "qualification.json"),
 )
-"""Where schema 1.x kept answers."""
+"""The shelves of answers in schema 1.x."""
 SHELVES = (RUN_SHELF, CELLS, ANSWERS, *OLD_SHELVES)
 _NO_SYMLINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
 _RIGHTS_REMEDY = "give this user the right to read it"
@@ -146,11 +146,11 @@ class RunDir:
         return self.path / "cells"
 
     def cell_path(self, cell_id: str) -> Path:
-        """Where the cell of this id is or will be; characters a file name cannot hold are percent-encoded."""
+        """The path of the cell with this id, written or not; characters a file name cannot hold are percent-encoded."""
         return self.cells / f"{quote(cell_id, safe='')}.json"
 
     def answer_path(self, answer_id: str) -> Path:
-        """Where the answer of this id is or will be."""
+        """The path of the answer with this id, written or not."""
         return self.path / ANSWERS.folder / f"{quote(answer_id, safe='')}.json"
 
     def evidence(self, cell_id: str) -> Path:
@@ -246,7 +246,7 @@ class RunDir:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a folder is a run's. A run without cells may have lost the empty folder for them, for example in git."""
+    """True for the folder of a run. A run without cells may have lost the empty folder for them, for example in git."""
     return (path / CELLS.folder).is_dir() or (path / RUN_FILE).is_file()
 
 
@@ -266,7 +266,7 @@ def read_run(path: Path) -> RunRecord:
 
 
 def file_bytes(path: Path, model: BaseModel) -> bytes:
-    """What the file `path` of that model holds. Raises LabFault where the model cannot be JSON."""
+    """The content of the file `path` of that model. Raises LabFault where the model cannot be JSON."""
     try:
         # `allow_nan=False`: pydantic alone writes NaN as null, which an optional field would read back as "not measured".
         return json.dumps(model.model_dump(mode="json"), allow_nan=False, ensure_ascii=False, indent=1).encode()
@@ -298,7 +298,7 @@ def _write(path: Path, model: BaseModel) -> Path:
 
 
 def _difference(path: Path, data: bytes, kind: type[BaseModel]) -> str | None:
-    """How the file on disk differs from `data`, a valid `kind`; None when it does not."""
+    """The difference of the file on disk from `data`, a valid `kind`; None if there is none."""
     found = path.read_bytes()
     if found != data:
         return f"has {len(found)} bytes that are not the {len(data)} written"

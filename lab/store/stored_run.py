@@ -40,12 +40,12 @@ class StoredRun:
 
     @property
     def whole(self) -> bool:
-        """Whether the run has a record that says it came to its end with everything that was asked for."""
+        """True if the run's record says that the run came to its end with everything that was asked for."""
         return self.record is not None and self.record.whole
 
     @property
     def state(self) -> str:
-        """Why the run is not complete, for people, with how much of it is there; empty where it is complete."""
+        """The reason for an incomplete run, for people, with the number of cells and answers done; empty for a complete run."""
         if self.whole:
             return ""
         if self.record is None:
@@ -64,9 +64,9 @@ class StoredRun:
 
     @property
     def doubt(self) -> str:
-        """What a reader should know of a record that does not say how its run ended; empty for any other.
+        """A warning about a record that does not say how its run ended; empty for any other.
 
-        Such a lab stored the exit code of what it had, also where it was interrupted.
+        A lab that wrote such records stored the exit code of its results so far, also where the run was interrupted.
         """
         unknown = self.record is not None and self.record.ended is None and not self.record.planned
         return DOUBT if unknown and self.qualification is None else ""
@@ -77,7 +77,7 @@ class StoredRun:
 
     @property
     def baselines(self) -> dict[str, str]:
-        """Cells whose own verdicts do not count, by id, and why in a word: `baseline` or `trial`."""
+        """Cells whose own verdicts do not count, by id, with the reason in a word: `baseline`, `compared` or `trial`."""
         return {**dict.fromkeys(self.record.baselines if self.record else (), "baseline"), **uncounted_cells(self.answers)}
 
     @property
@@ -92,7 +92,7 @@ class StoredRun:
 
     @property
     def counted(self) -> Counter[VerdictName]:
-        """How many verdicts of each kind count: the run's one set of numbers, by run.json, else by the files that can be read."""
+        """The number of counted verdicts by kind: the run's one set of numbers, by run.json, else by the readable files."""
         if self.record is not None and self.record.ended != "killed":
             judged, aside = self.record.verdicts, set(self.record.baselines)
         else:
@@ -106,7 +106,7 @@ class StoredRun:
 
     @property
     def skipped(self) -> dict[str, str]:
-        """Why some cells and answers were not run, by id."""
+        """The reason for each cell and answer that was not run, by id."""
         return self.record.skipped if self.record else {}
 
 

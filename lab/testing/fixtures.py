@@ -1,4 +1,4 @@
-"""What a test holds in its hands: its link, the servers behind it, and a way to run commands in front of it."""
+"""The objects of a test: its link, the servers behind the link, and a way to run commands in front of it."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class LabServer:
 
     @property
     def upload_folder(self) -> PurePath:
-        """Where uploads over HTTP (`PUT /upload/NAME`) are kept, and where SFTP may write."""
+        """The folder of uploads over HTTP (`PUT /upload/NAME`), into which SFTP may write too."""
         return PurePath(self._servers.endpoints.server_workdir) / "upload"
 
     def upload_url(self, name: str) -> str:

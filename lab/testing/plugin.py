@@ -74,7 +74,7 @@ def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> N
 
 
 def _cut_off(session: pytest.Session) -> BaseException | None:
-    """Why tests of this run are left out; None where all of them ran."""
+    """The reason for leaving out tests of this run; None where all of them ran."""
     if _interruptions:
         return KeyboardInterrupt()
     left_out = session.shouldfail or session.shouldstop

@@ -37,7 +37,7 @@ from lab.store.stored_run import StoredRun, read_run_folder
 from lab.store.validate import validate
 
 MOST_BYTES = 1_000_000
-"""What a study may ship."""
+"""The largest size of a study's archive, bytes."""
 MANIFEST = "archive.json"
 NO_LABEL = "-"
 _MOST_UNPACKED = 2**28
@@ -51,7 +51,7 @@ CURVES: Mapping[Curves, str] = {
     "first": "Without goodput by slot and the client's own report, except of each cell's first sample.",
     "none": "Without goodput by slot and the clients' own reports.",
 }
-"""What a page says about the curves that were left out."""
+"""A page's note on the curves that were left out."""
 
 
 class Manifest(Closed):

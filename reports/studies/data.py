@@ -1,4 +1,4 @@
-"""What a template can ask of a study's data: cells and answers by their parts, and figures of them. Nothing is judged.
+"""A template's access to a study's data: cells and answers by their parts, and figures of them. Nothing is judged.
 
 A pattern is a shell pattern; `|` separates alternatives: `curl@8.4.0|curl@8.5.0`, `curl@*`, `http1-get-*`.
 """
@@ -96,7 +96,7 @@ class Cell:
 
     @property
     def complete(self) -> list[float]:
-        """How far each transfer's rate over the complete time is from the limit, as fractions."""
+        """The deviation of each transfer's rate over the complete time from the limit, as fractions."""
         found = (total_deviation(self.result, sample) for sample in self.samples)
         return [value for value in found if value is not None]
 

@@ -74,7 +74,7 @@ class _Page:
         return Data.of_contents(self.contents) if self.contents else Data({}, {})
 
     def functions(self) -> dict[str, object]:
-        """Everything that a template can call."""
+        """The names that a template can call."""
         data = self.data
         return {
             # About the page
@@ -146,7 +146,7 @@ class _Page:
         return f"![{words}]({self.study.word}/{file})"
 
     def foot(self) -> str:
-        """What every page ends with: its data, and how it was made."""
+        """The end of every page: its data, and how it was made."""
         how = f"[{self.study.word}/{self.study.template.name}]({self.study.word}/{self.study.template.name})"
         if self.contents is None:
             return f"This page is made by `make studies` from {how}."
@@ -196,7 +196,10 @@ def first_sentence(text: str) -> str:
 
 
 def deviations(cells: Sequence[Cell], title: str, *, least: float | None = None, most: float | None = None) -> str:
-    """How far each cell is from its limit: mean and interval in percent, the tolerance shaded. `least`, `most` in percent."""
+    """A picture of the cells' deviations from their limits: mean and interval in percent, the tolerance shaded.
+
+    `least` and `most` are in percent.
+    """
     colours = series_of([cell.client for cell in cells])
     groups = [
         Group(

@@ -1,4 +1,4 @@
-"""Where the parts of a study are. A study is a folder of docs/studies with a template; its page stands next to the folder.
+"""The paths of a study's parts. A study is a folder of docs/studies with a template; its page stands next to the folder.
 
 ```
 docs/studies/NAME.md                 the page, made

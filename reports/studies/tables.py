@@ -31,7 +31,7 @@ def made(text: str) -> str:
 
 
 def origin(data: Data) -> str:
-    """Where the figures are from: run, date, revision, command, clock, machine, router, links, calibration, clients."""
+    """The origin of the figures: run, date, revision, command, clock, machine, router, links, calibration, clients."""
     rows: list[str] = []
     for run in data.runs:
         record = run.record

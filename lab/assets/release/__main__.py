@@ -48,7 +48,7 @@ def progress(message: str) -> None:
 
 
 def build(shop: Workshop, version: str, out: Path, *, everything: bool) -> Made:
-    """Everything, or only the .deb and what it is made of."""
+    """Build all packages, or only the .deb and the packages that it is made of."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     wheel, sdist = _timed("the lab's wheel and source archive", lambda: packages.lab_packages(shop, out))

@@ -14,8 +14,8 @@ from lab.assets.release.workshop import Workshop, tail
 from lab.model.files import digest
 
 SUMS = "SHA256SUMS"
-# Where the wheel has the folders and files of a checkout that a lab needs. Written down a second time on purpose: pyproject.toml
-# says what the wheel gets, this says what it must have.
+# The places in the wheel of the folders and files of a checkout that a lab needs. They are written down a second time on purpose:
+# pyproject.toml says what the wheel gets, this table what it must have.
 MUST_SHIP = {
     "lab/": "lab/",
     "reports/": "reports/",
@@ -40,7 +40,7 @@ class Check:
 
 
 def version_of_wheel(wheel: Path, version: str) -> Check:
-    """Whether name, metadata and the project agree on the version."""
+    """Check that name, metadata and the project agree on the version."""
     with zipfile.ZipFile(wheel) as archive:
         metadata = next((name for name in archive.namelist() if name.endswith(".dist-info/METADATA")), "")
         text = archive.read(metadata).decode() if metadata else ""
@@ -50,7 +50,7 @@ def version_of_wheel(wheel: Path, version: str) -> Check:
 
 
 def contents(wheel: Path, tracked: Iterable[str]) -> Check:
-    """Whether the lab's wheel has every file of the commit that an installed lab may need."""
+    """Check that the lab's wheel has every file of the commit that an installed lab may need."""
     wanted = set[str]()
     for name in tracked:
         prefix = next((each for each in MUST_SHIP if name.startswith(each)), "")
@@ -76,7 +76,7 @@ def wheel_contents(shop: Workshop, wheel: Path) -> Check:
 
 
 def manylinux(shop: Workshop, wheel: Path) -> Check:
-    """Whether the wheel's tag is true: auditwheel reads the symbols that its program takes from glibc."""
+    """Check that the wheel's tag is true: auditwheel reads the symbols that the wheel's program takes from glibc."""
     code, output = shop.ask(["auditwheel", "show", wheel])
     said = " ".join(output.split())
     found = re.search(r'following platform tag: "(\w+)"', said)
@@ -126,7 +126,7 @@ def write_sums(folder: Path) -> Path:
 
 
 def sums(folder: Path) -> Check:
-    """Whether SHA256SUMS has every file of its folder, and each has its digest."""
+    """Check that SHA256SUMS has every file of its folder, and that each file has its digest."""
     lines = [line.split("  ", 1) for line in (folder / SUMS).read_text(encoding="ascii").splitlines()]
     entries = {name: expected for expected, name in lines}
     present = {path.name for path in folder.iterdir()} - {SUMS}
@@ -136,7 +136,7 @@ def sums(folder: Path) -> Check:
 
 
 def reproduced(first: Path, second: Path) -> Check:
-    """Whether a build from another clone gave the same bytes."""
+    """Check that a build from another clone gave the same bytes."""
     if not second.exists():
         return Check("second build", False, f"made no {second.name}")
     equal = digest(first) == digest(second)

@@ -27,7 +27,7 @@ HOME = "usr/lib/roughwater"
 REVISION = "1"
 MAINTAINER = "Roughwater maintainers <maintainers@roughwater.invalid>"
 _TEMPLATES = Path(__file__).with_name("debian")
-# What uv notes of where a package came from: this machine's paths and times.
+# Files in which uv notes a package's origin: this machine's paths and times.
 _NOTES = ("RECORD", "direct_url.json", "uv_cache.json", "REQUESTED", "INSTALLER")
 
 

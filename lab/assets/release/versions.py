@@ -34,7 +34,7 @@ def agreed(root: Path) -> str:
 
 
 def unreleased(root: Path) -> bool:
-    """Whether the changelog has entries that belong to no release yet."""
+    """True if the changelog has entries that belong to no release yet."""
     return any(name == _UNRELEASED and body.strip() for name, _, body in _sections(root))
 
 

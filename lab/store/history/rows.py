@@ -108,7 +108,7 @@ def run_rows(run: str, signature: str, found: StoredRun) -> list[Row]:
 
 
 def _utc(at: datetime) -> str:
-    """As a TIMESTAMP, in UTC: with a zone, DuckDB needs pytz to give it back."""
+    """The time as a TIMESTAMP, in UTC: DuckDB needs pytz to return a time with a zone."""
     return at.astimezone(UTC).replace(tzinfo=None).isoformat()
 
 

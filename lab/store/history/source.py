@@ -1,4 +1,4 @@
-"""Where runs are: a folder of results, or any address that fsspec knows (an object store, another machine).
+"""Sources of runs: a folder of results, or any address that fsspec knows (an object store, another machine).
 
 A run is the same plain files in both. Its signature shows whether it changed. For a finished local run that is the times of its
 two folders, which change whenever a file there is made, removed or renamed into place, as the lab writes. For everything else it
@@ -38,7 +38,7 @@ class Source(Protocol):
         """The signature of every run, in the order of their names."""
 
     def read(self, run: str) -> StoredRun:
-        """All that can be read of it; problems name the source's own paths. Raises UsageProblem if it is not a run (any more)."""
+        """The run's readable files; problems name the source's own paths. Raises UsageProblem if it is not a run (any more)."""
 
     def index_folder(self) -> Path:
         """The folder for its index, which may not exist yet."""
@@ -134,7 +134,7 @@ class RemoteSource:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Whatever a file system raises (each has its own errors) is one line that names the address."""
+        """Turn any error of a file system (each has its own) into a UsageProblem, one line that names the address."""
         try:
             yield
         except (UsageProblem, LabFault):

@@ -1,14 +1,14 @@
-"""Where a series of one value per run changes its level; pure.
+"""Changes of level in a series of one value per run; pure.
 
 Candidates are found by PELT (Killick, Fearnhead and Eckley 2012, J. Am. Stat. Assoc. 107, 1590), with squared distance from the
 mean of a segment as its cost: `ruptures.KernelCPD` with the linear kernel is that, exact, and in C. The penalty is a multiple of
 the noise's variance times log n; the noise is estimated by first differences, which a step does not inflate, and never taken for
 less than a fifth of the smallest step that matters. Before that an isolated outlier (one run on a busy machine) is pulled to its
-neighbours, or three runs with it in the middle would be a level of their own.
+neighbours; otherwise three runs with the outlier in the middle would be a level of their own.
 
 A candidate counts when Welch's interval of the two levels next to it, over the runs' values as they are, excludes zero and the
-change is `least` or more. The weakest that does not is dropped, its levels become one, and the rest are looked at again. Rates of
-error by simulation: tests/unit/history/test_steps.py and docs/how-to/compare.md.
+change is `least` or more. The weakest candidate that does not count is dropped, its levels become one, and the remaining
+candidates are looked at again. Rates of error by simulation: tests/unit/history/test_steps.py and docs/how-to/compare.md.
 """
 
 from __future__ import annotations
