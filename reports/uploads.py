@@ -60,7 +60,7 @@ class Uploads:
 
     @property
     def median(self) -> tuple[float, float]:
-        """The medians of the rows' new time (a fraction) and of their speed-up."""
+        """Medians over the rows: of the patched time as a fraction of the vanilla time, and of the speed-up."""
         return median(row.new_time for row in self.rows), median(row.speed_up for row in self.rows)
 
     @property

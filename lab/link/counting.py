@@ -25,7 +25,7 @@ TABLE_UNIT = 8192
 
 
 class Arrival(NamedTuple):
-    """A frame that arrived. Times in ns of one clock; number and `sent_ns` are 0 where it is not intact."""
+    """A received frame. Times are nanoseconds of one clock. `number` and `sent_ns` are 0 if the frame is damaged."""
 
     number: int
     sent_ns: int

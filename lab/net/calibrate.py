@@ -271,7 +271,7 @@ def _problems(side: DirectionCalibration, tolerance: Tolerance) -> list[str]:
 
 
 def wait_for_silence(network: Network, link: Link) -> None:
-    """Until nothing has crossed the router for a round trip and nothing is queued on it.
+    """Wait until the router has forwarded nothing for one round trip, and its queues are empty.
 
     What an earlier look or sample left in queues and in closed sockets would be taken for delay of the link. Four closed sockets
     were seen to hold some four queues of data.

@@ -32,7 +32,7 @@ pages: list[tuple[int, float]] = []
 
 
 class Ended(Exception):
-    """The lab has seen enough."""
+    """Ends the script once the lab has its data."""
 
 
 def end(_number: int, _frame: object) -> None:

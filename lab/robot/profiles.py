@@ -63,7 +63,7 @@ class Profile(Model):
         return f"profile-{self.name}"
 
     def unless(self, clock: ClockChoice, no_verdict: NoVerdict) -> tuple[ClockChoice, NoVerdict]:
-        """These options, and the profile's own where they were left alone."""
+        """These options, with the profile's value for an option that was not set."""
         return self.clock if clock == "auto" else clock, self.junit_no_verdict if no_verdict == "usual" else no_verdict
 
 

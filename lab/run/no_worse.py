@@ -98,7 +98,7 @@ def no_worse_after_fault(pair: str, results: Sequence[Answer], gate: Gate, accep
 
 
 def with_claims(answer: Answer, claims: Sequence[Claim], cells: Sequence[CellResult], plan: LookPlan) -> Answer:
-    """The answer with the figures as they stand among those of all rows. One that is INVALID stays so."""
+    """The answer, its figures corrected for the number of rows. An answer that is INVALID is returned unchanged."""
     before = answer.judged
     if before.name == "INVALID":
         return answer

@@ -35,7 +35,9 @@ class Resumed:
         stored = read_run_folder(run.path)
         results: list[Result] = [*stored.cells, *stored.answers]
         if other := next((result.lab_version for result in results if result.lab_version != __version__), ""):
-            raise UsageProblem(f"{run.name} was begun by lab {other}, this is {__version__}", remedy=_REMEDY)
+            raise UsageProblem(
+                f"{run.name} was begun by version {other} of the lab, and this is version {__version__}", remedy=_REMEDY
+            )
         if stored.record is not None and stored.record.ended == "complete":
             raise UsageProblem(f"{run.name} is complete", remedy="begin a new run without --resume")
         return cls(run, stored)

@@ -163,7 +163,10 @@ def write_bundle(path: Path, run: RunDir, cell_id: str, sshd: SshdSettings) -> M
 
 
 def read_bundle(path: Path) -> Bundle:
-    """Check every member of a bundle against its manifest, and whether its cell can run. Raises UsageProblem, one line."""
+    """Read a bundle; every member is checked against the manifest, and the cell for whether it can run here.
+
+    Raises UsageProblem, one line.
+    """
     try:
         if path.exists() and not path.is_file():
             raise UsageProblem(f"{path}: not a file", remedy=_NOT_ONE)
@@ -312,7 +315,9 @@ def _check(archive: zipfile.ZipFile, info: zipfile.ZipInfo, member: Member, orig
                 digest.update(chunk)
         if digest.hexdigest() == member.sha256:
             return
-    raise UsageProblem(f"{origin}: {member.name} was changed, its SHA-256 is not the manifest's", remedy="get the bundle again")
+    raise UsageProblem(
+        f"{origin}: {member.name} was changed: its SHA-256 is not the one in the manifest", remedy="get the bundle again"
+    )
 
 
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, origin: str) -> bytes:

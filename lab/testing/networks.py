@@ -44,7 +44,7 @@ def _check_trace(base: Topology | None, changes: Mapping[str, Any]) -> None:
     """Raise UsageProblem for a rate where a trace decides what passes."""
     if base and base.schedule and base.schedule.trace and "rate" in changes:
         raise UsageProblem(
-            f"{base.name} follows a trace, which decides what passes",
+            f"{base.name} replays a trace, which sets the rate",
             remedy="leave the rate out, or take a network without a trace",
         )
 

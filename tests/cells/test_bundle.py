@@ -94,5 +94,5 @@ def test_a_tampered_sample_is_refused(packed: Path, tmp_path: Path) -> None:
             target.writestr(name, content)
     done = lab("rerun", str(changed), env={"ROUGHWATER_RESULTS": str(tmp_path / "results")})
     assert done.returncode == 2
-    assert "cell.json was changed, its SHA-256 is not the manifest's" in one_line(done)
+    assert "cell.json was changed: its SHA-256 is not the one in the manifest" in one_line(done)
     assert not (tmp_path / "results").exists()

@@ -43,7 +43,7 @@ def take_result(job: Job) -> None:
 
 
 def interruptions() -> int:
-    """The number of times since its boot that the kernel interrupted a program that had computed for long."""
+    """The number of interruptions since boot: the kernel interrupts a program that has computed for half a second."""
     fd = os.open(_INTERRUPTIONS, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return int(os.read(fd, 32))

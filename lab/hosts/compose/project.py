@@ -149,7 +149,7 @@ class Project:
                     raise
                 if time.monotonic() > deadline:
                     left = f"what is left of lab {self.name} cannot be removed: {gone.message}"
-                    raise LabFault(left, remedy=f"lab down {self.name}, once the engine runs again") from None
+                    raise LabFault(left, remedy=f"run `lab down {self.name}` once the container engine runs again") from None
                 time.sleep(_RETRY_S)
         shutil.rmtree(self.folder, ignore_errors=True)
 

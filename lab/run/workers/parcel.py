@@ -92,7 +92,10 @@ def unpack(parcel: Parcel, run: RunDir) -> list[CellResult | Answer]:
 
 def _model(document: Document, run: RunDir) -> CellResult | Answer:
     if hashlib.sha256(document.data).hexdigest() != document.sha256:
-        raise LabFault("a result arrived with other bytes than were sent", remedy="check the network between the machines")
+        raise LabFault(
+            "a result was damaged on its way: the bytes received are not those sent",
+            remedy="check the network between the machines",
+        )
     model: CellResult | Answer
     try:
         kind = CellResult if document.kind == "cell" else Answer

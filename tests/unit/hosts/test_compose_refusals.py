@@ -110,7 +110,7 @@ def test_an_engine_that_does_not_come_back_is_one_line_with_the_way_to_tidy_up(m
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     with pytest.raises(LabFault, match="what is left of lab x cannot be removed: the container engine is not running") as fault:
         Project("x").down(patience_s=0.01)
-    assert fault.value.remedy == "lab down x, once the engine runs again"
+    assert fault.value.remedy == "run `lab down x` once the container engine runs again"
     with pytest.raises(UsageProblem, match="the container engine is not running"):
         Project("x").down()
 

@@ -168,7 +168,7 @@ def test_a_result_with_other_bytes_or_of_another_run_is_refused_and_not_written(
     parcel = parcel_of(made)
     (document,) = parcel.documents
     damaged = Document(document.kind, document.sha256, document.data.replace(b"PASS", b"FAIL", 1))
-    with pytest.raises(LabFault, match="other bytes than were sent"):
+    with pytest.raises(LabFault, match="the bytes received are not those sent"):
         unpack(replace(parcel, documents=(damaged,)), made.run)
     with pytest.raises(LabFault, match="is not one of"):
         unpack(parcel, RunDir.create("other", results=tmp_path))

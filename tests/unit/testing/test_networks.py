@@ -55,7 +55,7 @@ def test_a_changed_link_leaves_the_rest_as_it_is() -> None:
         (["lte"], {"lost": "2 %"}, "did you mean 'loss'"),
         ([], {"rate": "fast"}, "no such link"),
         (["ltee"], {}, "did you mean 'lte'"),
-        (["made-lte"], {"rate": "2 Mbit/s"}, "made-lte follows a trace, which decides what passes"),
+        (["made-lte"], {"rate": "2 Mbit/s"}, "made-lte replays a trace, which sets the rate"),
         (["train"], {"rate": None}, "no such network: .*schedule needs a link with a rate"),
     ],
 )

@@ -171,7 +171,7 @@ impl Error {
         })
     }
 
-    /// For the report.
+    /// The failure as the report has it.
     #[must_use]
     pub fn failure(&self) -> Failure {
         Failure {

@@ -12,7 +12,7 @@ pub struct ReceiveWindow {
 }
 
 impl ReceiveWindow {
-    /// The window of a place without a stream.
+    /// The window of a slot that holds no stream: the peer may send nothing.
     pub const EMPTY: Self = Self { left: 0 };
 
     pub fn new(initial: u32) -> Self {

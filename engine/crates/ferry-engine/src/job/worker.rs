@@ -123,7 +123,7 @@ pub enum Event {
         problem: Error,
         total_s: f64,
     },
-    /// A new connection: true if it carries several requests at once, and its round trip.
+    /// A new connection. The flag is true if the connection carries several requests at once; the duration is its round trip.
     Connected(Origin, bool, Duration),
     /// The first range of a transfer is on its way, so that the others can be asked for.
     Answered(usize),

@@ -42,7 +42,7 @@ pub const POLL_GRANULARITY: Duration = Duration::from_millis(16);
 /// `_IOR('t', 123, ULONG)` of winsock2.h: `IOC_OUT` | 4 << 16 | 't' << 8 | 123.
 const SIO_IDEAL_SEND_BACKLOG_QUERY: u32 = 0x4004_747B;
 
-/// `TCP_INITIAL_RTO_NO_SYN_RETRANSMISSIONS` of mstcpip.h: `((UCHAR) -2)`. windows-sys has it with the width of the other field.
+/// `TCP_INITIAL_RTO_NO_SYN_RETRANSMISSIONS` of mstcpip.h: `((UCHAR) -2)`. windows-sys declares a wider type.
 const NO_SYN_RETRANSMISSIONS: u8 = u8::MAX - 1;
 
 /// One control call. Returns how many bytes of `output` were filled.

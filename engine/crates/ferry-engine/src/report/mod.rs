@@ -325,9 +325,9 @@ pub struct TcpSample {
     pub bytes_retransmitted: Option<u64>,
     /// In the send buffer, not sent yet.
     pub unsent_bytes: Option<u64>,
-    /// Acknowledged, since the connection began.
+    /// The bytes acknowledged since the connection began.
     pub bytes_acked: Option<u64>,
-    /// Received, since the connection began.
+    /// The bytes received since the connection began.
     pub bytes_received: Option<u64>,
     /// The bytes that the peer may send.
     pub receive_window_bytes: Option<u64>,

@@ -183,7 +183,7 @@ fn spawn_watchers(plan: &Plan, worklist: &dyn Worklist, core: &Shared, socket: &
     }
 }
 
-/// The result of the work, unless the run is asked to end before.
+/// The result of the work, or the reason for the stop if the run is asked to stop first.
 async fn unless_stopped<T>(plan: &Plan, work: impl Future<Output = T>) -> Result<T, Error> {
     let stopped = async {
         loop {

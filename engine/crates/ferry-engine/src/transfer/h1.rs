@@ -41,7 +41,7 @@ impl Http1 {
         }
     }
 
-    /// The reader's next event for the stream. False when it needs more bytes or the answer is complete.
+    /// Passes the reader's next event to the stream. Returns false if the reader needs more bytes or the answer is complete.
     fn step(&mut self, input: &mut &[u8], stream: &mut Stream, now: Instant) -> Result<bool, FrameError> {
         let Some(reader) = &mut self.reader else {
             return Ok(false);
