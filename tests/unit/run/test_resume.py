@@ -82,5 +82,5 @@ def test_a_run_of_another_lab_is_refused(run: RunDir) -> None:
     cell = next(cell for cell in run.read_cells() if cell.id == CELLS[0].id)
     path.unlink()
     run.write_cell(cell.model_copy(update={"lab_version": "0.0.1"}))
-    with pytest.raises(UsageProblem, match=r"begun by lab 0\.0\.1"):
+    with pytest.raises(UsageProblem, match=r"begun by version 0\.0\.1"):
         Resumed.find(run.name)
