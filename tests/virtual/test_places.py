@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from lab.clients.ferry import find_ferry
+from lab.hosts.virtual.network import open_network
 from lab.model.errors import EXIT_FAIL
 from lab.model.paths import cache_dir
 from lab.model.scratch import scratch_folder
@@ -148,3 +149,14 @@ def test_nor_do_the_user_and_the_place_of_the_cache(reference: dict[str, Came]) 
         more = {"ROUGHWATER_CACHE": str(cache), "ROUGHWATER_FERRY": str(ferry), "HOME": str(folder)}
         there = ran(clients, results, more=more, by=BY_ANOTHER[os.getuid() == 0])
     assert differences(reference, there) == {}
+
+
+def test_the_machines_locales_do_not_count_but_for_a_suite_of_a_users_own() -> None:
+    network = open_network(seed=1)
+    try:
+        shown = ["sh", "-c", "stat -f -c %T /usr/lib/locale; ls -A /usr/lib/locale"]
+        assert network.client.run(shown).text.split() == ["tmpfs", "C.utf8"]
+        network.machine.ask({"op": "project", "uid": 0, "gid": 0, "bytes": 1 << 20, "cover_tmp": False, "folders": []})
+        assert sorted(network.client.run(["ls", "-A", "/usr/lib/locale"]).text.split()) == sorted(os.listdir("/usr/lib/locale"))
+    finally:
+        network.close()

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+_LOCALES, _ALL_LOCALES, _SHOWN = "/usr/lib/locale", f"{RUN_DIR}/lab/locale", "C.utf8"
+
+
 def furnish(files: dict[str, str], run_bytes: int) -> None:
     """A private, writable /run over the machine's own files, which are read-only; the lab's names over /etc's."""
     if not all(map(os.path.exists, files)):
@@ -22,9 +25,31 @@ def furnish(files: dict[str, str], run_bytes: int) -> None:
         with open(source, "w", encoding="utf-8") as file:  # noqa: PTH123
             file.write(text)
         syscalls.bind(source, target)
+    show_one_locale()
     syscalls.mount(
         "run", RUN_DIR, "tmpfs", syscalls.MS_REMOUNT | syscalls.MS_NOSUID | syscalls.MS_NODEV, f"mode=755,size={run_bytes}"
     )
+
+
+def show_one_locale() -> None:
+    """Show no locale of the machine's but C.UTF-8, which every command has (`lab.hosts.virtual.host.environment`).
+
+    A program reads the archive of all locales first where there is one, which takes time: the package `locales` made README's
+    curl another one (29 November 2026: +7.25 % in place of +7.59 %).
+    """
+    if not os.path.isdir(f"{_LOCALES}/{_SHOWN}"):  # noqa: PTH112
+        return
+    os.makedirs(_ALL_LOCALES)  # noqa: PTH103
+    syscalls.bind(_LOCALES, _ALL_LOCALES)
+    syscalls.mount("locale", _LOCALES, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=755,size=1m")
+    os.mkdir(f"{_LOCALES}/{_SHOWN}")  # noqa: PTH102
+    syscalls.bind(f"{_ALL_LOCALES}/{_SHOWN}", f"{_LOCALES}/{_SHOWN}")
+
+
+def show_all_locales() -> None:
+    """Undo `show_one_locale`, for programs that are to find the machine as it is."""
+    if os.path.isdir(_ALL_LOCALES):  # noqa: PTH112
+        syscalls.bind(_ALL_LOCALES, _LOCALES)
 
 
 def cover_etc(files: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
-from lab.hosts.agent import syscalls
+from lab.hosts.agent import mounts, syscalls
 from lab.hosts.agent.places import HOME_DIR, RUN_DIR
 
 TYPE_CHECKING = False
@@ -34,6 +34,7 @@ def op_project(message: dict[str, Any], blobs: list[bytes]) -> Answer:
         with open("/etc/group", "a", encoding="utf-8") as file:  # noqa: PTH123
             file.write(f"{TESTER}:x:{gid}:\n")
     nosuid = syscalls.MS_NOSUID | syscalls.MS_NODEV
+    mounts.show_all_locales()
     os.mkdir(_PLACE)  # noqa: PTH102
     syscalls.mount("project", _PLACE, "tmpfs", nosuid, f"mode=755,size={size}")
     syscalls.mount("shm", "/dev/shm", "tmpfs", syscalls.MS_REMOUNT | syscalls.MS_NOSUID, f"mode=1777,size={size // 2}")  # noqa: S108
