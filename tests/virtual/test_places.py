@@ -23,6 +23,8 @@ from lab.store.run_dir import RunDir, read_cell
 
 pytestmark = pytest.mark.timeout(600)
 
+_LOCALES = Path("/usr/lib/locale")
+
 PROJECT = Path(os.environ.get("ROUGHWATER_TEST_CHECKOUT") or Path(__file__).parents[2])
 CELLS = (
     "ferry--lossy-wifi--https1-get-128KiB-at-300kBps",
@@ -157,6 +159,8 @@ def test_the_machines_locales_do_not_count_but_for_a_suite_of_a_users_own() -> N
         shown = ["sh", "-c", "stat -f -c %T /usr/lib/locale; ls -A /usr/lib/locale"]
         assert network.client.run(shown).text.split() == ["tmpfs", "C.utf8"]
         network.machine.ask({"op": "project", "uid": 0, "gid": 0, "bytes": 1 << 20, "cover_tmp": False, "folders": []})
-        assert sorted(network.client.run(["ls", "-A", "/usr/lib/locale"]).text.split()) == sorted(os.listdir("/usr/lib/locale"))
+        assert sorted(network.client.run(["ls", "-A", str(_LOCALES)]).text.split()) == sorted(
+            each.name for each in _LOCALES.iterdir()
+        )
     finally:
         network.close()
