@@ -35,6 +35,7 @@ READERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("images/guest/*", ("guest",)),
     ("images/vagrant/*", ("guest",)),
     ("images/kernel/*", ("kernel", "assets/test_assets_store.py", "run/test_crew.py", "run/test_doctor_backends.py")),
+    ("tools/*", ("support/test_openings.py",)),
     ("docker-compose.yml", ("hosts/test_compose_file.py", "hosts/test_compose_inside.py", "assets/test_images.py")),
     ("Vagrantfile", ("hosts", "guest")),
     (".ci/*", ("ci", "hosts/test_ssh_windows.py")),
