@@ -1,4 +1,4 @@
-"""The count of comments that open with a noun clause, and its bound (issue 45: 5 %)."""
+"""The count of comments that open with a noun clause, and its bound of 5 %."""
 
 from __future__ import annotations
 
