@@ -42,7 +42,7 @@ def end_processes(variable: bytes) -> None:
 
 
 def number_processes_after(number: int) -> None:
-    """The next processes have the next free numbers (ns_last_pid, proc(5)), as they are seen in the root's process namespace."""
+    """Number the next processes with the next free numbers above this one (ns_last_pid, proc(5))."""
     with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as file:  # noqa: PTH123
         file.write(str(number))
 
