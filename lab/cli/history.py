@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lab.cli.options import Html, Json, quantity
-from lab.cli.output import stdout_console, tell_problems
+from lab.cli.output import say, stdout_console, tell_problems
 from lab.model.clock import CLOCKS
 from lab.model.errors import UsageProblem
 from lab.model.figures import FIGURES
@@ -196,4 +196,4 @@ def _open(source: str | None, reindex: bool) -> Index:
     from lab.store.history.index import open_index
     from lab.store.history.source import open_source
 
-    return open_index(open_source(source), reread=reindex, notify=lambda line: typer.echo(f"lab: {line}", err=True))
+    return open_index(open_source(source), reread=reindex, notify=say)

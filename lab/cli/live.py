@@ -32,10 +32,12 @@ from lab.cli.options import (
     refuse_settings,
     variables,
 )
+from lab.cli.output import say
 from lab.cli.terminal import run_attached
 from lab.cli.virtual_shell import VirtualShell
-from lab.hosts.choose import attach, labs, open_live, open_network, take_down
-from lab.hosts.host import Host, Network
+from lab.hosts.agent.router import RouterChoice
+from lab.hosts.choose import Backend, attach, labs, open_live, open_network, take_down
+from lab.hosts.host import Host, LiveNetwork, Network
 from lab.hosts.virtual.host import environment
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.load import load_topology
@@ -142,9 +144,7 @@ def shell(
             raise typer.Exit(virtual.run(words) if (words := bare(command)) else virtual.read_lines(sys.stdin))
     if topology:
         refuse_settings(topology, seed=seed)
-    if where.shares_programs:
-        provide(_say)
-    network = open_live(where.backend, router=where.router, same_host=wanted.same_host)
+    network = _open(where.backend, router=where.router, same_host=wanted.same_host)
     try:
         servers = _prepare(network, wanted)
         words = bare(command)
@@ -155,8 +155,11 @@ def shell(
     raise typer.Exit(code)
 
 
-def _say(text: str) -> None:
-    typer.echo(f"lab: {text}", err=True)
+def _open(backend: Backend, *, router: RouterChoice, name: str = "", same_host: bool = False) -> LiveNetwork:
+    """A network to work in. Programs that its hosts share with the machine are fetched first."""
+    if backend == "namespaces":
+        provide(say)
+    return open_live(backend, router=router, name=name, same_host=same_host)
 
 
 def _shell() -> list[str]:
@@ -197,9 +200,7 @@ def up(
     """Bring a network up and leave it running; `lab exec`, `lab link` and `lab down` find it by name."""
     wanted = load_topology(topology)
     refuse("up", wanted, "real")
-    if backend == "namespaces":
-        provide(_say)
-    network = open_live(backend, router=router, name=name)
+    network = _open(backend, router=router, name=name)
     try:
         servers = _prepare(network, wanted)
         network.remember({"topology": wanted.model_dump(mode="json"), "environment": servers.environment})

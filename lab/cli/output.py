@@ -55,10 +55,15 @@ def stdout_console() -> Console:
     return console_on(sys.stdout)
 
 
+def say(text: str) -> None:
+    """Print a line of the lab's own on stderr."""
+    typer.echo(f"lab: {text}", err=True)
+
+
 def tell_problems(problems: list[str]) -> None:
-    """One line each on stderr: what could not be read, while the rest is shown."""
+    """Print a line on stderr for each file that could not be read, while the others are shown."""
     for problem in problems:
-        typer.echo(f"lab: {problem}", err=True)
+        say(problem)
 
 
 def _in_lines(shown: object) -> object:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from lab.cli.options import JunitNoVerdict
+from lab.cli.output import tell_problems
 from lab.model.errors import UsageProblem
 from lab.model.files import write_faults
 from lab.store.run_dir import LATEST, RunDir
@@ -50,8 +51,7 @@ def report(
         if path is not None and path.is_dir():
             raise UsageProblem(f"{path} is a folder", remedy="give the name of a file")
     found = read_run_folder(folder.path)
-    for problem in found.problems:
-        typer.echo(f"lab: {problem}", err=True)
+    tell_problems(found.problems)
     if not (found.everything):
         raise UsageProblem(f"{folder.path} holds no results", remedy="name a run that finished a cell")
     page = write_page(found, output or folder.path / PAGE)

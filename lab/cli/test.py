@@ -14,7 +14,7 @@ import typer
 
 from lab.cli.asked_files import put_asked_files
 from lab.cli.options import Env, bare, quantity, variables
-from lab.cli.output import put_output
+from lab.cli.output import put_output, say
 from lab.hosts.virtual.network import memory_for
 from lab.hosts.virtual.project import hidden
 from lab.model.errors import UsageProblem
@@ -101,7 +101,7 @@ def own_tests(
         except BuildFailed as failed:
             raise typer.Exit(failed.code) from None
         for note in plan.notes:
-            _say(note)
+            say(note)
         asked = Asked(
             project=root,
             plan=plan,
@@ -114,7 +114,7 @@ def own_tests(
             topology=wanted,
             servers=servers,
         )
-        outcome = run_suite(asked, put_output, _say, put_asked_files)
+        outcome = run_suite(asked, put_output, say, put_asked_files)
     _close(words, asked, outcome, junit, json_file)
     raise typer.Exit(outcome.exit_code)
 
@@ -169,22 +169,18 @@ def _close(words: Sequence[str], asked: Asked, outcome: SuiteOutcome, junit: Pat
     """Say how it ended, and write the files that were asked for."""
     if outcome.ended == "lab":
         reason = limit_line(outcome, asked)
-        _say(reason)
+        say(reason)
         if junit:
             _write(junit, own_junit(shlex.join(words), reason, outcome.last_line, outcome.virtual_s))
     if outcome.interruptions:
-        _say(f"a program computed for long and was interrupted ({outcome.interruptions} times): the run may not repeat")
+        say(f"a program computed for long and was interrupted ({outcome.interruptions} times): the run may not repeat")
     for name in outcome.reports:
-        _say(f"report: {name}")
+        say(f"report: {name}")
     if json_file:
         _write(json_file, as_json(list(words), asked, outcome).encode())
-    _say(summary(outcome))
+    say(summary(outcome))
 
 
 def _write(path: Path, data: bytes) -> None:
     with replacing(path) as part:
         part.write_bytes(data)
-
-
-def _say(text: str) -> None:
-    typer.echo(f"lab: {text}", err=True)

@@ -11,7 +11,7 @@ from typing import Self, TextIO
 import typer
 
 from lab.cli.asked_files import put_asked_files
-from lab.cli.output import put_output
+from lab.cli.output import put_output, say
 from lab.hosts.host import Completed, shell_code
 from lab.hosts.virtual.machine import Patience
 from lab.judge.diagnosis import CHANGES, ONE_HOST, unexplained
@@ -51,7 +51,7 @@ class VirtualShell:
             seed=seed,
             patience=_PATIENCE,
             name="shell",
-            say=lambda text: typer.echo(f"lab: {text}", err=True),
+            say=say,
             userlands=userlands,
         )
         try:
@@ -76,14 +76,14 @@ class VirtualShell:
 
     def read_lines(self, source: TextIO) -> int:
         """Run every line with `sh -c` until `exit`; returns the exit code of the last."""
-        typer.echo(f"lab: {_WELCOME}", err=True)
+        say(_WELCOME)
         code = 0
         while (line := _next(source)) is not None:
             words = line.split()
             if words[:1] == ["exit"]:
                 break
             if why := refusal(line):
-                typer.echo(f"lab: {why}", err=True)
+                say(why)
                 code = 2
             elif words:
                 code = shell_code(self._do(["/bin/sh", "-c", line]).returncode)
@@ -99,9 +99,9 @@ class VirtualShell:
                 done, moved = self._start(words, changing), unexplained(None, ONE_HOST).sentence
         took = time.monotonic() - began
         put_output(done.stdout, done.stderr)
-        typer.echo(f"lab: {done.wall_s:.6f} s of virtual time, {took:.1f} s of this machine's", err=True)
+        say(f"{done.wall_s:.6f} s of virtual time, {took:.1f} s of this machine's")
         if moved:
-            typer.echo(f"lab: {moved}", err=True)
+            say(moved)
         return done
 
     def _watched(self, words: list[str], changing: RunningSchedule | None) -> tuple[Completed, str]:

@@ -239,7 +239,7 @@ class Host(Protocol):
         ...
 
     def bypass(self, other: Host) -> str:
-        """The way in which a packet can reach `other` without passing the router, in words; empty where there is none."""
+        """The bypass by which a packet can reach `other` without passing the router, in words; empty if none exists."""
         ...
 
     def retransmits(self) -> int:

@@ -83,7 +83,7 @@ def unpinned(host: Host, congestion_control: str) -> list[str]:
 
 
 def bypass(host: Host, other: Host) -> str:
-    """The way in which a packet can reach `other` without passing the router, in words; empty where there is none.
+    """The bypass by which a packet can reach `other` without passing the router, in words; empty if none exists.
 
     Interfaces and routes are read, and a probe is sent: with TTL 1 it dies on any router, so an answered probe has bypassed it.
     """

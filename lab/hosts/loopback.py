@@ -77,7 +77,7 @@ def unpinned(host: Host, congestion_control: str) -> list[str]:
 
 
 def bypass(host: Host) -> str:
-    """The way in which a packet to `localhost` can leave the loopback, over another interface; empty if there is none."""
+    """The bypass by which a packet to `localhost` can leave the loopback, over another interface; empty if none exists."""
     # A kernel may have made more of them; as long as they are down, they carry nothing.
     links = json.loads(host.run(["ip", "-j", "link"], root=True).text or "[]")
     extra = sorted(str(link["ifname"]) for link in links if link["ifname"] != LOOPBACK and "UP" in link["flags"])

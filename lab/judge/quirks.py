@@ -18,7 +18,7 @@ ENDS_WITHIN_S = 60.0
 
 
 def refusal_problem(*, exit_code: int, timed_out: bool, wall_s: float, control_s: float, said: bool) -> str:
-    """The fault of a client whose connection was refused; empty if there is none.
+    """The client's fault after a refused connection, in words; empty for a client without fault.
 
     `control_s` is the time that the refusal of a plain connect() takes on the same host: the round trip.
     """
@@ -33,7 +33,7 @@ def refusal_problem(*, exit_code: int, timed_out: bool, wall_s: float, control_s
 
 
 def silence_problem(*, exit_code: int, timed_out: bool, wall_s: float, asked_s: float | None, said: bool) -> str:
-    """The fault of a client whose connection request got no answer; empty if none. `asked_s`: its own time-out, if any."""
+    """The client's fault after an unanswered connection request; empty without fault. `asked_s`: its own time-out, if any."""
     allowed_s = GIVES_UP_WITHIN_S if asked_s is None else asked_s + REFUSED_WITHIN_S
     if timed_out:
         return f"still trying after {wall_s:.0f} s"

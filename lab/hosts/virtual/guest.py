@@ -65,7 +65,7 @@ class Guest:
         self.jobs: dict[int, Job] = {}
         self.by_pid: dict[int, Job] = {}
         self.last_job = self.servers = 0
-        self.seed = self.clients = 0
+        self.seed = self.seeds = 0
         self.wake = spawn.wake_on_children()
         self.operations: dict[str, Callable[[dict[str, Any], list[bytes]], Answer]] = {
             "furnish": self.op_furnish,
@@ -213,7 +213,7 @@ class Guest:
     def op_vary(self, message: dict[str, Any], blobs: list[bytes]) -> Answer:
         """The kernel's random numbers follow from the blob from the next tick on, and again from each client's start."""
         del message
-        self.seed, self.clients = int.from_bytes(blobs[0], "big"), 0
+        self.seed, self.seeds = int.from_bytes(blobs[0], "big"), 0
         job = self.seed_at(next_tick(time.monotonic_ns() + _LEAD_NS))
         if not self.until_ended(job, _KILL_S + TICK_NS / 1e9) or job.code:
             raise OSError(f"the random numbers could not be seeded ({job.code})")
@@ -234,8 +234,8 @@ class Guest:
 
     def seed_at(self, at_ns: int) -> Job:
         """Seed the kernel's random numbers at that instant (random(4), RNDRESEEDCRNG), with a number of its own each time."""
-        seed = ((self.seed + self.clients) % (1 << 8 * starter.SEED_BYTES)).to_bytes(starter.SEED_BYTES, "big")
-        self.clients += 1
+        seed = ((self.seed + self.seeds) % (1 << 8 * starter.SEED_BYTES)).to_bytes(starter.SEED_BYTES, "big")
+        self.seeds += 1
         fd = os.open("/dev/urandom", os.O_RDWR | os.O_CLOEXEC)
         order = memory("order", starter.seed_order(at_ns, seed))
         try:

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from lab.model.paths import project_root
+from tools import openings
 
 _MOST = 0.05
-
-
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("openings", project_root() / "tools/openings.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize(
@@ -31,13 +20,13 @@ def tool() -> ModuleType:
         ("a.rs", "/// Where a file is kept.\n/// Of course.\npub fn f() {}\n\n    // The backlog.\n", [True, False]),
     ],
 )
-def test_openings_are_found(tool: ModuleType, tmp_path: Path, name: str, text: str, clauses: list[bool]) -> None:
+def test_openings_are_found(tmp_path: Path, name: str, text: str, clauses: list[bool]) -> None:
     (tmp_path / name).write_text(text)
-    assert sorted(each.is_clause for each in tool.openings(tmp_path / name)) == sorted(clauses)
+    assert sorted(each.is_clause for each in openings.openings(tmp_path / name)) == sorted(clauses)
 
 
 @pytest.mark.parametrize("suffix", [".py", ".rs"])
-def test_few_comments_of_this_checkout_open_with_a_clause(tool: ModuleType, suffix: str) -> None:
-    folders = [project_root() / name for name in tool.FOLDERS]
-    found = [each.is_clause for path in tool.files(folders) if path.suffix == suffix for each in tool.openings(path)]
+def test_few_comments_of_this_checkout_open_with_a_clause(suffix: str) -> None:
+    folders = [project_root() / name for name in openings.FOLDERS]
+    found = [each.is_clause for path in openings.files(folders) if path.suffix == suffix for each in openings.openings(path)]
     assert sum(found) <= _MOST * len(found)

@@ -17,7 +17,7 @@ pub struct Group<T> {
     files: Vec<(CompleteFile, T)>,
     bytes: u64,
     since: Option<Instant>,
-    /// The disk has a file, and its directory the name, before its owner is told.
+    /// True if a file and its directory are synced to the disk before the owner hears of the file.
     sync: bool,
 }
 

@@ -206,7 +206,7 @@ pub fn check_target(target: &Path, overwrite: bool) -> Result<(), Error> {
         return Ok(());
     };
     platform::may_create_in(&names.directory).map_err(|error| failed("write in", &names.directory, &error))?;
-    // Opening would make a partial file where there is none.
+    // Opening a missing partial file would make it.
     if names.partial.exists() {
         open_partial(&names)?;
     }

@@ -105,7 +105,7 @@ fn cannot_write(path: &[u8], why: &str) -> Error {
     ))
 }
 
-/// The kind of the file; `None` if there is none, or none that may be looked at.
+/// The kind of the file; `None` for a missing file, and for a file that the server does not show.
 fn kind_of(there: Reply, path: &[u8]) -> Result<Option<FileKind>, Error> {
     match there {
         Reply::Attrs(attrs) => Ok(Some(attrs.kind())),

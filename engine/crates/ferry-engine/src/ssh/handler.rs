@@ -133,7 +133,7 @@ impl Shared {
         lock(&self.state).gates.remove(&channel);
     }
 
-    /// The server's text for the refusal that is told next.
+    /// Takes the oldest pending refusal: the server's text.
     pub(super) fn refusal(&self) -> Option<String> {
         lock(&self.state).refusals.pop_front()
     }
