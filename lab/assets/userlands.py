@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from lab.assets import store
+from lab.assets import store, userland_packages
 from lab.assets.store import Progress
 from lab.assets.tools import require
 from lab.model.errors import LabFault, UsageProblem, did_you_mean
@@ -68,9 +68,35 @@ def get(name: str, progress: Progress) -> Userland:
 
     Raises UsageProblem for an unknown name or folder, LabFault where it cannot be built.
     """
+    base, _, added = name.partition(userland_packages.MARK)
+    if added and base in RECIPES:
+        return _with_packages(name, get(base, progress), added.split(userland_packages.MARK), progress)
     if name not in RECIPES:
         return _folder(name)
     return find(name) or build(name, progress)
+
+
+def _with_packages(name: str, base: Userland, packages: Sequence[str], progress: Progress) -> Userland:
+    """A userland of the lab with more packages, made at its first use.
+
+    Raises as `build`, and UsageProblem for an unknown package.
+    """
+    place = userland_packages.place_of(base.facts.digest, name)
+    with store.locked(progress, place.name) as cache:
+        if not (place / store.MANIFEST).is_file():
+            progress(f"adding packages to the userland {base.name}: {', '.join(packages)}")
+            with store.staging(cache, place.name) as work:
+                root = work / "tree" / "root"
+                root.parent.mkdir()
+                userland_packages.copy_root(base.root, root)
+                sums = userland_packages.extract_into(root, _sources(RECIPES[base.name].suite), packages, work, progress)
+                facts = UserlandFacts(
+                    name=name, distribution=base.facts.distribution, digest=tree_digest(root), packages=package_list(root)
+                )
+                store.write_manifest(root.parent, {"userland": facts.model_dump(), "sha256": sums}, {_DPKG: digest(root / _DPKG)})
+                store.publish(root.parent, place)
+            _load.cache_clear()
+    return _load(place)
 
 
 def find(name: str) -> Userland | None:
@@ -138,11 +164,6 @@ def _folder(text: str) -> Userland:
 
 def _bootstrap(mmdebstrap: Path, recipe: Recipe, archive: Path, records: Path) -> None:
     options = {"Acquire::Retries": "2", "Acquire::http::Timeout": "20", "APT::Install-Recommends": "false"}
-    sources = (
-        f"deb {MIRROR} {recipe.suite} main",
-        f"deb {MIRROR} {recipe.suite}-updates main",
-        f"deb {SECURITY} {recipe.suite}-security main",
-    )
     code, output = store.run(
         [
             mmdebstrap,
@@ -155,7 +176,7 @@ def _bootstrap(mmdebstrap: Path, recipe: Recipe, archive: Path, records: Path) -
             f'--customize-hook=chroot "$1" apt-cache dumpavail >{records}',
             recipe.suite,
             archive,
-            *sources,
+            *_sources(recipe.suite),
         ],
         timeout_s=_BUILD_S,
         scratch=archive.parent,
@@ -164,6 +185,11 @@ def _bootstrap(mmdebstrap: Path, recipe: Recipe, archive: Path, records: Path) -
         raise LabFault(
             f"cannot build the userland {recipe.name}: {store.reason(output)}", remedy="is the Debian mirror reachable?"
         )
+
+
+def _sources(suite: str) -> tuple[str, ...]:
+    """Lines of apt's sources.list."""
+    return (f"deb {MIRROR} {suite} main", f"deb {MIRROR} {suite}-updates main", f"deb {SECURITY} {suite}-security main")
 
 
 def _unpack(archive: Path, root: Path) -> None:

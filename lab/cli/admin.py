@@ -66,15 +66,18 @@ def setup() -> None:
 
 
 def schema(
-    which: Annotated[str, typer.Argument(help="topology, client; of results: cell, run, study, pair, ...")] = "topology",
+    which: Annotated[
+        str, typer.Argument(help="topology, client, endpoint; of results: cell, run, study, pair, ...")
+    ] = "topology",
 ) -> None:
-    """Print the JSON Schema of the files of topologies, clients, or results."""
-    from lab.cli.schema import client_schema, result_models, result_schema, topology_schema
+    """Print the JSON Schema of the files of topologies, clients, endpoints, or results."""
+    from lab.cli.schema import client_schema, endpoint_schema, result_models, result_schema, topology_schema
     from lab.model.errors import UsageProblem
 
     makers: dict[str, Callable[[], dict[str, Any]]] = {
         "topology": topology_schema,
         "client": client_schema,
+        "endpoint": endpoint_schema,
         **{kind: partial(result_schema, kind) for kind in result_models()},
     }
     if which not in makers:

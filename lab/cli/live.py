@@ -16,6 +16,7 @@ from lab.assets.tools import provide
 from lab.cli.asked_files import put_asked_files
 from lab.cli.options import (
     AnyBackend,
+    EndpointOf,
     Env,
     Jitter,
     Json,
@@ -40,7 +41,7 @@ from lab.hosts.choose import Backend, attach, labs, open_live, open_network, tak
 from lab.hosts.host import Host, LiveNetwork, Network
 from lab.hosts.virtual.host import environment
 from lab.model.errors import LabFault, UsageProblem
-from lab.model.load import load_topology
+from lab.model.load import load_topology, with_endpoint
 from lab.model.obeyed import real_time_lacks, refuse
 from lab.model.topology import Link, Topology
 from lab.model.units import Duration, Ratio
@@ -119,6 +120,7 @@ def shell(
     backend: AnyBackend = "auto",
     env: Env = None,
     userland: UserlandOf = None,
+    endpoint: EndpointOf = "",
 ) -> None:
     """Run any command on the client of a shaped network; `server` is reachable by that name.
 
@@ -135,6 +137,8 @@ def shell(
     else:
         link = make_link(rate, rtt, loss, jitter, seed)
         wanted = Topology(name="shell", description="A link of the command line.", link=link)
+    if endpoint:
+        wanted = with_endpoint(wanted, endpoint)
     if clock == backend == router == "auto" and (userland or real_time_lacks(wanted)):
         clock = "virtual"
     where = choose(clock, backend, router, userlands=userland or ())

@@ -47,6 +47,7 @@ def _root(
 GROUPS: dict[str, tuple[str, ...]] = {
     "run": ("run",),
     "topologies": ("topologies",),
+    "endpoints": ("endpoints",),
     "suites": ("suites",),
     "traces": ("traces",),
     "report": ("report",),

@@ -80,6 +80,15 @@ UserlandOf = Annotated[
     ),
 ]
 
+EndpointOf = Annotated[
+    str,
+    typer.Option(
+        "--endpoint",
+        metavar="NAME|FILE",
+        help="In virtual time: this server in the place of the lab's own, as lab endpoints lists it, or a YAML file.",
+    ),
+]
+
 Rate = Annotated[BitRate | None, typer.Option(parser=quantity(BitRate.parse), metavar="RATE", help='e.g. 20mbit, "50 Mbit/s".')]
 Rtt = Annotated[Duration, typer.Option(parser=quantity(Duration.parse), metavar="TIME", help="Round trip, e.g. 40ms.")]
 Loss = Annotated[Ratio, typer.Option(parser=quantity(Ratio.parse), metavar="SHARE", help="Random loss each way, e.g. 1%.")]

@@ -21,6 +21,7 @@ from lab.cli.options import (
     AnyHost,
     Beside,
     Clock,
+    EndpointOf,
     Env,
     Json,
     JunitNoVerdict,
@@ -83,6 +84,7 @@ def run(
     topology: Annotated[
         list[str] | None, typer.Option(metavar="FILE", help="The YAML file of a network that a cell names; several, once each.")
     ] = None,
+    endpoint: EndpointOf = "",
     include: Annotated[list[str] | None, typer.Option(help="Only tests of the suite with this tag.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="No tests of the suite with this tag, e.g. slow.")] = None,
     test: Annotated[list[str] | None, typer.Option(help="Only tests of the suite that match this pattern.")] = None,
@@ -135,6 +137,8 @@ def run(
     suites = [] if profile else _suites(targets)
     if (suites or profile) and topology:
         raise UsageProblem("--topology is for cells", remedy="a suite names its networks itself, by name or path")
+    if (suites or profile) and endpoint:
+        raise UsageProblem("--endpoint is for cells", remedy="a row of a suite names its network as NETWORK@ENDPOINT")
     robot, given = dict([_split(text) for text in variable or []]), variables(env)
     chosen = {"--include": include, "--exclude": exclude, "--test": test, "-v": variable}
     _check_choice(profile.suites if profile else suites, chosen, robot)
@@ -153,7 +157,7 @@ def run(
         any_host=any_host,
         userlands=userland or (),
     )
-    cells = [] if suite is not None else named_cells(targets, client or (), topology or ())
+    cells = [] if suite is not None else named_cells(targets, client or (), topology or (), endpoint)
     if list_only:
         _list(suite, cells, robot)
         return

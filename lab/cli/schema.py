@@ -1,4 +1,4 @@
-"""JSON Schemas generated from the models, for topologies, clients and results.
+"""JSON Schemas generated from the models, for topologies, clients, endpoints and results.
 
 `python -m lab.cli.schema` rewrites all files; a unit test compares them with the generator.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from lab.model.paths import package_root, shipped_clients_dir, shipped_topologies_dir
+from lab.model.paths import package_root, shipped_clients_dir, shipped_endpoints_dir, shipped_topologies_dir
 from lab.model.topology import Topology
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -26,6 +26,13 @@ def client_schema() -> dict[str, Any]:
     from lab.model.client import ClientFile
 
     return {"$schema": _DIALECT, **ClientFile.model_json_schema()}
+
+
+def endpoint_schema() -> dict[str, Any]:
+    """The schema of a file that describes a server."""
+    from lab.model.endpoint import EndpointFile
+
+    return {"$schema": _DIALECT, **EndpointFile.model_json_schema()}
 
 
 def result_models() -> dict[str, type[BaseModel]]:
@@ -51,6 +58,7 @@ def files() -> dict[Path, dict[str, Any]]:
     return {
         shipped_topologies_dir() / "topology.schema.json": topology_schema(),
         shipped_clients_dir() / "client.schema.json": client_schema(),
+        shipped_endpoints_dir() / "endpoint.schema.json": endpoint_schema(),
         **{results / f"{kind}.schema.json": result_schema(kind) for kind in result_models()},
     }
 

@@ -1,4 +1,5 @@
 """curl, any version since 7.60 (several at once since 7.66): HTTP/1.1, over TLS too, h2, h3 and SFTP, both ways; sets of files.
+Of endpoints also FTP, with TLS or without, WebDAV and forms.
 
 A set is one process and, unless several files come at once over HTTP/1.1, one connection: a range of names in the URL (or in
 -T), which is short in a result and no list of files. Requests for one file are the same with a query that nginx ignores.
@@ -15,11 +16,23 @@ from typing import Any
 
 from lab.clients.adapter import UnreadableReportError, clean_environment, identify_program, stream_rates
 from lab.hosts.host import Completed, Host
+from lab.model.endpoint import LAB_PROTOCOLS, PROTOCOL_WORDS
 from lab.model.endpoints import SET_NAME, Endpoints
 from lab.model.results import ClientIdentity, ClientNumbers
 from lab.model.transfer import Transfer
 
-_PROTOCOL = {"http1": ["--http1.1"], "https1": ["--http1.1"], "h2": ["--http2"], "h3": ["--http3-only"]}
+_PROTOCOL = {
+    "http1": ["--http1.1"],
+    "https1": ["--http1.1"],
+    "h2": ["--http2"],
+    "h3": ["--http3-only"],
+    "webdav": ["--http1.1"],
+    "form": ["--http1.1"],
+    "ftps": ["--ssl-reqd"],
+}
+_SPOKEN = (*LAB_PROTOCOLS, "ftp", "ftps", "webdav", "form")
+_OTHERWISE = ("ftp", "ftps", "form")
+_HTTP = ("http1", "https1", "h2", "h3", "webdav", "form")
 _TEXT = ("http_version", "scheme")
 _NUMBERS = (
     "http_code",
@@ -76,9 +89,8 @@ class Curl:
     def supports(self, transfer: Transfer) -> str:
         if transfer.buffer_size is not None:
             return "curl has no option for its buffer size"
-        built_here = transfer.protocol == "h3" and _VERSION.match(self.name) is not None
-        if transfer.protocol in self.lacks or built_here:
-            return f"{self.name} was built without {transfer.protocol}{' (curl@debian13 has it)' if built_here else ''}"
+        if unspoken := self._unspoken(transfer.protocol):
+            return unspoken
         if transfer.protocol == "sftp" and (transfer.chunked or transfer.sink):
             return "chunked and sink are properties of an HTTP server"
         if transfer.parallel > 1 and "parallel" in self.lacks:
@@ -89,11 +101,20 @@ class Curl:
         lacks_out_null = version is not None and (int(version[1]), int(version[2])) < _OUT_NULL
         return f"{self.name} has no --out-null, which curl 8.16.0 brought" if transfer.no_file and lacks_out_null else ""
 
+    def _unspoken(self, protocol: str) -> str:
+        """The reason why this program does not speak the protocol; empty if it does."""
+        if protocol not in _SPOKEN:
+            return f"curl does not speak {PROTOCOL_WORDS.get(protocol, protocol)}"
+        built_here = protocol == "h3" and _VERSION.match(self.name) is not None
+        if protocol in self.lacks or built_here:
+            return f"{self.name} was built without {protocol}{' (curl@debian13 has it)' if built_here else ''}"
+        return ""
+
     def command(self, transfer: Transfer, endpoints: Endpoints) -> list[str]:
         # -q must come first to keep ~/.curlrc out; a failed request must be a failed command (--fail).
         words = [self.program, "-q", "-sS", "--fail", "-w", write_out(transfer)]
         words += _PROTOCOL.get(transfer.protocol, [])
-        if transfer.protocol in ("https1", "h2", "h3"):
+        if transfer.over_tls or transfer.protocol == "ftps" or endpoints.url(transfer).startswith("https:"):
             words += ["--cacert", endpoints.ca_path]
         if transfer.protocol == "sftp":
             # The server is checked against $HOME/.ssh/known_hosts (see `environment`), in every version, unlike --hostpubsha256.
@@ -114,8 +135,13 @@ class Curl:
         if transfer.files > 1:
             return [*words, *_set(transfer, endpoints)]
         if transfer.direction == "put":
-            words += ["-T", endpoints.source_path]
-            if transfer.protocol != "sftp":
+            form = transfer.protocol == "form"
+            words += (
+                ["-F", f"file=@{endpoints.source_path};filename={endpoints.upload_name}"]
+                if form
+                else ["-T", endpoints.source_path]
+            )
+            if transfer.protocol in _HTTP:
                 # Without this, HTTP/1.1 uploads wait a round trip for `100 Continue`: after the clock of the body has started.
                 words += ["-H", "Expect:"]
         return [*words, *_output(transfer, endpoints), endpoints.url(transfer)]
@@ -191,9 +217,10 @@ def body_seconds(transfer: Transfer, numbers: ClientNumbers) -> float | None:
 
     A download ends at `time_total` (last byte). An upload ends when the answer arrives, so one round trip is subtracted,
     as measured by the TCP handshake (`time_connect` - `time_namelookup`): curl before 8.10 does not report its last byte sent.
-    Over SFTP two are subtracted, for the acknowledgement of the last write and for the close.
+    Over SFTP two are subtracted, for the acknowledgement of the last write and for the close. None also for an upload over FTP,
+    whose `time_pretransfer` comes after its first bytes, and for a form, whose body is more than the file.
     """
-    if transfer.parallel > 1:
+    if transfer.parallel > 1 or (transfer.direction == "put" and transfer.protocol in _OTHERWISE):
         return None
     body_s = numbers.total_s - body_start_s(transfer, numbers)
     if transfer.direction == "put":

@@ -22,9 +22,9 @@ from lab.model.client import (
     PARALLEL,
     STEPS_IN_LIMIT,
     ClientFile,
-    Refusable,
     placeholders,
 )
+from lab.model.endpoint import PROTOCOL_WORDS
 from lab.model.endpoints import CA_FILE, KNOWN_HOSTS_FILE, SSH_KEY_FILE, Endpoints
 from lab.model.load import check_name, files_by_name, parse_model, read_text
 from lab.model.paths import clients_dirs
@@ -35,7 +35,6 @@ from lab.model.units import ByteRate, Size
 Q = TypeVar("Q", ByteRate, Size)
 # Readers that know the rate of each of several files.
 _TELL_STREAMS = ("curl", "ferry")
-_PROTOCOLS = {"http1": "HTTP/1.1", "https1": "HTTP/1.1 over TLS", "h2": "HTTP/2", "h3": "HTTP/3", "sftp": "SFTP"}
 
 
 def load_client(path: Path) -> ClientFile:
@@ -148,7 +147,7 @@ class DescribedClient:
 
     def _refusal(self, transfer: Transfer) -> str:
         """The reason that the description gives under `cannot`; empty if it supports the transfer."""
-        asked: dict[Refusable, object] = {
+        asked: dict[str, object] = {
             transfer.protocol: True,
             transfer.direction: True,
             "keep": transfer.direction == "get" and not transfer.discard,
@@ -174,13 +173,13 @@ class DescribedClient:
             return ""
         spoken = spec.speaks()
         if transfer.protocol not in spoken:
-            return f"{spec.name} speaks {', '.join(_PROTOCOLS[each] for each in spoken)} only"
+            return f"{spec.name} speaks {', '.join(PROTOCOL_WORDS.get(each, each) for each in spoken)} only"
         if transfer.discard:
             return f"{spec.name} does not download and throw away (get_discard)"
         if not any(spec.template(transfer.direction, each, several=several) for each in spoken):
             verb = "upload" if transfer.direction == "put" else "download"
             return f"{spec.name} does not {verb}{' sets of files' if several else ''}"
-        return f"{spec.name} does not {transfer.direction} over {_PROTOCOLS[transfer.protocol]}"
+        return f"{spec.name} does not {transfer.direction} over {PROTOCOL_WORDS.get(transfer.protocol, transfer.protocol)}"
 
     def _template(self, transfer: Transfer) -> str | None:
         return self.spec.template(transfer.direction, transfer.protocol, several=transfer.kept_set, discard=transfer.discard)
@@ -267,7 +266,6 @@ class _Filled:
 
     def __init__(self, client: DescribedClient, transfer: Transfer, endpoints: Endpoints) -> None:
         spec, output = client.spec, PurePath(endpoints.output_path)
-        ports = {"http1": endpoints.http_port, "sftp": endpoints.ssh_port}
         self.values = _places(client, endpoints) | {
             "url": endpoints.url(transfer, user=True),
             "source": endpoints.source_path,
@@ -275,7 +273,8 @@ class _Filled:
             "output_dir": str(output.parent),
             "output_name": output.name,
             "remote": endpoints.remote_path(transfer),
-            "port": str(ports.get(transfer.protocol, endpoints.https_port)),
+            "service": endpoints.service_url(transfer),
+            "port": str(endpoints.port(transfer)),
             "curl_report": write_out(transfer),
             FILES: str(transfer.files),
             PARALLEL: str(min(transfer.parallel, transfer.files)),

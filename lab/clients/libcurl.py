@@ -16,6 +16,7 @@ from lab.assets.curl_versions import order
 from lab.clients.adapter import UnreadableReportError, clean_environment, identify_program, stream_rates
 from lab.clients.curl import body_seconds
 from lab.hosts.host import Completed, Host
+from lab.model.endpoint import LAB_PROTOCOLS
 from lab.model.endpoints import Endpoints
 from lab.model.libcurl import LibcurlSettings
 from lab.model.results import ClientIdentity, ClientNumbers
@@ -59,6 +60,8 @@ class Libcurl:
         return identify_program(host, self.name, self.program, ["--version"], notes=[note for note in notes if note])
 
     def supports(self, transfer: Transfer) -> str:
+        if transfer.protocol not in LAB_PROTOCOLS:
+            return f"{self.name} moves files of the lab's own servers: it does not speak {transfer.protocol}"
         if transfer.protocol == "h3":
             return f"the lab builds {self.name} without HTTP/3"
         if transfer.protocol in self.lacks:

@@ -8,6 +8,8 @@ from pydantic import model_validator
 
 from lab.model.base import Model
 from lab.model.cell_name import format_cell_name
+from lab.model.endpoint import LAB_PROTOCOLS, PROTOCOL_WORDS
+from lab.model.errors import did_you_mean
 from lab.model.topology import LinkDirection, Topology, carrier
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 
@@ -29,6 +31,26 @@ class Cell(Model):
     def link_direction(self) -> LinkDirection:
         """The direction of the link that carries the content."""
         return self.topology.link.direction(carrier(self.transfer.direction))
+
+    @property
+    def unserved(self) -> str:
+        """The reason why the network's server cannot take part in the transfer; empty if it can."""
+        protocol, endpoint = self.transfer.protocol, self.topology.served_by
+        name = PROTOCOL_WORDS.get(protocol, protocol)
+        if endpoint is None:
+            if protocol in LAB_PROTOCOLS:
+                return ""
+            hint = "" if protocol in PROTOCOL_WORDS else did_you_mean(protocol, LAB_PROTOCOLS)
+            return f"no server of the lab serves {name}{hint}; an endpoint that does is named by {self.topology.name}@ENDPOINT"
+        if protocol not in endpoint.urls:
+            return f"endpoint {endpoint.name} does not serve {name} (it serves {', '.join(endpoint.urls)})"
+        if not endpoint.serves(protocol, self.transfer.direction):
+            return f"endpoint {endpoint.name} takes no {self.transfer.direction} over {name}"
+        return (
+            ""
+            if self.transfer.plain
+            else f"endpoint {endpoint.name} is asked for one file of announced size (no set, chunked, sink or repeat)"
+        )
 
     @property
     def needed_byte_s(self) -> float | None:

@@ -2,8 +2,9 @@
 
 A set has the number of its files before the size of each: `rclone--far-500--sftp-put-1000x20kB`. The number of files at once
 comes later: `curl--dsl-50--h2-get-4x5MiB-at-1MBps-p4`. A fourth part names the expectation if the transfer does not imply it:
-`curl--dsl-50--http1-get-5MiB-at-2MBps--burst`. Formatting and parsing are exact inverses, so a name from a report runs that
-cell again. Every name is also a file name.
+`curl--dsl-50--http1-get-5MiB-at-2MBps--burst`. An endpoint in
+the place of the lab's own servers is named behind its network: `curl--dsl-20@vsftpd--ftp-get-5MiB`. Formatting and parsing are
+exact inverses, so a name from a report runs that cell again. Every name is also a file name.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from lab.model.base import CLIENT_PATTERN, SLUG_PATTERN, first_problem
+from lab.model.base import CLIENT_PATTERN, first_problem
 from lab.model.errors import UsageProblem
 from lab.model.figures import BOUNDS
+from lab.model.topology import NETWORK_PATTERN
 from lab.model.transfer import BoundKind, Expectation, Transfer
 from lab.model.units import ByteRate, Size
 
@@ -87,7 +89,7 @@ def parse_cell_name(text: str) -> CellName:
     if len(parts) not in (3, 4):
         raise _problem(text, "a cell", f"it has {len(parts)} part{'s' if len(parts) > 1 else ''}, not three")
     client, topology, transfer = parts[:3]
-    for what, part, pattern in (("client", client, CLIENT_PATTERN), ("topology", topology, SLUG_PATTERN)):
+    for what, part, pattern in (("client", client, CLIENT_PATTERN), ("topology", topology, NETWORK_PATTERN)):
         if not re.fullmatch(pattern, part):
             raise _problem(
                 text, "a cell", f"{part!r} is not a name for a {what} (use small letters, digits, and single - . _ between them)"

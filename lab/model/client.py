@@ -13,14 +13,15 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from lab.model.base import FieldFault, Model, Slug
+from lab.model.endpoint import LAB_PROTOCOLS, PROTOCOL_WORDS, ProtocolName
 from lab.model.errors import did_you_mean
 from lab.model.libcurl import LibcurlSettings
 from lab.model.units import ByteRate, Size
 
-Protocol = Literal["http1", "https1", "h2", "h3", "sftp"]
 Direction = Literal["get", "put"]
 ReportName = Literal["none", "curl", "ferry", "rclone"]
-Refusable = Literal[Protocol, Direction, "keep", "discard", "sets", "parallel", "chunked", "sink", "limit", "buffer"]
+REFUSABLE = ("get", "put", "keep", "discard", "sets", "parallel", "chunked", "sink", "limit", "buffer")
+"""What a client may not do, besides protocols."""
 ANY = "any"
 """The key of a template for every protocol in `protocols`."""
 
@@ -30,7 +31,8 @@ PLACES = {
     "output": "the file of the download; a folder for a set",
     "output_dir": "the folder of {output}",
     "output_name": "the name of {output} in {output_dir}",
-    "remote": "SFTP: the path on the server",
+    "remote": "SFTP: the path on the server; of another endpoint, the place in its service, e.g. files/5MiB",
+    "service": "URL of an endpoint's service, where its file names one",
     "host": "the server's name or address",
     "port": "the server's port for this protocol",
     "user": "SFTP: the user's name",
@@ -124,7 +126,7 @@ _PER_PROTOCOL = {"anyOf": [{"type": "string"}, {"type": "object", "additionalPro
 _WORDS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 Command = Annotated[str, Field(min_length=1), AfterValidator(_words(ACTION, OPTIONS))]
 Action = Annotated[str, Field(min_length=1), AfterValidator(_words(OPTIONS))]
-Actions = Annotated[dict[Literal["any", Protocol], Action], BeforeValidator(_for_any), WithJsonSchema(_PER_PROTOCOL)]
+Actions = Annotated[dict[ProtocolName, Action], BeforeValidator(_for_any), WithJsonSchema(_PER_PROTOCOL)]
 Words = Annotated[list[str], BeforeValidator(_split), WithJsonSchema(_WORDS)]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$")]
 FileText = Annotated[str, AfterValidator(_text(*PLACES, ACTION, LIMIT, BUFFER))]
@@ -184,7 +186,7 @@ class ClientFile(Model):
         "program that does not know it has its checksum recorded; [] asks for none",
     )
     teller: str = Field("", description="another program, in the same folder, that prints the version")
-    protocols: list[Protocol] = Field([], description="protocols of every get and put that is not given per protocol")
+    protocols: list[ProtocolName] = Field([], description="protocols of every get and put that is not given per protocol")
     command: Command | None = Field(None, description="with an {action} from get or put; default: get and put are complete")
     get: Actions = Field({}, description="download one file")
     put: Actions = Field({}, description="upload one file")
@@ -203,23 +205,25 @@ class ClientFile(Model):
     report: Annotated[str, AfterValidator(_report)] = Field(
         "none", description=f"{', '.join(get_args(ReportName))}, or a regular expression with groups {', '.join(REPORT_GROUPS)}"
     )
-    cannot: dict[Refusable, str] = Field({}, description="unsupported features, each with the reason in one line")
+    cannot: dict[str, str] = Field(
+        {}, description=f"unsupported features, each with the reason in one line: {', '.join(REFUSABLE)}, or a protocol"
+    )
     libcurl: LibcurlSettings | None = Field(
         None, description="the lab's application on libcurl with these settings; with name and notes alone"
     )
     notes: list[str] = Field([], description="the client's defaults that matter; recorded in results")
 
-    def template(self, direction: Direction, protocol: Protocol, *, several: bool, discard: bool = False) -> str | None:
+    def template(self, direction: Direction, protocol: str, *, several: bool, discard: bool = False) -> str | None:
         """The template of an action; None if the file does not describe it. `several`: a set of files."""
         actions = self._actions(direction, several, discard)
         return actions.get(protocol) or (actions.get(ANY) if protocol in self.protocols else None)
 
-    def speaks(self) -> list[Protocol]:
-        """The protocols that some action supports."""
-        known: list[Protocol] = list(get_args(Protocol))
+    def speaks(self) -> list[str]:
+        """The protocols that some action supports: those of the lab's own servers first."""
+        named = [each for actions in self._all().values() for each in actions if each != ANY]
         return [
             each
-            for each in known
+            for each in dict.fromkeys((*LAB_PROTOCOLS, *self.protocols, *named))
             if any(each in actions or (ANY in actions and each in self.protocols) for actions in self._all().values())
         ]
 
@@ -245,7 +249,7 @@ class ClientFile(Model):
         if not any(self._all().values()):
             raise ValueError("no action: give get, put, get_set, put_set or get_discard")
         if any(ANY in actions for actions in self._all().values()) and not self.protocols:
-            raise ValueError(f"no protocols: give protocols: [{', '.join(get_args(Protocol))}], or those it supports")
+            raise ValueError(f"no protocols: give protocols: [{', '.join(LAB_PROTOCOLS)}], or those it supports")
         if self.command and not any(ACTION in placeholders(text) for text in (self.command, *self.files.values())):
             raise ValueError("neither command nor files have an {action} for get and put")
         for name, setting in ((LIMIT, self.limit), (BUFFER, self.buffer)):
@@ -254,8 +258,16 @@ class ClientFile(Model):
                 raise ValueError(f"{name}: neither its option nor files have a {{{name}}}")
             if setting is None and in_texts:
                 raise ValueError(f"{{{name}}} is used but not described: give {name}: {{}} with the accepted values")
+        self._check_cannot()
         self._check_starts()
         return self
+
+    def _check_cannot(self) -> None:
+        known = [*REFUSABLE, *PROTOCOL_WORDS, *self.speaks()]
+        for name in self.cannot:
+            if name not in known:
+                hint = did_you_mean(name, known) or f"; known: {', '.join(REFUSABLE)}, or a protocol"
+                raise FieldFault(("cannot", name), f"{name!r} is no feature{hint}")
 
     def _check_starts(self) -> None:
         """Check that the lab can put the program's path and options into every command."""

@@ -14,14 +14,16 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent, CollectionStartEvent, ScalarEvent
 
 from lab.model.base import OF_FORM, YAML_SUFFIXES, FieldFault, plain_words
+from lab.model.endpoint import EndpointFile
 from lab.model.errors import UsageProblem, did_you_mean
-from lab.model.paths import shipped_presets_dir, topologies_dirs
+from lab.model.paths import endpoints_dirs, shipped_presets_dir, topologies_dirs
 from lab.model.presets import Publisher
 from lab.model.topology import Topology
 from lab.model.trace_file import with_trace
 
 M = TypeVar("M", bound=BaseModel)
 Place = tuple[int | str, ...]
+ENDPOINT_MARK = "@"
 
 
 def files_by_name(folders: Iterable[Path], suffixes: Sequence[str]) -> dict[str, Path]:
@@ -40,16 +42,68 @@ def list_topologies() -> list[str]:
 
 
 def load_topology(name_or_path: str) -> Topology:
-    """The topology with that name, a user's own before the lab's and its presets; or that of a file. Raises UsageProblem."""
+    """The topology with that name, a user's own before the lab's and its presets; or that of a file. Raises UsageProblem.
+
+    `NETWORK@ENDPOINT` is the network with that endpoint as its server.
+    """
     path = Path(name_or_path)
     if path.suffix not in YAML_SUFFIXES:
+        network, mark, endpoint = name_or_path.partition(ENDPOINT_MARK)
+        if mark:
+            return with_endpoint(load_topology(network), endpoint)
         known = files_by_name(topologies_dirs(), YAML_SUFFIXES)
         if name_or_path not in known:
             return _preset(name_or_path, known)
         path = known[name_or_path]
     topology = parse_topology(read_text("topology", path), str(path))
     check_name(topology.name, path)
+    if ENDPOINT_MARK in topology.name:
+        raise UsageProblem(f"{path}: {ENDPOINT_MARK} in a name separates network and endpoint", remedy="rename the file")
+    if isinstance(topology.endpoint, str):
+        topology = topology.model_copy(update={"endpoint": load_endpoint(topology.endpoint, path.parent)})
     return with_trace(topology, path.parent)
+
+
+def with_endpoint(topology: Topology, endpoint: str) -> Topology:
+    """The topology with that endpoint, by name or path, in the place of its own; its name says so. Raises UsageProblem."""
+    found = load_endpoint(endpoint)
+    network = topology.name.partition(ENDPOINT_MARK)[0]
+    return topology.model_copy(update={"name": f"{network}{ENDPOINT_MARK}{found.name}", "endpoint": found})
+
+
+def list_endpoints() -> list[str]:
+    """Names of the endpoints that a command can ask for: a user's own and the lab's."""
+    return list(files_by_name(endpoints_dirs(), YAML_SUFFIXES))
+
+
+def load_endpoint(name_or_path: str, folder: Path = Path()) -> EndpointFile:
+    """The endpoint with that name, or that of a file, relative to `folder`. Raises UsageProblem.
+
+    A program with a path is relative to the endpoint's file, and absolute in what is returned.
+    """
+    path = folder / Path(name_or_path).expanduser()
+    if path.suffix not in YAML_SUFFIXES:
+        known = files_by_name(endpoints_dirs(), YAML_SUFFIXES)
+        if name_or_path not in known:
+            raise UsageProblem(
+                f"no endpoint called {name_or_path!r}{did_you_mean(name_or_path, known)}",
+                remedy=f"known: {', '.join(known)}; or give the path of a YAML file",
+            )
+        path = known[name_or_path]
+    found = parse_endpoint(read_text("endpoint", path), str(path))
+    check_name(found.name, path)
+    own = {
+        name: str((path.parent / getattr(found, name)).absolute())
+        for name in ("program", "userland")
+        if "/" in getattr(found, name)
+    }
+    return found.model_copy(update=own)
+
+
+@lru_cache(maxsize=64)
+def parse_endpoint(text: str, origin: str) -> EndpointFile:
+    """The endpoint in `text`; `origin` names it in messages. Raises UsageProblem."""
+    return parse_model(EndpointFile, text, origin)
 
 
 def publishers() -> tuple[Publisher, ...]:

@@ -83,6 +83,7 @@ REAL_TIME: tuple[Refused, ...] = (
     Refused("Topology", "schedule", "has a schedule", _VIRTUAL),
     Refused("Topology", "link", _virtual_only, _VIRTUAL),
     Refused("Topology", "userlands", "has a userland", _VIRTUAL),
+    Refused("Topology", "endpoint", "has an endpoint", _VIRTUAL),
     Refused("ClientFile", "userland", "has a userland", _VIRTUAL),
 )
 """Fields that no network in real time obeys. The remedy is the front end's `elsewhere`."""
@@ -94,6 +95,10 @@ def _one_host(why: str, remedy: str) -> Refused:
 
 def _schedule(why: str, remedy: str) -> Refused:
     return Refused("Topology", "schedule", "has a schedule", why, remedy)
+
+
+def _endpoint(why: str) -> Refused:
+    return Refused("Topology", "endpoint", "has an endpoint", why, "name a network without one")
 
 
 def _side(side: str, setting: str, has: str) -> Refused:
@@ -115,7 +120,12 @@ FRONT_ENDS: Mapping[FrontEnd, Facts] = {
     "robot": Facts(_BOTH, _CELLS),
     "robot steps": Facts(_BOTH, _CELLS),
     "event": Facts(
-        _BOTH, _CELLS, refused=(_schedule("and an event needs a link that stays as it is", "name a network without one"),)
+        _BOTH,
+        _CELLS,
+        refused=(
+            _schedule("and an event needs a link that stays as it is", "name a network without one"),
+            _endpoint("and an event happens at the lab's own servers"),
+        ),
     ),
     "workers": Facts(_BOTH, _CELLS),
     "bisect": Facts(_BOTH, _CELLS),
@@ -133,7 +143,14 @@ FRONT_ENDS: Mapping[FrontEnd, Facts] = {
         _CELLS,
         refused=(*_NO_ONE_VALUE, _side("up", "loss", "sets up.loss"), _side("down", "loss", "sets down.loss")),
     ),
-    "harm": Facts(("virtual",), _CELLS, refused=(_one_host("and a bystander shares a link", "name another network"),)),
+    "harm": Facts(
+        ("virtual",),
+        _CELLS,
+        refused=(
+            _one_host("and a bystander shares a link", "name another network"),
+            _endpoint("and both clients talk to the lab's own servers"),
+        ),
+    ),
     "shell": Facts(_BOTH, ("Topology",), "leave --clock, --backend and --router out"),
     "test": Facts(
         ("virtual",),
@@ -160,6 +177,7 @@ FRONT_ENDS: Mapping[FrontEnd, Facts] = {
             Refused(
                 "Topology", "userlands", "has a userland", "and a calibration runs the lab's own programs", "use lab run CELL"
             ),
+            _endpoint("and a calibration runs the lab's own programs"),
             _one_host("to calibrate", "name another network"),
         ),
     ),

@@ -1,8 +1,8 @@
 """Paths of the lab's files. No function creates a folder.
 
-`ROUGHWATER_RESULTS` moves the results, `ROUGHWATER_CACHE` the cache. `ROUGHWATER_TOPOLOGIES`, `ROUGHWATER_SUITES` and
-`ROUGHWATER_CLIENTS` are folders with files of your own, `ROUGHWATER_TRACES` one with traces; `ROUGHWATER_LOCK` is the file
-that lets one measurement run at a time.
+`ROUGHWATER_RESULTS` moves the results, `ROUGHWATER_CACHE` the cache. `ROUGHWATER_TOPOLOGIES`, `ROUGHWATER_SUITES`,
+`ROUGHWATER_CLIENTS` and `ROUGHWATER_ENDPOINTS` are folders with files of your own, `ROUGHWATER_TRACES` one with traces;
+`ROUGHWATER_LOCK` is the file that lets one measurement run at a time.
 An empty value counts as unset. Where the lab's own files are: docs/decisions/0021-an-installed-lab.md.
 """
 
@@ -56,6 +56,19 @@ def shipped_suites_dir() -> Path:
 def shipped_clients_dir() -> Path:
     """The clients that ship with the lab, one YAML file each."""
     return package_root() / "lab" / "clients" / "descriptions"
+
+
+def shipped_endpoints_dir() -> Path:
+    """The servers that ship with the lab as data, one YAML file each."""
+    return package_root() / "lab" / "servers" / "descriptions"
+
+
+def endpoints_dirs() -> list[Path]:
+    """Folders with YAML files of servers: `$ROUGHWATER_ENDPOINTS`, `endpoints/` in the working directory, the lab's.
+
+    Raises UsageProblem if the variable does not name a folder.
+    """
+    return _folders("ROUGHWATER_ENDPOINTS", "endpoints", shipped_endpoints_dir())
 
 
 def topologies_dirs() -> list[Path]:

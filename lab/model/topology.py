@@ -7,7 +7,8 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from lab.model.base import Model, Slug, first_problem
+from lab.model.base import SLUG_PATTERN, Model, first_problem
+from lab.model.endpoint import EndpointFile
 from lab.model.impairments import AnyQueue, Distribution, Jitter, Loss, ManagedQueue, PolicedUdp, Udp, Variation
 from lab.model.trace import AnyTrace, Trace
 from lab.model.units import ONE_BDP, BitRate, Duration, Queue, Ratio
@@ -350,10 +351,16 @@ def _between(before: Link, after: Link, passed_ns: int, over_ns: int) -> Link:
     return Link.model_validate({**dict(after), **settings})
 
 
+NETWORK_PATTERN = rf"{SLUG_PATTERN}(?:@{SLUG_PATTERN})?"
+"""A network's name, or NETWORK@ENDPOINT."""
+
+
 class Topology(Model):
     """A network of client, router and server, of which only the link differs; or a client and a server on one host."""
 
-    name: Slug = Field(description="name of the topology, as in the names of cells")
+    name: Annotated[str, Field(pattern=rf"^{NETWORK_PATTERN}$", max_length=130)] = Field(
+        description="name of the topology, as in the names of cells"
+    )
     description: str = Field(min_length=1, description="the network it represents, and the source of its figures")
     link: Link = Field(Link(), description="the shaped hop; default: not shaped")
     schedule: Schedule | None = Field(None, description="how the link changes while a sample runs; default: it stays as it is")
@@ -361,6 +368,10 @@ class Topology(Model):
         "cubic", pattern=r"^[a-z][a-z0-9_]{0,14}$", description="congestion control of both hosts, by the kernel's name"
     )
     userlands: TopologyUserlands | None = Field(None, description="root folders whose programs the hosts run, in virtual time")
+    endpoint: EndpointFile | str | None = Field(
+        None,
+        description="the server, in place of the lab's own: the name of an endpoint, or the path of its file; in virtual time",
+    )
     same_host: bool = Field(
         False,
         description="client and server are one host, reached over its loopback as `localhost`; without a router, so never shaped",
@@ -392,6 +403,12 @@ class Topology(Model):
             if len({each.distribution for each in found}) > 1:
                 raise ValueError("schedule: a step cannot change the distribution of the jitter (leave its `jitter` out)")
         return self
+
+    @property
+    def served_by(self) -> EndpointFile | None:
+        """The endpoint, once the topology is loaded; None for the lab's own servers."""
+        assert not isinstance(self.endpoint, str), "a topology is read by load_topology"
+        return self.endpoint
 
     def in_virtual_time(self) -> Self:
         """The topology as virtual time runs it. A link that is not shaped becomes one of 1 Gbit/s.

@@ -9,12 +9,12 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from lab.model.base import CLIENT_PATTERN, YAML_SUFFIXES, Model
+from lab.model.endpoint import ProtocolName
 from lab.model.figures import BOUNDED, BOUNDS, FIGURES, Bound, Figure, FigureName
 from lab.model.units import ByteRate, Ratio, Size
 
 BoundKind = FigureName
 """An expectation that a cell's name ends with: the figure that it bounds."""
-ProtocolName = Literal["http1", "https1", "h2", "h3", "sftp"]
 _TOLERANCE_KINDS: dict[str, str] = {"limit": "deviation", "steady": "slowdown", "none": "rate"}
 """The other kinds of expectation, and the figure that each is about."""
 _NONE = Ratio(0)
@@ -28,7 +28,8 @@ class Transfer(Model):
     """One transfer: protocol, direction, files and limit."""
 
     protocol: ProtocolName = Field(
-        description="http1: HTTP/1.1; https1: the same over TLS; h2: HTTP/2 over TLS; h3: HTTP/3 over QUIC; sftp: over SSH"
+        description="http1: HTTP/1.1; https1: the same over TLS; h2: HTTP/2 over TLS; h3: HTTP/3 over QUIC; sftp: over SSH; "
+        "or a name of an endpoint's `urls`"
     )
     direction: Literal["get", "put"] = Field(description="get: from server to client; put: to the server")
     size: Size = Field(description="body bytes of each file")
@@ -60,6 +61,11 @@ class Transfer(Model):
     def over_tls(self) -> bool:
         """True where TLS encrypts its bytes, with keys that a client may write down."""
         return self.protocol in {"https1", "h2", "h3"}
+
+    @property
+    def plain(self) -> bool:
+        """True for one file of announced size, which any endpoint serves."""
+        return self.files == 1 and not (self.chunked or self.sink or self.repeat or self.no_file)
 
     @property
     def kept_set(self) -> bool:

@@ -25,6 +25,7 @@ from lab.model.base import first_problem
 from lab.model.cell import Cell
 from lab.model.cell_name import parse_cell_name, parse_transfer
 from lab.model.clock import ClockChoice
+from lab.model.endpoint import ProtocolName
 from lab.model.errors import NotSupported, RoughwaterError, UsageProblem
 from lab.model.load import load_topology
 from lab.model.scenario import Scenario
@@ -55,7 +56,6 @@ from lab.run.reproduce import check_clients, plan, reproduce
 from lab.run.settings import WAIT, choose
 from reports.files import make_reports
 
-Protocol = Literal["http1", "https1", "h2", "h3", "sftp"]
 Direction = Literal["get", "put"]
 Promise = Literal["limit", "overall", "burst", "cpu", "memory"]
 # Small enough that every link of the study is longer than it.
@@ -129,7 +129,7 @@ class LabLibrary(StepKeywords, FaultKeywords):
         limit: ByteRate,
         size: Size,
         tolerance: Ratio,
-        protocol: Protocol = "http1",
+        protocol: ProtocolName = "http1",
         direction: Direction = "get",
         size_known: bool = True,
         files: int = 1,
@@ -164,7 +164,7 @@ class LabLibrary(StepKeywords, FaultKeywords):
         topology: str,
         size: Size,
         buffers: Sizes,
-        protocol: Protocol = "sftp",
+        protocol: ProtocolName = "sftp",
         direction: Direction = "put",
         floor: Ratio = Ratio(0.9),
     ) -> Result:
@@ -277,7 +277,7 @@ class LabLibrary(StepKeywords, FaultKeywords):
         kind: BoundKind,
         size: Size,
         bound: float | None = None,
-        protocol: Protocol = "http1",
+        protocol: ProtocolName = "http1",
         direction: Direction = "get",
         limit: ByteRate | None = None,
     ) -> Result:
@@ -297,7 +297,7 @@ class LabLibrary(StepKeywords, FaultKeywords):
 
     @keyword(tags=(QUESTION,))
     def measure_requests(
-        self, *, client: str, topology: str, requests: int, size: Size, parallel: int, protocol: Protocol = "h2"
+        self, *, client: str, topology: str, requests: int, size: Size, parallel: int, protocol: ProtocolName = "h2"
     ) -> Result:
         """Makes this many ``requests`` for a file of ``size``, ``parallel`` at once, over h2 on one connection.
 
@@ -314,7 +314,7 @@ class LabLibrary(StepKeywords, FaultKeywords):
     def compare_requests(  # noqa: PLR0917 - the columns of a table
         self,
         topology: str,
-        protocol: Protocol,
+        protocol: ProtocolName,
         requests: int,
         parallel: int,
         rounds: int,
@@ -342,7 +342,7 @@ class LabLibrary(StepKeywords, FaultKeywords):
 
     @keyword(tags=(QUESTION,))
     def measure_platform_work(
-        self, *, client: str, topology: str, size: Size, protocol: Protocol = "h2", discard: bool = False
+        self, *, client: str, topology: str, size: Size, protocol: ProtocolName = "h2", discard: bool = False
     ) -> Result:
         """Downloads ``size`` to a file, or throws it away, between two measurements of the host's CPU score.
 
@@ -362,7 +362,7 @@ class LabLibrary(StepKeywords, FaultKeywords):
         client: str,
         topology: str,
         size: Size,
-        protocol: Protocol = "http1",
+        protocol: ProtocolName = "http1",
         fixed: Off | Size = _FIXED_BUFFER,
         rounds: int = 5,
     ) -> Result:

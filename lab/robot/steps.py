@@ -11,6 +11,7 @@ from robot.libraries.BuiltIn import BuiltIn
 
 from lab.clients.registry import parse_client
 from lab.model.base import first_problem
+from lab.model.endpoint import ProtocolName
 from lab.model.errors import ClientFault, NotSupported, UsageProblem
 from lab.model.load import load_topology
 from lab.model.obeyed import refuse
@@ -106,7 +107,7 @@ class StepKeywords:
         *,
         client: str,
         size: Size,
-        protocol: Literal["http1", "https1", "h2", "h3", "sftp"] = "http1",
+        protocol: ProtocolName = "http1",
         direction: Literal["get", "put"] = "get",
         limit: ByteRate | None = None,
         files: int = 1,

@@ -37,7 +37,8 @@ def needs_virtual_time(cell: Cell) -> str:
 
 def servers_for(cells: Sequence[Cell]) -> set[ServerName]:
     """The servers that these cells talk to, where a machine is theirs alone."""
-    return {"sshd" if cell.transfer.protocol == "sftp" else "nginx" for cell in cells}
+    own = (cell for cell in cells if cell.topology.endpoint is None)
+    return {"sshd" if cell.transfer.protocol == "sftp" else "nginx" for cell in own}
 
 
 def is_windows_name(client: ClientSpec) -> bool:
@@ -45,7 +46,12 @@ def is_windows_name(client: ClientSpec) -> bool:
 
 
 def clock_for(cells: Sequence[Cell], asked: ClockChoice) -> Clock:
-    """The clock that cells run by together. Raises NotSupported where the clock that was asked for has no answer."""
+    """The clock that cells run by together.
+
+    Raises NotSupported where the clock that was asked for has no answer, or the network's server does not serve the transfer.
+    """
+    if found := next(((cell, why) for cell in cells if (why := cell.unserved)), None):
+        raise NotSupported(f"{found[0].id}: {found[1]}")
     if asked == "real":
         if found := next(((cell, what) for cell in cells if (what := needs_virtual_time(cell))), None):
             cell, what = found

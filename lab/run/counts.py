@@ -20,6 +20,7 @@ from lab.assets.tools import find
 from lab.hosts.host import Network
 from lab.hosts.virtual.placing import is_script, place_of
 from lab.model import files
+from lab.model.endpoint import EndpointFile
 from lab.model.results import ClientIdentity, VirtualMachine
 from lab.model.transfer import Transfer
 from lab.model.userland import UserlandFacts
@@ -40,6 +41,7 @@ def counted(
     *,
     userlands: Mapping[str, UserlandFacts],
     link_changes: bool,
+    endpoint: EndpointFile | None = None,
 ) -> VirtualMachine:
     """The guest's facts with what counts for this cell.
 
@@ -54,7 +56,7 @@ def counted(
         "client": identity.sha256,
         **_client(network, program),
         **{f"{host}'s userland": userland.digest for host, userland in userlands.items()},
-        **_server(network, transfer),
+        **_server(network, transfer, endpoint),
         "tc": network.router_facts.iproute2 if link_changes else "",
     }
     parts = {name: value for name, value in parts.items() if value}
@@ -91,12 +93,20 @@ def _client(network: Network, program: str) -> dict[str, str]:
     return {"client's libraries": _libraries_of(path), "client's folder": folder}
 
 
-def _server(network: Network, transfer: Transfer) -> dict[str, str]:
+def _server(network: Network, transfer: Transfer, endpoint: EndpointFile | None) -> dict[str, str]:
+    if endpoint:
+        return {"endpoint": endpoint.digest, "server": _of_named(endpoint.program) if not endpoint.userland else ""}
     if serving_host(network.server, transfer.protocol) is not network.server:
         return {}
     names = ("sshd", "sftp-server") if transfer.protocol == "sftp" else ("nginx",)
     found = [path for name in names if (path := find(name))]
     return {"server": hashlib.sha256("".join(map(_of, found)).encode()).hexdigest()}
+
+
+def _of_named(program: str) -> str:
+    """A program by its path or name; empty where there is none."""
+    path = program if "/" in program else shutil.which(program, path=":".join(_FOLDERS))
+    return _of(Path(path)) if path else ""
 
 
 def _of(program: Path) -> str:

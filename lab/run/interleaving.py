@@ -195,6 +195,7 @@ class Interleaving:
             cell.transfer,
             userlands=userlands,
             link_changes=cell.topology.schedule is not None,
+            endpoint=cell.topology.served_by,
         )
 
     def _measure(self) -> Certificate:

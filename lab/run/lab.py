@@ -17,6 +17,7 @@ from lab.clients.variables import with_variables
 from lab.hosts.host import Host, Network
 from lab.model.cell import Cell
 from lab.model.clock import Clock
+from lab.model.endpoint import EndpointFile
 from lab.model.errors import LabFault, RoughwaterError
 from lab.model.results import Calibration, HostLoad, HostSnapshot
 from lab.model.topology import Topology
@@ -28,7 +29,7 @@ from lab.run.host_watch import Watcher
 from lab.run.instruments import Instruments
 from lab.run.options import Options
 from lab.run.progress import Progress
-from lab.run.userlands import check_http3, http3_server, refuse_in_real_time, userlands_for
+from lab.run.userlands import check_http3, endpoint_of, http3_server, refuse_in_real_time, userlands_for
 from lab.run.virtual_machines import VirtualMachines
 from lab.servers.bundle import DEFAULT_PAYLOADS, SERVERS, ServerName, Servers, places
 from lab.store.provenance import machine_facts
@@ -107,6 +108,7 @@ class Lab:
                     same_host=same_host,
                     userlands=userlands_for(cells, self.options.userlands),
                     http3=http3_server(cells),
+                    endpoint=endpoint_of(cells),
                 )
             else:
                 refuse_in_real_time(cells[0].id, self.options.userlands)
@@ -137,6 +139,7 @@ class Lab:
         same_host: bool = False,
         userlands: Userlands = NO_USERLANDS,
         http3: Http3Server | None = None,
+        endpoint: EndpointFile | None = None,
     ) -> None:
         """A machine in virtual time for this work alone, its seed the work's: what ran before plays no part."""
         self.close_network()
@@ -146,9 +149,15 @@ class Lab:
             check_http3(found.get("server"), http3)
         self.userlands = {host: each.facts for host, each in found.items()}
         self.progress.step(f"{ids[0]}: booting its machine")
-        self._take_up(self.machines.open_for(ids, payload_bytes, same_host=same_host, userlands=found), servers, http3=http3)
+        self._take_up(self.machines.open_for(ids, payload_bytes, same_host=same_host, userlands=found), servers, http3, endpoint)
 
-    def _take_up(self, network: Network, servers: Collection[ServerName] = SERVERS, *, http3: Http3Server | None = None) -> None:
+    def _take_up(
+        self,
+        network: Network,
+        servers: Collection[ServerName] = SERVERS,
+        http3: Http3Server | None = None,
+        endpoint: EndpointFile | None = None,
+    ) -> None:
         try:
             if network.clock.kind == "real":  # every cell pins its own machine when it shapes the link
                 self._by.pin(network, "cubic")
@@ -162,6 +171,7 @@ class Lab:
                 wanted=servers,
                 places=places(same_host=network.router_facts.kind == "none"),
                 http3=http3,
+                endpoint=endpoint,
             )
         except BaseException:
             network.close()

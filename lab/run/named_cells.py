@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from lab.clients.registry import parse_client, resolve_for
 from lab.model.cell import Cell
 from lab.model.cell_name import parse_cell_name
 from lab.model.clock import ClockChoice
 from lab.model.errors import NotSupported, UsageProblem
-from lab.model.load import load_topology
+from lab.model.load import ENDPOINT_MARK, load_topology, with_endpoint
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation
 from lab.run.clocks import clock_for
 from lab.run.measured import measured_run
@@ -21,9 +22,11 @@ from lab.run.session import Session
 from lab.store.run_dir import RunDir
 
 
-def named_cells(names: Sequence[str], clients: Sequence[str] = (), topologies: Sequence[str] = ()) -> list[Cell]:
+def named_cells(
+    names: Sequence[str], clients: Sequence[str] = (), topologies: Sequence[str] = (), endpoint: str = ""
+) -> list[Cell]:
     """The cells of these names. `clients` (NAME=PATH) are where cells of those clients find their programs; `topologies` are
-    files of the networks that they name. The last one of a name counts.
+    files of the networks that they name. The last one of a name counts. An `endpoint` is the server of them all.
 
     Raises UsageProblem for a name that is not a cell's and for a client or a network that is not there or has no cell. Raises
     NotSupported for a cell that its client cannot do: it was asked for by name.
@@ -38,7 +41,7 @@ def named_cells(names: Sequence[str], clients: Sequence[str] = (), topologies: S
             )
     networks = {network.name: network for network in map(load_topology, topologies)}
     for network in networks:
-        if all(network != each.topology for each in parsed):
+        if all(network != each.topology.partition(ENDPOINT_MARK)[0] for each in parsed):
             raise UsageProblem(
                 f"--topology {network}: none of the cells has that network",
                 remedy=f"it is a cell's second part: --{network}--",
@@ -50,12 +53,24 @@ def named_cells(names: Sequence[str], clients: Sequence[str] = (), topologies: S
         found.append(
             Cell(
                 client=spec,
-                topology=networks.get(topology) or load_topology(topology),
+                topology=_network(topology, networks, endpoint),
                 transfer=transfer,
                 expectation=Expectation.of(transfer, kind=kind),
             )
         )
     return found
+
+
+def _network(name: str, given: Mapping[str, Topology], endpoint: str) -> Topology:
+    """The network of a cell's name, NETWORK or NETWORK@ENDPOINT. Raises UsageProblem."""
+    network, _, named = name.partition(ENDPOINT_MARK)
+    found = given.get(network) or load_topology(network)
+    if not endpoint:
+        return with_endpoint(found, named) if named else found
+    served = with_endpoint(found, endpoint)
+    if named and served.name != name:
+        raise UsageProblem(f"--endpoint {endpoint} is not the {named} of {name}", remedy="leave one of them out")
+    return served
 
 
 def run_cells(

@@ -20,10 +20,11 @@ from lab.judge.diagnosis import CHANGES, unexplained
 from lab.link.readback import drops
 from lab.link.theory import ideal_goodput_bit_s
 from lab.model.diagnosis import Diagnosis
+from lab.model.endpoint import ProtocolName
 from lab.model.endpoints import Endpoints
 from lab.model.results import ClientNumbers, Sample, WireCounters, WireSeries
 from lab.model.topology import Link, LinkDirection
-from lab.model.transfer import ProtocolName, Transfer
+from lab.model.transfer import Transfer
 from lab.net.pcap import KEYS_VARIABLE, capture, fetch_keys, keys_of
 from lab.net.ports import PortReading, PortSampler
 from lab.net.qdiscs import read_qdiscs
@@ -114,7 +115,7 @@ def take_sample(
         done = run_client(
             client.under_test,
             usage.wrap(command, time_program, memory_path),
-            {**variables, **adapter.environment(endpoints), SAMPLE_VARIABLE: mark},
+            {**variables, **adapter.environment(endpoints), **_credentials(endpoints), SAMPLE_VARIABLE: mark},
             endpoints.client_workdir,
             timeout_s or patience_s(transfer),
             meanwhile,
@@ -184,6 +185,11 @@ def take_sample(
         pcap=pcap.name if pcap else None,
         why=seen and seen.why(network, watched, failed=bool(problem), changing=bool(changing)),
     )
+
+
+def _credentials(endpoints: Endpoints) -> Mapping[str, str]:
+    """The variables that an endpoint gives to its clients."""
+    return endpoints.service.environment if endpoints.service else {}
 
 
 @contextmanager
@@ -303,6 +309,8 @@ def _arrival(
     elif uri := endpoints.sink_uri(transfer):
         arrived = sink_count(receiver, str(servers.nginx.sink_counts), uri)
     else:
+        if servers.endpoint and servers.endpoint.service.file.read_back:
+            servers.endpoint.read_back(endpoints.upload_name, payload.sha256, endpoints.stored_path)
         arrived = collect(receiver, endpoints.stored_path)
     return _There(arrived.problem(payload.size, payload.sha256))
 

@@ -56,8 +56,15 @@ class Steps:
         self._started_at = self._lab.started_at
         if self._session.options.clock != "real":
             named = one_cell(None, topology, self._session.options.userlands, http3=False)
-            http3 = http3_server_of(topology) if named.server else None
-            self._lab.boot([self.id], largest_bytes, same_host=topology.same_host, userlands=named, http3=http3)
+            http3 = http3_server_of(topology) if named.server and not topology.endpoint else None
+            self._lab.boot(
+                [self.id],
+                largest_bytes,
+                same_host=topology.same_host,
+                userlands=named,
+                http3=http3,
+                endpoint=topology.served_by,
+            )
         else:
             refuse_in_real_time(self.id, self._session.options.userlands)
             self._lab.bring_up(same_host=topology.same_host)
@@ -107,6 +114,8 @@ class Steps:
             transfer=transfer,
             expectation=Expectation(kind="none"),
         )
+        if cell.unserved:
+            raise NotSupported(f"{cell.id}: {cell.unserved}")
         adapter = self._lab.adapter_on(network.client.under_test, client, transfer, cell.id)
         self._check_userland(client, transfer)
         identity = adapter.identify(network.client.under_test)
@@ -139,7 +148,7 @@ class Steps:
         here, own = self._lab.userlands, userland_of(client)
         if own and (own != here["client"].name if "client" in here else True):
             raise NotSupported(f"{client.name} needs --userland client={own}")
-        if transfer.protocol == "h3" and "server" not in here:
+        if transfer.protocol == "h3" and "server" not in here and not (self._topology and self._topology.endpoint):
             raise NotSupported(f"HTTP/3 in steps needs --userland server={H3_SERVER}")
 
     def command(self, argv: Sequence[str], *, environment: Mapping[str, str], folder: str, timeout_s: float) -> commands.Measured:

@@ -73,7 +73,7 @@ def tap_for(sampler: PortSampler, transfer: Transfer, receiver: Host, endpoints:
     """The receiver's tap for this transfer. None where it cannot have one, and for requests, whose rate it would lower."""
     if transfer.requests:
         return None
-    return sampler.datagrams(receiver, endpoints.https_port) if transfer.protocol == "h3" else sampler.tap(receiver)
+    return sampler.datagrams(receiver, endpoints.port(transfer)) if transfer.protocol == "h3" else sampler.tap(receiver)
 
 
 def _body_of(transfer: Transfer, events: Sequence[Event] | Sequence[Datagram], exit_ns: int) -> Body | None:

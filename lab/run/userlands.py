@@ -9,6 +9,7 @@ from lab.assets.userlands import Userland
 from lab.assets.userlands import get as get_userland
 from lab.clients.registry import userland_of
 from lab.model.cell import Cell
+from lab.model.endpoint import EndpointFile
 from lab.model.errors import NotSupported, UsageProblem
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec
@@ -36,9 +37,18 @@ def one_cell(client: ClientSpec | None, topology: Topology, asked: Userlands, *,
             remedy="name a client without a userland",
         )
     named = topology.userlands or TopologyUserlands()
-    return Userlands(
-        client=own or asked.client or named.client, server=asked.server or named.server or (H3_SERVER if http3 else "")
-    )
+    server = asked.server or named.server
+    if endpoint := topology.served_by:
+        if server not in ("", endpoint.userland_name):
+            raise UsageProblem(
+                f"endpoint {endpoint.name} runs {endpoint.userland_name or 'a program of this machine'}, and the server's "
+                f"userland is to be {server}",
+                remedy="leave the server's userland out",
+            )
+        server = endpoint.userland_name
+    elif http3:
+        server = server or H3_SERVER
+    return Userlands(client=own or asked.client or named.client, server=server)
 
 
 def refuse_in_real_time(what: str, asked: Userlands, client: ClientSpec | None = None, *, http3: bool = False) -> None:
@@ -53,9 +63,18 @@ def refuse_in_real_time(what: str, asked: Userlands, client: ClientSpec | None =
         )
 
 
+def endpoint_of(cells: Sequence[Cell]) -> EndpointFile | None:
+    """The endpoint of cells that share one machine. Raises NotSupported where they have different ones."""
+    first, *more = (cell.topology.served_by for cell in cells)
+    if any(each != first for each in more):
+        raise NotSupported(f"{cells[0].id} and {cells[-1].id} have different endpoints, and share one machine")
+    return first
+
+
 def http3_server(cells: Iterable[Cell]) -> Http3Server | None:
     """The program that serves HTTP/3 to these cells; None where none of them speaks it."""
-    return next((http3_server_of(cell.topology) for cell in cells if cell.transfer.protocol == "h3"), None)
+    own = (cell for cell in cells if cell.transfer.protocol == "h3" and cell.topology.endpoint is None)
+    return next((http3_server_of(cell.topology) for cell in own), None)
 
 
 def found_userlands(named: Userlands, say: Callable[[str], None], http3: Http3Server | None = None) -> Mapping[str, Userland]:

@@ -35,7 +35,7 @@ def open_shaped(
     """
     provide(say)
     named = one_cell(None, topology, userlands, http3=False)
-    http3 = http3_server_of(topology) if named.server else None
+    http3 = http3_server_of(topology) if named.server and not topology.endpoint else None
     network = open_network(
         seed=seed,
         memory_bytes=memory_bytes,
@@ -54,6 +54,7 @@ def open_shaped(
             clock=network.clock,
             random_bytes=network.random_bytes,
             http3=http3,
+            endpoint=topology.served_by,
         )
     except BaseException:
         network.close()

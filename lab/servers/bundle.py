@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args
 from lab.hosts import loopback
 from lab.hosts.clocks import REAL, Clock, workers
 from lab.hosts.host import Host
+from lab.model.endpoint import EndpointFile
 from lab.model.endpoints import CA_FILE, KNOWN_HOSTS_FILE, SSH_KEY_FILE, Endpoints
 from lab.servers import aioquic as aioquic_server
+from lab.servers import endpoint as described
 from lab.servers import iperf3 as iperf3_server
 from lab.servers import nginx as nginx_server
 from lab.servers import sshd as sshd_server
 from lab.servers.certificates import make_certificates
+from lab.servers.endpoint import EndpointServer
 from lab.servers.nginx import NginxServer
 from lab.servers.payload import Payload, PayloadSet, write_payload, write_payload_set
 from lab.servers.process import ServerProcess, wait_ready
@@ -85,6 +88,8 @@ class Servers:
     ca_pem: bytes
     endpoints: Endpoints
     aioquic: ServerProcess | None = None
+    endpoint: EndpointServer | None = None
+    """The endpoint that runs in the place of the lab's own servers."""
     _payloads: dict[tuple[str, int], Payload] = field(default_factory=dict)
     _sets: dict[tuple[str, int, int], PayloadSet] = field(default_factory=dict)
     _uploads: Iterator[int] = field(default_factory=count)
@@ -101,6 +106,7 @@ class Servers:
             "LAB_KNOWN_HOSTS": ends.known_hosts_path,
             "LAB_SSH_USER": ends.ssh_user,
             "LAB_SERVER_FILES": ends.server_workdir + "/files",
+            **(ends.service.environment if ends.service else {}),
         }
 
     def payload(self, host: Host, size: int) -> Payload:
@@ -108,6 +114,8 @@ class Servers:
         key = (host.name, size)
         if key not in self._payloads:
             self._payloads[key] = write_payload(host, size)
+            if self.endpoint and host.name == self.network.server.name:
+                self.endpoint.seed(self._payloads[key].name)
         return self._payloads[key]
 
     def payload_set(self, host: Host, size: int, count: int) -> PayloadSet:
@@ -123,8 +131,8 @@ class Servers:
 
     @property
     def all(self) -> tuple[ServerProcess, ...]:
-        own = (self.nginx, self.sshd, self.iperf3)
-        return (*own, self.aioquic) if self.aioquic else own
+        more = (each for each in (self.aioquic, self.endpoint) if each)
+        return (self.nginx, self.sshd, self.iperf3, *more)
 
     def error_log(self) -> str:
         """The servers' error logs: evidence for a failed cell."""
@@ -146,12 +154,17 @@ def start_servers(
     random_bytes: Callable[[int], bytes] = os.urandom,
     wanted: Collection[ServerName] = SERVERS,
     http3: Http3Server | None = None,
+    endpoint: EndpointFile | None = None,
 ) -> Servers:
     """Start those that are `wanted`, write payloads and credentials, and return when each answers a real request.
+
+    An `endpoint` runs in their place: its host then has their keys and certificates, and none of them runs.
 
     Raises LabFault with the server's own message; nothing is left running then.
     """
     host, client = network.server, network.client
+    if endpoint:
+        wanted, http3 = (), None
     bind_6 = places.bind_6 if places.bind_6 and loopback.has_ipv6(host) else ""
     certificates = make_certificates(
         [host.address, "127.0.0.1", bind_6],
@@ -215,6 +228,19 @@ def start_servers(
         wait_ready(servers)
         for write in writes:
             write.result()
+        if endpoint:
+            ends = endpoints
+            running = described.launch(
+                host,
+                endpoint,
+                server=places.server_name,
+                user=places.ssh_user,
+                ca_path=ends.ca_path,
+                random_bytes=random_bytes,
+            )
+            started.callback(running.stop)
+            described.wait_until_ready(running)
+            endpoints = replace(ends, service=running.service)
         payloads = {(host.name, job.result().size): job.result() for job in payload_jobs}
         bundle = Servers(
             network,
@@ -224,6 +250,7 @@ def start_servers(
             certificates.ca_pem,
             endpoints,
             aioquic_job.result() if http3 == "aioquic" else None,
+            running if endpoint else None,
             payloads,
         )
         started.pop_all()

@@ -65,7 +65,7 @@ def wait_ready(servers: Sequence[ServerProcess], *, deadline_s: float = READY_S)
         for server in servers:
             if problem := server.ended():
                 raise LabFault(problem)
-        checks = done.text.split() or checks
+        checks = done.text.splitlines() or checks
         if done.stderr or waited_s > deadline_s:
             raise LabFault(f"{host.name}: not ready after {deadline_s:g} s: {'; '.join(checks)}; {done.error_text}")
 

@@ -5,6 +5,7 @@ usage: ready_script.py SECONDS CHECK...
   udp,ADDRESS,PORT           the kernel has a datagram socket there
   banner,ADDRESS,PORT,TEXT   a connection is greeted with TEXT
   http,ADDRESS,PORT,PATH     GET PATH is answered 2xx
+  answer,ADDRESS,PORT,PATH   GET PATH is answered with a status below 500
   put,ADDRESS,PORT,PATH      PUT of one byte is answered 2xx
 """
 
@@ -33,7 +34,9 @@ def answers(kind: str, address: str, port: int, text: str, timeout_s: float = 1.
             "Connection: close",
         ]
         connection.sendall("\r\n".join([*head, "", ""]).encode() + body)
-        return connection.recv(256).startswith(b"HTTP/1.1 2")
+        good = b"1234" if kind == "answer" else b"2"
+        said = connection.recv(256)
+        return said.startswith(b"HTTP/1.") and said[9:10] != b"" and said[9:10] in good
 
 
 def listening(port: int, protocol: str = "tcp") -> bool:

@@ -1,0 +1,47 @@
+"""`lab endpoints`: the servers that files describe, a user's own and the lab's."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from lab.cli.options import Json
+from lab.cli.output import tell_problems
+from lab.model.endpoint import EndpointFile
+from lab.model.errors import EXIT_USAGE, UsageProblem
+from lab.model.load import list_endpoints, load_endpoint
+
+
+def register(app: typer.Typer) -> None:
+    app.command("endpoints")(endpoints)
+
+
+def endpoints(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME|FILE...", help="Only these; by default all.")] = None,
+    json_output: Json = False,
+) -> None:
+    """Check and list servers that files describe: yours in ./endpoints, and the lab's. A file that is wrong is named."""
+    found, problems = list[EndpointFile](), list[str]()
+    for name in names or list_endpoints():
+        try:
+            found.append(load_endpoint(name))
+        except UsageProblem as problem:
+            problems.append(str(problem))
+    if json_output:
+        typer.echo(json.dumps([each.model_dump(mode="json") for each in found], indent=2))
+    else:
+        for each in found:
+            typer.echo(_line_of(each))
+    tell_problems(problems)
+    if problems:
+        raise typer.Exit(EXIT_USAGE)
+
+
+def _line_of(endpoint: EndpointFile) -> str:
+    ways = ", ".join(
+        f"{protocol} {'+'.join(way for way in ('get', 'put') if endpoint.serves(protocol, way))}" for protocol in endpoint.urls
+    )
+    source = endpoint.userland_name or endpoint.program or endpoint.start.split()[0]
+    return f"{endpoint.name:14} {ways:44} {source:24} {endpoint.description}"

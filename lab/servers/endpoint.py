@@ -1,0 +1,143 @@
+"""A server that a YAML file describes (`lab.model.endpoint.EndpointFile`): started on a host, and asked what arrived."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from lab.hosts.host import Host
+from lab.model.endpoint import EndpointFile
+from lab.model.endpoints import Service
+from lab.model.errors import LabFault
+from lab.servers.process import ServerProcess, wait_ready
+
+_FIRST_UID = 7701
+_PREPARE_S = 120.0
+_SECRET_BYTES = 16
+_ADD_USERS = 'printf "%s\\n" "$@" >>/etc/passwd'
+_ADD_GROUPS = 'printf "%s\\n" "$@" >>/etc/group'
+
+
+@dataclass
+class EndpointServer(ServerProcess):
+    """A running endpoint. `service` is what clients are told of it."""
+
+    service: Service = field(kw_only=True)
+
+    def seed(self, payload: str) -> None:
+        """Put that file of the server's payloads where clients get it. Raises LabFault with the command's own words."""
+        if self.service.file.seed:
+            self._shell(self.service.fill(self.service.file.seed, payload=payload), "seed")
+
+    def read_back(self, upload: str, sha256: str, into: str) -> None:
+        """Write the content of an upload to that file of the server's host; what the endpoint does not have is empty."""
+        command = self.service.fill(self.service.file.read_back, upload=upload, sha256=sha256, sha256_2=sha256[:2])
+        environment = {**self._environment, **self.service.environment}
+        script = f"{{ {command}\n}} >{shlex.quote(into)}"
+        self.host.under_test.run(["/bin/sh", "-c", script], env=environment, check=False, timeout_s=_PREPARE_S, root=True)
+
+    @property
+    def _environment(self) -> Mapping[str, str]:
+        return {name: self.service.fill(text) for name, text in self.service.file.environment.items()}
+
+    def _shell(self, command: str, what: str) -> None:
+        run_shell(self.host, self.service.file, command, self._environment, what)
+
+
+def launch(
+    host: Host, told: EndpointFile, *, server: str, user: str, ca_path: str, random_bytes: Callable[[int], bytes]
+) -> EndpointServer:
+    """Start it without waiting. The certificate and the SSH keys of the run are on the host already.
+
+    Raises LabFault where a command of the file fails, UsageProblem where the host has no such program.
+    """
+    own = host.workdir / told.name
+    service = Service(told, _words(host, told, own, server=server, user=user, ca_path=ca_path, random_bytes=random_bytes))
+    environment = {name: service.fill(text) for name, text in told.environment.items()}
+    credentials = {name: service.fill(text) for name, text in told.credentials.items()}
+    service = Service(told, service.values, credentials)
+    if told.users:
+        _add_users(host, told)
+    host.write(host.workdir / "upload" / ".keep", b"")
+    host.write(host.workdir / "files" / ".keep", b"")
+    host.write(own / ".keep", b"")
+    for name, text in told.files.items():
+        host.write(own / name, service.fill(text).encode())
+    as_root = told.user == "root"
+    if as_root:
+        # Servers that start as root refuse a configuration that another user may write.
+        host.run(["chown", "-R", "0:0", str(own)], root=True)
+    if told.prepare:
+        run_shell(host, told, service.fill(told.prepare), environment, "prepare")
+    argv = [service.fill(word) for word in shlex.split(told.start)]
+    process = host.under_test.start(argv, env=environment, cwd=str(own), root=as_root)
+    log = PurePath(service.fill(told.log)) if told.log else None
+    return EndpointServer(told.name, host, (process,), _checks(host, told), log, service=service)
+
+
+def wait_until_ready(endpoint: EndpointServer) -> None:
+    """Until it answers. Raises LabFault with the endpoint's own words."""
+    wait_ready([endpoint], deadline_s=endpoint.service.file.ready.within.ns / 1e9)
+
+
+def run_shell(host: Host, told: EndpointFile, command: str, environment: Mapping[str, str], what: str) -> None:
+    """Run commands of the file on its host. Raises LabFault."""
+    done = host.under_test.run(
+        ["/bin/sh", "-ec", command],
+        env=environment,
+        cwd=str(host.workdir / told.name),
+        root=told.user == "root",
+        check=False,
+        timeout_s=_PREPARE_S,
+    )
+    if done.returncode:
+        raise LabFault(f"endpoint {told.name}: {what} failed ({done.returncode}): {done.error_text}")
+
+
+def _words(
+    host: Host,
+    told: EndpointFile,
+    own: PurePath,
+    *,
+    server: str,
+    user: str,
+    ca_path: str,
+    random_bytes: Callable[[int], bytes],
+) -> dict[str, str]:
+    program = host.under_test.place(told.program) if "/" in told.program else told.program
+    if program and "/" not in program:
+        program = host.under_test.program(program)
+    return {
+        "program": program,
+        "root": str(host.workdir),
+        "workdir": str(own),
+        "address": host.address,
+        "server": server,
+        "user": user,
+        "cert": str(host.workdir / "nginx" / "server.pem"),
+        "key": str(host.workdir / "nginx" / "server.key"),
+        "ca": ca_path,
+        "host_key": str(host.workdir / "sshd" / "host_key"),
+        "authorized_keys": str(host.workdir / "sshd" / "authorized_keys"),
+        **{f"port.{name}": str(number) for name, number in told.ports.items()},
+        **{f"secret.{name}": random_bytes(_SECRET_BYTES).hex() for name in told.secrets},
+    }
+
+
+def _add_users(host: Host, told: EndpointFile) -> None:
+    lines = [(f"{name}:x:{uid}:{uid}::/:/bin/sh", f"{name}:x:{uid}:") for uid, name in enumerate(told.users, _FIRST_UID)]
+    for script, rows in zip((_ADD_USERS, _ADD_GROUPS), zip(*lines, strict=True), strict=True):
+        host.run(["/bin/sh", "-c", script, "add", *rows], root=True)
+
+
+def _checks(host: Host, told: EndpointFile) -> tuple[str, ...]:
+    """Lines of `ready_script`."""
+    port = told.ports[told.ready.port or next(iter(told.ports))]
+    place = f"{host.address or '127.0.0.1'},{port}"
+    if told.ready.udp:
+        return (f"udp,{place}",)
+    if told.ready.banner:
+        return (f"banner,{place},{told.ready.banner}",)
+    return (f"answer,{place},{told.ready.http}",) if told.ready.http else (f"listen,{place}",)
