@@ -48,6 +48,42 @@ report: none
 cannot:
   parallel: it moves one file
 """
+_ENDPOINT = """\
+# A server. Every field: docs/reference/endpoint.md, `lab schema endpoint`. `lab endpoints NAME` checks this file.
+name: NAME
+description: A server of ours, described so that the lab can start it.
+# A name on the PATH, or a path relative to this file. This start runs a server of Python's library, which takes PUT.
+program: python3
+files:
+  server.py: |
+    import http.server, os, shutil, sys
+    class Files(http.server.SimpleHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        def do_PUT(self):
+            with open(self.translate_path(self.path), "wb") as file:
+                left = int(self.headers["Content-Length"])
+                while left:
+                    data = self.rfile.read(min(left, 65536))
+                    if not data:
+                        return
+                    file.write(data)
+                    left -= len(data)
+            self.send_response(201)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+    os.chdir(sys.argv[2])
+    http.server.ThreadingHTTPServer(("", int(sys.argv[1])), Files).serve_forever()
+# Words, as a shell splits them; no shell runs. {root} has the files to serve in {root}/files, and a folder {root}/upload.
+start: "{program} {workdir}/server.py {port.http} {root}"
+ports: {http: 8080}
+# How the lab sees that it serves: an answer to this path.
+ready: {http: /files/}
+# By protocol, as clients call it; a name of your own is a protocol too.
+urls:
+  http1: {get: "http://{server}:{port.http}/files/{payload}", put: "http://{server}:{port.http}/upload/{upload}"}
+# The file of a complete upload. Or `read_back`, a command that prints its content.
+stored: "{root}/upload/{upload}"
+"""
 _TOPOLOGY = """\
 # A network. Every field: docs/reference/topology.md, `lab schema topology`.
 name: NAME
@@ -117,6 +153,7 @@ parts:
 STARTS: dict[str, Start] = {
     "client": Start("clients/NAME.yaml", _CLIENT, "lab run NAME--dsl-50--http1-put-2MB-at-1MBps"),
     "topology": Start("topologies/NAME.yaml", _TOPOLOGY, "lab run curl--NAME--http1-get-2MB"),
+    "endpoint": Start("endpoints/NAME.yaml", _ENDPOINT, "lab run curl--dsl-50@NAME--http1-put-2MB"),
     "suite": Start("suites/NAME.robot", _SUITE, "lab run NAME"),
     "profile": Start("suites/profiles/NAME.yaml", _PROFILE, "lab run @NAME"),
 }
@@ -128,7 +165,7 @@ def register(app: typer.Typer) -> None:
 
 
 def new(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="client, topology, suite or profile.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="client, topology, endpoint, suite or profile.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits, and single - . _ between them.")],
     from_tc: Annotated[
         str | None,
@@ -138,7 +175,7 @@ def new(
         str | None, typer.Option("--from-tc-server", metavar="LINE", help="The same on the server's device.")
     ] = None,
 ) -> None:
-    """Write a commented file to begin with, in ./clients, ./topologies or ./suites, where commands find it by its name.
+    """Write a commented file to begin with, in ./clients, ./topologies, ./endpoints or ./suites, where commands find it.
 
     It works as it is: the command that is printed runs it, and passes. tc shapes what leaves a device, so that one line is one
     direction: `up` on the client's device, `down` on the server's. An option that no link has is refused.

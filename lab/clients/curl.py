@@ -1,5 +1,5 @@
 """curl, any version since 7.60 (several at once since 7.66): HTTP/1.1, over TLS too, h2, h3 and SFTP, both ways; sets of files.
-Of endpoints also FTP, with TLS or without, WebDAV and forms.
+To endpoints it speaks FTP, with TLS or without, WebDAV and forms too.
 
 A set is one process and, unless several files come at once over HTTP/1.1, one connection: a range of names in the URL (or in
 -T), which is short in a result and no list of files. Requests for one file are the same with a query that nginx ignores.
@@ -169,7 +169,8 @@ class Curl:
             report = {**report, "set": {"reports": len(reports), "num_connects": connects}}
         versions = sorted({each["http_version"] for each in reports} - {"", "0"})
         return ClientNumbers(
-            bytes=sum(int(each[size]) for each in reports),
+            # curl counts the boundaries and headers of a form too.
+            bytes=None if transfer.protocol == "form" else sum(int(each[size]) for each in reports),
             total_s=completed.wall_s if transfer.parallel > 1 else math.fsum(each["time_total"] for each in reports),
             first_byte_s=report["time_starttransfer"] or None,
             connect_s=report.get("time_connect") or None,
@@ -217,10 +218,11 @@ def body_seconds(transfer: Transfer, numbers: ClientNumbers) -> float | None:
 
     A download ends at `time_total` (last byte). An upload ends when the answer arrives, so one round trip is subtracted,
     as measured by the TCP handshake (`time_connect` - `time_namelookup`): curl before 8.10 does not report its last byte sent.
-    Over SFTP two are subtracted, for the acknowledgement of the last write and for the close. None also for an upload over FTP,
-    whose `time_pretransfer` comes after its first bytes, and for a form, whose body is more than the file.
+    Over SFTP two are subtracted, for the acknowledgement of the last write and for the close. None also over FTP, where
+    `time_starttransfer` and `time_pretransfer` lie in the dialogue before the content, or after its first bytes, by version;
+    and for a form, whose body is more than the file.
     """
-    if transfer.parallel > 1 or (transfer.direction == "put" and transfer.protocol in _OTHERWISE):
+    if transfer.parallel > 1 or transfer.protocol in _OTHERWISE:
         return None
     body_s = numbers.total_s - body_start_s(transfer, numbers)
     if transfer.direction == "put":

@@ -130,6 +130,13 @@ def program_here(adapter: ClientAdapter) -> str:
     return adapter.program if isinstance(adapter, Curl | DescribedClient | Libcurl) else ""
 
 
+def description_of(adapter: ClientAdapter) -> str:
+    """Digest of the file that describes the client; empty for a client that code knows."""
+    if isinstance(adapter, WithVariables):
+        return description_of(adapter.inner)
+    return adapter.spec.digest if isinstance(adapter, DescribedClient) else ""
+
+
 def resolve_for(client: ClientSpec, transfer: Transfer, what: str) -> ClientAdapter:
     """The client's adapter. Raises NotSupported where the client cannot do the transfer; `what` is the cell's or answer's id."""
     adapter = resolve(client)

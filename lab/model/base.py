@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 SLUG_PATTERN = r"[a-z0-9]+(?:[-._][a-z0-9]+)*"
 # Never two dashes in a row, because a cell's name is CLIENT--TOPOLOGY--TRANSFER and also a file name.
-Slug = Annotated[str, Field(pattern=rf"^{SLUG_PATTERN}$", max_length=64)]
+LONGEST_NAME = 64
+Slug = Annotated[str, Field(pattern=rf"^{SLUG_PATTERN}$", max_length=LONGEST_NAME)]
 # A version that the lab provides has an @ in its name: curl@8.4.0.
 CLIENT_PATTERN = rf"{SLUG_PATTERN}(?:@{SLUG_PATTERN})?"
 # A profile among suites and clients: @nightly.

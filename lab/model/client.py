@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
 import string
@@ -213,6 +214,12 @@ class ClientFile(Model):
     )
     notes: list[str] = Field([], description="the client's defaults that matter; recorded in results")
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the description without the words that nothing runs by, and without paths of its program and userland."""
+        left = self.model_dump_json(exclude={"notes", "cannot", "program", "userland", "package", "version", "teller"})
+        return hashlib.sha256(left.encode()).hexdigest()
+
     def template(self, direction: Direction, protocol: str, *, several: bool, discard: bool = False) -> str | None:
         """The template of an action; None if the file does not describe it. `several`: a set of files."""
         actions = self._actions(direction, several, discard)
@@ -267,7 +274,7 @@ class ClientFile(Model):
         for name in self.cannot:
             if name not in known:
                 hint = did_you_mean(name, known) or f"; known: {', '.join(REFUSABLE)}, or a protocol"
-                raise FieldFault(("cannot", name), f"{name!r} is no feature{hint}")
+                raise FieldFault(("cannot", name), f"{name!r} is not a feature{hint}")
 
     def _check_starts(self) -> None:
         """Check that the lab can put the program's path and options into every command."""

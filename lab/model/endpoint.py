@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Literal, Self
@@ -12,6 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from lab.model.base import FieldFault, Model, Slug
 from lab.model.errors import did_you_mean
+from lab.model.templates import WORD
 from lab.model.units import Duration
 
 LAB_PROTOCOLS = ("http1", "https1", "h2", "h3", "sftp")
@@ -33,13 +33,15 @@ PROTOCOL_WORDS: Mapping[str, str] = {
 }
 """Printed names; a protocol without one is printed as it is written."""
 PROTOCOL_PATTERN = r"[a-z][a-z0-9]{0,15}"
+_MEANT = {"http": "http1", "https": "https1", "http2": "h2", "http3": "h3", "scp": "sftp", "dav": "webdav"}
 _LIKE = 0.7
 
 
 def _no_near_miss(name: str) -> str:
     """Refuse a name that is almost a known one: `http` would be a protocol that nothing else speaks."""
-    if name not in PROTOCOL_WORDS and get_close_matches(name, PROTOCOL_WORDS, n=1, cutoff=_LIKE):
-        raise ValueError(f"unknown protocol {name!r}{did_you_mean(name, PROTOCOL_WORDS)}")
+    meant = _MEANT.get(name) or next(iter(get_close_matches(name, PROTOCOL_WORDS, n=1, cutoff=_LIKE)), "")
+    if name not in PROTOCOL_WORDS and meant:
+        raise ValueError(f"unknown protocol {name!r}; did you mean {meant!r}?")
     return name
 
 
@@ -65,26 +67,26 @@ WORDS: Mapping[str, str] = {
     "authorized_keys": "file of the SSH keys that may log in",
 }
 _PLACED = ("program", "root", "workdir", "address", "server", "user", "port", "cert", "key", "host_key", "authorized_keys")
-_WORD = re.compile(r"\{([a-z_0-9]+)(?:\.([a-z0-9-]+))?\}")
 _LEAST_PORT, _MOST_PORT = 1, 65535
-
-
-def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template with its words; braces around anything else stay. A word with a name is `port.http` in `values`."""
-    return _WORD.sub(lambda match: values.get(match[0][1:-1], match[0]), template)
 
 
 def _of(*words: str) -> Callable[[str], str]:
     """A check that a template has no other words."""
 
     def check(template: str) -> str:
-        for match in _WORD.finditer(template):
+        for match in WORD.finditer(template):
             if match[1] not in words:
                 hint = did_you_mean(match[1], words) or f"; known here: {', '.join(words)}"
-                raise ValueError(f"{match[0]} is no word of this field{hint}")
+                raise ValueError(f"{match[0]} is not a word of this field{hint}")
         return template
 
     return check
+
+
+def _below(path: str) -> str:
+    if {".", ".."} & {*path.split("/")}:
+        raise ValueError(f"{path!r} is not a path below {{workdir}}")
+    return path
 
 
 Command = Annotated[str, AfterValidator(_of(*_PLACED, "secret"))]
@@ -92,7 +94,7 @@ Url = Annotated[str, AfterValidator(_of("server", "address", "port", "root", "pa
 StoredPath = Annotated[str, AfterValidator(_of("root", "workdir", "upload"))]
 PackageName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]+$")]
 UserName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,30}$")]
-FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$")]
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$"), AfterValidator(_below)]
 Port = Annotated[int, Field(ge=_LEAST_PORT, le=_MOST_PORT, strict=True)]
 
 
@@ -107,7 +109,7 @@ class Ready(Model):
 
 
 class Urls(Model):
-    """Where a protocol's content is. A direction without a URL is one that the endpoint does not serve."""
+    """Where a protocol's content is. The endpoint does not serve a direction without a URL."""
 
     get: Url = Field("", description="URL of {payload}")
     put: Url = Field("", description="URL to which {upload} goes")
@@ -121,7 +123,7 @@ class Urls(Model):
 
 
 class EndpointFile(Model):
-    """A server described as data: what is started on the server's host, and what a client is told of it."""
+    """A server described as data: the programs and files of the server's host, and the URLs and variables that clients get."""
 
     name: Slug = Field(description="name of the endpoint and of its file")
     description: str = Field(min_length=1, description="the server that it is, and for whom")
@@ -134,10 +136,10 @@ class EndpointFile(Model):
     start: Command = Field(min_length=1, description="the server in the foreground; words as a shell splits them, no shell runs")
     user: Literal["lab", "root"] = Field("lab", description="the user that it starts as")
     environment: dict[str, Command] = Field({}, description="variables of prepare, start and seed")
-    ports: dict[Slug, Port] = Field(min_length=1, description="ports by name, for {port.NAME}")
-    ready: Ready = Ready()
+    ports: dict[Slug, Port] = Field(min_length=1, description="number of a port by name, for {port.NAME}")
+    ready: Ready = Field(Ready(), description="how the lab sees that it serves; default: its first port listens")
     seed: Annotated[str, AfterValidator(_of(*_PLACED, "secret", "payload"))] = Field(
-        "", description="commands for /bin/sh that put {payload} of {root}/files where clients get it, if files are not enough"
+        "", description="commands for /bin/sh, before a download, that put {payload} of {root}/files where clients get it"
     )
     urls: dict[ProtocolName, Urls] = Field(min_length=1, description="by protocol: the name that clients have for it too")
     credentials: dict[str, Annotated[str, AfterValidator(_of("server", "address", "port", "secret", "ca"))]] = Field(
@@ -195,7 +197,7 @@ class EndpointFile(Model):
         if self.ready.banner and self.ready.http:
             raise FieldFault(("ready",), "is either a banner or an answer over http")
         for at, template in self._templates():
-            for match in _WORD.finditer(template):
+            for match in WORD.finditer(template):
                 if match[1] == "port" and match[2] not in self.ports:
                     raise FieldFault(
                         at, f"ports has no {match[2] or 'port without a name'}{did_you_mean(match[2] or '', self.ports)}"
@@ -215,4 +217,4 @@ class EndpointFile(Model):
     def secrets(self) -> list[str]:
         """Names of its secrets, sorted."""
         texts = (text for _, text in self._templates())
-        return sorted({match[2] for text in texts for match in _WORD.finditer(text) if match[1] == "secret"})
+        return sorted({match[2] for text in texts for match in WORD.finditer(text) if match[1] == "secret"})

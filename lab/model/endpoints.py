@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from lab.model.endpoint import EndpointFile, fill
+from lab.model.templates import fill
 
 if TYPE_CHECKING:
+    from lab.model.endpoint import EndpointFile
     from lab.model.transfer import Transfer
 
 # Credentials, below the client's workdir. That is its HOME, because libssh2 in curl reads only $HOME/.ssh/known_hosts.
@@ -78,8 +79,11 @@ class Endpoints:
     @property
     def stored_path(self) -> str:
         """The file of an upload on the server, unless it goes to the sink."""
-        if self.service and self.service.file.stored:
-            return self.service.fill(self.service.file.stored, upload=self.upload_name)
+        if self.service:
+            told = self.service.file
+            if told.stored:
+                return self.service.fill(told.stored, upload=self.upload_name)
+            return f"{self.server_workdir}/{told.name}/{self.upload_name}.read-back"
         return f"{self.server_workdir}/upload/{self.upload_name}"
 
     def arrival_path(self, transfer: Transfer) -> str:
@@ -96,7 +100,7 @@ class Endpoints:
         return self.source_path if transfer.direction == "put" else self.output_path
 
     def remote_path(self, transfer: Transfer) -> str:
-        """The content on the server, for SFTP; a folder for a set. Of an endpoint, the place in its service: `files/5MiB`."""
+        """The content on the server, for SFTP; a folder for a set. With an endpoint: its place in the service, `files/5MiB`."""
         if self.service:
             return self._place_in_service(transfer)
         return self.stored_path if transfer.direction == "put" else f"{self.server_workdir}/files/{self.payload}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from lab.model.base import SLUG_PATTERN, Model, first_problem
+from lab.model.base import LONGEST_NAME, SLUG_PATTERN, Model, first_problem
 from lab.model.endpoint import EndpointFile
 from lab.model.impairments import AnyQueue, Distribution, Jitter, Loss, ManagedQueue, PolicedUdp, Udp, Variation
 from lab.model.trace import AnyTrace, Trace
@@ -355,10 +355,16 @@ NETWORK_PATTERN = rf"{SLUG_PATTERN}(?:@{SLUG_PATTERN})?"
 """A network's name, or NETWORK@ENDPOINT."""
 
 
+def _short_parts(name: str) -> str:
+    if any(len(part) > LONGEST_NAME for part in name.split("@")):
+        raise ValueError(f"a name has at most {LONGEST_NAME} characters")
+    return name
+
+
 class Topology(Model):
     """A network of client, router and server, of which only the link differs; or a client and a server on one host."""
 
-    name: Annotated[str, Field(pattern=rf"^{NETWORK_PATTERN}$", max_length=130)] = Field(
+    name: Annotated[str, Field(pattern=rf"^{NETWORK_PATTERN}$", max_length=129), AfterValidator(_short_parts)] = Field(
         description="name of the topology, as in the names of cells"
     )
     description: str = Field(min_length=1, description="the network it represents, and the source of its figures")

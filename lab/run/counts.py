@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -42,11 +43,12 @@ def counted(
     userlands: Mapping[str, UserlandFacts],
     link_changes: bool,
     endpoint: EndpointFile | None = None,
+    description: str = "",
 ) -> VirtualMachine:
     """The guest's facts with what counts for this cell.
 
-    `program` is the client's path or name on the lab's machine; `userlands` are by host. With `link_changes` the link has a
-    schedule, whose queue tc gives rates in ticks that it rounds itself.
+    `program` is the client's path or name on the lab's machine, `description` the digest of its file; `userlands` are by host.
+    With `link_changes` the link has a schedule, whose queue tc gives rates in ticks that it rounds itself.
     """
     parts = {
         "lab": __version__,
@@ -54,6 +56,7 @@ def counted(
         "price": f"{facts.charge_ns} to {facts.charge_most_ns} ns",
         "seed": str(facts.session_seed if facts.session_seed is not None else facts.seed),
         "client": identity.sha256,
+        "client's description": description,
         **_client(network, program),
         **{f"{host}'s userland": userland.digest for host, userland in userlands.items()},
         **_server(network, transfer, endpoint),
@@ -95,7 +98,8 @@ def _client(network: Network, program: str) -> dict[str, str]:
 
 def _server(network: Network, transfer: Transfer, endpoint: EndpointFile | None) -> dict[str, str]:
     if endpoint:
-        return {"endpoint": endpoint.digest, "server": _of_named(endpoint.program) if not endpoint.userland else ""}
+        begun = "" if endpoint.userland else "".join(map(_of_named, (endpoint.program, shlex.split(endpoint.start)[0])))
+        return {"endpoint": endpoint.digest, "server": begun and hashlib.sha256(begun.encode()).hexdigest()}
     if serving_host(network.server, transfer.protocol) is not network.server:
         return {}
     names = ("sshd", "sftp-server") if transfer.protocol == "sftp" else ("nginx",)
@@ -104,9 +108,9 @@ def _server(network: Network, transfer: Transfer, endpoint: EndpointFile | None)
 
 
 def _of_named(program: str) -> str:
-    """A program by its path or name; empty where there is none."""
+    """A program by its path or name; empty for a word that is neither."""
     path = program if "/" in program else shutil.which(program, path=":".join(_FOLDERS))
-    return _of(Path(path)) if path else ""
+    return _of(Path(path)) if path and Path(path).is_file() else ""
 
 
 def _of(program: Path) -> str:

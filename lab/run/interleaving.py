@@ -16,7 +16,7 @@ from pathlib import Path
 from lab import __version__
 from lab.clients import windows
 from lab.clients.adapter import ClientAdapter
-from lab.clients.registry import assert_able, assert_speaks, assert_speaks_here, on_host, program_here
+from lab.clients.registry import assert_able, assert_speaks, assert_speaks_here, description_of, on_host, program_here
 from lab.judge.caveats import interruption_caveat
 from lab.judge.diagnosis import ONE_HOST, unexplained
 from lab.judge.host import host_quality, judge_on_host, most_set_aside
@@ -196,6 +196,7 @@ class Interleaving:
             userlands=userlands,
             link_changes=cell.topology.schedule is not None,
             endpoint=cell.topology.served_by,
+            description=description_of(lane.adapter),
         )
 
     def _measure(self) -> Certificate:

@@ -42,6 +42,8 @@ from lab.servers.payload import Payload, PayloadSet
 # router sends, because its sockets bypass the queueing layer where taps sit (PACKET_QDISC_BYPASS).
 # ARP and RST have no timestamps: each makes the payload seem some 20 bytes less than it was.
 _UNCOUNTED_BYTES = 1 << 10
+_HTTP_1_0 = "1"
+"""curl's word for HTTP/1.0."""
 _HTTP_VERSION = {"http1": "1.1", "https1": "1.1", "h2": "2", "h3": "3"}
 
 
@@ -136,7 +138,7 @@ def take_sample(
     timed = time_sample(adapter, transfer, numbers, events, [reading_of(row, receiver_port) for row in rows], done)
     body_s = timed.body_s
     lines = (
-        *_problems(adapter, transfer, done, report),
+        *_problems(adapter, transfer, done, report, old_http=endpoints.service is not None),
         there.problem,
         _discarded_problem(transfer, wire),
         timed.contradiction(adapter.name, link, network.clock.kind),
@@ -323,9 +325,15 @@ def _numbers(adapter: ClientAdapter, transfer: Transfer, done: Completed) -> Cli
         return str(error)
 
 
-def _problems(adapter: ClientAdapter, transfer: Transfer, done: Completed, numbers: ClientNumbers | str) -> Iterator[str]:
-    """Problems of the client's end and report, one line each, the most telling first. A text as `numbers` is a problem too."""
+def _problems(
+    adapter: ClientAdapter, transfer: Transfer, done: Completed, numbers: ClientNumbers | str, *, old_http: bool = False
+) -> Iterator[str]:
+    """Problems of the client's end and report, one line each, the most telling first. A text as `numbers` is a problem too.
+
+    With `old_http` the server may answer HTTP/1.1 with HTTP/1.0.
+    """
     size, wanted = transfer.total_bytes, _HTTP_VERSION.get(transfer.protocol)
+    old = {_HTTP_1_0} if old_http and wanted == "1.1" else set[str]()
     if done.timed_out:
         yield f"{adapter.name} was still running after {done.wall_s:.0f} s and was killed"
     if done.returncode:
@@ -337,7 +345,7 @@ def _problems(adapter: ClientAdapter, transfer: Transfer, done: Completed, numbe
         return
     if numbers.bytes is not None and numbers.bytes != size:
         yield f"{adapter.name} reports {numbers.bytes} of {size} bytes"
-    if wanted and numbers.http_version and numbers.http_version != wanted:
+    if wanted and numbers.http_version and numbers.http_version not in {wanted, *old}:
         yield f"{adapter.name} was asked for HTTP/{wanted} and spoke HTTP/{numbers.http_version}"
 
 

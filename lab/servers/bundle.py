@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args
 from lab.hosts import loopback
 from lab.hosts.clocks import REAL, Clock, workers
 from lab.hosts.host import Host
-from lab.model.endpoint import EndpointFile
 from lab.model.endpoints import CA_FILE, KNOWN_HOSTS_FILE, SSH_KEY_FILE, Endpoints
 from lab.servers import aioquic as aioquic_server
 from lab.servers import endpoint as described
@@ -29,6 +28,7 @@ from lab.servers.process import ServerProcess, wait_ready
 from lab.servers.sshd import Sshd, SshdOptions
 
 if TYPE_CHECKING:
+    from lab.model.endpoint import EndpointFile
     from lab.model.userland import Http3Server
 
 DEFAULT_PAYLOADS = (5 * 1024 * 1024,)

@@ -6,12 +6,15 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from lab.hosts.host import Host
-from lab.model.endpoint import EndpointFile
 from lab.model.endpoints import Service
 from lab.model.errors import LabFault
 from lab.servers.process import ServerProcess, wait_ready
+
+if TYPE_CHECKING:
+    from lab.model.endpoint import EndpointFile
 
 _FIRST_UID = 7701
 _PREPARE_S = 120.0
@@ -22,7 +25,7 @@ _ADD_GROUPS = 'printf "%s\\n" "$@" >>/etc/group'
 
 @dataclass
 class EndpointServer(ServerProcess):
-    """A running endpoint. `service` is what clients are told of it."""
+    """A running endpoint. `service` has its URLs and variables for clients."""
 
     service: Service = field(kw_only=True)
 
@@ -74,7 +77,7 @@ def launch(
     argv = [service.fill(word) for word in shlex.split(told.start)]
     process = host.under_test.start(argv, env=environment, cwd=str(own), root=as_root)
     log = PurePath(service.fill(told.log)) if told.log else None
-    return EndpointServer(told.name, host, (process,), _checks(host, told), log, service=service)
+    return EndpointServer(f"endpoint {told.name}", host, (process,), _checks(host, told), log, service=service)
 
 
 def wait_until_ready(endpoint: EndpointServer) -> None:

@@ -312,6 +312,12 @@ def _named(command: object) -> list[str]:
     return found
 
 
+def _asked_2_1(document: Document) -> dict[str, object]:
+    """2.2 has networks with an endpoint in the place of the lab's servers."""
+    topology = document.get("topology")
+    return {**document, **({"topology": _with(topology, endpoint=None)} if topology is not None else {})}
+
+
 _ANSWERS: tuple[Kind, ...] = ("answer", "study", "pair", "finding", "qualification")
 """Kinds of files that are answers since 2.0."""
 STEPS: dict[str, tuple[str, dict[Kind, Step]]] = {
@@ -329,5 +335,6 @@ STEPS: dict[str, tuple[str, dict[Kind, Step]]] = {
         },
     ),
     "2.0": ("2.1", {"run": _run_2_0, "cell": _cell_2_0, **dict.fromkeys(_ANSWERS, _answer_2_0)}),
+    "2.1": ("2.2", {"cell": _asked_2_1, **dict.fromkeys(_ANSWERS, _asked_2_1)}),
 }
 """By version: the next version, and the step of each kind; other kinds only get the new number."""

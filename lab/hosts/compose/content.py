@@ -31,6 +31,7 @@ SHIPPED = (
     "model/__init__.py",
     "model/clock.py",
     "model/endpoints.py",
+    "model/templates.py",
     "model/errors.py",
     "model/files.py",
     "model/paths.py",

@@ -138,7 +138,7 @@ def test_a_limit_in_steps_is_rounded() -> None:
         (AXEL.replace("get:", "got:"), 4, "got: unknown field; did you mean 'get'?"),
         (AXEL.replace("get: axel -q -n 1 -o {output} {url}\n", ""), 1, "no action: give"),
         (AXEL.replace("protocols: [http1]\n", ""), 1, "no protocols: give"),
-        (AXEL.replace("[http1]", "[http9]"), 6, "protocols.0: one of these is expected: 'http1'"),
+        (AXEL.replace("[http1]", "[http9]"), 6, "protocols.0: unknown protocol 'http9'; did you mean 'http1'?"),
         (AXEL.replace("={limit}", ""), 1, "neither its option nor files have a {limit}"),
         (AXEL + "limit2: 1\n", 7, "limit2: unknown field; did you mean 'limit'?"),
         (AXEL + "buffer:\n  optoin: x\n", 8, "buffer.optoin: unknown field; did you mean 'option'?"),
@@ -151,7 +151,7 @@ def test_a_limit_in_steps_is_rounded() -> None:
         (AXEL + "report: '(?P<speed>.)'\n", 7, "unknown group 'speed'"),
         (AXEL + "report: '(?P<bytes>'\n", 7, "is not a regular expression"),
         (AXEL + "report: wget\n", 7, "'wget' is neither a reader"),
-        (AXEL + "cannot: {fly: x}\n", 7, "is expected"),
+        (AXEL + "cannot: {fly: x}\n", 7, "cannot.fly: 'fly' is not a feature"),
     ],
 )
 def test_faults_say_where_and_what(text: str, line: int, problem: str) -> None:
@@ -225,7 +225,7 @@ def test_every_shipped_file_tells_editors_its_schema(name: str) -> None:
         (
             "rsync",
             transfer("sftp", "put", limit=ByteRate(204800)),
-            "--bwlimit=200 /c/files/5MiB lab@server:/s/upload/7-5MiB",
+            "-e 'sh /c/rsync-ssh.sh -p 2022' /c/files/5MiB lab@server:/s/upload/7-5MiB",
         ),
         ("requests", transfer("https1"), "/c/requests-client.py get https://server/files/5MiB /c/out/5MiB /c/ca.pem"),
         ("httpx", transfer(direction="put"), "/c/httpx-client.py put http://server/upload/7-5MiB /c/files/5MiB /c/ca.pem"),
@@ -249,7 +249,7 @@ def test_shipped_clients_get_their_command_lines(name: str, wanted: Transfer, to
         ("wget", transfer(direction="put", limit=ByteRate(9)), "wget limits downloads only"),
         ("aria2", transfer(direction="put"), "aria2 does not upload"),
         ("wget2", transfer(direction="put"), "wget2 sends a body"),
-        ("rsync", transfer(), "rsync speaks SFTP only"),
+        ("rsync", transfer(), "rsync speaks SFTP, rsync only"),
         ("h2load", transfer("h2"), "h2load throws away"),
         ("h2load", transfer("h2", files=3), "h2load throws away"),
         ("h2load", transfer("sftp", discard=True), "h2load speaks"),

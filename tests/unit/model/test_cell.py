@@ -99,7 +99,7 @@ def test_names_as_people_write_them(text: str, fields: dict[str, object]) -> Non
         ("Curl--dsl-20--http1-get-5MiB", "'Curl' is not a name for a client"),
         ("curl--dsl_--http1-get-5MiB", "'dsl_' is not a name for a topology"),
         ("curl--dsl-20--http1-get", "it is not of the form"),
-        ("curl--dsl-20--http3-get-5MiB", "'http1', 'https1', 'h2', 'h3' or 'sftp'"),
+        ("curl--dsl-20--http3-get-5MiB", "did you mean 'h3'"),
         ("curl--dsl-20--http1-get-5Mib", "'5Mib' is not a size: unknown unit 'Mib'"),
         ("curl--dsl-20--http1-get-5MiB-at-1bps", "whole number of bytes per second"),
         ("curl--dsl-20--http1-put-5MiB-chunked", "chunked needs an HTTP get"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from lab.clients.registry import parse_client, resolve, userland_of
 from lab.hosts.host import Completed
 from lab.link.hops import Hop
+from lab.model.endpoint import EndpointFile
 from lab.model.endpoints import Endpoints
 from lab.model.errors import RoughwaterError
 from lab.model.topology import Topology
@@ -22,9 +24,10 @@ from lab.net import shape as shaping
 from lab.net.scheduled import scheduled
 from lab.net.shape import shape
 from lab.run.userlands import http3_server_of, one_cell
+from lab.servers.endpoint import launch
 from tests.support.noted_hosts import NotedNetwork
 
-PARTS = ("link", "mtu", "congestion_control", "schedule", "userlands", "same_host")
+PARTS = ("link", "mtu", "congestion_control", "schedule", "userlands", "same_host", "endpoint")
 """The parts of a topology. A front end obeys a field if it obeys the parts that the field has an effect on."""
 
 
@@ -64,7 +67,56 @@ def topology_effects(topology: Topology) -> dict[str, Any]:
         "schedule": changing.told if topology.schedule else None,
         "userlands": (one_cell(None, topology, NO_USERLANDS, http3=True), http3_server_of(topology)),
         "same_host": topology.same_host,
+        "endpoint": _endpoint_effects(topology.served_by),
     }
+
+
+class _ServersHost:
+    """A server's host that notes everything that an endpoint does there."""
+
+    name, address, workdir = "server", "10.77.2.2", Path("/w")
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+        self.under_test = self
+
+    def run(self, argv: Sequence[str], **how: Any) -> Completed:
+        self.told.append((tuple(argv), sorted(how.items(), key=str)))
+        return replace(_DONE, returncode=0)
+
+    def start(self, argv: Sequence[str], **how: Any) -> Any:
+        self.told.append(("start", tuple(argv), sorted(how.items(), key=str)))
+        return None
+
+    def write(self, path: Any, data: bytes, **_: object) -> None:
+        self.told.append((str(path), data))
+
+    def place(self, program: str) -> str:
+        return program
+
+    program = place
+
+
+def _endpoint_effects(endpoint: EndpointFile | None) -> Any:
+    """All that it does on its host, all that clients get, and how an upload is looked for."""
+    if endpoint is None:
+        return None
+    host: Any = _ServersHost()
+    started = launch(host, endpoint, server="server", user="lab", ca_path="/w/ca.pem", random_bytes=lambda count: b"1" * count)
+    started.seed("1MB")
+    started.read_back("U", "00", "/w/it")
+    ends = replace(ENDS, service=started.service)
+    moved = [each for each in TRANSFERS if endpoint.serves(each.protocol, each.direction)]
+    told = [(ends.url(each), ends.service_url(each), ends.arrival_path(each)) for each in moved]
+    return (
+        host.told,
+        started.checks,
+        endpoint.ready.within,
+        str(started.log_path),
+        told,
+        started.service.environment,
+        endpoint.notes,
+    )
 
 
 ENDS = Endpoints("server", "/srv", "/w", "/w/ca.pem", "/w/known", "/w/key")

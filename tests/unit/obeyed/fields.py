@@ -76,6 +76,16 @@ _FRAMES = packed([2, 0, 1])
 _SIDE: Document = {"file": "x.down", "sha256": "0" * 64, "frames": _FRAMES}
 TRACE: Document = {"down": _SIDE, "up": _SIDE, "rtts": [{"at": "0 ms", "rtt": "40 ms"}, {"at": "1 ms", "rtt": "50 ms"}]}
 
+ENDPOINT: Document = {
+    "name": "mine",
+    "description": "A test.",
+    "program": "/bin/mine",
+    "start": "{program} {workdir}",
+    "ports": {"http": 80},
+    "urls": {"http1": {"get": "http://server/files/{payload}", "put": "http://server/upload/{upload}"}},
+    "stored": "{root}/upload/{upload}",
+}
+
 _FORMS: Mapping[str, Document] = {
     "GilbertElliott": {"model": "gilbert-elliott", "p": "1 %", "r": "25 %"},
     "StateLoss": {"model": "state", "p13": "1 %", "p31": "25 %", "p32": "10 %", "p23": "50 %"},
@@ -128,6 +138,27 @@ OTHER: Mapping[tuple[str, str], Any] = {
     ("TopologyUserlands", "client"): "debian:12",
     ("TopologyUserlands", "server"): "debian:12",
     ("TopologyUserlands", "http3"): "aioquic",
+    ("EndpointFile", "name"): "others",
+    ("EndpointFile", "description"): "Another test.",
+    ("EndpointFile", "program"): "/bin/others",
+    ("EndpointFile", "userland"): "debian:13",
+    ("EndpointFile", "packages"): ["rsync"],
+    ("EndpointFile", "users"): ["ftp"],
+    ("EndpointFile", "files"): {"mine.conf": "two"},
+    ("EndpointFile", "prepare"): "mkdir {workdir}/x",
+    ("EndpointFile", "start"): "other {workdir}",
+    ("EndpointFile", "environment"): {"MINE": "{root}"},
+    ("EndpointFile", "ports"): {"http": 81, "more": 82},
+    ("EndpointFile", "seed"): "cp {payload}",
+    ("EndpointFile", "urls"): {"http1": {"get": "http://other/{payload}", "put": "http://other/{upload}"}},
+    ("EndpointFile", "credentials"): {"TOKEN": "{secret.token}"},
+    ("EndpointFile", "stored"): "{root}/other/{upload}",
+    ("EndpointFile", "read_back"): "cat {root}/{upload}",
+    ("EndpointFile", "log"): "{workdir}/log",
+    ("EndpointFile", "notes"): ["a note"],
+    ("Ready", "port"): "more",
+    ("Ready", "banner"): "220 ",
+    ("Ready", "http"): "/ready",
 }
 _BY_TYPE: Mapping[type, Any] = {
     BitRate: "5 Mbit/s",
@@ -142,7 +173,9 @@ _BY_TYPE: Mapping[type, Any] = {
 
 
 def topology_leaves() -> list[Leaf]:
-    return [leaf for leaf in leaves(Topology) if leaf.path not in ("schedule.trace", "schedule.trace.down", "schedule.trace.up")]
+    """A trace and an endpoint are in a file by their names too; `load_topology` reads them."""
+    names = ("schedule.trace", "schedule.trace.down", "schedule.trace.up", "endpoint")
+    return [leaf for leaf in leaves(Topology) if leaf.path not in names]
 
 
 def topology_pair(leaf: Leaf) -> Pair:
@@ -156,8 +189,16 @@ def topology_pair(leaf: Leaf) -> Pair:
         without["schedule"] = {"trace": copy.deepcopy(TRACE)} if ".trace." in leaf.path else {"steps": [dict(_STEP)]}
     if leaf.path.endswith(("steps.over", "steps.rtt")) or leaf.path == "schedule.steps.rate":
         without["schedule"]["steps"][0] = {"at": "1 s", "rtt": "50 ms", "rate": "10 Mbit/s"}
-    given = copy.deepcopy(without)
     *place, name = leaf.path.split(".")
+    if place[:1] == ["endpoint"]:
+        without["endpoint"] = copy.deepcopy(ENDPOINT)
+        if name == "packages":
+            without["endpoint"] |= {"program": "", "userland": "debian:13", "start": "mine {workdir}"}
+        if name == "port":
+            without["endpoint"]["ports"] = {"http": 80, "more": 82}
+    given = copy.deepcopy(without)
+    if place[:1] == ["endpoint"] and name in ("userland", "read_back"):
+        given["endpoint"] |= {"program": ""} if name == "userland" else {"stored": ""}
     form = _form(leaf)
     if form is not None:
         _put(given, place, form)

@@ -88,8 +88,8 @@ class Given:
         self.note(schedule=topology.schedule)
         return nullcontext(None)
 
-    def serves(self, *_: object, http3: str | None = None, **__: object) -> Any:
-        self.note(http3=http3)
+    def serves(self, *_: object, http3: str | None = None, endpoint: Any = None, **__: object) -> Any:
+        self.note(http3=http3, endpoint=endpoint)
         return MagicMock()
 
     def boots(
@@ -125,6 +125,7 @@ def parts_of(topology: Topology) -> dict[str, Any]:
         "schedule": topology.schedule,
         "userlands": topology.userlands,
         "same_host": topology.same_host,
+        "endpoint": topology.served_by,
     }
 
 

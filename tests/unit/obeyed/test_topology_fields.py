@@ -21,11 +21,11 @@ from lab.model.errors import EXIT_USAGE, UsageProblem
 from lab.model.obeyed import EVERYWHERE, FRONT_ENDS, SEARCHED, FrontEnd, refusal
 from lab.model.topology import Topology
 from tests.unit.obeyed.effects import PARTS, topology_effects
-from tests.unit.obeyed.fields import TRACE, Document, Leaf, leaves, topology_leaves, topology_pair
+from tests.unit.obeyed.fields import ENDPOINT, TRACE, Document, Leaf, leaves, topology_leaves, topology_pair
 from tests.unit.obeyed.given import Given, finish, parts_of, prepare
 from tests.unit.obeyed.ways import WAYS, cells
 
-WORDS = ("name", "description", "schedule.trace.down.file", "schedule.trace.down.sha256")
+WORDS = ("name", "description", "endpoint.description", "schedule.trace.down.file", "schedule.trace.down.sha256")
 WORDS_UP = ("schedule.trace.up.file", "schedule.trace.up.sha256")
 """For people: results have them, and nothing else follows from them."""
 _LINE: Document = {"rate": "20 Mbit/s", "rtt": "40 ms"}
@@ -49,6 +49,7 @@ DOCUMENTS: dict[str, Document] = {
     "userlands": {"link": _LINE, "userlands": {"client": "debian:12", "server": "debian:13", "http3": "aioquic"}},
     "a server's userland": {"link": _LINE, "userlands": {"server": "debian:13", "http3": "aioquic"}},
     "one host": {"same_host": True},
+    "endpoint": {"link": _LINE, "endpoint": ENDPOINT},
 }
 """Together they set every part, one with the other where a link may have both."""
 

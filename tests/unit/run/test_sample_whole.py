@@ -102,6 +102,7 @@ class World:
             payload_set=lambda host, size, files: PayloadSet(f"{files}x{size}-{host.name}", size, {}, PurePosixPath("/p")),
             network=self.network,
             nginx=SimpleNamespace(sink_counts="/counts"),
+            endpoint=None,
         )
         self.adapter: Any = SimpleNamespace(
             name="it",

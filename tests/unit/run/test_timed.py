@@ -155,7 +155,7 @@ def transfer(**more: Any) -> Transfer:
 def tap(wanted: Transfer) -> Any:
     sampler: Any = SimpleNamespace(tap=lambda host: ("tap", host), datagrams=lambda host, port: ("datagrams", host, port))
     receiver: Any = "receiver"
-    endpoints: Any = SimpleNamespace(https_port=4433)
+    endpoints: Any = SimpleNamespace(port=lambda _: 4433)
     return tap_for(sampler, wanted, receiver, endpoints)
 
 

@@ -19,6 +19,11 @@ from lab.store.run_dir import ANSWERS, CELLS, OLD_SHELVES, RUN_SHELF, SHELVES, R
 KINDS = sorted(result_models())
 # Free facts: what others report in their own words, and maps whose keys are names or ids.
 FREE = {
+    "EndpointFile.files": "texts by name, as its file has them",
+    "EndpointFile.environment": "templates by variable",
+    "EndpointFile.credentials": "templates by variable",
+    "EndpointFile.ports": "numbers by name, as its file has them",
+    "EndpointFile.urls": "by protocol",
     "VirtualMachine.counts": "digests and versions by name; which there are depends on the client",
     "Certificate.qdisc_readback": "tc's own JSON, which changes with iproute2",
     "ClientNumbers.raw": "the client's own report, untouched",

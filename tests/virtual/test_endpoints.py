@@ -1,0 +1,110 @@
+"""Servers that files describe, in virtual time: served, checked, repeated, and refused in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.model.errors import LabFault
+from lab.model.load import load_endpoint, load_topology
+from lab.run.named_cells import named_cells, run_cells
+from lab.run.options import Options
+from lab.run.progress import Silent
+from lab.store.deterministic import digest, view
+
+SERVER = """\
+import http.server, os, shutil, sys
+TOKEN = os.environ.get("TOKEN")
+class Files(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_PUT(self):
+        with open(self.translate_path(self.path), "wb") as file:
+            data = self.rfile.read(int(self.headers["Content-Length"]))
+            file.write(data[:LENGTH])
+        self.send_response(201)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+os.chdir(sys.argv[2])
+http.server.ThreadingHTTPServer(("", int(sys.argv[1])), Files).serve_forever()
+"""
+PLAIN: dict[str, Any] = {
+    "name": "mine",
+    "description": "A test.",
+    "program": "python3",
+    "files": {"server.py": SERVER.replace("LENGTH", "None")},
+    "start": "{program} {workdir}/server.py {port.http} {root}",
+    "ports": {"http": 8080},
+    "ready": {"http": "/files/"},
+    "urls": {
+        "http1": {"get": "http://{server}:{port.http}/files/{payload}", "put": "http://{server}:{port.http}/upload/{upload}"}
+    },
+    "stored": "{root}/upload/{upload}",
+}
+Run = Callable[..., Any]
+
+
+@pytest.fixture(name="run")
+def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs cells of a client of one's own behind `mine`, and returns what is stored."""
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path / "results"))
+
+    def run(*names: str, seed: int = 1, **more: Any) -> Any:
+        file = tmp_path / "mine.yaml"
+        file.write_text(json.dumps({**PLAIN, **more}))
+        cells = named_cells(names, endpoint=str(file))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(tmp_path)
+            return run_cells(cells, Options(clock="virtual", seed=seed), Silent()).results
+
+    return run
+
+
+@pytest.mark.parametrize("transfer", ["http1-get-200kB", "http1-put-200kB"])
+def test_a_server_of_ones_own_is_judged_and_repeats(run: Run, transfer: str) -> None:
+    (one,), (other,) = run(f"curl--dsl-20--{transfer}"), run(f"curl--dsl-20--{transfer}")
+    assert (one.id, one.verdict.name) == (f"curl--dsl-20@mine--{transfer}", "PASS")
+    assert digest(view(one)) == digest(view(other))
+    assert one.virtual.counts["endpoint"]
+    assert one.virtual.counts["server"]
+
+
+def test_an_upload_that_is_short_on_the_server_fails_the_client(run: Run) -> None:
+    (found,) = run("curl--dsl-20--http1-put-200kB", files={"server.py": SERVER.replace("LENGTH", "1000")})
+    assert found.verdict.name == "FAIL"
+    assert "1000 of 200000 bytes arrived" in found.samples[0].problem
+
+
+def test_an_upload_is_read_back_by_a_command(run: Run) -> None:
+    (found,) = run("curl--dsl-20--http1-put-200kB", stored="", read_back="cat {root}/upload/{upload}")
+    assert found.verdict.name == "PASS"
+    (wrong,) = run("curl--dsl-20--http1-put-200kB", stored="", read_back="echo {upload}")
+    assert wrong.verdict.name == "FAIL"
+
+
+def test_a_server_that_ends_or_never_serves_is_the_labs_fault_in_one_line(run: Run) -> None:
+    with pytest.raises(LabFault, match=r"endpoint mine ended \(1\): no port for me"):
+        run("curl--dsl-20--http1-get-200kB", start="{program} -c 'raise SystemExit(\"no port for me\")'")
+    with pytest.raises(LabFault, match="not ready after 1 s"):
+        run("curl--dsl-20--http1-get-200kB", start="sleep 1000", ready={"within": "1 s"})
+    with pytest.raises(LabFault, match=r"prepare failed \(3\): no"):
+        run("curl--dsl-20--http1-get-200kB", prepare="echo no >&2; exit 3")
+
+
+def test_a_secret_is_given_to_both_ends_and_stored_nowhere(run: Run, tmp_path: Path) -> None:
+    """The server prints its variable into a file that an upload's check reads; the client has the same."""
+    told = {"environment": {"TOKEN": "{secret.token}"}, "credentials": {"TOKEN": "{secret.token}"}}
+    show = 'test "$TOKEN" && printf %s "$TOKEN"'
+    (found,) = run("curl--dsl-20--http1-put-200kB", stored="", read_back=show, **told)
+    assert "32 of 200000 bytes" in found.samples[0].problem
+    texts = [path.read_text(errors="replace") for path in (tmp_path / "results").rglob("*.json")]
+    assert texts
+    assert not [text for text in texts if '"TOKEN": "' in text and "{secret.token}" not in text]
+
+
+def test_every_endpoint_that_ships_is_read() -> None:
+    for name in ("rsyncd", "vsftpd", "apache-dav"):
+        assert load_topology(f"dsl-20@{name}").served_by == load_endpoint(name)
