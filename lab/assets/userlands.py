@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from lab.assets import store, userland_packages
+from lab.assets import oci, store, userland_packages
 from lab.assets.store import Progress
 from lab.assets.tools import require
 from lab.model.errors import LabFault, UsageProblem, did_you_mean
 from lab.model.files import digest
+from lab.model.image import ImageConfig
 from lab.model.paths import cache_dir
 from lab.model.userland import UserlandFacts
 
@@ -55,8 +56,11 @@ RECIPES = {
 
 @dataclass(frozen=True)
 class Userland:
+    """A root, and for a container image how it runs. The root of an image can be written to, in memory."""
+
     root: Path
     facts: UserlandFacts
+    image: ImageConfig | None = None
 
     @property
     def name(self) -> str:
@@ -68,12 +72,25 @@ def get(name: str, progress: Progress) -> Userland:
 
     Raises UsageProblem for an unknown name or folder, LabFault where it cannot be built.
     """
+    if name.startswith(oci.PREFIX):
+        return _image(name, progress)
     base, _, added = name.partition(userland_packages.MARK)
     if added and base in RECIPES:
         return _with_packages(name, get(base, progress), added.split(userland_packages.MARK), progress)
     if name not in RECIPES:
         return _folder(name)
     return find(name) or build(name, progress)
+
+
+def _image(name: str, progress: Progress) -> Userland:
+    """The root of a container image. Raises UsageProblem for a file that is not an image."""
+    path = Path(name.removeprefix(oci.PREFIX)).expanduser()
+    root, config = oci.unpack(path, progress)
+    whole = hashlib.sha256(f"{tree_digest(root)} {oci.config_digest(config)}".encode()).hexdigest()
+    facts = UserlandFacts(
+        name=f"{oci.PREFIX}{path.name}", distribution=distribution(root), digest=whole, packages=package_list(root)
+    )
+    return Userland(root, facts, config)
 
 
 def _with_packages(name: str, base: Userland, packages: Sequence[str], progress: Progress) -> Userland:

@@ -15,6 +15,7 @@ from typing import Generic, Self, TypeVar
 
 from lab.hosts.host import AttachedProcess, Completed, Process
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.image import ImageConfig
 
 # A started command may run as long as any lab.
 _LONGEST_S = 24 * 3600.0
@@ -43,6 +44,7 @@ class CommandHost(ABC, Generic[Started_co]):
     reads_host_files = False
     shares_files = False
     interactive = False
+    image: ImageConfig | None = None
     ends_orphans = True
 
     @cached_property

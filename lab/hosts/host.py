@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from lab.hosts.clocks import Clock
+from lab.model.image import ImageConfig
 from lab.model.units import Duration
 
 Platform = Literal["linux", "windows"]
@@ -173,6 +174,11 @@ class Host(Protocol):
     @property
     def under_test(self) -> Host:
         """This host as the programs under test see it: in its userland, where it has one. The lab's own programs run outside."""
+        ...
+
+    @property
+    def image(self) -> ImageConfig | None:
+        """The container image whose root it has, as `under_test` of a host may."""
         ...
 
     @property

@@ -129,12 +129,16 @@ class EndpointFile(Model):
     description: str = Field(min_length=1, description="the server that it is, and for whom")
     program: str = Field("", description="{program}: on the server's PATH, or a path relative to this file")
     userland: str = Field("", description="root folder whose programs it runs: `debian:13`, or a path")
+    image: str = Field("", description="path of a container image: what docker save writes, or an OCI layout; writable inside")
     packages: list[PackageName] = Field([], description="packages added to a userland of Debian, extracted without their scripts")
     users: list[UserName] = Field([], description="users that the server's host has besides root and {user}")
     files: dict[FileName, str] = Field({}, description="written to {workdir}; unknown words in braces stay as they are")
     prepare: Command = Field("", description="commands for /bin/sh before the start")
-    start: Command = Field(min_length=1, description="the server in the foreground; words as a shell splits them, no shell runs")
-    user: Literal["lab", "root"] = Field("lab", description="the user that it starts as")
+    start: Command = Field(
+        "",
+        description="the server in the foreground; words as a shell splits them, no shell runs; default: an image's own command",
+    )
+    user: Literal["lab", "root"] = Field("lab", description="the user that it starts as; with an image, `lab` is the image's own")
     environment: dict[str, Command] = Field({}, description="variables of prepare, start and seed")
     ports: dict[Slug, Port] = Field(min_length=1, description="number of a port by name, for {port.NAME}")
     ready: Ready = Field(Ready(), description="how the lab sees that it serves; default: its first port listens")
@@ -145,7 +149,7 @@ class EndpointFile(Model):
     credentials: dict[str, Annotated[str, AfterValidator(_of("server", "address", "port", "secret", "ca"))]] = Field(
         {}, description="variables of the client's process; results do not have their values"
     )
-    stored: StoredPath = Field("", description="file of a complete upload on the server")
+    stored: StoredPath = Field("", description="file of a complete upload on the server; with an image, a path in it")
     read_back: Annotated[str, AfterValidator(_of(*_PLACED, "upload", "sha256", "sha256_2"))] = Field(
         "", description="commands for /bin/sh, with the client's credentials, that print the content of an upload"
     )
@@ -155,7 +159,7 @@ class EndpointFile(Model):
     @property
     def digest(self) -> str:
         """SHA-256 of the description without the words that nothing runs by, and without paths of its program and userland."""
-        left = self.model_dump_json(exclude={"description", "notes", "program", "userland"})
+        left = self.model_dump_json(exclude={"description", "notes", "program", "userland", "image"})
         return hashlib.sha256(left.encode()).hexdigest()
 
     def __hash__(self) -> int:
@@ -164,7 +168,9 @@ class EndpointFile(Model):
 
     @property
     def userland_name(self) -> str:
-        """The userland with its packages, `debian:13+rsync`; empty for the machine's programs."""
+        """The userland with its packages, `debian:13+rsync`, or `image:PATH`; empty for the machine's programs."""
+        if self.image:
+            return f"image:{self.image}"
         return "+".join((self.userland, *sorted({*self.packages})))
 
     def serves(self, protocol: str, direction: str) -> bool:
@@ -176,8 +182,12 @@ class EndpointFile(Model):
     def _sane(self) -> Self:
         if self.packages and not self.userland:
             raise FieldFault(("packages",), "packages need a userland (userland: debian:13)")
-        if self.program and self.userland:
-            raise FieldFault(("program",), "a program of this machine is not seen in a userland: give one of them")
+        if self.program and (self.userland or self.image):
+            raise FieldFault(("program",), "a program of this machine is not seen in a userland or an image: give one of them")
+        if self.image and (self.userland or self.users):
+            raise FieldFault(("image",), "an image has a root and users of its own: leave out userland and users")
+        if not self.start and not self.image:
+            raise FieldFault(("start",), "is missing: only an image has a command of its own")
         self._check_ports()
         puts = [protocol for protocol, urls in self.urls.items() if urls.put]
         if puts and bool(self.stored) == bool(self.read_back):

@@ -33,6 +33,8 @@ class Service:
     file: EndpointFile
     values: Mapping[str, str] = field(repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    inside: str = ""
+    """Where the server's host has the root of the endpoint's image."""
 
     def fill(self, template: str, **more: str) -> str:
         """The template with the words of this endpoint, and `more`."""
@@ -82,7 +84,8 @@ class Endpoints:
         if self.service:
             told = self.service.file
             if told.stored:
-                return self.service.fill(told.stored, upload=self.upload_name)
+                path = self.service.fill(told.stored, upload=self.upload_name)
+                return path if path.startswith(f"{self.server_workdir}/") else self.service.inside + path
             return f"{self.server_workdir}/{told.name}/{self.upload_name}.read-back"
         return f"{self.server_workdir}/upload/{self.upload_name}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -79,7 +80,7 @@ def list_endpoints() -> list[str]:
 def load_endpoint(name_or_path: str, folder: Path = Path()) -> EndpointFile:
     """The endpoint with that name, or that of a file, relative to `folder`. Raises UsageProblem.
 
-    A program with a path is relative to the endpoint's file, and absolute in what is returned.
+    Paths of a program, a userland and an image are relative to the endpoint's file, and absolute in what is returned.
     """
     path = folder / Path(name_or_path).expanduser()
     if path.suffix not in YAML_SUFFIXES:
@@ -92,12 +93,10 @@ def load_endpoint(name_or_path: str, folder: Path = Path()) -> EndpointFile:
         path = known[name_or_path]
     found = parse_endpoint(read_text("endpoint", path), str(path))
     check_name(found.name, path)
-    own = {
-        name: str((path.parent / getattr(found, name)).absolute())
-        for name in ("program", "userland")
-        if "/" in getattr(found, name)
-    }
-    return found.model_copy(update=own)
+    named = {name: getattr(found, name) for name in ("program", "userland", "image")}
+    paths = {name: text for name, text in named.items() if "/" in text or (name == "image" and text)}
+    absolute = os.path.abspath  # keeps symlinks, as typed
+    return found.model_copy(update={name: absolute(path.parent / Path(text).expanduser()) for name, text in paths.items()})
 
 
 @lru_cache(maxsize=64)

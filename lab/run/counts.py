@@ -98,7 +98,7 @@ def _client(network: Network, program: str) -> dict[str, str]:
 
 def _server(network: Network, transfer: Transfer, endpoint: EndpointFile | None) -> dict[str, str]:
     if endpoint:
-        begun = "" if endpoint.userland else "".join(map(_of_named, (endpoint.program, shlex.split(endpoint.start)[0])))
+        begun = "" if endpoint.userland_name else "".join(map(_of_named, (endpoint.program, shlex.split(endpoint.start)[0])))
         return {"endpoint": endpoint.digest, "server": begun and hashlib.sha256(begun.encode()).hexdigest()}
     if serving_host(network.server, transfer.protocol) is not network.server:
         return {}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lab.hosts.host import Host
 from lab.model.endpoints import Service
-from lab.model.errors import LabFault
+from lab.model.errors import LabFault, UsageProblem
 from lab.servers.process import ServerProcess, wait_ready
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class EndpointServer(ServerProcess):
     def read_back(self, upload: str, sha256: str, into: str) -> None:
         """Write the content of an upload to that file of the server's host; what the endpoint does not have is empty."""
         command = self.service.fill(self.service.file.read_back, upload=upload, sha256=sha256, sha256_2=sha256[:2])
-        environment = {**self._environment, **self.service.environment}
+        environment = {**image_environment(self.host), **self._environment, **self.service.environment}
         script = f"{{ {command}\n}} >{shlex.quote(into)}"
         self.host.under_test.run(["/bin/sh", "-c", script], env=environment, check=False, timeout_s=_PREPARE_S, root=True)
 
@@ -58,9 +58,13 @@ def launch(
     """
     own = host.workdir / told.name
     service = Service(told, _words(host, told, own, server=server, user=user, ca_path=ca_path, random_bytes=random_bytes))
-    environment = {name: service.fill(text) for name, text in told.environment.items()}
+    image = host.under_test.image
+    environment = {
+        **(image.environment if image else {}),
+        **{name: service.fill(text) for name, text in told.environment.items()},
+    }
     credentials = {name: service.fill(text) for name, text in told.credentials.items()}
-    service = Service(told, service.values, credentials)
+    service = Service(told, service.values, credentials, image_root(host) if image else "")
     if told.users:
         _add_users(host, told)
     host.write(host.workdir / "upload" / ".keep", b"")
@@ -68,14 +72,18 @@ def launch(
     host.write(own / ".keep", b"")
     for name, text in told.files.items():
         host.write(own / name, service.fill(text).encode())
-    as_root = told.user == "root"
+    as_root = told.user == "root" or (image is not None and not image.uid)
+    if image and not as_root:
+        host.run(["chown", "-R", f"{image.uid}:{image.gid}", str(own), str(host.workdir / "upload")], root=True)
     if as_root:
         # Servers that start as root refuse a configuration that another user may write.
         host.run(["chown", "-R", "0:0", str(own)], root=True)
     if told.prepare:
         run_shell(host, told, service.fill(told.prepare), environment, "prepare")
-    argv = [service.fill(word) for word in shlex.split(told.start)]
-    process = host.under_test.start(argv, env=environment, cwd=str(own), root=as_root)
+    argv = [service.fill(word) for word in shlex.split(told.start)] or [*(image.argv if image else ())]
+    if not argv:
+        raise UsageProblem(f"endpoint {told.name}: its image has no command", remedy="write one in start")
+    process = host.under_test.start(argv, env=environment, cwd=image.folder if image else str(own), root=as_root)
     log = PurePath(service.fill(told.log)) if told.log else None
     return EndpointServer(f"endpoint {told.name}", host, (process,), _checks(host, told), log, service=service)
 
@@ -85,13 +93,23 @@ def wait_until_ready(endpoint: EndpointServer) -> None:
     wait_ready([endpoint], deadline_s=endpoint.service.file.ready.within.ns / 1e9)
 
 
+def image_root(host: Host) -> str:
+    """The path by which the host's own programs see the root of its image."""
+    return f"{host.workdir.parent}/userland/{host.name}"
+
+
+def image_environment(host: Host) -> Mapping[str, str]:
+    """The variables of the host's image."""
+    return host.under_test.image.environment if host.under_test.image else {}
+
+
 def run_shell(host: Host, told: EndpointFile, command: str, environment: Mapping[str, str], what: str) -> None:
     """Run commands of the file on its host. Raises LabFault."""
     done = host.under_test.run(
         ["/bin/sh", "-ec", command],
         env=environment,
         cwd=str(host.workdir / told.name),
-        root=told.user == "root",
+        root=told.user == "root" or host.under_test.image is not None,
         check=False,
         timeout_s=_PREPARE_S,
     )

@@ -157,12 +157,12 @@ def launch(
     host.write(own / "server.pem", certificates.server_pem)
     host.write(own / "server.key", certificates.server_key_pem, mode=0o600)
     host.write(host.workdir / "upload" / ".keep", b"")
-    sink = script_command(host, _SINK, str(own / "sink.socket"), str(own / "sink.counts"))
-    argv = [program(host.under_test, "nginx", nginx), "-p", str(own), "-c", str(own / "nginx.conf"), "-e", str(own / "error.log")]
     probe = host.address or "127.0.0.1"
     checks = (f"http,{probe},{http_port},/ready", f"put,{probe},{http_port},/sink/ready")
     if not begin:
         return NginxServer("nginx", host, (), (), own / "error.log", http_port, https_port)
+    sink = script_command(host, _SINK, str(own / "sink.socket"), str(own / "sink.counts"))
+    argv = [program(host.under_test, "nginx", nginx), "-p", str(own), "-c", str(own / "nginx.conf"), "-e", str(own / "error.log")]
     processes = (host.start(sink, root=True), host.under_test.start(argv))
     return NginxServer("nginx", host, processes, checks, own / "error.log", http_port, https_port)
 

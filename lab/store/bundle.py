@@ -211,12 +211,14 @@ def _place_words(cell: CellResult) -> list[str]:
 
 
 def asked_userlands(cell: CellResult) -> Userlands:
-    """The userlands that a command line has to name again: neither client nor topology names them, nor does HTTP/3 imply them."""
+    """The userlands that a command line has to name again: neither client, topology nor HTTP/3 implies them."""
     named = cell.topology.userlands or TopologyUserlands()
-    implied = {
+    implied: dict[str, tuple[str, ...]] = {
         "client": (named.client, release_of(cell.client.name.partition("@")[2])),
         "server": (named.server, H3_SERVER if cell.transfer.protocol == "h3" else ""),
     }
+    if cell.topology.served_by:
+        implied["server"] = tuple(facts.name for host, facts in cell.userlands.items() if host == "server")
     return Userlands(**{host: facts.name for host, facts in cell.userlands.items() if facts.name not in implied[host]})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from lab.run.named_cells import named_cells, run_cells
 from lab.run.options import Options
 from lab.run.progress import Silent
 from lab.store.deterministic import digest, view
+from tests.support.made_image import Entry, saved
 
 SERVER = """\
 import http.server, os, shutil, sys
@@ -108,3 +110,41 @@ def test_a_secret_is_given_to_both_ends_and_stored_nowhere(run: Run, tmp_path: P
 def test_every_endpoint_that_ships_is_read() -> None:
     for name in ("rsyncd", "vsftpd", "apache-dav"):
         assert load_topology(f"dsl-20@{name}").served_by == load_endpoint(name)
+
+
+@pytest.fixture(name="image", scope="module")
+def small_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An image of one static program, with a user, a folder and a command of its own."""
+    folder = tmp_path_factory.mktemp("image")
+    source = Path(__file__).parents[1] / "support" / "image_server.c"
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-static", "-O1", "-o", folder / "serve", source], check=True, timeout=60)
+    entries = [
+        Entry("etc/passwd", b"root:x:0:0::/:/\nweb:x:1234:1234::/:/\n"),
+        Entry("serve", (folder / "serve").read_bytes(), mode=0o755),
+        Entry("data/", uid=1234, gid=1234),
+    ]
+    config = {
+        "Entrypoint": ["/serve"],
+        "Cmd": ["8080"],
+        "User": "web",
+        "Env": ["FILES=/run/lab/server/files"],
+        "WorkingDir": "/data",
+    }
+    return saved(folder / "image.tar", [entries], config)
+
+
+@pytest.mark.parametrize("transfer", ["http1-get-200kB", "http1-put-200kB"])
+def test_a_container_image_serves_as_its_own_user_from_its_own_folder(run: Run, image: Path, transfer: str) -> None:
+    told = {
+        "program": "",
+        "image": str(image),
+        "start": "",
+        "files": {},
+        "ready": {},
+        "urls": {"http1": {"get": "http://{server}:{port.http}/{payload}", "put": "http://{server}:{port.http}/{upload}"}},
+        "stored": "/data/{upload}",
+    }
+    (one,), (other,) = run(f"curl--dsl-20--{transfer}", **told), run(f"curl--dsl-20--{transfer}", **told)
+    assert one.verdict.name == "PASS"
+    assert digest(view(one)) == digest(view(other))
+    assert one.userlands["server"].name == "image:image.tar"

@@ -7,6 +7,44 @@ import os
 from lab.hosts.agent import syscalls
 from lab.hosts.agent.places import RUN_DIR
 
+_OVER = ("dev", "proc", "sys", "run")
+
+
+def open_image(host: str, source: str, files: dict[str, str], owners: list[list[object]], size_bytes: int) -> str:
+    """The root of a container image, writable in memory, ready for chroot(2); its path.
+
+    Its own users stay; only the lab's names and resolver are written over. `owners` are rows of path, uid and gid.
+    """
+    place = f"{RUN_DIR}/lab/userland/{host}"
+    own = f"{place}.own"
+    for folder in (place, own):
+        os.makedirs(folder)  # noqa: PTH103
+    syscalls.mount("image", own, "tmpfs", syscalls.MS_NOSUID, f"mode=755,size={size_bytes}")
+    for name in ("new", "work"):
+        os.mkdir(f"{own}/{name}")  # noqa: PTH102
+    os.chdir(source)
+    try:
+        syscalls.mount("image", place, "overlay", 0, f"lowerdir=.,upperdir={own}/new,workdir={own}/work")
+    finally:
+        os.chdir("/")
+    os.chmod(place, 0o755)  # noqa: PTH101, S103 - a folder that an unprivileged user unpacked is his alone
+    for path, uid, gid in owners:
+        os.chown(f"{place}/{path}", int(str(uid)), int(str(gid)), follow_symlinks=False)
+    for name in (*_OVER, "tmp", "etc"):
+        os.makedirs(f"{place}/{name}", exist_ok=True)  # noqa: PTH103
+    for name in _OVER:
+        syscalls.bind(f"/{name}", f"{place}/{name}", recursive=name == "dev")
+    os.chmod(f"{place}/tmp", 0o1777)  # noqa: PTH101, S103, S108 - as every /tmp is
+    # Images expect these of what runs them.
+    os.makedirs("/run/lock", exist_ok=True)  # noqa: PTH103
+    os.chmod("/run/lock", 0o1777)  # noqa: PTH101, S103
+    for target in ("/etc/hosts", "/etc/resolv.conf"):
+        if os.path.islink(place + target):  # noqa: PTH114 - resolv.conf may lead into /run
+            os.unlink(place + target)  # noqa: PTH108
+        with open(place + target, "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(files[target])
+    return place
+
 
 def open_userland(host: str, source: str, files: dict[str, str]) -> str:
     """The root folder at `source` with this machine's file systems and the lab's names, ready for chroot(2); its path.

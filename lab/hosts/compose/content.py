@@ -34,6 +34,7 @@ SHIPPED = (
     "model/templates.py",
     "model/errors.py",
     "model/files.py",
+    "model/image.py",
     "model/paths.py",
     "model/units.py",
     "link/__init__.py",

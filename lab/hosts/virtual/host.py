@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lab.hosts.agent.places import CACHE_DIR, PROGRAMS_DIR, SAMPLE_VARIABLE, next_tick
 from lab.hosts.agent.protocol import HOME_DIR, LAB_USER, RUN_DIR
@@ -21,6 +21,9 @@ from lab.model.clock import EPOCH_S
 from lab.model.clock import Clock as ClockName
 from lab.model.errors import LabFault, UsageProblem
 from lab.model.paths import cache_dir
+
+if TYPE_CHECKING:
+    from lab.assets.userlands import Userland
 
 _STANDARD = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 # OpenSSL and AWS-LC mix the processor's own random numbers in, where it has them; a seed means nothing to those.
@@ -103,7 +106,14 @@ class VirtualHost(PosixHost[VirtualProcess]):
     reports_peak_memory = True
 
     def __init__(
-        self, machine: Machine, name: str, address: str, *, namespace: str = "", on_loopback: bool = False, userland: str = ""
+        self,
+        machine: Machine,
+        name: str,
+        address: str,
+        *,
+        namespace: str = "",
+        on_loopback: bool = False,
+        userland: Userland | None = None,
     ) -> None:
         self._machine = machine
         self._within = ""
@@ -119,11 +129,12 @@ class VirtualHost(PosixHost[VirtualProcess]):
         """The same namespace under another name."""
         return VirtualHost(self._machine, name, address, namespace=self._namespace)
 
-    def _in_userland(self, userland: str) -> Self:
+    def _in_userland(self, userland: Userland) -> Self:
         """This host as a program under test sees it: the commands have the userland's root."""
-        name = f"{self.name} in userland {userland}"
+        name = f"{self.name} in {'' if userland.image else 'userland '}{userland.name}"
         found = type(self)(self._machine, name, self.address, namespace=self._namespace, on_loopback=self.on_loopback)
         found._within = self._namespace
+        found.image = userland.image
         return found
 
     def program(self, name: str) -> str:
@@ -203,6 +214,7 @@ class VirtualHost(PosixHost[VirtualProcess]):
             "cwd": command.cwd or str(self.workdir),
             "root": command.root,
             "within": self._within,
+            **({"user": [self.image.uid, self.image.gid, []]} if self.image and not command.root else {}),
             "at_ns": self._start_ns() if SAMPLE_VARIABLE in command.env else -1,
         }
 

@@ -116,8 +116,7 @@ def open_network(
     """
     memory = max(memory_for(payload_bytes), memory_bytes)
     boot = Boot(seed=seed, memory_bytes=memory, charge_ns=charge_ns, charge_most_ns=charge_most_ns)
-    roots = {host: str(userland.root) for host, userland in (userlands or {}).items()}
-    shown = {host: userland.name for host, userland in (userlands or {}).items()}
+    roots = dict(userlands or {})
 
     def wire(booted: Machine) -> Wired:
         wired = (_wire_one if same_host else _wire)(booted, roots)
@@ -126,10 +125,10 @@ def open_network(
         booted.ask({"op": "draw_keys"})
         return wired
 
-    kind = (replace(boot, seed=0), same_host, tuple(roots.items()), _cache())
+    kind = (replace(boot, seed=0), same_host, tuple((host, str(userland.root)) for host, userland in roots.items()), _cache())
     machine, wired = ready.take(kind, boot, wire, patience)
     try:
-        made = _network(machine, wired, name or f"virtual-{secrets.token_hex(3)}", shown, same_host=same_host)
+        made = _network(machine, wired, name or f"virtual-{secrets.token_hex(3)}", roots, same_host=same_host)
         # This ends a second after the start. Before, iputils' ping takes the clock's 0 seconds for a clock that it has not read
         # yet, and sends without waiting for its interval.
         made.vary(seed)
@@ -149,7 +148,7 @@ class Wired(NamedTuple):
     wire_ports: Ports
 
 
-def _wire(machine: Machine, roots: Mapping[str, str]) -> Wired:
+def _wire(machine: Machine, roots: Mapping[str, Userland]) -> Wired:
     """Make client and server, and the router between them; `roots` are those of userlands, by host."""
     names = {"client": CLIENT_ADDRESS, "server": SERVER_ADDRESS, "router": ADDRESSES.client_gateway}
     conditions = _furnish(machine, names, roots)
@@ -166,7 +165,7 @@ def _wire(machine: Machine, roots: Mapping[str, str]) -> Wired:
     return Wired(conditions, replace(found, supports_seed=False), ports, PORTS)
 
 
-def _wire_one(machine: Machine, roots: Mapping[str, str]) -> Wired:
+def _wire_one(machine: Machine, roots: Mapping[str, Userland]) -> Wired:
     """Make one host, which is client and server."""
     conditions = _furnish(machine, loopback.NAMES, roots)
     wire = VirtualHost(machine, "wire", "", namespace="router", on_loopback=True)
@@ -176,14 +175,14 @@ def _wire_one(machine: Machine, roots: Mapping[str, str]) -> Wired:
     return Wired(conditions, loopback.facts_of(wire), loopback.PORTS, loopback.PORTS)
 
 
-def _network(machine: Machine, wired: Wired, name: str, shown: Mapping[str, str], *, same_host: bool) -> VirtualNetwork:
-    """`shown`: the names of userlands, by host."""
+def _network(machine: Machine, wired: Wired, name: str, roots: Mapping[str, Userland], *, same_host: bool) -> VirtualNetwork:
+    """`roots`: the userlands, by host."""
     addresses = dict.fromkeys(("client", "server"), loopback.ADDRESS)
     if not same_host:
         addresses = {"client": CLIENT_ADDRESS, "server": SERVER_ADDRESS}
     wire = VirtualHost(machine, "wire", "", namespace="router", on_loopback=same_host)
     client, server = (
-        VirtualHost(machine, host, address, on_loopback=same_host, userland=shown.get(host, ""))
+        VirtualHost(machine, host, address, on_loopback=same_host, userland=roots.get(host))
         for host, address in addresses.items()
     )
     return VirtualNetwork(
@@ -202,10 +201,16 @@ def _network(machine: Machine, wired: Wired, name: str, shown: Mapping[str, str]
     )
 
 
-def _furnish(machine: Machine, names: Mapping[str, str], roots: Mapping[str, str]) -> dict[str, bool]:
+def _furnish(machine: Machine, names: Mapping[str, str], roots: Mapping[str, Userland]) -> dict[str, bool]:
     """The hosts' files; returns the conditions under which the machine is deterministic, which hold."""
     run_bytes = machine.boot.memory_bytes * 3 // 4
-    files = {"files": _files(names), "run_bytes": run_bytes, "userlands": dict(roots), "cache": _cache()}
+    owners = {
+        host: [[each.path, each.uid, each.gid] for each in userland.image.owners]
+        for host, userland in roots.items()
+        if userland.image
+    }
+    paths = {host: str(userland.root) for host, userland in roots.items()}
+    files = {"files": _files(names), "run_bytes": run_bytes, "userlands": paths, "images": owners, "cache": _cache()}
     facts, _ = machine.ask({"op": "furnish", **files})
     return assert_deterministic(facts["cmdline"], has_hwrng=bool(facts["hwrng"]))
 

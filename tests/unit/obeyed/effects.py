@@ -79,6 +79,7 @@ class _ServersHost:
     def __init__(self) -> None:
         self.told: list[Any] = []
         self.under_test = self
+        self.image = None
 
     def run(self, argv: Sequence[str], **how: Any) -> Completed:
         self.told.append((tuple(argv), sorted(how.items(), key=str)))

@@ -143,6 +143,7 @@ OTHER: Mapping[tuple[str, str], Any] = {
     ("EndpointFile", "program"): "/bin/others",
     ("EndpointFile", "userland"): "debian:13",
     ("EndpointFile", "packages"): ["rsync"],
+    ("EndpointFile", "image"): "/srv/image.tar",
     ("EndpointFile", "users"): ["ftp"],
     ("EndpointFile", "files"): {"mine.conf": "two"},
     ("EndpointFile", "prepare"): "mkdir {workdir}/x",
@@ -197,8 +198,8 @@ def topology_pair(leaf: Leaf) -> Pair:
         if name == "port":
             without["endpoint"]["ports"] = {"http": 80, "more": 82}
     given = copy.deepcopy(without)
-    if place[:1] == ["endpoint"] and name in ("userland", "read_back"):
-        given["endpoint"] |= {"program": ""} if name == "userland" else {"stored": ""}
+    if place[:1] == ["endpoint"] and name in ("userland", "image", "read_back"):
+        given["endpoint"] |= {"stored": ""} if name == "read_back" else {"program": ""}
     form = _form(leaf)
     if form is not None:
         _put(given, place, form)
