@@ -22,6 +22,7 @@ SSH_KEY_FILE = ".ssh/id_ed25519"
 SET_NAME = "f%05d"
 
 
+_DRAWN = "secret."
 _PORTS = {"http": 80, "https": 443, "sftp": 22, "ftp": 21, "ftps": 990, "rsync": 873}
 """Default ports by a URL's scheme (IANA's registry)."""
 
@@ -35,6 +36,13 @@ class Service:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     inside: str = ""
     """Where the server's host has the root of the endpoint's image."""
+
+    def hide(self, text: str) -> str:
+        """The text with each secret's word in the place of its value: what an endpoint prints may be stored."""
+        for word, value in self.values.items():
+            if word.startswith(_DRAWN):
+                text = text.replace(value, f"{{{word}}}")
+        return text
 
     def fill(self, template: str, **more: str) -> str:
         """The template with the words of this endpoint, and `more`."""
@@ -149,6 +157,10 @@ class Endpoints:
             return found.removeprefix(service).lstrip("/")
         scheme, _, rest = found.partition("://")
         return rest if service and scheme != urlsplit(service).scheme else rest.partition("/")[2]
+
+    def hide(self, text: str) -> str:
+        """The text without the values of an endpoint's secrets."""
+        return self.service.hide(text) if self.service else text
 
     def sink_uri(self, transfer: Transfer) -> str:
         """The URI that the sink logs for this upload; empty for an upload that is stored."""

@@ -143,7 +143,7 @@ def take_sample(
         _discarded_problem(transfer, wire),
         timed.contradiction(adapter.name, link, network.clock.kind),
     )
-    problem = next((line for line in lines if line), "")
+    problem = endpoints.hide(next((line for line in lines if line), ""))
     times = sets.file_times(there.ended_ns, done.started_ns)
     moved = numbers.bytes if numbers and numbers.bytes is not None else None if problem else size
     body_byte_s = size / body_s if body_s and not problem else None

@@ -32,21 +32,20 @@ class EndpointServer(ServerProcess):
     def seed(self, payload: str) -> None:
         """Put that file of the server's payloads where clients get it. Raises LabFault with the command's own words."""
         if self.service.file.seed:
-            self._shell(self.service.fill(self.service.file.seed, payload=payload), "seed")
+            _run(self.host, self.service, self.service.fill(self.service.file.seed, payload=payload), "seed")
 
     def read_back(self, upload: str, sha256: str, into: str) -> None:
         """Write the content of an upload to that file of the server's host; what the endpoint does not have is empty."""
         command = self.service.fill(self.service.file.read_back, upload=upload, sha256=sha256, sha256_2=sha256[:2])
-        environment = {**image_environment(self.host), **self._environment, **self.service.environment}
+        environment = {**_environment(self.host, self.service), **self.service.environment}
         script = f"{{ {command}\n}} >{shlex.quote(into)}"
         self.host.under_test.run(["/bin/sh", "-c", script], env=environment, check=False, timeout_s=_PREPARE_S, root=True)
 
-    @property
-    def _environment(self) -> Mapping[str, str]:
-        return {name: self.service.fill(text) for name, text in self.service.file.environment.items()}
+    def ended(self) -> str:
+        return self.service.hide(super().ended())
 
-    def _shell(self, command: str, what: str) -> None:
-        run_shell(self.host, self.service.file, command, self._environment, what)
+    def error_log(self) -> str:
+        return self.service.hide(super().error_log())
 
 
 def launch(
@@ -59,10 +58,6 @@ def launch(
     own = host.workdir / told.name
     service = Service(told, _words(host, told, own, server=server, user=user, ca_path=ca_path, random_bytes=random_bytes))
     image = host.under_test.image
-    environment = {
-        **(image.environment if image else {}),
-        **{name: service.fill(text) for name, text in told.environment.items()},
-    }
     credentials = {name: service.fill(text) for name, text in told.credentials.items()}
     service = Service(told, service.values, credentials, image_root(host) if image else "")
     if told.users:
@@ -74,15 +69,17 @@ def launch(
         host.write(own / name, service.fill(text).encode())
     as_root = told.user == "root" or (image is not None and not image.uid)
     if image and not as_root:
-        host.run(["chown", "-R", f"{image.uid}:{image.gid}", str(own), str(host.workdir / "upload")], root=True)
+        places = [str(own), *(str(host.workdir / name) for name in ("upload", "nginx", "sshd"))]
+        host.run(["chown", "-R", f"{image.uid}:{image.gid}", *places], root=True)
     if as_root:
         # Servers that start as root refuse a configuration that another user may write.
         host.run(["chown", "-R", "0:0", str(own)], root=True)
     if told.prepare:
-        run_shell(host, told, service.fill(told.prepare), environment, "prepare")
+        _run(host, service, service.fill(told.prepare), "prepare")
     argv = [service.fill(word) for word in shlex.split(told.start)] or [*(image.argv if image else ())]
     if not argv:
         raise UsageProblem(f"endpoint {told.name}: its image has no command", remedy="write one in start")
+    environment = _environment(host, service)
     process = host.under_test.start(argv, env=environment, cwd=image.folder if image else str(own), root=as_root)
     log = PurePath(service.fill(told.log)) if told.log else None
     return EndpointServer(f"endpoint {told.name}", host, (process,), _checks(host, told), log, service=service)
@@ -98,23 +95,25 @@ def image_root(host: Host) -> str:
     return f"{host.workdir.parent}/userland/{host.name}"
 
 
-def image_environment(host: Host) -> Mapping[str, str]:
-    """The variables of the host's image."""
-    return host.under_test.image.environment if host.under_test.image else {}
+def _environment(host: Host, service: Service) -> Mapping[str, str]:
+    """The variables of the host's image, and those of the file."""
+    own = {name: service.fill(text) for name, text in service.file.environment.items()}
+    return {**(host.under_test.image.environment if host.under_test.image else {}), **own}
 
 
-def run_shell(host: Host, told: EndpointFile, command: str, environment: Mapping[str, str], what: str) -> None:
+def _run(host: Host, service: Service, command: str, what: str) -> None:
     """Run commands of the file on its host. Raises LabFault."""
+    told = service.file
     done = host.under_test.run(
         ["/bin/sh", "-ec", command],
-        env=environment,
+        env=_environment(host, service),
         cwd=str(host.workdir / told.name),
         root=told.user == "root" or host.under_test.image is not None,
         check=False,
         timeout_s=_PREPARE_S,
     )
     if done.returncode:
-        raise LabFault(f"endpoint {told.name}: {what} failed ({done.returncode}): {done.error_text}")
+        raise LabFault(service.hide(f"endpoint {told.name}: {what} failed ({done.returncode}): {done.error_text}"))
 
 
 def _words(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -102,9 +103,13 @@ def test_a_secret_is_given_to_both_ends_and_stored_nowhere(run: Run, tmp_path: P
     show = 'test "$TOKEN" && printf %s "$TOKEN"'
     (found,) = run("curl--dsl-20--http1-put-200kB", stored="", read_back=show, **told)
     assert "32 of 200000 bytes" in found.samples[0].problem
-    texts = [path.read_text(errors="replace") for path in (tmp_path / "results").rglob("*.json")]
+    for command in ('echo "it is $TOKEN" >&2; exit 3', 'echo "it is $TOKEN" >&2; sleep 9; exit 3'):
+        with pytest.raises(LabFault) as fault:
+            run("curl--dsl-20--http1-put-200kB", start=f"/bin/sh -c '{command}'", **told)
+        assert "it is {secret.token}" in str(fault.value)
+    texts = [path.read_text(errors="replace") for path in (tmp_path / "results").rglob("*") if path.is_file()]
     assert texts
-    assert not [text for text in texts if '"TOKEN": "' in text and "{secret.token}" not in text]
+    assert not [found for text in texts for found in re.findall(r"\bit is [0-9a-f]{32}|TOKEN[^{]{1,4}[0-9a-f]{32}", text)]
 
 
 def test_every_endpoint_that_ships_is_read() -> None:
