@@ -105,7 +105,9 @@ class Ready(Model):
     banner: str = Field("", description="a connection is greeted with this text")
     http: str = Field("", description="GET of this path is answered, with a status below 500")
     udp: bool = Field(False, description="the port is one of UDP")
-    within: Duration = Field(Duration.parse("10 s"), description="virtual time after which the endpoint counts as failed")
+    within: Duration = Field(
+        Duration.parse("10 s"), description="virtual time after which the endpoint counts as failed; default: 10 s"
+    )
 
 
 class Urls(Model):
@@ -127,7 +129,9 @@ class EndpointFile(Model):
 
     name: Slug = Field(description="name of the endpoint and of its file")
     description: str = Field(min_length=1, description="the server that it is, and for whom")
-    program: str = Field("", description="{program}: on the server's PATH, or a path relative to this file")
+    program: str = Field(
+        "", description="{program}: on the server's PATH, or the path of an executable file, relative to this file"
+    )
     userland: str = Field("", description="root folder whose programs it runs: `debian:13`, or a path")
     image: str = Field("", description="path of a container image: what docker save writes, or an OCI layout; writable inside")
     packages: list[PackageName] = Field([], description="packages added to a userland of Debian, extracted without their scripts")

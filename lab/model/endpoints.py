@@ -158,10 +158,6 @@ class Endpoints:
         scheme, _, rest = found.partition("://")
         return rest if service and scheme != urlsplit(service).scheme else rest.partition("/")[2]
 
-    def hide(self, text: str) -> str:
-        """The text without the values of an endpoint's secrets."""
-        return self.service.hide(text) if self.service else text
-
     def sink_uri(self, transfer: Transfer) -> str:
         """The URI that the sink logs for this upload; empty for an upload that is stored."""
         return self.http_path(transfer) if transfer.sink and transfer.direction == "put" else ""

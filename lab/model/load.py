@@ -45,13 +45,13 @@ def list_topologies() -> list[str]:
 def load_topology(name_or_path: str) -> Topology:
     """The topology with that name, a user's own before the lab's and its presets; or that of a file. Raises UsageProblem.
 
-    `NETWORK@ENDPOINT` is the network with that endpoint as its server.
+    `NETWORK@ENDPOINT` is the network with that endpoint, by name or path, as its server.
     """
+    network, mark, endpoint = name_or_path.partition(ENDPOINT_MARK)
+    if mark and "/" not in network:
+        return with_endpoint(load_topology(network), endpoint)
     path = Path(name_or_path)
     if path.suffix not in YAML_SUFFIXES:
-        network, mark, endpoint = name_or_path.partition(ENDPOINT_MARK)
-        if mark:
-            return with_endpoint(load_topology(network), endpoint)
         known = files_by_name(topologies_dirs(), YAML_SUFFIXES)
         if name_or_path not in known:
             return _preset(name_or_path, known)
@@ -86,9 +86,10 @@ def load_endpoint(name_or_path: str, folder: Path = Path()) -> EndpointFile:
     if path.suffix not in YAML_SUFFIXES:
         known = files_by_name(endpoints_dirs(), YAML_SUFFIXES)
         if name_or_path not in known:
+            here = next((each for suffix in YAML_SUFFIXES if (each := Path(f"{name_or_path}{suffix}")).is_file()), None)
             raise UsageProblem(
                 f"no endpoint called {name_or_path!r}{did_you_mean(name_or_path, known)}",
-                remedy=f"known: {', '.join(known)}; or give the path of a YAML file",
+                remedy=f"--endpoint ./{here}" if here else f"known: {', '.join(known)}; or give the path of a YAML file",
             )
         path = known[name_or_path]
     found = parse_endpoint(read_text("endpoint", path), str(path))
@@ -96,7 +97,11 @@ def load_endpoint(name_or_path: str, folder: Path = Path()) -> EndpointFile:
     named = {name: getattr(found, name) for name in ("program", "userland", "image")}
     paths = {name: text for name, text in named.items() if "/" in text or (name == "image" and text)}
     absolute = os.path.abspath  # keeps symlinks, as typed
-    return found.model_copy(update={name: absolute(path.parent / Path(text).expanduser()) for name, text in paths.items()})
+    own = {name: absolute(path.parent / Path(text).expanduser()) for name, text in paths.items()}
+    for name, place in own.items():
+        if not Path(place).exists():
+            raise UsageProblem(f"{path}: {name}: there is no {place}", remedy="a path is relative to this file")
+    return found.model_copy(update=own)
 
 
 @lru_cache(maxsize=64)

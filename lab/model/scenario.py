@@ -95,7 +95,7 @@ def scenario_of_cell(name: str) -> Scenario:
     client, topology, transfer, kind = parse_cell_name(name)
     load_topology(topology)
     return Scenario(
-        name=f"{topology}.{format_transfer(transfer)}".lower()[:64].rstrip("-._"),
+        name=f"{topology}.{format_transfer(transfer)}".lower().replace("@", ".")[:64].rstrip("-._"),
         topology=topology,
         transfer=transfer,
         expect=Expectation.of(transfer, kind=kind),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-WORD = re.compile(r"\{([a-z_0-9]+)(?:\.([a-z0-9-]+))?\}")
-"""`{port.http}`: its word, and the name behind the dot where it has one."""
+WORD = re.compile(r"(?<!\$)\{([A-Za-z_0-9]+)(?:\.([A-Za-z0-9_-]+))?\}")
+"""`{port.http}`: its word, and the name behind the dot where it has one. `${NAME}` is a shell's."""
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:

@@ -29,7 +29,7 @@ def named_cells(
     files of the networks that they name. The last one of a name counts. An `endpoint` is the server of them all.
 
     Raises UsageProblem for a name that is not a cell's and for a client or a network that is not there or has no cell. Raises
-    NotSupported for a cell that its client cannot do: it was asked for by name.
+    NotSupported for a cell that its client or its server cannot do: it was asked for by name.
     """
     parsed = [parse_cell_name(name) for name in names]
     given: dict[str, ClientSpec] = {spec.name: spec for spec in map(parse_client, clients)}
@@ -50,14 +50,15 @@ def named_cells(
     for name, (client, topology, transfer, kind) in zip(names, parsed, strict=True):
         spec = given.get(client) or parse_client(client)
         resolve_for(spec, transfer, name)
-        found.append(
-            Cell(
-                client=spec,
-                topology=_network(topology, networks, endpoint),
-                transfer=transfer,
-                expectation=Expectation.of(transfer, kind=kind),
-            )
+        cell = Cell(
+            client=spec,
+            topology=_network(topology, networks, endpoint),
+            transfer=transfer,
+            expectation=Expectation.of(transfer, kind=kind),
         )
+        if cell.unserved:
+            raise NotSupported(f"{cell.id}: {cell.unserved}")
+        found.append(cell)
     return found
 
 

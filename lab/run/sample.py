@@ -143,7 +143,7 @@ def take_sample(
         _discarded_problem(transfer, wire),
         timed.contradiction(adapter.name, link, network.clock.kind),
     )
-    problem = endpoints.hide(next((line for line in lines if line), ""))
+    problem = _first(lines, servers)
     times = sets.file_times(there.ended_ns, done.started_ns)
     moved = numbers.bytes if numbers and numbers.bytes is not None else None if problem else size
     body_byte_s = size / body_s if body_s and not problem else None
@@ -187,6 +187,12 @@ def take_sample(
         pcap=pcap.name if pcap else None,
         why=seen and seen.why(network, watched, failed=bool(problem), changing=bool(changing)),
     )
+
+
+def _first(lines: Sequence[str], servers: Servers) -> str:
+    """The first problem. Raises LabFault where there is one and the endpoint has ended: its end is not the client's fault."""
+    problem = next((line for line in lines if line), "")
+    return servers.endpoint.blames(problem) if problem and servers.endpoint else problem
 
 
 def _credentials(endpoints: Endpoints) -> Mapping[str, str]:
@@ -314,6 +320,8 @@ def _arrival(
         if servers.endpoint and servers.endpoint.service.file.read_back:
             servers.endpoint.read_back(endpoints.upload_name, payload.sha256, endpoints.stored_path)
         arrived = collect(receiver, endpoints.stored_path)
+        if endpoints.service and not arrived.sha256:
+            return _There(f"0 of {payload.size} bytes arrived: the server has no {endpoints.stored_path}")
     return _There(arrived.problem(payload.size, payload.sha256))
 
 

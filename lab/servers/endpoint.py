@@ -41,6 +41,12 @@ class EndpointServer(ServerProcess):
         script = f"{{ {command}\n}} >{shlex.quote(into)}"
         self.host.under_test.run(["/bin/sh", "-c", script], env=environment, check=False, timeout_s=_PREPARE_S, root=True)
 
+    def blames(self, problem: str) -> str:
+        """The problem of a transfer, without secrets. Raises LabFault if the endpoint has ended meanwhile."""
+        if why := self.ended():
+            raise LabFault(f"{why} during a transfer", remedy="its log says more")
+        return self.service.hide(problem)
+
     def ended(self) -> str:
         return self.service.hide(super().ended())
 
@@ -87,7 +93,29 @@ def launch(
 
 def wait_until_ready(endpoint: EndpointServer) -> None:
     """Until it answers. Raises LabFault with the endpoint's own words."""
-    wait_ready([endpoint], deadline_s=endpoint.service.file.ready.within.ns / 1e9)
+    told = endpoint.service.file
+    try:
+        wait_ready([endpoint], deadline_s=told.ready.within.ns / 1e9)
+    except LabFault as fault:
+        if endpoint.ended():
+            raise
+        done = endpoint.processes[0].stop()
+        words = (endpoint.error_log() or (done.stderr + done.stdout).decode(errors="replace")).strip().splitlines()
+        last = f"; its last words: {words[-1][:200]}" if words else ""
+        raise LabFault(
+            endpoint.service.hide(f"{endpoint.name}: {_awaited(told)} after {told.ready.within}{last}"),
+            remedy="see ports, ready and within in its file",
+        ) from fault
+
+
+def _awaited(told: EndpointFile) -> str:
+    """The missing answer, in words."""
+    port = told.ports[told.ready.port or next(iter(told.ports))]
+    if told.ready.banner:
+        return f"no greeting {told.ready.banner!r} on port {port}"
+    if told.ready.http:
+        return f"no answer below 500 to GET {told.ready.http} on port {port}"
+    return f"nothing listens on {'UDP ' if told.ready.udp else ''}port {port}"
 
 
 def image_root(host: Host) -> str:

@@ -44,7 +44,7 @@ def test_a_file_that_is_there_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["cell", "x"], "one of client, topology, suite, profile"),
+        (["cell", "x"], "one of client, topology, endpoint, suite, profile"),
         (["client", "../x"], "is not a name"),
         (["suite", "A B"], "is not a name"),
     ],

@@ -91,8 +91,12 @@ def test_an_upload_is_read_back_by_a_command(run: Run) -> None:
 def test_a_server_that_ends_or_never_serves_is_the_labs_fault_in_one_line(run: Run) -> None:
     with pytest.raises(LabFault, match=r"endpoint mine ended \(1\): no port for me"):
         run("curl--dsl-20--http1-get-200kB", start="{program} -c 'raise SystemExit(\"no port for me\")'")
-    with pytest.raises(LabFault, match="not ready after 1 s"):
-        run("curl--dsl-20--http1-get-200kB", start="sleep 1000", ready={"within": "1 s"})
+    with pytest.raises(LabFault, match="nothing listens on port 8080 after 1 s; its last words: wait"):
+        run("curl--dsl-20--http1-get-200kB", start="/bin/sh -c 'echo wait; exec sleep 1000'", ready={"within": "1 s"})
+    dies = SERVER.replace("data = self", "os._exit(3); data = self").replace("LENGTH", "None")
+    (found,) = run("curl--dsl-20--http1-put-200kB", files={"server.py": dies})
+    assert found.verdict.name == "INVALID"
+    assert "endpoint mine ended (3)" in found.verdict.reason
     with pytest.raises(LabFault, match=r"prepare failed \(3\): no"):
         run("curl--dsl-20--http1-get-200kB", prepare="echo no >&2; exit 3")
 

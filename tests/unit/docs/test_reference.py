@@ -24,7 +24,7 @@ def example(page: str) -> str:
 def test_the_example_of_a_topology_loads(tmp_path: Path) -> None:
     file = tmp_path / "hotel.yaml"
     file.write_text(example("topology.md"), encoding="utf-8")
-    assert load_topology(file).name == "hotel"
+    assert load_topology(str(file)).name == "hotel"
 
 
 def test_the_example_of_a_client_loads(tmp_path: Path) -> None:
