@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from lab.model.base import YAML_SUFFIXES
 from lab.model.errors import LabFault
-from lab.model.load import load_endpoint, load_topology
+from lab.model.load import files_by_name, load_endpoint
+from lab.model.paths import shipped_endpoints_dir
+from lab.model.userland import NO_USERLANDS, Userlands
 from lab.run.named_cells import named_cells, run_cells
 from lab.run.options import Options
 from lab.run.progress import Silent
@@ -116,9 +119,34 @@ def test_a_secret_is_given_to_both_ends_and_stored_nowhere(run: Run, tmp_path: P
     assert not [found for text in texts for found in re.findall(r"\bit is [0-9a-f]{32}|TOKEN[^{]{1,4}[0-9a-f]{32}", text)]
 
 
-def test_every_endpoint_that_ships_is_read() -> None:
-    for name in ("rsyncd", "vsftpd", "apache-dav"):
-        assert load_topology(f"dsl-20@{name}").served_by == load_endpoint(name)
+CLIENTS = {"s3": "boto3", "oci": "skopeo", "rsync": "rsync", "h3": "curl@debian13"}
+"""By protocol; curl speaks the others."""
+SHIPPED = [
+    (name, protocol, way)
+    for name in files_by_name([shipped_endpoints_dir()], YAML_SUFFIXES)
+    for protocol in load_endpoint(name).urls
+    for way in ("get", "put")
+    if load_endpoint(name).serves(protocol, way)
+]
+
+
+def test_endpoints_ship_for_many_protocols() -> None:
+    assert len(SHIPPED) > 30
+    assert {protocol for _, protocol, _ in SHIPPED} >= {"ftp", "ftps", "webdav", "s3", "oci", "rsync", "sftp", "h2", "h3"}
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("name", "protocol", "way"), SHIPPED)
+def test_a_shipped_endpoint_serves_what_it_names(
+    name: str, protocol: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their packages are downloaded: by day the servers above stand for them."""
+    monkeypatch.setenv("ROUGHWATER_RESULTS", str(tmp_path))
+    userlands = Userlands(client="debian:13+rsync") if protocol == "rsync" else NO_USERLANDS
+    options = Options(clock="virtual", seed=1, userlands=userlands)
+    cell = f"{CLIENTS.get(protocol, 'curl')}--dsl-20@{name}--{protocol}-{way}-1MB"
+    (found,) = run_cells(named_cells([cell]), options, Silent()).results
+    assert found.verdict.name == "PASS", found.verdict.reason
 
 
 @pytest.fixture(name="image", scope="module")
