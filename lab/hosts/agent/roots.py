@@ -7,7 +7,22 @@ import os
 from lab.hosts.agent import syscalls
 from lab.hosts.agent.places import RUN_DIR
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _OVER = ("dev", "proc", "sys", "run")
+
+
+def open_all(message: dict[str, Any]) -> dict[str, str]:
+    """The roots of a machine's hosts by their paths, ready for chroot(2): of `userlands`, and of `images` with their owners."""
+    found = {}
+    for host, source in message["userlands"].items():
+        if host in message["images"]:
+            found[host] = open_image(host, source, message["files"], message["images"][host], int(message["run_bytes"]))
+        else:
+            found[host] = open_userland(host, source, message["files"])
+    return found
 
 
 def open_image(host: str, source: str, files: dict[str, str], owners: list[list[object]], size_bytes: int) -> str:

@@ -111,12 +111,7 @@ class Guest:
         if message["cache"]:
             mounts.own_folders(CACHE_DIR)
             syscalls.bind(message["cache"], CACHE_DIR)
-        for host, root in message["userlands"].items():
-            image = message["images"].get(host)
-            if image is None:
-                self.userlands[host] = roots.open_userland(host, root, message["files"])
-            else:
-                self.userlands[host] = roots.open_image(host, root, message["files"], image, int(message["run_bytes"]))
+        self.userlands |= roots.open_all(message)
         with open("/proc/cmdline", encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs 10 ms of start-up
             words = file.read().split()
         return {"cmdline": words, "release": os.uname().release, "hwrng": os.path.exists("/dev/hwrng")}, []  # noqa: PTH110
