@@ -15,6 +15,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -32,6 +33,7 @@ _LAYOUT = 1
 _MOST_LINKS = 40
 _CONFIG = "image.json"
 _PLATFORM = ("linux", "amd64")
+_REMEDY = "write it with docker save -o FILE IMAGE"
 Read = Callable[[str], BinaryIO]
 
 
@@ -58,12 +60,18 @@ def _config_of(kept: Mapping[str, Any]) -> ImageConfig:
 
 def _digest_of(path: Path) -> str:
     """The digest of a tar; of a layout's folder that of its index, which has the digests of all else."""
+    file = path / "index.json" if path.is_dir() else path
     try:
-        return digest(path / "index.json" if path.is_dir() else path)
+        return _digest(file, file.stat().st_mtime_ns)
     except OSError as error:
-        raise UsageProblem(
-            f"image {path} cannot be read: {error.strerror}", remedy="write it with docker save -o FILE IMAGE"
-        ) from None
+        raise UsageProblem(f"image {path} cannot be read: {error.strerror}", remedy=_REMEDY) from None
+
+
+@cache
+def _digest(file: Path, mtime_ns: int) -> str:
+    """A run asks for its image once per cell."""
+    del mtime_ns
+    return digest(file)
 
 
 @contextmanager
@@ -76,7 +84,7 @@ def _reading(path: Path) -> Iterator[Read]:
         try:
             archive = opened.enter_context(tarfile.open(path))
         except (tarfile.TarError, OSError):
-            raise UsageProblem(f"image {path} is not a tar", remedy="write it with docker save -o FILE IMAGE") from None
+            raise UsageProblem(f"image {path} is not a tar", remedy=_REMEDY) from None
 
         def read(name: str) -> BinaryIO:
             try:
@@ -132,11 +140,9 @@ def _unpack(read: Read, root: Path, path: Path) -> ImageConfig:
                 tree.add(layer)
     except tarfile.TarError as error:
         why = str(error).partition("\n")[0]
-        raise UsageProblem(f"image {path}: a layer cannot be read: {why}", remedy="write it with docker save") from None
+        raise UsageProblem(f"image {path}: a layer cannot be read: {why}", remedy=_REMEDY) from None
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise UsageProblem(
-            f"image {path}: neither docker's nor an OCI layout: {error}", remedy="write it with docker save -o FILE IMAGE"
-        ) from None
+        raise UsageProblem(f"image {path}: neither docker's nor an OCI layout: {error}", remedy=_REMEDY) from None
     tree.finish()
     told = config.get("config") or {}
     uid, gid = _user(root, str(told.get("User") or ""), path)
@@ -163,19 +169,19 @@ class _Tree:
         """Removals first: they are of the layers below."""
         members = layer.getmembers()
         for member in members:
-            folder, _, name = member.name.strip("/").removeprefix("./").rpartition("/")
+            *folders, name = _split(member.name) or [""]
             if name == _EMPTIED:
-                place = self._resolve(folder.split("/"))
+                place = self._resolve(folders)
                 for each in place.iterdir() if place.is_dir() else ():
                     _remove(each)
             elif name.startswith(_REMOVED):
-                _remove(self._resolve(folder.split("/")) / name.removeprefix(_REMOVED))
+                _remove(self._resolve(folders) / name.removeprefix(_REMOVED))
         for member in members:
             if not member.name.rpartition("/")[2].startswith(_REMOVED):
                 self._put(layer, member)
 
     def _put(self, layer: tarfile.TarFile, member: tarfile.TarInfo) -> None:
-        parts = [part for part in member.name.split("/") if part not in ("", ".")]
+        parts = _split(member.name)
         if ".." in parts:
             raise ValueError(f"{member.name} leaves the image")
         if not parts:
@@ -194,7 +200,7 @@ class _Tree:
             place.symlink_to(member.linkname)
         elif member.islnk():
             _remove(place)
-            place.hardlink_to(self._resolve([part for part in member.linkname.split("/") if part not in ("", ".")]))
+            place.hardlink_to(self._resolve(_split(member.linkname)))
         elif member.isfile():
             _remove(place)
             content = layer.extractfile(member)
@@ -209,7 +215,7 @@ class _Tree:
 
     def _resolve(self, parts: Sequence[str]) -> Path:
         """The path of a folder as a program with this root would reach it."""
-        place, left, links = self._root, [part for part in parts if part not in ("", ".")], 0
+        place, left, links = self._root, [*parts], 0
         while left:
             part = left.pop(0)
             if part == "..":
@@ -221,7 +227,7 @@ class _Tree:
                     raise ValueError(f"{'/'.join(parts)} has too many links")
                 target = os.readlink(place / part)  # noqa: PTH115 - as it is written
                 place = self._root if target.startswith("/") else place
-                left = [each for each in target.split("/") if each not in ("", ".")] + left
+                left = _split(target) + left
                 continue
             place /= part
         return place
@@ -236,6 +242,11 @@ class _Tree:
         for path, (uid, gid) in sorted(self._owned.items()):
             if (uid or gid) and os.path.lexists(self._root / path):
                 yield Owner(path, uid, gid)
+
+
+def _split(path: str) -> list[str]:
+    """The parts of a path in an image."""
+    return [part for part in path.split("/") if part not in ("", ".")]
 
 
 def _remove(path: Path) -> None:

@@ -21,10 +21,12 @@ from lab.model.paths import cache_dir
 MARK = "+"
 """Between a userland and the packages that are added to it: `debian:13+rsync`."""
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-_STATUS = "var/lib/dpkg/status"
+STATUS = "var/lib/dpkg/status"
+"""dpkg's list of packages, in a root."""
+NOT_WANTED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/lintian/*")
+"""Files of packages that no userland has."""
 _INSTALLED = "Status: install ok installed"
 _LAYOUT = 1
-_NOT_WANTED = ("./usr/share/doc/*", "./usr/share/man/*", "./usr/share/locale/*", "./usr/share/info/*", "./usr/share/lintian/*")
 _DOWNLOAD_S = 600
 
 
@@ -76,7 +78,7 @@ def _download(root: Path, sources: Sequence[str], packages: Sequence[str], work:
         "Dir::Etc::Trusted": _KEYRING,
         "Dir::State": str(apt),
         "Dir::State::Lists": str(apt / "lists"),
-        "Dir::State::Status": str(root / _STATUS),
+        "Dir::State::Status": str(root / STATUS),
     }
     command = ["apt-get", "-q", *(f"-o{name}={value}" for name, value in options.items())]
     code, output = store.run([*command, "update"], timeout_s=_DOWNLOAD_S)
@@ -92,7 +94,7 @@ def _download(root: Path, sources: Sequence[str], packages: Sequence[str], work:
 
 def _extract(deb: Path, root: Path) -> None:
     """Unpack as tar does, not dpkg: a folder that is a link in the root stays one, and a file that is replaced is a new one."""
-    exclude = " ".join(f"--exclude={shlex.quote(pattern)}" for pattern in _NOT_WANTED)
+    exclude = " ".join(f"--exclude={shlex.quote('.' + pattern)}" for pattern in NOT_WANTED)
     unpack = f"tar -x -C {shlex.quote(str(root))} --keep-directory-symlink --no-same-owner --no-same-permissions {exclude}"
     command = f"set -o pipefail; dpkg-deb --fsys-tarfile {shlex.quote(str(deb))} | {unpack}"
     code, output = store.run(["bash", "-c", command])
@@ -102,7 +104,7 @@ def _extract(deb: Path, root: Path) -> None:
 
 def _note(root: Path, debs: Iterable[Path]) -> None:
     """Put the packages on the root's list, which other tools read and the record of a cell has."""
-    status = root / _STATUS
+    status = root / STATUS
     text = status.read_text(encoding="utf-8", errors="replace")
     for deb in debs:
         code, fields = store.run(["dpkg-deb", "-f", deb])

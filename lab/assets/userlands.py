@@ -27,10 +27,9 @@ SECURITY = "http://deb.debian.org/debian-security"
 _PACKAGES = ("aria2", "curl", "lftp", "nginx", "openssh-client", "openssh-server", "time", "wget", "wget2")
 # A guest has its own, or no client's program reads them.
 _NOT_KEPT = ("./dev", "./proc", "./run", "./sys", "./tmp", "./var/cache", "./var/lib/apt")
-_NOT_WANTED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/lintian/*")
 _LAYOUT = 1  # raise when a root changes in a way that the recipe does not show
 _BUILD_S = 1800
-_DPKG, _APK = "var/lib/dpkg/status", "lib/apk/db/installed"
+_APK = "lib/apk/db/installed"
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Recipe:
 
     @property
     def place(self) -> Path:
-        recipe = "\n".join((self.suite, *self.packages, *_NOT_KEPT, *_NOT_WANTED, str(_LAYOUT)))
+        recipe = "\n".join((self.suite, *self.packages, *_NOT_KEPT, *userland_packages.NOT_WANTED, str(_LAYOUT)))
         name = self.name.replace(":", "-")
         return cache_dir() / f"userland-{name}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
@@ -86,11 +85,14 @@ def _image(name: str, progress: Progress) -> Userland:
     """The root of a container image. Raises UsageProblem for a file that is not an image."""
     path = Path(name.removeprefix(oci.PREFIX)).expanduser()
     root, config = oci.unpack(path, progress)
-    whole = hashlib.sha256(f"{tree_digest(root)} {oci.config_digest(config)}".encode()).hexdigest()
-    facts = UserlandFacts(
-        name=f"{oci.PREFIX}{path.name}", distribution=distribution(root), digest=whole, packages=package_list(root)
-    )
-    return Userland(root, facts, config)
+    return Userland(root, _image_facts(root, path.name, oci.config_digest(config)), config)
+
+
+@cache
+def _image_facts(root: Path, name: str, config_digest: str) -> UserlandFacts:
+    """The facts of an unpacked image; all its files are read once per process."""
+    whole = hashlib.sha256(f"{tree_digest(root)} {config_digest}".encode()).hexdigest()
+    return UserlandFacts(name=f"{oci.PREFIX}{name}", distribution=distribution(root), digest=whole, packages=package_list(root))
 
 
 def _with_packages(name: str, base: Userland, packages: Sequence[str], progress: Progress) -> Userland:
@@ -110,7 +112,11 @@ def _with_packages(name: str, base: Userland, packages: Sequence[str], progress:
                 facts = UserlandFacts(
                     name=name, distribution=base.facts.distribution, digest=tree_digest(root), packages=package_list(root)
                 )
-                store.write_manifest(root.parent, {"userland": facts.model_dump(), "sha256": sums}, {_DPKG: digest(root / _DPKG)})
+                store.write_manifest(
+                    root.parent,
+                    {"userland": facts.model_dump(), "sha256": sums},
+                    {userland_packages.STATUS: digest(root / userland_packages.STATUS)},
+                )
                 store.publish(root.parent, place)
             _load.cache_clear()
     return _load(place)
@@ -141,7 +147,9 @@ def build(name: str, progress: Progress, *, force: bool = False) -> Userland:
                 name=name, distribution=distribution(root), digest=tree_digest(root), packages=installed
             ).model_dump()
             sums = package_sums(records.read_text(errors="replace"), installed)
-            store.write_manifest(tree, {"userland": facts, "sha256": sums}, {_DPKG: digest(root / _DPKG)})
+            store.write_manifest(
+                tree, {"userland": facts, "sha256": sums}, {userland_packages.STATUS: digest(root / userland_packages.STATUS)}
+            )
             store.publish(tree, recipe.place)
         _load.cache_clear()
     found = _load(recipe.place)
@@ -188,7 +196,7 @@ def _bootstrap(mmdebstrap: Path, recipe: Recipe, archive: Path, records: Path) -
             "--format=tar",
             "--skip=output/dev",
             *(f'--aptopt={name} "{value}"' for name, value in options.items()),
-            *(f"--dpkgopt=path-exclude={pattern}" for pattern in _NOT_WANTED),
+            *(f"--dpkgopt=path-exclude={pattern}" for pattern in userland_packages.NOT_WANTED),
             f"--include={','.join(recipe.packages)}",
             f'--customize-hook=chroot "$1" apt-cache dumpavail >{records}',
             recipe.suite,
@@ -234,8 +242,8 @@ def distribution(root: Path) -> str:
 
 def package_list(root: Path) -> dict[str, str]:
     """Versions by name, from dpkg's list or apk's; empty for a root without one of them."""
-    if (root / _DPKG).is_file():
-        found = _paragraphs((root / _DPKG).read_text(errors="replace"), "Package", "Version", "Status")
+    if (root / userland_packages.STATUS).is_file():
+        found = _paragraphs((root / userland_packages.STATUS).read_text(errors="replace"), "Package", "Version", "Status")
         return dict(sorted((name, version) for name, version, status in found if status == "install ok installed"))
     if (root / _APK).is_file():
         return dict(sorted((name, version) for name, version in _paragraphs((root / _APK).read_text(errors="replace"), "P", "V")))

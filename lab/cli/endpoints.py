@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
+from lab.cli.listing import list_files
 from lab.cli.options import Json
-from lab.cli.output import tell_problems
 from lab.model.endpoint import EndpointFile
-from lab.model.errors import EXIT_USAGE, UsageProblem
 from lab.model.load import list_endpoints, load_endpoint
 
 
@@ -23,20 +21,7 @@ def endpoints(
     json_output: Json = False,
 ) -> None:
     """Check and list servers that files describe: yours in ./endpoints, and the lab's. A file that is wrong is named."""
-    found, problems = list[EndpointFile](), list[str]()
-    for name in names or list_endpoints():
-        try:
-            found.append(load_endpoint(name))
-        except UsageProblem as problem:
-            problems.append(str(problem))
-    if json_output:
-        typer.echo(json.dumps([each.model_dump(mode="json") for each in found], indent=2))
-    else:
-        for each in found:
-            typer.echo(_line_of(each))
-    tell_problems(problems)
-    if problems:
-        raise typer.Exit(EXIT_USAGE)
+    list_files(names or list_endpoints(), load_endpoint, _line_of, json_output=json_output)
 
 
 def _line_of(endpoint: EndpointFile) -> str:

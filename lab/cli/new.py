@@ -56,7 +56,7 @@ description: A server of ours, described so that the lab can start it.
 program: python3
 files:
   server.py: |
-    import http.server, os, shutil, sys
+    import http.server, os, sys
     class Files(http.server.SimpleHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         def do_PUT(self):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
+from lab.cli.listing import list_files, print_json
 from lab.cli.options import Json
-from lab.cli.output import tell_problems
-from lab.model.errors import EXIT_USAGE, UsageProblem
 from lab.model.load import list_topologies, load_topology, publishers
 from lab.model.topology import Link, Topology
 
@@ -27,34 +24,17 @@ def topologies(
     if presets:
         _list_presets(json_output=json_output)
         return
-    found, problems = list[Topology](), list[str]()
-    for name in list_topologies():
-        try:
-            found.append(load_topology(name))
-        except UsageProblem as problem:
-            problems.append(str(problem))
-    if json_output:
-        _print_json(found)
-    else:
-        for topology in found:
-            typer.echo(_line_of(topology))
-    tell_problems(problems)
-    if problems:
-        raise typer.Exit(EXIT_USAGE)
+    list_files(list_topologies(), load_topology, _line_of, json_output=json_output)
 
 
 def _list_presets(*, json_output: bool) -> None:
     if json_output:
-        _print_json([publisher.topology(name) for publisher in publishers() for name in publisher.presets])
+        print_json([publisher.topology(name) for publisher in publishers() for name in publisher.presets])
         return
     for publisher in publishers():
         typer.echo(f"{publisher.publisher}: {publisher.source}, read {publisher.seen}\n    {publisher.silent}")
         for name, preset in publisher.presets.items():
             typer.echo(_line_of_preset(name, preset.link(), preset.called))
-
-
-def _print_json(topologies: Sequence[Topology]) -> None:
-    typer.echo(json.dumps([topology.model_dump(mode="json") for topology in topologies], indent=2))
 
 
 def _line_of(topology: Topology) -> str:

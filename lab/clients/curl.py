@@ -16,7 +16,7 @@ from typing import Any
 
 from lab.clients.adapter import UnreadableReportError, clean_environment, identify_program, stream_rates
 from lab.hosts.host import Completed, Host
-from lab.model.endpoint import LAB_PROTOCOLS, PROTOCOL_WORDS
+from lab.model.endpoint import LAB_PROTOCOLS, protocol_words
 from lab.model.endpoints import SET_NAME, Endpoints
 from lab.model.results import ClientIdentity, ClientNumbers
 from lab.model.transfer import Transfer
@@ -104,7 +104,7 @@ class Curl:
     def _unspoken(self, protocol: str) -> str:
         """The reason why this program does not speak the protocol; empty if it does."""
         if protocol not in _SPOKEN:
-            return f"curl does not speak {PROTOCOL_WORDS.get(protocol, protocol)}"
+            return f"curl does not speak {protocol_words(protocol)}"
         built_here = protocol == "h3" and _VERSION.match(self.name) is not None
         if protocol in self.lacks or built_here:
             return f"{self.name} was built without {protocol}{' (curl@debian13 has it)' if built_here else ''}"

@@ -24,7 +24,7 @@ from lab.model.client import (
     ClientFile,
     placeholders,
 )
-from lab.model.endpoint import PROTOCOL_WORDS
+from lab.model.endpoint import protocol_words
 from lab.model.endpoints import CA_FILE, KNOWN_HOSTS_FILE, SSH_KEY_FILE, Endpoints
 from lab.model.load import check_name, files_by_name, parse_model, read_text
 from lab.model.paths import clients_dirs
@@ -173,13 +173,13 @@ class DescribedClient:
             return ""
         spoken = spec.speaks()
         if transfer.protocol not in spoken:
-            return f"{spec.name} speaks {', '.join(PROTOCOL_WORDS.get(each, each) for each in spoken)} only"
+            return f"{spec.name} speaks {', '.join(protocol_words(each) for each in spoken)} only"
         if transfer.discard:
             return f"{spec.name} does not download and throw away (get_discard)"
         if not any(spec.template(transfer.direction, each, several=several) for each in spoken):
             verb = "upload" if transfer.direction == "put" else "download"
             return f"{spec.name} does not {verb}{' sets of files' if several else ''}"
-        return f"{spec.name} does not {transfer.direction} over {PROTOCOL_WORDS.get(transfer.protocol, transfer.protocol)}"
+        return f"{spec.name} does not {transfer.direction} over {protocol_words(transfer.protocol)}"
 
     def _template(self, transfer: Transfer) -> str | None:
         return self.spec.template(transfer.direction, transfer.protocol, several=transfer.kept_set, discard=transfer.discard)

@@ -14,7 +14,7 @@ from pathlib import Path
 from lab.clients import ferry_report, windows
 from lab.clients.adapter import clean_environment, identify_program
 from lab.hosts.host import Completed, Host
-from lab.model.endpoint import LAB_PROTOCOLS, PROTOCOL_WORDS
+from lab.model.endpoint import LAB_PROTOCOLS, protocol_words
 from lab.model.endpoints import SET_NAME, Endpoints, is_windows_path
 from lab.model.errors import UsageProblem
 from lab.model.extras import install_command
@@ -119,7 +119,7 @@ class Ferry:
         if transfer.buffer_size is not None and not _LEAST_BUFFER <= transfer.buffer_size.bytes <= _LARGEST_BUFFER:
             return "ferry's buffer is 4 KiB to 16 MiB"
         if transfer.protocol not in LAB_PROTOCOLS:
-            return f"ferry does not speak {PROTOCOL_WORDS.get(transfer.protocol, transfer.protocol)}"
+            return f"ferry does not speak {protocol_words(transfer.protocol)}"
         if transfer.protocol == "sftp" and transfer.parallel > 1:
             return "over SFTP ferry itself decides how many files it moves at once"
         return self._http3_lacks(transfer) or self._list_lacks(transfer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -22,6 +23,10 @@ class Model(BaseModel):
     """Closed and frozen: an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def digest_without(self, fields: set[str]) -> str:
+        """SHA-256 of the other fields, 64 hexadecimal digits."""
+        return hashlib.sha256(self.model_dump_json(exclude=fields).encode()).hexdigest()
 
 
 _FIELDS = "fields are expected, one `name: value` a line"

@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from lab.model.base import Model
 from lab.model.cell_name import format_cell_name
-from lab.model.endpoint import LAB_PROTOCOLS, PROTOCOL_WORDS
+from lab.model.endpoint import LAB_PROTOCOLS, PROTOCOL_WORDS, protocol_words
 from lab.model.errors import did_you_mean
 from lab.model.topology import LinkDirection, Topology, carrier
 from lab.model.transfer import ClientSpec, Expectation, Transfer
@@ -36,7 +36,7 @@ class Cell(Model):
     def unserved(self) -> str:
         """The reason why the network's server cannot take part in the transfer; empty if it can."""
         protocol, endpoint = self.transfer.protocol, self.topology.served_by
-        name = PROTOCOL_WORDS.get(protocol, protocol)
+        name = protocol_words(protocol)
         if endpoint is None:
             if protocol in LAB_PROTOCOLS:
                 return ""

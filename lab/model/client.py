@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shlex
 import string
@@ -22,7 +21,7 @@ from lab.model.units import ByteRate, Size
 Direction = Literal["get", "put"]
 ReportName = Literal["none", "curl", "ferry", "rclone"]
 REFUSABLE = ("get", "put", "keep", "discard", "sets", "parallel", "chunked", "sink", "limit", "buffer")
-"""What a client may not do, besides protocols."""
+"""Features that a client's file may refuse, besides protocols."""
 ANY = "any"
 """The key of a template for every protocol in `protocols`."""
 
@@ -217,8 +216,7 @@ class ClientFile(Model):
     @property
     def digest(self) -> str:
         """SHA-256 of the description without the words that nothing runs by, and without paths of its program and userland."""
-        left = self.model_dump_json(exclude={"notes", "cannot", "program", "userland", "package", "version", "teller"})
-        return hashlib.sha256(left.encode()).hexdigest()
+        return self.digest_without({"notes", "cannot", "program", "userland", "package", "version", "teller"})
 
     def template(self, direction: Direction, protocol: str, *, several: bool, discard: bool = False) -> str | None:
         """The template of an action; None if the file does not describe it. `several`: a set of files."""

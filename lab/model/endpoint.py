@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Literal, Self
@@ -32,6 +31,13 @@ PROTOCOL_WORDS: Mapping[str, str] = {
     "oci": "an OCI registry's API",
 }
 """Printed names; a protocol without one is printed as it is written."""
+
+
+def protocol_words(name: str) -> str:
+    """The printed name of a protocol."""
+    return PROTOCOL_WORDS.get(name, name)
+
+
 PROTOCOL_PATTERN = r"[a-z][a-z0-9]{0,15}"
 _MEANT = {"http": "http1", "https": "https1", "http2": "h2", "http3": "h3", "scp": "sftp", "dav": "webdav"}
 _LIKE = 0.7
@@ -163,8 +169,7 @@ class EndpointFile(Model):
     @property
     def digest(self) -> str:
         """SHA-256 of the description without the words that nothing runs by, and without paths of its program and userland."""
-        left = self.model_dump_json(exclude={"description", "notes", "program", "userland", "image"})
-        return hashlib.sha256(left.encode()).hexdigest()
+        return self.digest_without({"description", "notes", "program", "userland", "image"})
 
     def __hash__(self) -> int:
         """Mappings have no hash of their own."""

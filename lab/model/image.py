@@ -1,4 +1,4 @@
-"""What a container image says about how it runs. Standard library only: images of the lab ship what imports this module."""
+"""The configuration of a container image: its command, user and owners. Standard library only: the lab's images ship it."""
 
 from __future__ import annotations
 

@@ -228,19 +228,19 @@ def start_servers(
         wait_ready(servers)
         for write in writes:
             write.result()
+        running: EndpointServer | None = None
         if endpoint:
-            ends = endpoints
             running = described.launch(
                 host,
                 endpoint,
                 server=places.server_name,
                 user=places.ssh_user,
-                ca_path=ends.ca_path,
+                ca_path=endpoints.ca_path,
                 random_bytes=random_bytes,
             )
             started.callback(running.stop)
             described.wait_until_ready(running)
-            endpoints = replace(ends, service=running.service)
+            endpoints = replace(endpoints, service=running.service)
         payloads = {(host.name, job.result().size): job.result() for job in payload_jobs}
         bundle = Servers(
             network,
@@ -250,7 +250,7 @@ def start_servers(
             certificates.ca_pem,
             endpoints,
             aioquic_job.result() if http3 == "aioquic" else None,
-            running if endpoint else None,
+            running,
             payloads,
         )
         started.pop_all()

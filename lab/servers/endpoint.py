@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lab.hosts.host import Host
 from lab.model.endpoints import Service
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.templates import fill
 from lab.servers.process import ServerProcess, wait_ready
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 _FIRST_UID = 7701
 _PREPARE_S = 120.0
 _SECRET_BYTES = 16
-_ADD_USERS = 'printf "%s\\n" "$@" >>/etc/passwd'
-_ADD_GROUPS = 'printf "%s\\n" "$@" >>/etc/group'
+_ADD_ROWS = 'printf "%s\\n" "$@" >>"$0"'
 
 
 @dataclass
@@ -62,10 +62,10 @@ def launch(
     Raises LabFault where a command of the file fails, UsageProblem where the host has no such program.
     """
     own = host.workdir / told.name
-    service = Service(told, _words(host, told, own, server=server, user=user, ca_path=ca_path, random_bytes=random_bytes))
+    words = _words(host, told, own, server=server, user=user, ca_path=ca_path, random_bytes=random_bytes)
     image = host.under_test.image
-    credentials = {name: service.fill(text) for name, text in told.credentials.items()}
-    service = Service(told, service.values, credentials, image_root(host) if image else "")
+    credentials = {name: fill(text, words) for name, text in told.credentials.items()}
+    service = Service(told, words, credentials, image_root(host) if image else "")
     if told.users:
         _add_users(host, told)
     host.write(host.workdir / "upload" / ".keep", b"")
@@ -176,8 +176,8 @@ def _words(
 
 def _add_users(host: Host, told: EndpointFile) -> None:
     lines = [(f"{name}:x:{uid}:{uid}::/:/bin/sh", f"{name}:x:{uid}:") for uid, name in enumerate(told.users, _FIRST_UID)]
-    for script, rows in zip((_ADD_USERS, _ADD_GROUPS), zip(*lines, strict=True), strict=True):
-        host.run(["/bin/sh", "-c", script, "add", *rows], root=True)
+    for file, rows in zip(("/etc/passwd", "/etc/group"), zip(*lines, strict=True), strict=True):
+        host.run(["/bin/sh", "-c", _ADD_ROWS, file, *rows], root=True)
 
 
 def _checks(host: Host, told: EndpointFile) -> tuple[str, ...]:
