@@ -175,7 +175,7 @@ def _prepare(network: Network, topology: Topology) -> Servers:
     pin(network, topology.congestion_control, topology.link.mtu)
     assert_no_bypass(network)
     shape(network, topology.link)
-    return start_servers(network, places=places(same_host=topology.same_host))
+    return start_servers(network, places=places(topology.wiring))
 
 
 def _attached(host: Host, command: Sequence[str], more: Mapping[str, str], given: Mapping[str, str]) -> int:

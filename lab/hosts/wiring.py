@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 # Private addresses that exist only inside the lab's own networks.
 CLIENT_NET, SERVER_NET = "10.77.1", "10.77.2"
+# The prefix of documentation (RFC 3849). Programs that sort addresses (RFC 6724) would ask IPv4 before a unique local one.
+CLIENT_NET_6, SERVER_NET_6 = "2001:db8:77:1", "2001:db8:77:2"
 # The router's end of each network, as its neighbours see it; locally administered.
 ROUTER_MACS = {"client": "02:54:4c:01:00:01", "server": "02:54:4c:02:00:01"}
 LEAF = "eth0"
@@ -26,6 +28,14 @@ class Addresses:
     @property
     def server(self) -> str:
         return f"{self.server_net}.2"
+
+    @property
+    def client_6(self) -> str:
+        return f"{CLIENT_NET_6}::2"
+
+    @property
+    def server_6(self) -> str:
+        return f"{SERVER_NET_6}::2"
 
     @property
     def client_gateway(self) -> str:
@@ -54,9 +64,9 @@ def router_commands(addresses: Addresses, ports: Mapping[str, str], macs: Mappin
     return commands
 
 
-def ip_batch(commands: Iterable[str]) -> str:
+def ip_batch(commands: Iterable[str], *, ipv6: bool = False) -> str:
     """Lines of ip(8) as one process of it, which stops at the first that fails."""
-    return "\n".join(("ip -batch - <<END", *(command.removeprefix("ip ") for command in commands), "END"))
+    return "\n".join((f"ip {'-6 ' if ipv6 else ''}-batch - <<END", *(command.removeprefix("ip ") for command in commands), "END"))
 
 
 def leaf_neighbour(gateway: str, mac: str) -> str:

@@ -15,7 +15,7 @@ The packets that pass then meet the link as all others do. The hops of a directi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lab.link.layers import QueuePlan, policer
@@ -35,7 +35,10 @@ _MACS = ("02:54:4c:03:00:01", "02:54:4c:03:00:02")
 # Numbers of routing tables, and of rules, which come before the kernel's own (32766).
 _NUMBERS = {"mtu-up": 101, "udp-up": 102, "mtu-down": 103, "udp-down": 104}
 HOPS: frozenset[str] = frozenset(_NUMBERS)
-"""The devices of all hops that a router may have."""
+"""The devices of all hops of a link that a router may have."""
+_DETOUR, _DETOUR_NUMBER = "ipv6-up", 105
+# Room for a second of 1 Gbit/s.
+_DETOUR_PACKETS = 100_000
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class Hop:
     port: str
     selector: tuple[str, ...]
     qdisc: QdiscPlan | QueuePlan
+    ipv6: bool = False
+    """True if it is for packets of IPv6, and not of IPv4."""
 
     @property
     def end(self) -> str:
@@ -54,7 +59,8 @@ class Hop:
 
     def setup(self, address: str) -> list[tuple[str, ...]]:
         """Argument lists that make it, for packets to that address. The rule comes last: until then nothing goes there."""
-        number, device, (own, other) = str(_NUMBERS[self.device]), self.device, _MACS
+        number, device, (own, other) = str(_NUMBERS.get(self.device, _DETOUR_NUMBER)), self.device, _MACS
+        ip = ("ip", "-6") if self.ipv6 else ("ip",)
         if isinstance(self.qdisc, QdiscPlan):
             (qdisc,) = self.qdisc.commands(device, "add")
         else:
@@ -64,9 +70,9 @@ class Hop:
             ("ip", "link", "set", device, "up"),
             ("ip", "link", "set", self.end, "up"),
             qdisc,
-            ("ip", "neighbour", "replace", address, "lladdr", other, "nud", "permanent", "dev", device),
-            ("ip", "route", "add", "default", "dev", device, "table", number),
-            ("ip", "rule", "add", "pref", number, "iif", self.port, *self.selector, "lookup", number),
+            (*ip, "neighbour", "replace", address, "lladdr", other, "nud", "permanent", "dev", device),
+            (*ip, "route", "add", "default", "dev", device, "table", number),
+            (*ip, "rule", "add", "pref", number, "iif", self.port, *self.selector, "lookup", number),
         ]
 
     def problems(self, qdiscs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -100,6 +106,11 @@ def hops_of(direction: LinkDirection, way: DirectionName, port: str) -> list[Hop
         qdisc = policer(policed.policed, policed.burst.bytes, frame_bytes(direction.mtu)) if policed else _BLOCKED
         found.append(Hop(f"udp-{way}", enters, ("ipproto", "udp"), qdisc))
     return found
+
+
+def ipv6_detour(port: str, delay: Duration) -> Hop:
+    """A longer way for packets of IPv6 that enter the router at `port`."""
+    return Hop(_DETOUR, port, (), replace(_BLOCKED, loss=Ratio(0), delay=delay, limit_packets=_DETOUR_PACKETS), ipv6=True)
 
 
 _BLOCKED = QdiscPlan(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ETHERNET_HEADER_BYTES = 14  # IEEE 802.3: two addresses and a type
 IPV4_HEADER_BYTES = 20  # RFC 791, no options
+IPV6_HEADER_BYTES = 40  # RFC 8200, no extension
 TCP_HEADER_BYTES = 20  # RFC 9293, no options
 TCP_TIMESTAMPS_BYTES = 12  # RFC 7323: ten bytes and two of padding, in every segment once negotiated
 # The headers of a data segment with timestamps.
@@ -31,9 +32,9 @@ def frame_bytes(mtu: int) -> int:
     return mtu + ETHERNET_HEADER_BYTES
 
 
-def payload_per_segment(mtu: int) -> int:
-    """TCP payload of a full-sized frame: 1448 at MTU 1500."""
-    return frame_bytes(mtu) - SEGMENT_OVERHEAD_BYTES
+def payload_per_segment(mtu: int, *, ipv6: bool = False) -> int:
+    """TCP payload of a full-sized frame: 1448 at MTU 1500, 1428 over IPv6."""
+    return frame_bytes(mtu) - SEGMENT_OVERHEAD_BYTES - (IPV6_HEADER_BYTES - IPV4_HEADER_BYTES if ipv6 else 0)
 
 
 def payload_bytes(wire_bytes: int, wire_packets: int) -> int:
@@ -41,11 +42,11 @@ def payload_bytes(wire_bytes: int, wire_packets: int) -> int:
     return wire_bytes - SEGMENT_OVERHEAD_BYTES * wire_packets
 
 
-def ideal_goodput_bit_s(direction: LinkDirection) -> float | None:
+def ideal_goodput_bit_s(direction: LinkDirection, *, ipv6: bool = False) -> float | None:
     """TCP payload per second of a full link; None where nothing limits it. Packets lost at random never reach the rate."""
     if direction.rate is None:
         return None
-    return direction.rate.bit_s * payload_per_segment(direction.mtu) / frame_bytes(direction.mtu)
+    return direction.rate.bit_s * payload_per_segment(direction.mtu, ipv6=ipv6) / frame_bytes(direction.mtu)
 
 
 def serialisation(frame: int, rate: BitRate | None) -> Duration:

@@ -12,6 +12,7 @@ from lab.model.templates import fill
 if TYPE_CHECKING:
     from lab.model.endpoint import EndpointFile
     from lab.model.transfer import Transfer
+    from lab.model.wiring import Ip
 
 # Credentials, below the client's workdir. That is its HOME, because libssh2 in curl reads only $HOME/.ssh/known_hosts.
 CA_FILE = "ca.pem"
@@ -65,6 +66,8 @@ class Endpoints:
     ssh_port: int = 22
     payload: str = "PAYLOAD"
     upload_name: str = "UPLOAD"
+    ip: Ip = 4
+    """The families under which the server's name is known."""
     service: Service | None = None
     """The endpoint that stands in the place of the lab's own servers."""
 

@@ -84,6 +84,9 @@ REAL_TIME: tuple[Refused, ...] = (
     Refused("Topology", "link", _virtual_only, _VIRTUAL),
     Refused("Topology", "userlands", "has a userland", _VIRTUAL),
     Refused("Topology", "endpoint", "has an endpoint", _VIRTUAL),
+    Refused("Topology", "ip", "has IPv6", _VIRTUAL),
+    Refused("Topology", "ipv6", "has IPv6", _VIRTUAL),
+    Refused("Topology", "dns", "has a resolver", _VIRTUAL),
     Refused("ClientFile", "userland", "has a userland", _VIRTUAL),
 )
 """Fields that no network in real time obeys. The remedy is the front end's `elsewhere`."""
@@ -99,6 +102,15 @@ def _schedule(why: str, remedy: str) -> Refused:
 
 def _endpoint(why: str) -> Refused:
     return Refused("Topology", "endpoint", "has an endpoint", why, "name a network without one")
+
+
+def _names(why: str) -> tuple[Refused, ...]:
+    remedy = "name a network without it"
+    return (
+        Refused("Topology", "ip", "has IPv6", why, remedy),
+        Refused("Topology", "ipv6", "has IPv6", why, remedy),
+        Refused("Topology", "dns", "has a resolver", why, remedy),
+    )
 
 
 def _side(side: str, setting: str, has: str) -> Refused:
@@ -125,6 +137,7 @@ FRONT_ENDS: Mapping[FrontEnd, Facts] = {
         refused=(
             _schedule("and an event needs a link that stays as it is", "name a network without one"),
             _endpoint("and an event happens at the lab's own servers"),
+            *_names("and an event happens to connections of IPv4, by addresses"),
         ),
     ),
     "workers": Facts(_BOTH, _CELLS),
@@ -149,6 +162,7 @@ FRONT_ENDS: Mapping[FrontEnd, Facts] = {
         refused=(
             _one_host("and a bystander shares a link", "name another network"),
             _endpoint("and both clients talk to the lab's own servers"),
+            *_names("and the bystander speaks IPv4, by addresses"),
         ),
     ),
     "shell": Facts(_BOTH, ("Topology",), "leave --clock, --backend and --router out"),
@@ -178,6 +192,7 @@ FRONT_ENDS: Mapping[FrontEnd, Facts] = {
                 "Topology", "userlands", "has a userland", "and a calibration runs the lab's own programs", "use lab run CELL"
             ),
             _endpoint("and a calibration runs the lab's own programs"),
+            *_names("and a calibration runs over IPv4, by addresses"),
             _one_host("to calibrate", "name another network"),
         ),
     ),

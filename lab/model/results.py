@@ -22,7 +22,7 @@ from lab.model.userland import UserlandFacts
 # The parts of a sample may be imported from here as well.
 __all__ = ["MOST_FILE_TIMES", "BodyClock", "ClientNumbers", "HostLoad", "Sample", "WireCounters", "WireSeries"]
 
-SCHEMA_VERSION = "2.2"
+SCHEMA_VERSION = "2.3"
 
 VerdictName = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 DirectionName = Literal["up", "down"]

@@ -13,6 +13,7 @@ from lab.model.impairments import AnyQueue, Distribution, Jitter, Loss, ManagedQ
 from lab.model.trace import AnyTrace, Trace
 from lab.model.units import ONE_BDP, BitRate, Duration, Queue, Ratio
 from lab.model.userland import TopologyUserlands
+from lab.model.wiring import Dns, Ip, Ipv6, Wiring
 
 DirectionName = Literal["up", "down"]
 _SIDES: tuple[DirectionName, ...] = ("up", "down")
@@ -31,6 +32,8 @@ Mtu = Annotated[int, Field(ge=576, le=1500, strict=True)]
 _LEAST_RATE = BitRate(1000)
 _LONGEST_DELAY = Duration.parse("60 s")
 _NONE = Ratio(0)
+# RFC 8200, section 5.
+_LEAST_IPV6_MTU = 1280
 UNSHAPED_RATE = BitRate.parse("1 Gbit/s")
 """The rate that virtual time gives to a link without one."""
 # The default of a Linux interface (txqueuelen).
@@ -382,11 +385,38 @@ class Topology(Model):
         False,
         description="client and server are one host, reached over its loopback as `localhost`; without a router, so never shaped",
     )
+    ip: Ip = Field(
+        4,
+        description="families under which the server's name is known: 4, 6, or `both`, and a client chooses; in virtual time",
+    )
+    ipv6: Ipv6 = Field(
+        "open",
+        description="with `ip: both`, what becomes of packets of IPv6: `dead` swallows them, `unreachable` says so, or a mapping",
+    )
+    dns: Dns | None = Field(
+        None, description="a resolver on the client's side of the link; default: the server's name is in a file; in virtual time"
+    )
 
     @model_validator(mode="after")
     def _unshaped_on_one_host(self) -> Self:
         if self.same_host and self.link != Link():
             raise ValueError("same_host has no router to shape a link (leave `link` out)")
+        return self
+
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        if self.ip != "both" and self.ipv6 != "open":
+            raise ValueError(f"ipv6: {self.ipv6_words} needs another way to the server (set ip: both)")
+        if self.same_host and (self.ip != 4 or self.dns):
+            raise ValueError("same_host is reached as localhost, without a resolver (leave `ip` and `dns` out)")
+        if self.ip == 4:
+            return self
+        if self.link.mtu < _LEAST_IPV6_MTU:
+            raise ValueError(f"ip: {self.ip} needs an MTU of {_LEAST_IPV6_MTU} bytes, which IPv6 asks of every link (link.mtu)")
+        if any(self.link.direction(side).has_hops for side in _SIDES):
+            raise ValueError("hidden_mtu and udp choose packets of IPv4 (leave them out, or `ip`)")
+        if self.endpoint is not None:
+            raise ValueError("an endpoint is reached over IPv4 (leave `ip` or `endpoint` out)")
         return self
 
     @model_validator(mode="after")
@@ -409,6 +439,16 @@ class Topology(Model):
             if len({each.distribution for each in found}) > 1:
                 raise ValueError("schedule: a step cannot change the distribution of the jitter (leave its `jitter` out)")
         return self
+
+    @property
+    def wiring(self) -> Wiring:
+        """The part that is made with its hosts."""
+        return Wiring(self.same_host, self.ip, self.ipv6, self.dns)
+
+    @property
+    def ipv6_words(self) -> str:
+        """`dead`, or `slower by 300 ms`."""
+        return self.ipv6 if isinstance(self.ipv6, str) else f"slower by {self.ipv6.slower}"
 
     @property
     def served_by(self) -> EndpointFile | None:

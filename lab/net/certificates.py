@@ -21,6 +21,7 @@ from lab.hosts.host import Network
 from lab.hosts.virtual.machine import derived_seed
 from lab.link.layers import link_plan
 from lab.link.schedule import slowest_goodput_bit_s
+from lab.link.theory import payload_per_segment
 from lab.model import files
 from lab.model.cell import Cell
 from lab.model.errors import RoughwaterError
@@ -130,6 +131,9 @@ def too_slow(cell: Cell, calibration: Calibration) -> str:
     carried_bit_s = (calibration.down if way == "down" else calibration.up).goodput_bit_s
     if schedule := cell.topology.schedule:
         carried_bit_s = min(carried_bit_s, slowest_goodput_bit_s(cell.topology.link, schedule, way))
+    if cell.topology.ip != 4:  # the certificate is of IPv4
+        mtu = cell.topology.link.mtu
+        carried_bit_s *= payload_per_segment(mtu, ipv6=True) / payload_per_segment(mtu)
     if carried_bit_s >= needed * 8:
         return ""
     limit_bit_s = (cell.transfer.limit_byte_s or 0) * 8

@@ -48,9 +48,19 @@ def stop(_number: int, _frame: object) -> None:
     sys.exit(0)
 
 
-def request() -> bytes:
-    """A dump of every IPv4 TCP socket in those states."""
-    asked = struct.pack("=BBBBI48x", socket.AF_INET, socket.IPPROTO_TCP, 1 << (_INFO - 1) | 1 << (_SKMEMINFO - 1), 0, _STATES)
+def families() -> list[int]:
+    """The families that this host has an address of, besides its loopback's."""
+    try:
+        with open("/proc/self/net/if_inet6", encoding="ascii") as addresses:  # noqa: PTH123
+            has_ipv6 = any(not line.endswith(" lo\n") for line in addresses)
+    except OSError:
+        has_ipv6 = False
+    return [socket.AF_INET, *([socket.AF_INET6] if has_ipv6 else [])]
+
+
+def request(family: int) -> bytes:
+    """A dump of every TCP socket of that family in those states."""
+    asked = struct.pack("=BBBBI48x", family, socket.IPPROTO_TCP, 1 << (_INFO - 1) | 1 << (_SKMEMINFO - 1), 0, _STATES)
     return struct.pack("=IHHII", 16 + len(asked), _BY_FAMILY, _REQUEST_DUMP, 1, 0) + asked
 
 
@@ -75,7 +85,7 @@ def numbers(message: bytes) -> list[int]:
 
 
 def look(diag: socket.socket, asked: bytes) -> list[list[int]]:
-    """Every connection, as `numbers` has it."""
+    """Every connection of one family, as `numbers` has it."""
     diag.send(asked)
     found: list[list[int]] = []
     while True:
@@ -95,12 +105,12 @@ def look(diag: socket.socket, asked: bytes) -> list[list[int]]:
 def main() -> int:
     signal.signal(signal.SIGTERM, stop)
     diag = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG)
-    asked = request()
+    asked = [request(family) for family in families()]
     os.write(1, b"roughwater-sockets 1\n")
     due = -(-time.monotonic_ns() // _TICK_NS) * _TICK_NS  # a full tick, as of `sampler`
     time.sleep(max(0, due - time.monotonic_ns()) / 1e9)
     while True:
-        found = look(diag, asked)
+        found = [row for each in asked for row in look(diag, each)]
         now = time.monotonic_ns()
         lines = [b"k %d %b\n" % (now, " ".join(map(str, row)).encode()) for row in found]
         os.write(1, b"".join(lines) + b"t %d\n" % now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +43,7 @@ class Mark(NamedTuple):
     port: int = 0
     peer_port: int = 0
     """The opener's and its peer's; 0 for an end."""
+    ipv6: bool = False
 
 
 class Unread(NamedTuple):
@@ -84,11 +86,22 @@ def parse_line(line: bytes) -> Event | int:
 
 
 def _mark(number: int, rest: list[bytes]) -> Mark:
-    """`T PORT PEER` of an opening, `WAY T` of an end."""
-    if len(rest) == 3:
-        return Mark(number, int(rest[0]), opened=True, port=int(rest[1]), peer_port=int(rest[2]))
+    """`T PORT PEER FAMILY` of an opening, `WAY T` of an end."""
+    if len(rest) == 4:
+        return Mark(number, int(rest[0]), opened=True, port=int(rest[1]), peer_port=int(rest[2]), ipv6=rest[3] == b"6")
     _, t_ns = rest
     return Mark(number, int(t_ns), opened=False)
+
+
+def over_ipv6(events: Sequence[object] | None, *, otherwise: bool) -> bool:
+    """True if most content passed on connections of IPv6; `otherwise` where there is no content of TCP to tell."""
+    seen = events or ()
+    families = {each.connection: each.ipv6 for each in seen if isinstance(each, Mark) and each.opened}
+    passed = {(each.connection, each.from_opener): each.position for each in seen if isinstance(each, Content)}
+    by_family = {False: 0, True: 0}
+    for (connection, _), size in passed.items():
+        by_family[families.get(connection, otherwise)] += size
+    return by_family[True] > by_family[False] if any(by_family.values()) else otherwise
 
 
 class Tap(Recording[Event]):

@@ -7,7 +7,7 @@ Documentation/networking/packet_mmap.rst), so that a packet costs no system call
 lets only segments with content, SYN, FIN and RST through.
 
 First line: `roughwater-tap 1 PORT`. Then one line per event, times in ns of CLOCK_MONOTONIC:
-  s CONNECTION T PORT PEER  a connection was opened from PORT to PEER; they are numbered from 0
+  s CONNECTION T PORT PEER FAMILY  a connection of IPv4 or IPv6 was opened from PORT to PEER; they are numbered from 0
   d CONNECTION WAY T0 T POS content from T0 to T; POS bytes in order since the connection was opened. WAY is `>` from the opener
   a CONNECTION WAY T POS    only with `acks`: the first POS bytes of WAY are acknowledged
   e CONNECTION WAY T        FIN or RST
@@ -44,6 +44,7 @@ _LEAST_LATE_NS = 50_000
 # Segments that follow each other within this are one line.
 _JOINED_NS = 100_000
 _TO_KERNEL, _TO_USER = 0, 1
+_ADDRESS_6_BYTES = 16
 _OTHER = {b">": b"<", b"<": b">"}
 _BLOCK_HEAD = struct.Struct("=III")
 _PACKET_HEAD = struct.Struct("=IIII10xH30xB")  # struct tpacket3_hdr and the type of the packet in the sockaddr_ll behind it
@@ -184,7 +185,7 @@ class Tap:
         self.streams[number, b">"] = Stream((sequence + 1) & 0xFFFFFFFF)
         self.flush()
         port, peer_port = (int.from_bytes(part, "big") for part in (key[-4:-2], key[-2:]))
-        self.lines.append(b"s %d %d %d %d\n" % (number, t_ns, port, peer_port))
+        self.lines.append(b"s %d %d %d %d %d\n" % (number, t_ns, port, peer_port, 6 if middle == _ADDRESS_6_BYTES else 4))
 
     def acks(self, t_ns: int, way: tuple[int, bytes], number: int, known: dict[tuple[int, bytes], int]) -> None:
         """`number` acknowledges content of `way`."""
@@ -220,14 +221,24 @@ def read_table(table: int, text: bytearray) -> int:
     return size
 
 
-def unread(table: int, text: bytearray) -> int:
-    """Bytes in the receive queues of connected sockets, by /proc/net/tcp (proc(5)), which is read into `text`."""
-    total, size = 0, read_table(table, text)
-    for line in text[:size].splitlines()[1:]:
-        words = line.split()
-        if words[3] != b"0A":
-            total += int(words[4].partition(b":")[2], 16)
+def unread(tables: list[int], text: bytearray) -> int:
+    """Bytes in the receive queues of connected sockets, by /proc/net/tcp and tcp6 (proc(5)), which are read into `text`."""
+    total = 0
+    for table in tables:
+        size = read_table(table, text)
+        for line in text[:size].splitlines()[1:]:
+            words = line.split()
+            if words[3] != b"0A":
+                total += int(words[4].partition(b":")[2], 16)
     return total
+
+
+def open_tables() -> list[int]:
+    """The table of each family that this host has an address of, besides its loopback's IPv6."""
+    names = ["tcp"]
+    with suppress(OSError), open("/proc/self/net/if_inet6", encoding="ascii") as addresses:  # noqa: PTH123
+        names += ["tcp6"] if any(not line.endswith(" lo\n") for line in addresses) else []
+    return [os.open(f"/proc/self/net/{name}", os.O_RDONLY) for name in names]
 
 
 def read_ring(ring: mmap.mmap, block: int, tap: Tap, offset_ns: int) -> int:
@@ -279,8 +290,8 @@ def listen(port: str, *, acks: bool) -> tuple[socket.socket, mmap.mmap]:
 class Looks:
     """When the tap looks at its ring and the receive queues, and what it prints then. The next look is due at `due`."""
 
-    def __init__(self, tap: Tap, ring: mmap.mmap, table: int, now: int) -> None:
-        self.tap, self.ring, self.table = tap, ring, table
+    def __init__(self, tap: Tap, ring: mmap.mmap, tables: list[int], now: int) -> None:
+        self.tap, self.ring, self.tables = tap, ring, tables
         self.text = bytearray(_TABLE_BYTES)
         self.block = self.queued = 0
         self.tick = self.look = now + _TICK_NS
@@ -295,7 +306,7 @@ class Looks:
         tap = self.tap
         self.block = read_ring(self.ring, self.block, tap, offset_ns)
         if tap.open:
-            before, self.queued = self.queued, unread(self.table, self.text)
+            before, self.queued = self.queued, unread(self.tables, self.text)
             tap.flush()
             tap.lines.append(b"q %d %d\n" % (now, self.queued))
             # A client that reads what is left in its queue: the last byte it takes ends the transfer.
@@ -318,13 +329,13 @@ def main(port: str, *options: str) -> int:
     signal.signal(signal.SIGTERM, stop)
     sock, ring = listen(port, acks="acks" in options)
     tap = Tap(loopback=port == "lo", acks="acks" in options)
-    table = os.open("/proc/self/net/tcp", os.O_RDONLY)
+    tables = open_tables()
     ready = select.poll()
     ready.register(sock, select.POLLIN)
     os.write(1, b"roughwater-tap 1 %b\n" % port.encode())
     now = time.monotonic_ns()
     # At full ticks, as `sampler` does.
-    looks = Looks(tap, ring, table, -(-now // _TICK_NS) * _TICK_NS)
+    looks = Looks(tap, ring, tables, -(-now // _TICK_NS) * _TICK_NS)
     while True:
         due = looks.due
         asleep = time.monotonic_ns()

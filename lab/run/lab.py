@@ -23,6 +23,7 @@ from lab.model.results import Calibration, HostLoad, HostSnapshot
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Transfer
 from lab.model.userland import NO_USERLANDS, Http3Server, UserlandFacts, Userlands
+from lab.model.wiring import PLAIN, Wiring
 from lab.net.shape import Shaped
 from lab.run.clocks import clock_for, servers_for
 from lab.run.host_watch import Watcher
@@ -98,21 +99,21 @@ class Lab:
         """A network for these cells together, by their clock. Raises LabFault where none can be had."""
         self.begin()
         with self.timed("bring_up"):
-            same_host = cells[0].topology.same_host
+            wiring = cells[0].topology.wiring
             if clock_for(cells, self.options.clock) == "virtual":
                 most = max(cell.transfer.total_bytes for cell in cells)
                 self.boot(
                     [cell.id for cell in cells],
                     most,
                     servers=servers_for(cells),
-                    same_host=same_host,
+                    wiring=wiring,
                     userlands=userlands_for(cells, self.options.userlands),
                     http3=http3_server(cells),
                     endpoint=endpoint_of(cells),
                 )
             else:
                 refuse_in_real_time(cells[0].id, self.options.userlands)
-                self.bring_up(same_host=same_host)
+                self.bring_up(same_host=wiring.same_host)
 
     def bring_up(self, *, same_host: bool = False) -> None:
         """The network in real time, unless one is up. One in virtual time, or with other hosts, gives way to it."""
@@ -136,7 +137,7 @@ class Lab:
         payload_bytes: int,
         servers: Collection[ServerName] = SERVERS,
         *,
-        same_host: bool = False,
+        wiring: Wiring = PLAIN,
         userlands: Userlands = NO_USERLANDS,
         http3: Http3Server | None = None,
         endpoint: EndpointFile | None = None,
@@ -149,7 +150,8 @@ class Lab:
             check_http3(found.get("server"), http3)
         self.userlands = {host: each.facts for host, each in found.items()}
         self.progress.step(f"{ids[0]}: booting its machine")
-        self._take_up(self.machines.open_for(ids, payload_bytes, same_host=same_host, userlands=found), servers, http3, endpoint)
+        network = self.machines.open_for(ids, payload_bytes, wiring=wiring, userlands=found)
+        self._take_up(network, servers, http3, endpoint, wiring)
 
     def _take_up(
         self,
@@ -157,6 +159,7 @@ class Lab:
         servers: Collection[ServerName] = SERVERS,
         http3: Http3Server | None = None,
         endpoint: EndpointFile | None = None,
+        wiring: Wiring | None = None,
     ) -> None:
         try:
             if network.clock.kind == "real":  # every cell pins its own machine when it shapes the link
@@ -169,7 +172,7 @@ class Lab:
                 clock=network.clock,
                 random_bytes=network.random_bytes,
                 wanted=servers,
-                places=places(same_host=network.router_facts.kind == "none"),
+                places=places(wiring or Wiring(same_host=network.router_facts.kind == "none")),
                 http3=http3,
                 endpoint=endpoint,
             )

@@ -20,7 +20,6 @@ from lab.judge.diagnosis import CHANGES, unexplained
 from lab.link.readback import drops
 from lab.link.theory import ideal_goodput_bit_s
 from lab.model.diagnosis import Diagnosis
-from lab.model.endpoint import ProtocolName
 from lab.model.endpoints import Endpoints
 from lab.model.results import ClientNumbers, Sample, WireCounters, WireSeries
 from lab.model.topology import Link, LinkDirection
@@ -30,6 +29,7 @@ from lab.net.ports import PortReading, PortSampler
 from lab.net.qdiscs import read_qdiscs
 from lab.net.scheduled import RunningSchedule
 from lab.net.series import SLOT_NS, Reading, build_series, header_bytes, late_slots, payload_between
+from lab.net.tap import over_ipv6
 from lab.net.watch import Watch
 from lab.run import sets
 from lab.run.arrived import Arrived, collect, sink_count
@@ -134,8 +134,11 @@ def take_sample(
         end_job.result()
     report = _numbers(adapter, transfer, done)
     numbers = None if isinstance(report, str) else report
-    wire = _wire(network, rows, receiver_port, before, after, transfer.protocol)
-    timed = time_sample(adapter, transfer, numbers, events, [reading_of(row, receiver_port) for row in rows], done)
+    headers = header_bytes(transfer.protocol, ipv6=(ipv6 := over_ipv6(events, otherwise=endpoints.ip == 6)))
+    wire = _wire(network, rows, receiver_port, before, after, headers, counts_retransmits=transfer.protocol != "h3")
+    timed = time_sample(
+        adapter, transfer, numbers, events, [reading_of(row, receiver_port) for row in rows], done, ip=endpoints.ip
+    )
     body_s = timed.body_s
     lines = (
         *_problems(adapter, transfer, done, report, old_http=endpoints.service is not None),
@@ -148,7 +151,7 @@ def take_sample(
     moved = numbers.bytes if numbers and numbers.bytes is not None else None if problem else size
     body_byte_s = size / body_s if body_s and not problem else None
     streams = numbers.stream_byte_s if numbers and not problem else []
-    series = _series(sampler, rows, receiver_port, done, timed.start_s, header_bytes(transfer.protocol))
+    series = _series(sampler, rows, receiver_port, done, timed.start_s, headers)
     total_s = timed.total_s or (numbers.total_s if numbers else None)
     return Sample(
         index=index,
@@ -172,7 +175,7 @@ def take_sample(
         slowest_stream_byte_s=min(streams, default=None),
         fastest_stream_byte_s=max(streams, default=None),
         burst_ratio=burst_ratio(transfer, series),
-        goodput_ratio=None if changing else _ratio_to_ideal(body_byte_s, link, transfer.protocol),
+        goodput_ratio=None if changing else _ratio_to_ideal(body_byte_s, link, transfer.protocol, ipv6=ipv6),
         requests_per_s=transfer.files / body_s if transfer.requests and body_byte_s and body_s else None,
         cpu_user_s=done.user_s,
         cpu_system_s=done.system_s,
@@ -280,8 +283,8 @@ def burst_ratio(transfer: Transfer, series: WireSeries | None) -> float | None:
     return series.begun_window_byte_s / limit if limit and series else None
 
 
-def _ratio_to_ideal(body_byte_s: float | None, link: LinkDirection | None, protocol: str) -> float | None:
-    ideal_bit_s = ideal_goodput_bit_s(link.for_udp() if protocol == "h3" else link) if link else None
+def _ratio_to_ideal(body_byte_s: float | None, link: LinkDirection | None, protocol: str, *, ipv6: bool) -> float | None:
+    ideal_bit_s = ideal_goodput_bit_s(link.for_udp() if protocol == "h3" else link, ipv6=ipv6) if link else None
     return body_byte_s * 8 / ideal_bit_s if body_byte_s and ideal_bit_s else None
 
 
@@ -378,7 +381,14 @@ def reading_of(row: PortReading, port: str) -> Reading:
 
 
 def _wire(  # noqa: PLR0917 - one caller
-    network: Network, rows: list[PortReading], receiver_port: str, before: _Counted, after: _Counted, protocol: ProtocolName
+    network: Network,
+    rows: list[PortReading],
+    receiver_port: str,
+    before: _Counted,
+    after: _Counted,
+    headers: int,
+    *,
+    counts_retransmits: bool,
 ) -> WireCounters | None:
     if not rows:
         return None
@@ -389,8 +399,8 @@ def _wire(  # noqa: PLR0917 - one caller
         wire_bytes_up=last[up].tx_bytes - first[up].tx_bytes,
         wire_packets_down=last[down].tx_packets - first[down].tx_packets,
         wire_packets_up=last[up].tx_packets - first[up].tx_packets,
-        payload_bytes=payload_between(reading_of(first, receiver_port), reading_of(last, receiver_port), header_bytes(protocol)),
-        retransmits=None if protocol == "h3" else after.retransmits - before.retransmits,
+        payload_bytes=payload_between(reading_of(first, receiver_port), reading_of(last, receiver_port), headers),
+        retransmits=after.retransmits - before.retransmits if counts_retransmits else None,
         router_drops_down=after.drops_down - before.drops_down,
         router_drops_up=after.drops_up - before.drops_up,
     )

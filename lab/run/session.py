@@ -191,7 +191,7 @@ class Session(Collected):
                 named = one_cell(client, topology, self.options.userlands, http3=program is not None)
                 if client and transfer and not named.client:
                     assert_speaks_here(resolve(client), transfer, what)
-                self.lab.boot([what], 0, same_host=topology.same_host, userlands=named, http3=program)
+                self.lab.boot([what], 0, wiring=topology.wiring, userlands=named, http3=program)
             else:
                 http3 = transfer is not None and transfer.protocol == "h3"
                 refuse_in_real_time(what, self.options.userlands, client, http3=http3)

@@ -60,7 +60,7 @@ class Steps:
             self._lab.boot(
                 [self.id],
                 largest_bytes,
-                same_host=topology.same_host,
+                wiring=topology.wiring,
                 userlands=named,
                 http3=http3,
                 endpoint=topology.served_by,

@@ -63,7 +63,7 @@ def most_limit_byte_s(topology: Topology, direction: str, tolerance: Ratio) -> f
 
     None for a link without a rate.
     """
-    ideal = ideal_goodput_bit_s(topology.in_virtual_time().link.direction(carrier(direction)))
+    ideal = ideal_goodput_bit_s(topology.in_virtual_time().link.direction(carrier(direction)), ipv6=topology.ip != 4)
     return ideal / 8 / (1 + tolerance.value) / 1.01 if ideal else None
 
 

@@ -19,6 +19,7 @@ from lab.model.results import BodyClock, ClientNumbers
 from lab.model.topology import LinkDirection
 from lab.model.transfer import Transfer
 from lab.model.units import Duration
+from lab.model.wiring import Ip
 from lab.net.body import Body, time_body
 from lab.net.datagrams import Datagram, DatagramTap, time_datagrams
 from lab.net.ports import INTERVAL_MS, PortSampler
@@ -99,9 +100,15 @@ def time_sample(  # noqa: PLR0917 - one caller
     events: Sequence[Event] | Sequence[Datagram] | None,
     readings: list[Reading],
     done: Completed,
+    *,
+    ip: Ip = 4,
 ) -> Timed:
-    """The body's times by the best clock there is. `events` is None where the receiver was not tapped."""
-    said_s = _claim(adapter, transfer, numbers) if numbers else None
+    """The body's times by the best clock there is. `events` is None where the receiver was not tapped.
+
+    Where the server has addresses of both families (`ip`), the time to connect may include a failed attempt. A client's figure
+    for an upload follows from that time, and is left out then.
+    """
+    said_s = _claim(adapter, transfer, numbers) if numbers and not (ip == "both" and transfer.direction == "put") else None
     if events is not None:
         body = _body_of(transfer, events, done.ended_ns)
         if body is not None:

@@ -14,6 +14,7 @@ from lab.model.clock import CHARGE_NS
 from lab.model.errors import LabFault
 from lab.model.results import Calibration, VirtualMachine
 from lab.model.topology import Topology
+from lab.model.wiring import PLAIN, Wiring
 from lab.net.calibrate import Tolerance
 from lab.net.certificates import certified
 
@@ -30,13 +31,18 @@ class VirtualMachines:
     """By the name of a client, that of the client whose samples' seeds it gets."""
 
     def open_for(
-        self, ids: Sequence[str], payload_bytes: int, *, same_host: bool = False, userlands: Mapping[str, Userland] | None = None
+        self,
+        ids: Sequence[str],
+        payload_bytes: int,
+        *,
+        wiring: Wiring = PLAIN,
+        userlands: Mapping[str, Userland] | None = None,
     ) -> Network:
         """A machine whose seed follows from what it is for: what ran before plays no part. Raises LabFault."""
         # Cells that share a machine share its seed as well; a question that has one alone gets its twin's.
         named = ids if len(ids) > 1 else [self._twin(each) for each in ids]
         seed = derived_seed(self.seed, *named) if self.machine_seed is None else self.machine_seed
-        return self._boot(seed, payload_bytes, same_host=same_host, userlands=userlands)
+        return self._boot(seed, payload_bytes, wiring=wiring, userlands=userlands)
 
     def sample_seed(self, cell_id: str, index: int) -> int:
         return derived_seed(self.seed, self._twin(cell_id), index)
@@ -52,12 +58,12 @@ class VirtualMachines:
         return VirtualMachine(**facts, session_seed=self.seed) if facts else None
 
     def certified(self, topology: Topology) -> Calibration:
-        """The calibration of that link, taken once. Raises LabFault where it cannot be taken."""
-        boot = partial(self._boot, same_host=topology.same_host)
+        """The calibration of that link, taken once, over IPv4. Raises LabFault where it cannot be taken."""
+        boot = partial(self._boot, wiring=Wiring(same_host=topology.same_host))
         return certified(topology, self.tolerance, (self.charge_ns, CHARGE_MOST_NS), boot)
 
     def _boot(
-        self, seed: int, payload_bytes: int = 0, *, same_host: bool = False, userlands: Mapping[str, Userland] | None = None
+        self, seed: int, payload_bytes: int = 0, *, wiring: Wiring = PLAIN, userlands: Mapping[str, Userland] | None = None
     ) -> Network:
         """Twice, where it must be: a file that is replaced while the machine reads it (an update of the lab) ends its boot."""
         opened = partial(
@@ -65,7 +71,7 @@ class VirtualMachines:
             seed=seed,
             payload_bytes=payload_bytes,
             charge_ns=self.charge_ns,
-            same_host=same_host,
+            wiring=wiring,
             userlands=userlands,
         )
         try:

@@ -41,7 +41,7 @@ def open_shaped(
         memory_bytes=memory_bytes,
         patience=patience,
         name=name,
-        same_host=topology.same_host,
+        wiring=topology.wiring,
         userlands=found_userlands(named, say, http3),
     )
     try:
@@ -50,7 +50,7 @@ def open_shaped(
         shape(network, topology.link)
         servers = start_servers(
             network,
-            places=places(same_host=topology.same_host),
+            places=places(topology.wiring),
             clock=network.clock,
             random_bytes=network.random_bytes,
             http3=http3,

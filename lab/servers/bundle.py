@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args
 from lab.hosts import loopback
 from lab.hosts.clocks import REAL, Clock, workers
 from lab.hosts.host import Host
+from lab.hosts.wiring import Addresses
 from lab.model.endpoints import CA_FILE, KNOWN_HOSTS_FILE, SSH_KEY_FILE, Endpoints
 from lab.servers import aioquic as aioquic_server
 from lab.servers import endpoint as described
@@ -30,6 +31,7 @@ from lab.servers.sshd import Sshd, SshdOptions
 if TYPE_CHECKING:
     from lab.model.endpoint import EndpointFile
     from lab.model.userland import Http3Server
+    from lab.model.wiring import Ip, Wiring
 
 DEFAULT_PAYLOADS = (5 * 1024 * 1024,)
 ServerName = Literal["nginx", "sshd", "iperf3"]
@@ -61,15 +63,19 @@ class Places:
     nginx_user: str = ""
     bind_6: str = ""
     """An IPv6 address for nginx and sshd to listen on too."""
+    ip: Ip = 4
+    """The families under which `server_name` is known."""
 
 
 SAME_HOST = Places(server_name=loopback.NAME, bind=loopback.ADDRESS, bind_6=loopback.ADDRESS_6)
 """The servers of a host that is its own client: on both loopback addresses, as `localhost`."""
 
 
-def places(*, same_host: bool) -> Places:
-    """The places of a network's servers."""
-    return SAME_HOST if same_host else Places()
+def places(wiring: Wiring) -> Places:
+    """The places of the servers of a network that is wired so."""
+    if wiring.same_host:
+        return SAME_HOST
+    return Places(bind_6=Addresses().server_6, ip=wiring.ip) if wiring.has_ipv6 else Places()
 
 
 def serving_host(host: Host, protocol: str) -> Host:
@@ -269,4 +275,5 @@ def _endpoints(server: Host, client: Host, places: Places) -> Endpoints:
         http_port=places.http_port,
         https_port=places.https_port,
         ssh_port=places.ssh_port,
+        ip=places.ip,
     )

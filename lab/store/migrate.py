@@ -318,6 +318,12 @@ def _asked_2_1(document: Document) -> dict[str, object]:
     return {**document, **({"topology": _with(topology, endpoint=None)} if topology is not None else {})}
 
 
+def _asked_2_2(document: Document) -> dict[str, object]:
+    """2.3 has networks with IPv6 and a resolver. Before, a server's name was in a file, with an address of IPv4."""
+    topology = document.get("topology")
+    return {**document, **({"topology": _with(topology, ip=4, ipv6="open", dns=None)} if topology is not None else {})}
+
+
 _ANSWERS: tuple[Kind, ...] = ("answer", "study", "pair", "finding", "qualification")
 """Kinds of files that are answers since 2.0."""
 STEPS: dict[str, tuple[str, dict[Kind, Step]]] = {
@@ -336,5 +342,6 @@ STEPS: dict[str, tuple[str, dict[Kind, Step]]] = {
     ),
     "2.0": ("2.1", {"run": _run_2_0, "cell": _cell_2_0, **dict.fromkeys(_ANSWERS, _answer_2_0)}),
     "2.1": ("2.2", {"cell": _asked_2_1, **dict.fromkeys(_ANSWERS, _asked_2_1)}),
+    "2.2": ("2.3", {"cell": _asked_2_2, **dict.fromkeys(_ANSWERS, _asked_2_2)}),
 }
 """By version: the next version, and the step of each kind; other kinds only get the new number."""

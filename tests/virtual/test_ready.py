@@ -15,6 +15,7 @@ from lab.hosts.virtual.machine import Boot, Machine, Patience
 from lab.hosts.virtual.network import VirtualNetwork, Wired, open_network
 from lab.model.errors import LabFault
 from lab.model.topology import Link
+from lab.model.wiring import Wiring
 from lab.net.shape import shape
 from tests.support.waiting import until
 
@@ -42,7 +43,7 @@ def said(network: VirtualNetwork) -> str:
 
 
 def said_by_a_new_one(*, same_host: bool = False) -> str:
-    network = open_network(seed=3, same_host=same_host)
+    network = open_network(seed=3, wiring=Wiring(same_host=same_host))
     try:
         if same_host:
             return network.client.run(["/bin/sh", "-c", _CLIENT, "client", "127.0.0.1"], env={SAMPLE_VARIABLE: "test"}).text

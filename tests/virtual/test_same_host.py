@@ -14,6 +14,7 @@ from lab.model.errors import LabFault, NotSupported
 from lab.model.load import load_topology
 from lab.model.topology import Link
 from lab.model.units import BitRate
+from lab.model.wiring import Wiring
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import pin
 from lab.net.shape import shape
@@ -27,7 +28,7 @@ _LONGEST_S = 300
 
 @pytest.fixture(scope="module")
 def one() -> Iterator[VirtualNetwork]:
-    made = open_network(seed=3, same_host=True)
+    made = open_network(seed=3, wiring=Wiring(same_host=True))
     pin(made, "cubic")
     yield made
     made.close()
@@ -70,7 +71,7 @@ def test_changed_settings_are_noticed(one: VirtualNetwork) -> None:
 
 
 def test_another_interface_is_refused() -> None:
-    made = open_network(seed=4, same_host=True)
+    made = open_network(seed=4, wiring=Wiring(same_host=True))
     try:
         made.wire.run(["ip", "link", "add", "more", "type", "veth", "peer", "name", "end"], root=True)
         assert_no_bypass(made)

@@ -13,8 +13,9 @@ from lab.hosts.agent.places import CACHE_DIR, PROGRAMS_DIR, SAMPLE_VARIABLE, nex
 from lab.hosts.agent.protocol import HOME_DIR, LAB_USER, RUN_DIR
 from lab.hosts.cached import inside
 from lab.hosts.command_host import Command
-from lab.hosts.host import CollectedFile, Completed
+from lab.hosts.host import CollectedFile, Completed, Host
 from lab.hosts.posix import PosixHost
+from lab.hosts.virtual import ipv6
 from lab.hosts.virtual.machine import Machine
 from lab.hosts.virtual.placing import place_of
 from lab.model.clock import EPOCH_S
@@ -114,8 +115,11 @@ class VirtualHost(PosixHost[VirtualProcess]):
         namespace: str = "",
         on_loopback: bool = False,
         userland: Userland | None = None,
+        address_6: str = "",
     ) -> None:
         self._machine = machine
+        self.address_6 = address_6
+        """Its IPv6 address, where it has one."""
         self._within = ""
         self._found: dict[str, str] = {}
         self.on_loopback = on_loopback
@@ -132,10 +136,31 @@ class VirtualHost(PosixHost[VirtualProcess]):
     def _in_userland(self, userland: Userland) -> Self:
         """This host as a program under test sees it: the commands have the userland's root."""
         name = f"{self.name} in {'' if userland.image else 'userland '}{userland.name}"
-        found = type(self)(self._machine, name, self.address, namespace=self._namespace, on_loopback=self.on_loopback)
+        found = type(self)(
+            self._machine,
+            name,
+            self.address,
+            namespace=self._namespace,
+            on_loopback=self.on_loopback,
+            address_6=self.address_6,
+        )
         found._within = self._namespace
         found.image = userland.image
         return found
+
+    def pin(self, congestion_control: str, mtu: int) -> None:
+        super().pin(congestion_control, mtu)
+        if self.address_6:
+            ipv6.pin(self, congestion_control)
+
+    def unpinned(self, congestion_control: str) -> list[str]:
+        found = super().unpinned(congestion_control)
+        return [*found, *(ipv6.unpinned(self, congestion_control) if self.address_6 else [])]
+
+    def bypass(self, other: Host) -> str:
+        found = super().bypass(other)
+        address = getattr(other, "address_6", "")
+        return found or (ipv6.bypass(self, other.name, address) if address else "")
 
     def program(self, name: str) -> str:
         if self._within:

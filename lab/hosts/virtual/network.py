@@ -5,11 +5,10 @@ The same namespaces, wires and commands as `lab/hosts/namespaces`; the router is
 
 from __future__ import annotations
 
-import hashlib
 import random
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -18,16 +17,16 @@ from lab.assets.userlands import Userland
 from lab.hosts import loopback
 from lab.hosts.agent import router as middle
 from lab.hosts.agent.places import LAB_UID
-from lab.hosts.agent.protocol import HOME_DIR, LAB_USER
 from lab.hosts.host import Host, Ports, RouterFacts
 from lab.hosts.namespaces.network import ADDRESSES, CLIENT_ADDRESS, PORTS, SERVER_ADDRESS, leaf_macs, leaf_script, ports_script
-from lab.hosts.virtual import ready
+from lab.hosts.virtual import ipv6, names, ready
 from lab.hosts.virtual.host import VirtualClock, VirtualHost
 from lab.hosts.virtual.machine import CHARGE_MOST_NS, Boot, Machine, Patience
 from lab.model.clock import CHARGE_NS
 from lab.model.errors import LabFault
 from lab.model.paths import cache_dir
 from lab.model.units import Duration
+from lab.model.wiring import PLAIN, Wiring
 
 # The lab's programs and servers, and room for what they write: payloads at both ends, and captures.
 _PROGRAMS_BYTES = 768 << 20
@@ -35,6 +34,7 @@ _LEAST_MEMORY_BYTES, _STEP_BYTES = 832 << 20, 256 << 20
 _MEMORY_PER_PAYLOAD_BYTE = 3
 _KEYS_SEED = 1
 _LONGEST_PHASE_NS = 100_000_000
+_ADDRESSES = {"client": CLIENT_ADDRESS, "server": SERVER_ADDRESS}
 
 
 @dataclass
@@ -105,10 +105,10 @@ def open_network(
     charge_most_ns: int = CHARGE_MOST_NS,
     patience: Patience | None = None,
     name: str = "",
-    same_host: bool = False,
+    wiring: Wiring = PLAIN,
     userlands: Mapping[str, Userland] | None = None,
 ) -> VirtualNetwork:
-    """Boot and wire; with `same_host` client and server are one host. `userlands` are by host.
+    """Boot and wire. `userlands` are by host.
 
     The machine has memory for that payload, or `memory_bytes` if that is more.
 
@@ -119,16 +119,18 @@ def open_network(
     roots = dict(userlands or {})
 
     def wire(booted: Machine) -> Wired:
-        wired = (_wire_one if same_host else _wire)(booted, roots)
+        wired = _wire_one(booted, roots, wiring) if wiring.same_host else _wire(booted, roots, wiring)
         # From numbers of their own: those before depend on the tools that wired the machine.
         booted.ask({"op": "vary"}, [_KEYS_SEED.to_bytes(32, "big")])
         booted.ask({"op": "draw_keys"})
         return wired
 
-    kind = (replace(boot, seed=0), same_host, tuple((host, str(userland.root)) for host, userland in roots.items()), _cache())
+    kind = (replace(boot, seed=0), wiring, tuple((host, str(userland.root)) for host, userland in roots.items()), _cache())
     machine, wired = ready.take(kind, boot, wire, patience)
     try:
-        made = _network(machine, wired, name or f"virtual-{secrets.token_hex(3)}", roots, same_host=same_host)
+        made = _network(machine, wired, name or f"virtual-{secrets.token_hex(3)}", roots, wiring)
+        if wiring.dns:
+            names.start_resolver(made.wire, wiring)
         # This ends a second after the start. Before, iputils' ping takes the clock's 0 seconds for a clock that it has not read
         # yet, and sends without waiting for its interval.
         made.vary(seed)
@@ -148,26 +150,27 @@ class Wired(NamedTuple):
     wire_ports: Ports
 
 
-def _wire(machine: Machine, roots: Mapping[str, Userland]) -> Wired:
+def _wire(machine: Machine, roots: Mapping[str, Userland], wiring: Wiring) -> Wired:
     """Make client and server, and the router between them; `roots` are those of userlands, by host."""
-    names = {"client": CLIENT_ADDRESS, "server": SERVER_ADDRESS, "router": ADDRESSES.client_gateway}
-    conditions = _furnish(machine, names, roots)
+    conditions = _furnish(machine, names.files(wiring), roots)
     wire = VirtualHost(machine, "wire", "", namespace="router")
-    hosts = [VirtualHost(machine, name, names[name]) for name in ("client", "server")]
+    hosts = [VirtualHost(machine, name, address) for name, address in _ADDRESSES.items()]
     for host in hosts:
         machine.ask({"op": "namespace", "name": host.name})
     wire.run(["/bin/sh", "-ec", ports_script()], root=True)
     for host, gateway in zip(hosts, (ADDRESSES.client_gateway, ADDRESSES.server_gateway), strict=True):
         host.run(["/bin/sh", "-ec", leaf_script(host.name, host.address, gateway, group=LAB_UID)], root=True)
     _, ports, found = middle.kernel_router(wire, PORTS, ADDRESSES, leaf_macs())
+    if wiring.has_ipv6:
+        _add_ipv6(machine, wire, hosts, wiring)
     # Only a newer tc can hand netem a seed. Without one netem's losses follow from the machine's own random numbers, whose seed
     # is the sample's: the same in a host with any tc.
     return Wired(conditions, replace(found, supports_seed=False), ports, PORTS)
 
 
-def _wire_one(machine: Machine, roots: Mapping[str, Userland]) -> Wired:
+def _wire_one(machine: Machine, roots: Mapping[str, Userland], wiring: Wiring) -> Wired:
     """Make one host, which is client and server."""
-    conditions = _furnish(machine, loopback.NAMES, roots)
+    conditions = _furnish(machine, names.files(wiring), roots)
     wire = VirtualHost(machine, "wire", "", namespace="router", on_loopback=True)
     for name in ("client", "server"):
         machine.ask({"op": "namespace", "name": name, "same_host": True})
@@ -175,14 +178,25 @@ def _wire_one(machine: Machine, roots: Mapping[str, Userland]) -> Wired:
     return Wired(conditions, loopback.facts_of(wire), loopback.PORTS, loopback.PORTS)
 
 
-def _network(machine: Machine, wired: Wired, name: str, roots: Mapping[str, Userland], *, same_host: bool) -> VirtualNetwork:
+def _add_ipv6(machine: Machine, wire: VirtualHost, hosts: Sequence[VirtualHost], wiring: Wiring) -> None:
+    """Wire the hosts by IPv6 too, and prove that its packets fare as they should. Raises LabFault."""
+    ports = {"client": PORTS.client, "server": PORTS.server}
+    wire.run(["/bin/sh", "-ec", ipv6.router_script(ports, leaf_macs(), wiring.ipv6)], root=True)
+    for host in hosts:
+        host.run(["/bin/sh", "-ec", ipv6.leaf_script(host.name)], root=True)
+    client, server = hosts
+    ipv6.prove(client, server, wiring.ipv6)
+    machine.ask({"op": "sleep", "seconds": ipv6.SETTLED_S})
+
+
+def _network(machine: Machine, wired: Wired, name: str, roots: Mapping[str, Userland], wiring: Wiring) -> VirtualNetwork:
     """`roots`: the userlands, by host."""
-    addresses = dict.fromkeys(("client", "server"), loopback.ADDRESS)
-    if not same_host:
-        addresses = {"client": CLIENT_ADDRESS, "server": SERVER_ADDRESS}
+    same_host = wiring.same_host
+    addresses = dict.fromkeys(_ADDRESSES, loopback.ADDRESS) if same_host else _ADDRESSES
+    addresses_6 = {"client": ADDRESSES.client_6, "server": ADDRESSES.server_6} if wiring.has_ipv6 else {}
     wire = VirtualHost(machine, "wire", "", namespace="router", on_loopback=same_host)
     client, server = (
-        VirtualHost(machine, host, address, on_loopback=same_host, userland=roots.get(host))
+        VirtualHost(machine, host, address, on_loopback=same_host, userland=roots.get(host), address_6=addresses_6.get(host, ""))
         for host, address in addresses.items()
     )
     return VirtualNetwork(
@@ -201,7 +215,7 @@ def _network(machine: Machine, wired: Wired, name: str, roots: Mapping[str, User
     )
 
 
-def _furnish(machine: Machine, names: Mapping[str, str], roots: Mapping[str, Userland]) -> dict[str, bool]:
+def _furnish(machine: Machine, told: Mapping[str, str], roots: Mapping[str, Userland]) -> dict[str, bool]:
     """The hosts' files; returns the conditions under which the machine is deterministic, which hold."""
     run_bytes = machine.boot.memory_bytes * 3 // 4
     owners = {
@@ -210,7 +224,7 @@ def _furnish(machine: Machine, names: Mapping[str, str], roots: Mapping[str, Use
         if userland.image
     }
     paths = {host: str(userland.root) for host, userland in roots.items()}
-    files = {"files": _files(names), "run_bytes": run_bytes, "userlands": paths, "images": owners, "cache": _cache()}
+    files = {"files": told, "run_bytes": run_bytes, "userlands": paths, "images": owners, "cache": _cache()}
     facts, _ = machine.ask({"op": "furnish", **files})
     return assert_deterministic(facts["cmdline"], has_hwrng=bool(facts["hwrng"]))
 
@@ -232,17 +246,3 @@ def assert_deterministic(words: list[str], *, has_hwrng: bool) -> dict[str, bool
     if wrong := [name for name, holds in found.items() if not holds]:
         raise LabFault(f"the machine in virtual time would not be deterministic without: {', '.join(wrong)}")
     return found
-
-
-def _files(hosts: Mapping[str, str]) -> dict[str, str]:
-    """The hosts' /etc without this machine's users, which could change what a program does."""
-    names = "".join(f"{address}\t{name}\n" for name, address in hosts.items())
-    return {
-        "/etc/hosts": f"127.0.0.1\tlocalhost\n{names}",
-        "/etc/resolv.conf": "# no resolver inside the lab\n",
-        "/etc/passwd": f"root:x:0:0:root:/root:/bin/sh\n{LAB_USER}:x:{LAB_UID}:{LAB_UID}:Roughwater:{HOME_DIR}:/bin/sh\n",
-        # The machine's own can be read by root's lab alone.
-        "/etc/shadow": "root:*:1::::::\n",
-        "/etc/group": f"root:x:0:\n{LAB_USER}:x:{LAB_UID}:\n",
-        "/etc/machine-id": hashlib.sha256(b"roughwater").hexdigest()[:32] + "\n",
-    }

@@ -21,6 +21,7 @@ from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.hosts.virtual.project import Caller, ProjectHost
 from lab.model.errors import LabFault
 from lab.model.topology import Topology
+from lab.model.wiring import Wiring
 from lab.net.scheduled import scheduled
 from lab.run.project.plan import PROGRAMS, Plan, Step, search_path
 from lab.run.project.reports import chosen, write_into
@@ -169,13 +170,15 @@ def _opened(
         )
     else:
         provide(say)
-        network = open_network(seed=asked.seed, memory_bytes=asked.memory_bytes, patience=patience, name="test", same_host=True)
+        network = open_network(
+            seed=asked.seed, memory_bytes=asked.memory_bytes, patience=patience, name="test", wiring=Wiring(same_host=True)
+        )
     # It would advise a clock that this command does not have; the CPU limit ends such a program.
     network.machine.warn = lambda _: None
     try:
         if asked.servers:
             started = start_servers(
-                network, places=places(same_host=True), clock=network.clock, random_bytes=network.random_bytes
+                network, places=places(Wiring(same_host=True)), clock=network.clock, random_bytes=network.random_bytes
             )
         if started:
             prepare(started, [word for step in asked.plan.steps for word in step.argv])

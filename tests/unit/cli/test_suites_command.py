@@ -64,7 +64,7 @@ def test_what_a_client_can_do(tmp_path: Path) -> None:
 
 def test_an_unknown_suite_or_client_is_one_line() -> None:
     for words, said in (
-        (["thrott"], "no suite called 'thrott'; did you mean 'throttle'? (suites: endpoints, faults, "),
+        (["thrott"], "no suite called 'thrott'; did you mean 'throttle'? (suites: dual-stack, endpoints, faults, "),
         (["throttle", "--client", "nix"], "unknown client 'nix'"),
     ):
         problem = lab_suites(*words).exception

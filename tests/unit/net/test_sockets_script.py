@@ -164,11 +164,11 @@ def test_a_kernel_that_refuses_ends_the_script(ask: Ask, answer: bytes, capsys: 
 
 
 def test_the_request_asks_for_every_connection_with_content_on_its_way() -> None:
-    size, kind, flags, sequence, pid = struct.unpack_from("=IHHII", sockets_script.request())
-    assert (size, kind, sequence, pid) == (len(sockets_script.request()), 20, 1, 0)
+    size, kind, flags, sequence, pid = struct.unpack_from("=IHHII", sockets_script.request(socket.AF_INET))
+    assert (size, kind, sequence, pid) == (len(sockets_script.request(socket.AF_INET)), 20, 1, 0)
     assert flags == 0x1 | 0x100 | 0x200, "a request for all: NLM_F_REQUEST, NLM_F_ROOT, NLM_F_MATCH"
     # struct inet_diag_req_v2: family, protocol, what to add, padding, states, id.
-    family, protocol, more, _, states = struct.unpack_from("=BBBBI", sockets_script.request(), 16)
+    family, protocol, more, _, states = struct.unpack_from("=BBBBI", sockets_script.request(socket.AF_INET), 16)
     assert size == 16 + 56
     assert (family, protocol) == (socket.AF_INET, socket.IPPROTO_TCP)
     assert more == (1 << 1 | 1 << 6), "INET_DIAG_INFO and INET_DIAG_SKMEMINFO"
@@ -182,7 +182,7 @@ def test_this_machines_kernel_knows_a_connection_of_this_process() -> None:
             near.sendall(bytes(3000))
             far.recv(1000, socket.MSG_WAITALL)
             port, peer = near.getsockname()[1], server.getsockname()[1]
-            rows = {(row[0], row[1]): Look(0, *row) for row in sockets_script.look(diag, sockets_script.request())}
+            rows = {(row[0], row[1]): Look(0, *row) for row in sockets_script.look(diag, sockets_script.request(socket.AF_INET))}
     assert (peer, 0) not in rows, "a listening socket does not count"
     sent, got = rows[port, peer], rows[peer, port]
     assert (sent.unread, got.unread) == (0, 2000)
@@ -200,13 +200,14 @@ class Looking:
         self.written: list[bytes] = []
         monkeypatch.setattr(sockets_script, "time", self.clock)
         monkeypatch.setattr(sockets_script, "look", self.look)
+        monkeypatch.setattr(sockets_script, "families", lambda: [socket.AF_INET])
         monkeypatch.setattr(signal, "signal", lambda *_: None)
         monkeypatch.setattr(
             os, "write", lambda number, text: self.written.append(text) if number == 1 else pytest.fail("not stdout")
         )
 
     def look(self, _: socket.socket, request: bytes) -> list[list[int]]:
-        assert request == sockets_script.request()
+        assert request == sockets_script.request(socket.AF_INET)
         if not self.looks:
             raise KeyboardInterrupt
         cost_ms, count = self.looks.pop(0)

@@ -125,10 +125,11 @@ def test_the_ring_begins_again_after_its_last_block(ring: Ring) -> None:
 
 def test_bytes_that_wait_are_those_of_connected_sockets(table: Table) -> None:
     text = bytearray(1 << 20)
-    assert unread(table.number, text) == 0
+    assert unread([table.number], text) == 0
     # 0A: a listening socket, whose queue is of connections.
     table.set(("01", 0x1F), ("0A", 128), ("08", 0x1000), ("01", 0))
-    assert unread(table.number, text) == 0x1F + 0x1000
+    assert unread([table.number], text) == 0x1F + 0x1000
+    assert unread([table.number, table.number], text) == 2 * (0x1F + 0x1000), "a table for each family"
 
 
 def test_a_table_of_several_pages_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +163,7 @@ def look(looks: Looks, now: int) -> list[object]:
 
 def test_without_a_connection_the_tap_says_only_what_time_it_is(ring: Ring, table: Table) -> None:
     table.set(("01", 500))
-    looks = Looks(Tap(loopback=False), ring.memory, table.number, 0)
+    looks = Looks(Tap(loopback=False), ring.memory, [table.number], 0)
     assert looks.due == 10 * MS
     assert look(looks, 5 * MS) == []
     assert look(looks, 10 * MS) == [10 * MS]
@@ -171,7 +172,7 @@ def test_without_a_connection_the_tap_says_only_what_time_it_is(ring: Ring, tabl
 
 
 def test_a_queue_is_printed_as_long_as_a_connection_is_open(ring: Ring, table: Table) -> None:
-    looks = Looks(Tap(loopback=False), ring.memory, table.number, 0)
+    looks = Looks(Tap(loopback=False), ring.memory, [table.number], 0)
     ring.fill([*handshake(), content(2 * MS, 501)])
     table.set(("01", 1000))
     opened, arrived, queue, time = look(looks, 10 * MS)
@@ -184,7 +185,7 @@ def test_a_queue_is_printed_as_long_as_a_connection_is_open(ring: Ring, table: T
 
 def test_it_looks_sooner_as_a_queue_runs_dry(ring: Ring, table: Table) -> None:
     """Every half millisecond while the queue changes and nothing arrives, then twice as long each time up to 10 ms."""
-    looks = Looks(Tap(loopback=False), ring.memory, table.number, 0)
+    looks = Looks(Tap(loopback=False), ring.memory, [table.number], 0)
     ring.fill([*handshake(), content(2 * MS, 501)])
     table.set(("01", 1000))
     look(looks, 10 * MS)
@@ -208,7 +209,7 @@ def test_it_looks_sooner_as_a_queue_runs_dry(ring: Ring, table: Table) -> None:
 
 
 def test_content_that_arrives_makes_it_look_as_usual_again(ring: Ring, table: Table) -> None:
-    looks = Looks(Tap(loopback=False), ring.memory, table.number, 0)
+    looks = Looks(Tap(loopback=False), ring.memory, [table.number], 0)
     ring.fill(handshake())
     table.set(("01", 1000))
     look(looks, 10 * MS)
@@ -222,24 +223,24 @@ def test_content_that_arrives_makes_it_look_as_usual_again(ring: Ring, table: Ta
 
 
 def test_a_late_look_does_not_move_those_that_follow(ring: Ring, table: Table) -> None:
-    looks = Looks(Tap(loopback=False), ring.memory, table.number, 3)
+    looks = Looks(Tap(loopback=False), ring.memory, [table.number], 3)
     for now, tick in ((10 * MS + 2, 10 * MS + 3), (10 * MS + 3, 20 * MS + 3), (20 * MS + 4, 30 * MS + 3), (59 * MS, 60 * MS + 3)):
         look(looks, now)
         assert looks.tick == tick
-    looks = Looks(Tap(loopback=False), ring.memory, table.number, 0)
+    looks = Looks(Tap(loopback=False), ring.memory, [table.number], 0)
     look(looks, 30 * MS)
     assert looks.tick == 40 * MS, "a multiple of 10 ms is over"
 
 
 def test_lines_are_printed_once(ring: Ring, table: Table) -> None:
-    looks = Looks(Tap(loopback=False), ring.memory, table.number, 0)
+    looks = Looks(Tap(loopback=False), ring.memory, [table.number], 0)
     ring.fill([*handshake(), content(2 * MS, 501)])
     assert len(look(looks, 3 * MS)) == 3
     assert look(looks, 4 * MS) == [Unread(4 * MS, 0)]
 
 
 def test_content_is_printed_when_it_is_said_to_be_settled(ring: Ring, table: Table) -> None:
-    looks = Looks(Tap(loopback=False), ring.memory, table.number, 0)
+    looks = Looks(Tap(loopback=False), ring.memory, [table.number], 0)
     ring.fill(handshake())
     look(looks, 3 * MS)
     looks.tap.content(0, b">", 4 * MS, 10)

@@ -48,10 +48,11 @@ class World:
         self.listened = [port, acks]
         return "socket", "ring"
 
-    def look(self, tap: Any, ring: str, table: int, now: int) -> World:
+    def look(self, tap: Any, ring: str, tables: list[int], now: int) -> World:
         assert (ring, now) == ("ring", 0)
-        assert Path(f"/proc/self/fd/{table}").readlink().match("net/tcp")
-        os.close(table)
+        assert [Path(f"/proc/self/fd/{table}").readlink().name for table in tables] in (["tcp"], ["tcp", "tcp6"])
+        for table in tables:
+            os.close(table)
         self.tap = tap
         tap.open = {0}
         return self

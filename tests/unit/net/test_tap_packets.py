@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lab.net import tap_script
-from lab.net.tap import Acked, Content, Event, Mark, parse_line
+from lab.net.tap import Acked, Content, Event, Mark, over_ipv6, parse_line
 from lab.net.tap_script import Stream, Tap
 from tests.support.filtered import filtered
 from tests.support.packets import (
@@ -47,7 +47,7 @@ def test_content_is_what_the_lengths_of_all_headers_leave(client: End, server: E
     tap.packet(4, OUT, segment(client, server, ACK | PUSH, 101, 7, words=words, options=options))
     tap.packet(5, IN, segment(server, client, ACK, 501, 1, words=words, options=options))
     assert events(tap) == [
-        Mark(0, 1, opened=True, port=40_000, peer_port=80),
+        Mark(0, 1, opened=True, port=40_000, peer_port=80, ipv6=client == CLIENT6),
         Content(0, from_opener=True, t0_ns=4, t_ns=4, position=7),
         Content(0, from_opener=False, t0_ns=5, t_ns=5, position=1),
     ]
@@ -263,3 +263,16 @@ def test_the_filter_lets_acknowledgements_through_where_they_are_asked_for() -> 
         assert passes(segment(CLIENT, SERVER, ACK, 1, words=0)) == 40
         assert passes(segment(CLIENT, SERVER, ACK, 1, 1448)) == 128
         assert passes(ipv4(CLIENT[0], SERVER[0], TCP + 1, bytes(64))) == 0
+
+
+def test_the_family_of_a_transfer_is_that_of_most_content() -> None:
+    tap = Tap(loopback=False)
+    for at, (client, server, size) in enumerate(((CLIENT6, SERVER6, 7), (CLIENT, SERVER, 900))):
+        tap.packet(at * 10, OUT, segment(client, server, SYN, 100))
+        tap.packet(at * 10 + 1, IN, segment(server, client, SYN | ACK, 500))
+        tap.packet(at * 10 + 2, IN, segment(server, client, ACK, 501, size))
+    seen = events(tap)
+    assert not over_ipv6(seen, otherwise=True)
+    assert over_ipv6(seen[:2], otherwise=False)
+    assert over_ipv6([], otherwise=True)
+    assert not over_ipv6(None, otherwise=False)

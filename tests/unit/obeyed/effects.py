@@ -13,6 +13,8 @@ import pytest
 
 from lab.clients.registry import parse_client, resolve, userland_of
 from lab.hosts.host import Completed
+from lab.hosts.virtual import ipv6, names
+from lab.hosts.wiring import ROUTER_MACS
 from lab.link.hops import Hop
 from lab.model.endpoint import EndpointFile
 from lab.model.endpoints import Endpoints
@@ -20,14 +22,16 @@ from lab.model.errors import RoughwaterError
 from lab.model.topology import Topology
 from lab.model.transfer import Transfer
 from lab.model.userland import NO_USERLANDS
+from lab.model.wiring import Wiring
 from lab.net import shape as shaping
 from lab.net.scheduled import scheduled
 from lab.net.shape import shape
 from lab.run.userlands import http3_server_of, one_cell
+from lab.servers.bundle import places
 from lab.servers.endpoint import launch
 from tests.support.noted_hosts import NotedNetwork
 
-PARTS = ("link", "mtu", "congestion_control", "schedule", "userlands", "same_host", "endpoint")
+PARTS = ("link", "mtu", "congestion_control", "schedule", "userlands", "wiring", "endpoint")
 """The parts of a topology. A front end obeys a field if it obeys the parts that the field has an effect on."""
 
 
@@ -66,9 +70,16 @@ def topology_effects(topology: Topology) -> dict[str, Any]:
         "congestion_control": topology.congestion_control,
         "schedule": changing.told if topology.schedule else None,
         "userlands": (one_cell(None, topology, NO_USERLANDS, http3=True), http3_server_of(topology)),
-        "same_host": topology.same_host,
+        "wiring": _wiring_effects(topology.wiring),
         "endpoint": _endpoint_effects(topology.served_by),
     }
+
+
+def _wiring_effects(wiring: Wiring) -> Any:
+    """The names that hosts know, the router's treatment of IPv6, and the resolver's answers."""
+    ports = {"client": "to-client", "server": "to-server"}
+    scripts = [ipv6.leaf_script("client"), ipv6.router_script(ports, ROUTER_MACS, wiring.ipv6)] if wiring.has_ipv6 else []
+    return wiring.same_host, names.files(wiring), scripts, names.resolver_words(wiring), places(wiring)
 
 
 class _ServersHost:

@@ -93,6 +93,7 @@ _FORMS: Mapping[str, Document] = {
     "PolicedUdp": {"policed": "8 Mbit/s", "burst": "100 kB"},
     "ManagedQueue": {"kind": "fq_codel"},
     "TopologyUserlands": {"server": "debian:13"},
+    "SlowerIpv6": {"slower": "300 ms"},
 }
 """The mapping around a field, for fields of a mapping that stands in place of a text or of nothing."""
 _KINDS = {"least": "red", "most": "red", "probability": "red", "rtt": "cake", "burst": "policer"}
@@ -107,6 +108,11 @@ OTHER: Mapping[tuple[str, str], Any] = {
     ("Topology", "description"): "Another test.",
     ("Topology", "congestion_control"): "reno",
     ("Topology", "same_host"): True,
+    ("Topology", "ip"): 6,
+    ("Topology", "ipv6"): "dead",
+    ("SlowerIpv6", "slower"): "200 ms",
+    ("Dns", "delay"): "30 ms",
+    ("DnsLookup", "answer"): "silence",
     ("Link", "rate"): "30 Mbit/s",
     ("LinkOverride", "rate"): "30 Mbit/s",
     ("Link", "rtt"): "80 ms",
@@ -190,6 +196,8 @@ def topology_pair(leaf: Leaf) -> Pair:
         without["schedule"] = {"trace": copy.deepcopy(TRACE)} if ".trace." in leaf.path else {"steps": [dict(_STEP)]}
     if leaf.path.endswith(("steps.over", "steps.rtt")) or leaf.path == "schedule.steps.rate":
         without["schedule"]["steps"][0] = {"at": "1 s", "rtt": "50 ms", "rate": "10 Mbit/s"}
+    if leaf.path.partition(".")[0] in ("ipv6", "dns"):
+        without["ip"] = "both"
     *place, name = leaf.path.split(".")
     if place[:1] == ["endpoint"]:
         without["endpoint"] = copy.deepcopy(ENDPOINT)

@@ -19,6 +19,7 @@ from lab.model.load import load_topology
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec
 from lab.model.userland import TopologyUserlands, UserlandFacts
+from lab.model.wiring import PLAIN, Wiring
 from lab.run.options import Options
 from lab.run.session import Session
 from lab.store.run_dir import RunDir
@@ -96,15 +97,17 @@ class Given:
         self,
         *_: object,
         same_host: bool = False,
+        wiring: Wiring = PLAIN,
         userlands: Mapping[str, Any] | None = None,
         kind: Clock = "virtual",
         **__: object,
     ) -> Any:
         """A network; with the names of its userlands."""
-        self.note(same_host=same_host, userland_names={host: each.name for host, each in (userlands or {}).items()})
+        wiring = Wiring(same_host=True) if same_host else wiring
+        self.note(wiring=wiring, userland_names={host: each.name for host, each in (userlands or {}).items()})
         network = MagicMock(backend="fake", backend_facts={"path": ""}, virtual_facts=None)
         network.clock.kind = kind
-        network.router_facts = RouterFacts("none" if same_host else "kernel", "", "", supports_seed=True)
+        network.router_facts = RouterFacts("none" if wiring.same_host else "kernel", "", "", supports_seed=True)
         network.client.under_test.run.return_value = Completed(("true",), 0, b"", b"", 0, 0, 0.0, 0.0)
         network.client.under_test.identify.return_value = Completed(("it",), 0, b"/it\n00\nit 1\n", b"", 0, 0, 0.0, 0.0)
         network.client.under_test.workdir = Path("/w")
@@ -124,7 +127,7 @@ def parts_of(topology: Topology) -> dict[str, Any]:
         "congestion_control": topology.congestion_control,
         "schedule": topology.schedule,
         "userlands": topology.userlands,
-        "same_host": topology.same_host,
+        "wiring": topology.wiring,
         "endpoint": topology.served_by,
     }
 

@@ -16,6 +16,7 @@ from lab.model.errors import LabFault, NotSupported
 from lab.model.results import Calibration, HostSnapshot
 from lab.model.transfer import ClientSpec
 from lab.model.userland import Userlands
+from lab.model.wiring import Wiring
 from lab.run import lab as module
 from lab.run.instruments import Instruments
 from lab.run.lab import CALIBRATION_ATTEMPTS, Lab
@@ -62,10 +63,10 @@ class World(Silent):
         made = FakeNetwork(name, router_facts=RouterFacts("none", "", "", supports_seed=False))
         return self._opened(made, "same host", backend, name)
 
-    def open_for(self, ids: Sequence[str], payload_bytes: int, *, same_host: bool, userlands: Any) -> Any:
-        facts = RouterFacts("none" if same_host else "kernel", "", "", supports_seed=True)
+    def open_for(self, ids: Sequence[str], payload_bytes: int, *, wiring: Wiring, userlands: Any) -> Any:
+        facts = RouterFacts("none" if wiring.same_host else "kernel", "", "", supports_seed=True)
         made = Virtual(ids[0], router_facts=facts)
-        return self._opened(made, "boot", list(ids), payload_bytes, same_host, dict(userlands))
+        return self._opened(made, "boot", list(ids), payload_bytes, wiring.same_host, dict(userlands))
 
     def start(self, _: object, **how: Any) -> Any:
         if self.broken == "servers":
@@ -147,7 +148,7 @@ def test_a_machine_in_virtual_time_is_booted_for_each_piece_of_work(world: World
         ("servers", (), {"sshd"}, Places(), None),
     ]
     assert lab.clock == "virtual"
-    lab.boot(["a", "b"], 5_000, same_host=True)
+    lab.boot(["a", "b"], 5_000, wiring=Wiring(same_host=True))
     assert world.told[-1] == ("servers", (), SERVERS, SAME_HOST, None)
     assert [network.open for network in world.networks] == [False, False, True]
     lab.bring_up()

@@ -120,11 +120,12 @@ def test_goodput_is_held_against_the_best_that_the_link_carries() -> None:
     slow_udp = {"rate": "8 Mbit/s", "udp": {"policed": "4 Mbit/s", "burst": "100 KB"}}
     link = Link.model_validate(slow_udp).direction("down")
     best = 1448 / 1514 * 1e6
-    assert module._ratio_to_ideal(best / 4, link, "h2") == pytest.approx(0.25)
-    assert module._ratio_to_ideal(best / 4, link, "h3") == pytest.approx(0.5)
-    assert module._ratio_to_ideal(None, link, "h2") is None
-    assert module._ratio_to_ideal(1e6, None, "h2") is None
-    assert module._ratio_to_ideal(1e6, Link().direction("down"), "h2") is None
+    assert module._ratio_to_ideal(best / 4, link, "h2", ipv6=False) == pytest.approx(0.25)
+    assert module._ratio_to_ideal(best / 4 * 1428 / 1448, link, "h2", ipv6=True) == pytest.approx(0.25)
+    assert module._ratio_to_ideal(best / 4, link, "h3", ipv6=False) == pytest.approx(0.5)
+    assert module._ratio_to_ideal(None, link, "h2", ipv6=False) is None
+    assert module._ratio_to_ideal(1e6, None, "h2", ipv6=False) is None
+    assert module._ratio_to_ideal(1e6, Link().direction("down"), "h2", ipv6=False) is None
 
 
 def wire(payload: int) -> WireCounters:
@@ -145,10 +146,10 @@ def row(t_ms: float, down: int, up: int, packets: int = 0) -> PortReading:
     return PortReading(round(t_ms * MS), counters)
 
 
-def counted(rows: list[PortReading], protocol: Any = "http1", port: str = "c") -> WireCounters | None:
+def counted(rows: list[PortReading], *, headers: int = 66, port: str = "c", tcp: bool = True) -> WireCounters | None:
     network: Any = SimpleNamespace(wire_ports=Ports(client="c", server="s"))
     before, after = module._Counted(10, 20, 30), module._Counted(11, 23, 35)
-    return module._wire(network, rows, port, before, after, protocol)
+    return module._wire(network, rows, port, before, after, headers, counts_retransmits=tcp)
 
 
 def test_the_wire_is_what_its_counters_grew_by() -> None:
@@ -163,7 +164,7 @@ def test_the_wire_is_what_its_counters_grew_by() -> None:
         router_drops_down=3,
         router_drops_up=5,
     )
-    quic = counted(rows, "h3")
+    quic = counted(rows, headers=42, tcp=False)
     assert quic is not None
     assert (quic.retransmits, quic.payload_bytes) == (None, 8_000 - 5 * 42)
     upload = counted([row(0, 1_000, 500, 10), row(10, 9_000, 5_500, 15)], port="s")

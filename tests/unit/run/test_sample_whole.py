@@ -154,7 +154,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(sets, "problem", lambda found, _: "" if found else "no files")
     monkeypatch.setattr(sets, "repeat_problem", lambda found, count, _: "" if len(found) == count else "too few answers")
     monkeypatch.setattr(module, "tap_for", lambda *_: None)
-    monkeypatch.setattr(module, "time_sample", lambda *_: made.timed)
+    monkeypatch.setattr(module, "time_sample", lambda *_, **__: made.timed)
     monkeypatch.setattr(Timed, "contradiction", lambda *_: made.contradicted)
     return made
 
@@ -380,7 +380,7 @@ def test_a_tap_is_read_for_the_time_of_the_client(world: World, monkeypatch: pyt
         seen.append(ends)
         return "events"
 
-    def time_sample(*words: Any) -> Timed:
+    def time_sample(*words: Any, ip: object) -> Timed:
         seen.append(words[3])
         return TIMED
 

@@ -57,7 +57,7 @@ def booting(made: Session) -> list[Any]:
     booted: list[Any] = []
 
     def boot(ids: Any, size: int, **how: Any) -> None:
-        booted.append((list(ids), size, how["same_host"], how["userlands"], how["http3"]))
+        booted.append((list(ids), size, how["wiring"].same_host, how["userlands"], how["http3"]))
         network = FakeNetwork("machine")
         network.clock = SimpleNamespace(kind="virtual")
         made.lab.network, made.lab.servers = network, SimpleNamespace()  # type: ignore[assignment]

@@ -268,7 +268,7 @@ def test_in_virtual_time_the_tests_name_decides_its_machine(
     facts = RouterFacts("kernel", "", "", supports_seed=True)
 
     def open_for(ids: Any, payload_bytes: int, **how: Any) -> FakeNetwork:
-        booted.append((list(ids), payload_bytes, how["same_host"]))
+        booted.append((list(ids), payload_bytes, how["wiring"].same_host))
         return FakeNetwork("machine", router_facts=facts)
 
     seeds = SimpleNamespace(open_for=open_for, sample_seed=lambda what, index: f"{what} {index}")

@@ -235,3 +235,13 @@ def test_of_files_that_all_moved_at_once_the_slowest_is_the_claim() -> None:
     assert said(files=3, parallel=2, limit=limit) != pytest.approx(0.4)
     assert said(files=2, parallel=2) != pytest.approx(0.4)
     assert time_sample(Curl(), transfer(files=2, parallel=2, limit=limit), CLIENT, None, [], TAPPED).said_s != pytest.approx(0.4)
+
+
+def test_an_upload_to_a_server_of_two_families_makes_no_claim() -> None:
+    def said(direction: str, ip: Any) -> float | None:
+        return time_sample(Curl(), transfer(direction=direction), CLIENT, None, [], TAPPED, ip=ip).said_s
+
+    assert said("put", 4) is not None
+    assert said("put", 6) is not None
+    assert said("put", "both") is None, "the handshake from which it follows may have a failed attempt in it"
+    assert said("get", "both") is not None

@@ -12,8 +12,11 @@ from lab.model.clock import CHARGE_NS
 from lab.model.errors import LabFault
 from lab.model.results import VirtualMachine
 from lab.model.topology import Topology
+from lab.model.wiring import PLAIN, Wiring
 from lab.run import virtual_machines
 from lab.run.virtual_machines import VirtualMachines
+
+ONE_HOST = Wiring(same_host=True)
 
 LOOPBACK = Topology.model_validate({"name": "same", "description": "A test.", "same_host": True})
 
@@ -33,11 +36,11 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 def test_a_machines_seed_follows_from_what_it_is_for(opened: list[dict[str, Any]]) -> None:
     machines: Any = VirtualMachines(seed=7, charge_ns=5)
-    assert machines.open_for(ids=["a", "b"], payload_bytes=9, same_host=True, userlands={"client": "u"}) == "machine 1"
+    assert machines.open_for(ids=["a", "b"], payload_bytes=9, wiring=ONE_HOST, userlands={"client": "u"}) == "machine 1"
     machines.open_for(["a"], 0)
-    how = {"payload_bytes": 9, "charge_ns": 5, "same_host": True, "userlands": {"client": "u"}}
+    how = {"payload_bytes": 9, "charge_ns": 5, "wiring": ONE_HOST, "userlands": {"client": "u"}}
     assert opened[0] == {"seed": derived_seed(7, "a", "b"), **how}
-    plain = {"payload_bytes": 0, "charge_ns": 5, "same_host": False, "userlands": None}
+    plain = {"payload_bytes": 0, "charge_ns": 5, "wiring": PLAIN, "userlands": None}
     assert opened[1] == {"seed": derived_seed(7, "a"), **plain}
     VirtualMachines(seed=7, machine_seed=0).open_for(["a"], 0)
     assert (opened[2]["seed"], opened[2]["charge_ns"]) == (0, CHARGE_NS)
@@ -105,4 +108,4 @@ def test_a_certificate_is_taken_on_a_machine_like_those_of_the_cells(
     monkeypatch.setattr(virtual_machines, "certified", certified)
     machines: Any = VirtualMachines(charge_ns=5)
     assert machines.certified(LOOPBACK) == (LOOPBACK, machines.tolerance, (5, CHARGE_MOST_NS))
-    assert (opened[0]["seed"], opened[0]["same_host"], opened[0]["charge_ns"]) == (11, True, 5)
+    assert (opened[0]["seed"], opened[0]["wiring"].same_host, opened[0]["charge_ns"]) == (11, True, 5)

@@ -266,7 +266,7 @@ def test_a_kind_is_known_by_the_place_or_else_is_todays(tmp_path: Path, monkeypa
 def test_a_file_is_json_by_lines_with_letters_as_they_are(cell: CellResult) -> None:
     named = cell.model_copy(update={"id": "ä--b--c"})
     data = file_bytes(Path("-"), named)
-    assert data.decode().startswith('{\n "schema_version": "2.2",\n "id": "ä--b--c",\n')
+    assert data.decode().startswith('{\n "schema_version": "2.3",\n "id": "ä--b--c",\n')
     assert json.loads(data) == named.model_dump(mode="json")
 
 

@@ -1,0 +1,61 @@
+"""Addresses and names of a topology: which go together, and what follows from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from lab.link import theory
+from lab.model.base import first_problem
+from lab.model.topology import Topology
+from lab.model.units import Duration
+
+LINE = {"rate": "20 Mbit/s", "rtt": "60 ms"}
+
+
+def topology(**settings: Any) -> Topology:
+    return Topology.model_validate({"name": "net", "description": "A test.", "link": LINE, **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"ip": 6, "ipv6": "dead"}, "ipv6: dead needs another way to the server (set ip: both)"),
+        ({"ipv6": {"slower": "300 ms"}}, "ipv6: slower by 300 ms needs another way to the server (set ip: both)"),
+        ({"ip": 6, "link": {**LINE, "mtu": 1200}}, "ip: 6 needs an MTU of 1280 bytes, which IPv6 asks of every link (link.mtu)"),
+        ({"ip": 6, "link": {**LINE, "udp": "blocked"}}, "hidden_mtu and udp choose packets of IPv4 (leave them out, or `ip`)"),
+        ({"ip": 6, "link": {**LINE, "hidden_mtu": 1300}}, "hidden_mtu and udp choose packets of IPv4 (leave them out, or `ip`)"),
+        ({"ip": 6, "endpoint": "vsftpd"}, "an endpoint is reached over IPv4 (leave `ip` or `endpoint` out)"),
+        (
+            {"link": {}, "same_host": True, "dns": {}},
+            "same_host is reached as localhost, without a resolver (leave `ip` and `dns` out)",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as problem:
+        topology(**settings)
+    assert said in first_problem(problem.value)
+
+
+def test_a_detour_takes_time() -> None:
+    with pytest.raises(ValidationError):
+        topology(ip="both", ipv6={"slower": "0 ms"})
+
+
+def test_one_kind_of_question_may_differ() -> None:
+    dns = topology(dns={"delay": "20 ms", "aaaa": {"delay": "2 s"}, "a": {"answer": "failure"}}).dns
+    assert dns is not None
+    late, failing = dns.lookup("aaaa"), dns.lookup("a")
+    assert (late.delay, late.answer) == (Duration.parse("2 s"), "address")
+    assert (failing.delay, failing.answer) == (Duration.parse("20 ms"), "failure")
+
+
+def test_a_segment_of_ipv6_has_20_bytes_less_content() -> None:
+    side = topology().link.direction("down")
+    ipv4, ipv6 = (theory.ideal_goodput_bit_s(side, ipv6=each) for each in (False, True))
+    assert ipv4 is not None
+    assert ipv6 is not None
+    assert (ipv4, ipv6) == (20e6 * 1448 / 1514, 20e6 * 1428 / 1514)
